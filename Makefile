@@ -1,0 +1,41 @@
+# Two commands do all: `make run` shows the whole loop, `make test` installs what it needs and runs everything.
+SHELL := /bin/bash
+BIN := .venv/bin
+export OMP_NUM_THREADS ?= 1
+export TOKENIZERS_PARALLELISM ?= false
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check format bench story clean
+
+help: ## Show this list.
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+.venv/.run-ready: pyproject.toml constraints.txt deploy/environment.sh
+	@deploy/environment.sh run
+
+.venv/.test-ready: .venv/.run-ready
+	@deploy/environment.sh test
+
+run: .venv/.run-ready ## The whole loop on this machine: fleet, traffic, a bad change, alert, study, canary, recovery. ONCE=1 ends after it.
+	@$(BIN)/trimtab demo $(if $(ONCE),--once)
+
+test: .venv/.test-ready ## Install what the tests need (Debian packages too, saying so), then check and test everything.
+	@deploy/test_packages.sh
+	@$(MAKE) --no-print-directory check
+	@$(BIN)/pytest
+
+check: .venv/.test-ready ## Format, lint, types, import directions.
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: .venv/.test-ready ## Rewrite the code in the project's format.
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: .venv/.test-ready ## Run the benchmarks (minutes); docs/benchmarks.md says what each shows.
+	$(BIN)/trimtab bench
+
+clean: ## Remove the environment and what runs left behind.
+	rm -rf .venv .trimtab .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,1 @@
+"""The central service: contract, client, and the domains behind the API."""

@@ -1,0 +1,1 @@
+"""Alerts: rules, their evaluation, the diagnosis, and delivery to on-call."""

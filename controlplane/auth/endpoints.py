@@ -1,0 +1,52 @@
+"""Tokens over HTTP: make, list, revoke (scope admin), and who am I (any token)."""
+
+from fastapi import APIRouter, Request
+
+from controlplane import ledger
+from controlplane.auth import store
+from controlplane.auth.guard import Admin, authenticate
+from controlplane.contract.access import TokenCreate, TokenCreated, TokenView
+from controlplane.contract.errors import NotFound
+from controlplane.contract.pages import Page
+from controlplane.db import SessionDep
+from controlplane.db.paging import Cursor, Limit, page_of
+from controlplane.auth.tables import TokenRow
+
+router = APIRouter(prefix="/api/v1/tokens", tags=["tokens"])
+
+
+@router.get("/self")
+def whoami(request: Request, session: SessionDep) -> TokenView:
+    """The token of this request."""
+    principal = authenticate(request.app.state.database, request.headers.get("Authorization"))
+    row = session.get(TokenRow, principal.token_id)
+    if row is None:
+        raise NotFound("this token is gone", field="Authorization")
+    return store.view(row)
+
+
+@router.get("")
+def list_tokens(session: SessionDep, _: Admin, limit: Limit = 100, cursor: Cursor = None) -> Page[TokenView]:
+    return page_of(store.listing(session, before_id=cursor, limit=limit + 1), limit)
+
+
+@router.post("", status_code=201)
+def create_token(wanted: TokenCreate, request: Request, session: SessionDep, principal: Admin) -> TokenCreated:
+    """Make a token; the answer is the only place its secret is ever shown."""
+    now = request.app.state.clock()
+    view, token = store.issue(session, name=wanted.name, scope=wanted.scope, now=now)
+    ledger.append(
+        session, now=now, actor=principal.name, kind="token.created", subject=f"token/{view.id}",
+        message=f"token {wanted.name!r} with scope {wanted.scope.value}",
+    )
+    return TokenCreated(**view.model_dump(), token=token)
+
+
+@router.delete("/{token_id}", status_code=204)
+def revoke_token(token_id: int, request: Request, session: SessionDep, principal: Admin) -> None:
+    now = request.app.state.clock()
+    view = store.revoke(session, token_id, now)
+    ledger.append(
+        session, now=now, actor=principal.name, kind="token.revoked", subject=f"token/{token_id}",
+        message=f"token {view.name!r} revoked",
+    )

@@ -1,0 +1,68 @@
+"""Tokens in the database, inside the caller's transaction."""
+
+import secrets
+from datetime import datetime
+
+from sqlmodel import Session, col, select
+
+from controlplane.auth.tables import FleetSecretRow, TokenRow
+from controlplane.auth.token import digest, new_token
+from controlplane.contract.access import Scope, TokenView
+from controlplane.contract.errors import NotFound
+
+
+def issue(session: Session, *, name: str, scope: Scope, now: datetime, node: str | None = None) -> tuple[TokenView, str]:
+    """Make a token; its secret is returned here and nowhere else."""
+    token = new_token()
+    row = TokenRow(name=name, scope=scope.value, node=node, digest=digest(token), created_at=now)
+    session.add(row)
+    session.flush()
+    return view(row), token
+
+
+def find(session: Session, token: str) -> TokenView | None:
+    """The live token with this secret, if any."""
+    row = session.exec(select(TokenRow).where(TokenRow.digest == digest(token))).first()
+    return None if row is None or row.revoked_at is not None else view(row)
+
+
+def revoke(session: Session, token_id: int, now: datetime) -> TokenView:
+    row = session.get(TokenRow, token_id)
+    if row is None:
+        raise NotFound(f"no token {token_id}", field="token_id")
+    row.revoked_at = row.revoked_at or now
+    session.add(row)
+    return view(row)
+
+
+def revoke_of_node(session: Session, node: str, now: datetime) -> None:
+    """A node that enrols again gets a new token; its old ones end."""
+    for row in session.exec(select(TokenRow).where(TokenRow.node == node, col(TokenRow.revoked_at).is_(None))):
+        row.revoked_at = now
+        session.add(row)
+
+
+def listing(session: Session, *, before_id: int | None, limit: int) -> list[TokenView]:
+    query = select(TokenRow).order_by(col(TokenRow.id).desc()).limit(limit)
+    if before_id is not None:
+        query = query.where(col(TokenRow.id) < before_id)
+    return [view(row) for row in session.exec(query)]
+
+
+def any_of_scope(session: Session, scope: Scope) -> bool:
+    query = select(TokenRow.id).where(TokenRow.scope == scope.value, col(TokenRow.revoked_at).is_(None))
+    return session.exec(query).first() is not None
+
+
+def workload_key(session: Session) -> str:
+    """The fleet's key for hashing prompt blocks, made at first use (hexadecimal)."""
+    row = session.get(FleetSecretRow, "workload_key")
+    if row is None:
+        row = FleetSecretRow(name="workload_key", value=secrets.token_hex(16))
+        session.add(row)
+        session.flush()
+    return row.value
+
+
+def view(row: TokenRow) -> TokenView:
+    return TokenView.model_validate(row, from_attributes=True)

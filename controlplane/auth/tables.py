@@ -1,0 +1,28 @@
+"""Tokens at rest: the hash only. Fleet-wide secrets the service itself must be able to read."""
+
+from datetime import datetime
+
+from sqlmodel import Column, Field, SQLModel
+
+from controlplane.db.columns import UtcDateTime
+
+
+class TokenRow(SQLModel, table=True):
+    __tablename__ = "token"
+
+    id: int | None = Field(default=None, primary_key=True)
+    name: str
+    scope: str
+    node: str | None = Field(default=None, index=True)
+    digest: str = Field(unique=True, index=True)
+    created_at: datetime = Field(sa_column=Column(UtcDateTime, nullable=False))
+    revoked_at: datetime | None = Field(default=None, sa_column=Column(UtcDateTime, nullable=True))
+
+
+class FleetSecretRow(SQLModel, table=True):
+    """A secret shared with enrolled agents (the key that hashes prompt blocks)."""
+
+    __tablename__ = "fleet_secret"
+
+    name: str = Field(primary_key=True)
+    value: str

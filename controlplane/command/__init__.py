@@ -1,0 +1,1 @@
+"""The command line: each subcommand is a thin file that wires what it needs."""

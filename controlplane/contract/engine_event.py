@@ -1,0 +1,93 @@
+"""What an engine tells the agent beside it, as newline-delimited JSON over local HTTP.
+
+`GET /events?boot=B&after=N` on the engine streams events with sequence numbers above N from a bounded ring and then
+follows. The first line is a `Hello`. When `boot` is not the engine's own, or N is older than the ring, the stream starts
+at the ring's oldest event and the agent counts the gap as missed. The engine never waits for a reader.
+Durations are seconds from one monotonic clock; `time` is seconds since the Unix epoch on the server's clock.
+"""
+
+from typing import Literal, NotRequired, TypedDict
+
+
+class Hello(TypedDict):
+    kind: Literal["hello"]
+    boot: str  # Identity of this engine process.
+    oldest: int  # Lowest sequence number still in the ring.
+    model: str
+
+
+class StepEvent(TypedDict):
+    """One engine step."""
+
+    kind: Literal["step"]
+    seq: int
+    time: float
+    revision: int  # Configuration revision in force during the step, 0 when none was ever assigned.
+    schedule: float
+    forward: float
+    sample: float
+    commit: float
+    running: int
+    waiting: int
+    kv_usage: float  # 0..1
+    batched_tokens: int
+    draft_tokens: int
+    accepted_tokens: int
+    preemptions: int
+
+
+class FirstTokenEvent(TypedDict):
+    """The first token of a request has been sent."""
+
+    kind: Literal["first_token"]
+    seq: int
+    time: float
+    revision: int
+    prompt_tokens: int
+    cached_tokens: int
+    ttft: float
+    tenant: NotRequired[str]
+
+
+class GapEvent(TypedDict):
+    """Gaps between the tokens of one request since its last such event (batched, at most about 250 ms old)."""
+
+    kind: Literal["gaps"]
+    seq: int
+    time: float
+    revision: int
+    prompt_tokens: int
+    cached_tokens: int
+    gaps: list[float]
+    tenant: NotRequired[str]
+
+
+class FinishedEvent(TypedDict):
+    """A request has ended, by itself or otherwise. Parts add up: e2e = sum of parts + unaccounted."""
+
+    kind: Literal["finished"]
+    seq: int
+    time: float
+    revision: int
+    request_id: str
+    finish_reason: str  # stop, length, abort, error
+    arrival: float  # Unix seconds at which the request arrived.
+    prompt_tokens: int
+    cached_tokens: int
+    output_tokens: int
+    block_size: int
+    block_hashes: list[int]  # Chained 64-bit hashes of full prompt blocks; the agent re-keys them.
+    e2e: float
+    ttft: float | None
+    tpot: float | None
+    receive: float
+    tokenize: float
+    queue: float
+    prefill: float
+    decode: float
+    send: float
+    unaccounted: float
+    tenant: NotRequired[str]
+
+
+EngineEvent = StepEvent | FirstTokenEvent | GapEvent | FinishedEvent

@@ -1,0 +1,105 @@
+"""One exception tree for everything a user can get wrong, and for what the service must refuse.
+
+    TrimtabError                 500  internal
+    +-- BadRequest               400  malformed input; `field` names the place
+    |   +-- UnknownKnob          400
+    |   +-- KnobOutOfRange       400
+    |   +-- PromptTooLong        400
+    +-- Unauthenticated          401  no token, or one that is not known
+    +-- Forbidden                403  the token lacks the scope
+    +-- NotFound                 404
+    +-- Conflict                 409  the thing is in a state that forbids it
+    +-- TooLarge                 413
+    +-- Unsupported              415  content type or encoding
+    +-- Overloaded               429  try later; `retry_after_s` says when
+    +-- Unavailable              503  a dependency is not ready
+
+Every error is written on the wire as {"error": {"code", "message", "detail"}}: the message says what was wrong,
+where, and the mend; detail carries the same for machines (always `field` where there is one).
+"""
+
+from difflib import get_close_matches
+from typing import Any, ClassVar
+
+
+class TrimtabError(Exception):
+    """The root. `status` is the HTTP status, `code` the stable machine name."""
+
+    status: ClassVar[int] = 500
+    code: ClassVar[str] = "internal"
+
+    def __init__(self, message: str, **detail: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.detail: dict[str, Any] = detail
+
+    def body(self) -> dict[str, Any]:
+        """The wire form of the error."""
+        return {"error": {"code": self.code, "message": self.message, "detail": self.detail}}
+
+
+class BadRequest(TrimtabError):
+    status = 400
+    code = "bad_request"
+
+
+class UnknownKnob(BadRequest):
+    code = "unknown_knob"
+
+
+class KnobOutOfRange(BadRequest):
+    code = "knob_out_of_range"
+
+
+class PromptTooLong(BadRequest):
+    code = "prompt_too_long"
+
+
+class Unauthenticated(TrimtabError):
+    status = 401
+    code = "unauthenticated"
+
+
+class Forbidden(TrimtabError):
+    status = 403
+    code = "forbidden"
+
+
+class NotFound(TrimtabError):
+    status = 404
+    code = "not_found"
+
+
+class Conflict(TrimtabError):
+    status = 409
+    code = "conflict"
+
+
+class TooLarge(TrimtabError):
+    status = 413
+    code = "too_large"
+
+
+class Unsupported(TrimtabError):
+    status = 415
+    code = "unsupported"
+
+
+class Overloaded(TrimtabError):
+    status = 429
+    code = "overloaded"
+
+    def __init__(self, message: str, retry_after_s: float, **detail: Any) -> None:
+        super().__init__(message, retry_after_s=retry_after_s, **detail)
+        self.retry_after_s = retry_after_s
+
+
+class Unavailable(TrimtabError):
+    status = 503
+    code = "unavailable"
+
+
+def nearest(name: str, valid: list[str]) -> str:
+    """A phrase for an error message: the nearest valid name, or all of them when none is near."""
+    close = get_close_matches(name, valid, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"valid names: {', '.join(sorted(valid))}"

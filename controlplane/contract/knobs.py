@@ -1,0 +1,178 @@
+"""The engine knobs: each once, with its unit, bounds, default, and whether a change is live or needs a swap.
+
+Guarantee: an `EngineConfig` is always complete and within bounds; two equal ones have the same `config_hash`.
+Names follow vLLM's. Sources: vLLM 0.32 arguments of the same names (`prefill_chunk_size` is vLLM's
+`long_prefill_token_threshold`).
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from controlplane.contract.errors import KnobOutOfRange, UnknownKnob, nearest
+
+
+class ChangeClass(StrEnum):
+    """What changing a knob costs a serving engine."""
+
+    LIVE = "live"  # Takes effect on the next engine step.
+    SWAP = "swap"  # Running requests drain (or a standby takes over) while new weights are put in place.
+    RESTART = "restart"  # The engine process starts again.
+
+
+class Quantization(StrEnum):
+    """Weight formats. What a device truly runs is reported in the effective configuration."""
+
+    NONE = "none"
+    INT8 = "int8"
+    INT4 = "int4"
+    FP8 = "fp8"
+
+
+@dataclass(frozen=True)
+class Knob:
+    """One engine setting. Numeric knobs have bounds (inclusive); the others a list of choices."""
+
+    name: str
+    unit: str
+    help: str
+    default: int | str
+    minimum: int | None = None
+    maximum: int | None = None
+    choices: tuple[str, ...] = ()
+    embedded: ChangeClass = ChangeClass.LIVE
+    vllm: ChangeClass = ChangeClass.LIVE
+
+
+MAX_NUM_BATCHED_TOKENS = "max_num_batched_tokens"
+PREFILL_CHUNK_SIZE = "prefill_chunk_size"
+MAX_NUM_SEQS = "max_num_seqs"
+NUM_SPECULATIVE_TOKENS = "num_speculative_tokens"
+QUANTIZATION = "quantization"
+
+KNOBS: dict[str, Knob] = {
+    knob.name: knob
+    for knob in (
+        Knob(MAX_NUM_BATCHED_TOKENS, "tokens per step", "Token budget of one engine step.", 512, 1, 65536),
+        Knob(PREFILL_CHUNK_SIZE, "tokens, 0 = off", "Largest piece of one prompt in a step.", 0, 0, 65536),
+        Knob(MAX_NUM_SEQS, "requests", "Most requests that run at once.", 32, 1, 4096),
+        Knob(
+            NUM_SPECULATIVE_TOKENS,
+            "tokens, 0 = off",
+            "Draft length; a number, or a schedule [[largest batch size, tokens], ...].",
+            0,
+            0,
+            32,
+        ),
+        Knob(
+            QUANTIZATION,
+            "format",
+            "Weight format.",
+            "none",
+            choices=tuple(Quantization),
+            embedded=ChangeClass.SWAP,
+            vllm=ChangeClass.RESTART,
+        ),
+    )
+}
+
+Schedule = tuple[tuple[int, int], ...]
+"""A draft-length schedule: ((largest batch size, tokens), ...), batch sizes strictly rising."""
+
+
+class EngineConfig(BaseModel):
+    """A full engine configuration. Build one with `parse_config`, which checks bounds and names the field."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    max_num_batched_tokens: int = 512
+    prefill_chunk_size: int = 0
+    max_num_seqs: int = 32
+    num_speculative_tokens: int | Schedule = 0
+    quantization: Quantization = Quantization.NONE
+
+    def draft_length(self, batch_size: int) -> int:
+        """Draft tokens for a step with `batch_size` running requests; past the schedule's end, 0."""
+        if isinstance(self.num_speculative_tokens, int):
+            return self.num_speculative_tokens
+        for largest, tokens in self.num_speculative_tokens:
+            if batch_size <= largest:
+                return tokens
+        return 0
+
+    def knobs(self) -> dict[str, Any]:
+        """The JSON form: knob name to value."""
+        return self.model_dump(mode="json")
+
+
+def _integer(knob: Knob, value: Any, field: str) -> int:
+    assert knob.minimum is not None and knob.maximum is not None
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise KnobOutOfRange(f"{field}: wants a whole number ({knob.unit}), got {value!r}", field=field)
+    if not knob.minimum <= value <= knob.maximum:
+        raise KnobOutOfRange(
+            f"{field}: {value} is outside {knob.minimum} to {knob.maximum} ({knob.unit})",
+            field=field,
+            minimum=knob.minimum,
+            maximum=knob.maximum,
+        )
+    return value
+
+
+def _schedule(knob: Knob, value: list[Any] | tuple[Any, ...], field: str) -> Schedule:
+    pairs: list[tuple[int, int]] = []
+    for place, pair in enumerate(value):
+        if not isinstance(pair, list | tuple) or len(pair) != 2:
+            raise KnobOutOfRange(f"{field}[{place}]: wants [largest batch size, tokens], got {pair!r}", field=field)
+        size = _integer(KNOBS[MAX_NUM_SEQS], pair[0], f"{field}[{place}][0]")
+        tokens = _integer(knob, pair[1], f"{field}[{place}][1]")
+        if pairs and size <= pairs[-1][0]:
+            raise KnobOutOfRange(f"{field}[{place}][0]: batch sizes must rise, {size} follows {pairs[-1][0]}", field=field)
+        pairs.append((size, tokens))
+    if not pairs:
+        raise KnobOutOfRange(f"{field}: an empty schedule; use 0 to switch speculation off", field=field)
+    return tuple(pairs)
+
+
+def parse_knob(name: str, value: Any, *, prefix: str = "") -> Any:
+    """Check one knob's value and return it in its canonical form.
+
+    Raises `UnknownKnob` or `KnobOutOfRange`, whose detail names the field (with `prefix` before it).
+    """
+    field = prefix + name
+    knob = KNOBS.get(name)
+    if knob is None:
+        raise UnknownKnob(f"{field}: no such knob, {nearest(name, list(KNOBS))}", field=field)
+    if knob.choices:
+        if value not in knob.choices:
+            raise KnobOutOfRange(f"{field}: {value!r} is not one of {', '.join(knob.choices)}", field=field)
+        return Quantization(value)
+    if name == NUM_SPECULATIVE_TOKENS and isinstance(value, list | tuple):
+        return _schedule(knob, value, field)
+    return _integer(knob, value, field)
+
+
+def parse_config(
+    values: Mapping[str, Any], *, base: EngineConfig | None = None, prefix: str = ""
+) -> EngineConfig:
+    """Check `values` and lay them over `base` (the defaults when None).
+
+    Raises `UnknownKnob` or `KnobOutOfRange` for the first wrong field; nothing is dropped or clamped silently.
+    """
+    checked = {name: parse_knob(name, value, prefix=prefix) for name, value in values.items()}
+    return (base or EngineConfig()).model_copy(update=checked)
+
+
+def canonical_json(values: Mapping[str, Any]) -> str:
+    """Keys sorted, no spaces: equal values give equal text."""
+    return json.dumps(values, sort_keys=True, separators=(",", ":"))
+
+
+def config_hash(config: EngineConfig) -> str:
+    """sha256 of the canonical JSON, hexadecimal."""
+    return hashlib.sha256(canonical_json(config.knobs()).encode()).hexdigest()

@@ -1,0 +1,131 @@
+"""Names of metrics and attributes: each a constant, used in every layer, so that one search finds a datum's path.
+
+Semantic-convention names where they exist (OpenTelemetry GenAI, gen_ai.server.*), `trimtab.*` for the rest.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class MetricKind(StrEnum):
+    HISTOGRAM = "histogram"  # Exponential histogram on the fixed axis, delta.
+    SUM = "sum"  # Monotonic, delta.
+    GAUGE = "gauge"  # Last value in the window.
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric: its name on the wire, its short name in the API, unit (UCUM) and kind."""
+
+    name: str
+    short: str
+    unit: str
+    kind: MetricKind
+    help: str
+
+
+_H, _S, _G = MetricKind.HISTOGRAM, MetricKind.SUM, MetricKind.GAUGE
+
+TTFT = Metric("gen_ai.server.time_to_first_token", "ttft", "s", _H, "Request received to first token sent.")
+TPOT = Metric("gen_ai.server.time_per_output_token", "tpot", "s", _H, "(e2e - ttft) / (output tokens - 1).")
+E2E = Metric("gen_ai.server.request.duration", "e2e", "s", _H, "Request received to last byte sent.")
+ITL = Metric("trimtab.request.inter_token_latency", "itl", "s", _H, "Each gap between tokens.")
+RECEIVE = Metric("trimtab.request.receive.duration", "receive", "s", _H, "Reading and parsing the request.")
+TOKENIZE = Metric("trimtab.request.tokenize.duration", "tokenize", "s", _H, "Text to token ids.")
+QUEUE = Metric("trimtab.request.queue.duration", "queue", "s", _H, "Queued until first scheduled.")
+PREFILL = Metric("trimtab.request.prefill.duration", "prefill", "s", _H, "First scheduled to first token.")
+DECODE = Metric("trimtab.request.decode.duration", "decode", "s", _H, "First token to last token.")
+SEND = Metric("trimtab.request.send.duration", "send", "s", _H, "Last token to last byte sent.")
+UNACCOUNTED = Metric("trimtab.request.unaccounted.duration", "unaccounted", "s", _H, "e2e less all its parts.")
+
+STEP_SCHEDULE = Metric("trimtab.step.schedule.duration", "step_schedule", "s", _H, "Choosing a step's work.")
+STEP_FORWARD = Metric("trimtab.step.forward.duration", "step_forward", "s", _H, "The model's forward pass.")
+STEP_SAMPLE = Metric("trimtab.step.sample.duration", "step_sample", "s", _H, "Logits to tokens, drafts verified.")
+STEP_COMMIT = Metric("trimtab.step.commit.duration", "step_commit", "s", _H, "Tokens handed to their requests.")
+
+KV_USAGE = Metric("trimtab.kv_cache.usage", "kv_usage", "1", _G, "Share of KV-cache blocks in use, 0..1.")
+RUNNING = Metric("trimtab.requests.running", "running", "{request}", _G, "Requests running.")
+WAITING = Metric("trimtab.requests.waiting", "waiting", "{request}", _G, "Requests waiting.")
+UNACCOUNTED_SHARE = Metric("trimtab.request.unaccounted.share", "unaccounted_share", "1", _G, "Sum of unaccounted / sum of e2e in the report.")
+REQUESTS = Metric("trimtab.requests.finished", "requests", "{request}", _S, "Requests finished, by finish reason.")
+PROMPT_TOKENS = Metric("trimtab.prompt_tokens", "prompt_tokens", "{token}", _S, "Prompt tokens of finished requests.")
+OUTPUT_TOKENS = Metric("trimtab.output_tokens", "output_tokens", "{token}", _S, "Output tokens of finished requests.")
+PREFIX_QUERIES = Metric("trimtab.prefix_cache.queries", "prefix_queries", "{token}", _S, "Prompt tokens looked up.")
+PREFIX_HITS = Metric("trimtab.prefix_cache.hits", "prefix_hits", "{token}", _S, "Prompt tokens found.")
+DRAFT_TOKENS = Metric("trimtab.spec_decode.draft_tokens", "draft_tokens", "{token}", _S, "Draft tokens proposed.")
+ACCEPTED_TOKENS = Metric("trimtab.spec_decode.accepted_tokens", "accepted_tokens", "{token}", _S, "Draft tokens accepted.")
+PREEMPTIONS = Metric("trimtab.preemptions", "preemptions", "{request}", _S, "Requests preempted and recomputed.")
+EVENTS_MISSED = Metric("trimtab.agent.events_missed", "events_missed", "{event}", _S, "Engine events the agent never saw.")
+SPOOL_DEPTH = Metric("trimtab.agent.spool_depth", "spool_depth", "{report}", _G, "Reports not yet acknowledged.")
+SPOOL_DROPPED = Metric("trimtab.agent.spool_dropped", "spool_dropped", "{report}", _S, "Reports dropped: the spool was full.")
+
+REQUEST_PARTS: tuple[Metric, ...] = (RECEIVE, TOKENIZE, QUEUE, PREFILL, DECODE, SEND)
+"""e2e is the sum of these and UNACCOUNTED."""
+
+METRICS: tuple[Metric, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Metric))
+BY_NAME: dict[str, Metric] = {metric.name: metric for metric in METRICS}
+BY_SHORT: dict[str, Metric] = {metric.short: metric for metric in METRICS}
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """One dimension: its name on the wire and its label in the API."""
+
+    name: str
+    label: str
+    resource: bool = False
+
+
+NODE = Attribute("service.instance.id", "node", resource=True)
+POOL = Attribute("trimtab.pool", "pool", resource=True)
+MODEL = Attribute("gen_ai.request.model", "model")
+REVISION = Attribute("trimtab.config.revision", "revision")
+PROMPT_BUCKET = Attribute("trimtab.prompt_bucket", "prompt_bucket")
+CACHE_CLASS = Attribute("trimtab.cache_class", "cache_class")
+TENANT = Attribute("trimtab.tenant", "tenant")
+REGION = Attribute("trimtab.region", "region")
+FINISH_REASON = Attribute("gen_ai.response.finish_reason", "finish_reason")
+
+ATTRIBUTES: tuple[Attribute, ...] = (NODE, POOL, MODEL, REVISION, PROMPT_BUCKET, CACHE_CLASS, TENANT, REGION, FINISH_REASON)
+LABEL_OF: dict[str, str] = {attribute.name: attribute.label for attribute in ATTRIBUTES}
+LABELS: tuple[str, ...] = tuple(attribute.label for attribute in ATTRIBUTES)
+
+WINDOW_S = 5.0
+"""Width of the finest window of the store, and the default report interval. Windows start at multiples of it."""
+
+# One span per finished request, POST /v1/traces: the workload record. Durations in seconds.
+SPAN_REQUEST = "llm_request"
+SPAN_INPUT_TOKENS = "gen_ai.usage.input_tokens"
+SPAN_OUTPUT_TOKENS = "gen_ai.usage.output_tokens"
+SPAN_CACHED_TOKENS = "trimtab.usage.cached_tokens"
+SPAN_BLOCK_SIZE = "trimtab.prompt.block_size"
+SPAN_BLOCK_HASHES = "trimtab.prompt.block_hashes"
+SPAN_REQUEST_ID = "gen_ai.request.id"
+SPAN_PART_PREFIX = "trimtab.part."  # + metric short name, for e2e, ttft, tpot and each part
+SPAN_FINISH_REASON = "gen_ai.response.finish_reason"
+
+
+class CacheClass(StrEnum):
+    """How much of a prompt the prefix cache held."""
+
+    MISS = "miss"  # Nothing.
+    PARTIAL = "partial"  # Something, less than half.
+    HIT = "hit"  # Half or more.
+
+
+def cache_class(cached_tokens: int, prompt_tokens: int) -> CacheClass:
+    if cached_tokens <= 0:
+        return CacheClass.MISS
+    return CacheClass.HIT if 2 * cached_tokens >= prompt_tokens else CacheClass.PARTIAL
+
+
+PROMPT_BUCKET_EDGES: tuple[tuple[int, str], ...] = ((128, "<=128"), (512, "<=512"), (2048, "<=2k"), (8192, "<=8k"), (32768, "<=32k"))
+PROMPT_BUCKETS: tuple[str, ...] = tuple(label for _, label in PROMPT_BUCKET_EDGES) + (">32k",)
+
+
+def prompt_bucket(prompt_tokens: int) -> str:
+    """The prompt-length class of a request, by its number of prompt tokens."""
+    for edge, label in PROMPT_BUCKET_EDGES:
+        if prompt_tokens <= edge:
+            return label
+    return PROMPT_BUCKETS[-1]

@@ -1,0 +1,58 @@
+"""The fleet as the API shows it: nodes, what they should run, and what they truly run."""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from pydantic import BaseModel
+
+
+class NodeRole(StrEnum):
+    SERVING = "serving"  # Takes production traffic; changed by rollouts only.
+    TRIAL = "trial"  # Takes no production traffic; the tuner may set it directly.
+
+
+class ConfigStatus(StrEnum):
+    """OpAMP RemoteConfigStatuses."""
+
+    UNSET = "unset"
+    APPLYING = "applying"
+    APPLIED = "applied"
+    FAILED = "failed"
+
+
+class EffectiveConfig(BaseModel):
+    """Read back from the engine, knob by knob, never echoed from the request."""
+
+    revision: int  # The revision the engine says it runs, 0 when it was never given one.
+    knobs: dict[str, Any]
+    sources: dict[str, str] = {}  # Knob to how it was read.
+
+
+class NodeView(BaseModel):
+    """One node. `drift` is true when the desired and the effective knobs differ."""
+
+    node: str
+    pool: str
+    role: NodeRole
+    backend: str
+    model: str | None = None
+    connected: bool
+    healthy: bool
+    health_detail: str = ""
+    last_seen: datetime | None = None
+    desired_revision: int | None = None
+    effective: EffectiveConfig | None = None
+    config_status: ConfigStatus = ConfigStatus.UNSET
+    config_error: str = ""
+    drift: bool = False
+    drift_since: datetime | None = None
+    unaccounted_share: float | None = None
+    engine_url: str | None = None
+    agent_version: str | None = None
+
+
+class TrialConfig(BaseModel):
+    """`PUT /api/v1/nodes/{node}/trial-config`: set a trial node directly (scope operate)."""
+
+    knobs: dict[str, Any]

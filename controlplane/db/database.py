@@ -1,0 +1,75 @@
+"""Connections and transactions.
+
+Guarantee: a transaction that `Database.session` has committed is on the disk (SQLite: WAL with synchronous=FULL;
+PostgreSQL: synchronous_commit as the server has it). The edge commits, nothing inside does: one request or one
+background tick is one `with database.session()` block.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+from fastapi import Depends, Request
+from sqlalchemy import Engine, create_engine, event
+from sqlmodel import Session
+
+BUSY_TIMEOUT_MS = 30_000
+
+
+class Database:
+    """One database. `url` is an SQLAlchemy URL: sqlite:///path, postgresql+psycopg://user@host/name."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.is_sqlite = url.startswith("sqlite")
+        options: dict[str, Any] = {"pool_pre_ping": not self.is_sqlite}
+        self.engine: Engine = create_engine(url, **options)
+        if self.is_sqlite:
+            event.listen(self.engine, "connect", _prepare_sqlite)
+            event.listen(self.engine, "begin", _begin_sqlite)
+
+    @contextmanager
+    def session(self) -> Iterator[Session]:
+        """One transaction: committed at the end of the block, rolled back on an exception."""
+        with Session(self.engine, expire_on_commit=False) as session:
+            try:
+                yield session
+                session.commit()
+            except BaseException:
+                session.rollback()
+                raise
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+
+def _prepare_sqlite(connection: Any, _: Any) -> None:
+    # SQLAlchemy emits BEGIN itself (below): the driver's own lazy BEGIN would leave reads outside the transaction.
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA journal_mode=WAL")
+    cursor.execute("PRAGMA synchronous=FULL")
+    cursor.execute("PRAGMA foreign_keys=ON")
+    cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+    cursor.close()
+
+
+def _begin_sqlite(connection: Any) -> None:
+    # IMMEDIATE takes the write lock at once: a deferred transaction that upgrades later can fail with SQLITE_BUSY
+    # whatever the time-out. Readers that must not wait use `read_session` or raw connections of their own.
+    connection.exec_driver_sql(connection.get_execution_options().get("begin", "BEGIN IMMEDIATE"))
+
+
+def _request_session(request: Request) -> Iterator[Session]:
+    database: Database = request.app.state.database
+    if request.method in {"GET", "HEAD"} and database.is_sqlite:
+        with database.engine.connect().execution_options(begin="BEGIN") as connection:
+            with Session(connection, expire_on_commit=False) as session:
+                yield session
+        return
+    with database.session() as session:
+        yield session
+
+
+SessionDep = Annotated[Session, Depends(_request_session, scope="function")]
+"""The session of one HTTP request; committed before the answer is sent. GET requests take no write lock."""

@@ -1,0 +1,1 @@
+"""The fleet: nodes, what they should run, what they truly run, and the OpAMP server that connects the two."""

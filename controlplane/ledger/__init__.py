@@ -1,0 +1,5 @@
+"""The ledger: one append-only record of everything that was done to the fleet, and why."""
+
+from controlplane.ledger.store import append, entries
+
+__all__ = ["append", "entries"]

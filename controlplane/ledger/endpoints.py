@@ -1,0 +1,20 @@
+"""GET /api/v1/ledger."""
+
+from fastapi import APIRouter
+
+from controlplane.auth import Reader
+from controlplane.contract.ledger import LedgerEntry
+from controlplane.contract.pages import Page
+from controlplane.db import SessionDep
+from controlplane.db.paging import Cursor, Limit, page_of
+from controlplane.ledger.store import entries
+
+router = APIRouter(prefix="/api/v1/ledger", tags=["ledger"])
+
+
+@router.get("")
+def list_entries(
+    session: SessionDep, _: Reader, limit: Limit = 100, cursor: Cursor = None, kind: str | None = None, subject: str | None = None
+) -> Page[LedgerEntry]:
+    """The ledger, newest first."""
+    return page_of(entries(session, before_id=cursor, limit=limit + 1, kind=kind, subject=subject), limit)

@@ -1,0 +1,31 @@
+"""Append to the ledger and read it, inside the caller's transaction."""
+
+from datetime import datetime
+from typing import Any
+
+from sqlmodel import Session, col, select
+
+from controlplane.contract.ledger import LedgerEntry
+from controlplane.ledger.tables import LedgerRow
+
+
+def append(
+    session: Session, *, now: datetime, actor: str, kind: str, subject: str, message: str, **evidence: Any
+) -> None:
+    """Record one deed. It is durable exactly when the deed itself is: both are in one transaction."""
+    row = LedgerRow(time=now, actor=actor, kind=kind, subject=subject, message=message, evidence=evidence)
+    session.add(row)
+
+
+def entries(
+    session: Session, *, before_id: int | None, limit: int, kind: str | None = None, subject: str | None = None
+) -> list[LedgerEntry]:
+    """Newest first. `kind` matches exactly or as the part before a dot ("rollout" matches "rollout.promoted")."""
+    query = select(LedgerRow).order_by(col(LedgerRow.id).desc()).limit(limit)
+    if before_id is not None:
+        query = query.where(col(LedgerRow.id) < before_id)
+    if kind is not None:
+        query = query.where((col(LedgerRow.kind) == kind) | col(LedgerRow.kind).startswith(kind + ".", autoescape=True))
+    if subject is not None:
+        query = query.where(col(LedgerRow.subject) == subject)
+    return [LedgerEntry.model_validate(row, from_attributes=True) for row in session.exec(query)]

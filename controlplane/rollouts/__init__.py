@@ -1,0 +1,1 @@
+"""Rollouts: canary, judge, promote or roll back."""

@@ -1,0 +1,1 @@
+"""Tuning studies: asked for here, claimed by a tuner worker over HTTP."""

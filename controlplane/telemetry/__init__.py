@@ -1,0 +1,1 @@
+"""Telemetry: the OTLP receiver, sketches, the frame store, and quantile queries."""

@@ -1,0 +1,72 @@
+"""A latency histogram on the contract's fixed axis, as a numpy array.
+
+Guarantee: counts above a bucket edge are exact and stay exact under merge; a quantile is off by at most
+`histogram.RELATIVE_ERROR` (see controlplane.contract.histogram).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from controlplane.contract.histogram import AXIS_LENGTH, AXIS_MIN, BASE, upper_edge
+
+Counts = NDArray[np.int64]
+
+
+def _no_counts() -> Counts:
+    return np.zeros(AXIS_LENGTH, dtype=np.int64)
+
+
+@dataclass
+class Sketch:
+    """counts: int64[AXIS_LENGTH]; the rest as in an OTLP exponential histogram point. Values in the metric's unit."""
+
+    counts: Counts = field(default_factory=_no_counts)
+    zero_count: int = 0
+    total: float = 0.0
+    minimum: float = math.inf
+    maximum: float = -math.inf
+
+    @property
+    def count(self) -> int:
+        return self.zero_count + int(self.counts.sum())
+
+    @property
+    def mean(self) -> float | None:
+        count = self.count
+        return self.total / count if count else None
+
+    def merge(self, other: Sketch) -> None:
+        """Add `other` into this one."""
+        self.counts += other.counts
+        self.zero_count += other.zero_count
+        self.total += other.total
+        self.minimum = min(self.minimum, other.minimum)
+        self.maximum = max(self.maximum, other.maximum)
+
+    def above(self, position: int) -> int:
+        """How many values lie above the upper edge of the bucket at `position` of the axis. Exact."""
+        return int(self.counts[position + 1 :].sum())
+
+    def quantile(self, q: float) -> float:
+        """As `controlplane.contract.histogram.quantile`. Raises ValueError when empty."""
+        if not 0.0 <= q <= 1.0:
+            raise ValueError(f"q must be within 0 and 1, got {q}")
+        cumulative = np.cumsum(self.counts) + self.zero_count
+        total = int(cumulative[-1])
+        if total == 0:
+            raise ValueError("a quantile of no values")
+        rank = q * (total - 1)
+        low = self.minimum if math.isfinite(self.minimum) else 0.0
+        high = self.maximum if math.isfinite(self.maximum) else upper_edge(AXIS_LENGTH - 1)
+        if rank < self.zero_count:
+            return min(max(0.0, low), high)
+        position = int(np.searchsorted(cumulative, rank, side="right"))
+        inside = int(self.counts[position])
+        below = int(cumulative[position]) - inside
+        value = BASE ** (position + AXIS_MIN + min((rank - below + 0.5) / inside, 1.0))
+        return min(max(value, low), high)

@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Debian packages the tests use as real counterparts: a browser, PostgreSQL, and promtool.
+set -euo pipefail
+missing=()
+command -v chromium >/dev/null || command -v chromium-browser >/dev/null || missing+=(chromium)
+ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing+=(postgresql)
+command -v promtool >/dev/null || missing+=(prometheus)
+[ ${#missing[@]} = 0 ] && exit 0
+echo "Installing Debian packages for the tests: ${missing[*]}"
+run=()
+if [ "$(id -u)" != 0 ]; then
+    command -v sudo >/dev/null || { echo "Please run as root: apt-get install ${missing[*]}" >&2; exit 1; }
+    run=(sudo)
+fi
+"${run[@]}" apt-get update -qq
+# A policy that refuses to start services: the tests start their own servers on free ports.
+DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 "${run[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null

@@ -1,0 +1,1 @@
+"""The dashboard: Jinja2 pages over the typed client."""
