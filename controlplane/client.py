@@ -4,7 +4,7 @@ Guarantee: an error answer of the service is raised as the matching class of `co
 message and detail; a connection problem is raised as httpx's own error. Thread-safe, as httpx.Client is.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -98,18 +98,28 @@ class Client:
 
     # -- plumbing ------------------------------------------------------------------------------------------------
 
-    def _request(self, method: str, path: str, *, body: BaseModel | None = None, **params: Any) -> httpx.Response:
-        query = {name: _query(value) for name, value in params.items() if value is not None}
+    def _request(
+        self, method: str, path: str, *, body: BaseModel | None = None, params: Mapping[str, Any] | None = None
+    ) -> httpx.Response:
+        query = {name: _query(value) for name, value in (params or {}).items() if value is not None}
         json = None if body is None else body.model_dump(mode="json", exclude_unset=False)
         response = self._http.request(method, path, params=query, json=json)
         raise_for_error(response)
         return response
 
-    def _one(self, model: type[M], method: str, path: str, *, body: BaseModel | None = None, **params: Any) -> M:
-        return model.model_validate_json(self._request(method, path, body=body, **params).content)
+    def _one(
+        self,
+        model: type[M],
+        method: str,
+        path: str,
+        *,
+        body: BaseModel | None = None,
+        params: Mapping[str, Any] | None = None,
+    ) -> M:
+        return model.model_validate_json(self._request(method, path, body=body, params=params).content)
 
     def _page(self, model: type[M], path: str, **params: Any) -> Page[M]:
-        answer = self._request("GET", path, **params)
+        answer = self._request("GET", path, params=params)
         return Page[model].model_validate_json(answer.content)  # type: ignore[valid-type]
 
     def every(self, model: type[M], path: str, **params: Any) -> Iterator[M]:
@@ -155,21 +165,23 @@ class Client:
         end: datetime | None = None,
         step: Window = None,
         by: Sequence[str] = (),
-        **labels: str,
+        **labels: str | None,
     ) -> QuantilesAnswer:
         """Quantiles of a histogram metric by its short name; labels filter (node="a", revision="3")."""
         return self._one(
             QuantilesAnswer,
             "GET",
             "/api/v1/quantiles",
-            metric=metric,
-            q=q,
-            window=window,
-            start=start,
-            end=end,
-            step=step,
-            by=by or None,
-            **labels,
+            params={
+                "metric": metric,
+                "q": q,
+                "window": window,
+                "start": start,
+                "end": end,
+                "step": step,
+                "by": by or None,
+                **labels,
+            },
         )
 
     def scalars(
@@ -181,27 +193,29 @@ class Client:
         end: datetime | None = None,
         step: Window = None,
         by: Sequence[str] = (),
-        **labels: str,
+        **labels: str | None,
     ) -> ScalarsAnswer:
         """Gauges and sums by their short name."""
         return self._one(
             ScalarsAnswer,
             "GET",
             "/api/v1/scalars",
-            metric=metric,
-            window=window,
-            start=start,
-            end=end,
-            step=step,
-            by=by or None,
-            **labels,
+            params={
+                "metric": metric,
+                "window": window,
+                "start": start,
+                "end": end,
+                "step": step,
+                "by": by or None,
+                **labels,
+            },
         )
 
     def workload(self, pool: str, *, start: datetime, end: datetime) -> Workload:
-        return self._one(Workload, "GET", "/api/v1/workload", pool=pool, start=start, end=end)
+        return self._one(Workload, "GET", "/api/v1/workload", params={"pool": pool, "start": start, "end": end})
 
     def requests(self, **params: Any) -> Page[RequestRecord]:
-        """Finished requests with their waterfalls; params: pool, node, start, end, order ("slowest", "newest"), limit."""
+        """Finished requests with waterfalls; params: pool, node, window, start, end, limit, order (slowest, newest)."""
         return self._page(RequestRecord, "/api/v1/requests", **params)
 
     # -- fleet ---------------------------------------------------------------------------------------------------
@@ -293,7 +307,7 @@ class Client:
         return self._one(Study, "POST", f"/api/v1/studies/{study_id}/heartbeat", body=beat)
 
     def report_trial(self, study_id: int, worker: str, trial: TrialReport) -> Trial:
-        return self._one(Trial, "POST", f"/api/v1/studies/{study_id}/trials", body=trial, worker=worker)
+        return self._one(Trial, "POST", f"/api/v1/studies/{study_id}/trials", body=trial, params={"worker": worker})
 
     def finish_study(self, study_id: int, outcome: StudyFinish) -> Study:
         """Ends the study with its result or its error."""

@@ -124,7 +124,7 @@ class Alert(BaseModel):
 
 
 class DestinationCreate(BaseModel):
-    """A webhook. With a secret, each delivery is signed: `Trimtab-Signature: t=UNIX,v1=HEX`, HMAC-SHA256 of "t.body"."""
+    """A webhook. With a secret, deliveries are signed: `Trimtab-Signature: t=UNIX,v1=HEX`, HMAC-SHA256 of "t.body"."""
 
     name: str = Field(min_length=1, max_length=128)
     url: str = Field(pattern=r"^https?://")

@@ -12,9 +12,9 @@ import math
 from collections.abc import Sequence
 
 SCALE = 5
-BASE = 2.0 ** (2.0**-SCALE)
-AXIS_MIN = -20 * 2**SCALE  # 2**-20 s, about 0.95 microseconds
-AXIS_MAX = 10 * 2**SCALE - 1  # up to 1,024 s
+BASE: float = 2.0 ** (2.0**-SCALE)
+AXIS_MIN: int = -20 * 2**SCALE  # 2**-20 s, about 0.95 microseconds
+AXIS_MAX: int = 10 * 2**SCALE - 1  # up to 1,024 s
 AXIS_LENGTH = AXIS_MAX - AXIS_MIN + 1
 ZERO_THRESHOLD_S = 2.0**-20
 RELATIVE_ERROR = BASE - 1.0
@@ -23,7 +23,7 @@ RELATIVE_ERROR = BASE - 1.0
 
 def bucket_index(value: float, scale: int = SCALE) -> int:
     """The OTLP bucket index of a positive value: ceil(log2(v) * 2**scale) - 1."""
-    return math.ceil(math.log2(value) * 2.0**scale) - 1
+    return math.ceil(math.ldexp(math.log2(value), scale)) - 1
 
 
 def axis_position(value: float) -> int:
@@ -33,10 +33,12 @@ def axis_position(value: float) -> int:
 
 def upper_edge(position: int) -> float:
     """The upper edge, in the value's unit, of the bucket at `position` on the fixed axis."""
-    return BASE ** (position + AXIS_MIN + 1)
+    return math.exp2((position + AXIS_MIN + 1) / 2**SCALE)
 
 
-def quantile(counts: Sequence[int], q: float, *, zero_count: int = 0, minimum: float = 0.0, maximum: float = math.inf) -> float:
+def quantile(
+    counts: Sequence[int], q: float, *, zero_count: int = 0, minimum: float = 0.0, maximum: float = math.inf
+) -> float:
     """The q-quantile of a histogram on the fixed axis, log-interpolated inside its bucket.
 
     counts: AXIS_LENGTH integers. The rank is q * (n - 1), as numpy's default. The answer is clamped to
@@ -54,7 +56,7 @@ def quantile(counts: Sequence[int], q: float, *, zero_count: int = 0, minimum: f
     for position, count in enumerate(counts):
         if count and rank < below + count:
             fraction = (rank - below + 0.5) / count
-            value = BASE ** (position + AXIS_MIN + min(fraction, 1.0))
+            value = math.exp2((position + AXIS_MIN + min(fraction, 1.0)) / 2**SCALE)
             return min(max(value, minimum), maximum)
         below += count
     return maximum if math.isfinite(maximum) else upper_edge(len(counts) - 1)

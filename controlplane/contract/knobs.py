@@ -132,7 +132,9 @@ def _schedule(knob: Knob, value: list[Any] | tuple[Any, ...], field: str) -> Sch
         size = _integer(KNOBS[MAX_NUM_SEQS], pair[0], f"{field}[{place}][0]")
         tokens = _integer(knob, pair[1], f"{field}[{place}][1]")
         if pairs and size <= pairs[-1][0]:
-            raise KnobOutOfRange(f"{field}[{place}][0]: batch sizes must rise, {size} follows {pairs[-1][0]}", field=field)
+            raise KnobOutOfRange(
+                f"{field}[{place}][0]: batch sizes must rise, {size} follows {pairs[-1][0]}", field=field
+            )
         pairs.append((size, tokens))
     if not pairs:
         raise KnobOutOfRange(f"{field}: an empty schedule; use 0 to switch speculation off", field=field)
@@ -157,9 +159,7 @@ def parse_knob(name: str, value: Any, *, prefix: str = "") -> Any:
     return _integer(knob, value, field)
 
 
-def parse_config(
-    values: Mapping[str, Any], *, base: EngineConfig | None = None, prefix: str = ""
-) -> EngineConfig:
+def parse_config(values: Mapping[str, Any], *, base: EngineConfig | None = None, prefix: str = "") -> EngineConfig:
     """Check `values` and lay them over `base` (the defaults when None).
 
     Raises `UnknownKnob` or `KnobOutOfRange` for the first wrong field; nothing is dropped or clamped silently.

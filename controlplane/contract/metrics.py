@@ -46,18 +46,26 @@ STEP_COMMIT = Metric("trimtab.step.commit.duration", "step_commit", "s", _H, "To
 KV_USAGE = Metric("trimtab.kv_cache.usage", "kv_usage", "1", _G, "Share of KV-cache blocks in use, 0..1.")
 RUNNING = Metric("trimtab.requests.running", "running", "{request}", _G, "Requests running.")
 WAITING = Metric("trimtab.requests.waiting", "waiting", "{request}", _G, "Requests waiting.")
-UNACCOUNTED_SHARE = Metric("trimtab.request.unaccounted.share", "unaccounted_share", "1", _G, "Sum of unaccounted / sum of e2e in the report.")
+UNACCOUNTED_SHARE = Metric(
+    "trimtab.request.unaccounted.share", "unaccounted_share", "1", _G, "Sum of unaccounted / sum of e2e in the report."
+)
 REQUESTS = Metric("trimtab.requests.finished", "requests", "{request}", _S, "Requests finished, by finish reason.")
 PROMPT_TOKENS = Metric("trimtab.prompt_tokens", "prompt_tokens", "{token}", _S, "Prompt tokens of finished requests.")
 OUTPUT_TOKENS = Metric("trimtab.output_tokens", "output_tokens", "{token}", _S, "Output tokens of finished requests.")
 PREFIX_QUERIES = Metric("trimtab.prefix_cache.queries", "prefix_queries", "{token}", _S, "Prompt tokens looked up.")
 PREFIX_HITS = Metric("trimtab.prefix_cache.hits", "prefix_hits", "{token}", _S, "Prompt tokens found.")
 DRAFT_TOKENS = Metric("trimtab.spec_decode.draft_tokens", "draft_tokens", "{token}", _S, "Draft tokens proposed.")
-ACCEPTED_TOKENS = Metric("trimtab.spec_decode.accepted_tokens", "accepted_tokens", "{token}", _S, "Draft tokens accepted.")
+ACCEPTED_TOKENS = Metric(
+    "trimtab.spec_decode.accepted_tokens", "accepted_tokens", "{token}", _S, "Draft tokens accepted."
+)
 PREEMPTIONS = Metric("trimtab.preemptions", "preemptions", "{request}", _S, "Requests preempted and recomputed.")
-EVENTS_MISSED = Metric("trimtab.agent.events_missed", "events_missed", "{event}", _S, "Engine events the agent never saw.")
+EVENTS_MISSED = Metric(
+    "trimtab.agent.events_missed", "events_missed", "{event}", _S, "Engine events the agent never saw."
+)
 SPOOL_DEPTH = Metric("trimtab.agent.spool_depth", "spool_depth", "{report}", _G, "Reports not yet acknowledged.")
-SPOOL_DROPPED = Metric("trimtab.agent.spool_dropped", "spool_dropped", "{report}", _S, "Reports dropped: the spool was full.")
+SPOOL_DROPPED = Metric(
+    "trimtab.agent.spool_dropped", "spool_dropped", "{report}", _S, "Reports dropped: the spool was full."
+)
 
 REQUEST_PARTS: tuple[Metric, ...] = (RECEIVE, TOKENIZE, QUEUE, PREFILL, DECODE, SEND)
 """e2e is the sum of these and UNACCOUNTED."""
@@ -86,7 +94,17 @@ TENANT = Attribute("trimtab.tenant", "tenant")
 REGION = Attribute("trimtab.region", "region")
 FINISH_REASON = Attribute("gen_ai.response.finish_reason", "finish_reason")
 
-ATTRIBUTES: tuple[Attribute, ...] = (NODE, POOL, MODEL, REVISION, PROMPT_BUCKET, CACHE_CLASS, TENANT, REGION, FINISH_REASON)
+ATTRIBUTES: tuple[Attribute, ...] = (
+    NODE,
+    POOL,
+    MODEL,
+    REVISION,
+    PROMPT_BUCKET,
+    CACHE_CLASS,
+    TENANT,
+    REGION,
+    FINISH_REASON,
+)
 LABEL_OF: dict[str, str] = {attribute.name: attribute.label for attribute in ATTRIBUTES}
 LABELS: tuple[str, ...] = tuple(attribute.label for attribute in ATTRIBUTES)
 
@@ -119,8 +137,14 @@ def cache_class(cached_tokens: int, prompt_tokens: int) -> CacheClass:
     return CacheClass.HIT if 2 * cached_tokens >= prompt_tokens else CacheClass.PARTIAL
 
 
-PROMPT_BUCKET_EDGES: tuple[tuple[int, str], ...] = ((128, "<=128"), (512, "<=512"), (2048, "<=2k"), (8192, "<=8k"), (32768, "<=32k"))
-PROMPT_BUCKETS: tuple[str, ...] = tuple(label for _, label in PROMPT_BUCKET_EDGES) + (">32k",)
+PROMPT_BUCKET_EDGES: tuple[tuple[int, str], ...] = (
+    (128, "<=128"),
+    (512, "<=512"),
+    (2048, "<=2k"),
+    (8192, "<=8k"),
+    (32768, "<=32k"),
+)
+PROMPT_BUCKETS: tuple[str, ...] = (*(label for _, label in PROMPT_BUCKET_EDGES), ">32k")
 
 
 def prompt_bucket(prompt_tokens: int) -> str:

@@ -21,9 +21,7 @@ class RolloutPhase(StrEnum):
     CANCELLED = "cancelled"  # Ended before it began.
 
 
-ENDED = frozenset(
-    {RolloutPhase.PROMOTED, RolloutPhase.ROLLED_BACK, RolloutPhase.FAILED, RolloutPhase.CANCELLED}
-)
+ENDED = frozenset({RolloutPhase.PROMOTED, RolloutPhase.ROLLED_BACK, RolloutPhase.FAILED, RolloutPhase.CANCELLED})
 
 
 class Verdict(StrEnum):

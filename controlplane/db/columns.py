@@ -23,7 +23,7 @@ class UtcDateTime(TypeDecorator[datetime]):
             raise ValueError(f"a datetime without a timezone: {value!r}")
         return value.astimezone(UTC)
 
-    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
         if value is None:
             return None
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)

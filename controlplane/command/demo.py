@@ -1,0 +1,26 @@
+"""`trimtab demo`: the whole loop on this machine."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from controlplane.command import extras
+
+
+def demo(
+    once: Annotated[
+        bool, typer.Option("--once", help="End after the story; status 0 only if every step happened.")
+    ] = False,
+    data_dir: Annotated[Path, typer.Option(help="Emptied at the start.")] = Path(".trimtab/demo"),
+    port: Annotated[int, typer.Option(help="Port of the control plane; the engines take fixed ones from 7401.")] = 7300,
+    rate: Annotated[float, typer.Option(help="Requests a second over the two serving nodes.")] = 5.0,
+    seed: int = 7,
+) -> None:
+    """Start a control plane, two serving nodes, a trial node and traffic; break production; watch it being mended."""
+    extras.need("demo", "server", "agent", "engine", "tuner", "web")
+    from controlplane.demo.plan import Plan
+    from controlplane.demo.run import run_demo
+
+    plan = Plan(data_dir=data_dir.absolute(), port=port, rate=rate, seed=seed)
+    raise typer.Exit(run_demo(plan, once=once))

@@ -1,0 +1,66 @@
+"""`trimtab doctor`: is this installation able to run, and what is missing."""
+
+import os
+import platform
+import shutil
+import socket
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from controlplane.command import checkout, extras
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One check. `mend` says what to do when it is not fine."""
+
+    name: str
+    fine: bool
+    found: str
+    mend: str = ""
+
+
+def examine(data_dir: Path, host: str, port: int) -> Iterator[Finding]:
+    """Every check of the local installation."""
+    version = platform.python_version()
+    yield Finding("python", sys.version_info >= (3, 11), version, "Python 3.11 or newer")
+    wrong = checkout.foreign_packages()
+    yield Finding(
+        "packages", not wrong, "from the checkout" if not wrong else ", ".join(wrong), checkout.refusal(wrong)
+    )
+    for extra in extras.PROBES:
+        absent = extras.missing(extra)
+        mend = f"pip install -c constraints.txt -e '.[{extra}]'"
+        yield Finding(f"extra {extra}", not absent, "installed" if not absent else f"lacks {', '.join(absent)}", mend)
+    model = checkout.ROOT / "agents/models/trimtab-py-5m/model.safetensors"
+    yield Finding("bundled model", model.is_file(), str(model.parent), "check the clone: the model files are missing")
+    parent = next(folder for folder in (data_dir, *data_dir.absolute().parents) if folder.exists())
+    yield Finding("data directory", os.access(parent, os.W_OK), str(data_dir), f"make {parent} writable")
+    free = shutil.disk_usage(parent).free / 2**30
+    yield Finding("disk", free >= 1, f"{free:.1f} GiB free", "at least 1 GiB")
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+            yield Finding("port", True, f"{host}:{port} is free")
+        except OSError as error:
+            yield Finding("port", False, f"{host}:{port}: {error.strerror}", "another --port, or stop what holds it")
+
+
+def doctor(
+    data_dir: Annotated[Path, typer.Option(help="Where `trimtab up` keeps its data.")] = Path(".trimtab"),
+    host: str = "127.0.0.1",
+    port: int = 7300,
+) -> None:
+    """Check this installation; status 1 when something would keep it from running."""
+    findings = list(examine(data_dir, host, port))
+    for finding in findings:
+        typer.echo(f"{'ok  ' if finding.fine else 'BAD '} {finding.name}: {finding.found}")
+        if not finding.fine:
+            typer.echo(f"     {finding.mend}")
+    raise typer.Exit(0 if all(finding.fine for finding in findings) else 1)

@@ -1,0 +1,48 @@
+"""A missing optional part names its install command instead of a traceback."""
+
+import importlib
+import importlib.util
+from types import ModuleType
+
+import typer
+
+PROBES = {
+    "server": ("fastapi", "sqlmodel", "alembic", "zstandard", "uvicorn", "prometheus_client", "numpy"),
+    "agent": ("websockets", "opentelemetry.proto", "orjson", "tenacity"),
+    "engine": ("torch", "safetensors", "tokenizers", "fastapi", "uvicorn"),
+    "tuner": ("optuna", "scipy", "numpy"),
+    "web": ("jinja2", "plotly", "multipart"),
+}
+"""For each extra of pyproject.toml, modules that come with it."""
+
+
+def missing(extra: str) -> list[str]:
+    """The modules of `extra` that cannot be found."""
+    absent = []
+    for module in PROBES[extra]:
+        try:
+            found = importlib.util.find_spec(module)
+        except ModuleNotFoundError:
+            found = None
+        if found is None:
+            absent.append(module)
+    return absent
+
+
+def need(command: str, *extras: str) -> None:
+    """Leave with status 2 and the install command when a part that `command` needs is not installed."""
+    lacking = [extra for extra in extras if missing(extra)]
+    if not lacking:
+        return
+    modules = ", ".join(module for extra in lacking for module in missing(extra))
+    typer.echo(
+        f"trimtab {command} needs {modules}, which this environment lacks.\n"
+        f"Install it in the checkout: pip install -c constraints.txt -e '.[{','.join(lacking)}]'",
+        err=True,
+    )
+    raise typer.Exit(2)
+
+
+def load(module: str) -> ModuleType:
+    """Import a part of Trimtab when it is first needed, so that `--help` stays quick."""
+    return importlib.import_module(module)

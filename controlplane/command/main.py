@@ -1,0 +1,79 @@
+"""`trimtab`: the command line. Every option also comes from the environment (TRIMTAB_COMMAND_OPTION, or the shorter
+name its help shows) and from a TOML file (`--config FILE`, one table a command)."""
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from controlplane.command import (
+    agent,
+    bench,
+    checkout,
+    demo,
+    doctor,
+    engine,
+    replay,
+    rollout,
+    status,
+    tune,
+    up,
+)
+from controlplane.command.connection import fail
+
+app = typer.Typer(
+    name="trimtab",
+    help="The control plane beside an LLM serving fleet.",
+    no_args_is_help=True,
+    context_settings={"auto_envvar_prefix": "TRIMTAB", "help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+)
+app.command("up")(up.up)
+app.command("demo")(demo.demo)
+app.command(
+    "agent",
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
+)(agent.agent)
+app.command("engine")(engine.engine)
+app.command("tune")(tune.tune)
+app.command("replay")(replay.replay)
+app.add_typer(rollout.app, name="rollout")
+app.command("status")(status.status)
+app.command("doctor")(doctor.doctor)
+app.command("bench")(bench.bench)
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """The tables of a TOML file, option names with underscores, as click's default map. Unknown tables are refused."""
+    try:
+        tables = tomllib.loads(path.read_text())
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        fail(f"--config: {path}: {error}")
+    commands = {command.name for command in app.registered_commands} | {"rollout"}
+    for name, table in tables.items():
+        if name not in commands or not isinstance(table, dict):
+            fail(f"--config: {path}: [{name}] is no command; commands: {', '.join(sorted(filter(None, commands)))}")
+    return {name: {key.replace("-", "_"): value for key, value in table.items()} for name, table in tables.items()}
+
+
+@app.callback()
+def settings(
+    context: typer.Context,
+    config: Annotated[
+        Path | None, typer.Option(help="TOML file with one table per command.", envvar="TRIMTAB_CONFIG", exists=True)
+    ] = None,
+) -> None:
+    wrong = checkout.foreign_packages()
+    if wrong:
+        fail(checkout.refusal(wrong))
+    if config is not None:
+        context.default_map = read_config(config)
+
+
+def main() -> None:
+    app()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""`trimtab rollout`: configurations to production, from a shell or a pipeline."""
+
+import time
+from typing import Annotated, Any
+
+import httpx
+import typer
+
+from controlplane.client import Client
+from controlplane.command.connection import SERVER, Server, Token, TokenFile, connect, explain, fail
+from controlplane.contract.configs import RevisionCreate
+from controlplane.contract.errors import TrimtabError
+from controlplane.contract.rollouts import ENDED, Rollout, RolloutCreate, RolloutPhase
+
+app = typer.Typer(
+    help="Bring a configuration to production: canary, verdict, promotion or rollback.", no_args_is_help=True
+)
+
+SetKnobs = Annotated[list[str], typer.Option("--set", help="knob=value; may be given several times.")]
+
+
+def parse_assignments(assignments: list[str]) -> dict[str, Any]:
+    """["a=1", "b=int8"] to {"a": 1, "b": "int8"}; values are JSON where they can be."""
+    import json
+
+    knobs: dict[str, Any] = {}
+    for assignment in assignments:
+        name, equals, text = assignment.partition("=")
+        if not equals or not name:
+            fail(f"--set: wants knob=value, got {assignment!r}")
+        try:
+            knobs[name.strip()] = json.loads(text)
+        except ValueError:
+            knobs[name.strip()] = text
+    return knobs
+
+
+def say(rollout: Rollout) -> None:
+    verdict = f", verdict {rollout.verdict}" if rollout.verdict else ""
+    typer.echo(f"rollout {rollout.id}: {rollout.phase}{verdict}: {rollout.message}")
+
+
+def follow(client: Client, number: int) -> Rollout:
+    """Print each change of a rollout until it has ended."""
+    shown = ""
+    while True:
+        rollout = client.rollout(number)
+        line = f"{rollout.phase}{rollout.message}"
+        if line != shown:
+            say(rollout)
+            shown = line
+        if rollout.phase in ENDED:
+            return rollout
+        time.sleep(1)
+
+
+@app.command("start")
+def start(
+    pool: Annotated[str, typer.Option(help="Pool to change.")],
+    set_: SetKnobs = [],  # noqa: B006 - typer needs a list default
+    revision: Annotated[int | None, typer.Option(help="An existing revision instead of --set.")] = None,
+    reason: Annotated[str, typer.Option(help="Why; stands in the ledger.")] = "",
+    emergency: Annotated[bool, typer.Option(help="To the whole pool at once, unjudged; needs scope admin.")] = False,
+    wait: Annotated[bool, typer.Option(help="Wait for the end; status 0 only when promoted.")] = True,
+    server: Server = SERVER,
+    token: Token = None,
+    token_file: TokenFile = None,
+) -> None:
+    """Start a rollout of --set knobs laid over what the pool runs, or of a given revision."""
+    try:
+        with connect(server, token, token_file) as client:
+            if revision is None:
+                base = next((n.desired_revision for n in client.nodes() if n.pool == pool and n.desired_revision), None)
+                knobs = parse_assignments(set_)
+                revision = client.create_config(RevisionCreate(knobs=knobs, base=base, note=reason)).number
+            wanted = RolloutCreate(pool=pool, revision=revision, reason=reason, emergency=emergency)
+            rollout = client.create_rollout(wanted)
+            say(rollout)
+            if wait and follow(client, rollout.id).phase is not RolloutPhase.PROMOTED:
+                raise typer.Exit(1)
+    except (TrimtabError, httpx.HTTPError) as error:
+        fail(explain(error), 1)
+
+
+@app.command("list")
+def listing(server: Server = SERVER, token: Token = None, token_file: TokenFile = None) -> None:
+    """Every rollout, newest first."""
+    try:
+        with connect(server, token, token_file) as client:
+            for rollout in client.rollouts():
+                say(rollout)
+    except (TrimtabError, httpx.HTTPError) as error:
+        fail(explain(error), 1)
+
+
+@app.command("cancel")
+def cancel(number: int, server: Server = SERVER, token: Token = None, token_file: TokenFile = None) -> None:
+    """End a rollout: the whole previous revision is put back where it had begun."""
+    try:
+        with connect(server, token, token_file) as client:
+            say(client.cancel_rollout(number))
+    except (TrimtabError, httpx.HTTPError) as error:
+        fail(explain(error), 1)

@@ -1,0 +1,78 @@
+"""The demo's fleet: control plane, two serving nodes, a trial node, an agent beside each, and traffic."""
+
+import json
+import secrets
+import shutil
+
+from controlplane.client import Client
+from controlplane.contract.errors import Conflict
+from controlplane.demo.plan import MODEL, POOL, TRIAL_POOL, Plan
+from controlplane.demo.processes import Child, Processes
+
+TRIMTAB = ("-m", "controlplane.command.main")
+MARKER = ".trimtab-demo"
+
+
+class Fleet:
+    """Starts the processes through the same command line a user has."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.processes = Processes(plan.data_dir / "logs")
+        self.url = f"http://127.0.0.1:{plan.port}"
+        self.webhook_secret = secrets.token_hex(16)
+        self.traffic: Child | None = None
+
+    def clear(self) -> None:
+        """Each demo starts from an empty folder. Raises `Conflict` rather than empty one that it did not make."""
+        folder, marker = self.plan.data_dir, self.plan.data_dir / MARKER
+        if folder.exists() and any(folder.iterdir()):
+            if not marker.exists():
+                raise Conflict(f"--data-dir: {folder} is not empty and not a demo's; name another", field="data_dir")
+            shutil.rmtree(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        marker.write_text("Made by trimtab demo; emptied at its next start.\n")
+
+    def start_service(self) -> Child:
+        data, port = str(self.plan.data_dir / "service"), str(self.plan.port)
+        return self.processes.start("service", [*TRIMTAB, "up", "--data-dir", data, "--port", port])
+
+    def token(self, name: str) -> str:
+        return (self.plan.data_dir / "service" / name).read_text().strip()
+
+    def client(self, token_name: str = "admin-token") -> Client:
+        return Client(self.url, self.token(token_name), timeout_s=15)
+
+    def start_node(self, node: str, port: int, pool: str, role: str) -> None:
+        """An engine and the agent beside it: two processes, either of which can die without the other."""
+        plan = self.plan
+        knobs = [word for name, value in plan.good.items() for word in ("--set", f"{name}={json.dumps(value)}")]
+        engine = ["--model", str(plan.model_dir), "--host", "127.0.0.1", "--port", str(port)]
+        engine += ["--threads", "1", "--kv-cache-mib", str(plan.kv_cache_mib)]
+        if plan.draft_dir.exists():
+            engine += ["--draft-model", str(plan.draft_dir)]
+        self.processes.start(f"{node}-engine", [*TRIMTAB, "engine", *engine, *knobs])
+        self.processes.start(
+            f"{node}-agent",
+            [
+                *(*TRIMTAB, "agent", "--node", node, "--pool", pool, "--role", role),
+                *("--engine-url", f"http://127.0.0.1:{port}", "--server-url", self.url),
+                *("--state-dir", str(plan.data_dir / node)),
+                *("--enrolment-token-file", str(plan.data_dir / "service/enrolment-token")),
+            ],
+        )
+
+    def start_nodes(self) -> None:
+        for number, port in enumerate(self.plan.engine_ports, 1):
+            self.start_node(f"node-{number}", port, POOL, "serving")
+        self.start_node("trial-1", self.plan.trial_port, TRIAL_POOL, "trial")
+
+    def start_traffic(self) -> None:
+        plan = self.plan
+        targets = [word for port in plan.engine_ports for word in ("--target", f"http://127.0.0.1:{port}")]
+        limits = ["--max-input", str(plan.max_input_tokens), "--max-output", str(plan.max_output_tokens)]
+        load = ["--model", MODEL, "--rate", str(plan.rate), "--seed", str(plan.seed)]
+        self.traffic = self.processes.start("traffic", ["-m", "tuner.traffic", *targets, *load, *limits])
+
+    def stop(self) -> None:
+        self.processes.stop()

@@ -1,0 +1,76 @@
+"""A real stack for the tests that need one: control plane, one engine, one agent, each its own process."""
+
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from controlplane.client import Client
+from controlplane.demo.fleet import Fleet
+from controlplane.demo.plan import MODEL, POOL, Plan
+
+START_LIMIT_S = 120.0
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait_for(what: str, look: Callable[[], object], limit_s: float = START_LIMIT_S) -> object:
+    """Poll `look` until it is true; a failed connection counts as not yet."""
+    deadline = time.monotonic() + limit_s
+    last: object = None
+    while time.monotonic() < deadline:
+        try:
+            last = look()
+        except httpx.TransportError as error:
+            last = error
+        else:
+            if last:
+                return last
+        time.sleep(0.2)
+    raise AssertionError(f"{what}: not within {limit_s:.0f} s; last seen: {last!r}")
+
+
+class Stack:
+    """One node of the bundled model under a real control plane. `complete` sends it a request."""
+
+    def __init__(self, folder: Path) -> None:
+        self.plan = Plan(data_dir=folder, port=free_port(), engine_ports=(free_port(),), trial_port=free_port())
+        self.fleet = Fleet(self.plan)
+        self.fleet.clear()
+        self.engine_url = f"http://127.0.0.1:{self.plan.engine_ports[0]}"
+        self.url = self.fleet.url
+
+    def start(self) -> None:
+        self.fleet.start_service()
+        wait_for("the service is ready", lambda: httpx.get(f"{self.url}/readyz").status_code == 200)
+        self.fleet.start_node("node-1", self.plan.engine_ports[0], POOL, "serving")
+        with self.client() as client:
+            wait_for("the node is healthy", lambda: any(n.healthy and n.effective for n in client.nodes()))
+
+    def client(self, token: str = "admin-token") -> Client:
+        return self.fleet.client(token)
+
+    def complete(self, prompt: str, max_tokens: int = 16, **more: object) -> httpx.Response:
+        body = {"model": MODEL, "prompt": prompt, "max_tokens": max_tokens, "temperature": 0, **more}
+        return httpx.post(f"{self.engine_url}/v1/completions", json=body, timeout=60)
+
+    def stop(self) -> None:
+        self.fleet.stop()
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """One running stack for the whole test session."""
+    made = Stack(tmp_path_factory.mktemp("stack") / "data")
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()

@@ -1,0 +1,137 @@
+"""The dashboard in a real Chromium over a real stack: sign-in, what it shows, and that it stays live without reload."""
+
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from playwright.sync_api import Page, expect, sync_playwright
+
+from controlplane.contract.access import Scope, TokenCreate
+from controlplane.contract.configs import RevisionCreate
+from controlplane.contract.rollouts import RolloutCreate
+
+pytestmark = pytest.mark.browser
+
+FLAGS = (
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    executable = shutil.which("chromium") or shutil.which("chromium-browser")
+    assert executable, "Chromium is missing: deploy/test_packages.sh installs it"
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=executable, args=list(FLAGS))
+        yield launched
+        launched.close()
+
+
+@pytest.fixture
+def page(browser: Any, stack: Any) -> Iterator[Page]:
+    """A signed-in page that fails the test on any script error."""
+    context = browser.new_context(base_url=stack.url)
+    opened = context.new_page()
+    errors: list[str] = []
+    opened.on("pageerror", lambda error: errors.append(str(error)))
+    opened.goto(f"/login?token={stack.fleet.token('dashboard-token')}")
+    yield opened
+    context.close()
+    assert errors == []
+
+
+def test_without_a_session_the_sign_in_page_opens(browser: Any, stack: Any) -> None:
+    context = browser.new_context(base_url=stack.url)
+    opened = context.new_page()
+    opened.goto("/fleet")
+    expect(opened).to_have_url(f"{stack.url}/login?next=/fleet")
+    opened.get_by_label("Token").fill("wrong")
+    opened.get_by_role("button", name="Sign in").click()
+    expect(opened.get_by_role("alert")).to_contain_text("unknown or revoked")
+    opened.get_by_label("Token").fill(stack.fleet.token("dashboard-token"))
+    opened.get_by_role("button", name="Sign in").click()
+    expect(opened).to_have_url(f"{stack.url}/fleet")
+    context.close()
+
+
+def test_the_session_cookie_is_out_of_reach_for_scripts(page: Page) -> None:
+    assert page.evaluate("document.cookie") == ""
+
+
+def test_fleet_shows_the_effective_configuration(page: Page) -> None:
+    page.goto("/fleet")
+    row = page.locator("tr[data-node='node-1']")
+    expect(row).to_contain_text("healthy")
+    expect(row).to_contain_text("512")
+    expect(row).to_contain_text("none")
+
+
+def test_figures_appear_and_grow_without_reload(page: Page, stack: Any) -> None:
+    page.goto("/")
+    page.evaluate("window.notReloaded = true")
+    for number in range(8):
+        assert stack.complete(f"class Thing{number}:\n    def", 12).status_code == 200
+    row = page.locator("tr[data-metric='ttft']")
+    expect(row).to_contain_text("ms", timeout=20_000)
+    before = int(row.locator("td").last.inner_text())
+    for number in range(5):
+        assert stack.complete(f"import module_{number}\n", 12).status_code == 200
+    expect(row.locator("td").last).not_to_have_text(str(before), timeout=20_000)
+    assert page.evaluate("window.notReloaded")
+    expect(page.get_by_role("status")).to_have_text("live")
+
+
+def test_every_part_of_the_latency_has_its_chart(page: Page, stack: Any) -> None:
+    assert stack.complete("x = 1\n", 12).status_code == 200
+    page.goto("/latency?span=5m")
+    for part in ("ttft", "itl", "e2e", "receive", "tokenize", "queue", "prefill", "decode", "send", "unaccounted"):
+        plot = page.locator(f"[data-chart*='metric={part}&']")
+        expect(plot.locator("svg").first).to_be_visible(timeout=20_000)
+        expect(plot).not_to_have_attribute("data-points", "0", timeout=20_000)
+    expect(page.locator(".waterfall").first).to_be_visible()
+
+
+def test_a_rollout_appears_in_its_page_and_in_the_ledger(page: Page, stack: Any) -> None:
+    with stack.client() as client:
+        base = next(node.desired_revision or node.effective.revision for node in client.nodes() if node.effective)
+        revision = client.create_config(RevisionCreate(knobs={"max_num_seqs": 15}, base=base, note="browser test"))
+        rollout = client.create_rollout(
+            RolloutCreate(pool="demo", revision=revision.number, start=False, reason="seen in the browser")
+        )
+        page.goto("/rollouts")
+        expect(page.get_by_role("link", name=str(rollout.id), exact=True)).to_be_visible()
+        page.get_by_role("link", name=str(rollout.id), exact=True).click()
+        expect(page.locator("main")).to_contain_text("seen in the browser")
+        client.cancel_rollout(rollout.id)
+        expect(page.locator("main")).to_contain_text("cancelled", timeout=10_000)
+    page.goto("/ledger")
+    expect(page.locator("main")).to_contain_text("rollout.cancelled")
+
+
+@pytest.mark.parametrize("name", ["overview", "fleet", "latency", "alerts", "studies", "rollouts", "ledger"])
+def test_every_page_is_whole(page: Page, name: str) -> None:
+    answer = page.goto("/" if name == "overview" else f"/{name}")
+    assert answer is not None and answer.status == 200
+    expect(page.locator("nav a[aria-current]")).to_have_text(name.capitalize())
+
+
+def test_unknown_things_are_404_and_agent_tokens_do_not_open_it(stack: Any) -> None:
+    token = stack.fleet.token("dashboard-token")
+    with httpx.Client(base_url=stack.url, cookies={"trimtab_token": token}) as browser_like:
+        assert browser_like.get("/nothing").status_code == 404
+        assert browser_like.get("/rollouts/99999").status_code == 404
+        assert browser_like.get("/fragments/nothing").status_code == 404
+        assert browser_like.get("/charts/latency?metric=nothing").status_code == 400
+    with stack.client() as client:
+        agent = client.create_token(TokenCreate(name="an agent", scope=Scope.AGENT))
+    assert httpx.get(f"{stack.url}/login", params={"token": agent.token}).status_code == 403
+
+
+def test_sign_in_never_leads_to_another_site(stack: Any) -> None:
+    token = stack.fleet.token("dashboard-token")
+    for target in ("//evil.example", "https://evil.example", "/\\evil.example"):
+        answer = httpx.get(f"{stack.url}/login", params={"token": token, "next": target}, follow_redirects=False)
+        assert answer.headers["location"] == "/"

@@ -1,0 +1,40 @@
+"""How values are written: units, absent values, ages."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from web.format import ago, knob, percent, pretty, seconds
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "–"),
+        (0.0000123, "12 µs"),
+        (0.0123, "12.3 ms"),
+        (0.9994, "999 ms"),
+        (1.5, "1.50 s"),
+        (250, "250 s"),
+        (-0.5, "-500 ms"),
+    ],
+)
+def test_seconds_have_a_fitting_unit(value: float | None, text: str) -> None:
+    assert seconds(value) == text
+
+
+def test_absent_is_never_zero() -> None:
+    assert percent(None) == "–"
+    assert seconds(0.0) == "0 µs"
+
+
+def test_ages_use_their_largest_unit() -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    ages = [ago(now - timedelta(seconds=s), now) for s in (5, 120, 7200, 200000)]
+    assert ages == ["5 s ago", "2 min ago", "2 h ago", "2 d ago"]
+    assert ago(None) == "never"
+
+
+def test_schedules_and_evidence_are_readable() -> None:
+    assert knob([[4, 2], [16, 1]]) == "≤4: 2, ≤16: 1"
+    assert '"x": 0.1235' in pretty({"x": 0.123456789})

@@ -1,0 +1,77 @@
+"""How values are written for a reader: pure functions, registered as Jinja2 filters."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+
+def seconds(value: float | None) -> str:
+    """A duration with three significant digits and a fitting unit; an en dash for absent."""
+    if value is None:
+        return "–"
+    if value < 0:
+        return f"-{seconds(-value)}"
+    if value >= 100:
+        return f"{value:.0f} s"
+    if value >= 1:
+        return f"{value:.2f} s"
+    if value >= 1e-3:
+        return f"{value * 1e3:.3g} ms"
+    return f"{value * 1e6:.0f} µs"
+
+
+def percent(value: float | None, digits: int = 0) -> str:
+    return "–" if value is None else f"{100 * value:.{digits}f} %"
+
+
+def clock(value: datetime | None) -> str:
+    """Time of day in UTC."""
+    return "–" if value is None else value.astimezone(UTC).strftime("%H:%M:%S")
+
+
+def moment(value: datetime | None) -> str:
+    return "–" if value is None else value.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def ago(value: datetime | None, now: datetime | None = None) -> str:
+    """Elapsed time in its largest unit: "12 s", "5 min", "3 h", "2 d"."""
+    if value is None:
+        return "never"
+    passed = max(0.0, ((now or datetime.now(UTC)) - value).total_seconds())
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if passed >= size:
+            return f"{passed / size:.0f} {unit} ago"
+    return f"{passed:.0f} s ago"
+
+
+def knob(value: Any) -> str:
+    """A knob's value: a schedule is shown as "≤4: 2, ≤16: 1"."""
+    if isinstance(value, list | tuple):
+        return ", ".join(f"≤{size}: {tokens}" for size, tokens in value)
+    return str(value)
+
+
+def pretty(value: Any) -> str:
+    """JSON for a reader, durations and floats shortened to four digits."""
+
+    def short(item: Any) -> Any:
+        if isinstance(item, float):
+            return float(f"{item:.4g}")
+        if isinstance(item, dict):
+            return {key: short(inner) for key, inner in item.items()}
+        if isinstance(item, list | tuple):
+            return [short(inner) for inner in item]
+        return item
+
+    return json.dumps(short(value), indent=2, default=str, ensure_ascii=False)
+
+
+FILTERS = {
+    "seconds": seconds,
+    "percent": percent,
+    "clock": clock,
+    "moment": moment,
+    "ago": ago,
+    "knob": knob,
+    "pretty": pretty,
+}

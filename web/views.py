@@ -1,0 +1,140 @@
+"""What each live fragment shows: a function from the API client and the page's parameters to a template context.
+
+Each fragment is rendered in its page first and refreshed alone afterwards, both from the same function.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+from controlplane.client import Client
+from controlplane.contract.clock import utc_now
+from controlplane.contract.errors import BadRequest, NotFound
+from controlplane.contract.knobs import KNOBS
+from controlplane.contract.nodes import NodeView
+
+Params = Mapping[str, str]
+Context = dict[str, Any]
+
+HEADLINE = ("ttft", "itl", "e2e")
+
+
+def _number(params: Params, name: str) -> int:
+    try:
+        return int(params[name])
+    except (KeyError, ValueError):
+        raise BadRequest(f"{name}: wants a number", field=name) from None
+
+
+def pools(nodes: list[NodeView]) -> list[str]:
+    """Pools with serving nodes, by name."""
+    return sorted({node.pool for node in nodes if node.role == "serving"})
+
+
+def fleet(client: Client, params: Params) -> Context:
+    return {"nodes": client.nodes(), "knobs": list(KNOBS)}
+
+
+def headline(client: Client, params: Params) -> Context:
+    """p50, p95 and p99 of the three headline metrics over the last minute, by pool."""
+    serving = pools(client.nodes())
+    rows = []
+    for pool in serving:
+        for metric in HEADLINE:
+            answer = client.quantiles(metric, window="1m", pool=pool)
+            series = answer.series[0] if answer.series else None
+            rows.append({"pool": pool, "metric": metric, "series": series})
+    return {"rows": rows, "serving": serving}
+
+
+def open_alerts(client: Client, params: Params) -> Context:
+    return {"alerts": [alert for alert in client.alerts() if alert.state != "resolved"]}
+
+
+def alerts(client: Client, params: Params) -> Context:
+    return {"alerts": client.alerts(), "rules": client.alert_rules()}
+
+
+def alert(client: Client, params: Params) -> Context:
+    number = _number(params, "id")
+    return {"alert": client.alert(number), "deliveries": client.deliveries(number)}
+
+
+def activity(client: Client, params: Params) -> Context:
+    """Studies and rollouts that have not ended."""
+    return {
+        "studies": [study for study in client.studies() if study.finished_at is None],
+        "rollouts": [rollout for rollout in client.rollouts() if rollout.ended_at is None],
+    }
+
+
+def studies(client: Client, params: Params) -> Context:
+    return {"studies": client.studies()}
+
+
+def study(client: Client, params: Params) -> Context:
+    number = _number(params, "id")
+    trials = client.trials(number)
+    best = min(
+        (trial for trial in trials if trial.feasible and trial.objective_s is not None),
+        key=lambda trial: trial.objective_s or 0.0,
+        default=None,
+    )
+    return {
+        "study": client.study(number),
+        "trials": sorted(trials, key=lambda trial: trial.number),
+        "best": best,
+        "knobs": [name for name in KNOBS if any(name in trial.knobs for trial in trials)],
+    }
+
+
+def rollouts(client: Client, params: Params) -> Context:
+    return {"rollouts": client.rollouts()}
+
+
+def rollout(client: Client, params: Params) -> Context:
+    found = client.rollout(_number(params, "id"))
+    previous = client.config(found.previous_revision) if found.previous_revision else None
+    nodes = {node.node: node for node in client.nodes() if node.pool == found.spec.pool}
+    return {
+        "rollout": found,
+        "wanted": client.config(found.spec.revision),
+        "previous": previous,
+        "nodes": nodes,
+        "knobs": list(KNOBS),
+        "may_operate": client.whoami().scope in {"operate", "admin"},
+    }
+
+
+def ledger(client: Client, params: Params) -> Context:
+    return {"entries": client.ledger(limit=200, kind=params.get("kind") or None)}
+
+
+def recent(client: Client, params: Params) -> Context:
+    return {"entries": client.ledger(limit=8)}
+
+
+def slowest(client: Client, params: Params) -> Context:
+    """The slowest requests of the last minutes with their waterfalls."""
+    now: datetime = utc_now()
+    wanted = {"order": "slowest", "limit": 10, "window": "5m"}
+    if params.get("pool"):
+        wanted["pool"] = params["pool"]
+    return {"requests": client.requests(**wanted).items, "now": now}
+
+
+_ALL = (
+    *(fleet, headline, recent, slowest),
+    *(open_alerts, alerts, alert),
+    *(activity, studies, study),
+    *(rollouts, rollout, ledger),
+)
+VIEWS: dict[str, Callable[[Client, Params], Context]] = {view.__name__: view for view in _ALL}
+
+
+def context_of(name: str, client: Client, params: Params) -> Context:
+    """The context of one fragment. Raises `NotFound` for a name that is none."""
+    view = VIEWS.get(name)
+    if view is None:
+        raise NotFound(f"no fragment {name!r}", field="name")
+    return view(client, params)
