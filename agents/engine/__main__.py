@@ -1,0 +1,60 @@
+"""`python -m agents.engine`: the engine's server alone, without the `trimtab` command."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from agents.engine.options import DTYPES, EngineOptions
+from agents.engine.server import serve
+from agents.engine.speculation import SpeculativeMethod
+from controlplane.contract.errors import BadRequest
+from controlplane.contract.knobs import parse_config
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Returns the exit status: 2 with a message on standard error for what the user got wrong."""
+    asked = _parser().parse_args(arguments)
+    try:
+        config = parse_config(dict(_setting(text) for text in asked.set))
+        values = {name: value for name, value in vars(asked).items() if name != "set"}
+        serve(EngineOptions(**values, config=config))
+    except BadRequest as error:
+        print(f"error: {error.message}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m agents.engine", description=__doc__)
+    parser.add_argument(
+        "--model", dest="model_dir", type=Path, required=True, help="Hugging Face folder, Llama architecture"
+    )
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=7400)
+    parser.add_argument("--served-model-name", help="default: the folder's name")
+    parser.add_argument("--draft-model", dest="draft_model_dir", type=Path)
+    parser.add_argument("--speculative-method", choices=tuple(SpeculativeMethod), default=SpeculativeMethod.NGRAM)
+    parser.add_argument("--dtype", choices=DTYPES, default="float32")
+    parser.add_argument("--kv-cache-bytes", type=int, default=256 * 2**20)
+    parser.add_argument("--block-size", type=int, default=16, help="tokens per cache block")
+    parser.add_argument("--max-model-len", type=int, help="tokens; default: the model's own")
+    parser.add_argument("--num-threads", type=int, default=1)
+    parser.add_argument("--max-waiting", type=int, default=1024, help="waiting requests above which new ones get 429")
+    parser.add_argument("--set", action="append", default=[], metavar="KNOB=VALUE", help="a knob's first value")
+    return parser
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise BadRequest(f"--set {text}: wants knob=value", field="set")
+    try:
+        return name, json.loads(value)
+    except json.JSONDecodeError:
+        return name, value
+
+
+if __name__ == "__main__":
+    sys.exit(main())

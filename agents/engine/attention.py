@@ -1,0 +1,155 @@
+"""Attention of a mixed batch over the paged KV cache.
+
+Guarantee (float32, one thread): what a query row attends to is computed over the same padded length wherever and with
+whomever it is computed, because the length class depends on the row's own position alone; and every product has at
+least four rows, below which BLAS uses other kernels. So a row's result does not depend on chunking, batch-mates or
+prefix hits.
+
+Rows of equal length class and count are computed together: gather their blocks, then one scaled dot product with the
+query heads of a group folded into the rows (no copy of keys or values per query head).
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+_ROW_UNIT = 4
+_GATHERED_TOKENS = 16384  # Most tokens gathered at once: keeps the copy inside the caches.
+SMALLEST_CLASS = 64
+
+
+def length_class(length: int) -> int:
+    """The padded length for a row that sees `length` tokens: 64, 128, 192, 256, then powers of two and their 1.5 x."""
+    if length <= 256:
+        return -(-length // SMALLEST_CLASS) * SMALLEST_CLASS
+    power: int = 1 << (length - 1).bit_length()
+    return power * 3 // 4 if length <= power * 3 // 4 else power
+
+
+@dataclass(frozen=True)
+class Span:
+    """Neighbouring query rows of one sequence: rows [row, row + count) at positions [position, position + count)."""
+
+    row: int
+    count: int
+    position: int
+    block_ids: Sequence[int]
+
+
+@dataclass(frozen=True)
+class Group:
+    """B spans of n rows each. rows: (B * n,), blocks: (B * padded / size,), mask: (B, 1, n * g, padded)."""
+
+    size: int
+    count: int
+    padded: int
+    rows: Tensor
+    blocks: Tensor
+    mask: Tensor
+
+
+@dataclass(frozen=True)
+class AttentionPlan:
+    """The groups of a step, and where each row's result lies in their joined output (None: in place already)."""
+
+    groups: tuple[Group, ...]
+    order: Tensor | None
+
+
+def plan_attention(
+    spans: Sequence[Span], spare_rows: int, block_size: int, group_size: int, dtype: torch.dtype
+) -> AttentionPlan:
+    """Arrange the spans of a step into groups. Spare rows follow them and get any result.
+
+    block_size must divide 64; block 0 stands for padding.
+    """
+    pieces: dict[tuple[int, int], list[Span]] = defaultdict(list)
+    for span in spans:
+        for piece in _split_by_class(span):
+            pieces[length_class(piece.position + piece.count), _padded_count(piece.count, group_size)].append(piece)
+    groups: list[Group] = []
+    place_of: dict[int, int] = {}
+    place = 0
+    for (padded, count), alike in sorted(pieces.items()):
+        most = max(1, _GATHERED_TOKENS // padded)
+        for start in range(0, len(alike), most):
+            batch = alike[start : start + most]
+            groups.append(_group(batch, padded, count, block_size, group_size, dtype))
+            for piece in batch:
+                for offset in range(piece.count):
+                    place_of[piece.row + offset] = place + offset
+                place += count
+    order = [place_of[row] for row in range(len(place_of))] + [0] * spare_rows
+    in_place = len(order) == place and order == list(range(place))
+    return AttentionPlan(tuple(groups), None if in_place else torch.tensor(order))
+
+
+def attend(queries: Tensor, cache: Tensor, plan: AttentionPlan, scale: float) -> Tensor:
+    """queries: (rows, kv heads, g, d); cache: (blocks, size, 2, kv heads, d). Returns (rows, kv heads * g * d)."""
+    kv_heads, group_size, head_dim = queries.shape[1:]
+    flat = cache.view(cache.shape[0], -1)
+    outputs = []
+    for group in plan.groups:
+        size, count = group.size, group.count
+        keys, values = (
+            flat.index_select(0, group.blocks)
+            .view(size, group.padded, 2, kv_heads, head_dim)
+            .permute(2, 0, 3, 1, 4)
+            .unbind(0)
+        )
+        folded = (
+            queries.index_select(0, group.rows)
+            .view(size, count, kv_heads, group_size, head_dim)
+            .transpose(1, 2)
+            .reshape(size, kv_heads, count * group_size, head_dim)
+        )
+        mixed = F.scaled_dot_product_attention(folded, keys, values, attn_mask=group.mask, scale=scale)
+        mixed = mixed.view(size, kv_heads, count, group_size, head_dim).transpose(1, 2)
+        outputs.append(mixed.reshape(size * count, kv_heads * group_size * head_dim))
+    joined = outputs[0] if len(outputs) == 1 else torch.cat(outputs)
+    return joined if plan.order is None else joined.index_select(0, plan.order)
+
+
+def _split_by_class(span: Span) -> list[Span]:
+    """Cut where a row's length class changes."""
+    pieces, row, position, left = [], span.row, span.position, span.count
+    while left:
+        count = min(left, length_class(position + 1) - position)
+        pieces.append(Span(row, count, position, span.block_ids))
+        row, position, left = row + count, position + count, left - count
+    return pieces
+
+
+def _padded_count(count: int, group_size: int) -> int:
+    """Rows per span, so that rows times heads is a multiple of four; few distinct values, so that spans group."""
+    unit = _ROW_UNIT // math.gcd(_ROW_UNIT, group_size)
+    if count <= 32:
+        return max(unit, 1 << (count - 1).bit_length())
+    return -(-count // 16) * 16
+
+
+def _group(
+    batch: Sequence[Span], padded: int, count: int, block_size: int, group_size: int, dtype: torch.dtype
+) -> Group:
+    rows: list[int] = []
+    seen: list[int] = []
+    blocks: list[int] = []
+    per_span = padded // block_size
+    for piece in batch:
+        spare = count - piece.count
+        # Spare rows repeat the first row, so that every row has something to attend to.
+        rows += [*range(piece.row, piece.row + piece.count), *[piece.row] * spare]
+        seen += [*range(piece.position, piece.position + piece.count), *[piece.position] * spare]
+        held = piece.block_ids[:per_span]
+        blocks += held
+        blocks += [0] * (per_span - len(held))
+    hidden = torch.arange(padded) > torch.tensor(seen).view(len(batch), count, 1)
+    mask = torch.zeros(hidden.shape, dtype=dtype).masked_fill_(hidden, -math.inf)
+    if group_size > 1:
+        mask = mask.repeat_interleave(group_size, dim=1)
+    return Group(len(batch), count, padded, torch.tensor(rows), torch.tensor(blocks), mask.unsqueeze(1))

@@ -1,0 +1,126 @@
+"""A Llama decoder written out: rows of tokens in, rows of logits out, keys and values in a paged cache.
+
+Guarantee: in float32 the logits are those of transformers' `LlamaForCausalLM` to rounding, and a row's logits have the
+same bits whatever else the step computes (see `quantization.py` and `attention.py` for how).
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from agents.engine.attention import AttentionPlan, attend
+from agents.engine.model_config import ModelConfig
+from agents.engine.quantization import Linear, build_linear
+from agents.engine.weights import WeightFolder
+from controlplane.contract.knobs import Quantization
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One block. Projections that read the same input are stacked."""
+
+    input_norm: Tensor
+    qkv: Linear
+    out: Linear
+    post_norm: Tensor
+    gate_up: Linear
+    down: Linear
+
+    def linears(self) -> tuple[Linear, ...]:
+        return self.qkv, self.out, self.gate_up, self.down
+
+
+@dataclass(frozen=True)
+class StepInput:
+    """A step's tokens, positions and cache slots, each (rows,); logit_rows: whose logits are wanted (None: all)."""
+
+    tokens: Tensor
+    positions: Tensor
+    slots: Tensor
+    attention: AttentionPlan
+    logit_rows: Tensor | None
+
+
+class Decoder:
+    """Weights and the forward pass. `load` reads a folder; the cache is the caller's."""
+
+    def __init__(self, config: ModelConfig, embedding: Tensor, layers: list[Layer], norm: Tensor, head: Linear) -> None:
+        self.config = config
+        self.dtype = embedding.dtype
+        self._embedding, self._layers, self._norm, self._head = embedding, layers, norm, head
+        angles = torch.outer(
+            torch.arange(config.max_position_embeddings, dtype=torch.float32),
+            torch.tensor(config.rope.inverse_frequencies(config.head_dim), dtype=torch.float32),
+        )
+        self._cos = angles.cos().repeat(1, 2).to(self.dtype)
+        # The sign of the rotated half is folded into the sine, so that a rotation is a roll and two products.
+        self._sin = torch.cat((-angles.sin(), angles.sin()), dim=1).to(self.dtype)
+
+    @classmethod
+    def load(cls, model_dir: Path, config: ModelConfig, quantization: Quantization, dtype: torch.dtype) -> "Decoder":
+        """Read the folder's weights. Raises `BadRequest` when a tensor is missing."""
+        folder = WeightFolder(model_dir)
+        embedding = folder.read("model.embed_tokens.weight", dtype)
+        layers = [_load_layer(folder, config, index, quantization, dtype) for index in range(config.num_hidden_layers)]
+        tied = config.tie_word_embeddings or "lm_head.weight" not in folder
+        head = embedding if tied else folder.read("lm_head.weight", dtype)
+        return cls(config, embedding, layers, folder.read("model.norm.weight", dtype), build_linear(head, None))
+
+    def quantization(self) -> tuple[Quantization, int]:
+        """The weight format that the linear layers really have, and their number."""
+        formats = [linear.quantization for layer in self._layers for linear in layer.linears()]
+        assert len(set(formats)) == 1
+        return formats[0], len(formats)
+
+    def new_cache(self, num_blocks: int, block_size: int) -> list[Tensor]:
+        """One tensor per layer: (blocks, block size, 2, kv heads, head dim), zeros."""
+        shape = (num_blocks, block_size, 2, self.config.num_key_value_heads, self.config.head_dim)
+        return [torch.zeros(shape, dtype=self.dtype) for _ in self._layers]
+
+    def forward(self, step: StepInput, cache: list[Tensor]) -> Tensor:
+        """Writes the rows' keys and values to the cache; returns float32 logits (logit rows, vocabulary)."""
+        config, count = self.config, step.tokens.shape[0]
+        heads, kv_heads, head_dim = config.num_attention_heads, config.num_key_value_heads, config.head_dim
+        rotated_width, size, epsilon = (heads + kv_heads) * head_dim, (config.hidden_size,), config.rms_norm_eps
+        scale, half = head_dim**-0.5, head_dim // 2
+        cos = self._cos.index_select(0, step.positions).unsqueeze(1)
+        sin = self._sin.index_select(0, step.positions).unsqueeze(1)
+        x = self._embedding.index_select(0, step.tokens)
+        for layer, pages in zip(self._layers, cache, strict=True):
+            qkv = layer.qkv(F.rms_norm(x, size, layer.input_norm, epsilon))
+            heads_in = qkv[:, :rotated_width].view(count, heads + kv_heads, head_dim)
+            turned = torch.cat((heads_in[..., half:], heads_in[..., :half]), dim=-1)
+            rotated = torch.addcmul(heads_in * cos, turned, sin)
+            slots = pages.view(-1, 2, kv_heads * head_dim)
+            slots[:, 0].index_copy_(0, step.slots, rotated[:, heads:].reshape(count, -1))
+            slots[:, 1].index_copy_(0, step.slots, qkv[:, rotated_width:])
+            queries = rotated[:, :heads].view(count, kv_heads, heads // kv_heads, head_dim)
+            x = x + layer.out(attend(queries, pages, step.attention, scale))
+            gate, up = layer.gate_up(F.rms_norm(x, size, layer.post_norm, epsilon)).chunk(2, dim=1)
+            x = x + layer.down(F.silu(gate) * up)
+        if step.logit_rows is not None:
+            x = x.index_select(0, step.logit_rows)
+        return self._head(F.rms_norm(x, size, self._norm, epsilon)).float()
+
+
+def _load_layer(
+    folder: WeightFolder, config: ModelConfig, index: int, quantization: Quantization, dtype: torch.dtype
+) -> Layer:
+    prefix = f"model.layers.{index}."
+
+    def linear(names: list[str], biased: bool) -> Linear:
+        weight = folder.read_stacked([f"{prefix}{name}.weight" for name in names], dtype)
+        bias = folder.read_stacked([f"{prefix}{name}.bias" for name in names], dtype) if biased else None
+        return build_linear(weight, bias, quantization)
+
+    return Layer(
+        input_norm=folder.read(f"{prefix}input_layernorm.weight", dtype),
+        qkv=linear(["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"], config.attention_bias),
+        out=linear(["self_attn.o_proj"], config.attention_bias),
+        post_norm=folder.read(f"{prefix}post_attention_layernorm.weight", dtype),
+        gate_up=linear(["mlp.gate_proj", "mlp.up_proj"], config.mlp_bias),
+        down=linear(["mlp.down_proj"], config.mlp_bias),
+    )

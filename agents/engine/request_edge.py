@@ -1,0 +1,97 @@
+"""The outermost ASGI layer: starts each request's clock and gives it an id; and the error bodies.
+
+Guarantee: a request's clock starts at the first ASGI call; `X-Request-Id` is honoured and echoed on every answer;
+every error has the contract's body, an unforeseen one included.
+"""
+
+import logging
+import math
+import uuid
+from typing import Any
+
+import orjson
+from fastapi import FastAPI, Request
+from fastapi.responses import Response
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from agents.engine.timing import RequestClock
+from controlplane.contract.errors import BadRequest, NotFound, Overloaded, TooLarge, TrimtabError
+
+REQUEST_ID_HEADER = "X-Request-Id"
+TENANT_HEADER = "X-Trimtab-Tenant"
+CLOCK = "trimtab.clock"
+REQUEST_ID = "trimtab.request_id"
+
+_MOST_BODY_BYTES = 32 * 2**20
+_LONGEST_ID = 256
+_log = logging.getLogger(__name__)
+
+
+class RequestEdge:
+    """ASGI middleware."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._header = REQUEST_ID_HEADER.lower().encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        scope[CLOCK] = RequestClock()
+        given = next((value for name, value in scope["headers"] if name == self._header), b"")
+        request_id = given if 0 < len(given) <= _LONGEST_ID else uuid.uuid4().hex.encode()
+        scope[REQUEST_ID] = request_id.decode("latin-1")
+
+        async def send_with_id(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), (self._header, request_id)]
+            await send(message)
+
+        await self._app(scope, receive, send_with_id)
+
+
+async def read_json(request: Request) -> Any:
+    """The body as JSON. Raises `BadRequest` (body) when it is none, `TooLarge` beyond 32 MiB."""
+    content = bytearray()
+    async for chunk in request.stream():
+        content += chunk
+        if len(content) > _MOST_BODY_BYTES:
+            raise TooLarge(f"the body is larger than {_MOST_BODY_BYTES} bytes", field="body", limit=_MOST_BODY_BYTES)
+    try:
+        return orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        raise BadRequest(f"the body is not JSON: {error}", field="body") from error
+
+
+def answer_json(body: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return Response(orjson.dumps(body), status, headers, media_type="application/json")
+
+
+def answer_error(error: TrimtabError) -> Response:
+    """The contract's error body; 429 says when to come back."""
+    retry = {"Retry-After": str(math.ceil(error.retry_after_s))} if isinstance(error, Overloaded) else None
+    return answer_json(error.body(), error.status, retry)
+
+
+def add_error_handlers(app: FastAPI) -> None:
+    """Every failure in the contract's form."""
+
+    @app.exception_handler(TrimtabError)
+    async def known(request: Request, error: TrimtabError) -> Response:
+        return answer_error(error)
+
+    @app.exception_handler(HTTPException)
+    async def http(request: Request, error: HTTPException) -> Response:
+        if error.status_code == NotFound.status:
+            return answer_error(
+                NotFound(f"{request.method} {request.url.path}: no such address", path=request.url.path)
+            )
+        body = {"code": "http_error", "message": str(error.detail), "detail": {"path": request.url.path}}
+        return answer_json({"error": body}, error.status_code, dict(error.headers or {}))
+
+    @app.exception_handler(Exception)
+    async def unforeseen(request: Request, error: Exception) -> Response:
+        _log.exception("%s %s failed", request.method, request.url.path, exc_info=error)
+        return answer_error(TrimtabError("the engine's server failed; its log says why"))

@@ -1,0 +1,76 @@
+"""A step's works as tensors, through a decoder with its paged cache.
+
+Guarantee: rows are laid out work by work, tokens before drafts; logits come back work by work: one row for each draft
+place and one more where a next token is wanted.
+"""
+
+from collections.abc import Sequence as Items
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from agents.engine.attention import Span, plan_attention
+from agents.engine.block_pool import NULL_BLOCK
+from agents.engine.decoder import Decoder, StepInput
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Neighbouring tokens of one sequence from `position` on; the last `logits` of them want logits."""
+
+    tokens: Items[int]
+    position: int
+    block_ids: Items[int]
+    logits: int
+
+
+def padded_rows(count: int) -> int:
+    """The row count computed for `count` rows. Few distinct ones: oneDNN prepares each anew, in milliseconds."""
+    for largest, unit in ((16, 1), (64, 4), (256, 16)):
+        if count <= largest:
+            return -(-count // unit) * unit
+    return -(-count // 32) * 32
+
+
+class Runner:
+    """A decoder and the cache it fills. The null block takes what padding rows write; nobody reads it."""
+
+    def __init__(self, decoder: Decoder, num_blocks: int, block_size: int) -> None:
+        self.decoder = decoder
+        self._block_size = block_size
+        self._cache = decoder.new_cache(num_blocks + 1, block_size)
+
+    def forward(self, batch: Items[Rows]) -> Tensor:
+        """Logits (sum of wanted rows, vocabulary), float32."""
+        size = self._block_size
+        tokens: list[int] = []
+        positions: list[int] = []
+        slots: list[int] = []
+        wanted: list[int] = []
+        spans: list[Span] = []
+        for rows in batch:
+            first, count = len(tokens), len(rows.tokens)
+            places = range(rows.position, rows.position + count)
+            tokens += rows.tokens
+            positions += places
+            slots += [rows.block_ids[place // size] * size + place % size for place in places]
+            wanted += range(first + count - rows.logits, first + count)
+            spans.append(Span(first, count, rows.position, rows.block_ids))
+        spare = padded_rows(len(tokens)) - len(tokens)
+        everything = not spare and len(wanted) == len(tokens)
+        config = self.decoder.config
+        plan = plan_attention(spans, spare, size, config.group_size, self.decoder.dtype)
+        step = StepInput(
+            tokens=torch.tensor(tokens + [0] * spare),
+            positions=torch.tensor(positions + [0] * spare),
+            slots=torch.tensor(slots + [NULL_BLOCK * size] * spare),
+            attention=plan,
+            logit_rows=None if everything else torch.tensor(wanted, dtype=torch.int64),
+        )
+        return self.decoder.forward(step, self._cache)
+
+    def warm_up(self, most_rows: int = 64) -> None:
+        """Compute padding rows of each small row count once, so that no request pays for first-time preparation."""
+        for count in sorted({padded_rows(rows) for rows in range(1, most_rows + 1)}):
+            self.forward([Rows([0], 0, [NULL_BLOCK], 1) for _ in range(count)])

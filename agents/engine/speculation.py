@@ -1,0 +1,56 @@
+"""Drafting without a model: nothing, or prompt lookup. (`draft.py` drafts with a small model.)
+
+Every drafter here and there is deterministic given a sequence's tokens. Verification therefore samples the target's
+own token at each place and keeps drafts as long as they equal it: rejection sampling with a point-mass proposal
+(Leviathan et al. 2023, algorithm 1, with q = 1 at the draft), so that the output's distribution, and even its text, is
+the target's.
+"""
+
+from collections.abc import Sequence as Items
+from enum import StrEnum
+
+from agents.engine.ngram import NgramIndex
+from agents.engine.scheduler import Work
+from agents.engine.sequence import Sequence
+
+
+class SpeculativeMethod(StrEnum):
+    """Where drafts come from."""
+
+    NGRAM = "ngram"  # What followed the same tokens earlier in the sequence.
+    DRAFT_MODEL = "draft_model"  # A small model with the same vocabulary.
+
+
+class NgramDrafter:
+    """Drafts by prompt lookup."""
+
+    def reserve(self, sequence: Sequence, limit: int) -> int:
+        return len(self._lookup(sequence, limit))
+
+    def propose(self, works: Items[Work]) -> None:
+        for work in works:
+            if work.draft_count:
+                work.drafts = self._lookup(work.sequence, work.draft_count)
+
+    def commit(self, work: Work, accepted: int) -> None:
+        """Nothing to keep: the index follows the sequence's tokens."""
+
+    def _lookup(self, sequence: Sequence, limit: int) -> list[int]:
+        if sequence.ngrams is None:
+            sequence.ngrams = NgramIndex()
+        return sequence.ngrams.propose(sequence.tokens, limit)
+
+
+def accept(drafts: Items[int], sampled: Items[int]) -> list[int]:
+    """The tokens a step yields. sampled[i] is the target's token at the place of draft i; the last comes after them.
+
+    Drafts are kept while they equal the target's tokens; the first that differs is replaced by the target's and
+    ends it.
+    """
+    assert len(sampled) == len(drafts) + 1
+    kept: list[int] = []
+    for draft, token in zip(drafts, sampled, strict=False):
+        kept.append(token)
+        if draft != token:
+            return kept
+    return [*kept, sampled[-1]]

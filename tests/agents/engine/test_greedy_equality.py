@@ -1,0 +1,125 @@
+"""Greedy text is transformers' in float32, whatever the engine does to compute it."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+BUNDLED = Path(__file__).parents[3] / "agents" / "models" / "trimtab-py-5m"
+COUNT = 24
+BLOCK_BYTES = 2 * 2 * 2 * 16 * 16 * 4  # layers, keys and values, heads, head size, tokens, float32.
+
+WAYS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "one by one": {"max_num_seqs": 1},
+    "chunked prefill": {"prefill_chunk_size": 7},
+    "tight token budget": {"max_num_batched_tokens": 12},
+    "budget of one token": {"max_num_batched_tokens": 1},
+    "late arrivals mix with decodes": {"arrive_every": 3, "max_num_batched_tokens": 40},
+    "n-gram speculation": {"num_speculative_tokens": 4},
+    "n-gram speculation by schedule": {"num_speculative_tokens": [[2, 8], [4, 2]], "arrive_every": 5},
+    "preemption": {"options": {"kv_cache_bytes": 14 * BLOCK_BYTES}},
+    "preemption with speculation": {"options": {"kv_cache_bytes": 14 * BLOCK_BYTES}, "num_speculative_tokens": 3},
+    "other block size": {"options": {"block_size": 8}, "prefill_chunk_size": 5},
+}
+
+
+def _prompts(seed: int = 0) -> list[list[int]]:
+    """Of several lengths, around the edges of blocks and length classes; two share a prefix, one repeats itself."""
+    draw = random.Random(seed)
+    prompts = [[draw.randrange(1, 320) for _ in range(length)] for length in (1, 15, 16, 17, 50, 63, 64, 130)]
+    prompts.append([*prompts[5][:48], 7, 8, 9])
+    prompts.append([5, 6, 7, 8] * 10)
+    return prompts
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_equals_transformers(model_dir: Path, reference: Any, run: Any, way: str) -> None:
+    prompts = _prompts()
+    assert run(model_dir, prompts, COUNT, **WAYS[way]) == [reference(model_dir, prompt, COUNT) for prompt in prompts]
+
+
+@pytest.mark.parametrize("shape", ["full_untied_biased_llama3", "single_kv_head_linear"])
+def test_equals_transformers_for_other_shapes(
+    model_dirs: dict[str, Path], reference: Any, run: Any, shape: str
+) -> None:
+    prompts, folder = _prompts(), model_dirs[shape]
+    wanted = [reference(folder, prompt, COUNT) for prompt in prompts]
+    assert run(folder, prompts, COUNT, prefill_chunk_size=30, num_speculative_tokens=3) == wanted
+    assert run(folder, prompts, COUNT) == wanted
+
+
+@pytest.mark.parametrize("budget", [512, 25])
+def test_equals_transformers_with_a_draft_model(
+    model_dir: Path, draft_dir: Path, reference: Any, run: Any, budget: int
+) -> None:
+    prompts = _prompts()
+    options = {"speculative_method": "draft_model", "draft_model_dir": draft_dir}
+    outputs = run(
+        model_dir,
+        prompts,
+        COUNT,
+        options=options,
+        num_speculative_tokens=3,
+        arrive_every=4,
+        max_num_batched_tokens=budget,
+    )
+    assert outputs == [reference(model_dir, prompt, COUNT) for prompt in prompts]
+
+
+def test_a_model_that_drafts_for_itself_has_every_draft_accepted(model_dir: Path, reference: Any) -> None:
+    from agents.engine.event_log import EventLog
+    from agents.engine.options import EngineOptions
+    from agents.engine.sampling_params import SamplingParams
+    from agents.engine.sequence import Sequence
+    from agents.engine.step import StepEngine
+    from controlplane.contract.knobs import parse_config
+
+    options = EngineOptions(
+        model_dir,
+        speculative_method="draft_model",
+        draft_model_dir=model_dir,
+        config=parse_config({"num_speculative_tokens": 3, "max_num_batched_tokens": 30}),
+    )
+    engine = StepEngine(options, EventLog())
+    prompt = _prompts()[7]
+    sequence = Sequence("a", prompt, SamplingParams(COUNT))
+    engine.scheduler.add(sequence)
+    with torch.inference_mode():
+        while engine.scheduler.has_work:
+            engine.step()
+    assert sequence.tokens[len(prompt) :] == reference(model_dir, prompt, COUNT)
+    steps = [event for event in engine.log.after(0) if event["kind"] == "step"]
+    drafted, accepted = (sum(event[name] for event in steps) for name in ("draft_tokens", "accepted_tokens"))  # type: ignore[misc]
+    assert drafted == accepted > 0
+
+
+def test_prefix_hits_do_not_change_text(model_dir: Path, reference: Any) -> None:
+    from agents.engine.event_log import EventLog
+    from agents.engine.options import EngineOptions
+    from agents.engine.sampling_params import SamplingParams
+    from agents.engine.sequence import Sequence
+    from agents.engine.step import StepEngine
+
+    engine = StepEngine(EngineOptions(model_dir), EventLog())
+    base = _prompts()[7]
+    cached: list[int] = []
+    for prompt in (base, base, [*base[:100], 3, 4], base[:64], base[:33]):
+        sequence = Sequence("a", prompt, SamplingParams(COUNT))
+        engine.scheduler.add(sequence)
+        with torch.inference_mode():
+            while engine.scheduler.has_work:
+                engine.step()
+        assert sequence.tokens[len(prompt) :] == reference(model_dir, prompt, COUNT)
+        cached.append(sequence.cached_tokens)
+    assert cached == [0, 128, 96, 48, 32]
+
+
+@pytest.mark.skipif(not (BUNDLED / "model.safetensors").is_file(), reason="the bundled model is not there")
+def test_equals_transformers_for_the_bundled_model(reference: Any, run: Any) -> None:
+    draw = random.Random(3)
+    prompts = [[draw.randrange(8, 4096) for _ in range(length)] for length in (5, 40, 90, 200)]
+    wanted = [reference(BUNDLED, prompt, COUNT) for prompt in prompts]
+    assert run(BUNDLED, prompts, COUNT, prefill_chunk_size=50, num_speculative_tokens=3, arrive_every=2) == wanted
