@@ -1,0 +1,60 @@
+"""The seam between the agent and an engine, whatever the engine is."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from controlplane.contract.engine_event import EngineEvent, Hello
+from controlplane.contract.errors import Unavailable
+from controlplane.contract.knobs import EngineConfig
+from controlplane.contract.nodes import EffectiveConfig
+
+
+class EngineUnreachable(Unavailable):
+    """The engine does not answer: it is starting, gone, or stuck. Always worth another try."""
+
+    code = "engine_unreachable"
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place in an engine's stream of events: all up to `seq` of the process `boot` are behind it."""
+
+    boot: str
+    seq: int
+
+
+@dataclass(frozen=True)
+class EngineHealth:
+    """`detail` says why when not healthy."""
+
+    healthy: bool
+    detail: str = ""
+
+
+class Backend(Protocol):
+    """One engine beside this agent.
+
+    Invariants of every implementation:
+    - `events` starts with a `Hello`; then sequence numbers rise strictly within one boot, and every event is above the
+      position asked for, unless the boot differs: then the engine's oldest event comes first. The iterator raises
+      `EngineUnreachable` when the stream breaks or ends; it never ends quietly.
+    - `effective` reads the engine back. It never repeats what `apply` was given.
+    - `apply` returns what the engine runs after the change. When it raises (a named error of the contract, or
+      `EngineUnreachable`), the configuration that was in force before is in force still, unless the engine itself died.
+      One `apply` at a time; the caller sees to it.
+    - `health` never raises: an engine that does not answer is an unhealthy one.
+    - Nothing here slows the engine: a backend that falls behind misses events, it never makes the engine wait.
+    """
+
+    name: str
+
+    def events(self, position: Position | None) -> AsyncIterator[Hello | EngineEvent]: ...
+
+    async def effective(self) -> EffectiveConfig: ...
+
+    async def apply(self, config: EngineConfig, revision: int) -> EffectiveConfig: ...
+
+    async def health(self) -> EngineHealth: ...
+
+    async def close(self) -> None: ...

@@ -1,0 +1,43 @@
+"""How long to wait before the next try."""
+
+import math
+import random
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+
+class Backoff:
+    """Doubling waits from `first_s` up to `limit_s`, each up to a quarter shorter so that a fleet spreads out."""
+
+    def __init__(self, first_s: float = 0.5, limit_s: float = 30.0) -> None:
+        self._first_s = first_s
+        self._limit_s = limit_s
+        self._tries = 0
+
+    def reset(self) -> None:
+        """The last try went well."""
+        self._tries = 0
+
+    def next_s(self) -> float:
+        """The wait after one more failure, in seconds."""
+        wait_s = min(self._first_s * 2.0 ** min(self._tries, 30), self._limit_s)
+        self._tries += 1
+        return wait_s * random.uniform(0.75, 1.0)
+
+
+def retry_after_s(header: str | None, now: datetime | None = None) -> float | None:
+    """A Retry-After header (RFC 9110, 10.2.3: seconds, or a date), in seconds from now; None when there is none."""
+    if header is None:
+        return None
+    try:
+        seconds = float(header)
+        return max(seconds, 0.0) if math.isfinite(seconds) else None
+    except ValueError:
+        pass
+    try:
+        moment = parsedate_to_datetime(header)
+    except ValueError:
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return max((moment - (now or datetime.now(UTC))).total_seconds(), 0.0)

@@ -1,0 +1,140 @@
+"""Everything about the agent that can be set, read in one place: flags, then TRIMTAB_* variables, then a TOML file.
+
+Guarantee: a wrong or unknown setting is refused with its name, what was wrong, and the nearest valid name.
+"""
+
+import argparse
+import os
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from controlplane.contract.errors import BadRequest, nearest
+
+ENV_PREFIX = "TRIMTAB_"
+NAME_PATTERN = r"^[A-Za-z0-9._:-]+$"
+
+
+class BadSettings(BadRequest):
+    """A setting is wrong; `field` names it."""
+
+    code = "bad_settings"
+
+
+class AgentSettings(BaseSettings):
+    """The agent's settings. Each has a flag (--spool-limit-bytes) and a variable (TRIMTAB_SPOOL_LIMIT_BYTES)."""
+
+    model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    node: str = Field(max_length=128, pattern=NAME_PATTERN, description="this node's name, unique in the fleet")
+    pool: str = Field(default="default", max_length=128, pattern=NAME_PATTERN, description="the pool it serves in")
+    role: Literal["serving", "trial"] = Field(
+        default="serving", description="serving (production traffic) or trial (the tuner's)"
+    )
+    region: str = Field(default="", max_length=64, description="a region label on every metric, none when empty")
+    backend: Literal["embedded"] = Field(default="embedded", description="the kind of engine beside the agent")
+    engine_url: str = Field(default="http://127.0.0.1:7400", description="where that engine listens")
+    server_url: str = Field(default="http://127.0.0.1:7300", description="where the control plane listens")
+    state_dir: Path = Field(default=Path("agent-state"), description="spool, credentials and last configuration")
+    enrolment_token: str | None = Field(default=None, repr=False, description="lets the node register itself, once")
+    enrolment_token_file: Path | None = Field(default=None, description="a file that holds the enrolment token")
+    report_interval_s: float = Field(default=5.0, ge=0.5, le=300, description="seconds between reports")
+    report_grace_s: float = Field(
+        default=0.5, ge=0, le=5, description="seconds a finished window waits for its last events"
+    )
+    heartbeat_s: float = Field(default=10.0, ge=0.5, le=300, description="seconds between OpAMP heartbeats and polls")
+    watch_interval_s: float = Field(default=5.0, ge=0.2, le=300, description="seconds between looks at the engine")
+    spool_limit_bytes: int = Field(default=256 * 2**20, ge=2**16, description="most bytes of reports kept on disk")
+
+    @field_validator("engine_url", "server_url")
+    @classmethod
+    def _check_url(cls, value: str) -> str:
+        if not value.startswith(("http://", "https://")):
+            raise ValueError(f"wants a URL that begins with http:// or https://, got {value!r}")
+        return value.rstrip("/")
+
+    @model_validator(mode="after")
+    def _check_token(self) -> "AgentSettings":
+        if self.enrolment_token is not None and self.enrolment_token_file is not None:
+            raise ValueError("set enrolment_token or enrolment_token_file, not both")
+        return self
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return init_settings, env_settings
+
+    def read_enrolment_token(self) -> str | None:
+        """The enrolment token, read again each time, so that a file may be put right while the agent waits."""
+        if self.enrolment_token_file is not None:
+            try:
+                return self.enrolment_token_file.read_text(encoding="utf-8").strip() or None
+            except OSError:
+                return None
+        return self.enrolment_token
+
+
+def load(flags: Sequence[str]) -> AgentSettings:
+    """Settings from command-line flags, the environment, and the TOML file that --config names. Raises BadSettings."""
+    given = {name: value for name, value in vars(parser().parse_args(flags)).items() if value is not None}
+    file = given.pop("config", None)
+    from_file = _read_file(Path(file)) if file else {}
+    for name in from_file:
+        if ENV_PREFIX + name.upper() in os.environ:
+            continue
+        given.setdefault(name, from_file[name])
+    return build(given)
+
+
+def build(values: dict[str, Any]) -> AgentSettings:
+    """Check `values` (the environment fills in what they leave out). Raises BadSettings for the first wrong one."""
+    try:
+        return AgentSettings(**values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"]) or "settings"
+        message = first["msg"].removeprefix("Value error, ")
+        if first["type"] == "extra_forbidden":
+            message = f"no such setting, {nearest(field, list(AgentSettings.model_fields))}"
+        elif first["type"] == "missing":
+            message = f"is needed: give {_flag(field)} or {ENV_PREFIX}{field.upper()}"
+        raise BadSettings(f"{field}: {message}", field=field) from None
+
+
+def parser() -> argparse.ArgumentParser:
+    """The agent's flags: one for each setting."""
+    made = argparse.ArgumentParser(
+        prog="trimtab agent",
+        description="Stands beside one engine: counts its timings, reports them, and applies its configuration.",
+    )
+    made.add_argument("--config", metavar="FILE", help="a TOML file with any of these settings (TRIMTAB_* goes before)")
+    for name, field in AgentSettings.model_fields.items():
+        default = "" if field.is_required() or field.default in (None, "") else f" (default {field.default})"
+        about = f"{field.description}{default} [{ENV_PREFIX}{name.upper()}]".replace("%", "%%")
+        made.add_argument(_flag(name), dest=name, metavar=name.upper(), help=about)
+    return made
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _read_file(path: Path) -> dict[str, Any]:
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadSettings(f"config: {path} cannot be read: {error}", field="config") from error
+    section = content.get("agent", content)
+    if not isinstance(section, dict):
+        raise BadSettings(f"config: [agent] in {path} is not a table", field="config")
+    return section

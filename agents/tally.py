@@ -1,0 +1,156 @@
+"""What a run of consecutive engine events adds up to, window by window.
+
+Guarantee: each event is counted once, in the `metrics.WINDOW_S` window of its own `time` (event time, never the time
+of reading); the position is that of the last event counted, so that a restart which reads on from it counts the rest.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from agents.backend import Position
+from agents.distribution import Distribution
+from controlplane.contract import metrics
+from controlplane.contract.engine_event import EngineEvent, FinishedEvent, FirstTokenEvent, GapEvent, StepEvent
+from controlplane.contract.metrics import Metric, cache_class, prompt_bucket
+
+WINDOW_NS = int(metrics.WINDOW_S * 1_000_000_000)
+
+SeriesKey = tuple[int, str, str, str]
+"""(revision, prompt bucket, cache class, tenant); an empty text where a dimension does not apply."""
+
+OTHER_TENANT = "_other"
+TENANT_LIMIT = 200
+"""Tenants kept apart in one report; the rest are counted together, so that a caller cannot grow the report for ever."""
+
+_FINISHED_METRICS: tuple[tuple[str, Metric], ...] = tuple(
+    (metric.short, metric) for metric in (metrics.E2E, metrics.TPOT, *metrics.REQUEST_PARTS, metrics.UNACCOUNTED)
+)
+_STEP_METRICS: tuple[tuple[str, Metric], ...] = (
+    ("schedule", metrics.STEP_SCHEDULE),
+    ("forward", metrics.STEP_FORWARD),
+    ("sample", metrics.STEP_SAMPLE),
+    ("commit", metrics.STEP_COMMIT),
+)
+_FINISHED_FIELDS = FinishedEvent.__required_keys__
+COMPLETE = frozenset({"stop", "length"})
+"""Finish reasons whose latencies count; an aborted or failed request counts in `requests` only."""
+
+
+@dataclass
+class WindowTally:
+    """The counts of one window. Sums are keyed by series and, for `requests`, by finish reason as well."""
+
+    distributions: dict[SeriesKey, dict[Metric, Distribution]] = field(default_factory=dict)
+    sums: dict[tuple[Metric, SeriesKey, str], int] = field(default_factory=dict)
+    gauges: dict[tuple[Metric, SeriesKey], float] = field(default_factory=dict)
+    unaccounted_s: dict[int, float] = field(default_factory=dict)  # By revision.
+    e2e_s: dict[int, float] = field(default_factory=dict)  # By revision.
+
+    def distribution(self, key: SeriesKey, metric: Metric) -> Distribution:
+        series = self.distributions.get(key)
+        if series is None:
+            series = self.distributions[key] = {}
+        found = series.get(metric)
+        if found is None:
+            found = series[metric] = Distribution()
+        return found
+
+    def add(self, metric: Metric, key: SeriesKey, amount: int, reason: str = "") -> None:
+        if amount:
+            self.sums[metric, key, reason] = self.sums.get((metric, key, reason), 0) + amount
+
+
+class Tally:
+    """One report in the making, opened in report interval number `span` (seconds since the epoch // interval_s)."""
+
+    def __init__(self, span: int, interval_s: float, model: str) -> None:
+        self.span = span
+        self.span_start_s = span * interval_s
+        self.model = model
+        self.position: Position | None = None
+        self.windows: dict[int, WindowTally] = {}  # By window number, seconds since the epoch // WINDOW_S.
+        self.finished: list[tuple[Position, FinishedEvent]] = []
+        self.events = 0
+        self.missed = 0
+        self._tenants: set[str] = set()
+        self._count_by_kind: dict[str, Callable[[WindowTally, EngineEvent], None]] = {
+            "step": self._count_step,  # type: ignore[dict-item]
+            "first_token": self._count_first_token,  # type: ignore[dict-item]
+            "gaps": self._count_gaps,  # type: ignore[dict-item]
+            "finished": self._count_finished,  # type: ignore[dict-item]
+        }
+
+    def count(self, event: EngineEvent, boot: str) -> None:
+        """Add one event. Raises KeyError, TypeError or ValueError when it is malformed; the position moves on."""
+        self.position = Position(boot, event["seq"])
+        number = int(event["time"] // metrics.WINDOW_S)
+        window = self.windows.get(number)
+        if window is None:
+            window = self.windows[number] = WindowTally()
+        self._count_by_kind[event["kind"]](window, event)
+        self.events += 1
+
+    def unaccounted_share(self) -> float | None:
+        """Sum of unaccounted / sum of e2e over all requests counted; None when none finished."""
+        e2e_s = sum(sum(window.e2e_s.values()) for window in self.windows.values())
+        unaccounted_s = sum(sum(window.unaccounted_s.values()) for window in self.windows.values())
+        return unaccounted_s / e2e_s if e2e_s > 0 else None
+
+    @property
+    def empty(self) -> bool:
+        return self.events == 0 and self.missed == 0
+
+    def _key(self, event: FirstTokenEvent | GapEvent | FinishedEvent) -> SeriesKey:
+        tenant = event.get("tenant", "")
+        if tenant and tenant not in self._tenants:
+            if len(self._tenants) >= TENANT_LIMIT:
+                tenant = OTHER_TENANT
+            else:
+                self._tenants.add(tenant)
+        prompt_tokens = event["prompt_tokens"]
+        return (
+            event["revision"],
+            prompt_bucket(prompt_tokens),
+            cache_class(event["cached_tokens"], prompt_tokens).value,
+            tenant,
+        )
+
+    def _count_step(self, window: WindowTally, event: StepEvent) -> None:
+        key: SeriesKey = (event["revision"], "", "", "")
+        for name, metric in _STEP_METRICS:
+            window.distribution(key, metric).record(event[name])  # type: ignore[literal-required]
+        gauges = window.gauges
+        gauges[metrics.KV_USAGE, key] = event["kv_usage"]
+        gauges[metrics.RUNNING, key] = event["running"]
+        gauges[metrics.WAITING, key] = event["waiting"]
+        window.add(metrics.DRAFT_TOKENS, key, event["draft_tokens"])
+        window.add(metrics.ACCEPTED_TOKENS, key, event["accepted_tokens"])
+        window.add(metrics.PREEMPTIONS, key, event["preemptions"])
+
+    def _count_first_token(self, window: WindowTally, event: FirstTokenEvent) -> None:
+        window.distribution(self._key(event), metrics.TTFT).record(event["ttft"])
+
+    def _count_gaps(self, window: WindowTally, event: GapEvent) -> None:
+        window.distribution(self._key(event), metrics.ITL).record_all(event["gaps"])
+
+    def _count_finished(self, window: WindowTally, event: FinishedEvent) -> None:
+        if not event.keys() >= _FINISHED_FIELDS:
+            raise KeyError(", ".join(sorted(_FINISHED_FIELDS - event.keys())))
+        key = self._key(event)
+        reason = event["finish_reason"]
+        assert self.position is not None
+        self.finished.append((self.position, event))
+        window.add(metrics.REQUESTS, key, 1, reason)
+        if reason not in COMPLETE:
+            return
+        for name, metric in _FINISHED_METRICS:
+            value = event[name]  # type: ignore[literal-required]
+            if value is not None:
+                window.distribution(key, metric).record(value)
+        window.add(metrics.PROMPT_TOKENS, key, event["prompt_tokens"])
+        window.add(metrics.OUTPUT_TOKENS, key, event["output_tokens"])
+        window.add(metrics.PREFIX_QUERIES, key, event["prompt_tokens"])
+        window.add(metrics.PREFIX_HITS, key, event["cached_tokens"])
+        revision = event["revision"]
+        window.e2e_s[revision] = window.e2e_s.get(revision, 0.0) + event["e2e"]
+        window.unaccounted_s[revision] = window.unaccounted_s.get(revision, 0.0) + max(event["unaccounted"], 0.0)

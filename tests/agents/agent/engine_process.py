@@ -1,0 +1,66 @@
+"""The real torch engine with the bundled model, as a process of its own."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+
+ROOT = Path(__file__).resolve().parents[3]
+MODEL = ROOT / "agents/models/trimtab-py-5m"
+MODEL_NAME = MODEL.name
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class EngineProcess:
+    """`start` returns when it is healthy; `kill` is kill -9; the port stays the same."""
+
+    def __init__(self) -> None:
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        if self.running:
+            return
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("TRIMTAB_")}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "agents.engine", "--model", str(MODEL), "--port", str(self.port)],
+            cwd=ROOT,
+            env=environment,
+            stderr=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+        )
+        deadline = time.monotonic() + 90
+        while True:
+            assert self.running and time.monotonic() < deadline, "the engine did not start"
+            try:
+                if httpx.get(f"{self.url}/health", trust_env=False).status_code == 200:
+                    return
+            except httpx.TransportError:
+                time.sleep(0.1)
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.send_signal(signal.SIGKILL)
+            self._process.wait(20)
+            self._process = None
+
+    def complete(self, prompt: str, max_tokens: int) -> None:
+        """One request, not streamed."""
+        body = {"model": MODEL_NAME, "prompt": prompt, "max_tokens": max_tokens, "ignore_eos": True}
+        httpx.post(f"{self.url}/v1/completions", json=body, timeout=60, trust_env=False).raise_for_status()

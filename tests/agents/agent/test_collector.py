@@ -1,0 +1,148 @@
+"""Between the engine's stream and the spool: nothing is stored twice, whatever is cancelled or full."""
+
+import asyncio
+import gzip
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from agents.backend import EngineUnreachable, Position
+from agents.collector import Collector
+from agents.credentials import Credentials
+from agents.report import NodeIdentity
+from agents.spool import Spool
+from tests.agents.agent.fake_engine import request_events
+
+START = 1_700_000_000.0
+
+
+class ListBackend:
+    """Streams what it was given, then waits."""
+
+    def __init__(self, events: list[dict[str, Any]]) -> None:
+        self.events_given = events
+        self.asked: list[Position | None] = []
+        self.done = asyncio.Event()
+
+    async def events(self, position: Position | None) -> AsyncIterator[Any]:
+        self.asked.append(position)
+        yield {"kind": "hello", "boot": "b", "oldest": 1, "model": "m"}
+        after = 0 if position is None else position.seq
+        for event in self.events_given:
+            if event["seq"] > after:
+                yield event
+        if len(self.asked) == 1:
+            raise EngineUnreachable("the first stream breaks")
+        self.done.set()
+        await asyncio.Event().wait()
+
+
+def numbered(count: int) -> list[dict[str, Any]]:
+    events = [event for number in range(count) for event in request_events(START + number, number)]
+    return [{**event, "seq": seq} for seq, event in enumerate(events, 1)]
+
+
+def collector(backend: ListBackend, spool: Spool) -> Collector:
+    return Collector(
+        backend,
+        spool,
+        NodeIdentity("node-a", "pool-a"),
+        Credentials("node-a", "t", "00"),
+        interval_s=5.0,
+        grace_s=0.5,
+        on_engine=lambda boot, model: None,
+        on_report=lambda: None,
+        now=lambda: START + 100,
+    )
+
+
+def test_a_broken_stream_is_taken_up_where_it_broke(tmp_path: Path) -> None:
+    async def run() -> None:
+        backend, spool = ListBackend(numbered(12)), Spool(tmp_path, 10**7)
+        made = collector(backend, spool)
+        reading = asyncio.create_task(made.read())
+        await asyncio.wait_for(backend.done.wait(), 5)
+        await made.flush()
+        assert backend.asked == [None, Position("b", 48)]
+        assert spool.depth == 3
+        assert spool.position == Position("b", 48)
+        assert made.unaccounted_share == pytest.approx(0.0005 / 0.2, rel=1)
+        reading.cancel()
+
+    asyncio.run(run())
+
+
+def test_a_write_that_is_cancelled_is_not_done_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        backend, spool = ListBackend(numbered(3)), Spool(tmp_path, 10**7)
+        made = collector(backend, spool)
+        reading = asyncio.create_task(made.read())
+        await asyncio.wait_for(backend.done.wait(), 5)
+        entered, go_on = threading.Event(), threading.Event()
+        append = spool.append
+
+        def slow(*given: Any) -> int:
+            entered.set()
+            assert go_on.wait(5)
+            return append(*given)
+
+        monkeypatch.setattr(spool, "append", slow)
+        made._accumulator.seal()
+        writing = asyncio.create_task(made.store())
+        await asyncio.to_thread(entered.wait, 5)
+        writing.cancel()
+        await asyncio.gather(writing, return_exceptions=True)
+        go_on.set()
+        await made.flush()
+        assert spool.waiting() == [1]
+        reading.cancel()
+
+    asyncio.run(run())
+
+
+def test_a_full_disk_keeps_reports_in_memory_until_it_takes_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        backend, spool = ListBackend(numbered(12)), Spool(tmp_path, 10**7)
+        made = collector(backend, spool)
+        reading = asyncio.create_task(made.read())
+        await asyncio.wait_for(backend.done.wait(), 5)
+
+        def full(*_: Any) -> int:
+            raise OSError(28, "No space left on device")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(spool, "append", full)
+            await made.flush()
+            assert "No space left" in made.disk_error
+            assert (spool.depth, spool.position) == (0, None)
+        assert await made.store()
+        assert (spool.depth, spool.position, made.disk_error) == (3, Position("b", 48), "")
+        reading.cancel()
+
+    asyncio.run(run())
+
+
+def test_a_report_that_cannot_be_encoded_does_not_stop_the_others(tmp_path: Path) -> None:
+    async def run() -> None:
+        events = numbered(12)
+        events[18] = {**events[18], "kv_usage": "not a number"}
+        events[-1] = {**events[-1], "block_hashes": ["not a number"]}
+        backend, spool = ListBackend(events), Spool(tmp_path, 10**7)
+        made = collector(backend, spool)
+        reading = asyncio.create_task(made.read())
+        await asyncio.wait_for(backend.done.wait(), 5)
+        await made.flush()
+        assert (spool.depth, made.dropped) == (2, 1)
+        report = spool.read(spool.waiting()[-1])
+        assert report is not None
+        (block,) = ExportTraceServiceRequest.FromString(gzip.decompress(report.traces)).resource_spans
+        assert len(block.scope_spans[0].spans) == 1
+        reading.cancel()
+
+    asyncio.run(run())

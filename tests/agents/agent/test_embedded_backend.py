@@ -1,0 +1,43 @@
+"""The embedded backend over HTTP keeps the seam's promises; checked on a stand-in engine."""
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from agents.backend import Backend
+from agents.embedded_backend import EmbeddedBackend
+from controlplane.contract.errors import Conflict
+from controlplane.contract.knobs import EngineConfig
+from tests.agents.agent.backend_conformance import UNSUPPORTED, BackendConformance
+from tests.agents.agent.fake_engine import FakeEngine, step_event
+from tests.agents.agent.served_app import ServedApp
+
+
+class FakeDriver:
+    def __init__(self, engine: FakeEngine, served: ServedApp) -> None:
+        self._engine, self._served = engine, served
+
+    def emit_steps(self, count: int) -> None:
+        self._engine.emit(*(step_event(time.time()) for _ in range(count)))
+
+    def refuse(self) -> EngineConfig:
+        self._engine.refuse_with = Conflict("this device cannot run fp8")
+        return UNSUPPORTED
+
+    def restart(self) -> None:
+        self._engine.restart("boot-2")
+
+    def vanish(self) -> None:
+        self._engine.gone = True
+        self._served.stop()
+
+
+class TestEmbeddedBackend(BackendConformance):
+    @pytest.fixture
+    def backend(self, served_engine: ServedApp) -> Callable[[], Backend]:
+        return lambda: EmbeddedBackend(served_engine.url)
+
+    @pytest.fixture
+    def driver(self, engine: FakeEngine, served_engine: ServedApp) -> FakeDriver:
+        return FakeDriver(engine, served_engine)

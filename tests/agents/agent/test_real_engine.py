@@ -1,0 +1,50 @@
+"""The embedded backend keeps the seam's promises on the torch engine itself, with the bundled model."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from agents.backend import Backend
+from agents.embedded_backend import EmbeddedBackend
+from controlplane.contract.knobs import EngineConfig
+from tests.agents.agent.backend_conformance import UNSUPPORTED, BackendConformance
+from tests.agents.agent.engine_process import MODEL, EngineProcess
+
+pytestmark = pytest.mark.skipif(not (MODEL / "model.safetensors").exists(), reason="the bundled model is not there")
+
+
+class RealDriver:
+    def __init__(self, process: EngineProcess) -> None:
+        self._process = process
+
+    def emit_steps(self, count: int) -> None:
+        self._process.complete("def add(a, b):", count)
+
+    def refuse(self) -> EngineConfig:
+        return UNSUPPORTED
+
+    def restart(self) -> None:
+        self._process.kill()
+        self._process.start()
+
+    def vanish(self) -> None:
+        self._process.kill()
+
+
+@pytest.fixture(scope="module")
+def process() -> Iterator[EngineProcess]:
+    made = EngineProcess()
+    yield made
+    made.kill()
+
+
+class TestEmbeddedBackendOnTheEngine(BackendConformance):
+    @pytest.fixture
+    def backend(self, process: EngineProcess) -> Callable[[], Backend]:
+        process.start()
+        return lambda: EmbeddedBackend(process.url)
+
+    @pytest.fixture
+    def driver(self, process: EngineProcess) -> RealDriver:
+        process.start()
+        return RealDriver(process)

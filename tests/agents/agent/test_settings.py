@@ -1,0 +1,73 @@
+"""Settings come from flags, the environment and a file, and a wrong one is named."""
+
+from pathlib import Path
+
+import pytest
+
+from agents import settings as agent_settings
+from agents.__main__ import main
+from agents.settings import AgentSettings, BadSettings
+
+
+@pytest.fixture(autouse=True)
+def _clean(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in AgentSettings.model_fields:
+        monkeypatch.delenv(f"TRIMTAB_{name.upper()}", raising=False)
+
+
+def test_flags_go_before_the_environment_and_that_before_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "trimtab.toml"
+    file.write_text('[agent]\nnode = "from-file"\npool = "from-file"\nregion = "from-file"\n')
+    monkeypatch.setenv("TRIMTAB_POOL", "from-environment")
+    monkeypatch.setenv("TRIMTAB_REGION", "from-environment")
+    found = agent_settings.load(["--config", str(file), "--region", "from-flag"])
+    assert (found.node, found.pool, found.region) == ("from-file", "from-environment", "from-flag")
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ([], "node: is needed: give --node or TRIMTAB_NODE"),
+        (["--node", "a b"], "node:"),
+        (["--node", "a", "--role", "boss"], "role:"),
+        (["--node", "a", "--engine-url", "localhost:1"], "engine_url: wants a URL"),
+        (["--node", "a", "--report-interval-s", "0"], "report_interval_s:"),
+        (["--node", "a", "--spool-limit-bytes", "many"], "spool_limit_bytes:"),
+        (["--node", "a", "--enrolment-token", "x", "--enrolment-token-file", "y"], "enrolment_token"),
+        (["--config", "/does/not/exist.toml"], "config:"),
+    ],
+)
+def test_a_wrong_setting_is_named(flags: list[str], said: str) -> None:
+    with pytest.raises(BadSettings) as caught:
+        agent_settings.load(flags)
+    assert said in caught.value.message
+
+
+def test_an_unknown_setting_is_refused_with_the_nearest_name(tmp_path: Path) -> None:
+    file = tmp_path / "trimtab.toml"
+    file.write_text('[agent]\nnode = "a"\nspool_limit_byte = 3\n')
+    with pytest.raises(BadSettings, match="did you mean 'spool_limit_bytes'"):
+        agent_settings.load(["--config", str(file)])
+
+
+def test_the_command_line_says_it_and_exits_with_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--node", "a", "--role", "boss"]) == 2
+    assert capsys.readouterr().err.startswith("trimtab agent: role:")
+
+
+def test_every_setting_has_a_flag_with_a_help_text() -> None:
+    help_text = agent_settings.parser().format_help()
+    for name, field in AgentSettings.model_fields.items():
+        assert f"--{name.replace('_', '-')}" in help_text
+        assert field.description
+
+
+def test_a_token_file_is_read_anew_each_time(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    settings = AgentSettings(node="a", enrolment_token_file=file)
+    assert settings.read_enrolment_token() is None
+    file.write_text("secret\n")
+    assert settings.read_enrolment_token() == "secret"
+    assert "secret" not in repr(AgentSettings(node="a", enrolment_token="secret"))
