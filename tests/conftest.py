@@ -74,3 +74,9 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         yield made
     finally:
         made.stop()
+
+
+@pytest.fixture(name="wait_for", scope="session")
+def wait_for_fixture() -> Callable[..., object]:
+    """`wait_for(what, look, limit_s)`: poll until `look` is true, else fail with what was last seen."""
+    return wait_for

@@ -156,7 +156,7 @@ def chart(request: Request, name: str) -> Response:
         return JSONResponse(error.body(), status_code=error.status)
 
 
-@router.get("/static/plotly.min.js")
+@router.get("/scripts/plotly.min.js")
 @own_threads
 def plotly_script() -> Response:
     """Plotly's script as its Python distribution ships it: nothing is fetched from elsewhere."""
@@ -167,7 +167,7 @@ def plotly_script() -> Response:
     )
 
 
-@router.post("/rollouts/{number}/{action}")
+@router.post("/rollouts/{number:int}/{action}")
 @own_threads
 def act_on_rollout(request: Request, number: int, action: str) -> Response:
     """Start or cancel a rollout as the signed-in token; the API decides whether it may."""
@@ -184,7 +184,7 @@ def act_on_rollout(request: Request, number: int, action: str) -> Response:
     return RedirectResponse(f"/rollouts/{number}", status_code=303)
 
 
-@router.get("/{name}/{number}")
+@router.get("/{name}/{number:int}")
 @own_threads
 def detail(request: Request, name: str, number: int) -> Response:
     if name not in DETAILS:

@@ -1,16 +1,20 @@
 """Tokens over HTTP: make, list, revoke (scope admin), and who am I (any token)."""
 
-from fastapi import APIRouter, Request
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Request
 
 from controlplane import ledger
 from controlplane.auth import store
 from controlplane.auth.guard import Admin, authenticate
+from controlplane.auth.tables import TokenRow
 from controlplane.contract.access import TokenCreate, TokenCreated, TokenView
 from controlplane.contract.errors import NotFound
 from controlplane.contract.pages import Page
 from controlplane.db import SessionDep
 from controlplane.db.paging import Cursor, Limit, page_of
-from controlplane.auth.tables import TokenRow
+
+TokenId = Annotated[int, Path(ge=1, le=2**31 - 1)]
 
 router = APIRouter(prefix="/api/v1/tokens", tags=["tokens"])
 
@@ -36,17 +40,25 @@ def create_token(wanted: TokenCreate, request: Request, session: SessionDep, pri
     now = request.app.state.clock()
     view, token = store.issue(session, name=wanted.name, scope=wanted.scope, now=now)
     ledger.append(
-        session, now=now, actor=principal.name, kind="token.created", subject=f"token/{view.id}",
+        session,
+        now=now,
+        actor=principal.name,
+        kind="token.created",
+        subject=f"token/{view.id}",
         message=f"token {wanted.name!r} with scope {wanted.scope.value}",
     )
     return TokenCreated(**view.model_dump(), token=token)
 
 
 @router.delete("/{token_id}", status_code=204)
-def revoke_token(token_id: int, request: Request, session: SessionDep, principal: Admin) -> None:
+def revoke_token(token_id: TokenId, request: Request, session: SessionDep, principal: Admin) -> None:
     now = request.app.state.clock()
     view = store.revoke(session, token_id, now)
     ledger.append(
-        session, now=now, actor=principal.name, kind="token.revoked", subject=f"token/{token_id}",
+        session,
+        now=now,
+        actor=principal.name,
+        kind="token.revoked",
+        subject=f"token/{token_id}",
         message=f"token {view.name!r} revoked",
     )

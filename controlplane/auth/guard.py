@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Request
-from sqlmodel import Session
 
 from controlplane.auth import store
 from controlplane.contract.access import IMPLIED, Scope
@@ -28,9 +27,8 @@ def authenticate(database: Database, authorization: str | None) -> Principal:
     scheme, _, token = (authorization or "").partition(" ")
     if scheme.lower() != "bearer" or not token.strip():
         raise Unauthenticated("send 'Authorization: Bearer TOKEN'", field="Authorization")
-    with database.engine.connect().execution_options(begin="BEGIN") as connection:
-        with Session(connection) as session:
-            found = store.find(session, token.strip())
+    with database.read_session() as session:
+        found = store.find(session, token.strip())
     if found is None:
         raise Unauthenticated("this token is unknown or revoked", field="Authorization")
     return Principal(found.name, found.scope, found.id, found.node)

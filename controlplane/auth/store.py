@@ -11,9 +11,11 @@ from controlplane.contract.access import Scope, TokenView
 from controlplane.contract.errors import NotFound
 
 
-def issue(session: Session, *, name: str, scope: Scope, now: datetime, node: str | None = None) -> tuple[TokenView, str]:
-    """Make a token; its secret is returned here and nowhere else."""
-    token = new_token()
+def issue(
+    session: Session, *, name: str, scope: Scope, now: datetime, node: str | None = None, token: str | None = None
+) -> tuple[TokenView, str]:
+    """Make a token (or register a given one); its secret is returned here and nowhere else."""
+    token = token or new_token()
     row = TokenRow(name=name, scope=scope.value, node=node, digest=digest(token), created_at=now)
     session.add(row)
     session.flush()
@@ -24,6 +26,11 @@ def find(session: Session, token: str) -> TokenView | None:
     """The live token with this secret, if any."""
     row = session.exec(select(TokenRow).where(TokenRow.digest == digest(token))).first()
     return None if row is None or row.revoked_at is not None else view(row)
+
+
+def was_issued(session: Session, token: str) -> bool:
+    """True for a live token and for a revoked one."""
+    return session.exec(select(TokenRow.id).where(TokenRow.digest == digest(token))).first() is not None
 
 
 def revoke(session: Session, token_id: int, now: datetime) -> TokenView:

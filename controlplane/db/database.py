@@ -14,6 +14,9 @@ from sqlalchemy import Engine, create_engine, event
 from sqlmodel import Session
 
 BUSY_TIMEOUT_MS = 30_000
+POOL_SIZE = 10
+MAX_OVERFLOW = 50
+"""Connections beyond the pool: as many as the worker threads that may each want one at once."""
 
 
 class Database:
@@ -22,7 +25,11 @@ class Database:
     def __init__(self, url: str) -> None:
         self.url = url
         self.is_sqlite = url.startswith("sqlite")
-        options: dict[str, Any] = {"pool_pre_ping": not self.is_sqlite}
+        options: dict[str, Any] = {
+            "pool_pre_ping": not self.is_sqlite,
+            "pool_size": POOL_SIZE,
+            "max_overflow": MAX_OVERFLOW,
+        }
         self.engine: Engine = create_engine(url, **options)
         if self.is_sqlite:
             event.listen(self.engine, "connect", _prepare_sqlite)
@@ -38,6 +45,13 @@ class Database:
             except BaseException:
                 session.rollback()
                 raise
+
+    @contextmanager
+    def read_session(self) -> Iterator[Session]:
+        """One consistent look that takes no write lock; nothing is committed."""
+        with self.engine.connect().execution_options(begin="BEGIN") as connection:
+            with Session(connection, expire_on_commit=False) as session:
+                yield session
 
     def close(self) -> None:
         self.engine.dispose()
@@ -63,9 +77,8 @@ def _begin_sqlite(connection: Any) -> None:
 def _request_session(request: Request) -> Iterator[Session]:
     database: Database = request.app.state.database
     if request.method in {"GET", "HEAD"} and database.is_sqlite:
-        with database.engine.connect().execution_options(begin="BEGIN") as connection:
-            with Session(connection, expire_on_commit=False) as session:
-                yield session
+        with database.read_session() as session:
+            yield session
         return
     with database.session() as session:
         yield session

@@ -8,7 +8,7 @@ from fastapi import Query
 from controlplane.contract.pages import Page
 
 Limit = Annotated[int, Query(ge=1, le=500, description="items per page")]
-Cursor = Annotated[int | None, Query(ge=1, description="`next` of the page before")]
+Cursor = Annotated[int | None, Query(ge=1, le=2**63 - 1, description="`next` of the page before")]
 
 
 class HasId(Protocol):

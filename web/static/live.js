@@ -52,7 +52,7 @@ function draw(plot, data) {
   const ink = style.getPropertyValue("--ink").trim();
   const line = style.getPropertyValue("--line").trim();
   const traces = data.series.map((series, place) => ({
-    name: series.name, x: series.x, y: series.y, mode: "lines", connectgaps: false,
+    name: series.name, x: series.x, y: series.y, mode: "lines+markers", marker: { size: 3 }, connectgaps: false,
     line: { width: 1.6, color: COLOURS[place % COLOURS.length] },
     hovertemplate: "%{y:.4s}s<extra>" + series.name + "</extra>",
   }));

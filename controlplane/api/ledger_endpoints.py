@@ -1,4 +1,4 @@
-"""GET /api/v1/ledger."""
+"""GET /api/v1/ledger. The ledger lies beneath auth, which writes to it, so its one guarded route lives here."""
 
 from fastapi import APIRouter
 
@@ -14,7 +14,12 @@ router = APIRouter(prefix="/api/v1/ledger", tags=["ledger"])
 
 @router.get("")
 def list_entries(
-    session: SessionDep, _: Reader, limit: Limit = 100, cursor: Cursor = None, kind: str | None = None, subject: str | None = None
+    session: SessionDep,
+    _: Reader,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+    kind: str | None = None,
+    subject: str | None = None,
 ) -> Page[LedgerEntry]:
     """The ledger, newest first."""
     return page_of(entries(session, before_id=cursor, limit=limit + 1, kind=kind, subject=subject), limit)

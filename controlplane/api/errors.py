@@ -1,0 +1,121 @@
+"""One place where an exception becomes an answer: {"error": {"code", "message", "detail"}}.
+
+Guarantee: bad input is never a 500; a 500 tells nothing of the service's inside (the log has it).
+"""
+
+import json
+import logging
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response
+from sqlalchemy.exc import DataError, IntegrityError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from starlette.exceptions import HTTPException
+
+from controlplane.contract.errors import BadRequest, Conflict, Overloaded, TrimtabError, Unavailable
+
+logger = logging.getLogger(__name__)
+
+_CODES = {400: "bad_request", 401: "unauthenticated", 403: "forbidden", 404: "not_found", 405: "method_not_allowed"}
+
+
+def install(app: FastAPI) -> None:
+    """Make every error of this application answer in the contract's form."""
+    app.add_exception_handler(TrimtabError, _ours)
+    app.add_exception_handler(RequestValidationError, _validation)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(IntegrityError, _integrity)
+    app.add_exception_handler(DataError, _data)
+    app.add_exception_handler(OperationalError, _database)
+    app.add_exception_handler(PoolTimeout, _database)
+    app.add_exception_handler(Exception, _unexpected)
+
+
+def error_response(error: TrimtabError) -> Response:
+    """The answer for one of our own errors."""
+    headers = {}
+    if isinstance(error, Overloaded):
+        headers["Retry-After"] = str(max(1, math.ceil(error.retry_after_s)))
+    if error.status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    return _json(error.body(), error.status, headers)
+
+
+def _json(body: dict[str, Any], status: int, headers: Mapping[str, str] | None = None) -> Response:
+    # ASCII, since a message may quote input that has no UTF-8 form (a lone surrogate).
+    return Response(json.dumps(body, default=str), status, headers, media_type="application/json")
+
+
+def _ours(_: Request, error: Exception) -> Response:
+    assert isinstance(error, TrimtabError)
+    return error_response(error)
+
+
+def _validation(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    problems = [_problem(item) for item in error.errors()]
+    message = "; ".join(f"{problem['field']}: {problem['message']}" for problem in problems[:3])
+    if len(problems) > 3:
+        message += f"; and {len(problems) - 3} more"
+    return error_response(BadRequest(message, field=problems[0]["field"], errors=problems))
+
+
+def _problem(item: dict[str, Any]) -> dict[str, str]:
+    field = ".".join(str(part) for part in item["loc"])
+    if item["type"] == "json_invalid":
+        reason = (item.get("ctx") or {}).get("error", "")
+        return {"field": "body", "message": f"not JSON at character {item['loc'][-1]} ({reason})"}
+    return {"field": field, "message": _mend(item)}
+
+
+def _mend(item: dict[str, Any]) -> str:
+    """What was wrong, and what would be right."""
+    if item["type"] == "missing":
+        return "is required, and missing"
+    if item["type"] == "string_pattern_mismatch":
+        return f"wants text of the form {item['ctx']['pattern']}, got {_shown(item.get('input'))}"
+    wanted = str(item["msg"]).removeprefix("Value error, ")
+    return f"{wanted[:1].lower()}{wanted[1:]}, got {_shown(item.get('input'))}"
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _http(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    message = str(error.detail)
+    if error.status_code == 404:
+        message = "no such URL; /docs lists what there is"
+    elif error.status_code == 405:
+        allowed = (error.headers or {}).get("Allow", "")
+        message = f"this method is not allowed here; allowed: {allowed}"
+    code = _CODES.get(error.status_code, "http_error")
+    body = {"error": {"code": code, "message": message, "detail": {}}}
+    return _json(body, error.status_code, error.headers)
+
+
+def _integrity(request: Request, error: Exception) -> Response:
+    # Two requests changed the same thing at once; one of them has won.
+    logger.warning("%s %s met a concurrent change: %s", request.method, request.url.path, error)
+    return error_response(Conflict("somebody else changed the same thing at the same time; look and try again"))
+
+
+def _data(request: Request, error: Exception) -> Response:
+    logger.warning("%s %s has a value that the database refuses: %s", request.method, request.url.path, error)
+    return error_response(BadRequest("a value cannot be stored: a number out of range, or text with NUL in it"))
+
+
+def _database(request: Request, error: Exception) -> Response:
+    logger.error("%s %s: the database did not answer", request.method, request.url.path, exc_info=error)
+    return error_response(Unavailable("the database is not available; nothing was changed, try again"))
+
+
+def _unexpected(request: Request, error: Exception) -> Response:
+    logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    return error_response(TrimtabError("an internal error; the service's log has its trace"))

@@ -1,0 +1,25 @@
+"""Every domain's routes, in the order of the documentation."""
+
+from fastapi import APIRouter
+
+from controlplane.alerts import endpoints as alerts
+from controlplane.api import health
+from controlplane.api import ledger_endpoints as ledger
+from controlplane.auth import endpoints as tokens
+from controlplane.fleet import endpoints as fleet
+from controlplane.rollouts import endpoints as rollouts
+from controlplane.studies import endpoints as studies
+from controlplane.telemetry import endpoints as telemetry
+
+
+def all_routers() -> list[APIRouter]:
+    return [
+        telemetry.router,
+        fleet.router,
+        alerts.router,
+        rollouts.router,
+        studies.router,
+        ledger.router,
+        tokens.router,
+        health.router,
+    ]

@@ -1,0 +1,76 @@
+"""Refuses fields that a body's model does not have: a misspelt setting must not be dropped silently."""
+
+import types
+from collections.abc import Iterator
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from fastapi import Request
+from fastapi.params import Form
+from fastapi.requests import HTTPConnection
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
+
+from controlplane.contract.errors import BadRequest, nearest
+
+
+def unknown_fields(annotation: Any, value: Any, place: str = "body") -> Iterator[str]:
+    """A message for each field of `value` that no model of `annotation` has, at any depth."""
+    if isinstance(value, list):
+        for position, item in enumerate(value):
+            for inner in _parts(annotation):
+                yield from unknown_fields(inner, item, f"{place}.{position}")
+        return
+    models = list(_models(annotation))
+    if not models or not isinstance(value, dict):
+        return
+    fields: dict[str, list[Any]] = {}
+    for model in models:
+        for name, field in model.model_fields.items():
+            fields.setdefault(name, []).append(field.annotation)
+    for name, item in value.items():
+        if name not in fields:
+            yield f"{place}.{name}: no such field, {nearest(name, list(fields))}"
+        else:
+            yield from unknown_fields(Union[tuple(fields[name])], item, f"{place}.{name}")  # noqa: UP007
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The models a JSON object under this annotation may be; none when it may be any object (dict, Any)."""
+    members = list(_members(annotation))
+    if all(
+        isinstance(member, type) and issubclass(member, BaseModel) for member in members if member is not type(None)
+    ):
+        yield from (member for member in members if member is not type(None))
+
+
+def _members(annotation: Any) -> Iterator[Any]:
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        yield from _members(get_args(annotation)[0])
+    elif origin in (Union, types.UnionType):
+        for member in get_args(annotation):
+            yield from _members(member)
+    else:
+        yield annotation
+
+
+def _parts(annotation: Any) -> Iterator[Any]:
+    """What the items of a list under this annotation are."""
+    for member in _members(annotation):
+        if get_origin(member) is list:
+            yield get_args(member)[0]
+
+
+async def refuse_unknown_fields(request: HTTPConnection) -> None:
+    """A dependency of every route. Raises `BadRequest` for the first field that is not known."""
+    route = request.scope.get("route")
+    if not isinstance(request, Request) or not isinstance(route, APIRoute):
+        return
+    if route.body_field is None or isinstance(route.body_field.field_info, Form):
+        return
+    try:
+        value = await request.json()
+    except ValueError:
+        return  # The route's own validation says what is wrong.
+    for message in unknown_fields(route.body_field.field_info.annotation, value):
+        raise BadRequest(message, field=message.partition(":")[0])

@@ -1,0 +1,91 @@
+"""The service's periodic work: each tick in a thread of its own.
+
+Guarantee: an exception never ends a loop; it is logged, counted and shown (/readyz), and the next period tries again.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from controlplane.contract.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+JOIN_TIMEOUT_S = 5.0
+
+
+@dataclass
+class Tick:
+    """One periodic deed. `act` is called with the present time, every `period_s` seconds after it has ended."""
+
+    name: str
+    period_s: float
+    act: Callable[[datetime], object]
+    runs: int = 0
+    failures: int = 0
+    failing: bool = False  # The last run has failed.
+    last_error: str = ""
+    last_run: datetime | None = None
+    last_duration_s: float = 0.0
+
+    def run(self, now: datetime) -> None:
+        """Act once; what goes wrong is kept, never raised."""
+        began = time.monotonic()
+        try:
+            self.act(now)
+            self.failing = False
+        except Exception as error:
+            logger.exception("the background task %s failed", self.name)
+            self.failures += 1
+            self.failing = True
+            self.last_error = type(error).__name__
+        self.runs += 1
+        self.last_run = now
+        self.last_duration_s = time.monotonic() - began
+
+
+class Background:
+    """Starts and stops the ticks."""
+
+    def __init__(self, ticks: Sequence[Tick], clock: Clock) -> None:
+        self.ticks = tuple(ticks)
+        self._clock = clock
+        self._stop = threading.Event()
+        self._threads: list[threading.Thread] = []
+
+    def start(self) -> None:
+        for tick in self.ticks:
+            thread = threading.Thread(target=self._loop, args=(tick,), name=f"tick-{tick.name}", daemon=True)
+            thread.start()
+            self._threads.append(thread)
+
+    def stop(self) -> None:
+        """Let each running deed end; a deed that takes longer than `JOIN_TIMEOUT_S` is left behind."""
+        self._stop.set()
+        until = time.monotonic() + JOIN_TIMEOUT_S
+        for thread in self._threads:
+            thread.join(max(0.0, until - time.monotonic()))
+        self._threads.clear()
+
+    def report(self) -> dict[str, dict[str, Any]]:
+        """Per tick: runs, failures, and the kind of the last error (its text stays in the log)."""
+        return {
+            tick.name: {
+                "runs": tick.runs,
+                "failures": tick.failures,
+                "failing": tick.failing,
+                "last_error": tick.last_error,
+                "last_run": None if tick.last_run is None else tick.last_run.isoformat(),
+                "last_duration_s": round(tick.last_duration_s, 4),
+            }
+            for tick in self.ticks
+        }
+
+    def _loop(self, tick: Tick) -> None:
+        while not self._stop.is_set():
+            tick.run(self._clock())
+            self._stop.wait(tick.period_s)

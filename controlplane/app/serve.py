@@ -1,0 +1,95 @@
+"""Runs the service under uvicorn, in this process.
+
+Guarantee: SIGTERM and SIGINT stop accepting, let running requests end, and `run` returns 0 within `DRAIN_S` and a few
+seconds; a second signal does not wait.
+"""
+
+import logging
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+import uvicorn
+from fastapi import FastAPI
+
+from controlplane.app.service import create_app
+from controlplane.app.settings import ServiceSettings
+from controlplane.fleet import opamp
+
+DRAIN_S = 5
+
+Mount = Callable[[FastAPI], None]
+
+
+class Server(uvicorn.Server):
+    """uvicorn's server, which tells the application of the stop at once and ends without raising the signal again."""
+
+    def __init__(self, config: uvicorn.Config, app: FastAPI) -> None:
+        super().__init__(config)
+        self._application = app
+        self.accepting = threading.Event()
+        """Set once requests are accepted, for those who start the server in a thread."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.accepting.set()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        # Streams watch this event: they have to end before uvicorn can drain, and the lifespan stops only after it.
+        self._application.state.stop.set()
+        super().handle_exit(sig, frame)
+
+    @property
+    def port(self) -> int:
+        """The port listened on, once started (the setting may be 0)."""
+        return int(self.servers[0].sockets[0].getsockname()[1])
+
+
+def server_of(settings: ServiceSettings, mount: Mount | None = None) -> Server:
+    """A server that has not started yet. `mount` adds routes to the application (the dashboard)."""
+    _set_up_logging(settings)
+    app = create_app(settings)
+    if mount is not None:
+        mount(app)
+    config = uvicorn.Config(
+        app,
+        host=settings.host,
+        port=settings.port,
+        log_config=None,
+        log_level=settings.log_level,
+        access_log=settings.log_level == "debug",
+        timeout_graceful_shutdown=DRAIN_S,
+        ws_max_size=opamp.MESSAGE_LIMIT_BYTES + 1,
+        server_header=False,
+    )
+    return Server(config, app)
+
+
+def _set_up_logging(settings: ServiceSettings) -> None:
+    logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    if settings.log_level != "debug":
+        # Each tells of every single request or step: too much for a service that calls itself all day.
+        for chatty in ("httpx", "alembic"):
+            logging.getLogger(chatty).setLevel(logging.WARNING)
+
+
+def run(settings: ServiceSettings, mount: Mount | None = None) -> int:
+    """Serve until a signal. Returns the process's exit status: 0, or 1 when the service could not start."""
+    server = server_of(settings, mount)
+    server.run()
+    return 0 if server.started else 1

@@ -1,0 +1,107 @@
+"""Puts the service together: one application, its store, its fleet hub and its periodic work.
+
+Guarantee: when `create_app` returns, the schema is up to date, and the data directory holds the token files; nothing
+runs yet. The lifespan starts the hub and the ticks, and stops them again.
+"""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+
+from anyio import to_thread
+from fastapi import Depends, FastAPI
+
+from controlplane.alerts.defaults import ensure_default_rules
+from controlplane.alerts.delivery import Deliverer
+from controlplane.api import errors
+from controlplane.api.body_limit import BodyLimit
+from controlplane.api.health import Readiness
+from controlplane.api.router import all_routers
+from controlplane.api.unknown_fields import refuse_unknown_fields
+from controlplane.app import secrets_files
+from controlplane.app.background import Background
+from controlplane.app.settings import ServiceSettings
+from controlplane.app.ticks import ticks_of
+from controlplane.contract.clock import Clock, utc_now
+from controlplane.contract.nodes import NodeRole
+from controlplane.db.database import Database
+from controlplane.db.migrate import upgrade
+from controlplane.fleet import FleetHub, registry
+from controlplane.telemetry.store import TelemetryStore
+
+DESCRIPTION = """The control plane beside an LLM serving fleet: sees the latency tail first, says why, and fixes it.
+
+Send `Authorization: Bearer TOKEN`. Collections are `{"items": [...], "next": cursor | null}`; errors are
+`{"error": {"code", "message", "detail"}}`."""
+
+
+def create_app(settings: ServiceSettings, clock: Clock = utc_now) -> FastAPI:
+    """The service over its database. `app.state`: database, clock, telemetry, fleet, settings, stop, background."""
+    settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if settings.database_url is None:
+        # It holds the fleet's own secrets; SQLite gives its side files the same mode.
+        settings.database_file.touch(mode=0o600)
+    database = Database(settings.url)
+    upgrade(database)
+    with database.session() as session:
+        secrets_files.ensure(session, settings.data_dir, clock())
+        ensure_default_rules(session, clock())
+    app = FastAPI(
+        title="Trimtab",
+        description=DESCRIPTION,
+        version=_version(),
+        lifespan=_lifespan,
+        dependencies=[Depends(refuse_unknown_fields)],
+    )
+    state = app.state
+    state.settings, state.clock, state.database = settings, clock, database
+    state.telemetry = TelemetryStore(
+        database, clock, retention_s=settings.retention_s, not_serving=partial(_trial_nodes, database)
+    )
+    state.fleet = FleetHub(database)
+    state.stop = threading.Event()
+    state.readiness = Readiness()
+    state.deliverer = Deliverer(database)
+    state.background = Background(ticks_of(database, state.telemetry, state.fleet, state.deliverer), clock)
+    errors.install(app)
+    app.add_middleware(BodyLimit)
+    for router in all_routers():
+        app.include_router(router)
+    return app
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    state = app.state
+    state.stop.clear()
+    await to_thread.run_sync(state.telemetry.start)
+    hub = asyncio.create_task(state.fleet.run(), name="fleet-hub")
+    state.background.start()
+    try:
+        yield
+    finally:
+        state.stop.set()
+        state.fleet.end_all()
+        hub.cancel()
+        with suppress(asyncio.CancelledError):
+            await hub
+        await to_thread.run_sync(state.background.stop)
+        await to_thread.run_sync(state.telemetry.close)
+        state.deliverer.close()
+        state.database.close()
+
+
+def _trial_nodes(database: Database) -> list[str]:
+    """Nodes whose requests are experiments, not production traffic."""
+    with database.read_session() as session:
+        return [view.node for view in registry.nodes(session, role=NodeRole.TRIAL)]
+
+
+def _version() -> str:
+    try:
+        return version("trimtab")
+    except PackageNotFoundError:
+        return "0"

@@ -1,0 +1,34 @@
+"""The list of the service's periodic work, with its periods."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from sqlmodel import Session
+
+from controlplane.alerts.delivery import Deliverer
+from controlplane.alerts.evaluator import AlertEvaluator
+from controlplane.app.background import Tick
+from controlplane.app.remedy import start_remedy
+from controlplane.db.database import Database
+from controlplane.fleet import FleetHub, registry
+from controlplane.rollouts.controller import RolloutController
+from controlplane.studies import store as studies
+from controlplane.telemetry.store import TelemetryStore
+
+
+def ticks_of(database: Database, telemetry: TelemetryStore, hub: FleetHub, deliverer: Deliverer) -> list[Tick]:
+    def in_transaction(act: Callable[[Session, datetime], object]) -> Callable[[datetime], None]:
+        def run(now: datetime) -> None:
+            with database.session() as session:
+                act(session, now)
+
+        return run
+
+    return [
+        Tick("telemetry_compaction", 5.0, telemetry.tick),
+        Tick("alert_evaluation", 5.0, AlertEvaluator(database, telemetry, on_fire=start_remedy).tick),
+        Tick("webhook_delivery", 1.0, deliverer.tick),
+        Tick("rollouts", 1.0, RolloutController(database, telemetry, hub.poke).tick),
+        Tick("study_leases", 5.0, in_transaction(studies.expire_leases)),
+        Tick("fleet_liveness", 5.0, in_transaction(registry.expire_silent)),
+    ]

@@ -1,0 +1,1 @@
+"""Schema steps: Alembic's environment and template. `controlplane.db.migrate` runs them."""

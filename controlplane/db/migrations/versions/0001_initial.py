@@ -1,0 +1,398 @@
+"""The first schema: every domain's tables.
+
+Revision ID: 0001
+Revises: none
+"""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0001"
+down_revision = None
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    op.create_table(
+        "alert",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("fingerprint", sa.String(), nullable=False),
+        sa.Column("rule_id", sa.Integer(), nullable=False),
+        sa.Column("rule", sa.String(), nullable=False),
+        sa.Column("kind", sa.String(), nullable=False),
+        sa.Column("pool", sa.String(), nullable=False),
+        sa.Column("state", sa.String(), nullable=False),
+        sa.Column("severity", sa.String(), nullable=False),
+        sa.Column("labels", sa.JSON(), nullable=False),
+        sa.Column("summary", sa.String(), nullable=False),
+        sa.Column("started_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("breach_since", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("clear_since", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("hold_since", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("fired_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("resolved_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("value", sa.Float(), nullable=True),
+        sa.Column("threshold", sa.Float(), nullable=True),
+        sa.Column("evidence", sa.JSON(), nullable=False),
+        sa.Column("diagnosis", sa.JSON(), nullable=True),
+        sa.Column("silenced", sa.Boolean(), nullable=False),
+        sa.Column("study_id", sa.Integer(), nullable=True),
+        sa.PrimaryKeyConstraint("id"),
+        sqlite_autoincrement=True,
+    )
+    op.create_index(op.f("ix_alert_fingerprint"), "alert", ["fingerprint"], unique=False)
+    op.create_index(op.f("ix_alert_pool"), "alert", ["pool"], unique=False)
+    op.create_index(op.f("ix_alert_rule_id"), "alert", ["rule_id"], unique=False)
+    op.create_index(op.f("ix_alert_state"), "alert", ["state"], unique=False)
+    op.create_table(
+        "alert_rule",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("name", sa.String(), nullable=False),
+        sa.Column("pool", sa.String(), nullable=True),
+        sa.Column("condition", sa.JSON(), nullable=False),
+        sa.Column("severity", sa.String(), nullable=False),
+        sa.Column("remedy", sa.JSON(), nullable=True),
+        sa.Column("enabled", sa.Boolean(), nullable=False),
+        sa.Column("version", sa.Integer(), nullable=False),
+        sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+        sqlite_autoincrement=True,
+    )
+    op.create_table(
+        "delivery",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("alert_id", sa.Integer(), nullable=False),
+        sa.Column("destination_id", sa.Integer(), nullable=False),
+        sa.Column("status", sa.String(), nullable=False),
+        sa.Column("state", sa.String(), nullable=False),
+        sa.Column("idempotency_key", sa.String(), nullable=False),
+        sa.Column("body", sa.String(), nullable=False),
+        sa.Column("attempts", sa.Integer(), nullable=False),
+        sa.Column("last_error", sa.String(), nullable=True),
+        sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("next_attempt_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("delivered_at", sa.DateTime(timezone=True), nullable=True),
+        sa.PrimaryKeyConstraint("id"),
+        sqlite_autoincrement=True,
+    )
+    op.create_index(op.f("ix_delivery_alert_id"), "delivery", ["alert_id"], unique=False)
+    op.create_index(op.f("ix_delivery_destination_id"), "delivery", ["destination_id"], unique=False)
+    op.create_index(op.f("ix_delivery_next_attempt_at"), "delivery", ["next_attempt_at"], unique=False)
+    op.create_index(op.f("ix_delivery_state"), "delivery", ["state"], unique=False)
+    op.create_table(
+        "destination",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("name", sa.String(), nullable=False),
+        sa.Column("url", sa.String(), nullable=False),
+        sa.Column("secret", sa.String(), nullable=True),
+        sa.Column("enabled", sa.Boolean(), nullable=False),
+        sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+        sqlite_autoincrement=True,
+    )
+    op.create_table(
+        "detector_state",
+        sa.Column("rule_id", sa.Integer(), nullable=False),
+        sa.Column("pool", sa.String(), nullable=False),
+        sa.Column("version", sa.Integer(), nullable=False),
+        sa.Column("position", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("state", sa.JSON(), nullable=False),
+        sa.PrimaryKeyConstraint("rule_id", "pool"),
+    )
+    op.create_table(
+        "fleet_secret",
+        sa.Column("name", sa.String(), nullable=False),
+        sa.Column("value", sa.String(), nullable=False),
+        sa.PrimaryKeyConstraint("name"),
+    )
+    op.create_table(
+        "ledger",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("time", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("actor", sa.String(), nullable=False),
+        sa.Column("kind", sa.String(), nullable=False),
+        sa.Column("subject", sa.String(), nullable=False),
+        sa.Column("message", sa.String(), nullable=False),
+        sa.Column("evidence", sa.JSON(), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    op.create_index(op.f("ix_ledger_kind"), "ledger", ["kind"], unique=False)
+    op.create_index(op.f("ix_ledger_subject"), "ledger", ["subject"], unique=False)
+    op.create_index(op.f("ix_ledger_time"), "ledger", ["time"], unique=False)
+    op.create_table(
+        "probe",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("time", sa.DateTime(timezone=True), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    op.create_table(
+        "revision",
+        sa.Column("number", sa.Integer(), nullable=False),
+        sa.Column("hash", sa.String(), nullable=False),
+        sa.Column("knobs", sa.JSON(), nullable=False),
+        sa.Column("note", sa.String(), nullable=False),
+        sa.Column("created_by", sa.String(), nullable=False),
+        sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
+        sa.PrimaryKeyConstraint("number"),
+    )
+    op.create_index(op.f("ix_revision_hash"), "revision", ["hash"], unique=True)
+    op.create_table(
+        "rollout",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("version", sa.Integer(), nullable=False),
+        sa.Column("phase", sa.String(), nullable=False),
+        sa.Column("verdict", sa.String(), nullable=True),
+        sa.Column("pool", sa.String(), nullable=False),
+        sa.Column("active_pool", sa.String(), nullable=True),
+        sa.Column("spec", sa.JSON(), nullable=False),
+        sa.Column("previous_revision", sa.Integer(), nullable=True),
+        sa.Column("canary_nodes", sa.JSON(), nullable=False),
+        sa.Column("control_nodes", sa.JSON(), nullable=False),
+        sa.Column("told_nodes", sa.JSON(), nullable=False),
+        sa.Column("control_labels", sa.JSON(), nullable=False),
+        sa.Column("evidence", sa.JSON(), nullable=False),
+        sa.Column("message", sa.String(), nullable=False),
+        sa.Column("created_by", sa.String(), nullable=False),
+        sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("started_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("step_since", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("judging_since", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("judged_until", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("judge", sa.JSON(), nullable=True),
+        sa.Column("lost_since", sa.JSON(), nullable=False),
+        sa.Column("away_s", sa.Float(), nullable=False),
+        sa.Column("watched_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("ended_at", sa.DateTime(timezone=True), nullable=True),
+        sa.PrimaryKeyConstraint("id"),
+        sa.UniqueConstraint("active_pool"),
+    )
+    op.create_index(op.f("ix_rollout_phase"), "rollout", ["phase"], unique=False)
+    op.create_index(op.f("ix_rollout_pool"), "rollout", ["pool"], unique=False)
+    op.create_table(
+        "silence",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("matchers", sa.JSON(), nullable=False),
+        sa.Column("comment", sa.String(), nullable=False),
+        sa.Column("created_by", sa.String(), nullable=False),
+        sa.Column("starts_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("ends_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("ended_early_at", sa.DateTime(timezone=True), nullable=True),
+        sa.PrimaryKeyConstraint("id"),
+        sqlite_autoincrement=True,
+    )
+    op.create_table(
+        "study",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("state", sa.String(), nullable=False),
+        sa.Column("pool", sa.String(), nullable=False),
+        sa.Column("running_pool", sa.String(), nullable=True),
+        sa.Column("spec", sa.JSON(), nullable=False),
+        sa.Column("created_by", sa.String(), nullable=False),
+        sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("started_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("finished_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("worker", sa.String(), nullable=True),
+        sa.Column("heard_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("attempt", sa.Integer(), nullable=False),
+        sa.Column("trial_node", sa.String(), nullable=True),
+        sa.Column("progress", sa.String(), nullable=False),
+        sa.Column("workload_summary", sa.JSON(), nullable=False),
+        sa.Column("result", sa.JSON(), nullable=True),
+        sa.Column("error", sa.String(), nullable=False),
+        sa.Column("alert_id", sa.Integer(), nullable=True),
+        sa.Column("rollout_id", sa.Integer(), nullable=True),
+        sa.PrimaryKeyConstraint("id"),
+        sa.UniqueConstraint("running_pool"),
+    )
+    op.create_index(op.f("ix_study_alert_id"), "study", ["alert_id"], unique=False)
+    op.create_index(op.f("ix_study_pool"), "study", ["pool"], unique=False)
+    op.create_index(op.f("ix_study_state"), "study", ["state"], unique=False)
+    op.create_table(
+        "telemetry_frame",
+        sa.Column("metric", sa.String(), nullable=False),
+        sa.Column("kind", sa.String(), nullable=False),
+        sa.Column("window", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("version", sa.Integer(), nullable=False),
+        sa.Column("frame", sa.LargeBinary(), nullable=False),
+        sa.PrimaryKeyConstraint("metric", "kind", "window"),
+    )
+    op.create_index(op.f("ix_telemetry_frame_window"), "telemetry_frame", ["window"], unique=False)
+    op.create_table(
+        "telemetry_pending",
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), autoincrement=True, nullable=False),
+        sa.Column("window", sa.BigInteger(), nullable=False),
+        sa.Column("written_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("points", sa.LargeBinary(), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+        sqlite_autoincrement=True,
+    )
+    op.create_index(op.f("ix_telemetry_pending_window"), "telemetry_pending", ["window"], unique=False)
+    op.create_table(
+        "telemetry_request",
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), autoincrement=True, nullable=False),
+        sa.Column("node", sa.String(), nullable=False),
+        sa.Column("pool", sa.String(), nullable=False),
+        sa.Column("model", sa.String(), nullable=False),
+        sa.Column("revision", sa.Integer(), nullable=False),
+        sa.Column("request_id", sa.String(), nullable=False),
+        sa.Column("arrival_ns", sa.BigInteger(), nullable=False),
+        sa.Column("e2e_s", sa.Float(), nullable=False),
+        sa.Column("prompt_tokens", sa.BigInteger(), nullable=False),
+        sa.Column("cached_tokens", sa.BigInteger(), nullable=False),
+        sa.Column("output_tokens", sa.BigInteger(), nullable=False),
+        sa.Column("finish_reason", sa.String(), nullable=False),
+        sa.Column("block_size", sa.Integer(), nullable=False),
+        sa.Column("parts", sa.LargeBinary(), nullable=False),
+        sa.Column("hashes", sa.LargeBinary(), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    op.create_index(op.f("ix_telemetry_request_arrival_ns"), "telemetry_request", ["arrival_ns"], unique=False)
+    op.create_index(
+        "ix_telemetry_request_identity", "telemetry_request", ["node", "request_id", "arrival_ns"], unique=True
+    )
+    op.create_index("ix_telemetry_request_pool_arrival", "telemetry_request", ["pool", "arrival_ns"], unique=False)
+    op.create_table(
+        "telemetry_seen",
+        sa.Column("end_ns", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("resource", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("start_ns", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("hashes", sa.LargeBinary(), nullable=False),
+        sa.PrimaryKeyConstraint("end_ns", "resource", "start_ns"),
+    )
+    op.create_table(
+        "telemetry_series",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("key", sa.BigInteger(), nullable=False),
+        sa.Column("metric", sa.String(), nullable=False),
+        sa.Column("labels", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+        sa.UniqueConstraint("key"),
+    )
+    op.create_table(
+        "token",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("name", sa.String(), nullable=False),
+        sa.Column("scope", sa.String(), nullable=False),
+        sa.Column("node", sa.String(), nullable=True),
+        sa.Column("digest", sa.String(), nullable=False),
+        sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("revoked_at", sa.DateTime(timezone=True), nullable=True),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    op.create_index(op.f("ix_token_digest"), "token", ["digest"], unique=True)
+    op.create_index(op.f("ix_token_node"), "token", ["node"], unique=False)
+    op.create_table(
+        "pool",
+        sa.Column("name", sa.String(), nullable=False),
+        sa.Column("revision", sa.Integer(), nullable=True),
+        sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["revision"],
+            ["revision.number"],
+        ),
+        sa.PrimaryKeyConstraint("name"),
+    )
+    op.create_table(
+        "trial",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("study_id", sa.Integer(), nullable=False),
+        sa.Column("attempt", sa.Integer(), nullable=False),
+        sa.Column("number", sa.Integer(), nullable=False),
+        sa.Column("report", sa.JSON(), nullable=False),
+        sa.Column("reported_at", sa.DateTime(timezone=True), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["study_id"],
+            ["study.id"],
+        ),
+        sa.PrimaryKeyConstraint("id"),
+        sa.UniqueConstraint("study_id", "attempt", "number"),
+    )
+    op.create_index(op.f("ix_trial_study_id"), "trial", ["study_id"], unique=False)
+    op.create_table(
+        "node",
+        sa.Column("node", sa.String(), nullable=False),
+        sa.Column("pool", sa.String(), nullable=False),
+        sa.Column("role", sa.String(), nullable=False),
+        sa.Column("backend", sa.String(), nullable=False),
+        sa.Column("model", sa.String(), nullable=True),
+        sa.Column("engine_url", sa.String(), nullable=True),
+        sa.Column("agent_version", sa.String(), nullable=True),
+        sa.Column("override_revision", sa.Integer(), nullable=True),
+        sa.Column("instance_uid", sa.String(), nullable=True),
+        sa.Column("sequence_num", sa.BigInteger(), nullable=False),
+        sa.Column("connected", sa.Boolean(), nullable=False),
+        sa.Column("connection", sa.String(), nullable=True),
+        sa.Column("last_seen", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("healthy", sa.Boolean(), nullable=False),
+        sa.Column("health_detail", sa.String(), nullable=False),
+        sa.Column("unaccounted_share", sa.Float(), nullable=True),
+        sa.Column("effective", sa.JSON(), nullable=True),
+        sa.Column("config_hash", sa.String(), nullable=False),
+        sa.Column("config_status", sa.String(), nullable=False),
+        sa.Column("config_error", sa.String(), nullable=False),
+        sa.Column("drift_since", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["override_revision"],
+            ["revision.number"],
+        ),
+        sa.ForeignKeyConstraint(
+            ["pool"],
+            ["pool.name"],
+        ),
+        sa.PrimaryKeyConstraint("node"),
+    )
+    op.create_index(op.f("ix_node_instance_uid"), "node", ["instance_uid"], unique=False)
+    op.create_index(op.f("ix_node_pool"), "node", ["pool"], unique=False)
+
+
+def downgrade() -> None:
+    op.drop_index(op.f("ix_node_pool"), table_name="node")
+    op.drop_index(op.f("ix_node_instance_uid"), table_name="node")
+    op.drop_table("node")
+    op.drop_index(op.f("ix_trial_study_id"), table_name="trial")
+    op.drop_table("trial")
+    op.drop_table("pool")
+    op.drop_index(op.f("ix_token_node"), table_name="token")
+    op.drop_index(op.f("ix_token_digest"), table_name="token")
+    op.drop_table("token")
+    op.drop_table("telemetry_series")
+    op.drop_table("telemetry_seen")
+    op.drop_index("ix_telemetry_request_pool_arrival", table_name="telemetry_request")
+    op.drop_index("ix_telemetry_request_identity", table_name="telemetry_request")
+    op.drop_index(op.f("ix_telemetry_request_arrival_ns"), table_name="telemetry_request")
+    op.drop_table("telemetry_request")
+    op.drop_index(op.f("ix_telemetry_pending_window"), table_name="telemetry_pending")
+    op.drop_table("telemetry_pending")
+    op.drop_index(op.f("ix_telemetry_frame_window"), table_name="telemetry_frame")
+    op.drop_table("telemetry_frame")
+    op.drop_index(op.f("ix_study_state"), table_name="study")
+    op.drop_index(op.f("ix_study_pool"), table_name="study")
+    op.drop_index(op.f("ix_study_alert_id"), table_name="study")
+    op.drop_table("study")
+    op.drop_table("silence")
+    op.drop_index(op.f("ix_rollout_pool"), table_name="rollout")
+    op.drop_index(op.f("ix_rollout_phase"), table_name="rollout")
+    op.drop_table("rollout")
+    op.drop_index(op.f("ix_revision_hash"), table_name="revision")
+    op.drop_table("revision")
+    op.drop_table("probe")
+    op.drop_index(op.f("ix_ledger_time"), table_name="ledger")
+    op.drop_index(op.f("ix_ledger_subject"), table_name="ledger")
+    op.drop_index(op.f("ix_ledger_kind"), table_name="ledger")
+    op.drop_table("ledger")
+    op.drop_table("fleet_secret")
+    op.drop_table("detector_state")
+    op.drop_table("destination")
+    op.drop_index(op.f("ix_delivery_state"), table_name="delivery")
+    op.drop_index(op.f("ix_delivery_next_attempt_at"), table_name="delivery")
+    op.drop_index(op.f("ix_delivery_destination_id"), table_name="delivery")
+    op.drop_index(op.f("ix_delivery_alert_id"), table_name="delivery")
+    op.drop_table("delivery")
+    op.drop_table("alert_rule")
+    op.drop_index(op.f("ix_alert_state"), table_name="alert")
+    op.drop_index(op.f("ix_alert_rule_id"), table_name="alert")
+    op.drop_index(op.f("ix_alert_pool"), table_name="alert")
+    op.drop_index(op.f("ix_alert_fingerprint"), table_name="alert")
+    op.drop_table("alert")

@@ -1,0 +1,115 @@
+"""Nodes, configuration revisions and enrolment over HTTP; OpAMP beside them."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Request, Response
+
+from controlplane import ledger
+from controlplane.auth import Admin, Enroller, Operator, Reader
+from controlplane.auth.store import workload_key
+from controlplane.contract.access import EnrolmentReply, EnrolmentRequest
+from controlplane.contract.configs import Revision, RevisionCreate
+from controlplane.contract.nodes import NodeView, TrialConfig
+from controlplane.contract.pages import Page
+from controlplane.db import SessionDep
+from controlplane.db.paging import Cursor, Limit
+from controlplane.fleet import opamp_endpoints, registry, store
+from controlplane.fleet.hub import FleetHub
+
+router = APIRouter()
+router.include_router(opamp_endpoints.router)
+api = APIRouter(prefix="/api/v1")
+
+NodeCursor = Annotated[str | None, Query(max_length=128, description="`next` of the page before")]
+NodeName = Annotated[str, Path(description="the node's service.instance.id")]
+
+
+def _hub(request: Request) -> FleetHub:
+    hub: FleetHub = request.app.state.fleet
+    return hub
+
+
+@api.get("/nodes", tags=["nodes"])
+def list_nodes(
+    session: SessionDep,
+    _: Reader,
+    limit: Limit = 100,
+    cursor: NodeCursor = None,
+    pool: str | None = None,
+    role: Annotated[str | None, Query(pattern="^(serving|trial)$")] = None,
+) -> Page[NodeView]:
+    """The fleet's nodes, by name."""
+    found = registry.nodes(session, pool=pool, role=role, after=cursor, limit=limit + 1)
+    shown = found[:limit]
+    return Page(items=shown, next=shown[-1].node if len(found) > limit else None)
+
+
+@api.get("/nodes/{node}", tags=["nodes"])
+def get_node(node: NodeName, session: SessionDep, _: Reader) -> NodeView:
+    """One node: what it should run, what it truly runs, and how it is."""
+    return registry.node(session, node)
+
+
+@api.put("/nodes/{node}/trial-config", tags=["nodes"])
+def set_trial_config(
+    node: NodeName, wanted: TrialConfig, request: Request, session: SessionDep, principal: Operator
+) -> NodeView:
+    """Give a trial node a configuration of its own. Knobs that are left out take their defaults."""
+    registry.require_trial(registry.row_of(session, node))
+    now = request.app.state.clock()
+    creation = RevisionCreate(knobs=wanted.knobs, note=f"trial on node {node}")
+    number = registry.create_revision(session, creation, principal.name, now).number
+    registry.set_override(session, [node], number, now)
+    ledger.append(
+        session,
+        now=now,
+        actor=principal.name,
+        kind="node.trial_config",
+        subject=f"node/{node}",
+        message=f"trial node {node} is given revision {number}",
+        revision=number,
+    )
+    _hub(request).poke_after_commit(session)
+    return registry.node(session, node)
+
+
+@api.delete("/nodes/{node}", status_code=204, tags=["nodes"])
+def remove_node(node: NodeName, request: Request, session: SessionDep, principal: Admin) -> None:
+    """Forget a node and end its tokens; its engine keeps running as it is."""
+    registry.remove(session, node, actor=principal.name, now=request.app.state.clock())
+    _hub(request).poke_after_commit(session)
+
+
+@api.get("/configs", tags=["configs"])
+def list_configs(session: SessionDep, _: Reader, limit: Limit = 100, cursor: Cursor = None) -> Page[Revision]:
+    """Configuration revisions, newest first."""
+    found = store.revisions(session, before_number=cursor, limit=limit + 1)
+    shown = found[:limit]
+    return Page(items=shown, next=str(shown[-1].number) if len(found) > limit else None)
+
+
+@api.post("/configs", status_code=201, tags=["configs"])
+def create_config(
+    wanted: RevisionCreate, request: Request, response: Response, session: SessionDep, principal: Operator
+) -> Revision:
+    """A new revision (201), or the existing one with equal knobs (200). It runs nowhere until a rollout says so."""
+    made, new = store.find_or_create(session, wanted, actor=principal.name, now=request.app.state.clock())
+    if not new:
+        response.status_code = 200
+    return made
+
+
+@api.get("/configs/{number}", tags=["configs"])
+def get_config(number: int, session: SessionDep, _: Reader) -> Revision:
+    return store.revision(session, number, field="number")
+
+
+@api.post("/enrol", status_code=201, tags=["nodes"])
+def enrol_node(wanted: EnrolmentRequest, request: Request, session: SessionDep, principal: Enroller) -> EnrolmentReply:
+    """Register a node and get its own token, shown only here. Enrolling again ends the node's older tokens."""
+    token = registry.enrol(session, wanted, actor=principal.name, now=request.app.state.clock())
+    _hub(request).poke_after_commit(session)
+    return EnrolmentReply(node=wanted.node, token=token, workload_key=workload_key(session))
+
+
+router.include_router(api)

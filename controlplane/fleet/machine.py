@@ -1,0 +1,91 @@
+"""What a node should run, whether it does, and what has to be sent: pure, no I/O.
+
+Guarantees: a node is offered a configuration until it acknowledges that very one; a node that already runs it by
+itself is left alone; a knob that an engine does not report is never called drift.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from controlplane.contract.configs import Revision
+from controlplane.contract.knobs import KNOBS, canonical_json
+from controlplane.contract.nodes import ConfigStatus, EffectiveConfig, NodeRole
+
+
+@dataclass(frozen=True)
+class Acknowledged:
+    """What the agent last said of remote configurations: the hash it had last, and what came of it."""
+
+    hash: str = ""
+    status: ConfigStatus = ConfigStatus.UNSET
+    error: str = ""
+
+
+def wanted_revision(override: int | None, pool_revision: int | None) -> int | None:
+    """The number of the revision a node should run; None leaves the node as it is."""
+    return override if override is not None else pool_revision
+
+
+def remote_hash(desired: Revision) -> str:
+    """The OpAMP config_hash of a revision, as text: "NUMBER:SHA256"."""
+    return f"{desired.number}:{desired.hash}"
+
+
+def remote_body(desired: Revision) -> bytes:
+    """The body of the configuration map's entry "engine.json"."""
+    body = {"revision": desired.number, "hash": desired.hash, "knobs": desired.knobs.knobs()}
+    return canonical_json(body).encode()
+
+
+def differing_knobs(desired: Mapping[str, Any], effective: Mapping[str, Any]) -> list[str]:
+    """Names of the knobs that the engine reports with another value than the desired one, sorted."""
+    return sorted(name for name in desired if name in effective and not _equal(desired[name], effective[name]))
+
+
+def drifts(desired: Revision | None, effective: EffectiveConfig | None) -> bool:
+    """True when the node should run something and is known to run something else."""
+    if desired is None or effective is None:
+        return False
+    return bool(differing_knobs(desired.knobs.knobs(), effective.knobs))
+
+
+def must_offer(desired: Revision | None, acknowledged: Acknowledged, effective: EffectiveConfig | None) -> bool:
+    """True when the desired configuration has to be sent to the agent.
+
+    An agent that was never given any, and whose engine already runs the desired knobs, is not disturbed: that is how a
+    pool's first revision is adopted from its nodes.
+    """
+    if desired is None or acknowledged.hash == remote_hash(desired):
+        return False
+    if acknowledged.hash or effective is None:
+        return True
+    return drifts(desired, effective) or effective.revision not in (0, desired.number)
+
+
+def shown_status(desired: Revision | None, acknowledged: Acknowledged, offering: bool) -> tuple[ConfigStatus, str]:
+    """Status and error as the API shows them: of the desired revision, never of one before it."""
+    if desired is not None and offering:
+        return ConfigStatus.APPLYING, ""
+    return acknowledged.status, acknowledged.error
+
+
+def adoptable(role: NodeRole, pool_revision: int | None, effective: EffectiveConfig | None) -> bool:
+    """True when what this node runs becomes its pool's first revision, so that there is one to go back to."""
+    return role is NodeRole.SERVING and pool_revision is None and effective is not None and bool(known(effective))
+
+
+def known(effective: EffectiveConfig) -> dict[str, Any]:
+    """The reported knobs that the contract knows; an engine may report others."""
+    return {name: value for name, value in effective.knobs.items() if name in KNOBS}
+
+
+def in_sequence(stored_uid: str | None, stored_sequence: int, uid: str, sequence: int) -> bool:
+    """True when no message of this agent process was lost before this one (OpAMP, AgentToServer.sequence_num)."""
+    return stored_uid == uid and sequence == stored_sequence + 1
+
+
+def _equal(one: Any, other: Any) -> bool:
+    # By JSON text: a schedule is a list on the wire and a tuple here, and true is not the number 1.
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)

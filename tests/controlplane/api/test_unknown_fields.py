@@ -1,0 +1,53 @@
+"""Fields no model has are found at any depth, and free objects stay free."""
+
+from typing import Annotated, Any, Literal
+
+import pytest
+from pydantic import BaseModel, Field
+
+from controlplane.api.unknown_fields import unknown_fields
+
+
+class Leaf(BaseModel):
+    value: int
+
+
+class Circle(BaseModel):
+    kind: Literal["circle"]
+    radius: float
+
+
+class Square(BaseModel):
+    kind: Literal["square"]
+    side: float
+
+
+class Tree(BaseModel):
+    leaf: Leaf | None = None
+    leaves: list[Leaf] = []
+    shape: Annotated[Circle | Square, Field(discriminator="kind")] | None = None
+    free: dict[str, Any] = {}
+    anything: Any = None
+
+
+@pytest.mark.parametrize(
+    ("value", "fields"),
+    [
+        ({"leaf": {"value": 1}, "leaves": [{"value": 2}], "free": {"a": {"b": 1}}, "anything": {"c": 1}}, []),
+        ({"lief": 1}, ["body.lief"]),
+        ({"leaf": {"valu": 1}}, ["body.leaf.valu"]),
+        ({"leaves": [{"value": 1}, {"valu": 1}]}, ["body.leaves.1.valu"]),
+        ({"shape": {"kind": "circle", "radius": 1}}, []),
+        ({"shape": {"kind": "circle", "colour": 1}}, ["body.shape.colour"]),
+        ({"a": 1, "b": 2}, ["body.a", "body.b"]),
+        ({"leaf": 3, "leaves": "x", "shape": [1]}, []),
+        ([], []),
+        (None, []),
+    ],
+)
+def test_unknown_fields_are_found(value: Any, fields: list[str]) -> None:
+    assert [message.partition(":")[0] for message in unknown_fields(Tree, value)] == fields
+
+
+def test_the_nearest_name_is_told() -> None:
+    assert "did you mean 'leaves'?" in next(unknown_fields(Tree, {"leavs": []}))

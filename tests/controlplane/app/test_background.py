@@ -1,0 +1,68 @@
+"""Periodic work goes on whatever happens in it."""
+
+import threading
+from datetime import UTC, datetime
+
+from controlplane.app.background import Background, Tick
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def test_an_exception_is_counted_and_never_ends_the_loop() -> None:
+    third = threading.Event()
+    calls: list[datetime] = []
+
+    def act(now: datetime) -> None:
+        calls.append(now)
+        if len(calls) == 3:
+            third.set()
+        if len(calls) < 3:
+            raise RuntimeError("a secret")
+
+    tick = Tick("work", 0.0, act)
+    background = Background([tick], lambda: NOW)
+    background.start()
+    assert third.wait(10)
+    background.stop()
+    report = background.report()["work"]
+    assert calls[0] == NOW
+    assert report["runs"] >= 3
+    assert report["failures"] == 2
+    assert report["failing"] is False
+    assert report["last_error"] == "RuntimeError"
+
+
+def test_a_failing_tick_says_so() -> None:
+    def act(now: datetime) -> None:
+        raise ValueError
+
+    tick = Tick("work", 1.0, act)
+    tick.run(NOW)
+    assert (tick.failing, tick.runs, tick.failures) == (True, 1, 1)
+
+
+def test_stop_waits_for_the_deed_under_way() -> None:
+    begun, let_go, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def act(now: datetime) -> None:
+        begun.set()
+        let_go.wait(10)
+        ended.set()
+
+    background = Background([Tick("work", 60.0, act)], lambda: NOW)
+    background.start()
+    assert begun.wait(10)
+    let_go.set()
+    background.stop()
+    assert ended.is_set()
+
+
+def test_one_tick_does_not_hold_up_another() -> None:
+    let_go, other = threading.Event(), threading.Event()
+    slow = Tick("slow", 60.0, lambda now: let_go.wait(10))
+    quick = Tick("quick", 60.0, lambda now: other.set())
+    background = Background([slow, quick], lambda: NOW)
+    background.start()
+    assert other.wait(10)
+    let_go.set()
+    background.stop()

@@ -1,0 +1,87 @@
+"""Transactions, columns and paging."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import StatementError
+from sqlmodel import Session
+
+from controlplane.contract.access import Scope, TokenView
+from controlplane.db.database import Database
+from controlplane.db.migrate import upgrade
+from controlplane.db.paging import page_of
+from controlplane.db.probe import ProbeRow, prove_write
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    made = Database(f"sqlite:///{tmp_path / 'd.db'}")
+    upgrade(made)
+    yield made
+    made.close()
+
+
+def count(database: Database) -> int:
+    with database.read_session() as session:
+        return int(session.connection().execute(text("SELECT count(*) FROM probe")).scalar_one())
+
+
+def test_a_block_is_one_transaction(database: Database) -> None:
+    with database.session() as session:
+        session.add(ProbeRow(id=1, time=NOW))
+    assert count(database) == 1
+    with pytest.raises(RuntimeError), database.session() as session:
+        session.add(ProbeRow(id=2, time=NOW))
+        session.flush()
+        raise RuntimeError
+    assert count(database) == 1
+
+
+def test_sqlite_is_durable_and_waits_for_its_turn(database: Database) -> None:
+    with database.read_session() as session:
+        connection = session.connection()
+        assert connection.execute(text("PRAGMA journal_mode")).scalar_one() == "wal"
+        assert connection.execute(text("PRAGMA synchronous")).scalar_one() == 2
+        assert connection.execute(text("PRAGMA foreign_keys")).scalar_one() == 1
+        assert connection.execute(text("PRAGMA busy_timeout")).scalar_one() >= 1000
+
+
+def test_readers_do_not_wait_for_a_writer_and_see_one_state(database: Database) -> None:
+    with database.session() as writing:
+        writing.add(ProbeRow(id=1, time=NOW))
+        writing.flush()
+        assert count(database) == 0
+    assert count(database) == 1
+
+
+def test_times_come_back_in_utc(database: Database) -> None:
+    east = timezone(timedelta(hours=2))
+    with database.session() as session:
+        session.add(ProbeRow(id=1, time=NOW.astimezone(east)))
+    with Session(database.engine) as session:
+        found = session.get_one(ProbeRow, 1).time
+    assert found == NOW
+    assert found.utcoffset() == timedelta(0)
+
+
+def test_a_naive_time_is_refused(database: Database) -> None:
+    with pytest.raises(StatementError, match="without a timezone"), database.session() as session:
+        session.add(ProbeRow(id=1, time=datetime(2026, 1, 1)))
+
+
+def test_the_probe_writes_one_row(database: Database) -> None:
+    prove_write(database, NOW)
+    prove_write(database, NOW + timedelta(seconds=1))
+    assert count(database) == 1
+
+
+@pytest.mark.parametrize(("found", "shown", "cursor"), [(0, 0, None), (2, 2, None), (3, 2, "2")])
+def test_a_page_knows_whether_there_is_another(found: int, shown: int, cursor: str | None) -> None:
+    items = [TokenView(id=number + 1, name="t", scope=Scope.READ, created_at=NOW) for number in range(found)]
+    page = page_of(items, limit=2)
+    assert (len(page.items), page.next) == (shown, cursor)

@@ -1,0 +1,78 @@
+"""After an upgrade the database and the tables agree, on SQLite and on PostgreSQL."""
+
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import text
+
+from controlplane.app.tables import all_tables
+from controlplane.db.database import Database
+from controlplane.db.migrate import MIGRATIONS, revision_of, upgrade
+
+
+def differences(database: Database) -> list[Any]:
+    with database.engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        return list(compare_metadata(context, all_tables()))
+
+
+def newest() -> str:
+    return max(path.name[:4] for path in (MIGRATIONS / "versions").glob("[0-9]*.py"))
+
+
+def test_sqlite_agrees_and_a_second_upgrade_changes_nothing(tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path / 'schema.db'}")
+    assert revision_of(database) is None
+    for _ in range(2):
+        upgrade(database)
+        assert revision_of(database) == newest()
+        assert differences(database) == []
+    database.close()
+
+
+@pytest.fixture
+def schema_url(postgres_url: str) -> str:
+    """PostgreSQL with an empty schema of this test's own."""
+    schema = f"migrate_{uuid.uuid4().hex[:8]}"
+    server = Database(postgres_url)
+    with server.engine.begin() as connection:
+        connection.execute(text(f"CREATE SCHEMA {schema}"))
+    server.close()
+    return f"{postgres_url}{'&' if '?' in postgres_url else '?'}options=-csearch_path%3D{schema}"
+
+
+def test_replicas_that_start_at_once_leave_one_schema_on_postgresql(schema_url: str) -> None:
+    def start(_: int) -> list[Any]:
+        database = Database(schema_url)
+        upgrade(database)
+        assert revision_of(database) == newest()
+        found = differences(database)
+        database.close()
+        return found
+
+    with ThreadPoolExecutor(3) as replicas:
+        assert list(replicas.map(start, range(3))) == [[], [], []]
+
+
+def test_a_step_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    database = Database(f"sqlite:///{tmp_path / 'schema.db'}")
+    real = command.upgrade
+
+    def fails(*given: Any) -> None:
+        real(*given)
+        raise RuntimeError("killed")
+
+    monkeypatch.setattr(command, "upgrade", fails)
+    with pytest.raises(RuntimeError):
+        upgrade(database)
+    assert revision_of(database) is None
+    monkeypatch.undo()
+    upgrade(database)
+    assert differences(database) == []
+    database.close()

@@ -1,0 +1,122 @@
+"""What to send, decided purely: properties over any desired and effective configuration."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.contract.configs import Revision
+from controlplane.contract.knobs import KNOBS, EngineConfig, config_hash
+from controlplane.contract.nodes import ConfigStatus, EffectiveConfig, NodeRole
+from controlplane.fleet import machine
+from controlplane.fleet.machine import Acknowledged
+
+CONFIGS = st.builds(
+    EngineConfig,
+    max_num_batched_tokens=st.sampled_from([256, 512]),
+    prefill_chunk_size=st.sampled_from([0, 64]),
+    max_num_seqs=st.integers(1, 3),
+    num_speculative_tokens=st.sampled_from([0, 2, ((4, 3), (8, 1))]),
+    quantization=st.sampled_from(["none", "int8"]),
+)
+NUMBERS = st.integers(1, 5)
+
+
+def revision(number: int, config: EngineConfig) -> Revision:
+    made_at = datetime(2026, 1, 1, tzinfo=UTC)
+    return Revision(number=number, hash=config_hash(config), knobs=config, created_by="test", created_at=made_at)
+
+
+REVISIONS = st.builds(revision, NUMBERS, CONFIGS)
+
+
+@st.composite
+def effective_configs(draw: st.DrawFn) -> EffectiveConfig:
+    """What an engine may report: some of the knobs, maybe others too."""
+    knobs = draw(CONFIGS).knobs()
+    reported = {name: knobs[name] for name in draw(st.sets(st.sampled_from(sorted(KNOBS))))}
+    reported |= draw(st.dictionaries(st.just("of_the_engine"), st.integers()))
+    return EffectiveConfig(revision=draw(st.integers(0, 5)), knobs=reported)
+
+
+@given(st.none() | NUMBERS, st.none() | NUMBERS)
+def test_an_override_beats_the_pool(override: int | None, pool: int | None) -> None:
+    assert machine.wanted_revision(override, pool) == (pool if override is None else override)
+
+
+@given(REVISIONS, effective_configs())
+def test_drift_is_a_reported_knob_with_another_value(desired: Revision, effective: EffectiveConfig) -> None:
+    differing = machine.differing_knobs(desired.knobs.knobs(), effective.knobs)
+    assert set(differing) <= set(effective.knobs) & set(KNOBS)
+    assert machine.drifts(desired, effective) == bool(differing)
+    agreed = {**effective.knobs, **{name: desired.knobs.knobs()[name] for name in differing}}
+    assert not machine.drifts(desired, effective.model_copy(update={"knobs": agreed}))
+
+
+@given(effective_configs())
+def test_nothing_desired_is_no_drift_and_sends_nothing(effective: EffectiveConfig) -> None:
+    assert not machine.drifts(None, effective)
+    assert not machine.must_offer(None, Acknowledged("1:x", ConfigStatus.APPLIED), effective)
+
+
+@given(REVISIONS, st.sampled_from(ConfigStatus), st.none() | effective_configs())
+def test_what_is_acknowledged_is_not_sent_again(
+    desired: Revision, status: ConfigStatus, effective: EffectiveConfig | None
+) -> None:
+    said = Acknowledged(machine.remote_hash(desired), status, "why")
+    assert not machine.must_offer(desired, said, effective)
+    assert machine.shown_status(desired, said, offering=False) == (status, "why")
+
+
+@given(REVISIONS, REVISIONS, effective_configs())
+def test_whatever_else_was_acknowledged_the_desired_one_is_sent(
+    desired: Revision, before: Revision, effective: EffectiveConfig
+) -> None:
+    said = Acknowledged(machine.remote_hash(before), ConfigStatus.FAILED, "why")
+    offering = machine.must_offer(desired, said, effective)
+    assert offering == (machine.remote_hash(before) != machine.remote_hash(desired))
+    # The status of a revision before it is never shown as that of the desired one.
+    if offering:
+        assert machine.shown_status(desired, said, offering) == (ConfigStatus.APPLYING, "")
+
+
+@given(NUMBERS, CONFIGS)
+def test_an_engine_that_runs_it_already_is_left_alone(number: int, config: EngineConfig) -> None:
+    desired = revision(number, config)
+    for running in (0, number):
+        effective = EffectiveConfig(revision=running, knobs=config.knobs())
+        assert not machine.must_offer(desired, Acknowledged(), effective)
+    assert machine.must_offer(desired, Acknowledged(), EffectiveConfig(revision=number + 1, knobs=config.knobs()))
+    assert machine.must_offer(desired, Acknowledged(), None)
+
+
+@given(CONFIGS)
+def test_a_schedule_read_back_as_lists_is_equal(config: EngineConfig) -> None:
+    assert not machine.drifts(revision(1, config), EffectiveConfig(revision=0, knobs=config.knobs()))
+
+
+@pytest.mark.parametrize(
+    ("role", "pool", "knobs", "wanted"),
+    [
+        (NodeRole.SERVING, None, {"max_num_seqs": 1}, True),
+        (NodeRole.TRIAL, None, {"max_num_seqs": 1}, False),
+        (NodeRole.SERVING, 3, {"max_num_seqs": 1}, False),
+        (NodeRole.SERVING, None, {"of_the_engine": 1}, False),
+        (NodeRole.SERVING, None, None, False),
+    ],
+)
+def test_only_a_first_serving_node_is_adopted(
+    role: NodeRole, pool: int | None, knobs: dict[str, Any] | None, wanted: bool
+) -> None:
+    effective = None if knobs is None else EffectiveConfig(revision=0, knobs=knobs)
+    assert machine.adoptable(role, pool, effective) is wanted
+
+
+def test_sequence_numbers_grow_by_one_within_one_process() -> None:
+    assert machine.in_sequence("a", 4, "a", 5)
+    assert not machine.in_sequence("a", 4, "a", 6)
+    assert not machine.in_sequence("a", 4, "a", 4)
+    assert not machine.in_sequence("a", 4, "b", 5)
+    assert not machine.in_sequence(None, 0, "a", 1)
