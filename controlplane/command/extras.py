@@ -8,7 +8,7 @@ import typer
 
 PROBES = {
     "server": ("fastapi", "sqlmodel", "alembic", "zstandard", "uvicorn", "prometheus_client", "numpy"),
-    "agent": ("websockets", "opentelemetry.proto", "orjson", "tenacity"),
+    "agent": ("websockets", "opentelemetry.proto", "orjson"),
     "engine": ("torch", "safetensors", "tokenizers", "fastapi", "uvicorn"),
     "tuner": ("optuna", "scipy", "numpy"),
     "web": ("jinja2", "plotly", "multipart"),

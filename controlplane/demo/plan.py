@@ -38,7 +38,7 @@ class Plan:
         }
     )
     bad: dict[str, object] = field(
-        default_factory=lambda: {"max_num_batched_tokens": 24, "prefill_chunk_size": 16, "num_speculative_tokens": 0}
+        default_factory=lambda: {"max_num_batched_tokens": 16, "prefill_chunk_size": 8, "num_speculative_tokens": 0}
     )
     bad_reason: str = "Halve the step budget to smooth decoding (copied from another model's settings)"
 
@@ -57,19 +57,19 @@ class Plan:
     def study(self) -> StudyCreate:
         """What the alert's remedy asks for."""
         rollout = RolloutCreate(
-            pool=POOL, revision=0, canary_share=0.5, min_judge_s=30, max_judge_s=150, apply_timeout_s=30
+            pool=POOL, revision=0, canary_share=0.5, tolerance=0.2, min_judge_s=30, max_judge_s=150, apply_timeout_s=30
         )
-        wanted = {"canary_share", "min_judge_s", "max_judge_s", "apply_timeout_s"}
+        wanted = {"canary_share", "tolerance", "min_judge_s", "max_judge_s", "apply_timeout_s"}
         return StudyCreate(
             pool=POOL,
             objective="ttft",
-            objective_q=0.95,
-            constraints=[Limit(metric="itl", q=0.99, limit_s=0.25)],
+            objective_q=0.9,
+            constraints=[Limit(metric="itl", q=0.99, limit_s=0.4)],
             workload_s=120,
             max_trials=8,
-            max_duration_s=110,
+            max_duration_s=120,
             trial_requests=24,
-            finalist_repeats=2,
+            finalist_repeats=3,
             seed=self.seed,
             auto_start_rollout=True,
             rollout=rollout.model_dump(include=wanted),

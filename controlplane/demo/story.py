@@ -291,9 +291,10 @@ class Story:
         raise StepFailed("the pool has no revision in production")
 
     def _since_change(self, name: str) -> Span:
-        """From the first whole window after the change until now."""
+        """From the first whole window after the change until now; empty until that window has begun."""
         assert self._changed_at is not None
-        return read_span(self.client, name, self._changed_at + timedelta(seconds=WINDOW_S), utc_now())
+        start = self._changed_at + timedelta(seconds=WINDOW_S)
+        return read_span(self.client, name, start, max(utc_now(), start + timedelta(seconds=WINDOW_S)))
 
     def _keep(self, span: Span) -> None:
         self.spans.append(span)

@@ -68,5 +68,5 @@ class Sketch:
         position = int(np.searchsorted(cumulative, rank, side="right"))
         inside = int(self.counts[position])
         below = int(cumulative[position]) - inside
-        value = BASE ** (position + AXIS_MIN + min((rank - below + 0.5) / inside, 1.0))
+        value: float = BASE ** (position + AXIS_MIN + min((rank - below + 0.5) / inside, 1.0))
         return min(max(value, low), high)

@@ -1,0 +1,136 @@
+"""Which stage got slower, and why: from what was measured before and during, to one sentence for a tired reader.
+
+The stages' means add up to the metric's mean exactly, so a stage's share of the increase is its growth over the sum of
+all growth. That holds for a slow tail too: requests that did not change add nothing to either.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from controlplane.alerts.causes import Context, causes
+from controlplane.contract.alerts import Diagnosis, StageShift
+from controlplane.contract.metrics import (
+    DECODE,
+    E2E,
+    ITL,
+    PREFILL,
+    QUEUE,
+    RECEIVE,
+    REQUEST_PARTS,
+    STEP_COMMIT,
+    STEP_FORWARD,
+    STEP_SAMPLE,
+    STEP_SCHEDULE,
+    TOKENIZE,
+    TPOT,
+    TTFT,
+    UNACCOUNTED,
+)
+from controlplane.telemetry.sketch import Sketch
+
+STEP_PARTS: tuple[str, ...] = tuple(part.short for part in (STEP_SCHEDULE, STEP_FORWARD, STEP_SAMPLE, STEP_COMMIT))
+
+STAGES: dict[str, tuple[str, ...]] = {
+    TTFT.short: tuple(part.short for part in (RECEIVE, TOKENIZE, QUEUE, PREFILL)),
+    E2E.short: tuple(part.short for part in (*REQUEST_PARTS, UNACCOUNTED)),
+    ITL.short: STEP_PARTS,
+    TPOT.short: STEP_PARTS,
+}
+"""What a metric is made of. A gap between tokens is one step of the engine, so its stages are a step's parts."""
+
+IN_WORDS: dict[str, str] = {
+    UNACCOUNTED.short: "time nobody accounts for",
+    STEP_SCHEDULE.short: "scheduling within decode steps",
+    STEP_FORWARD.short: "the forward pass of decode steps",
+    STEP_SAMPLE.short: "sampling within decode steps",
+    STEP_COMMIT.short: "handing out tokens within decode steps",
+}
+
+
+@dataclass(frozen=True)
+class Shift:
+    """The alerting metric: its quantile before and during, and since when."""
+
+    metric: str
+    q: float
+    before_s: float | None
+    during_s: float | None
+    since: datetime
+    limit_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Sketches by metric (short name) before and during; an absent one was not reported."""
+
+    before: Mapping[str, Sketch] = field(default_factory=dict)
+    during: Mapping[str, Sketch] = field(default_factory=dict)
+
+
+def diagnose(shift: Shift, measured: Measured, context: Context) -> Diagnosis:
+    """Name the stage with the largest share of the increase, and the causes, the likeliest first."""
+    parts = STAGES.get(shift.metric, (shift.metric,))
+    stages = stage_shifts(measured, parts)
+    if not any(stage.share_of_increase > 0.0 for stage in stages) and parts is STEP_PARTS:
+        stages = stage_shifts(measured, (DECODE.short,))
+    top = max(stages, key=lambda stage: stage.share_of_increase, default=None)
+    if top is not None and top.share_of_increase <= 0.0:
+        top = None
+    found = causes(context, shift.since)
+    stage = None if top is None else (DECODE.short if top.stage in STEP_PARTS else top.stage)
+    return Diagnosis(stage=stage, summary=sentence(shift, top, found), stages=stages, causes=found)
+
+
+def stage_shifts(measured: Measured, parts: Sequence[str]) -> list[StageShift]:
+    """One entry per part that was reported during, in the parts' order."""
+    rows: list[tuple[str, Sketch | None, Sketch, float]] = []
+    for part in parts:
+        before, during = measured.before.get(part), measured.during.get(part)
+        if during is None or not during.count:
+            continue
+        grown = 0.0
+        if before is not None and before.count:
+            grown = max(0.0, (during.mean or 0.0) - (before.mean or 0.0))
+        rows.append((part, before, during, grown))
+    growth = sum(row[3] for row in rows)
+    return [
+        StageShift(
+            stage=part,
+            before_mean_s=None if before is None else before.mean,
+            during_mean_s=during.mean,
+            before_p99_s=before.quantile(0.99) if before is not None and before.count else None,
+            during_p99_s=during.quantile(0.99),
+            share_of_increase=round(grown / growth, 4) if growth > 0.0 else 0.0,
+        )
+        for part, before, during, grown in rows
+    ]
+
+
+def sentence(shift: Shift, top: StageShift | None, found: Sequence[Mapping[str, Any]]) -> str:
+    """The summary: what, how much, since when; the stage; the first cause."""
+    name = f"{shift.metric.upper()} {percentile(shift.q)}"
+    since = f"since {shift.since:%H:%M:%S} UTC"
+    if shift.before_s is None or shift.during_s is None or shift.during_s <= shift.before_s:
+        value = "" if shift.during_s is None else f" is {duration(shift.during_s)}"
+        limit = "" if shift.limit_s is None else f", limit {duration(shift.limit_s)}"
+        text = f"{name}{value or ' is slower than its baseline'}{limit}, {since}"
+    else:
+        limit = "" if shift.limit_s is None else f" (limit {duration(shift.limit_s)})"
+        text = f"{name} rose from {duration(shift.before_s)} to {duration(shift.during_s)}{limit} {since}"
+    if top is not None:
+        text += f"; {top.share_of_increase:.0%} of it is {IN_WORDS.get(top.stage, top.stage)}"
+    return text + (f"; {found[0]['message']}." if found else ".")
+
+
+def percentile(q: float) -> str:
+    """0.99 as p99, 0.999 as p99.9."""
+    return f"p{100 * q:.6g}"
+
+
+def duration(seconds: float) -> str:
+    """Two or three significant digits with a unit that fits."""
+    if seconds < 0.1:
+        return f"{seconds * 1000:.3g} ms"
+    return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:.0f} s"

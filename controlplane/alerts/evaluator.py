@@ -1,0 +1,296 @@
+"""Evaluates every enabled rule, a little behind the newest data.
+
+Guarantees: each window is judged once per rule and pool, whether ticks are missed, repeated or run in two replicas
+(the position is moved in the transaction that writes what was found, and only from where it was read); a restart
+keeps the evidence; telemetry is never read inside a write transaction; a rule that fails does not stop the others.
+"""
+
+import logging
+import math
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from controlplane.alerts import context as gathering
+from controlplane.alerts import judges
+from controlplane.alerts.detector import GUARD_MAX_S, Detector
+from controlplane.alerts.diagnosis import Shift, diagnose
+from controlplane.alerts.finding import Finding
+from controlplane.alerts.fingerprint import fingerprint
+from controlplane.alerts.history import History, Where, instant
+from controlplane.alerts.lifecycle import Draft, OnFire, Scribe, follow
+from controlplane.alerts.machine import Event, Reading
+from controlplane.alerts.snapshot import Job, Snapshot, job_of, read, silences_now, where_of
+from controlplane.alerts.store import read_session
+from controlplane.alerts.tables import AlertRow, AlertRuleRow, DetectorStateRow
+from controlplane.contract.alerts import (
+    AbsoluteCondition,
+    AlertRule,
+    AlertState,
+    Diagnosis,
+    DriftCondition,
+    RegressionCondition,
+)
+from controlplane.contract.configs import Revision
+from controlplane.contract.errors import NotFound
+from controlplane.contract.metrics import E2E, POOL, TTFT, WINDOW_S
+from controlplane.contract.nodes import NodeRole
+from controlplane.contract.slo import Limit
+from controlplane.db.database import Database
+from controlplane.fleet import registry
+from controlplane.telemetry.reader import TelemetryReader
+
+log = logging.getLogger(__name__)
+
+LAG_S = 10.0
+"""Evaluation runs two windows behind the newest data, so that every node's report has come in."""
+QUIET_S = 60.0
+"""With no newer data for so long, time passes all the same: open alerts must be able to end."""
+CATCH_UP_S = 3600.0
+ABSOLUTE_CATCH_UP = 12
+POOL_MEMORY_S = 600.0
+
+
+class AlertEvaluator:
+    """Call `tick` about every five seconds, from one thread."""
+
+    def __init__(
+        self,
+        database: Database,
+        telemetry: TelemetryReader,
+        on_fire: OnFire | None = None,
+        *,
+        lag_s: float = LAG_S,
+        external_url: str = "",
+    ) -> None:
+        self._database = database
+        self._telemetry = telemetry
+        self._on_fire = on_fire
+        self._lag_s = lag_s
+        self._external_url = external_url.rstrip("/")
+        self._histories: dict[str, History] = {}
+        self._detectors: dict[tuple[int, str], tuple[int, datetime | None, Detector]] = {}
+
+    def tick(self, now: datetime) -> None:
+        """Judge what is new since the tick before."""
+        end = self._end(now)
+        with read_session(self._database) as session:
+            seen = read(session, now)
+        if end is not None:
+            seen.pools = self._pools(seen, end)
+            self._extend_histories(seen, end)
+        for rule, version in seen.rules:
+            for pool in self._pools_of(rule, seen):
+                job = job_of(rule, version, pool, seen)
+                try:
+                    self._run(job, seen, end, now)
+                except Exception:
+                    self._detectors.pop((rule.id, pool), None)
+                    log.exception("rule %s (%s) could not be evaluated on pool %r", rule.id, rule.name, pool)
+        self._deliver_unsilenced(seen, now)
+
+    # -- what to judge -------------------------------------------------------------------------------------------------
+
+    def _end(self, now: datetime) -> datetime | None:
+        """The end of the newest window to judge; None before the first data."""
+        latest = self._telemetry.latest()
+        if latest is None:
+            return None
+        newest = max(min(latest, now), now - timedelta(seconds=QUIET_S)).timestamp() - self._lag_s
+        return instant(math.floor(newest / WINDOW_S) * WINDOW_S)
+
+    def _pools(self, seen: Snapshot, end: datetime) -> set[str]:
+        """Pools with recent traffic, with an open alert, or with serving nodes; none that only holds trial nodes."""
+        start = end - timedelta(seconds=POOL_MEMORY_S)
+        found = {row.pool for row in seen.alerts}
+        for metric in (E2E.short, TTFT.short):
+            for series in self._telemetry.histograms(metric, start, end, by=(POOL.label,)):
+                found.add(series.labels.get(POOL.label, ""))
+        serving = {node.pool for node in seen.nodes if node.role is NodeRole.SERVING}
+        trial = {node.pool for node in seen.nodes} - serving
+        return (found | serving) - trial - {""}
+
+    def _pools_of(self, rule: AlertRule, seen: Snapshot) -> list[str]:
+        if isinstance(rule.condition, DriftCondition):
+            return [rule.pool or ""]
+        return sorted(seen.pools if rule.pool is None else seen.pools & {rule.pool})
+
+    def _extend_histories(self, seen: Snapshot, end: datetime) -> None:
+        """Bring the windows of each pool that a regression rule looks at up to `end`."""
+        conditions = [
+            (rule, rule.condition) for rule, _ in seen.rules if isinstance(rule.condition, RegressionCondition)
+        ]
+        metrics = tuple(sorted({metric for _, condition in conditions for metric in condition.metrics}))
+        for pool in sorted(seen.pools):
+            spans_s = [condition.baseline_s for rule, condition in conditions if rule.pool in (None, pool)]
+            if not spans_s:
+                continue
+            begun = [begin for begin, stop in seen.spans.get(pool, []) if stop == math.inf]
+            first_s = min([end.timestamp(), *begun]) - max(spans_s) - GUARD_MAX_S - QUIET_S
+            first_s = math.floor(first_s / WINDOW_S) * WINDOW_S
+            where = where_of(pool, seen.nodes)
+            history = self._histories.get(pool)
+            if (
+                history is None
+                or (history.where, history.metrics) != (where, metrics)
+                or first_s < history.start_s - 3600
+            ):
+                history = self._histories[pool] = History(where, metrics, first_s)
+            try:
+                history.extend(self._telemetry, end.timestamp())
+            except Exception:
+                del self._histories[pool]
+                log.exception("telemetry of pool %r could not be read", pool)
+                continue
+            history.forget_before(first_s)
+
+    # -- one rule on one pool ------------------------------------------------------------------------------------------
+
+    def _run(self, job: Job, seen: Snapshot, end: datetime | None, now: datetime) -> None:
+        condition = job.rule.condition
+        state: dict[str, Any] = {}
+        if isinstance(condition, DriftCondition):
+            end = now
+            findings = self._drift(condition, job, seen, now)
+        elif end is None or (job.position is not None and job.position >= end):
+            return
+        elif isinstance(condition, RegressionCondition):
+            if job.pool not in self._histories:
+                return
+            findings, state = self._regression(condition, job, seen, end)
+        else:
+            findings = judges.judge_absolute(
+                condition,
+                self._telemetry,
+                job.pool,
+                where_of(job.pool, seen.nodes),
+                _window_ends(job.position, end),
+                self._firing(job),
+            )
+        drafts = follow(job.rule.id, job.open_alerts, findings)
+        for draft in drafts:
+            if Event.FIRED in draft.events and draft.story is not None:
+                self._tell_story(job, draft, seen, now)
+        self._write(job, end, state, drafts, now)
+
+    def _firing(self, job: Job) -> judges.Open:
+        def firing(labels: dict[str, str]) -> bool:
+            row = job.open_alerts.get(fingerprint(job.rule.id, labels))
+            return row is not None and row.state == AlertState.FIRING.value
+
+        return firing
+
+    def _regression(
+        self, condition: RegressionCondition, job: Job, seen: Snapshot, end: datetime
+    ) -> tuple[list[Finding], dict[str, Any]]:
+        key = (job.rule.id, job.pool)
+        kept = self._detectors.get(key)
+        if kept is not None and kept[:2] == (job.version, job.position):
+            detector = kept[2]
+        else:
+            detector = Detector(condition)
+            detector.restore(job.state)
+        detector.pools = len(self._pools_of(job.rule, seen))
+        start = job.position or end - timedelta(seconds=WINDOW_S)
+        start = max(start, end - timedelta(seconds=CATCH_UP_S))
+        findings = judges.judge_regression(
+            detector,
+            self._histories[job.pool],
+            job.pool,
+            start.timestamp(),
+            end.timestamp(),
+            seen.spans.get(job.pool, []),
+            self._firing(job),
+        )
+        self._detectors[key] = (job.version, end, detector)
+        return findings, detector.state()
+
+    def _drift(self, condition: DriftCondition, job: Job, seen: Snapshot, now: datetime) -> list[Finding]:
+        nodes = [node for node in seen.nodes if node.role is NodeRole.SERVING and job.rule.pool in (None, node.pool)]
+
+        def desired(number: int) -> Revision | None:
+            with read_session(self._database) as session:
+                try:
+                    return registry.revision(session, number)
+                except NotFound:
+                    return None
+
+        findings = judges.judge_drift(condition, nodes, now, desired)
+        # A node that is gone cannot drift any more.
+        there = {fingerprint(job.rule.id, finding.labels) for finding in findings}
+        for print_, row in job.open_alerts.items():
+            if print_ not in there:
+                findings.append(Finding(row.labels, now, Reading.CLEAR))
+        return findings
+
+    def _tell_story(self, job: Job, draft: Draft, seen: Snapshot, now: datetime) -> None:
+        """Diagnose a firing alert. A failure here costs the diagnosis, never the alert."""
+        story = draft.story
+        assert story is not None
+        if not story.metric:
+            draft.diagnosis = Diagnosis(stage=None, summary=story.summary + ".", causes=[])
+            return
+        try:
+            draft.diagnosis = self._diagnose(job, draft, story, where_of(job.pool, seen.nodes), now)
+        except Exception:
+            log.exception("no diagnosis for rule %s on pool %r", job.rule.id, job.pool)
+
+    def _diagnose(self, job: Job, draft: Draft, story: Finding, where: Where, now: datetime) -> Diagnosis:
+        onset = story.since or draft.life.breach_since or story.at
+        if isinstance(job.rule.condition, AbsoluteCondition):
+            limit = Limit(metric=story.metric, q=story.q, limit_s=story.threshold or 1.0)
+            onset = judges.onset_of_breach(
+                self._telemetry, where, limit, draft.life.breach_since or story.at, job.rule.condition.window_s
+            )
+        before = (onset - timedelta(seconds=gathering.BEFORE_S), onset)
+        during = (onset, story.at)
+        before_s = story.before_s
+        if before_s is None:
+            found = self._telemetry.histograms(story.metric, *before, where=where)
+            before_s = found[0].total.quantile(story.q) if found and found[0].total.count else None
+        bucket = story.evidence.get("prompt_bucket")
+        parts_where = where if bucket is None else {**where, "prompt_bucket": bucket}
+        measured = gathering.measured(self._telemetry, parts_where, story.metric, before, during)
+        around = gathering.surroundings(self._telemetry, where, story.metric, before, during)
+        with read_session(self._database) as session:
+            around = gathering.with_records(session, around, onset, now)
+        limit_s = story.threshold if isinstance(job.rule.condition, AbsoluteCondition) else None
+        return diagnose(Shift(story.metric, story.q, before_s, story.value, onset, limit_s), measured, around)
+
+    # -- writing -------------------------------------------------------------------------------------------------------
+
+    def _write(self, job: Job, end: datetime, state: dict[str, Any], drafts: Sequence[Draft], now: datetime) -> None:
+        with self._database.session() as session:
+            rule = session.get(AlertRuleRow, job.rule.id, with_for_update=True)
+            row = session.get(DetectorStateRow, (job.rule.id, job.pool), with_for_update=True)
+            position = None if row is None or row.version != job.version else row.position
+            if rule is None or not rule.enabled or rule.version != job.version or position != job.position:
+                self._detectors.pop((job.rule.id, job.pool), None)
+                return  # Somebody changed the rule or was faster; what was found here is theirs to find.
+            if row is None:
+                row = DetectorStateRow(rule_id=job.rule.id, pool=job.pool, version=job.version, position=end)
+            row.version, row.position, row.state = job.version, end, state
+            session.add(row)
+            silences = silences_now(session)
+            scribe = Scribe(now, self._external_url, self._on_fire)
+            for draft in drafts:
+                scribe.write(session, job.rule, draft, silences)
+
+    def _deliver_unsilenced(self, seen: Snapshot, now: datetime) -> None:
+        held = [row.id for row in seen.alerts if row.silenced and row.state == AlertState.FIRING.value]
+        if not held:
+            return
+        with self._database.session() as session:
+            silences = silences_now(session)
+            scribe = Scribe(now, self._external_url, None)
+            for alert_id in held:
+                row = session.get(AlertRow, alert_id, with_for_update=True)
+                if row is not None and row.state == AlertState.FIRING.value:
+                    scribe.deliver_unsilenced(session, row, silences)
+
+
+def _window_ends(position: datetime | None, end: datetime) -> list[datetime]:
+    """The window ends after `position` up to `end`, oldest first; of a long absence only the last few."""
+    missed = 1 if position is None else round((end - position).total_seconds() / WINDOW_S)
+    count = min(max(missed, 1), ABSOLUTE_CATCH_UP)
+    return [end - timedelta(seconds=WINDOW_S * place) for place in reversed(range(count))]

@@ -1,0 +1,29 @@
+"""What a rule's judges say of one condition at one moment."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from controlplane.alerts.machine import Patience, Reading
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One reading of the condition that `labels` name, at event time `at`; seconds throughout.
+
+    `since` is when the breach began where the judge knows better than the first reading. `before_s` is what the
+    quantile was earlier, where that is known.
+    """
+
+    labels: dict[str, str]
+    at: datetime
+    reading: Reading
+    patience: Patience = field(default_factory=Patience)
+    since: datetime | None = None
+    metric: str = ""
+    q: float = 0.0
+    value: float | None = None
+    threshold: float | None = None
+    before_s: float | None = None
+    summary: str = ""
+    evidence: dict[str, Any] = field(default_factory=dict)

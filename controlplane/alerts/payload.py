@@ -1,0 +1,76 @@
+"""The webhook's body: Alertmanager's webhook format, version "4", with our diagnosis beside it.
+
+Existing receivers read it as they are (Alertmanager documentation, "webhook_config"); what they do not know stands
+under the extra key "trimtab". One body tells of one alert.
+"""
+
+import json
+from collections.abc import Mapping
+
+from controlplane.contract.alerts import Alert, AlertState
+
+NEVER = "0001-01-01T00:00:00Z"
+"""How Alertmanager writes an end that is not known yet."""
+
+
+def labels_of(alert: Alert) -> dict[str, str]:
+    """The labels others see and silences match: the alert's own, its rule's name and its severity."""
+    return {**alert.labels, "alertname": alert.rule, "rule": alert.rule, "severity": alert.severity.value}
+
+
+def idempotency_key(alert: Alert, status: str) -> str:
+    """The same for every attempt to tell the same thing: `fingerprint:status:started`."""
+    return f"{alert.fingerprint}:{status}:{alert.started_at.isoformat()}"
+
+
+def body(alert: Alert, status: str, receiver: str, external_url: str) -> str:
+    """The JSON text to send. `status` is "firing" or "resolved"."""
+    labels = labels_of(alert)
+    annotations = annotations_of(alert)
+    link = f"{external_url}/alerts/{alert.id}"
+    resolved = status == AlertState.RESOLVED.value and alert.resolved_at is not None
+    message = {
+        "version": "4",
+        "groupKey": f'{{}}:{{fingerprint="{alert.fingerprint}"}}',
+        "truncatedAlerts": 0,
+        "status": status,
+        "receiver": receiver,
+        "groupLabels": {"alertname": alert.rule},
+        "commonLabels": labels,
+        "commonAnnotations": annotations,
+        "externalURL": external_url,
+        "alerts": [
+            {
+                "status": status,
+                "labels": labels,
+                "annotations": annotations,
+                "startsAt": alert.started_at.isoformat(),
+                "endsAt": alert.resolved_at.isoformat() if resolved and alert.resolved_at else NEVER,
+                "generatorURL": link,
+                "fingerprint": alert.fingerprint,
+            }
+        ],
+        "trimtab": alert.model_dump(mode="json"),
+    }
+    return json.dumps(message, ensure_ascii=False, separators=(",", ":"))
+
+
+def annotations_of(alert: Alert) -> dict[str, str]:
+    """What a person reads first, as text: Alertmanager's annotations are strings."""
+    found: dict[str, str | None] = {
+        "summary": alert.summary,
+        "value": None if alert.value is None else f"{alert.value:.6g} s",
+        "threshold": None if alert.threshold is None else f"{alert.threshold:.6g} s",
+        "error_rate": _text(alert.evidence.get("error_rate")),
+        "stage": None if alert.diagnosis is None else alert.diagnosis.stage,
+        "causes": None
+        if alert.diagnosis is None
+        else "; ".join(str(cause["message"]) for cause in alert.diagnosis.causes),
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def _text(value: object) -> str | None:
+    if isinstance(value, Mapping):
+        return str(value.get("statement", "")) or None
+    return None if value is None else str(value)

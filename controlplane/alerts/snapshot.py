@@ -1,0 +1,91 @@
+"""What one tick of the evaluator works from: read once, in one snapshot of the database."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlmodel import Session, col, select
+
+from controlplane.alerts.detector import Span
+from controlplane.alerts.store import OPEN_STATES
+from controlplane.alerts.tables import AlertRow, AlertRuleRow, DetectorStateRow, SilenceRow
+from controlplane.alerts.view import rule_view, silence_view
+from controlplane.contract.alerts import AlertRule, DriftCondition, RegressionCondition, Silence
+from controlplane.contract.metrics import NODE, POOL, WINDOW_S
+from controlplane.contract.nodes import NodeRole, NodeView
+from controlplane.fleet import registry
+
+
+@dataclass(frozen=True)
+class Job:
+    """One rule on one pool, as read at the start of a tick."""
+
+    rule: AlertRule
+    version: int
+    pool: str
+    position: datetime | None
+    state: dict[str, Any]
+    open_alerts: dict[str, AlertRow]
+
+
+@dataclass
+class Snapshot:
+    """What one tick works from."""
+
+    rules: list[tuple[AlertRule, int]]
+    nodes: list[NodeView]
+    states: dict[tuple[int, str], DetectorStateRow]
+    alerts: list[AlertRow]
+    spans: dict[str, list[Span]]
+    pools: set[str] = field(default_factory=set)
+
+
+def where_of(pool: str, nodes: Sequence[NodeView]) -> dict[str, str | list[str]]:
+    """The filter for a pool's serving traffic: trial nodes that share its name are left out."""
+    here = [node for node in nodes if node.pool == pool]
+    where: dict[str, str | list[str]] = {POOL.label: pool}
+    if any(node.role is NodeRole.TRIAL for node in here):
+        where[NODE.label] = [node.node for node in here if node.role is NodeRole.SERVING]
+    return where
+
+
+def job_of(rule: AlertRule, version: int, pool: str, seen: Snapshot) -> Job:
+    row = seen.states.get((rule.id, pool))
+    row = row if row is not None and row.version == version else None
+    mine = {
+        alert.fingerprint: alert
+        for alert in seen.alerts
+        if alert.rule_id == rule.id and (alert.pool == pool or isinstance(rule.condition, DriftCondition))
+    }
+    return Job(rule, version, pool, None if row is None else row.position, {} if row is None else row.state, mine)
+
+
+def silences_now(session: Session) -> list[Silence]:
+    return [
+        silence_view(row) for row in session.exec(select(SilenceRow).where(col(SilenceRow.ended_early_at).is_(None)))
+    ]
+
+
+def read(session: Session, now: datetime) -> Snapshot:
+    rows = session.exec(select(AlertRuleRow).where(col(AlertRuleRow.enabled).is_(True)).order_by(col(AlertRuleRow.id)))
+    rules = [(rule_view(row), row.version) for row in rows]
+    longest_s = max(
+        (rule.condition.baseline_s for rule, _ in rules if isinstance(rule.condition, RegressionCondition)), default=0.0
+    )
+    spans: dict[str, list[Span]] = {}
+    past = select(AlertRow).where(
+        AlertRow.kind == RegressionCondition.model_fields["kind"].default,
+        col(AlertRow.resolved_at).is_(None) | (col(AlertRow.resolved_at) > now - timedelta(seconds=2 * longest_s)),
+    )
+    for row in session.exec(past):
+        until_s = math.inf if row.resolved_at is None else row.resolved_at.timestamp()
+        spans.setdefault(row.pool, []).append((row.started_at.timestamp() - WINDOW_S, until_s))
+    return Snapshot(
+        rules=rules,
+        nodes=registry.nodes(session),
+        states={(row.rule_id, row.pool): row for row in session.exec(select(DetectorStateRow))},
+        alerts=list(session.exec(select(AlertRow).where(col(AlertRow.state).in_(OPEN_STATES)))),
+        spans=spans,
+    )

@@ -1,0 +1,118 @@
+"""The tables of alerts: rules, alerts, the outbox of deliveries, and what the detectors have learned so far.
+
+A destination's secret is stored as it is, because the service must sign with it; the API never shows it. Alert ids are
+never used twice, also after a pending alert that came to nothing was removed.
+"""
+
+from datetime import datetime
+from typing import Any
+
+from sqlmodel import Column, Field, SQLModel
+
+from controlplane.db.columns import JsonColumn, UtcDateTime
+
+
+class AlertRuleRow(SQLModel, table=True):
+    __tablename__ = "alert_rule"
+    __table_args__ = {"sqlite_autoincrement": True}
+
+    id: int | None = Field(default=None, primary_key=True)
+    name: str
+    pool: str | None = None
+    condition: dict[str, Any] = Field(sa_column=Column(JsonColumn, nullable=False))
+    severity: str
+    remedy: dict[str, Any] | None = Field(default=None, sa_column=Column(JsonColumn, nullable=True))
+    enabled: bool = True
+    version: int = 1  # Counts changes; evidence gathered under another version is worth nothing.
+    created_at: datetime = Field(sa_column=Column(UtcDateTime, nullable=False))
+
+
+class AlertRow(SQLModel, table=True):
+    """One alert. At most one of a fingerprint is open (pending or firing) at a time."""
+
+    __tablename__ = "alert"
+    __table_args__ = {"sqlite_autoincrement": True}
+
+    id: int | None = Field(default=None, primary_key=True)
+    fingerprint: str = Field(index=True)
+    rule_id: int = Field(index=True)
+    rule: str
+    kind: str
+    pool: str = Field(index=True)
+    state: str = Field(index=True)
+    severity: str
+    labels: dict[str, str] = Field(sa_column=Column(JsonColumn, nullable=False))
+    summary: str
+    started_at: datetime = Field(sa_column=Column(UtcDateTime, nullable=False))
+    breach_since: datetime = Field(sa_column=Column(UtcDateTime, nullable=False))
+    clear_since: datetime | None = Field(default=None, sa_column=Column(UtcDateTime, nullable=True))
+    hold_since: datetime | None = Field(default=None, sa_column=Column(UtcDateTime, nullable=True))
+    fired_at: datetime | None = Field(default=None, sa_column=Column(UtcDateTime, nullable=True))
+    resolved_at: datetime | None = Field(default=None, sa_column=Column(UtcDateTime, nullable=True))
+    value: float | None = None
+    threshold: float | None = None
+    evidence: dict[str, Any] = Field(default_factory=dict, sa_column=Column(JsonColumn, nullable=False))
+    diagnosis: dict[str, Any] | None = Field(default=None, sa_column=Column(JsonColumn, nullable=True))
+    silenced: bool = False
+    study_id: int | None = None
+
+
+class DestinationRow(SQLModel, table=True):
+    __tablename__ = "destination"
+    __table_args__ = {"sqlite_autoincrement": True}
+
+    id: int | None = Field(default=None, primary_key=True)
+    name: str
+    url: str
+    secret: str | None = None
+    enabled: bool = True
+    created_at: datetime = Field(sa_column=Column(UtcDateTime, nullable=False))
+
+
+class DeliveryRow(SQLModel, table=True):
+    """The outbox: written in the transaction that changes the alert, sent afterwards.
+
+    `body` is what will be sent, word for word the same at each attempt. `next_attempt_at` is also the lease of
+    whoever is sending now: a sender that dies leaves the row to be tried again.
+    """
+
+    __tablename__ = "delivery"
+    __table_args__ = {"sqlite_autoincrement": True}
+
+    id: int | None = Field(default=None, primary_key=True)
+    alert_id: int = Field(index=True)
+    destination_id: int = Field(index=True)
+    status: str
+    state: str = Field(index=True)
+    idempotency_key: str
+    body: str
+    attempts: int = 0
+    last_error: str | None = None
+    created_at: datetime = Field(sa_column=Column(UtcDateTime, nullable=False))
+    next_attempt_at: datetime | None = Field(default=None, sa_column=Column(UtcDateTime, nullable=True, index=True))
+    delivered_at: datetime | None = Field(default=None, sa_column=Column(UtcDateTime, nullable=True))
+
+
+class SilenceRow(SQLModel, table=True):
+    __tablename__ = "silence"
+    __table_args__ = {"sqlite_autoincrement": True}
+
+    id: int | None = Field(default=None, primary_key=True)
+    matchers: dict[str, str] = Field(sa_column=Column(JsonColumn, nullable=False))
+    comment: str = ""
+    created_by: str
+    starts_at: datetime = Field(sa_column=Column(UtcDateTime, nullable=False))
+    ends_at: datetime = Field(sa_column=Column(UtcDateTime, nullable=False))
+    ended_early_at: datetime | None = Field(default=None, sa_column=Column(UtcDateTime, nullable=True))
+
+
+class DetectorStateRow(SQLModel, table=True):
+    """What one rule knows of one pool. `position` is the end of the last window judged: none is judged twice."""
+
+    __tablename__ = "detector_state"
+
+    rule_id: int = Field(primary_key=True)
+    pool: str = Field(primary_key=True)
+    version: int
+    position: datetime = Field(sa_column=Column(UtcDateTime, nullable=False))
+    state: dict[str, Any] = Field(default_factory=dict, sa_column=Column(JsonColumn, nullable=False))

@@ -1,0 +1,228 @@
+"""Carries rollouts on: reads telemetry, asks the judge and the machine, and does what they decide.
+
+Guarantees: each telemetry window is judged once, however often a tick is repeated and wherever the service was killed:
+the judge's state, how far it has come, the phase and the actions are one transaction, written only if nobody else
+wrote meanwhile (`RolloutRow.version`). Telemetry is read outside that transaction. Agents are poked after the commit.
+The control plane's absence changes nothing: nodes run on as they are, and the next tick goes on from the row.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlmodel import Session
+
+from controlplane.contract.configs import Revision
+from controlplane.contract.metrics import WINDOW_S
+from controlplane.contract.nodes import NodeRole, NodeView
+from controlplane.contract.rollouts import RolloutPhase, Verdict
+from controlplane.db.database import Database
+from controlplane.fleet import registry
+from controlplane.rollouts import machine, store
+from controlplane.rollouts.arms import Arm, ticks, window_ceiling, window_floor
+from controlplane.rollouts.decision import Decision, Facts
+from controlplane.rollouts.facts import labels, node_fact, runs
+from controlplane.rollouts.judge import Judge
+from controlplane.rollouts.stream import Window
+from controlplane.rollouts.tables import RolloutRow
+from controlplane.telemetry.reader import TelemetryReader
+
+logger = logging.getLogger(__name__)
+
+LAG_S = 10.0
+"""How far behind now windows are judged, so that late reports count."""
+
+SETTLE_S = 5.0
+"""Skipped after the canary has confirmed: the requests of this time began under the old configuration."""
+
+HISTORY_S = 1800.0
+"""How much of the time before the canary teaches the judge its edges and the dispersion."""
+
+MAX_WINDOWS = 240
+"""Windows judged in one tick at most, so that catching up after an outage does not hold up the other rollouts."""
+
+BLIND_S = 15.0
+"""After a longer gap between ticks the controller was away: time-outs stood still, lost nodes get their grace anew."""
+
+
+@dataclass
+class _Snapshot:
+    """A rollout and all that a decision about it rests on, read in one transaction."""
+
+    row: RolloutRow
+    views: list[NodeView]
+    new: Revision
+    previous: Revision | None
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """What a tick's telemetry adds to a rollout."""
+
+    judge: Judge
+    until: datetime
+    evidence: dict[str, Any]
+
+
+class RolloutController:
+    """One per service process; several replicas may run one each. `poke` tells the agents' hub to look again."""
+
+    def __init__(self, database: Database, telemetry: TelemetryReader, poke: Callable[[], None]) -> None:
+        self._database = database
+        self._telemetry = telemetry
+        self._poke = poke
+
+    def tick(self, now: datetime) -> None:
+        """Carry every rollout under way one step on. One that fails is logged and does not stop the others."""
+        with self._reading() as session:
+            found = store.under_way(session)
+        for rollout_id in found:
+            try:
+                acted = self._tick_one(rollout_id, now)
+            except Exception:
+                logger.exception("rollout %d: this tick failed, the next one tries again", rollout_id)
+                continue
+            if acted:
+                self._poke()
+
+    def _tick_one(self, rollout_id: int, now: datetime) -> bool:
+        with self._reading() as session:
+            seen = _snapshot(session, rollout_id)
+        version = seen.row.version
+        judged = self._judge(seen, now) if seen.row.phase == RolloutPhase.JUDGING.value else None
+        if judged is None and not _watch(seen, now) and _decide(seen, judged, now) is None:
+            return False
+        with self._database.session() as session:
+            fresh = _snapshot(session, rollout_id, lock=True)
+            if fresh.row.version != version:
+                return False  # A person or another replica was faster; the next tick sees what became of it.
+            _watch(fresh, now)
+            if judged is not None:
+                fresh.row.judge = judged.judge.model_dump(mode="json")
+                fresh.row.judged_until = judged.until
+                fresh.row.evidence = judged.evidence
+            fresh.row.version += 1
+            session.add(fresh.row)
+            decision = _decide(fresh, judged, now)
+            if decision is not None:
+                store.carry_out(session, fresh.row, decision, actor=store.SERVICE, now=now)
+        return decision is not None
+
+    # -- judging -----------------------------------------------------------------------------------------------
+
+    def _judge(self, seen: _Snapshot, now: datetime) -> _Judged | None:
+        """Judge the windows that have closed since; None when there are none."""
+        row = seen.row
+        assert row.judging_since is not None
+        first = window_ceiling(row.judging_since + timedelta(seconds=SETTLE_S))
+        start = row.judged_until or first
+        newest = self._telemetry.latest() or start
+        end = window_floor(min(now - timedelta(seconds=LAG_S), newest))
+        end = min(end, start + timedelta(seconds=MAX_WINDOWS * WINDOW_S))
+        if end <= start:
+            return None
+        spec = store.state(row).spec
+        control, canary = self._arms(seen)
+        judge = self._begin(seen) if row.judge is None else Judge.model_validate(row.judge)
+        for _, tick in ticks(self._telemetry, spec.metrics, control, canary, start, end):
+            judge.feed(tick.windows, tick.errors)
+        verdict = judge.verdict()
+        evidence = judge.evidence() | {
+            "verdict": None if verdict is None else verdict.value,
+            "judged_from": first.isoformat(),
+            "judged_until": end.isoformat(),
+            "judged_s": (end - first).total_seconds(),
+        }
+        return _Judged(judge, end, evidence)
+
+    def _begin(self, seen: _Snapshot) -> Judge:
+        """A judge that has learned from the time before the canary, when all nodes ran the previous revision."""
+        row, spec = seen.row, store.state(seen.row).spec
+        assert row.started_at is not None
+        judge = Judge.start(
+            spec.metrics,
+            alpha=spec.alpha,
+            tolerance=spec.tolerance,
+            control="concurrent" if row.control_nodes else "before",
+        )
+        known = frozenset(row.control_labels)
+        canary = Arm(tuple(row.canary_nodes), known)
+        control = Arm(tuple(row.control_nodes), known) if row.control_nodes else canary
+        end = window_floor(row.started_at)
+        span_s = HISTORY_S if row.control_nodes else max(HISTORY_S, spec.max_judge_s)
+        past = ticks(self._telemetry, spec.metrics, control, canary, end - timedelta(seconds=span_s), end)
+        history: dict[str, Sequence[Window]] = {
+            metric: [tick.windows.get(metric, Window()) for _, tick in past] for metric in spec.metrics
+        }
+        judge.rehearse(history)
+        return judge
+
+    def _arms(self, seen: _Snapshot) -> tuple[Arm, Arm]:
+        row = seen.row
+        canary_views = [view for view in seen.views if view.node in row.canary_nodes]
+        control_views = [view for view in seen.views if view.node in row.control_nodes]
+        control = frozenset(row.control_labels) | frozenset(labels(control_views, seen.previous))
+        canary = frozenset(labels(canary_views, seen.new))
+        return Arm(tuple(row.control_nodes), control), Arm(tuple(row.canary_nodes), canary)
+
+    @contextmanager
+    def _reading(self) -> Iterator[Session]:
+        # A plain BEGIN takes no write lock on SQLite.
+        with self._database.engine.connect().execution_options(begin="BEGIN") as connection:
+            with Session(connection, expire_on_commit=False) as session:
+                yield session
+
+
+def _snapshot(session: Session, rollout_id: int, *, lock: bool = False) -> _Snapshot:
+    row = store.row_of(session, rollout_id, lock=lock)
+    return _Snapshot(
+        row=row,
+        views=registry.nodes(session, pool=row.pool, role=NodeRole.SERVING),
+        new=registry.revision(session, store.state(row).spec.revision),
+        previous=None if row.previous_revision is None else registry.revision(session, row.previous_revision),
+    )
+
+
+def _watch(seen: _Snapshot, now: datetime) -> bool:
+    """Note how long nobody watched, and since when canary nodes under judgement are out of sight or run something else.
+
+    True when this has to be kept.
+    """
+    row = seen.row
+    gap_s = 0.0 if row.watched_at is None else (now - row.watched_at).total_seconds()
+    blind = gap_s > BLIND_S
+    before = {} if blind else row.lost_since
+    judging = row.phase == RolloutPhase.JUDGING.value
+    canary = [view for view in seen.views if judging and view.node in row.canary_nodes]
+    lost = {view.node: before.get(view.node, now.isoformat()) for view in canary if _is_lost(view, seen.new)}
+    if lost == row.lost_since and gap_s < WINDOW_S:
+        return False
+    row.lost_since, row.watched_at = lost, now
+    row.away_s += gap_s if blind else 0.0
+    return True
+
+
+def _is_lost(view: NodeView, new: Revision) -> bool:
+    return not view.connected or not runs(view, new)
+
+
+def _decide(seen: _Snapshot, judged: _Judged | None, now: datetime) -> Decision | None:
+    row = seen.row
+    facts = Facts(
+        nodes=tuple(node_fact(view, seen.new, seen.previous, _lost_s(row, view.node, now)) for view in seen.views),
+        judged=_verdict(row, judged),
+    )
+    return machine.advance(store.state(row), facts, now)
+
+
+def _verdict(row: RolloutRow, judged: _Judged | None) -> Verdict | None:
+    said = (row.evidence if judged is None else judged.evidence).get("verdict")
+    return None if said is None else Verdict(said)
+
+
+def _lost_s(row: RolloutRow, node: str, now: datetime) -> float:
+    since = row.lost_since.get(node)
+    return 0.0 if since is None else (now - datetime.fromisoformat(since)).total_seconds()

@@ -1,0 +1,78 @@
+"""What the rollout machine reads and what it answers: facts, state, actions, decision. No behaviour."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from controlplane.contract.rollouts import RolloutCreate, RolloutPhase, Verdict
+
+
+@dataclass(frozen=True)
+class NodeFact:
+    """One serving node of the pool as the registry sees it now."""
+
+    node: str
+    connected: bool = True
+    healthy: bool = True
+    runs_new: bool = False  # Its engine, read back, runs the rollout's revision.
+    runs_previous: bool = False
+    error: str | None = None  # Its agent could not apply what it should run now.
+    health_detail: str = ""
+    lost_s: float = 0.0  # How long it has been disconnected, or connected without running the new revision.
+
+
+@dataclass(frozen=True)
+class Facts:
+    nodes: tuple[NodeFact, ...]  # By name.
+    judged: Verdict | None = None  # The judge's verdict so far.
+
+
+@dataclass(frozen=True)
+class State:
+    """What a rollout remembers from tick to tick."""
+
+    phase: RolloutPhase
+    spec: RolloutCreate
+    verdict: Verdict | None = None
+    previous_revision: int | None = None
+    canary_nodes: tuple[str, ...] = ()
+    told_nodes: tuple[str, ...] = ()  # Nodes that were told to run the new revision, canary first.
+    step_since: datetime | None = None  # When this phase, or this wave of the promotion, began.
+    message: str = ""  # What the decision before said.
+    away_s: float = 0.0  # How much of that time no controller was there: it does not count towards any time-out.
+
+
+@dataclass(frozen=True)
+class SetOverride:
+    """Give these nodes this revision."""
+
+    nodes: tuple[str, ...]
+    revision: int
+
+
+@dataclass(frozen=True)
+class SetPoolRevision:
+    """Make this revision the pool's production one."""
+
+    revision: int
+
+
+@dataclass(frozen=True)
+class ClearOverrides:
+    """Let these nodes follow their pool again."""
+
+    nodes: tuple[str, ...]
+
+
+Action = SetOverride | SetPoolRevision | ClearOverrides
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The next phase and what has to be done for it. `told_nodes` and `canary_nodes` replace the state's."""
+
+    phase: RolloutPhase
+    message: str
+    verdict: Verdict | None = None
+    actions: tuple[Action, ...] = ()
+    canary_nodes: tuple[str, ...] = ()
+    told_nodes: tuple[str, ...] = ()

@@ -1,0 +1,70 @@
+"""Rollouts over HTTP: proposed, started and cancelled by people and by the tuner; carried on by the controller."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Request
+
+from controlplane.auth import Operator, Reader
+from controlplane.auth.guard import check_scope
+from controlplane.contract.access import Scope
+from controlplane.contract.pages import Page
+from controlplane.contract.rollouts import Rollout, RolloutCreate, RolloutPhase
+from controlplane.db import SessionDep
+from controlplane.db.paging import Cursor, Limit, page_of
+from controlplane.fleet.hub import FleetHub
+from controlplane.rollouts import store
+
+router = APIRouter(prefix="/api/v1/rollouts", tags=["rollouts"])
+
+RolloutId = Annotated[int, Path(ge=1, le=2**31 - 1)]
+
+
+def _hub(request: Request) -> FleetHub:
+    hub: FleetHub = request.app.state.fleet
+    return hub
+
+
+@router.get("")
+def list_rollouts(
+    session: SessionDep,
+    _: Reader,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+    pool: str | None = None,
+    phase: RolloutPhase | None = None,
+) -> Page[Rollout]:
+    """Rollouts, newest first."""
+    return page_of(store.listing(session, before_id=cursor, limit=limit + 1, pool=pool, phase=phase), limit)
+
+
+@router.post("", status_code=201)
+def create_rollout(wanted: RolloutCreate, request: Request, session: SessionDep, principal: Operator) -> Rollout:
+    """Propose a rollout, and begin it unless `start` is false. An emergency needs scope admin and a reason."""
+    if wanted.emergency:
+        check_scope(principal, Scope.ADMIN)
+    made = store.create(session, wanted, actor=principal.name, now=request.app.state.clock())
+    _hub(request).poke_after_commit(session)
+    return made
+
+
+@router.get("/{rollout_id}")
+def read_rollout(rollout_id: RolloutId, session: SessionDep, _: Reader) -> Rollout:
+    return store.get(session, rollout_id)
+
+
+@router.post("/{rollout_id}/start")
+def start_rollout(rollout_id: RolloutId, request: Request, session: SessionDep, principal: Operator) -> Rollout:
+    """Begin a proposed rollout."""
+    if store.get(session, rollout_id).spec.emergency:
+        check_scope(principal, Scope.ADMIN)
+    started = store.start(session, rollout_id, actor=principal.name, now=request.app.state.clock())
+    _hub(request).poke_after_commit(session)
+    return started
+
+
+@router.post("/{rollout_id}/cancel")
+def cancel_rollout(rollout_id: RolloutId, request: Request, session: SessionDep, principal: Operator) -> Rollout:
+    """Before it began: cancelled. While it runs: rolled back."""
+    cancelled = store.cancel(session, rollout_id, actor=principal.name, now=request.app.state.clock())
+    _hub(request).poke_after_commit(session)
+    return cancelled

@@ -1,0 +1,131 @@
+"""Two-sample evidence from counts above an edge (pure): one e-value per stratum, tempered, anytime-valid.
+
+Of n_A control and n_B canary values, K_A and K_B lie above an edge. Given both margins (n_A, n_B and K = K_A + K_B),
+and equal exceedance rates, K_B is hypergeometric, whatever that rate is and however it moves with the load (Fisher
+1935); under odds ratio psi it is Fisher's noncentral hypergeometric. So
+
+    e = psi ** K_B / sum over j of h(j) * psi ** j,        h: hypergeometric(n_A + n_B, n_B, K)
+
+has mean one under the null, at most one under the composite null on its side (the noncentral hypergeometric is
+stochastically monotone in psi, and e is monotone in K_B), and products over separate ticks and strata keep that. The
+denominator is at most the binomial one, (1 - rho + rho * psi) ** K with rho = n_B / (n_A + n_B) (Hoeffding 1963,
+theorem 4): that bound is the conditional-binomial e-process of Lindon and Malek (2022), used here for large K only.
+The exact form gains most at the median, where half of the values lie above the edge: the binomial variance is
+twice the true one there.
+
+Tempering: e ** (1 / phi) for phi >= 1 known beforehand keeps the mean at most one (Jensen). phi is the block variance
+of the counts over their variance if requests were independent, which in one engine they are not.
+"""
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+EXACT_LIMIT = 4000
+"""Above this many exceedances in one count the closed-form bound replaces the exact denominator."""
+
+BLOCK_TICKS = (1, 2, 4, 8, 16)
+"""Block lengths, in ticks, over which the variance of counts is watched: correlation shows in the long ones."""
+
+MIN_BLOCKS = 6
+PRIOR_BLOCKS = 4.0
+
+_log_factorials: Floats = np.zeros(1)
+
+
+def _log_factorial(largest: int) -> Floats:
+    """ln 0!, ln 1!, ..., at least up to ln largest!."""
+    global _log_factorials
+    if largest >= len(_log_factorials):
+        size = max(2 * len(_log_factorials), largest + 1)
+        _log_factorials = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, size, dtype=np.float64)))])
+    return _log_factorials
+
+
+def log_e(k_b: int, k: int, n_a: int, n_b: int, log_odds: Floats) -> Floats:
+    """ln of the e-value for each alternative log odds ratio; zeros where the margins leave nothing to learn.
+
+    k_b of k exceedances fell into the canary's n_b values, the rest into the control's n_a.
+    """
+    low, high = max(0, k - n_a), min(k, n_b)
+    if low >= high:
+        return np.zeros_like(log_odds)
+    if high - low > EXACT_LIMIT:
+        rho = n_b / (n_a + n_b)
+        bound: Floats = k_b * log_odds - k * np.log1p(rho * np.expm1(log_odds))
+        return bound
+    table = _log_factorial(n_a + n_b)
+    j = np.arange(low, high + 1)
+    weight = -(table[j] + table[n_b - j] + table[k - j] + table[n_a - k + j])
+    weight -= weight.max()
+    weight -= math.log(float(np.exp(weight).sum()))
+    terms = weight[None, :] + log_odds[:, None] * j[None, :]
+    top = terms.max(axis=1)
+    value: Floats = k_b * log_odds - (top + np.log(np.exp(terms - top[:, None]).sum(axis=1)))
+    return value
+
+
+def noncentral(k: int, n_a: int, n_b: int, odds: float) -> tuple[float, float]:
+    """Approximate mean and variance of Fisher's noncentral hypergeometric (Cornfield 1956); exact for odds 1."""
+    n = n_a + n_b
+    if n < 2 or not 0 < k < n or n_a == 0 or n_b == 0:
+        return float(k if n_a == 0 else 0 if n_b == 0 else k * n_b / n), 0.0
+    if abs(odds - 1.0) < 1e-9:
+        return k * n_b / n, k * (n_a / n) * (n_b / n) * (n - k) / (n - 1)
+    # mean * (n_a - k + mean) = odds * (n_b - mean) * (k - mean)
+    c2, c1, c0 = 1.0 - odds, (n_a - k) + odds * (n_b + k), -odds * n_b * k
+    root = math.sqrt(max(c1 * c1 - 4.0 * c2 * c0, 0.0))
+    mean = -2.0 * c0 / (c1 + root)
+    mean = min(max(mean, max(0.0, k - n_a) + 1e-6), min(n_b, k) - 1e-6)
+    cells = (mean, n_b - mean, k - mean, n_a - k + mean)
+    return mean, n / (n - 1) / sum(1.0 / max(cell, 1e-9) for cell in cells)
+
+
+def log_mean_exp(values: Floats) -> float:
+    """ln of the mean of exp(values): the mixture of e-processes, itself one."""
+    top = float(values.max())
+    return top + math.log(float(np.exp(values - top).mean()))
+
+
+@dataclass
+class Dispersion:
+    """phi: how much more counts scatter than independent ones would, from scores (observed less expected) per tick.
+
+    phi is the largest over block lengths that have enough blocks of sum(score ** 2) / sum(variance), shrunk towards
+    `prior` by a few blocks' weight, never below one. It uses past ticks only when read before `add`.
+    """
+
+    prior: float
+    score: list[float] = field(default_factory=lambda: [0.0] * len(BLOCK_TICKS))
+    variance: list[float] = field(default_factory=lambda: [0.0] * len(BLOCK_TICKS))
+    ticks: list[int] = field(default_factory=lambda: [0] * len(BLOCK_TICKS))
+    blocks: list[int] = field(default_factory=lambda: [0] * len(BLOCK_TICKS))
+    squares: list[float] = field(default_factory=lambda: [0.0] * len(BLOCK_TICKS))
+    expected: list[float] = field(default_factory=lambda: [0.0] * len(BLOCK_TICKS))
+
+    def add(self, score: float, variance_: float) -> None:
+        if variance_ <= 0.0:
+            return
+        for place, length in enumerate(BLOCK_TICKS):
+            self.score[place] += score
+            self.variance[place] += variance_
+            self.ticks[place] += 1
+            if self.ticks[place] == length:
+                self.blocks[place] += 1
+                self.squares[place] += self.score[place] ** 2
+                self.expected[place] += self.variance[place]
+                self.score[place] = self.variance[place] = 0.0
+                self.ticks[place] = 0
+
+    @property
+    def phi(self) -> float:
+        found = [
+            (blocks * squares / expected + PRIOR_BLOCKS * self.prior) / (blocks + PRIOR_BLOCKS)
+            for blocks, squares, expected in zip(self.blocks, self.squares, self.expected, strict=True)
+            if blocks >= MIN_BLOCKS
+        ]
+        return max(1.0, max(found, default=self.prior))

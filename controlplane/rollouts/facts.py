@@ -1,0 +1,55 @@
+"""What a rollout may believe of nodes (pure): does the engine, read back, run a revision?"""
+
+from collections.abc import Sequence
+
+from controlplane.contract.configs import Revision
+from controlplane.contract.knobs import canonical_json
+from controlplane.contract.nodes import ConfigStatus, NodeView
+from controlplane.rollouts.decision import NodeFact
+
+UNASSIGNED = 0
+"""The revision number of an engine that was never given one."""
+
+
+def runs(view: NodeView, revision: Revision | None) -> bool:
+    """True when the engine says it runs this revision and no knob that it reports says otherwise.
+
+    An engine that was never given a revision runs one when it reports every knob with that revision's value: a pool's
+    first revision is adopted from what its nodes run, without disturbing them.
+    """
+    if revision is None or view.effective is None:
+        return False
+    wanted, reported = revision.knobs.knobs(), view.effective.knobs
+    same = {name for name in wanted if name in reported and _text(wanted[name]) == _text(reported[name])}
+    if view.effective.revision == UNASSIGNED:
+        return len(same) == len(wanted)
+    return view.effective.revision == revision.number and all(name in same for name in wanted if name in reported)
+
+
+def node_fact(view: NodeView, new: Revision, previous: Revision | None, lost_s: float = 0.0) -> NodeFact:
+    """The machine's view of a node. A failed application counts while it speaks of what the node should run now."""
+    failed = view.config_status is ConfigStatus.FAILED and view.desired_revision == new.number
+    return NodeFact(
+        node=view.node,
+        connected=view.connected,
+        healthy=view.healthy,
+        runs_new=runs(view, new),
+        runs_previous=runs(view, previous),
+        error=(view.config_error or "the agent gave no reason") if failed else None,
+        health_detail=view.health_detail,
+        lost_s=lost_s,
+    )
+
+
+def labels(views: Sequence[NodeView], revision: Revision | None) -> list[str]:
+    """The values of the label `revision` under which these nodes report when they run it, "" for none given."""
+    found = {"", str(revision.number)} if revision is not None else {""}
+    for view in views:
+        if view.effective is not None and runs(view, revision):
+            found.add(str(view.effective.revision))
+    return sorted(found)
+
+
+def _text(value: object) -> str:
+    # A schedule is a list on the wire and a tuple here; true is not the number 1.
+    return canonical_json({"value": value})

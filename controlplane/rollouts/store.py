@@ -1,0 +1,214 @@
+"""Rollouts in the database, inside the caller's transaction; decisions of the machine are carried out here.
+
+Guarantee: a decision's actions, the phase it leads to and its ledger entry are one transaction.
+"""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy.exc import IntegrityError
+from sqlmodel import Session, col, select
+
+from controlplane import ledger
+from controlplane.contract.errors import Conflict, NotFound
+from controlplane.contract.nodes import NodeRole
+from controlplane.contract.rollouts import ENDED, Rollout, RolloutCreate, RolloutPhase, Verdict
+from controlplane.fleet import registry
+from controlplane.rollouts import machine
+from controlplane.rollouts.decision import ClearOverrides, Decision, SetOverride, SetPoolRevision, State
+from controlplane.rollouts.facts import labels, node_fact
+from controlplane.rollouts.tables import RolloutRow
+from controlplane.rollouts.validation import check_differs, check_rollout
+
+SERVICE = "trimtab"
+"""The ledger's actor for what the service does by itself."""
+
+UNDER_WAY = (RolloutPhase.CANARY, RolloutPhase.JUDGING, RolloutPhase.PROMOTING, RolloutPhase.ROLLING_BACK)
+
+
+def create(session: Session, spec: RolloutCreate, *, actor: str, now: datetime) -> Rollout:
+    """Record a wanted rollout, and begin it when `spec.start` says so."""
+    check_rollout(session, spec)
+    row = RolloutRow(
+        phase=RolloutPhase.PROPOSED.value,
+        pool=spec.pool,
+        spec=spec.model_dump(mode="json"),
+        message="waits to be started",
+        created_by=actor,
+        created_at=now,
+    )
+    session.add(row)
+    session.flush()
+    because = f": {spec.reason}" if spec.reason else ""
+    record(
+        session,
+        row,
+        "created",
+        now,
+        actor,
+        f"rollout of revision {spec.revision} to pool {spec.pool}{because}",
+        spec=row.spec,
+        study_id=spec.study_id,
+    )
+    if spec.start:
+        _start(session, row, actor=actor, now=now)
+    return view(row)
+
+
+def start(session: Session, rollout_id: int, *, actor: str, now: datetime) -> Rollout:
+    """Begin a proposed rollout. Raises `Conflict` when another is under way in its pool."""
+    row = row_of(session, rollout_id, lock=True)
+    if row.phase == RolloutPhase.PROPOSED.value:
+        check_differs(session, RolloutCreate.model_validate(row.spec))
+    _start(session, row, actor=actor, now=now)
+    return view(row)
+
+
+def cancel(session: Session, rollout_id: int, *, actor: str, now: datetime) -> Rollout:
+    """Before it began: cancelled. Under way: rolled back. Raises `Conflict` when it has ended."""
+    row = row_of(session, rollout_id, lock=True)
+    decision = machine.cancel(state(row))
+    if decision is not None:
+        carry_out(session, row, decision, actor=actor, now=now)
+    return view(row)
+
+
+def get(session: Session, rollout_id: int) -> Rollout:
+    return view(row_of(session, rollout_id))
+
+
+def listing(
+    session: Session, *, before_id: int | None, limit: int, pool: str | None = None, phase: RolloutPhase | None = None
+) -> list[Rollout]:
+    """Newest first."""
+    query = select(RolloutRow).order_by(col(RolloutRow.id).desc()).limit(limit)
+    if before_id is not None:
+        query = query.where(col(RolloutRow.id) < before_id)
+    if pool is not None:
+        query = query.where(RolloutRow.pool == pool)
+    if phase is not None:
+        query = query.where(RolloutRow.phase == phase.value)
+    return [view(row) for row in session.exec(query)]
+
+
+def active(session: Session, pool: str) -> Rollout | None:
+    """The rollout under way in a pool, if any."""
+    row = session.exec(select(RolloutRow).where(RolloutRow.active_pool == pool)).first()
+    return None if row is None else view(row)
+
+
+def under_way(session: Session) -> list[int]:
+    """Ids of all rollouts under way, the oldest first."""
+    query = select(RolloutRow.id).where(col(RolloutRow.active_pool).is_not(None)).order_by(col(RolloutRow.id))
+    return [found for found in session.exec(query) if found is not None]
+
+
+def row_of(session: Session, rollout_id: int, *, lock: bool = False) -> RolloutRow:
+    row = session.get(RolloutRow, rollout_id, with_for_update=lock or None)
+    if row is None:
+        raise NotFound(f"no rollout {rollout_id}", field="rollout_id")
+    return row
+
+
+def state(row: RolloutRow) -> State:
+    """The row as the machine sees it."""
+    return State(
+        phase=RolloutPhase(row.phase),
+        spec=RolloutCreate.model_validate(row.spec),
+        verdict=None if row.verdict is None else Verdict(row.verdict),
+        previous_revision=row.previous_revision,
+        canary_nodes=tuple(row.canary_nodes),
+        told_nodes=tuple(row.told_nodes),
+        step_since=row.step_since,
+        message=row.message,
+        away_s=row.away_s,
+    )
+
+
+def view(row: RolloutRow) -> Rollout:
+    shown = row.model_dump(include=set(Rollout.model_fields) - {"spec"})
+    return Rollout.model_validate({**shown, "spec": row.spec})
+
+
+def _start(session: Session, row: RolloutRow, *, actor: str, now: datetime) -> None:
+    spec = RolloutCreate.model_validate(row.spec)
+    if row.phase == RolloutPhase.PROPOSED.value:
+        other = active(session, row.pool)
+        if other is not None:
+            raise Conflict(
+                f"pool: rollout {other.id} is under way in pool {row.pool!r} ({other.phase.value}); "
+                "wait for its end or cancel it",
+                field="pool",
+                rollout_id=other.id,
+            )
+        row.previous_revision = registry.pool_revision(session, row.pool)
+    views = registry.nodes(session, pool=row.pool, role=NodeRole.SERVING)
+    new = registry.revision(session, spec.revision)
+    previous = None if row.previous_revision is None else registry.revision(session, row.previous_revision)
+    decision = machine.start(state(row), [node_fact(node, new, previous) for node in views])
+    row.started_at = now
+    row.control_nodes = [node.node for node in views if node.node not in decision.canary_nodes]
+    row.control_labels = labels(views, previous)
+    if spec.emergency:
+        row.control_nodes = []
+        row.evidence = {"control": "none", "unjudged": True, "reason": spec.reason}
+    record(session, row, "started", now, actor, f"started by {actor}", previous_revision=row.previous_revision)
+    try:
+        with session.begin_nested():
+            carry_out(session, row, decision, actor=actor, now=now)
+    except IntegrityError:  # Another replica has just started one (PostgreSQL only).
+        raise Conflict(f"pool: another rollout is under way in pool {row.pool!r}", field="pool") from None
+
+
+def carry_out(session: Session, row: RolloutRow, decision: Decision, *, actor: str, now: datetime) -> None:
+    """Do what the machine has decided, and write it down."""
+    before = RolloutPhase(row.phase)
+    assert decision.phase in machine.TRANSITIONS[before], f"{before.value} to {decision.phase.value}"
+    known = {node.node for node in registry.nodes(session, pool=row.pool, role=NodeRole.SERVING)}
+    for action in decision.actions:
+        match action:
+            case SetOverride(nodes, revision):
+                # A node that has left the pool since is not ours to change.
+                registry.set_override(session, [node for node in nodes if node in known], revision, now)
+            case ClearOverrides(nodes):
+                registry.set_override(session, [node for node in nodes if node in known], None, now)
+            case SetPoolRevision(revision):
+                registry.set_pool_revision(session, row.pool, revision, now)
+    row.phase = decision.phase.value
+    row.verdict = None if decision.verdict is None else decision.verdict.value
+    row.message = decision.message
+    row.canary_nodes = list(decision.canary_nodes)
+    row.told_nodes = list(decision.told_nodes)
+    row.step_since = now
+    row.lost_since, row.watched_at, row.away_s = {}, now, 0.0
+    if decision.phase is RolloutPhase.JUDGING:
+        row.judging_since = now
+    ended = decision.phase in ENDED
+    row.active_pool = None if ended else row.pool
+    if ended:
+        row.ended_at = now
+        row.judge = None  # Its account stays in the evidence.
+    row.version += 1
+    session.add(row)
+    session.flush()
+    record(session, row, decision.phase.value, now, actor, decision.message, **_evidence(row))
+
+
+def _evidence(row: RolloutRow) -> dict[str, Any]:
+    return {
+        "verdict": row.verdict,
+        "revision": row.spec["revision"],
+        "previous_revision": row.previous_revision,
+        "canary_nodes": row.canary_nodes,
+        "control_nodes": row.control_nodes,
+        "told_nodes": row.told_nodes,
+        "judging": row.evidence,
+    }
+
+
+def record(
+    session: Session, row: RolloutRow, verb: str, now: datetime, actor: str, message: str, **evidence: Any
+) -> None:
+    ledger.append(
+        session, now=now, actor=actor, kind=f"rollout.{verb}", subject=f"rollout/{row.id}", message=message, **evidence
+    )

@@ -1,0 +1,271 @@
+"""The evidence of one metric (pure): counts above edges, prompt bucket by prompt bucket, and what they prove so far.
+
+See `judge` for what is claimed and `exceedance` for the e-values. Everything here is JSON in, JSON out.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel
+
+from controlplane.contract.histogram import AXIS_LENGTH, BASE
+from controlplane.rollouts.exceedance import Dispersion, Floats, log_e, log_mean_exp, noncentral
+from controlplane.telemetry.sketch import Sketch
+
+LEVELS = (0.5, 0.9, 0.95, 0.99)
+"""The quantiles p of the control's past at which edges are set."""
+
+ODDS = (1.1, 1.25, 1.5, 2.0, 3.0, 5.0)
+LOG_ODDS: Floats = np.log(np.array(ODDS))
+
+DECISIVE = (0, 1)
+"""NOT_WORSE must be shown at each of these levels (median and p90) by itself; the tail has `LEANING`."""
+
+MIN_EDGE_COUNT = 50
+"""Control values that edges need; a prompt bucket with fewer uses those of all buckets together."""
+
+FULL_COUNT = 10
+PATIENCE_TICKS = 6
+"""A bucket's counts are judged when both arms have FULL_COUNT values, or any after this many ticks."""
+
+
+@dataclass
+class Window:
+    """What one tick has of one metric: prompt bucket to values, for each arm."""
+
+    control: dict[str, Sketch] = field(default_factory=dict)
+    canary: dict[str, Sketch] = field(default_factory=dict)
+
+
+class Counts(BaseModel):
+    """Counts of one prompt bucket, lists by level: control above its edge; canary above it, moved for each claim."""
+
+    n_a: int = 0
+    n_b: int = 0
+    a: list[int]
+    worse: list[int]
+    not_worse: list[int]
+    faster: list[int]
+
+    @classmethod
+    def none(cls, levels: int) -> "Counts":
+        zeros = [0] * levels
+        return cls(a=list(zeros), worse=list(zeros), not_worse=list(zeros), faster=list(zeros))
+
+    def add(self, other: "Counts") -> None:
+        self.n_a += other.n_a
+        self.n_b += other.n_b
+        for mine, theirs in (
+            (self.a, other.a),
+            (self.worse, other.worse),
+            (self.not_worse, other.not_worse),
+            (self.faster, other.faster),
+        ):
+            for level, count in enumerate(theirs):
+                mine[level] += count
+
+
+class Pending(BaseModel):
+    counts: Counts
+    ticks: int = 0
+
+
+class Level(BaseModel):
+    """One edge level of one metric: its dispersion and the logs of its three families of processes, by odds ratio."""
+
+    dispersion: Dispersion
+    worse: list[float]
+    not_worse: list[float]
+    faster: list[float]
+
+
+class Tally(BaseModel):
+    """All values of one arm so far, sparse, for the quantiles people read."""
+
+    buckets: dict[int, int] = {}
+    zero_count: int = 0
+    minimum: float | None = None
+    maximum: float | None = None
+
+    def add(self, sketch: Sketch) -> None:
+        for position in np.flatnonzero(sketch.counts).tolist():
+            self.buckets[position] = self.buckets.get(position, 0) + int(sketch.counts[position])
+        self.zero_count += sketch.zero_count
+        if math.isfinite(sketch.minimum):
+            self.minimum = sketch.minimum if self.minimum is None else min(self.minimum, sketch.minimum)
+        if math.isfinite(sketch.maximum):
+            self.maximum = sketch.maximum if self.maximum is None else max(self.maximum, sketch.maximum)
+
+    def sketch(self) -> Sketch:
+        sketch = Sketch(zero_count=self.zero_count)
+        for position, count in self.buckets.items():
+            sketch.counts[position] = count
+        if self.minimum is not None:
+            sketch.minimum = self.minimum
+        if self.maximum is not None:
+            sketch.maximum = self.maximum
+        return sketch
+
+    def quantiles(self) -> dict[str, Any]:
+        sketch = self.sketch()
+        count = sketch.count
+        found: dict[str, Any] = {"count": count}
+        for name, q in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99)):
+            found[name] = sketch.quantile(q) if count else None
+        return found
+
+
+class Stream(BaseModel):
+    """The evidence of one metric."""
+
+    levels: list[Level]
+    edges: dict[str, list[int]] = {}  # Prompt bucket ("" for all) to axis positions, by level.
+    learned: dict[str, Tally] = {}  # Control values while there are too few for edges.
+    pending: dict[str, Pending] = {}
+    judged: dict[str, Counts] = {}
+    past: list[dict[str, Counts]] = []  # Windows of the node's own history not yet paired, the newest last.
+    control: Tally = Tally()
+    canary: Tally = Tally()
+    is_faster: bool = False
+    is_not_worse: bool = False
+    is_worse: bool = False
+
+    @classmethod
+    def start(cls, levels: int, prior_phi: float) -> "Stream":
+        zeros = [0.0] * len(ODDS)
+        return cls(
+            levels=[
+                Level(dispersion=Dispersion(prior_phi), worse=list(zeros), not_worse=list(zeros), faster=list(zeros))
+                for _ in range(levels)
+            ]
+        )
+
+    # -- counting ----------------------------------------------------------------------------------------------
+
+    def learn_edges(self, control: Mapping[str, Sketch]) -> None:
+        """Add control values from before the judging; edges are fixed as soon as there are enough."""
+        for bucket in control:
+            if control[bucket].count:
+                self.learned.setdefault(bucket, Tally()).add(control[bucket])
+        merged = Sketch()
+        sketches = {bucket: tally.sketch() for bucket, tally in self.learned.items()}
+        for sketch in sketches.values():
+            merged.merge(sketch)
+        if merged.count < MIN_EDGE_COUNT:
+            return
+        self.edges = {"": _edges(merged)}
+        for bucket, sketch in sketches.items():
+            if sketch.count >= MIN_EDGE_COUNT:
+                self.edges[bucket] = _edges(sketch)
+        self.learned = {}
+
+    def count(self, window: Window, tolerance: float) -> dict[str, Counts]:
+        """What a window has above the edges, by prompt bucket."""
+        buckets = math.log1p(tolerance) / math.log(BASE)
+        up, down = math.ceil(buckets - 1e-9), math.floor(buckets + 1e-9)
+        found: dict[str, Counts] = {}
+        for bucket in sorted(window.control.keys() | window.canary.keys()):
+            edges = self.edges.get(bucket, self.edges[""])
+            counts = Counts.none(len(edges))
+            control, canary = window.control.get(bucket), window.canary.get(bucket)
+            if control is not None:
+                counts.n_a = control.count
+                counts.a = [control.above(edge) for edge in edges]
+            if canary is not None:
+                counts.n_b = canary.count
+                counts.worse = [_above(canary, edge + up) for edge in edges]
+                counts.not_worse = [_above(canary, edge + down) for edge in edges]
+                counts.faster = [_above(canary, edge) for edge in edges]
+            found[bucket] = counts
+        return found
+
+    # -- judging -----------------------------------------------------------------------------------------------
+
+    def take(self, counts: Mapping[str, Counts], *, rehearsal: bool = False) -> None:
+        """Take one tick's counts. A rehearsal (both arms ran the same) teaches the dispersion and proves nothing."""
+        for bucket, arrived in counts.items():
+            pending = self.pending.setdefault(bucket, Pending(counts=Counts.none(len(self.levels))))
+            pending.counts.add(arrived)
+        ready: list[tuple[str, Counts]] = []
+        for bucket, pending in list(self.pending.items()):
+            pending.ticks += 1
+            smaller = min(pending.counts.n_a, pending.counts.n_b)
+            if smaller >= FULL_COUNT or (smaller >= 1 and pending.ticks >= PATIENCE_TICKS):
+                ready.append((bucket, pending.counts))
+                del self.pending[bucket]
+        if not ready:
+            return
+        for place, level in enumerate(self.levels):
+            phi = level.dispersion.phi
+            score = variance = 0.0
+            for bucket, found in ready:
+                a, n_a, n_b = found.a[place], found.n_a, found.n_b
+                before = None if rehearsal else self.judged.get(bucket)
+                if rehearsal or before is not None:
+                    odds = 1.0 if before is None else _odds(before, place)
+                    mean, spread = noncentral(a + found.faster[place], n_a, n_b, odds)
+                    score += found.faster[place] - mean
+                    variance += spread
+                if rehearsal:
+                    continue
+                for process, k_b, log_odds in (
+                    (level.worse, found.worse[place], LOG_ODDS),
+                    (level.not_worse, found.not_worse[place], -LOG_ODDS),
+                    (level.faster, found.faster[place], -LOG_ODDS),
+                ):
+                    for alternative, step in enumerate((log_e(k_b, a + k_b, n_a, n_b, log_odds) / phi).tolist()):
+                        process[alternative] += step
+            level.dispersion.add(score, variance)
+        if not rehearsal:
+            for bucket, found in ready:
+                self.judged.setdefault(bucket, Counts.none(len(self.levels))).add(found)
+
+    # -- reading -----------------------------------------------------------------------------------------------
+
+    def log_worse(self) -> float:
+        return log_mean_exp(np.array([level.worse for level in self.levels]))
+
+    def log_faster(self) -> float:
+        return log_mean_exp(np.array([level.faster for level in self.levels]))
+
+    def log_not_worse(self) -> float:
+        """The least of the decisive levels: each has to show it."""
+        return min(log_mean_exp(np.array(self.levels[place].not_worse)) for place in DECISIVE)
+
+    def leaning_worse(self) -> float:
+        """The largest evidence of harm of any one level."""
+        return max(log_mean_exp(np.array(level.worse)) for level in self.levels)
+
+    def totals(self) -> Counts:
+        """What has been judged, all prompt buckets together."""
+        total = Counts.none(len(self.levels))
+        for counts in self.judged.values():
+            total.add(counts)
+        return total
+
+    def seen(self) -> Counts:
+        """What has been judged and what is held back."""
+        total = self.totals()
+        for pending in self.pending.values():
+            total.add(pending.counts)
+        return total
+
+
+def _edges(sketch: Sketch) -> list[int]:
+    """For each level p the lowest axis position with at most (1 - p) of the values above it."""
+    above = sketch.count - sketch.zero_count - np.cumsum(sketch.counts)
+    return [min(int(np.argmax(above <= (1.0 - p) * sketch.count)), AXIS_LENGTH - 1) for p in LEVELS]
+
+
+def _above(sketch: Sketch, position: int) -> int:
+    """As `Sketch.above`; past the axis' end there is nothing."""
+    return sketch.above(position) if position < AXIS_LENGTH else 0
+
+
+def _odds(counts: Counts, level: int) -> float:
+    """The odds ratio seen so far, shrunk a little (Haldane and Anscombe's half)."""
+    a, b = counts.a[level] + 0.5, counts.faster[level] + 0.5
+    return (b / (counts.n_b - b + 1.0)) / (a / (counts.n_a - a + 1.0))

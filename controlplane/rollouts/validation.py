@@ -1,0 +1,58 @@
+"""What a wanted rollout must say. Each error names the field. Reads the registry, writes nothing."""
+
+from sqlmodel import Session
+
+from controlplane.contract.errors import BadRequest, Conflict, NotFound, nearest
+from controlplane.contract.metrics import BY_SHORT, MetricKind
+from controlplane.contract.nodes import NodeRole
+from controlplane.contract.rollouts import RolloutCreate
+from controlplane.fleet import registry
+
+LARGEST_ID = 2**31 - 1
+"""What an integer key holds on every database."""
+
+LONGEST_S = 30 * 86400.0
+
+_JUDGED_METRICS = [short for short, metric in BY_SHORT.items() if metric.kind is MetricKind.HISTOGRAM]
+
+
+def check_rollout(session: Session, spec: RolloutCreate) -> None:
+    """Raises `BadRequest` or `Conflict` for the first wrong field."""
+    check_metrics(spec.metrics)
+    if spec.max_judge_s < spec.min_judge_s:
+        raise BadRequest(
+            f"max_judge_s: {spec.max_judge_s:g} is below min_judge_s, {spec.min_judge_s:g}", field="max_judge_s"
+        )
+    for field in ("max_judge_s", "apply_timeout_s"):
+        if not getattr(spec, field) <= LONGEST_S:
+            raise BadRequest(f"{field}: at most {LONGEST_S:g} s (30 days)", field=field)
+    if spec.emergency and not spec.reason.strip():
+        raise BadRequest("reason: an emergency rollout needs one", field="reason")
+    try:
+        if not 1 <= spec.revision <= LARGEST_ID:
+            raise NotFound("no such revision")
+        registry.revision(session, spec.revision)
+    except NotFound:
+        raise BadRequest(
+            f"revision: no revision {spec.revision}; GET /api/v1/configs lists them", field="revision"
+        ) from None
+    if not registry.nodes(session, pool=spec.pool, role=NodeRole.SERVING):
+        raise BadRequest(f"pool: {spec.pool!r} has no serving nodes", field="pool")
+    check_differs(session, spec)
+
+
+def check_differs(session: Session, spec: RolloutCreate) -> None:
+    """A rollout of what is in production already has nothing to judge."""
+    if registry.pool_revision(session, spec.pool) == spec.revision:
+        raise Conflict(f"revision: {spec.revision} is in production in pool {spec.pool!r} already", field="revision")
+
+
+def check_metrics(metrics: list[str]) -> None:
+    if not metrics:
+        raise BadRequest("metrics: at least one metric is judged", field="metrics")
+    for place, short in enumerate(metrics):
+        field = f"metrics[{place}]"
+        if short not in _JUDGED_METRICS:
+            raise BadRequest(f"{field}: no quantiles of {short!r}, {nearest(short, _JUDGED_METRICS)}", field=field)
+        if short in metrics[:place]:
+            raise BadRequest(f"{field}: {short!r} is named twice", field=field)

@@ -1,0 +1,99 @@
+"""Studies over HTTP: people create and cancel them, workers claim, report and finish them."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Request, Response
+
+from controlplane.auth import Operator, Reader
+from controlplane.contract.pages import Page
+from controlplane.contract.studies import (
+    Study,
+    StudyClaim,
+    StudyCreate,
+    StudyFinish,
+    StudyHeartbeat,
+    StudyState,
+    Trial,
+    TrialReport,
+)
+from controlplane.db import SessionDep
+from controlplane.db.paging import Cursor, Limit, page_of
+from controlplane.fleet import registry
+from controlplane.studies import store
+from controlplane.studies.validation import check_finite, check_study
+
+router = APIRouter(prefix="/api/v1/studies", tags=["studies"])
+
+StudyId = Annotated[int, Path(ge=1, le=2**31 - 1)]
+
+
+@router.get("")
+def list_studies(
+    session: SessionDep,
+    _: Reader,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+    pool: str | None = None,
+    state: StudyState | None = None,
+) -> Page[Study]:
+    """Studies, newest first."""
+    return page_of(store.listing(session, before_id=cursor, limit=limit + 1, pool=pool, state=state), limit)
+
+
+@router.post("", status_code=201)
+def create_study(wanted: StudyCreate, request: Request, session: SessionDep, principal: Operator) -> Study:
+    """Queue a study."""
+    check_study(wanted, registry.nodes(session, pool=wanted.pool))
+    return store.create(session, wanted, actor=principal.name, now=request.app.state.clock())
+
+
+@router.post("/claim", response_model=Study, responses={204: {"description": "nothing is queued"}})
+def claim_study(wanted: StudyClaim, request: Request, session: SessionDep, _: Operator) -> Study | Response:
+    """Take the oldest queued study; 204 when there is none."""
+    return store.claim(session, wanted.worker, request.app.state.clock()) or Response(status_code=204)
+
+
+@router.get("/{study_id}")
+def read_study(study_id: StudyId, session: SessionDep, _: Reader) -> Study:
+    return store.get(session, study_id)
+
+
+@router.post("/{study_id}/heartbeat")
+def heartbeat(study_id: StudyId, beat: StudyHeartbeat, request: Request, session: SessionDep, _: Operator) -> Study:
+    """Extend the lease and say how far the study is."""
+    check_finite(beat, "")
+    return store.heartbeat(session, study_id, beat, request.app.state.clock())
+
+
+@router.get("/{study_id}/trials")
+def list_trials(
+    study_id: StudyId, session: SessionDep, _: Reader, limit: Limit = 100, cursor: Cursor = None
+) -> Page[Trial]:
+    """The trials of the present attempt, newest first."""
+    return page_of(store.trials(session, study_id, before_id=cursor, limit=limit + 1), limit)
+
+
+@router.post("/{study_id}/trials", status_code=201)
+def report_trial(
+    study_id: StudyId,
+    report: TrialReport,
+    worker: Annotated[str, Query(min_length=1, max_length=128)],
+    request: Request,
+    session: SessionDep,
+    _: Operator,
+) -> Trial:
+    """Keep one trial; reporting it again changes nothing."""
+    check_finite(report, "")
+    return store.report_trial(session, study_id, worker, report, request.app.state.clock())
+
+
+@router.post("/{study_id}/finish")
+def finish_study(study_id: StudyId, outcome: StudyFinish, request: Request, session: SessionDep, _: Operator) -> Study:
+    """End the study with its result or its error."""
+    check_finite(outcome, "")
+    return store.finish(session, study_id, outcome, request.app.state.clock())
+
+
+@router.post("/{study_id}/cancel")
+def cancel_study(study_id: StudyId, request: Request, session: SessionDep, principal: Operator) -> Study:
+    return store.cancel(session, study_id, actor=principal.name, now=request.app.state.clock())

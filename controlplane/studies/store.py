@@ -1,0 +1,292 @@
+"""Studies in the database, inside the caller's transaction.
+
+Guarantee: a queued study is claimed by one worker only, and a pool has one running study at most, on SQLite and on
+PostgreSQL with several replicas: the claim is one conditional UPDATE under a unique constraint.
+"""
+
+from datetime import datetime
+
+from sqlalchemy import func, update
+from sqlalchemy.exc import IntegrityError
+from sqlmodel import Session, col, select
+
+from controlplane import ledger
+from controlplane.contract.errors import BadRequest, Conflict, NotFound
+from controlplane.contract.studies import (
+    Study,
+    StudyCreate,
+    StudyFinish,
+    StudyHeartbeat,
+    StudyResult,
+    StudyState,
+    Trial,
+    TrialReport,
+)
+from controlplane.studies import machine
+from controlplane.studies.tables import StudyRow, TrialRow
+
+LARGEST_NUMBER = 2**31 - 1
+"""What an integer column holds on every database."""
+
+SERVICE = "trimtab"
+"""The ledger's actor for what the service does by itself."""
+
+
+def create(session: Session, spec: StudyCreate, *, actor: str, now: datetime, alert_id: int | None = None) -> Study:
+    """Queue a study whose spec has been checked (`validation.check_study`)."""
+    row = StudyRow(
+        state=StudyState.QUEUED.value,
+        pool=spec.pool,
+        spec=spec.model_dump(mode="json"),
+        created_by=actor,
+        created_at=now,
+        alert_id=alert_id,
+        progress="waits for a worker",
+    )
+    session.add(row)
+    session.flush()
+    because = f": {spec.reason}" if spec.reason else ""
+    _record(session, row, "created", now, actor, f"study of pool {spec.pool} queued{because}", alert_id=alert_id)
+    return view(session, row)
+
+
+def get(session: Session, study_id: int) -> Study:
+    return view(session, _row(session, study_id))
+
+
+def active(session: Session, pool: str) -> Study | None:
+    """The oldest study of a pool that is queued or running, if any."""
+    query = (
+        select(StudyRow)
+        .where(StudyRow.pool == pool, col(StudyRow.state).in_([StudyState.QUEUED.value, StudyState.RUNNING.value]))
+        .order_by(col(StudyRow.id))
+        .limit(1)
+    )
+    row = session.exec(query).first()
+    return None if row is None else view(session, row)
+
+
+def listing(
+    session: Session, *, before_id: int | None, limit: int, pool: str | None = None, state: StudyState | None = None
+) -> list[Study]:
+    """Newest first."""
+    query = select(StudyRow).order_by(col(StudyRow.id).desc()).limit(limit)
+    if before_id is not None:
+        query = query.where(col(StudyRow.id) < before_id)
+    if pool is not None:
+        query = query.where(StudyRow.pool == pool)
+    if state is not None:
+        query = query.where(StudyRow.state == state.value)
+    return [view(session, row) for row in session.exec(query)]
+
+
+def trials(session: Session, study_id: int, *, before_id: int | None, limit: int) -> list[Trial]:
+    """The trials of the present attempt, newest first."""
+    row = _row(session, study_id)
+    query = select(TrialRow).where(TrialRow.study_id == study_id, TrialRow.attempt == row.attempt)
+    if before_id is not None:
+        query = query.where(col(TrialRow.id) < before_id)
+    return [trial_view(found) for found in session.exec(query.order_by(col(TrialRow.id).desc()).limit(limit))]
+
+
+def claim(session: Session, worker: str, now: datetime) -> Study | None:
+    """Give the oldest queued study, of a pool that has none running, to a worker. None when there is none."""
+    expire_leases(session, now)
+    running = select(StudyRow.running_pool).where(col(StudyRow.running_pool).is_not(None))
+    query = (
+        select(StudyRow.id, StudyRow.pool)
+        .where(StudyRow.state == StudyState.QUEUED.value, col(StudyRow.pool).not_in(running))
+        .order_by(col(StudyRow.id))
+    )
+    passed: set[str] = set()
+    for study_id, pool in session.exec(query).all():
+        if pool in passed:
+            continue
+        take = (
+            update(StudyRow)
+            .where(col(StudyRow.id) == study_id, col(StudyRow.state) == StudyState.QUEUED.value)
+            .values(
+                state=StudyState.RUNNING.value,
+                running_pool=pool,
+                worker=worker,
+                started_at=now,
+                heard_at=now,
+                attempt=StudyRow.attempt + 1,
+                trial_node=None,
+                progress="claimed",
+            )
+            .execution_options(synchronize_session=False)
+        )
+        try:
+            with session.begin_nested():
+                taken = session.connection().execute(take).rowcount == 1
+        except IntegrityError:  # Another replica has just begun another study of this pool.
+            taken = False
+        if not taken:
+            passed.add(pool)
+            continue
+        assert study_id is not None
+        row = _row(session, study_id)
+        session.refresh(row)
+        _record(session, row, "claimed", now, worker, f"claimed by worker {worker}", attempt=row.attempt)
+        return view(session, row)
+    return None
+
+
+def heartbeat(session: Session, study_id: int, beat: StudyHeartbeat, now: datetime) -> Study:
+    """Extend the lease. Raises `Conflict` when the study is no longer this worker's."""
+    row = _held(session, study_id, beat.worker)
+    row.heard_at = now
+    if beat.progress:
+        row.progress = beat.progress
+    if beat.trial_node is not None:
+        row.trial_node = beat.trial_node
+    if beat.workload_summary is not None:
+        row.workload_summary = beat.workload_summary
+    session.add(row)
+    return view(session, row)
+
+
+def report_trial(session: Session, study_id: int, worker: str, report: TrialReport, now: datetime) -> Trial:
+    """Keep one trial. The same number with the same content again is the same trial; other content is a `Conflict`."""
+    if report.number > LARGEST_NUMBER:
+        raise BadRequest(f"number: at most {LARGEST_NUMBER}, got {report.number}", field="number")
+    row = _held(session, study_id, worker)
+    row.heard_at = now
+    session.add(row)
+    content = report.model_dump(mode="json")
+    same = (TrialRow.study_id == study_id, TrialRow.attempt == row.attempt, TrialRow.number == report.number)
+    found = session.exec(select(TrialRow).where(*same)).first()
+    if found is not None:
+        if found.report != content:
+            raise Conflict(
+                f"number: trial {report.number} of study {study_id} was reported before with other content",
+                field="number",
+            )
+        return trial_view(found)
+    trial = TrialRow(study_id=study_id, attempt=row.attempt, number=report.number, report=content, reported_at=now)
+    session.add(trial)
+    session.flush()
+    return trial_view(trial)
+
+
+def finish(session: Session, study_id: int, outcome: StudyFinish, now: datetime) -> Study:
+    """End a study with its result or its error. A repeated identical outcome is accepted as the first one was."""
+    if (outcome.result is None) == (not outcome.error):
+        raise BadRequest("result: give exactly one of result and error", field="result")
+    if outcome.rollout_id is not None and not 1 <= outcome.rollout_id <= LARGEST_NUMBER:
+        raise BadRequest(f"rollout_id: no rollout {outcome.rollout_id}", field="rollout_id")
+    row = _row(session, study_id, lock=True)
+    result = None if outcome.result is None else outcome.result.model_dump(mode="json")
+    wanted = StudyState.FAILED if outcome.result is None else StudyState.FINISHED
+    said, kept = (result, outcome.error, outcome.rollout_id), (row.result, row.error, row.rollout_id)
+    if row.state == wanted.value and row.worker == outcome.worker and said == kept:
+        return view(session, row)
+    row = _held(session, study_id, outcome.worker)
+    row.state = machine.move(StudyState(row.state), wanted).value
+    row.running_pool = None
+    row.finished_at = now
+    row.result = result
+    row.error = outcome.error
+    row.rollout_id = outcome.rollout_id
+    row.progress = ""
+    session.add(row)
+    if outcome.result is None:
+        _record(session, row, "failed", now, outcome.worker, outcome.error)
+    else:
+        found = outcome.result
+        _record(
+            session,
+            row,
+            "finished",
+            now,
+            outcome.worker,
+            found.summary,
+            verdict=found.verdict.value,
+            improvement=found.improvement,
+            interval=found.interval,
+            repeats=found.repeats,
+            winner=found.winner,
+            rollout_id=outcome.rollout_id,
+        )
+    return view(session, row)
+
+
+def cancel(session: Session, study_id: int, *, actor: str, now: datetime) -> Study:
+    """End a queued or running study; its worker learns it from its next heartbeat."""
+    row = _row(session, study_id, lock=True)
+    row.state = machine.move(StudyState(row.state), StudyState.CANCELLED).value
+    row.running_pool = None
+    row.finished_at = now
+    row.progress = ""
+    session.add(row)
+    _record(session, row, "cancelled", now, actor, f"cancelled by {actor}")
+    return view(session, row)
+
+
+def expire_leases(session: Session, now: datetime) -> int:
+    """Put the studies of silent workers back into the queue, or fail them after too many. Returns how many."""
+    query = (
+        select(StudyRow)
+        .where(StudyRow.state == StudyState.RUNNING.value, col(StudyRow.heard_at) < machine.lease_deadline(now))
+        .order_by(col(StudyRow.id))
+        .with_for_update(skip_locked=True)
+        .execution_options(populate_existing=True)
+    )
+    expired = list(session.exec(query))
+    for row in expired:
+        silent = f"worker {row.worker} has not been heard of for {machine.LEASE_S:.0f} s"
+        row.state = machine.move(StudyState.RUNNING, machine.after_lost_lease(row.attempt)).value
+        row.running_pool = None
+        if row.state == StudyState.FAILED.value:
+            row.finished_at = now
+            row.error = f"{silent}, the {row.attempt}th time: given up"
+            row.progress = ""
+            _record(session, row, "failed", now, SERVICE, row.error, attempt=row.attempt)
+        else:
+            row.progress = "waits for a worker again"
+            _record(session, row, "requeued", now, SERVICE, f"{silent}: back into the queue", attempt=row.attempt)
+            row.worker = None
+        session.add(row)
+    session.flush()
+    return len(expired)
+
+
+def view(session: Session, row: StudyRow) -> Study:
+    assert row.id is not None
+    counting = select(func.count()).where(col(TrialRow.study_id) == row.id, col(TrialRow.attempt) == row.attempt)
+    return Study(
+        **row.model_dump(exclude={"spec", "result", "running_pool", "heard_at", "attempt", "pool"}),
+        spec=StudyCreate.model_validate(row.spec),
+        trials_done=session.exec(counting).one(),
+        result=None if row.result is None else StudyResult.model_validate(row.result),
+    )
+
+
+def trial_view(row: TrialRow) -> Trial:
+    return Trial.model_validate({**row.report, "id": row.id, "study_id": row.study_id, "reported_at": row.reported_at})
+
+
+def _row(session: Session, study_id: int, *, lock: bool = False) -> StudyRow:
+    row = session.get(StudyRow, study_id, with_for_update=lock or None)
+    if row is None:
+        raise NotFound(f"no study {study_id}", field="study_id")
+    return row
+
+
+def _held(session: Session, study_id: int, worker: str) -> StudyRow:
+    """The row of a study that this worker holds, locked. Raises `Conflict`."""
+    row = _row(session, study_id, lock=True)
+    if row.state != StudyState.RUNNING.value:
+        raise Conflict(f"study {study_id} is {row.state}, not running", field="state", state=row.state)
+    if row.worker != worker:
+        raise Conflict(f"worker: study {study_id} is held by {row.worker!r}, not by {worker!r}", field="worker")
+    return row
+
+
+def _record(
+    session: Session, row: StudyRow, verb: str, now: datetime, actor: str, message: str, **evidence: object
+) -> None:
+    ledger.append(
+        session, now=now, actor=actor, kind=f"study.{verb}", subject=f"study/{row.id}", message=message, **evidence
+    )

@@ -1,0 +1,91 @@
+"""What a wanted study must say to be worth a worker's time. Each error names the field.
+
+Pure but for the pool's nodes, which the caller hands in.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from controlplane.contract.errors import BadRequest, KnobOutOfRange, nearest
+from controlplane.contract.knobs import KNOBS, parse_knob
+from controlplane.contract.metrics import BY_SHORT, MetricKind
+from controlplane.contract.nodes import NodeRole, NodeView
+from controlplane.contract.rollouts import RolloutCreate
+from controlplane.contract.studies import KnobRange, StudyCreate
+
+_QUANTILE_METRICS = [short for short, metric in BY_SHORT.items() if metric.kind is MetricKind.HISTOGRAM]
+
+
+def check_study(spec: StudyCreate, nodes: Sequence[NodeView]) -> None:
+    """Raises `BadRequest`, `UnknownKnob` or `KnobOutOfRange` for the first wrong field. `nodes`: those of the pool."""
+    check_finite(spec, "")
+    check_metric(spec.objective, "objective")
+    for place, limit in enumerate(spec.constraints):
+        check_metric(limit.metric, f"constraints[{place}].metric")
+    for name, wanted in spec.space.items():
+        check_range(name, wanted)
+    check_rollout(spec)
+    if not any(node.role is NodeRole.SERVING for node in nodes):
+        raise BadRequest(f"pool: {spec.pool!r} has no serving nodes", field="pool")
+
+
+def check_finite(value: Any, field: str) -> None:
+    """Numbers that JSON cannot hold (Python's parser lets Infinity and NaN in) are refused, at any depth."""
+    if isinstance(value, BaseModel):
+        value = value.model_dump()
+    if isinstance(value, float) and not math.isfinite(value):
+        raise BadRequest(f"{field}: wants a finite number, got {value}", field=field)
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            check_finite(inner, f"{field}.{name}".lstrip("."))
+    elif isinstance(value, list | tuple):
+        for place, inner in enumerate(value):
+            check_finite(inner, f"{field}[{place}]")
+
+
+def check_metric(short: str, field: str) -> None:
+    if short not in _QUANTILE_METRICS:
+        raise BadRequest(f"{field}: no quantiles of {short!r}, {nearest(short, _QUANTILE_METRICS)}", field=field)
+
+
+def check_range(name: str, wanted: KnobRange) -> None:
+    """Every value the range can give must be one that the knob can take."""
+    field = f"space.{name}"
+    if wanted.choices is not None:
+        if not wanted.choices:
+            raise KnobOutOfRange(f"{field}.choices: at least one choice is needed", field=f"{field}.choices")
+        for choice in wanted.choices:
+            parse_knob(name, choice, prefix="space.")
+        return
+    assert wanted.minimum is not None and wanted.maximum is not None  # KnobRange has one of the two forms.
+    if name in KNOBS and KNOBS[name].choices:
+        names = ", ".join(KNOBS[name].choices)
+        raise KnobOutOfRange(f"{field}: wants choices out of {names}, not a minimum and a maximum", field=field)
+    parse_knob(name, wanted.minimum, prefix="space.")
+    parse_knob(name, wanted.maximum, prefix="space.")
+    if wanted.minimum > wanted.maximum:
+        raise KnobOutOfRange(
+            f"{field}.minimum: {wanted.minimum} is above the maximum {wanted.maximum}", field=f"{field}.minimum"
+        )
+    if wanted.log and wanted.minimum < 1:
+        raise KnobOutOfRange(f"{field}.minimum: a logarithmic range starts at 1 or above", field=f"{field}.minimum")
+
+
+def check_rollout(spec: StudyCreate) -> None:
+    """The overrides of the proposed rollout must be ones that a rollout can take."""
+    fixed = {"pool", "revision", "study_id", "emergency"}
+    valid = sorted(set(RolloutCreate.model_fields) - fixed)
+    for name in spec.rollout:
+        if name not in valid:
+            raise BadRequest(
+                f"rollout.{name}: not a field to override, {nearest(name, valid)}", field=f"rollout.{name}"
+            )
+    try:
+        RolloutCreate.model_validate({"pool": spec.pool, "revision": 1, **spec.rollout})
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(["rollout", *(str(part) for part in first["loc"])])
+        raise BadRequest(f"{field}: {first['msg']}", field=field) from None

@@ -1,0 +1,59 @@
+"""The store's own counters, in a registry of their own, so that several services fit in one process."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from controlplane.telemetry.refusal import Outcome
+
+
+class Meters:
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.reports = Counter(
+            "trimtab_ingest_reports", "OTLP requests answered, by signal.", ["signal"], registry=self.registry
+        )
+        self.accepted = Counter(
+            "trimtab_ingest_points_accepted",
+            "Points and spans counted for the first time.",
+            ["signal"],
+            registry=self.registry,
+        )
+        self.repeated = Counter(
+            "trimtab_ingest_points_repeated",
+            "Points and spans recognised as repeats and not counted again.",
+            ["signal"],
+            registry=self.registry,
+        )
+        self.refused = Counter(
+            "trimtab_ingest_points_refused",
+            "Points and spans refused, by reason.",
+            ["signal", "reason"],
+            registry=self.registry,
+        )
+        self.spread = Counter(
+            "trimtab_ingest_points_spread",
+            "Histogram points kept whose buckets were coarser than the store's.",
+            registry=self.registry,
+        )
+        self.commit_seconds = Histogram(
+            "trimtab_ingest_commit_seconds",
+            "Duration of group commits, disk included.",
+            registry=self.registry,
+            buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0),
+        )
+        self.commit_failures = Counter(
+            "trimtab_ingest_commit_failures", "Reports that could not be written.", registry=self.registry
+        )
+        self.frames = Counter("trimtab_frames_written", "Frames written or merged into.", registry=self.registry)
+        self.queue_depth = Gauge(
+            "trimtab_ingest_queue_depth", "Reports that wait to be written.", registry=self.registry
+        )
+        self.series = Gauge("trimtab_series", "Distinct series known.", registry=self.registry)
+
+    def count(self, signal: str, outcome: Outcome) -> None:
+        """One request's outcome."""
+        self.reports.labels(signal).inc()
+        self.accepted.labels(signal).inc(outcome.accepted)
+        self.repeated.labels(signal).inc(outcome.repeated)
+        self.spread.inc(outcome.refusals.warnings.total())
+        for reason, count in outcome.refusals.by_reason.items():
+            self.refused.labels(signal, reason.value).inc(count)

@@ -1,0 +1,99 @@
+"""The query parameters of the telemetry API, checked: unknown ones are refused with the nearest valid name."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Query, Request
+
+from controlplane.contract.errors import BadRequest, nearest
+from controlplane.contract.metrics import BY_SHORT, LABELS
+from controlplane.telemetry import catalogue, timespan
+from controlplane.telemetry.timespan import Span
+
+MAX_QUANTILES = 20
+
+Text = str | None
+Window = Annotated[Text, Query(description="how far back from end, e.g. 5m (the default)")]
+Start = Annotated[Text, Query(description="RFC 3339")]
+End = Annotated[Text, Query(description="RFC 3339; now when left out")]
+Step = Annotated[Text, Query(description="cut the span into steps, a multiple of 5s")]
+By = Annotated[Text, Query(description="labels to group by, comma separated")]
+Filter = Annotated[list[str] | None, Query(description="only series with this label value; repeat for any of several")]
+
+
+@dataclass(frozen=True)
+class SeriesQuery:
+    """What /quantiles and /scalars have in common."""
+
+    metric: str
+    span: Span
+    step_s: float | None
+    by: list[str]
+    where: dict[str, list[str]]
+
+
+def refuse_unknown(request: Request, known: Iterable[str]) -> None:
+    """Raises `BadRequest` for a query parameter that is none of `known`."""
+    valid = list(known)
+    for name in request.query_params:
+        if name not in valid:
+            raise BadRequest(
+                f"{name[:100]}: no such parameter or label; {nearest(name[:100], valid)}", field=name[:100]
+            )
+
+
+def span_of(request: Request, window: Window = None, start: Start = None, end: End = None) -> Span:
+    """The asked span; it ends now unless said otherwise."""
+    return timespan.resolve(request.app.state.clock(), window, start, end)
+
+
+SpanOf = Annotated[Span, Depends(span_of)]
+
+
+def label_filters(
+    node: Filter = None,
+    pool: Filter = None,
+    model: Filter = None,
+    revision: Filter = None,
+    prompt_bucket: Filter = None,
+    cache_class: Filter = None,
+    tenant: Filter = None,
+    region: Filter = None,
+    finish_reason: Filter = None,
+) -> dict[str, list[str]]:
+    """The labels that were filtered by. One parameter per label of `metrics.LABELS` (a test compares them)."""
+    given = dict(locals())
+    return {label: given[label] for label in LABELS if given[label] is not None}
+
+
+def series_query(
+    request: Request,
+    span: SpanOf,
+    where: Annotated[dict[str, list[str]], Depends(label_filters)],
+    metric: Annotated[Text, Query(description="short name, e.g. ttft")] = None,
+    step: Step = None,
+    by: By = None,
+) -> SeriesQuery:
+    refuse_unknown(request, ("metric", "window", "start", "end", "step", "by", "q", *LABELS))
+    if not metric:
+        raise BadRequest(f"metric: is missing; valid names: {', '.join(BY_SHORT)}", field="metric")
+    groups = list(dict.fromkeys(filter(None, (by or "").split(","))))
+    catalogue.check_labels(groups, "by")
+    return SeriesQuery(metric, span, timespan.parse_step(step, span), groups, where)
+
+
+def quantiles_of(text: str) -> dict[str, float]:
+    """ "0.5,0.99" to {"0.5": 0.5, "0.99": 0.99}: the answer's keys are as asked."""
+    found = {}
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        try:
+            value = float(item)
+        except ValueError:
+            value = -1.0
+        if not 0.0 <= value <= 1.0:
+            raise BadRequest(f"q: {item[:40]!r} is not a number within 0 and 1", field="q")
+        found[item] = value
+    if not 0 < len(found) <= MAX_QUANTILES:
+        raise BadRequest(f"q: give 1 to {MAX_QUANTILES} numbers, comma separated", field="q")
+    return found

@@ -1,0 +1,250 @@
+"""A telemetry reader made of lists, a simulated pool that fills it, and a database in a file."""
+
+import hashlib
+import hmac
+import json
+import threading
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sqlalchemy import event
+from sqlmodel import SQLModel
+
+import controlplane.alerts.tables
+import controlplane.auth.tables
+import controlplane.fleet.tables
+import controlplane.ledger.tables  # noqa: F401
+from controlplane.contract.histogram import axis_position
+from controlplane.contract.metrics import WINDOW_S
+from controlplane.contract.workload import RequestRecord, Workload
+from controlplane.db import Database
+from controlplane.telemetry.reader import SketchSeries, ValueSeries
+from controlplane.telemetry.sketch import Sketch
+
+START = datetime(2030, 1, 1, 12, 0, 0, tzinfo=UTC)
+Where = Mapping[str, str | Sequence[str]]
+
+
+def sketch_of(values: Any) -> Sketch:
+    """A sketch of seconds."""
+    values = np.asarray(values, dtype=float)
+    made = Sketch(total=float(values.sum()), minimum=float(values.min()), maximum=float(values.max()))
+    np.add.at(made.counts, [axis_position(float(value)) for value in values], 1)
+    return made
+
+
+@dataclass
+class FakeTelemetry:
+    """The reader's seam over lists in the order of time."""
+
+    sketches: dict[str, list[tuple[datetime, dict[str, str], Sketch]]] = field(default_factory=dict)
+    values: list[tuple[str, datetime, dict[str, str], float]] = field(default_factory=list)
+
+    def histograms(
+        self,
+        metric: str,
+        start: datetime,
+        end: datetime,
+        *,
+        by: Sequence[str] = (),
+        where: Mapping[str, str | Sequence[str]] = {},
+        step_s: float | None = None,
+    ) -> list[SketchSeries]:
+        groups: dict[tuple[str, ...], SketchSeries] = {}
+        steps: dict[tuple[str, ...], dict[datetime, Sketch]] = {}
+        rows = self.sketches.get(metric, [])
+        first = bisect_left(rows, start, key=lambda row: row[0])
+        for time, labels, sketch in rows[first : bisect_left(rows, end, key=lambda row: row[0])]:
+            if not _matches(labels, where):
+                continue
+            key = tuple(labels.get(label, "") for label in by)
+            named = {label: labels[label] for label in by if label in labels}
+            groups.setdefault(key, SketchSeries(named, Sketch())).total.merge(sketch)
+            steps.setdefault(key, {}).setdefault(time, Sketch()).merge(sketch)
+        if step_s is not None:
+            for key, series in groups.items():
+                series.steps = sorted(steps[key].items(), key=lambda pair: pair[0])
+        return list(groups.values())
+
+    def scalars(
+        self,
+        metric: str,
+        start: datetime,
+        end: datetime,
+        *,
+        by: Sequence[str] = (),
+        where: Mapping[str, str | Sequence[str]] = {},
+        step_s: float | None = None,
+    ) -> list[ValueSeries]:
+        groups: dict[tuple[str, ...], ValueSeries] = {}
+        for name, time, labels, value in self.values:
+            if name == metric and start <= time < end and _matches(labels, where):
+                key = tuple(labels.get(label, "") for label in by)
+                series = groups.setdefault(key, ValueSeries({label: labels[label] for label in by}, value))
+                series.value = value
+                series.steps.append((time, value))
+        return list(groups.values())
+
+    def latest(self) -> datetime | None:
+        times = [rows[-1][0] for rows in self.sketches.values()]
+        return max(times) + timedelta(seconds=WINDOW_S) if times else None
+
+    def workload(self, pool: str, start: datetime, end: datetime) -> Workload:
+        raise NotImplementedError
+
+    def requests(self, **_: Any) -> list[RequestRecord]:
+        return []
+
+
+def _matches(labels: Mapping[str, str], where: Where) -> bool:
+    return all(labels.get(name) in ([wanted] if isinstance(wanted, str) else wanted) for name, wanted in where.items())
+
+
+@dataclass
+class Plant:
+    """A pool that serves requests into a FakeTelemetry. `now` is the end of what it has served."""
+
+    telemetry: FakeTelemetry
+    now: datetime = START
+    pool: str = "main"
+    node: str = "a"
+    seed: int = 7
+
+    def __post_init__(self) -> None:
+        self.random = np.random.default_rng(self.seed)
+
+    def serve(
+        self,
+        seconds: float,
+        *,
+        rate: float = 6.0,
+        prefill: float = 1.0,
+        queue: float = 1.0,
+        itl: float = 1.0,
+        revision: int = 1,
+        mix: Mapping[str, float] | None = None,
+        cache: str = "miss",
+        evenly: bool = False,
+    ) -> None:
+        """Serve for a while. The factors multiply latencies; longer prompts prefill longer."""
+        mix = mix or {"<=128": 0.5, "<=512": 0.5}
+        for _ in range(round(seconds / WINDOW_S)):
+            for bucket, share in sorted(mix.items()):
+                expected = rate * WINDOW_S * share
+                n = round(expected) if evenly else int(self.random.poisson(expected))
+                if n == 0:
+                    continue
+                length = {"<=128": 1.0, "<=512": 2.0, "<=2k": 8.0}[bucket]
+                parts = {
+                    "receive": 0.001 * self._noise(n),
+                    "tokenize": 0.002 * self._noise(n),
+                    "queue": 0.02 * queue * self._noise(n),
+                    "prefill": 0.08 * length * prefill * self._noise(n),
+                    "decode": 0.4 * itl * self._noise(n),
+                    "send": 0.001 * self._noise(n),
+                    "unaccounted": 0.0005 * self._noise(n),
+                }
+                ttft = parts["receive"] + parts["tokenize"] + parts["queue"] + parts["prefill"]
+                values = {**parts, "ttft": ttft, "e2e": sum(parts.values())}
+                values["itl"] = 0.02 * itl * self._noise(20 * n)
+                values["step_forward"] = values["itl"] * 0.9
+                values["step_sample"] = 0.002 * self._noise(20 * n)
+                labels = {
+                    "pool": self.pool,
+                    "node": self.node,
+                    "model": "m",
+                    "revision": str(revision),
+                    "prompt_bucket": bucket,
+                    "cache_class": cache,
+                }
+                for metric, data in values.items():
+                    self.telemetry.sketches.setdefault(metric, []).append((self.now, labels, sketch_of(data)))
+            self.now += timedelta(seconds=WINDOW_S)
+
+    def _noise(self, n: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+        return self.random.lognormal(0.0, 0.4, n)
+
+
+@pytest.fixture
+def telemetry() -> FakeTelemetry:
+    return FakeTelemetry()
+
+
+@pytest.fixture
+def plant(telemetry: FakeTelemetry) -> Plant:
+    return Plant(telemetry)
+
+
+@pytest.fixture
+def new_plant() -> type[Plant]:
+    return Plant
+
+
+@pytest.fixture
+def sketch() -> Any:
+    return sketch_of
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    made = Database(f"sqlite:///{tmp_path}/trimtab.db")
+    # Nothing here is lost by a power cut: without fsync a tick costs a tenth.
+    event.listen(made.engine, "connect", lambda connection, _: connection.execute("PRAGMA synchronous=OFF"))
+    SQLModel.metadata.create_all(made.engine)
+    yield made
+    made.close()
+
+
+@dataclass
+class Receiver:
+    """A real HTTP server that remembers what it got. `answers` are the statuses of the next requests, then 200."""
+
+    url: str
+    answers: list[int | tuple[int, dict[str, str]]] = field(default_factory=list)
+    got: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
+
+    def bodies(self) -> list[dict[str, Any]]:
+        return [json.loads(body) for _, body in self.got]
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            box.got.append((dict(self.headers.items()), body))
+            answer = box.answers.pop(0) if box.answers else 200
+            status, headers = (answer, {}) if isinstance(answer, int) else answer
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None: ...
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    box = Receiver(f"http://127.0.0.1:{server.server_address[1]}/hook")
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield box
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def expected_mac() -> Any:
+    """The signature computed without our code, as somebody else's receiver would."""
+
+    def mac(secret: str, stamp: str, body: bytes) -> str:
+        return hmac.new(secret.encode(), stamp.encode() + b"." + body, hashlib.sha256).hexdigest()
+
+    return mac

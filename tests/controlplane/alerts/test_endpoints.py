@@ -1,0 +1,179 @@
+"""The API: what it takes, what it refuses and how, and who may."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse
+from fastapi.testclient import TestClient
+
+from controlplane.alerts.endpoints import router
+from controlplane.alerts.tables import AlertRow, DeliveryRow
+from controlplane.auth import store as tokens
+from controlplane.contract.access import Scope
+from controlplane.contract.errors import TrimtabError
+from controlplane.db import Database
+from controlplane.ledger import entries
+
+NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def clients(database: Database) -> Iterator[dict[str, TestClient]]:
+    app = FastAPI()
+    app.include_router(router)
+    app.state.database = database
+    app.state.clock = lambda: NOW
+
+    @app.exception_handler(TrimtabError)
+    def answer(_: Request, error: TrimtabError) -> JSONResponse:
+        return JSONResponse(error.body(), status_code=error.status)
+
+    made = {}
+    for scope in (Scope.READ, Scope.OPERATE, Scope.ADMIN):
+        with database.session() as session:
+            _, token = tokens.issue(session, name=scope.value, scope=scope, now=NOW)
+        made[scope.value] = TestClient(app, headers={"Authorization": f"Bearer {token}"})
+    yield made
+
+
+def rule(**condition: Any) -> dict[str, Any]:
+    return {"name": "r", "condition": {"kind": "regression", **condition}}
+
+
+def test_rules_come_and_go(clients: dict[str, TestClient], database: Database) -> None:
+    operate = clients["operate"]
+    made = operate.post("/api/v1/alert-rules", json={**rule(), "pool": "main", "severity": "ticket"})
+    assert made.status_code == 201 and made.json()["condition"]["metrics"] == ["ttft", "itl", "e2e"]
+    changed = operate.put(f"/api/v1/alert-rules/{made.json()['id']}", json={**rule(tolerance=0.1), "name": "s"})
+    assert changed.json()["name"] == "s" and changed.json()["condition"]["tolerance"] == 0.1
+    assert [item["name"] for item in clients["read"].get("/api/v1/alert-rules").json()["items"]] == ["s"]
+    assert operate.delete(f"/api/v1/alert-rules/{made.json()['id']}").status_code == 204
+    missing = operate.put("/api/v1/alert-rules/999", json=rule())
+    assert missing.status_code == 404 and missing.json()["error"]["detail"]["field"] == "rule_id"
+    with database.session() as session:
+        kinds = [entry.kind for entry in entries(session, before_id=None, limit=9, kind="alert_rule")]
+    assert kinds == ["alert_rule.deleted", "alert_rule.updated", "alert_rule.created"]
+
+
+@pytest.mark.parametrize(
+    ("condition", "field", "says"),
+    [
+        ({"kind": "regression", "metrics": ["ttff"]}, "condition.metrics[0]", "did you mean 'ttft'?"),
+        ({"kind": "regression", "metrics": ["kv_usage"]}, "condition.metrics[0]", "no latency metric"),
+        ({"kind": "regression", "metrics": []}, "condition.metrics", "at least one"),
+        ({"kind": "regression", "metrics": ["ttft", "ttft"]}, "condition.metrics", "twice"),
+        ({"kind": "regression", "q": []}, "condition.q", "at least one"),
+        ({"kind": "regression", "q": [0.99, 1.0]}, "condition.q[1]", "tail quantile"),
+        ({"kind": "absolute"}, "condition.limits", "at least one limit"),
+        (
+            {"kind": "absolute", "limits": [{"metric": "e3e", "q": 0.9, "limit_s": 1}]},
+            "condition.limits[0].metric",
+            "did you mean 'e2e'?",
+        ),
+    ],
+)
+def test_bad_rules_name_the_field(
+    clients: dict[str, TestClient], condition: dict[str, Any], field: str, says: str
+) -> None:
+    answer = clients["operate"].post("/api/v1/alert-rules", json={"name": "r", "condition": condition})
+    error = answer.json()["error"]
+    assert answer.status_code == 400 and error["detail"]["field"] == field and says in error["message"]
+
+
+@pytest.mark.parametrize("profile", ["chat", "code_completion", "agent", "batch"])
+def test_a_profile_is_enough(clients: dict[str, TestClient], profile: str) -> None:
+    body = {"name": "r", "condition": {"kind": "absolute", "profile": profile}}
+    assert clients["operate"].post("/api/v1/alert-rules", json=body).status_code == 201
+
+
+def test_destinations_never_show_their_secret(clients: dict[str, TestClient]) -> None:
+    wanted = {"name": "pager", "url": "https://example.test/hook?key=abc", "secret": "top-secret-1"}
+    made = clients["admin"].post("/api/v1/destinations", json=wanted)
+    assert made.status_code == 201 and made.json()["signed"] is True
+    shown = clients["read"].get("/api/v1/destinations").text
+    assert "top-secret-1" not in made.text + shown and '"signed":true' in shown
+    for broken in ("http://[broken/", "https://"):
+        refused = clients["admin"].post("/api/v1/destinations", json={**wanted, "url": broken})
+        assert refused.status_code == 400 and refused.json()["error"]["detail"]["field"] == "url"
+    short = clients["admin"].post("/api/v1/destinations", json={**wanted, "secret": ""})
+    assert short.status_code == 400 and short.json()["error"]["detail"]["field"] == "secret"
+    assert clients["admin"].delete(f"/api/v1/destinations/{made.json()['id']}").status_code == 204
+    assert clients["admin"].delete(f"/api/v1/destinations/{made.json()['id']}").status_code == 404
+
+
+def test_a_test_delivery_goes_out_now(clients: dict[str, TestClient], receiver: Any) -> None:
+    wanted = {"name": "pager", "url": receiver.url, "secret": "top-secret-1"}
+    made = clients["admin"].post("/api/v1/destinations", json=wanted).json()
+    answer = clients["admin"].post(f"/api/v1/destinations/{made['id']}/test").json()
+    assert answer["state"] == "delivered" and "nothing is wrong" in receiver.bodies()[0]["trimtab"]["summary"]
+    assert "Trimtab-Signature" in receiver.got[0][0]
+    receiver.answers = [500]
+    answer = clients["admin"].post(f"/api/v1/destinations/{made['id']}/test").json()
+    assert answer["state"] == "given_up" and answer["last_error"] == "answered 500"
+    assert clients["admin"].post("/api/v1/destinations/99/test").status_code == 404
+
+
+def test_silences(clients: dict[str, TestClient]) -> None:
+    operate = clients["operate"]
+    past = operate.post("/api/v1/silences", json={"matchers": {"pool": "a"}, "ends_at": "2029-01-01T00:00:00Z"})
+    assert past.status_code == 400 and past.json()["error"]["detail"]["field"] == "ends_at"
+    naive = operate.post("/api/v1/silences", json={"matchers": {"pool": "a"}, "ends_at": "2031-01-01T00:00:00"})
+    assert naive.status_code == 400 and "timezone" in naive.json()["error"]["message"]
+    ends = (NOW + timedelta(hours=1)).isoformat()
+    made = operate.post("/api/v1/silences", json={"matchers": {"pool": "a"}, "ends_at": ends}).json()
+    assert made["created_by"] == "operate" and made["ended_early_at"] is None
+    assert operate.delete(f"/api/v1/silences/{made['id']}").status_code == 204
+    assert clients["read"].get("/api/v1/silences").json()["items"][0]["ended_early_at"] is not None
+
+
+def test_scopes(clients: dict[str, TestClient]) -> None:
+    read, operate = clients["read"], clients["operate"]
+    ends = (NOW + timedelta(hours=1)).isoformat()
+    assert read.post("/api/v1/alert-rules", json=rule()).status_code == 403
+    assert read.post("/api/v1/silences", json={"matchers": {"a": "b"}, "ends_at": ends}).status_code == 403
+    assert operate.post("/api/v1/destinations", json={"name": "d", "url": "http://x"}).status_code == 403
+    assert operate.post("/api/v1/destinations/1/test").status_code == 403
+    for path in ("alert-rules", "alerts", "destinations", "deliveries", "silences"):
+        assert read.get(f"/api/v1/{path}").json() == {"items": [], "next": None}
+
+
+def test_alerts_and_deliveries_page(clients: dict[str, TestClient], database: Database) -> None:
+    with database.session() as session:
+        for place in range(5):
+            row = AlertRow(
+                fingerprint="f",
+                rule_id=1,
+                rule="r",
+                kind="absolute",
+                pool="p",
+                state="firing" if place % 2 else "resolved",
+                severity="page",
+                labels={},
+                summary="s",
+                started_at=NOW,
+                breach_since=NOW,
+            )
+            session.add(row)
+            session.add(
+                DeliveryRow(
+                    alert_id=place + 1,
+                    destination_id=1,
+                    status="firing",
+                    state="waiting",
+                    idempotency_key="k",
+                    body="{}",
+                    created_at=NOW,
+                )
+            )
+    read = clients["read"]
+    first = read.get("/api/v1/alerts", params={"limit": 2}).json()
+    assert [item["id"] for item in first["items"]] == [5, 4] and first["next"] == "4"
+    rest = read.get("/api/v1/alerts", params={"cursor": first["next"]}).json()
+    assert [item["id"] for item in rest["items"]] == [3, 2, 1] and rest["next"] is None
+    assert [item["id"] for item in read.get("/api/v1/alerts", params={"state": "firing"}).json()["items"]] == [4, 2]
+    assert read.get("/api/v1/alerts/3").json()["state"] == "resolved"
+    assert read.get("/api/v1/alerts/99").status_code == 404
+    assert len(read.get("/api/v1/deliveries", params={"alert_id": 2}).json()["items"]) == 1

@@ -1,0 +1,85 @@
+"""Fingerprint, silence, signature and the absolute limit, each by itself."""
+
+import math
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.alerts.absolute import judge, tail_bound
+from controlplane.alerts.fingerprint import fingerprint
+from controlplane.alerts.machine import Reading
+from controlplane.alerts.signature import sign, verify
+from controlplane.alerts.silence import active, matches, silenced
+from controlplane.contract.alerts import Silence
+from controlplane.contract.slo import Limit
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+LABELS = st.dictionaries(st.text(max_size=8), st.text(max_size=8), max_size=5)
+
+
+def test_fingerprint_never_changes() -> None:
+    """Receivers remember it: a change here is a breaking one."""
+    assert fingerprint(3, {"pool": "main", "metric": "ttft"}) == "1443cd57e612067b"
+
+
+@given(LABELS, st.integers(1, 5))
+def test_fingerprint_ignores_the_order_of_labels(labels: dict[str, str], rule: int) -> None:
+    assert fingerprint(rule, labels) == fingerprint(rule, dict(reversed(labels.items())))
+    assert fingerprint(rule, labels) != fingerprint(rule + 1, labels)
+    assert fingerprint(rule, labels) != fingerprint(rule, {**labels, "more": "x-more-x"})
+
+
+def test_silence() -> None:
+    one = Silence(id=1, matchers={"pool": "main"}, starts_at=NOW, ends_at=NOW + timedelta(hours=1), created_by="me")
+    labels = {"pool": "main", "metric": "ttft"}
+    assert matches({"pool": "main"}, labels) and not matches({"pool": "other"}, labels)
+    assert not matches({"node": "a"}, labels) and not matches({}, labels)
+    assert (
+        active(one, NOW) and not active(one, NOW + timedelta(hours=1)) and not active(one, NOW - timedelta(seconds=1))
+    )
+    early = one.model_copy(update={"ended_early_at": NOW + timedelta(minutes=1)})
+    assert silenced([early], labels, NOW) and not silenced([early], labels, NOW + timedelta(minutes=2))
+
+
+def test_signature(expected_mac: Any) -> None:
+    body = '{"ä": 1}'.encode()
+    header = sign("secret", body, 1000)
+    assert header == f"t=1000,v1={expected_mac('secret', '1000', body)}"
+    assert verify("secret", body, header, 1100.0) and verify("secret", body, header, 900.0)
+    assert not verify("secret", body, header, 1301.0) and verify("secret", body, header, 1301.0, max_age_s=600)
+    assert not verify("Secret", body, header, 1000.0) and not verify("secret", body + b" ", header, 1000.0)
+    assert not verify("secret", body, header.replace("t=1000", "t=1001"), 1000.0)
+
+
+@given(st.text(max_size=40))
+def test_signature_of_rubbish_is_false(header: str) -> None:
+    assert not verify("secret", b"x", header, 1000.0)
+
+
+class TestAbsolute:
+    limit = Limit(metric="ttft", q=0.9, limit_s=1.0)
+
+    @pytest.mark.parametrize(
+        ("seconds", "firing", "reading"),
+        [
+            (2.0, False, Reading.BREACH),
+            (0.95, False, Reading.CLEAR),
+            (0.95, True, Reading.HOLD),
+            (0.5, True, Reading.CLEAR),
+        ],
+    )
+    def test_hysteresis(self, sketch: Any, seconds: float, firing: bool, reading: Reading) -> None:
+        assert judge(sketch([seconds] * 50), self.limit, min_count=30, firing=firing).reading is reading
+
+    def test_too_few_requests_decide_nothing(self, sketch: Any) -> None:
+        assert judge(sketch([9.0] * 29), self.limit, min_count=30, firing=False).reading is Reading.HOLD
+        assert judge(None, self.limit, min_count=1, firing=True).reading is Reading.HOLD
+
+    @given(st.integers(1, 60), st.floats(0.01, 0.5))
+    def test_chance_is_an_upper_bound(self, n: int, share: float) -> None:
+        for k in range(0, n + 1, max(1, n // 5)):
+            exact = sum(math.comb(n, i) * share**i * (1 - share) ** (n - i) for i in range(k, n + 1))
+            assert exact <= tail_bound(k, n, share) + 1e-9

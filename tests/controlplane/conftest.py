@@ -1,0 +1,66 @@
+"""A PostgreSQL server for a test session: an existing one by TRIMTAB_TEST_POSTGRES_URL, or else a throw-away cluster."""
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+
+def _binaries() -> Path | None:
+    """The folder of initdb and pg_ctl, the newest version first."""
+    folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: path.parent.name, reverse=True)
+    found = shutil.which("pg_ctl")
+    folders += [Path("/usr/local/bin")] if found is None else [Path(found).parent]
+    return next((folder for folder in folders if (folder / "pg_ctl").exists() and (folder / "initdb").exists()), None)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture(scope="session")
+def postgres_url() -> Iterator[str]:
+    """SQLAlchemy URL of an empty database; skips where no server can be started."""
+    given = os.environ.get("TRIMTAB_TEST_POSTGRES_URL")
+    if given:
+        yield given
+        return
+    binaries = _binaries()
+    if binaries is None:
+        pytest.skip("no PostgreSQL server is installed")
+    # The server refuses to run as root: borrow its own user there. That user must be able to enter the folder.
+    as_server = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
+    folder = Path(tempfile.mkdtemp(prefix="trimtab-postgres-"))
+    try:
+        if as_server:
+            shutil.chown(folder, "postgres")
+        data, port = folder / "data", _free_port()
+        steps = (
+            [binaries / "initdb", "-D", data, "-U", "trimtab", "-A", "trust", "-E", "UTF8", "--no-sync"],
+            [binaries / "pg_ctl", "-D", data, "-l", folder / "log", "-w", "-t", "30", "-o",
+             f"-p {port} -h 127.0.0.1 -k {folder} -c fsync=off -c max_connections=200", "start"],
+        )  # fmt: skip
+        for step in steps:
+            done = subprocess.run(
+                [*as_server, *map(str, step)],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                cwd=folder,
+                check=False,
+            )
+            if done.returncode:
+                pytest.skip(f"PostgreSQL does not start here: {done.stderr.decode()[:300]}")
+        try:
+            yield f"postgresql+psycopg://trimtab@127.0.0.1:{port}/postgres"
+        finally:
+            stop = [binaries / "pg_ctl", "-D", data, "-m", "immediate", "stop"]
+            subprocess.run([*as_server, *map(str, stop)], stdout=subprocess.DEVNULL, cwd=folder, check=False)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,253 @@
+"""A pool of simulated nodes in the real registry, and telemetry in memory."""
+
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sqlalchemy import text
+from sqlmodel import Session, SQLModel, col, select
+
+import controlplane.fleet.tables
+import controlplane.ledger.tables
+import controlplane.rollouts.tables  # noqa: F401
+from controlplane.contract.configs import RevisionCreate
+from controlplane.contract.histogram import AXIS_LENGTH, AXIS_MAX, AXIS_MIN
+from controlplane.contract.nodes import ConfigStatus, NodeView
+from controlplane.db.database import Database
+from controlplane.fleet import registry
+from controlplane.fleet.tables import NodeRow
+from controlplane.telemetry.reader import SketchSeries, ValueSeries
+from controlplane.telemetry.sketch import Sketch
+
+START = datetime(2025, 3, 1, 12, 0, tzinfo=UTC)
+
+
+def sketch_of(values: "np.ndarray[Any, np.dtype[np.float64]]") -> Sketch:
+    """Values in seconds on the contract's axis."""
+    sketch = Sketch()
+    if len(values):
+        index = np.clip(np.ceil(np.log2(values) * 32).astype(int) - 1, AXIS_MIN, AXIS_MAX) - AXIS_MIN
+        sketch.counts = np.bincount(index, minlength=AXIS_LENGTH).astype(np.int64)
+        sketch.minimum, sketch.maximum = float(values.min()), float(values.max())
+    return sketch
+
+
+class MemoryTelemetry:
+    """A TelemetryReader over a list of points."""
+
+    def __init__(self) -> None:
+        self.points: list[tuple[str, datetime, dict[str, str], Sketch]] = []
+        self.sums: list[tuple[str, datetime, dict[str, str], float]] = []
+        self.queries: list[tuple[str, datetime, datetime]] = []
+
+    def add(self, metric: str, time: datetime, sketch: Sketch, **labels: str) -> None:
+        self.points.append((metric, time, labels, sketch))
+
+    def add_sum(self, metric: str, time: datetime, value: float, **labels: str) -> None:
+        self.sums.append((metric, time, labels, value))
+
+    def histograms(
+        self,
+        metric: str,
+        start: datetime,
+        end: datetime,
+        *,
+        by: Sequence[str] = (),
+        where: Mapping[str, str | Sequence[str]] = {},
+        step_s: float | None = None,
+    ) -> list[SketchSeries]:
+        self.queries.append((metric, start, end))
+        groups: dict[tuple[tuple[str, str], ...], dict[datetime, Sketch]] = {}
+        for name, time, labels, sketch in self.points:
+            if name == metric and start <= time < end and _matches(labels, where):
+                key = tuple((label, labels[label]) for label in by if label in labels)
+                groups.setdefault(key, {}).setdefault(time, Sketch()).merge(sketch)
+        answer = []
+        for key, steps in groups.items():
+            total = Sketch()
+            for sketch in steps.values():
+                total.merge(sketch)
+            answer.append(SketchSeries(dict(key), total, sorted(steps.items()) if step_s else []))
+        return answer
+
+    def scalars(
+        self,
+        metric: str,
+        start: datetime,
+        end: datetime,
+        *,
+        by: Sequence[str] = (),
+        where: Mapping[str, str | Sequence[str]] = {},
+        step_s: float | None = None,
+    ) -> list[ValueSeries]:
+        groups: dict[tuple[tuple[str, str], ...], dict[datetime, float]] = {}
+        for name, time, labels, value in self.sums:
+            if name == metric and start <= time < end and _matches(labels, where):
+                steps = groups.setdefault(tuple((label, labels[label]) for label in by if label in labels), {})
+                steps[time] = steps.get(time, 0.0) + value
+        return [ValueSeries(dict(key), sum(steps.values()), sorted(steps.items())) for key, steps in groups.items()]
+
+    def latest(self) -> datetime | None:
+        return max((point[1] + timedelta(seconds=5) for point in self.points), default=None)
+
+    def workload(self, pool: str, start: datetime, end: datetime) -> Any:
+        raise NotImplementedError
+
+    def requests(self, **_: Any) -> Any:
+        raise NotImplementedError
+
+
+def _matches(labels: Mapping[str, str], where: Mapping[str, str | Sequence[str]]) -> bool:
+    return all(
+        labels.get(name) == wanted if isinstance(wanted, str) else labels.get(name) in wanted
+        for name, wanted in where.items()
+    )
+
+
+class Fleet:
+    """Nodes that do what the registry wants of them, unless told to be broken, and that report latencies."""
+
+    def __init__(self, database: Database, telemetry: MemoryTelemetry, seed: int = 0) -> None:
+        self.database = database
+        self.telemetry = telemetry
+        self.rng = np.random.default_rng(seed)
+        self.stuck: set[str] = set()  # Acknowledge nothing and change nothing.
+        self.echoing: set[str] = set()  # Acknowledge as applied, and change nothing.
+        self.failing: set[str] = set()  # Say that they could not apply it.
+        self.factor: dict[int, float] = {}  # Revision to how much slower it is.
+        self.error_share: dict[int, float] = {}
+        self.numbers: dict[int, int] = {}
+
+    def add(self, *names: str, pool: str = "chat", role: str = "serving") -> None:
+        with self.database.session() as session:
+            for name in names:
+                row = registry.place(session, name, pool=pool, role=role, backend="embedded", now=START)
+                row.connected = row.healthy = True
+                session.add(row)
+
+    def revision(self, max_num_seqs: int) -> int:
+        """The number of a revision with this setting."""
+        with self.database.session() as session:
+            wanted = RevisionCreate(knobs={"max_num_seqs": max_num_seqs})
+            return registry.create_revision(session, wanted, "test", START).number
+
+    def put_in_production(self, number: int, pool: str = "chat") -> None:
+        with self.database.session() as session:
+            registry.set_pool_revision(session, pool, number, START)
+        self.apply()
+
+    def apply(self) -> None:
+        """Let every connected node do what it should."""
+        with self.database.session() as session:
+            for view in registry.nodes(session):
+                row = session.get_one(NodeRow, view.node)
+                wanted = view.desired_revision
+                if not row.connected or wanted is None or row.node in self.stuck:
+                    continue
+                revision = registry.revision(session, wanted)
+                row.config_hash = f"{revision.number}:{revision.hash}"
+                failing = row.node in self.failing and revision.number != 1
+                row.config_status = (ConfigStatus.FAILED if failing else ConfigStatus.APPLIED).value
+                row.config_error = "out of memory" if failing else ""
+                if not failing and row.node not in self.echoing:
+                    row.effective = {"revision": revision.number, "knobs": revision.knobs.knobs(), "sources": {}}
+                session.add(row)
+
+    def change(self, node: str, **values: Any) -> None:
+        with self.database.session() as session:
+            row = session.get_one(NodeRow, node)
+            for name, value in values.items():
+                setattr(row, name, value)
+            session.add(row)
+
+    def views(self, pool: str = "chat") -> list[NodeView]:
+        with self.database.session() as session:
+            return registry.nodes(session, pool=pool)
+
+    def running(self) -> dict[str, int]:
+        return {view.node: view.effective.revision for view in self.views() if view.effective is not None}
+
+    def production(self, pool: str = "chat") -> int | None:
+        with self.database.session() as session:
+            return registry.pool_revision(session, pool)
+
+    def serve(self, time: datetime, *, rate: float = 3.0, tokens: int = 20, labelled: bool = True) -> None:
+        """One window of traffic: request latencies are lognormal, times the factor of the revision that runs."""
+        for view in self.views():
+            if not view.connected or view.role != "serving" or view.effective is None:
+                continue
+            node, revision = view.node, view.effective.revision
+            requests = int(self.rng.poisson(rate * 5))
+            factor = self.factor.get(revision, 1.0)
+            labels = {"node": node, "pool": "chat", "prompt_bucket": "<=128"}
+            if labelled:
+                labels["revision"] = str(revision)
+            draw = self.rng.normal
+            base = factor * np.exp(0.5 * draw(size=requests))
+            for metric, scale in (("ttft", 0.1), ("e2e", 1.0)):
+                self.telemetry.add(metric, time, sketch_of(scale * base), **labels)
+            slow = np.repeat(np.exp(0.2 * draw(size=requests)), tokens)
+            gaps = 0.02 * factor * slow * np.exp(0.3 * draw(size=requests * tokens))
+            self.telemetry.add("itl", time, sketch_of(gaps), **labels)
+            failed = int(self.rng.binomial(requests, self.error_share.get(revision, 0.0)))
+            self.telemetry.add_sum("requests", time, requests - failed, **labels, finish_reason="stop")
+            self.telemetry.add_sum("requests", time, failed, **labels, finish_reason="error")
+
+
+@pytest.fixture
+def start() -> datetime:
+    return START
+
+
+@pytest.fixture
+def make_sketch() -> Callable[..., Sketch]:
+    return sketch_of
+
+
+@pytest.fixture
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
+    """SQLite, or what an indirect parameter says: "postgresql" gives a schema of its own where there is a server."""
+    if getattr(request, "param", "sqlite") == "sqlite":
+        found = Database(f"sqlite:///{tmp_path / 'trimtab.db'}")
+    else:
+        try:
+            url: str = request.getfixturevalue("postgres_url")
+        except pytest.FixtureLookupError:
+            pytest.skip("no PostgreSQL here")
+        schema = f"rollouts_{secrets.token_hex(4)}"
+        server = Database(url)
+        with server.engine.begin() as connection:
+            connection.execute(text(f"CREATE SCHEMA {schema}"))
+        server.close()
+        found = Database(f"{url}{'&' if '?' in url else '?'}options=-csearch_path%3D{schema}")
+    SQLModel.metadata.create_all(found.engine)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def telemetry() -> MemoryTelemetry:
+    return MemoryTelemetry()
+
+
+@pytest.fixture
+def fleet(database: Database, telemetry: MemoryTelemetry) -> Fleet:
+    return Fleet(database, telemetry)
+
+
+@pytest.fixture
+def ledger_kinds(database: Database) -> Callable[[], list[str]]:
+    """The kinds of all ledger entries about rollouts, oldest first."""
+
+    def read() -> list[str]:
+        from controlplane.ledger.tables import LedgerRow
+
+        with Session(database.engine) as session:
+            query = select(LedgerRow.kind).where(col(LedgerRow.kind).startswith("rollout.")).order_by(col(LedgerRow.id))
+            return list(session.exec(query))
+
+    return read

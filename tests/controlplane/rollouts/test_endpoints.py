@@ -1,0 +1,142 @@
+"""The rollouts' endpoints, as the typed client calls them."""
+
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from controlplane.api import errors
+from controlplane.auth import store as tokens
+from controlplane.client import Client
+from controlplane.contract.access import Scope
+from controlplane.contract.errors import BadRequest, Conflict, Forbidden, NotFound
+from controlplane.contract.rollouts import Rollout, RolloutCreate, RolloutPhase, Verdict
+from controlplane.db.database import Database
+from controlplane.fleet import FleetHub
+from controlplane.rollouts import endpoints
+
+Make = Callable[[Scope], Client]
+
+
+class InProcess(httpx.BaseTransport):
+    """Calls an application without a socket."""
+
+    def __init__(self, app: FastAPI) -> None:
+        self._asgi = httpx.ASGITransport(app)
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        wanted = httpx.Request(request.method, request.url, headers=request.headers, content=request.read())
+
+        async def call() -> httpx.Response:
+            response = await self._asgi.handle_async_request(wanted)
+            return httpx.Response(response.status_code, headers=response.headers, content=await response.aread())
+
+        return anyio.run(call)
+
+
+@pytest.fixture
+def client(database: Database, start: datetime) -> Iterator[Make]:
+    app = FastAPI()
+    app.state.database, app.state.clock, app.state.fleet = database, lambda: start, FleetHub(database)
+    app.include_router(endpoints.router)
+    errors.install(app)
+    made: list[Client] = []
+
+    def make(scope: Scope) -> Client:
+        with database.session() as session:
+            _, token = tokens.issue(session, name=scope.value, scope=scope, now=start)
+        made.append(Client("http://testserver", token, transport=InProcess(app)))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+@pytest.fixture
+def spec(fleet: Any) -> RolloutCreate:
+    fleet.add("a", "b")
+    old, new = fleet.revision(16), fleet.revision(64)
+    fleet.put_in_production(old)
+    return RolloutCreate(pool="chat", revision=new)
+
+
+def test_create_start_cancel_and_read(client: Make, spec: RolloutCreate, fleet: Any) -> None:
+    person = client(Scope.OPERATE)
+    proposed = person.create_rollout(spec.model_copy(update={"start": False}))
+    assert (proposed.phase, proposed.created_by) == (RolloutPhase.PROPOSED, "operate")
+    started = person.start_rollout(proposed.id)
+    assert (started.phase, started.canary_nodes) == (RolloutPhase.CANARY, ["a"])
+    assert [view.desired_revision for view in fleet.views()] == [spec.revision, started.previous_revision]
+    assert person.cancel_rollout(proposed.id).phase is RolloutPhase.ROLLING_BACK
+    assert person.cancel_rollout(proposed.id).phase is RolloutPhase.ROLLING_BACK
+    assert [view.desired_revision for view in fleet.views()] == [started.previous_revision] * 2
+    with pytest.raises(Conflict):
+        person.start_rollout(proposed.id)
+    assert person.rollout(proposed.id).phase is RolloutPhase.ROLLING_BACK
+    with pytest.raises(NotFound):
+        person.rollout(99)
+
+
+def test_pages_go_through_all_rollouts(client: Make, spec: RolloutCreate) -> None:
+    person = client(Scope.OPERATE)
+    for _ in range(3):
+        person.create_rollout(spec.model_copy(update={"start": False}))
+    assert [found.id for found in person.every(Rollout, "/api/v1/rollouts", limit=2)] == [3, 2, 1]
+    assert list(person.every(Rollout, "/api/v1/rollouts", pool="code")) == []
+
+
+def test_emergencies_need_an_admin_and_a_reason(client: Make, spec: RolloutCreate) -> None:
+    operator, admin = client(Scope.OPERATE), client(Scope.ADMIN)
+    emergency = spec.model_copy(update={"emergency": True, "reason": "all requests fail", "start": False})
+    with pytest.raises(Forbidden):
+        operator.create_rollout(emergency)
+    with pytest.raises(BadRequest) as caught:
+        admin.create_rollout(emergency.model_copy(update={"reason": ""}))
+    assert caught.value.detail["field"] == "reason"
+    proposed = admin.create_rollout(emergency)
+    with pytest.raises(Forbidden):
+        operator.start_rollout(proposed.id)
+    started = admin.start_rollout(proposed.id)
+    assert (started.phase, started.verdict) == (RolloutPhase.PROMOTING, Verdict.UNJUDGED)
+
+
+def test_readers_only_read(client: Make, spec: RolloutCreate) -> None:
+    reader = client(Scope.READ)
+    with pytest.raises(Forbidden):
+        reader.create_rollout(spec)
+    assert reader.rollouts() == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "field"),
+    [
+        ({"revision": 2**70}, BadRequest, "revision"),
+        ({"revision": -1}, BadRequest, "revision"),
+        ({"pool": "nobody"}, BadRequest, "pool"),
+        ({"metrics": ["requests"]}, BadRequest, "metrics[0]"),
+        ({"revision": 1}, Conflict, "revision"),
+    ],
+)
+def test_each_wrong_field_is_named(
+    client: Make, spec: RolloutCreate, changes: dict[str, Any], error: type[BadRequest], field: str
+) -> None:
+    with pytest.raises(error) as caught:
+        client(Scope.OPERATE).create_rollout(spec.model_copy(update=changes))
+    assert caught.value.detail["field"] == field
+
+
+def test_a_second_rollout_of_a_pool_is_a_conflict(client: Make, spec: RolloutCreate) -> None:
+    person = client(Scope.OPERATE)
+    first = person.create_rollout(spec)
+    with pytest.raises(Conflict) as caught:
+        person.create_rollout(spec)
+    assert caught.value.detail["rollout_id"] == first.id
+    assert len(person.rollouts()) == 1
+    proposed = person.create_rollout(spec.model_copy(update={"start": False}))
+    with pytest.raises(Conflict):
+        person.start_rollout(proposed.id)

@@ -1,0 +1,213 @@
+"""The judge's statistics on seeded traffic, and the corners of its counting."""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from controlplane.contract.rollouts import Verdict
+from controlplane.rollouts.judge import ErrorWindow, Judge
+from controlplane.rollouts.stream import Window
+from controlplane.telemetry.sketch import Sketch
+
+MakeSketch = Callable[..., Sketch]
+
+
+class Traffic:
+    """Lognormal latencies in two prompt buckets, with a load factor common to both arms."""
+
+    def __init__(self, make: MakeSketch, seed: int, *, noise: float = 0.05) -> None:
+        self.make, self.rng, self.noise, self.level = make, np.random.default_rng(seed), noise, 0.0
+
+    def sketch(self, requests: float, scale: float, factor: float, tail: float = 1.0) -> Sketch:
+        z = self.rng.normal(size=self.rng.poisson(requests))
+        values = scale * factor * np.exp(0.6 * z + self.level)
+        values[z > 1.645] *= tail
+        return self.make(values)
+
+    def window(self, requests: float, factor: float = 1.0, tail: float = 1.0) -> Window:
+        self.level = 0.92 * self.level + self.rng.normal() * self.noise * 0.39
+        buckets = (("<=128", 0.1), ("<=2k", 0.6))
+        return Window(
+            {bucket: self.sketch(requests / 2, scale, 1.0) for bucket, scale in buckets},
+            {bucket: self.sketch(requests / 2, scale, factor, tail) for bucket, scale in buckets},
+        )
+
+
+def run(
+    make: MakeSketch,
+    seed: int,
+    *,
+    factor: float = 1.0,
+    tail: float = 1.0,
+    requests: float = 15.0,
+    history: int = 60,
+    ticks: int = 240,
+    tolerance: float = 0.05,
+    alpha: float = 0.01,
+) -> tuple[Judge, int]:
+    """The judge after its first verdict or all ticks, and how many ticks that took."""
+    traffic = Traffic(make, seed)
+    judge = Judge.start(["ttft"], alpha=alpha, tolerance=tolerance, control="concurrent")
+    judge.rehearse({"ttft": [traffic.window(requests) for _ in range(history)]})
+    for tick in range(1, ticks + 1):
+        judge.feed({"ttft": traffic.window(requests, factor, tail)})
+        if judge.verdict() is not None:
+            return judge, tick
+    return judge, ticks
+
+
+def test_equal_canaries_are_hardly_ever_called_worse_or_better(make_sketch: MakeSketch) -> None:
+    # At alpha 0.1 the bounds of both claims hold with room to spare; 40 seeds say so without doubt.
+    said = [run(make_sketch, seed, alpha=0.1, tolerance=0.0, ticks=90)[0].verdict() for seed in range(40)]
+    assert said.count(Verdict.WORSE) <= 4
+    assert said.count(Verdict.BETTER) <= 4
+
+
+def test_a_slowdown_within_the_tolerance_is_not_called_worse(make_sketch: MakeSketch) -> None:
+    said = [run(make_sketch, seed, alpha=0.1, factor=1.1, tolerance=0.1, ticks=120)[0].verdict() for seed in range(20)]
+    assert said.count(Verdict.WORSE) <= 2
+
+
+def test_a_slowdown_at_the_tolerance_is_hardly_ever_called_not_worse(make_sketch: MakeSketch) -> None:
+    said = [run(make_sketch, seed, alpha=0.1, factor=1.2, tolerance=0.2, ticks=120)[0].verdict() for seed in range(20)]
+    assert said.count(Verdict.NOT_WORSE) <= 2
+
+
+@pytest.mark.parametrize(("factor", "tail", "within"), [(1.5, 1.0, 30), (1.0, 3.0, 90), (3.0, 1.0, 6)])
+def test_slower_canaries_are_caught_soon(make_sketch: MakeSketch, factor: float, tail: float, within: int) -> None:
+    for seed in range(5):
+        judge, ticks = run(make_sketch, seed, factor=factor, tail=tail)
+        assert judge.verdict() is Verdict.WORSE
+        assert ticks <= within
+
+
+def test_a_five_times_faster_canary_is_better_at_once_with_little_history(make_sketch: MakeSketch) -> None:
+    for seed in range(5):
+        judge, ticks = run(make_sketch, seed, factor=0.2, history=12)
+        assert judge.verdict() is Verdict.BETTER
+        assert ticks <= 8
+
+
+def test_an_equal_canary_is_not_worse_at_a_realistic_tolerance(make_sketch: MakeSketch) -> None:
+    for seed in range(5):
+        judge, ticks = run(make_sketch, seed, tolerance=0.25)
+        assert judge.verdict() is Verdict.NOT_WORSE
+        assert ticks * 15 <= 2400  # Requests of each arm.
+
+
+def test_correlated_requests_are_tempered(make_sketch: MakeSketch) -> None:
+    rng = np.random.default_rng(3)
+
+    def arm() -> dict[str, Sketch]:
+        # Thirty tokens of a request share its speed.
+        return {"": make_sketch(0.02 * np.exp(0.4 * np.repeat(rng.normal(size=15), 30)))}
+
+    judge = Judge.start(["itl"], alpha=0.01, tolerance=0.05, control="concurrent")
+    judge.rehearse({"itl": [Window(arm(), arm()) for _ in range(100)]})
+    assert judge.streams["itl"].levels[0].dispersion.phi > 10
+    for _ in range(100):
+        judge.feed({"itl": Window(arm(), arm())})
+    assert judge.verdict() is not Verdict.WORSE
+
+
+def test_one_metric_that_leans_worse_holds_back_a_good_verdict(make_sketch: MakeSketch) -> None:
+    traffic = Traffic(make_sketch, 1)
+    judge = Judge.start(["ttft", "e2e"], alpha=0.01, tolerance=0.05, control="concurrent")
+    judge.rehearse({metric: [traffic.window(15) for _ in range(60)] for metric in ("ttft", "e2e")})
+    said = set()
+    for _ in range(120):
+        judge.feed({"ttft": traffic.window(15, 0.3), "e2e": traffic.window(15, 1.4)})
+        said.add(judge.verdict())
+        if Verdict.WORSE in said:
+            break
+    assert Verdict.WORSE in said
+    assert judge.evidence()["metrics"]["ttft"]["finding"] == "faster"
+
+
+def test_more_errors_are_worse(make_sketch: MakeSketch) -> None:
+    traffic = Traffic(make_sketch, 1)
+    judge = Judge.start(["ttft"], alpha=0.01, tolerance=0.05, control="concurrent")
+    for _ in range(6):
+        judge.feed({"ttft": traffic.window(15)}, ErrorWindow(15, 0, 15, 5))
+    assert judge.verdict() is Verdict.WORSE
+    assert judge.evidence()["errors"]["canary"] == {"count": 90, "errors": 30}
+
+
+@pytest.mark.parametrize("silent", ["control", "canary", "both"])
+def test_a_silent_arm_proves_nothing(make_sketch: MakeSketch, silent: str) -> None:
+    traffic = Traffic(make_sketch, 1)
+    judge = Judge.start(["ttft"], alpha=0.01, tolerance=0.05, control="concurrent")
+    judge.rehearse({"ttft": [traffic.window(15) for _ in range(20)]})
+    for _ in range(100):
+        window = traffic.window(15)
+        if silent in ("control", "both"):
+            window.control = {}
+        if silent in ("canary", "both"):
+            window.canary = {}
+        judge.feed({"ttft": window}, ErrorWindow())
+    assert judge.verdict() is None
+    account = judge.evidence()["metrics"]["ttft"]
+    assert account["judged"] == {"control": 0, "canary": 0}
+    assert account["log_e"]["worse"] == pytest.approx(0.0)
+
+
+def test_no_history_at_all_is_learned_from_the_first_windows_which_are_not_judged(make_sketch: MakeSketch) -> None:
+    traffic = Traffic(make_sketch, 1)
+    judge = Judge.start(["ttft"], alpha=0.01, tolerance=0.05, control="concurrent")
+    judge.rehearse({"ttft": []})
+    judge.feed({"ttft": traffic.window(200)})
+    assert judge.streams["ttft"].totals().n_a == 0
+    for _ in range(40):
+        judge.feed({"ttft": traffic.window(15, 2.0)})
+    assert judge.verdict() is Verdict.WORSE
+
+
+def test_a_canary_beyond_the_axis_and_all_zero_values_are_counted(make_sketch: MakeSketch) -> None:
+    judge = Judge.start(["ttft"], alpha=0.01, tolerance=0.05, control="concurrent")
+    zeros = Sketch(zero_count=60, minimum=0.0, maximum=0.0)
+    judge.rehearse({"ttft": [Window({"": zeros}, {"": zeros})]})
+    for _ in range(5):
+        judge.feed({"ttft": Window({"": zeros}, {"": make_sketch(np.full(60, 5000.0))})})
+    assert judge.verdict() is Verdict.WORSE
+    assert judge.evidence()["metrics"]["ttft"]["control"]["p99"] == 0.0
+
+
+def test_a_restart_between_all_ticks_changes_nothing(make_sketch: MakeSketch) -> None:
+    straight, _ = run(make_sketch, 7, ticks=40)
+    traffic = Traffic(make_sketch, 7)
+    judge = Judge.start(["ttft"], alpha=0.01, tolerance=0.05, control="concurrent")
+    judge.rehearse({"ttft": [traffic.window(15) for _ in range(60)]})
+    for _ in range(40):
+        judge = Judge.model_validate_json(judge.model_dump_json())
+        judge.feed({"ttft": traffic.window(15)})
+    assert judge.evidence() == straight.evidence()
+
+
+def test_before_uses_each_window_of_the_past_once(make_sketch: MakeSketch) -> None:
+    traffic = Traffic(make_sketch, 1)
+    judge = Judge.start(["ttft"], alpha=0.01, tolerance=0.05, control="before")
+    judge.rehearse({"ttft": [Window(traffic.window(15).control) for _ in range(40)]})
+    for tick in range(60):
+        judge.feed({"ttft": Window({}, traffic.window(15).canary)})
+        assert len(judge.streams["ttft"].past) == max(0, 39 - tick)
+    assert judge.verdict() is None
+
+
+def test_evidence_has_no_number_that_json_cannot_hold(make_sketch: MakeSketch) -> None:
+    judge, _ = run(make_sketch, 1, factor=5.0)
+
+    def walk(value: Any) -> None:
+        if isinstance(value, Mapping):
+            for inner in value.values():
+                walk(inner)
+        elif isinstance(value, list):
+            for inner in value:
+                walk(inner)
+        else:
+            assert not isinstance(value, float) or math.isfinite(value)
+
+    walk(judge.evidence())
+    walk(judge.model_dump(mode="json"))

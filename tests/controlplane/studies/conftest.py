@@ -1,0 +1,126 @@
+"""A database of each kind with a pool of one serving and one trial node, and the studies' endpoints over it."""
+
+import secrets
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import anyio
+import httpx
+import pytest
+from fastapi import FastAPI
+from sqlalchemy import text
+from sqlmodel import Session, SQLModel, col, select
+
+import controlplane.rollouts.tables
+import controlplane.studies.tables  # noqa: F401
+from controlplane.api import errors
+from controlplane.auth import store as tokens
+from controlplane.client import Client
+from controlplane.contract.access import Scope
+from controlplane.contract.studies import StudyCreate
+from controlplane.db.database import Database
+from controlplane.fleet import FleetHub, registry
+from controlplane.ledger.tables import LedgerRow
+from controlplane.studies import endpoints
+
+START = datetime(2025, 3, 1, 12, 0, tzinfo=UTC)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = START
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def pass_s(self, seconds: float) -> datetime:
+        self.now += timedelta(seconds=seconds)
+        return self.now
+
+
+class InProcess(httpx.BaseTransport):
+    """Calls an application without a socket."""
+
+    def __init__(self, app: FastAPI) -> None:
+        self._asgi = httpx.ASGITransport(app)
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        body = request.read()
+        wanted = httpx.Request(request.method, request.url, headers=request.headers, content=body)
+
+        async def call() -> httpx.Response:
+            response = await self._asgi.handle_async_request(wanted)
+            return httpx.Response(response.status_code, headers=response.headers, content=await response.aread())
+
+        return anyio.run(call)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
+    if request.param == "sqlite":
+        found = Database(f"sqlite:///{tmp_path / 'trimtab.db'}")
+    else:
+        try:
+            url: str = request.getfixturevalue("postgres_url")
+        except pytest.FixtureLookupError:
+            pytest.skip("no PostgreSQL here")
+        schema = f"studies_{secrets.token_hex(4)}"
+        server = Database(url)
+        with server.engine.begin() as connection:
+            connection.execute(text(f"CREATE SCHEMA {schema}"))
+        server.close()
+        found = Database(f"{url}{'&' if '?' in url else '?'}options=-csearch_path%3D{schema}")
+    SQLModel.metadata.create_all(found.engine)
+    with found.session() as session:
+        for node, role in (("a", "serving"), ("t", "trial")):
+            registry.place(session, node, pool="chat", role=role, backend="embedded", now=START)
+        registry.place(session, "x", pool="code", role="serving", backend="embedded", now=START)
+        registry.place(session, "y", pool="idle", role="trial", backend="embedded", now=START)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def spec() -> StudyCreate:
+    return StudyCreate(pool="chat", reason="p99 is high")
+
+
+@pytest.fixture
+def ledger_kinds(database: Database) -> Callable[[], list[str]]:
+    def read() -> list[str]:
+        with Session(database.engine) as session:
+            query = select(LedgerRow.kind).where(col(LedgerRow.kind).startswith("study.")).order_by(col(LedgerRow.id))
+            return list(session.exec(query))
+
+    return read
+
+
+@pytest.fixture
+def app(database: Database, clock: Clock) -> FastAPI:
+    app = FastAPI()
+    app.state.database, app.state.clock, app.state.fleet = database, clock, FleetHub(database)
+    app.include_router(endpoints.router)
+    errors.install(app)
+    return app
+
+
+@pytest.fixture
+def client(app: FastAPI, database: Database) -> Iterator[Callable[[Scope], Client]]:
+    """Makes typed clients that call the endpoints in process."""
+    made: list[Client] = []
+
+    def make(scope: Scope) -> Client:
+        with database.session() as session:
+            _, token = tokens.issue(session, name=scope.value, scope=scope, now=START)
+        made.append(Client("http://testserver", token, transport=InProcess(app)))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()

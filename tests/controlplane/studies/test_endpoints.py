@@ -1,0 +1,137 @@
+"""The studies' endpoints, as the typed client calls them; each bad field is named."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from controlplane.client import Client
+from controlplane.contract.access import Scope
+from controlplane.contract.errors import BadRequest, Forbidden, KnobOutOfRange, NotFound, UnknownKnob
+from controlplane.contract.slo import Limit
+from controlplane.contract.studies import (
+    KnobRange,
+    StudyCreate,
+    StudyFinish,
+    StudyHeartbeat,
+    StudyState,
+    TrialReport,
+    TrialState,
+)
+
+Make = Callable[[Scope], Client]
+
+
+def test_a_worker_takes_a_study_from_the_queue_to_its_end(client: Make, spec: StudyCreate) -> None:
+    person = client(Scope.OPERATE)
+    assert person.claim_study("w") is None
+    created = person.create_study(spec)
+    assert (created.state, created.created_by) == (StudyState.QUEUED, "operate")
+    claimed = person.claim_study("w")
+    assert claimed is not None and claimed.worker == "w"
+    for number in range(3):
+        report = TrialReport(number=number, knobs={}, state=TrialState.COMPLETE, feasible=True)
+        person.report_trial(created.id, "w", report)
+    assert [trial.number for trial in person.trials(created.id)] == [2, 1, 0]
+    assert person.heartbeat_study(created.id, StudyHeartbeat(worker="w", progress="almost")).progress == "almost"
+    ended = person.finish_study(created.id, StudyFinish(worker="w", error="the trial node has gone"))
+    assert (ended.state, ended.error, ended.trials_done) == (StudyState.FAILED, "the trial node has gone", 3)
+    assert person.study(created.id) == ended
+    assert [study.id for study in person.studies()] == [created.id]
+
+
+def test_cancel_and_scopes(client: Make, spec: StudyCreate) -> None:
+    person, reader = client(Scope.OPERATE), client(Scope.READ)
+    created = person.create_study(spec)
+    for forbidden in (
+        lambda: reader.create_study(spec),
+        lambda: reader.claim_study("w"),
+        lambda: reader.cancel_study(created.id),
+    ):
+        with pytest.raises(Forbidden):
+            forbidden()
+    assert reader.study(created.id) == created
+    assert person.cancel_study(created.id).state is StudyState.CANCELLED
+    with pytest.raises(NotFound):
+        person.study(77)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "field"),
+    [
+        ({"pool": "nobody"}, BadRequest, "pool"),
+        ({"pool": "idle"}, BadRequest, "pool"),
+        ({"objective": "e3e"}, BadRequest, "objective"),
+        ({"objective": "requests"}, BadRequest, "objective"),
+        ({"constraints": [Limit(metric="tttft", q=0.9, limit_s=1)]}, BadRequest, "constraints[0].metric"),
+        ({"space": {"max_seqs": KnobRange(minimum=1, maximum=2)}}, UnknownKnob, "space.max_seqs"),
+        ({"space": {"max_num_seqs": KnobRange(minimum=0, maximum=2)}}, KnobOutOfRange, "space.max_num_seqs"),
+        ({"space": {"max_num_seqs": KnobRange(minimum=1, maximum=9999)}}, KnobOutOfRange, "space.max_num_seqs"),
+        ({"space": {"max_num_seqs": KnobRange(minimum=8, maximum=4)}}, KnobOutOfRange, "space.max_num_seqs.minimum"),
+        ({"space": {"max_num_seqs": KnobRange(choices=[])}}, KnobOutOfRange, "space.max_num_seqs.choices"),
+        ({"space": {"max_num_seqs": KnobRange(choices=[4, "x"])}}, KnobOutOfRange, "space.max_num_seqs"),
+        ({"space": {"quantization": KnobRange(minimum=0, maximum=1)}}, KnobOutOfRange, "space.quantization"),
+        ({"space": {"quantization": KnobRange(choices=["int9"])}}, KnobOutOfRange, "space.quantization"),
+        (
+            {"space": {"prefill_chunk_size": KnobRange(minimum=0, maximum=64, log=True)}},
+            KnobOutOfRange,
+            "space.prefill_chunk_size.minimum",
+        ),
+        ({"rollout": {"canary_shares": 0.1}}, BadRequest, "rollout.canary_shares"),
+        ({"rollout": {"emergency": True}}, BadRequest, "rollout.emergency"),
+        ({"rollout": {"canary_share": 0.9}}, BadRequest, "rollout.canary_share"),
+    ],
+)
+def test_each_wrong_field_is_named(
+    client: Make, spec: StudyCreate, changes: dict[str, Any], error: type[BadRequest], field: str
+) -> None:
+    with pytest.raises(error) as caught:
+        client(Scope.OPERATE).create_study(spec.model_copy(update=changes))
+    assert caught.value.detail["field"] == field
+
+
+def test_good_spaces_are_taken(client: Make, spec: StudyCreate) -> None:
+    space = {
+        "max_num_seqs": KnobRange(minimum=1, maximum=64, log=True),
+        "num_speculative_tokens": KnobRange(choices=[0, 4, [[4, 6], [16, 2]]]),
+        "quantization": KnobRange(choices=["none", "int8"]),
+    }
+    wanted = spec.model_copy(update={"space": space, "rollout": {"tolerance": 0.1}})
+    assert client(Scope.OPERATE).create_study(wanted).spec == wanted
+
+
+def test_pages_go_through_all_studies(client: Make, spec: StudyCreate) -> None:
+    person = client(Scope.OPERATE)
+    for _ in range(5):
+        person.create_study(spec)
+    assert [study.id for study in person.every(type(person.study(1)), "/api/v1/studies", limit=2)] == [5, 4, 3, 2, 1]
+
+
+def test_numbers_too_large_for_the_database_are_refused(client: Make, spec: StudyCreate) -> None:
+    person = client(Scope.OPERATE)
+    created = person.create_study(spec)
+    person.claim_study("w")
+    with pytest.raises(BadRequest):
+        person.report_trial(created.id, "w", TrialReport(number=2**40, knobs={}, state=TrialState.FAILED))
+    with pytest.raises(BadRequest):
+        person.finish_study(created.id, StudyFinish(worker="w", error="x", rollout_id=2**70))
+    with pytest.raises(BadRequest):
+        person.study(2**70)
+
+
+def test_infinite_numbers_are_refused(client: Make, spec: StudyCreate) -> None:
+    person = client(Scope.OPERATE)
+    person.create_study(spec)
+    person.claim_study("w")
+    for path, body, field in (
+        ("", '{"pool": "chat", "max_duration_s": Infinity}', "max_duration_s"),
+        (
+            "/1/trials?worker=w",
+            '{"number": 0, "knobs": {}, "state": "failed", "violations": {"a": NaN}}',
+            "violations.a",
+        ),
+        ("/1/heartbeat", '{"worker": "w", "workload_summary": {"x": [1, -Infinity]}}', "workload_summary.x[1]"),
+    ):
+        answer = person._http.post(f"/api/v1/studies{path}", content=body, headers={"Content-Type": "application/json"})
+        assert answer.status_code == 400, answer.text
+        assert answer.json()["error"]["detail"]["field"] == field

@@ -1,0 +1,154 @@
+"""The life of a study in the database: claims, leases, trials, ends."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from controlplane.contract.errors import BadRequest, Conflict, NotFound
+from controlplane.contract.studies import (
+    StudyCreate,
+    StudyFinish,
+    StudyHeartbeat,
+    StudyResult,
+    StudyState,
+    StudyVerdict,
+    TrialReport,
+    TrialState,
+)
+from controlplane.db.database import Database
+from controlplane.studies import machine, store
+
+RESULT = StudyResult(
+    verdict=StudyVerdict.BETTER,
+    winner={"max_num_seqs": 64},
+    default={"max_num_seqs": 16},
+    improvement=0.4,
+    interval=(0.3, 0.5),
+    repeats=3,
+    summary="64 sequences are 40 % faster",
+)
+
+
+def create(database: Database, spec: StudyCreate, clock: Any) -> int:
+    with database.session() as session:
+        return store.create(session, spec, actor="ann", now=clock()).id
+
+
+def claim(database: Database, worker: str, clock: Any) -> int | None:
+    with database.session() as session:
+        found = store.claim(session, worker, clock())
+        return None if found is None else found.id
+
+
+def test_from_queue_to_result(
+    database: Database, spec: StudyCreate, clock: Any, ledger_kinds: Callable[[], list[str]]
+) -> None:
+    study_id = create(database, spec, clock)
+    assert claim(database, "w", clock) == study_id
+    with database.session() as session:
+        beat = StudyHeartbeat(worker="w", progress="trial 1 of 12", trial_node="t", workload_summary={"requests": 40})
+        running = store.heartbeat(session, study_id, beat, clock.pass_s(5))
+        assert (running.state, running.trial_node, running.progress) == (StudyState.RUNNING, "t", "trial 1 of 12")
+        report = TrialReport(number=0, knobs={"max_num_seqs": 16}, state=TrialState.COMPLETE, objective_s=1.0)
+        trial = store.report_trial(session, study_id, "w", report, clock())
+        assert trial.knobs == {"max_num_seqs": 16}
+        assert store.report_trial(session, study_id, "w", report, clock()).id == trial.id
+        with pytest.raises(Conflict, match="other content"):
+            store.report_trial(session, study_id, "w", report.model_copy(update={"objective_s": 2.0}), clock())
+        outcome = StudyFinish(worker="w", result=RESULT, rollout_id=4)
+        done = store.finish(session, study_id, outcome, clock.pass_s(5))
+        assert (done.state, done.trials_done, done.rollout_id, done.result) == (StudyState.FINISHED, 1, 4, RESULT)
+        assert store.finish(session, study_id, outcome, clock.pass_s(5)).finished_at == done.finished_at
+        with pytest.raises(Conflict):
+            store.finish(session, study_id, outcome.model_copy(update={"rollout_id": 5}), clock())
+    assert ledger_kinds() == ["study.created", "study.claimed", "study.finished"]
+
+
+def test_one_study_of_a_pool_runs_at_a_time(database: Database, spec: StudyCreate, clock: Any) -> None:
+    first, second = create(database, spec, clock), create(database, spec, clock)
+    other = create(database, spec.model_copy(update={"pool": "code"}), clock)
+    assert claim(database, "w1", clock) == first
+    assert claim(database, "w2", clock) == other
+    assert claim(database, "w3", clock) is None
+    with database.session() as session:
+        assert store.active(session, "chat").id == first  # type: ignore[union-attr]
+        store.cancel(session, first, actor="ann", now=clock())
+    assert claim(database, "w3", clock) == second
+
+
+@pytest.mark.parametrize("studies", [1, 2])
+def test_racing_workers_never_share(database: Database, spec: StudyCreate, clock: Any, studies: int) -> None:
+    for _ in range(studies):
+        create(database, spec, clock)
+    barrier, claimed = threading.Barrier(4), []
+
+    def work(name: str) -> None:
+        barrier.wait()
+        claimed.append(claim(database, name, clock))
+
+    workers = [threading.Thread(target=work, args=(f"w{number}",)) for number in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert sorted(claimed, key=str) == [1, None, None, None]
+
+
+def test_a_silent_worker_loses_its_lease_three_times_then_the_study_fails(
+    database: Database, spec: StudyCreate, clock: Any, ledger_kinds: Callable[[], list[str]]
+) -> None:
+    study_id = create(database, spec, clock)
+    report = TrialReport(number=0, knobs={}, state=TrialState.COMPLETE)
+    for attempt in range(1, machine.MAX_ATTEMPTS + 1):
+        assert claim(database, f"w{attempt}", clock) == study_id
+        with database.session() as session:
+            measured = report.model_copy(update={"objective_s": float(attempt)})
+            store.report_trial(session, study_id, f"w{attempt}", measured, clock.pass_s(59))
+            assert store.expire_leases(session, clock.pass_s(60)) == 0
+            shown = store.trials(session, study_id, before_id=None, limit=10)
+            assert [trial.objective_s for trial in shown] == [float(attempt)]
+        with database.session() as session:
+            assert store.expire_leases(session, clock.pass_s(1)) == 1
+            expected = StudyState.FAILED if attempt == machine.MAX_ATTEMPTS else StudyState.QUEUED
+            assert store.get(session, study_id).state is expected
+            with pytest.raises(Conflict):
+                store.heartbeat(session, study_id, StudyHeartbeat(worker=f"w{attempt}"), clock())
+    with database.session() as session:
+        assert "given up" in store.get(session, study_id).error
+    assert ledger_kinds().count("study.requeued") == 3
+    assert ledger_kinds()[-1] == "study.failed"
+
+
+def test_a_claim_finds_an_expired_study_by_itself(database: Database, spec: StudyCreate, clock: Any) -> None:
+    study_id = create(database, spec, clock)
+    assert claim(database, "w1", clock) == study_id
+    clock.pass_s(61)
+    assert claim(database, "w2", clock) == study_id
+
+
+def test_the_wrong_worker_and_the_wrong_state_are_conflicts(database: Database, spec: StudyCreate, clock: Any) -> None:
+    study_id = create(database, spec, clock)
+    report = TrialReport(number=0, knobs={}, state=TrialState.FAILED, error="no memory")
+    with database.session() as session:
+        with pytest.raises(Conflict, match="queued"):
+            store.heartbeat(session, study_id, StudyHeartbeat(worker="w"), clock())
+        store.claim(session, "w", clock())
+        with pytest.raises(Conflict, match="held by 'w'"):
+            store.report_trial(session, study_id, "v", report, clock())
+        with pytest.raises(Conflict, match="held by 'w'"):
+            store.finish(session, study_id, StudyFinish(worker="v", error="no"), clock())
+        for outcome in (StudyFinish(worker="w"), StudyFinish(worker="w", result=RESULT, error="no")):
+            with pytest.raises(BadRequest, match="exactly one"):
+                store.finish(session, study_id, outcome, clock())
+        store.finish(session, study_id, StudyFinish(worker="w", error="no trial node"), clock())
+        with pytest.raises(Conflict, match="failed study cannot become cancelled"):
+            store.cancel(session, study_id, actor="ann", now=clock())
+        with pytest.raises(NotFound):
+            store.get(session, 99)
+
+
+def test_the_machine_has_every_state() -> None:
+    assert set(machine.TRANSITIONS) == set(StudyState)
+    assert {StudyState.FINISHED, StudyState.FAILED, StudyState.CANCELLED} == machine.ENDED

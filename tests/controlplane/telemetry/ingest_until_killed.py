@@ -1,0 +1,68 @@
+"""A process to be killed: ingests report after report and prints the number of each one that was acknowledged.
+
+Arguments: database URL, first report, one past the last report. Compaction runs all the while. Reports are one window
+each, so that a reader can tell for every single one how often it was counted.
+"""
+
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.metrics.v1 import metrics_pb2 as otlp
+
+from controlplane.contract import metrics
+from controlplane.db.database import Database
+from controlplane.telemetry.store import TelemetryStore
+
+START = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
+THREADS = 4
+
+
+def report(number: int) -> ExportMetricsServiceRequest:
+    request = ExportMetricsServiceRequest()
+    resource = request.resource_metrics.add()
+    resource.resource.attributes.add(key=metrics.NODE.name).value.string_value = "n1"
+    scope = resource.scope_metrics.add()
+    span = {
+        "start_time_unix_nano": (int(START.timestamp()) + 5 * number) * 10**9,
+        "time_unix_nano": (int(START.timestamp()) + 5 * number + 5) * 10**9,
+    }
+    total = scope.metrics.add(name=metrics.REQUESTS.name).sum
+    total.is_monotonic, total.aggregation_temporality = True, otlp.AGGREGATION_TEMPORALITY_DELTA
+    total.data_points.add(as_int=1, **span)
+    histogram = scope.metrics.add(name=metrics.TTFT.name, unit="s").exponential_histogram
+    histogram.aggregation_temporality = otlp.AGGREGATION_TEMPORALITY_DELTA
+    point = histogram.data_points.add(count=3, sum=0.3, scale=5, **span)
+    point.positive.offset = -110
+    point.positive.bucket_counts.extend([1, 2])
+    return request
+
+
+def clock() -> datetime:
+    return START + timedelta(hours=12)
+
+
+def main(url: str, first: int, last: int) -> None:
+    store = TelemetryStore(Database(url), clock)
+    store.start()
+    printing = threading.Lock()
+
+    def send(number: int) -> None:
+        outcome = store.ingest_metrics(report(number))
+        assert outcome.accepted + outcome.repeated == 2
+        with printing:
+            print(number, flush=True)
+
+    def compact() -> None:
+        while True:
+            store.tick(clock() + timedelta(hours=1))
+
+    threading.Thread(target=compact, daemon=True).start()
+    with ThreadPoolExecutor(THREADS) as pool:
+        list(pool.map(send, range(first, last)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

@@ -1,0 +1,82 @@
+"""kill -9 at any moment: what was acknowledged is there, and nothing is there twice, not even after retries."""
+
+import importlib.util
+import random
+import signal
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from sqlmodel import SQLModel
+
+from controlplane.db.database import Database
+from controlplane.telemetry.store import TelemetryStore
+
+SCRIPT = Path(__file__).with_name("ingest_until_killed.py")
+ROOT = Path(__file__).parents[3]
+KILLS = 4
+REPORTS = 300
+
+
+def _script() -> Any:
+    spec = importlib.util.spec_from_file_location("ingest_until_killed", SCRIPT)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_killed_and_restarted_under_load(tmp_path: Path) -> None:
+    script = _script()
+    url = f"sqlite:///{tmp_path / 'trimtab.db'}"
+    SQLModel.metadata.create_all(Database(url).engine)
+    rng = random.Random(5)
+    acknowledged: set[int] = set()
+    first = 0
+    for _ in range(KILLS):
+        command = [sys.executable, str(SCRIPT), url, str(first), str(first + REPORTS)]
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env={"PYTHONPATH": str(ROOT)}
+        ) as child:
+            assert child.stdout is not None
+            fatal = rng.randrange(1, REPORTS // 2)
+            for _, line in zip(range(fatal), child.stdout, strict=False):
+                acknowledged.add(int(line))
+            child.send_signal(signal.SIGKILL)
+            # What it still said before it died was acknowledged as well; a last line may be cut off.
+            rest = child.stdout.read()
+            acknowledged.update(int(line) for line in rest[: rest.rfind("\n") + 1].split())
+        # The sender goes on a little before what it knows to be acknowledged, as a spool does.
+        first = max(0, max(acknowledged) - 20)
+    last = first + REPORTS
+
+    store = TelemetryStore(Database(url), script.clock)
+    store.start()
+    try:
+        span = (script.START, script.START + timedelta(seconds=5 * last))
+
+        def counted() -> tuple[dict[int, float], dict[int, int]]:
+            requests = store.scalars("requests", *span, step_s=5)
+            ttft = store.histograms("ttft", *span, step_s=5)
+
+            def number(time: Any) -> int:
+                return int((time - script.START).total_seconds() // 5)
+
+            return (
+                {number(time): value for one in requests for time, value in one.steps},
+                {number(time): sketch.count for one in ttft for time, sketch in one.steps},
+            )
+
+        sums, sketches = counted()
+        assert acknowledged and acknowledged <= set(sums)
+        assert set(sums.values()) == {1.0} and set(sketches.values()) == {3} and set(sums) == set(sketches)
+        outcomes = [store.ingest_metrics(script.report(number)) for number in range(last)]
+        assert all(outcomes[number].repeated == 2 for number in acknowledged)
+        sums, sketches = counted()
+        assert sums == dict.fromkeys(range(last), 1.0) and sketches == dict.fromkeys(range(last), 3)
+        store.tick(script.clock() + timedelta(hours=1))
+        assert counted() == (sums, sketches)
+    finally:
+        store.close()

@@ -1,0 +1,302 @@
+"""What the store promises, on SQLite and on PostgreSQL."""
+
+import secrets
+import threading
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select, text
+from sqlmodel import SQLModel, col
+
+from controlplane.contract import metrics
+from controlplane.contract.errors import Overloaded, Unavailable
+from controlplane.contract.metrics import WINDOW_S
+from controlplane.db.database import Database
+from controlplane.telemetry import journal, writer
+from controlplane.telemetry.journal import Entry
+from controlplane.telemetry.store import TelemetryStore
+from controlplane.telemetry.tables import FrameRow, PendingRow, RequestRow, SeenRow
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
+    if request.param == "sqlite":
+        found = Database(f"sqlite:///{tmp_path / 'trimtab.db'}")
+    else:
+        url: str = request.getfixturevalue("postgres_url")
+        schema = f"telemetry_{secrets.token_hex(4)}"
+        server = Database(url)
+        with server.engine.begin() as connection:
+            connection.execute(text(f"CREATE SCHEMA {schema}"))
+        server.close()
+        found = Database(f"{url}?options=-csearch_path%3D{schema}")
+    SQLModel.metadata.create_all(found.engine)
+    yield found
+    found.close()
+
+
+def rows(database: Database, table: type[SQLModel]) -> int:
+    with database.session() as session:
+        return int(session.execute(select(func.count()).select_from(table)).scalar_one())
+
+
+class TestTelemetryStore:
+    @pytest.fixture(autouse=True)
+    def _given(self, store: TelemetryStore, database: Database, clock: Any, make_report: Any, start: datetime) -> None:
+        self.store, self.database, self.clock, self.report, self.start = store, database, clock, make_report, start
+
+    def at(self, seconds: float) -> datetime:
+        return self.start + timedelta(seconds=seconds)
+
+    def count(self, store: TelemetryStore | None = None, metric: str = "ttft") -> int:
+        found = (store or self.store).histograms(metric, self.at(-3600), self.at(3600))
+        return sum(series.total.count for series in found)
+
+    def send(self, seconds: float, values: list[float], node: str = "n1") -> Any:
+        report = self.report(node=node, start=self.at(seconds))
+        report.histogram(values, model="m")
+        report.number(metrics.OUTPUT_TOKENS.name, len(values))
+        report.number(metrics.KV_USAGE.name, seconds, kind="gauge")
+        return self.store.ingest_metrics(report.request), report.request
+
+    def test_what_is_acknowledged_is_visible_at_once(self) -> None:
+        outcome, _ = self.send(0, [0.1, 0.2])
+        assert (outcome.accepted, outcome.repeated, outcome.refusals.count) == (3, 0, 0)
+        assert self.count() == 2
+        assert self.store.latest() == self.at(WINDOW_S)
+
+    def test_a_repeat_is_counted_once_before_and_after_a_fold_and_a_restart(self) -> None:
+        _, request = self.send(0, [0.1, 0.2])
+        again = self.store.ingest_metrics(request)
+        assert (again.accepted, again.repeated) == (0, 3)
+        assert self.store.tick(self.clock() + timedelta(hours=1)) == 3
+        assert self.store.ingest_metrics(request).repeated == 3
+        self.store.close()
+        reopened = TelemetryStore(self.database, self.clock)
+        reopened.start()
+        try:
+            assert reopened.ingest_metrics(request).repeated == 3
+            assert self.count(reopened) == 2
+        finally:
+            reopened.close()
+
+    def test_a_repeat_in_other_batches_is_recognised_point_by_point(self) -> None:
+        first, second = self.report(), self.report(node="n2")
+        first.histogram([0.1], model="a")
+        first.histogram([0.2], model="b")
+        second.histogram([0.3], model="a")
+        part = type(first.request)()
+        part.CopyFrom(first.request)
+        del part.resource_metrics[0].scope_metrics[0].metrics[1:]
+        assert self.store.ingest_metrics(part).accepted == 1
+        together = type(first.request)()
+        together.MergeFrom(second.request)
+        together.MergeFrom(first.request)
+        outcome = self.store.ingest_metrics(together)
+        assert (outcome.accepted, outcome.repeated) == (2, 1)
+        assert self.count() == 3
+
+    def test_the_same_point_twice_in_one_request_counts_once(self) -> None:
+        report = self.report()
+        report.histogram([0.1])
+        report.request.MergeFrom(report.request.__deepcopy__())
+        outcome = self.store.ingest_metrics(report.request)
+        assert (outcome.accepted, outcome.repeated) == (1, 1)
+
+    def test_points_that_differ_in_an_attribute_that_is_no_label_are_two(self) -> None:
+        report = self.report()
+        for place in ("x", "y"):
+            item = report.histogram([0.1]).attributes.add(key="server.address")
+            item.value.string_value = place
+        assert self.store.ingest_metrics(report.request).accepted == 2
+        assert self.count() == 2
+        self.store.tick(self.clock())
+        assert self.count() == 2
+
+    def test_folding_changes_nothing_that_is_read(self) -> None:
+        for i in range(8):
+            for node in ("a", "b"):
+                self.send(5 * i, [0.1 * (i + 1), 1.0], node)
+
+        def everything() -> Any:
+            span = (self.at(0), self.at(40))
+            histograms = self.store.histograms("ttft", *span, by=["node"], step_s=10)
+            return (
+                [(one.labels, one.total.counts.tolist(), one.total.total, one.total.minimum, one.total.maximum,
+                  [(time, part.count, part.quantile(0.9)) for time, part in one.steps]) for one in histograms],
+                self.store.scalars("output_tokens", *span, by=["node"], step_s=10),
+                self.store.scalars("kv_usage", *span, step_s=10),
+            )  # fmt: skip
+
+        before = everything()
+        self.clock.now = self.at(41)
+        assert self.store.tick(self.clock()) == 3 * 5  # Three metrics; the last windows are still open.
+        assert rows(self.database, PendingRow) == 6
+        assert everything() == before
+        assert self.store.tick(self.clock() + timedelta(hours=1)) == 9
+        assert rows(self.database, PendingRow) == 0
+        assert everything() == before
+
+    def test_pending_ids_are_never_used_twice(self) -> None:
+        # Decoded rows are cached by their id: one that came back would be read as what it once was.
+        self.send(0, [0.1])
+        with self.database.session() as session:
+            first = session.execute(select(func.max(col(PendingRow.id)))).scalar_one()
+        self.store.tick(self.clock() + timedelta(minutes=1))
+        self.send(5, [0.1])
+        with self.database.session() as session:
+            assert session.execute(select(func.min(col(PendingRow.id)))).scalar_one() > (first or 0)
+
+    def test_late_data_is_merged_into_its_frame(self) -> None:
+        self.send(0, [0.1])
+        self.store.tick(self.clock() + timedelta(minutes=1))
+        self.send(0, [30.0, 0.0001], node="late")
+        assert self.count() == 3
+        self.store.tick(self.clock() + timedelta(minutes=1))
+        assert rows(self.database, PendingRow) == 0
+        assert self.count() == 3
+        (series,) = self.store.histograms("ttft", self.at(0), self.at(5))
+        assert series.total.minimum == 0.0001 and series.total.maximum == 30.0
+        (gauge,) = self.store.scalars("kv_usage", self.at(0), self.at(5))
+        assert gauge.value == 0
+
+    def test_a_gauge_keeps_its_latest_value(self) -> None:
+        for offset, value in ((2, 7.0), (1, 3.0)):
+            report = self.report()
+            report.end_ns -= (5 - offset) * 10**9
+            report.number(metrics.RUNNING.name, value, kind="gauge")
+            self.store.ingest_metrics(report.request)
+        for _ in range(2):
+            assert [one.value for one in self.store.scalars("running", self.at(0), self.at(5))] == [7.0]
+            self.store.tick(self.clock() + timedelta(minutes=1))
+
+    def test_a_fast_clock_seals_nobody_elses_windows(self) -> None:
+        self.clock.now = self.at(6)
+        self.send(0, [0.1])
+        self.send(1800, [0.1], node="fast")
+        assert self.store.tick(self.clock()) == 0
+        assert self.store.latest() == self.at(WINDOW_S)
+
+    def test_old_data_goes(self, make_spans: Callable[..., Any]) -> None:
+        self.send(0, [0.1])
+        self.store.ingest_traces(make_spans("a", [{"id": "r", "arrival": self.at(1)}]))
+        self.store.tick(self.clock() + timedelta(minutes=1))
+        tables = (FrameRow, SeenRow, RequestRow)
+        assert all(rows(self.database, table) for table in tables)
+        self.clock.now += timedelta(hours=49)
+        self.store.tick(self.clock())
+        assert not any(rows(self.database, table) for table in tables)
+        outcome, _ = self.send(0, [0.1])
+        assert outcome.accepted == 0 and "older than what is kept" in outcome.refusals.text()
+
+    def test_two_replicas_see_each_other_and_fold_once(self) -> None:
+        other = TelemetryStore(self.database, self.clock)
+        other.start()
+        try:
+            _, request = self.send(0, [0.1, 0.2])
+            assert self.count(other) == 2
+            assert other.ingest_metrics(request).repeated == 3
+            threads = [
+                threading.Thread(target=one.tick, args=(self.clock() + timedelta(minutes=1),))
+                for one in (self.store, other)
+            ]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert self.count(other) == self.count() == 2
+        finally:
+            other.close()
+
+    def test_concurrent_senders_of_one_report_count_once(self) -> None:
+        stores = [self.store, TelemetryStore(self.database, self.clock)]
+        stores[1].start()
+        try:
+            futures = []
+            for i in range(20):
+                report = self.report(start=self.at(5 * i))
+                report.histogram([0.1])
+                futures += [one.submit_metrics(report.request) for one in stores for _ in range(2)]
+            outcomes = [future.result(30) for future in futures]
+            assert sum(outcome.accepted for outcome in outcomes) == 20
+            assert self.count() == 20
+        finally:
+            stores[1].close()
+
+    def test_own_metrics_are_kept_under_their_name(self) -> None:
+        report = self.report()
+        report.histogram([0.5], name="trimtab.custom.thing")
+        report.number("gen_ai.custom.count", 3)
+        report.number("http.server.requests", 3)
+        outcome = self.store.ingest_metrics(report.request)
+        assert outcome.accepted == 2 and "'http.server.requests' is not kept" in outcome.refusals.text()
+        assert self.count(metric="trimtab.custom.thing") == 1
+        other = TelemetryStore(self.database, self.clock)
+        assert other.scalars("gen_ai.custom.count", self.at(0), self.at(5))[0].value == 3
+
+    def test_the_queue_is_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        entered, go_on = threading.Event(), threading.Event()
+        original = journal.write
+
+        def held(*arguments: Any) -> Any:
+            entered.set()
+            assert go_on.wait(30)
+            return original(*arguments)
+
+        monkeypatch.setattr(writer.journal, "write", held)
+        narrow = writer.Writer(self.database, self.store._index, self.clock, self.store.meters, queue_limit=2)
+        narrow.start()
+        futures = [narrow.submit(Entry())]
+        assert entered.wait(30)
+        futures += [narrow.submit(Entry()), narrow.submit(Entry())]
+        with pytest.raises(Overloaded) as caught:
+            narrow.submit(Entry())
+        assert caught.value.retry_after_s > 0
+        go_on.set()
+        narrow.close()  # Drains: what was taken in is written.
+        assert all(future.done() for future in futures)
+        with pytest.raises(Unavailable):
+            narrow.submit(Entry())
+
+    def test_closing_stops_readiness(self) -> None:
+        assert self.store.ready()
+        self.store.close()
+        assert not self.store.ready()
+
+    def test_too_many_series_are_refused_with_a_reason(self) -> None:
+        self.store._index.max_series = 2
+        report = self.report()
+        for model in ("a", "b", "c"):
+            report.histogram([0.1], model=model)
+        outcome = self.store.ingest_metrics(report.request)
+        assert (outcome.accepted, outcome.refusals.count) == (2, 1)
+        assert "distinct series" in outcome.refusals.text()
+
+    def test_workload_leaves_out_what_does_not_serve(self, make_spans: Callable[..., Any]) -> None:
+        store = TelemetryStore(self.database, self.clock, not_serving=lambda: {"trial"})
+        for node in ("a", "trial"):
+            spans = [{"id": f"{node}{i}", "arrival": self.at(i)} for i in range(3)]
+            outcome = self.store.ingest_traces(make_spans(node, [*spans, spans[0]]))
+            assert (outcome.accepted, outcome.repeated) == (3, 1)
+        workload = store.workload("chat", self.at(0), self.at(2))
+        assert workload.nodes == 1 and len(workload.requests) == 2
+
+    def test_a_failed_commit_leaves_no_trace(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        original = journal._write_records
+
+        def failing(*arguments: Any) -> None:
+            monkeypatch.setattr(journal, "_write_records", original)
+            raise RuntimeError("out of luck")
+
+        monkeypatch.setattr(journal, "_write_records", failing)
+        with pytest.raises(RuntimeError):
+            self.send(0, [0.1])
+        assert self.count() == 0 and rows(self.database, SeenRow) == 0
+        outcome, _ = self.send(0, [0.1])
+        assert (outcome.accepted, outcome.repeated) == (3, 0)
+        assert rows(self.database, PendingRow) == 1
+        with self.database.session() as session:
+            assert session.execute(select(func.max(col(PendingRow.window)))).scalar_one() > 0

@@ -1,0 +1,61 @@
+"""Text of the model's domain as token ids: the Python standard library's own sources, tokenised by the engine.
+
+Guarantee: the same interpreter and engine give the same tokens. The last part of the text, `HELD_OUT_SHARE` of the
+files, is never used for prompts of a replay: the quality gate reads it.
+"""
+
+import sysconfig
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+
+from controlplane.contract.errors import Unavailable
+from tuner.trace import hash_id
+
+HELD_OUT_SHARE = 0.1
+_PIECE_CHARACTERS = 16_000
+Tokenize = Callable[[str], list[int]]
+
+
+def sources(*, held_out: bool = False) -> list[Path]:
+    """Module files of the standard library in a fixed, mixed order; the held-out ones or all the others."""
+    folder = Path(sysconfig.get_paths()["stdlib"])
+    skipped = {"site-packages", "dist-packages", "test", "tests", "idlelib", "lib2to3", "encodings", "pydoc_data"}
+    found = [
+        path
+        for path in folder.rglob("*.py")
+        if not skipped & set(path.relative_to(folder).parts) and path.stat().st_size > 4_000
+    ]
+    bound = int(HELD_OUT_SHARE * 2**63)
+    ordered = sorted((hash_id(str(path.relative_to(folder))), path) for path in found)
+    return [path for order, path in ordered if (order < bound) == held_out]
+
+
+def read_tokens(tokenize: Tokenize, wanted: int, *, held_out: bool = False) -> list[int]:
+    """At least `wanted` tokens, when there are as many, read file after file."""
+    tokens: list[int] = []
+    for path in sources(held_out=held_out):
+        text = path.read_text(encoding="utf-8", errors="ignore")
+        for begin in range(0, len(text), _PIECE_CHARACTERS):
+            tokens += tokenize(text[begin : begin + _PIECE_CHARACTERS])
+            if len(tokens) >= wanted:
+                return tokens
+    return tokens
+
+
+def engine_tokenizer(engine_url: str, *, model: str | None = None, timeout_s: float = 30.0) -> Tokenize:
+    """`POST /tokenize` of an engine. Raises Unavailable when the engine does not answer with tokens."""
+    body = {"model": model} if model else {}
+    http = httpx.Client(base_url=engine_url, timeout=timeout_s)
+
+    def tokenize(text: str) -> list[int]:
+        try:
+            answer = http.post("/tokenize", json={**body, "prompt": text})
+            if not answer.is_success:
+                raise ValueError(f"{answer.status_code} {answer.text[:200]}")
+            return [int(token) for token in answer.json()["tokens"]]
+        except (httpx.HTTPError, KeyError, ValueError, TypeError) as error:
+            raise Unavailable(f"{engine_url}/tokenize gave no tokens: {error}; is the engine up?") from error
+
+    return tokenize

@@ -1,0 +1,177 @@
+"""The search space: which values each knob may take, in the order of their effect.
+
+Guarantee: every knob is a finite ordered list of `values`, and the search moves over positions in it. So 0 = off
+stands where it acts (a chunk size that is off is the largest of all), a step is a ratio, and a proposal is a round
+number that a person recognises. What the pool runs now is always one of the values. Configurations known not to run
+are never proposed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import optuna
+
+from controlplane.contract.errors import KnobOutOfRange
+from controlplane.contract.knobs import (
+    KNOBS,
+    MAX_NUM_BATCHED_TOKENS,
+    MAX_NUM_SEQS,
+    NUM_SPECULATIVE_TOKENS,
+    PREFILL_CHUNK_SIZE,
+    QUANTIZATION,
+    Quantization,
+    parse_config,
+    parse_knob,
+)
+from controlplane.contract.studies import KnobRange
+
+DEFAULT_VALUES: dict[str, list[Any]] = {
+    MAX_NUM_BATCHED_TOKENS: [32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048],
+    PREFILL_CHUNK_SIZE: [32, 64, 128, 256, 512, 0],
+    NUM_SPECULATIVE_TOKENS: [0, 1, 2, 3, 4, 6, 8],
+    QUANTIZATION: [Quantization.NONE.value, Quantization.INT8.value, Quantization.INT4.value, Quantization.FP8.value],
+}
+_MOST_GRID_VALUES = 13
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What the trial node truly can: weight formats, and upper bounds of knobs where the engine states them."""
+
+    quantization: tuple[str, ...] = (Quantization.NONE.value,)
+    maximum: Mapping[str, int] | None = None
+    minimum: Mapping[str, int] | None = None
+    speculation: bool = True
+    tokens_at_least_seqs: bool = False  # vLLM refuses to start with fewer batched tokens than sequences.
+
+    def allows(self, name: str, value: Any) -> bool:
+        if name == QUANTIZATION:
+            return str(value) in self.quantization
+        if name == NUM_SPECULATIVE_TOKENS and not self.speculation:
+            return bool(value == 0)
+        if isinstance(value, int):
+            off = value == 0 and KNOBS[name].minimum == 0
+            below = value <= (self.maximum or {}).get(name, value)
+            return off or (below and value >= (self.minimum or {}).get(name, value))
+        return True
+
+
+@dataclass(frozen=True)
+class Space:
+    """`values`: knob to its candidate values in order of effect. `fixed`: every other knob as the pool runs it."""
+
+    values: dict[str, list[Any]]
+    fixed: dict[str, Any]
+    tokens_at_least_seqs: bool = False
+
+    def distributions(self) -> dict[str, optuna.distributions.BaseDistribution]:
+        """Positions in `values`; formats have no order and are categories."""
+        found: dict[str, optuna.distributions.BaseDistribution] = {}
+        for name, values in self.values.items():
+            if name == QUANTIZATION:
+                found[name] = optuna.distributions.CategoricalDistribution(values)
+            else:
+                found[name] = optuna.distributions.IntDistribution(0, len(values) - 1)
+        return found
+
+    def knobs(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """The full configuration of Optuna's `params`, in canonical form: a chunk no step can reach is off."""
+        chosen = {
+            name: params[name] if name == QUANTIZATION else values[params[name]] for name, values in self.values.items()
+        }
+        knobs = parse_config({**self.fixed, **chosen}).knobs()
+        if knobs[PREFILL_CHUNK_SIZE] >= knobs[MAX_NUM_BATCHED_TOKENS]:
+            knobs[PREFILL_CHUNK_SIZE] = 0
+        return knobs
+
+    def params(self, knobs: Mapping[str, Any]) -> dict[str, Any]:
+        """The inverse of `knobs`; a value that is not in the list becomes the nearest one."""
+        found: dict[str, Any] = {}
+        for name, values in self.values.items():
+            value = _plain(knobs[name])
+            if name == QUANTIZATION:
+                found[name] = value if value in values else values[0]
+            else:
+                found[name] = values.index(value) if value in values else _nearest(values, value)
+        return found
+
+    def infeasible(self, knobs: Mapping[str, Any]) -> str:
+        """Why this configuration is known not to run or not to make sense; empty when it may."""
+        tokens, drafts = knobs[MAX_NUM_BATCHED_TOKENS], _longest_draft(knobs[NUM_SPECULATIVE_TOKENS])
+        if tokens < 1 + drafts:
+            return f"a step of {tokens} tokens cannot verify {drafts} drafts"
+        if self.tokens_at_least_seqs and tokens < knobs[MAX_NUM_SEQS]:
+            return f"a step of {tokens} tokens cannot hold {knobs[MAX_NUM_SEQS]} sequences"
+        return ""
+
+
+def build_space(
+    wanted: Mapping[str, KnobRange],
+    default: Mapping[str, Any],
+    capabilities: Capabilities,
+) -> Space:
+    """The space of a study: its own ranges, or the default one, as far as the trial node is able.
+
+    `default` is the pool's full effective configuration. Raises UnknownKnob or KnobOutOfRange for a wrong range.
+    """
+    values: dict[str, list[Any]] = {}
+    lists = {name: _values_of(name, given) for name, given in wanted.items()} if wanted else DEFAULT_VALUES
+    for name, candidates in lists.items():
+        allowed = [value for value in candidates if capabilities.allows(name, value)]
+        current = _plain(default[name])
+        if current not in allowed:
+            allowed.append(current)
+        if len(allowed) > 1:
+            values[name] = sorted(allowed, key=lambda value, name=name: _order(name, value))  # type: ignore[misc]
+    fixed = {name: _plain(value) for name, value in default.items() if name not in values}
+    return Space(values, fixed, capabilities.tokens_at_least_seqs)
+
+
+def _values_of(name: str, given: KnobRange) -> list[Any]:
+    field = f"space.{name}"
+    if given.choices is not None:
+        return [_plain(parse_knob(name, choice, prefix="space.")) for choice in given.choices]
+    low = int(parse_knob(name, given.minimum, prefix="space."))
+    high = int(parse_knob(name, given.maximum, prefix="space."))
+    if high < low:
+        raise KnobOutOfRange(f"{field}: the maximum {high} is below the minimum {low}", field=field)
+    if high - low < _MOST_GRID_VALUES:
+        return list(range(low, high + 1))
+    steps = [place / (_MOST_GRID_VALUES - 1) for place in range(_MOST_GRID_VALUES)]
+    if given.log:
+        floor = max(1, low)
+        grid = {round(floor * (high / floor) ** step) for step in steps} | {low}
+    else:
+        grid = {round(low + (high - low) * step) for step in steps}
+    return sorted(grid)
+
+
+def _plain(value: Any) -> Any:
+    """JSON form: lists for tuples, text for enums."""
+    return json.loads(json.dumps(value))
+
+
+def _longest_draft(value: Any) -> int:
+    return max(int(tokens) for _, tokens in value) if isinstance(value, Sequence) else int(value)
+
+
+def _order(name: str, value: Any) -> tuple[int, float, str]:
+    """Where a value stands by its effect: an unlimited chunk last, a draft schedule by its longest draft."""
+    if name == PREFILL_CHUNK_SIZE and value == 0:
+        return (1, 0.0, "")
+    if isinstance(value, list):
+        return (0, max(tokens for _, tokens in value) - 0.5, json.dumps(value))
+    if isinstance(value, str):
+        return (0, 0.0 if value == Quantization.NONE.value else 1.0, value)
+    return (0, float(value), "")
+
+
+def _nearest(values: Sequence[Any], value: Any) -> int:
+    """The position of the number nearest to `value` by ratio; a schedule counts as its longest draft."""
+    number = _longest_draft(value) + 1
+    distances = [abs((_longest_draft(other) + 1) / number - 1) for other in values]
+    return distances.index(min(distances))

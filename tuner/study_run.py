@@ -1,0 +1,286 @@
+"""One study, from the captured workload to its result. The worker around it claims, reports and proposes.
+
+Guarantee: the default is measured as trial 0 under the same conditions as every other trial; the winner's figures
+come from fresh runs, never from the ones it was chosen by; what could not be measured is reported, not dropped.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import httpx
+
+from controlplane.client import Client
+from controlplane.contract.errors import BadRequest, NotFound, TrimtabError
+from controlplane.contract.knobs import KNOBS, QUANTIZATION, Quantization, parse_config
+from controlplane.contract.nodes import NodeRole, NodeView, TrialConfig
+from controlplane.contract.studies import Study, StudyResult, StudyVerdict, TrialReport, TrialState
+from tuner import quality
+from tuner.bench import Bench, Measured, together
+from tuner.capture import Slice, capture, slice_for_node
+from tuner.corpus import engine_tokenizer, read_tokens
+from tuner.objective import ERRORS, needed_quantiles, violations
+from tuner.replay import METRICS, ReplayResult, key
+from tuner.report import summary_of
+from tuner.search import Outcome, Search
+from tuner.space import build_space
+from tuner.trial_node import TrialNode, find_trial_node
+from tuner.validation import DEFAULT, WINNER, Improvement, improvement, order, verdict
+
+logger = logging.getLogger(__name__)
+
+OVERHEAD_S = 2.5
+"""Of a run: applying a configuration, warming up, draining. Only a first guess; the search goes by what it measures."""
+SHORTEST_SPAN_S, LONGEST_SPAN_S = 4.0, 120.0
+CORPUS_TOKENS, HELD_OUT_TOKENS = 60_000, 4_000
+_CAUTION = 0.85
+"""Share of the time left that extra pairs may count on: runs are not all as fast as the usual one."""
+MARGINAL = 0.25
+"""A winner that exceeded a limit by more than this in the search is not worth a re-measurement."""
+
+
+@dataclass
+class Hooks:
+    """What the worker is told as a study goes on. `stop` ends it at the next wait."""
+
+    progress: Callable[[str], None]
+    trial: Callable[[TrialReport], None]
+    started: Callable[[str, dict[str, Any]], None]
+    stop: threading.Event = field(default_factory=threading.Event)
+
+
+class StudyRun:
+    """One attempt at one study."""
+
+    def __init__(self, client: Client, study: Study, hooks: Hooks, *, sampler: str | None = None) -> None:
+        self._client, self._study, self._hooks, self._sampler = client, study, hooks, sampler
+        self._spec = study.spec
+        self._began = time.monotonic()
+        self._run_s: list[float] = []
+
+    def run(self, now: datetime) -> StudyResult:
+        """Capture, search, re-measure. Raises what made the study impossible; Stopped when it was cancelled."""
+        _check(self._study)
+        spec = self._spec
+        nodes = self._client.nodes()
+        default = pool_config(nodes, spec.pool)
+        found = find_trial_node(nodes, spec.pool)
+        captured = capture(self._client, spec.pool, end=now, span_s=spec.workload_s)
+        node = TrialNode(self._client, found, stop=self._hooks.stop)
+        try:
+            piece = slice_for_node(
+                captured, span_s=self._span_s(), requests=spec.trial_requests, max_total=node.max_total()
+            )
+            self._hooks.started(node.name, piece.summary)
+            return self._study_on(node, default, piece)
+        finally:
+            node.close()
+
+    def _study_on(self, node: TrialNode, default: dict[str, Any], piece: Slice) -> StudyResult:
+        spec = self._spec
+        self._hooks.progress("tokenising the replay's text")
+        tokenize = engine_tokenizer(node.url, model=node.model)
+        space = build_space(spec.space, default, node.capabilities())
+        gated = QUANTIZATION in space.values or default[QUANTIZATION] != Quantization.NONE.value
+        self._bench = Bench(
+            node,
+            spec,
+            piece.workload,
+            read_tokens(tokenize, CORPUS_TOKENS),
+            prime=piece.prime,
+            held_out=read_tokens(tokenize, HELD_OUT_TOKENS, held_out=True) if gated else (),
+        )
+        try:
+            search = Search(
+                space,
+                default,
+                constraints=[*(key(limit.metric, limit.q) for limit in spec.constraints), ERRORS, quality.TOP1],
+                seed=spec.seed,
+                max_trials=spec.max_trials,
+                sampler=self._sampler,
+            )
+            return self._conclude(search, default, self._search(search))
+        finally:
+            self._put_back(node.name, default)
+
+    # -- search --------------------------------------------------------------------------------------------------
+
+    def _search(self, search: Search) -> str:
+        """Measure what the search asks for; returns why it ended."""
+        while True:
+            if search.outcomes and self._left_s() < self._reserve_s() + self._usual_run_s():
+                return f"out of time after {len(search.outcomes)} trials"
+            candidate = search.ask()
+            if candidate is None:
+                return search.why_over() or "every configuration of the space was measured"
+            label = "the default" if candidate.number == 0 else _short(candidate.knobs, search.default)
+            self._hooks.progress(f"trial {candidate.number + 1} of at most {self._spec.max_trials}: {label}")
+            began = time.monotonic()
+            measured = self._try(candidate.knobs)
+            self._run_s.append(time.monotonic() - began)
+            search.tell(candidate, measured.assessment)
+            self._report(candidate.number, "search" if candidate.number else "default", candidate.knobs, measured)
+
+    def _try(self, knobs: dict[str, Any], *, salt: int = 0) -> Measured:
+        """One run; what keeps it from being measured is its error."""
+        try:
+            return self._bench.measure(knobs, salt=salt)
+        except TrimtabError as error:
+            logger.warning("study %d: run failed: %s", self._study.id, error.message)
+            return Measured.failed(error.message)
+
+    def _report(self, number: int, kind: str, knobs: dict[str, Any], measured: Measured) -> None:
+        gated = measured.measurement is None and not measured.error
+        assessment = measured.assessment
+        self._hooks.trial(
+            TrialReport(
+                number=number,
+                kind=kind,
+                knobs=knobs,
+                state=TrialState.FAILED if measured.error else TrialState.COMPLETE,
+                feasible=assessment.feasible,
+                objective_s=assessment.objective_s,
+                violations={name: round(value, 6) for name, value in assessment.violations.items()},
+                measurement=measured.measurement,
+                quality=measured.quality,
+                error="not replayed: the quality gate was not passed" if gated else measured.error,
+            )
+        )
+
+    # -- conclusion ----------------------------------------------------------------------------------------------
+
+    def _conclude(self, search: Search, default: dict[str, Any], why: str) -> StudyResult:
+        best = search.best()
+        if search.outcomes[0].assessment.objective_s is None:
+            return self._unproven(search, "the default could not be measured, so nothing can be compared with it", None)
+        if best is None or best.knobs == default:
+            return self._unproven(search, f"nothing measured was better than what runs now ({why})", None)
+        if best.assessment.worst > MARGINAL:
+            worst = max(best.assessment.violations, key=lambda name: best.assessment.violations[name])
+            reason = f"no configuration kept the limits; the nearest exceeds {worst} by {best.assessment.worst:.0%}"
+            return self._unproven(search, f"{reason} ({why})", best)
+        return self._validate(search, best, default)
+
+    def _validate(self, search: Search, best: Outcome, default: dict[str, Any]) -> StudyResult:
+        spec = self._spec
+        seconds: dict[str, list[float]] = {DEFAULT: [], WINNER: []}
+        runs: list[ReplayResult] = []
+        excess: dict[str, float] = {}
+        repeats = self._repeats()
+        for step, (pair, arm) in enumerate(order(repeats), 1):
+            self._hooks.progress(f"winner against default, measured again: run {step} of {2 * repeats}")
+            knobs = best.knobs if arm == WINNER else default
+            measured = self._try(knobs, salt=1 + pair)
+            self._report(len(search.outcomes) + step - 1, "finalist", knobs, measured)
+            if measured.assessment.objective_s is None or measured.result is None:
+                reason = f"the re-measurement of the {arm} failed: {measured.error or 'nothing was measured'}"
+                return self._unproven(search, reason, best)
+            seconds[arm].append(measured.assessment.objective_s)
+            if arm == WINNER:
+                runs.append(measured.result)
+                excess |= measured.assessment.violations
+        # The limits are judged over all fresh runs together; the quality gate's word stands beside them.
+        excess |= violations(together(runs, spec), spec.constraints)
+        found = improvement(seconds[DEFAULT], seconds[WINNER])
+        return self._result(search, best, default, found, excess, seconds)
+
+    def _result(
+        self,
+        search: Search,
+        best: Outcome,
+        default: dict[str, Any],
+        found: Improvement,
+        excess: dict[str, float],
+        seconds: dict[str, list[float]],
+    ) -> StudyResult:
+        decided = verdict(found, excess)
+        means = {arm: sum(values) / len(values) for arm, values in seconds.items()}
+        return StudyResult(
+            verdict=decided,
+            winner=best.knobs,
+            default=default,
+            winner_objective_s=means[WINNER],
+            default_objective_s=means[DEFAULT],
+            improvement=found.estimate,
+            interval=(found.low, found.high),
+            repeats=found.repeats,
+            summary=summary_of(self._spec, decided, best.knobs, default, found, excess),
+            importances=search.importances(),
+        )
+
+    def _unproven(self, search: Search, reason: str, best: Outcome | None) -> StudyResult:
+        measured = search.outcomes[0].assessment.objective_s
+        return StudyResult(
+            verdict=StudyVerdict.NOT_BETTER,
+            winner=None if best is None else best.knobs,
+            default=search.default,
+            winner_objective_s=None if best is None else best.assessment.objective_s,
+            default_objective_s=measured,
+            summary=f"Keep what runs now: {reason}.",
+            importances=search.importances(),
+        )
+
+    def _put_back(self, node: str, default: dict[str, Any]) -> None:
+        """Leave the trial node as the pool is."""
+        try:
+            self._client.set_trial_config(node, TrialConfig(knobs=default))
+        except (TrimtabError, httpx.HTTPError) as error:
+            logger.warning("trial node %s was not put back: %r", node, error)
+
+    # -- time ----------------------------------------------------------------------------------------------------
+
+    def _span_s(self) -> float:
+        """How long a replay may last so that all trials and the re-measurement fit into the study's time."""
+        runs = self._spec.max_trials + 2 * self._spec.finalist_repeats
+        return min(max(self._spec.max_duration_s / runs - OVERHEAD_S, SHORTEST_SPAN_S), LONGEST_SPAN_S)
+
+    def _left_s(self) -> float:
+        return self._spec.max_duration_s - (time.monotonic() - self._began)
+
+    def _usual_run_s(self) -> float:
+        ordered = sorted(self._run_s)
+        return ordered[len(ordered) // 2] if ordered else self._span_s() + OVERHEAD_S
+
+    def _repeats(self) -> int:
+        """Pairs of the re-measurement: what was asked for, and more where the search left time for them.
+
+        Fixed before the first pair is seen, so that the interval keeps its meaning.
+        """
+        wanted = self._spec.finalist_repeats
+        pair_s = self._reserve_s() / wanted
+        return max(wanted, min(2 * wanted, int(_CAUTION * self._left_s() / pair_s)))
+
+    def _reserve_s(self) -> float:
+        """Time for the re-measurement: half its runs are of the default, as slow as trial 0 was."""
+        slow = self._run_s[0] if self._run_s else self._usual_run_s()
+        return self._spec.finalist_repeats * (slow + self._usual_run_s())
+
+
+def pool_config(nodes: list[NodeView], pool: str) -> dict[str, Any]:
+    """What the pool's serving nodes run: the full effective configuration of most of them. Raises NotFound."""
+    running = [
+        parse_config({name: value for name, value in node.effective.knobs.items() if name in KNOBS}).knobs()
+        for node in nodes
+        if node.pool == pool and node.role is NodeRole.SERVING and node.connected and node.effective is not None
+    ]
+    if not running:
+        raise NotFound(f"pool {pool}: no connected serving node tells what it runs", field="pool")
+    return max(running, key=running.count)
+
+
+def _check(study: Study) -> None:
+    """A client sees no stages, so only end-to-end metrics can be an objective or a constraint."""
+    for metric, _ in needed_quantiles(study.spec):
+        if metric not in METRICS:
+            raise BadRequest(f"a replay measures {', '.join(METRICS)} from outside, not {metric!r}", field="objective")
+
+
+def _short(knobs: dict[str, Any], default: dict[str, Any]) -> str:
+    changed = [f"{name}={value}" for name, value in knobs.items() if default.get(name) != value]
+    return ", ".join(changed) or "as the default"

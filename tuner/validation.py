@@ -1,0 +1,62 @@
+"""The last word on a winner: measured again against the default, interleaved, with an interval. Pure.
+
+Guarantee: BETTER only when the whole 95 % interval of the improvement lies above zero AND the winner held every
+constraint in the fresh measurements. Runs go A B B A A B ..., so that a drift of the machine hits both alike
+(counterbalanced pairs), and both runs of a pair replay the same requests. The interval is Student's t on the
+logarithms of the paired ratios.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scipy import stats
+
+from controlplane.contract.studies import StudyVerdict
+
+DEFAULT, WINNER = "default", "winner"
+LEAST_REPEATS = 2
+
+
+def order(repeats: int) -> list[tuple[int, str]]:
+    """(pair, arm) in the order of the runs: each pair once in each arm, the first arm alternating."""
+    runs: list[tuple[int, str]] = []
+    for pair in range(repeats):
+        arms = (DEFAULT, WINNER) if pair % 2 == 0 else (WINNER, DEFAULT)
+        runs.extend((pair, arm) for arm in arms)
+    return runs
+
+
+@dataclass(frozen=True)
+class Improvement:
+    """1 - winner/default: the estimate and its 95 % interval."""
+
+    estimate: float
+    low: float
+    high: float
+    repeats: int
+
+
+def improvement(default_s: Sequence[float], winner_s: Sequence[float], *, confidence: float = 0.95) -> Improvement:
+    """Paired objectives in seconds, at least two pairs.
+
+    The estimate is 1 - exp(mean log ratio); the interval comes from Student's t with pairs - 1 degrees of freedom.
+    """
+    if len(default_s) != len(winner_s) or len(default_s) < LEAST_REPEATS:
+        raise ValueError(f"an interval wants at least {LEAST_REPEATS} pairs, got {len(default_s)} and {len(winner_s)}")
+    ratios = [math.log(winner / default) for default, winner in zip(default_s, winner_s, strict=True)]
+    count = len(ratios)
+    mean = math.fsum(ratios) / count
+    variance = math.fsum((ratio - mean) ** 2 for ratio in ratios) / (count - 1)
+    half = float(stats.t.ppf(0.5 + confidence / 2, count - 1)) * math.sqrt(variance / count)
+    # Nothing is more than exp(50) times slower; beyond that the exponential would overflow.
+    low, high = 1.0 - math.exp(min(mean + half, 50.0)), 1.0 - math.exp(mean - half)
+    return Improvement(1.0 - math.exp(mean), low, high, count)
+
+
+def verdict(found: Improvement, violations: dict[str, float]) -> StudyVerdict:
+    """`violations`: of the winner, over all its fresh runs together."""
+    held = all(excess <= 0 for excess in violations.values())
+    return StudyVerdict.BETTER if held and found.low > 0 else StudyVerdict.NOT_BETTER
