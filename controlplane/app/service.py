@@ -65,7 +65,8 @@ def create_app(settings: ServiceSettings, clock: Clock = utc_now) -> FastAPI:
     state.stop = threading.Event()
     state.readiness = Readiness()
     state.deliverer = Deliverer(database)
-    state.background = Background(ticks_of(database, state.telemetry, state.fleet, state.deliverer), clock)
+    ticks = ticks_of(database, state.telemetry, state.fleet, state.deliverer, settings.public_url)
+    state.background = Background(ticks, clock)
     errors.install(app)
     app.add_middleware(BodyLimit)
     for router in all_routers():

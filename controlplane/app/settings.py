@@ -26,12 +26,18 @@ class ServiceSettings(BaseSettings):
     port: int = Field(default=7300, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
     database_url: str | None = Field(default=None, description="SQLAlchemy URL; default: a SQLite file in data_dir.")
     retention_s: float = Field(default=FRAMES_S, gt=0, description="How long telemetry is kept, in seconds.")
+    external_url: str | None = Field(default=None, description="Where people reach the dashboard; links in webhooks.")
     log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Least severe log.")
 
     @property
     def database_file(self) -> Path:
         """The SQLite file that is used when there is no `database_url`."""
         return self.data_dir.resolve() / "trimtab.db"
+
+    @property
+    def public_url(self) -> str:
+        """The base of links that go out in webhooks."""
+        return (self.external_url or f"http://{self.host}:{self.port}").rstrip("/")
 
     @property
     def url(self) -> str:

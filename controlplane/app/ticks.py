@@ -16,7 +16,9 @@ from controlplane.studies import store as studies
 from controlplane.telemetry.store import TelemetryStore
 
 
-def ticks_of(database: Database, telemetry: TelemetryStore, hub: FleetHub, deliverer: Deliverer) -> list[Tick]:
+def ticks_of(
+    database: Database, telemetry: TelemetryStore, hub: FleetHub, deliverer: Deliverer, public_url: str
+) -> list[Tick]:
     def in_transaction(act: Callable[[Session, datetime], object]) -> Callable[[datetime], None]:
         def run(now: datetime) -> None:
             with database.session() as session:
@@ -24,9 +26,10 @@ def ticks_of(database: Database, telemetry: TelemetryStore, hub: FleetHub, deliv
 
         return run
 
+    evaluator = AlertEvaluator(database, telemetry, on_fire=start_remedy, external_url=public_url)
     return [
         Tick("telemetry_compaction", 5.0, telemetry.tick),
-        Tick("alert_evaluation", 5.0, AlertEvaluator(database, telemetry, on_fire=start_remedy).tick),
+        Tick("alert_evaluation", 5.0, evaluator.tick),
         Tick("webhook_delivery", 1.0, deliverer.tick),
         Tick("rollouts", 1.0, RolloutController(database, telemetry, hub.poke).tick),
         Tick("study_leases", 5.0, in_transaction(studies.expire_leases)),

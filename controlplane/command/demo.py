@@ -14,7 +14,7 @@ def demo(
     ] = False,
     data_dir: Annotated[Path, typer.Option(help="Emptied at the start.")] = Path(".trimtab/demo"),
     port: Annotated[int, typer.Option(help="Port of the control plane; the engines take fixed ones from 7401.")] = 7300,
-    rate: Annotated[float, typer.Option(help="Requests a second over the two serving nodes.")] = 5.0,
+    rate: Annotated[float, typer.Option(help="Requests a second over the two serving nodes.")] = 6.0,
     seed: int = 7,
 ) -> None:
     """Start a control plane, two serving nodes, a trial node and traffic; break production; watch it being mended."""

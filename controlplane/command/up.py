@@ -63,6 +63,9 @@ def up(
         typer.Option(envvar="TRIMTAB_DATABASE_URL", help="SQLAlchemy URL, e.g. postgresql+psycopg://...; else SQLite."),
     ] = None,
     retention_hours: Annotated[float, typer.Option(help="How long telemetry is kept.", min=0.1)] = 720,
+    external_url: Annotated[
+        str | None, typer.Option(envvar="TRIMTAB_EXTERNAL_URL", help="Where people reach the dashboard; for links.")
+    ] = None,
     log_level: Annotated[str, typer.Option(envvar="TRIMTAB_LOG_LEVEL", help="debug, info, warning or error.")] = "info",
     tuner: Annotated[bool, typer.Option(help="Run a tuner worker beside the service.")] = True,
     dashboard: Annotated[bool, typer.Option(help="Serve the dashboard at /.")] = True,
@@ -87,6 +90,7 @@ def up(
             port=port,
             database_url=database_url,
             retention_s=retention_hours * 3600,
+            external_url=external_url,
             log_level=log_level,
         )
     except TrimtabError as error:

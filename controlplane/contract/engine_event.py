@@ -1,8 +1,8 @@
 """What an engine tells the agent beside it, as newline-delimited JSON over local HTTP.
 
 `GET /events?boot=B&after=N` on the engine streams events with sequence numbers above N from a bounded ring and
-then follows. The first line is a `Hello`. When `boot` is not the engine's own, or N is older than the ring, the stream starts
-at the ring's oldest event and the agent counts the gap as missed. The engine never waits for a reader.
+then follows. The first line is a `Hello`. When `boot` is not the engine's own, or N is older than the ring, the stream
+starts at the ring's oldest event and the agent counts the gap as missed. The engine never waits for a reader.
 Durations are seconds from one monotonic clock; `time` is seconds since the Unix epoch on the server's clock.
 """
 

@@ -1,8 +1,8 @@
 """A frame: all series of one metric in one window as one compressed block (pure).
 
-Layout (facts: SQLite frames, 51 bytes a histogram): a small header, then the columns as one zstd-1 stream (or plain). Integer columns
-take the narrowest unsigned type that holds their largest value; every column wider than a byte is stored as byte planes
-(all first bytes, then all second bytes, ...), which compress far better.
+Layout: a small header, then the columns as one zstd-1 stream (or plain). Integer columns take the narrowest unsigned
+type that holds their largest value; every column wider than a byte is stored as byte planes (all first bytes, then all
+second bytes, ...), which compress far better.
 
 Guarantee: decode(encode(block)) == block, and merging is exact: counts are added in 64 bits and narrowed afterwards.
 """

@@ -61,7 +61,7 @@ def exponential(name: str, point: ExponentialHistogramDataPoint, refusals: Refus
     edges = Edges(0.0, point.zero_threshold, 0.0, point.zero_threshold)
     if counts:
         last = offset + len(counts) - 1
-        if scale == SCALE and AXIS_MIN <= offset and last <= AXIS_MAX:  # Our own agents: every point, so be quick.
+        if scale == SCALE and offset >= AXIS_MIN and last <= AXIS_MAX:  # Our own agents: every point, so be quick.
             first, final = offset - AXIS_MIN, last - AXIS_MIN
             edges = Edges(_EDGES[first], _EDGES[first + 1], _EDGES[final], _EDGES[final + 1])
         else:

@@ -4,9 +4,8 @@ Guarantee: what `ingest_*` has returned is on the disk, visible to the next quer
 sent again (within the retention of repeats). Reads see one snapshot: never half of a fold.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
 from datetime import datetime, timedelta
 
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
@@ -21,14 +20,13 @@ from controlplane.contract.workload import RequestRecord, Workload
 from controlplane.db.database import Database
 from controlplane.telemetry import catalogue, requests
 from controlplane.telemetry.catalogue import Asked
-from controlplane.telemetry.compaction import Compactor, decode
+from controlplane.telemetry.compaction import Compactor
 from controlplane.telemetry.exposition import FleetQuantiles
 from controlplane.telemetry.frame import HistogramBlock, ScalarBlock
 from controlplane.telemetry.grouping import Grouping
 from controlplane.telemetry.head import Head
 from controlplane.telemetry.journal import Entry
 from controlplane.telemetry.meters import Meters
-from controlplane.telemetry.pending import Block
 from controlplane.telemetry.points import FUTURE_S, Bounds, read_points
 from controlplane.telemetry.query import HistogramSums, MeasuredSeries, ScalarSums
 from controlplane.telemetry.reader import SketchSeries, ValueSeries
@@ -36,12 +34,12 @@ from controlplane.telemetry.records import read_records
 from controlplane.telemetry.refusal import Outcome, Reason, Refusals
 from controlplane.telemetry.retention import FRAMES_S, REQUESTS_S, Retention
 from controlplane.telemetry.series import SeriesIndex
+from controlplane.telemetry.snapshot import blocks, snapshot
 from controlplane.telemetry.tables import FrameRow, PendingRow
-from controlplane.telemetry.timespan import check_step, start_of, to_ns, window_at, windows_in
+from controlplane.telemetry.timespan import check_step, start_of, to_ns, window_at
 from controlplane.telemetry.writer import Writer
 
 COMMIT_TIMEOUT_S = 60.0
-FRAMES_AT_ONCE = 200
 Where = Mapping[str, str | Sequence[str]]
 NONE_OF_THEM: Where = {}
 
@@ -77,7 +75,7 @@ class TelemetryStore:
     # -- life ----------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        with self._snapshot() as connection:
+        with snapshot(self._database) as connection:
             self._index.load(connection)
         self._writer.start()
 
@@ -151,9 +149,9 @@ class TelemetryStore:
                 f"metric: {metric} is a {asked.kind}, it has no quantiles; see /api/v1/scalars", field="metric"
             )
         _check(by, where, step_s)
-        with self._snapshot() as connection:
+        with snapshot(self._database) as connection:
             sums = HistogramSums(self._grouping(connection, by, where), step_s)
-            for window, block in self._blocks(connection, asked.name, MetricKind.HISTOGRAM, start, end):
+            for window, block in blocks(connection, self._head, asked.name, MetricKind.HISTOGRAM, start, end):
                 assert isinstance(block, HistogramBlock)
                 sums.add(window, block)
             return sums.series()
@@ -187,10 +185,10 @@ class TelemetryStore:
             raise BadRequest(f"metric: {metric} is a histogram; see /api/v1/quantiles", field="metric")
         _check(by, where, step_s)
         kinds = [asked.kind] if asked.kind is not None else [MetricKind.SUM, MetricKind.GAUGE]
-        with self._snapshot() as connection:
+        with snapshot(self._database) as connection:
             for kind in kinds:
                 sums = ScalarSums(self._grouping(connection, by, where), step_s, kind)
-                for window, block in self._blocks(connection, asked.name, kind, start, end):
+                for window, block in blocks(connection, self._head, asked.name, kind, start, end):
                     assert isinstance(block, ScalarBlock)
                     sums.add(window, block)
                 found = sums.series()
@@ -201,7 +199,7 @@ class TelemetryStore:
     def latest(self) -> datetime | None:
         """See `TelemetryReader`. Windows that have not begun yet (a sender's fast clock) do not count."""
         present = window_at(self._clock())
-        with self._snapshot() as connection:
+        with snapshot(self._database) as connection:
             windows = [
                 connection.execute(select(func.max(column)).where(column <= present)).scalar()
                 for column in (col(PendingRow.window), col(FrameRow.window))
@@ -212,7 +210,7 @@ class TelemetryStore:
     def workload(self, pool: str, start: datetime, end: datetime) -> Workload:
         """See `TelemetryReader`."""
         not_serving = frozenset(self._not_serving())
-        with self._snapshot() as connection:
+        with snapshot(self._database) as connection:
             return requests.workload(connection, pool, start, end, not_serving)
 
     def requests(
@@ -229,7 +227,7 @@ class TelemetryStore:
         """See `TelemetryReader`; `offset` skips that many of the first."""
         if order not in ("newest", "slowest"):
             raise BadRequest(f"order: {order[:40]!r} is neither newest nor slowest", field="order")
-        with self._snapshot() as connection:
+        with snapshot(self._database) as connection:
             return requests.records(
                 connection, start, end, pool=pool, node=node, slowest=order == "slowest", limit=limit, offset=offset
             )
@@ -239,7 +237,7 @@ class TelemetryStore:
         try:
             return catalogue.find(metric, self._index.metrics())
         except BadRequest:
-            with self._snapshot() as connection:  # Another replica may have taken in a sender's own metric.
+            with snapshot(self._database) as connection:  # Another replica may have taken in a sender's own metric.
                 self._index.load(connection)
             return catalogue.find(metric, self._index.metrics())
 
@@ -284,36 +282,8 @@ class TelemetryStore:
         except TimeoutError:
             raise Unavailable("the report was not written in time; send it again, it will be recognised") from None
 
-    @contextmanager
-    def _snapshot(self) -> Iterator[Connection]:
-        """A connection whose reads all see one state of the database, and that holds no write lock."""
-        with self._database.engine.connect() as connection:
-            if self._database.is_sqlite:
-                yield connection.execution_options(begin="BEGIN")
-            else:
-                yield connection.execution_options(isolation_level="REPEATABLE READ")
-
     def _grouping(self, connection: Connection, by: Sequence[str], where: Where) -> Grouping:
         return Grouping(by, where, lambda numbers: self._index.labels(connection, numbers))
-
-    def _blocks(
-        self, connection: Connection, metric: str, kind: MetricKind, start: datetime, end: datetime
-    ) -> Iterator[tuple[int, Block]]:
-        """Everything of a metric in the windows of [start, end): frames first, then what is not folded yet."""
-        first, last = windows_in(start, end)
-        window = col(FrameRow.window)
-        query = (
-            select(window, col(FrameRow.frame))
-            .where(col(FrameRow.metric) == metric, col(FrameRow.kind) == kind.value, window >= first, window < last)
-            .order_by(window)
-            .execution_options(yield_per=FRAMES_AT_ONCE)
-        )
-        for at, data in connection.execute(query):
-            yield at, decode(kind, data)
-        for row in self._head.read(connection, first, last):
-            block = row.blocks.get((metric, kind))
-            if block is not None:
-                yield row.window, block
 
 
 def _check(by: Sequence[str], where: Where, step_s: float | None) -> None:

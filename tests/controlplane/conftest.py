@@ -1,4 +1,4 @@
-"""A PostgreSQL server for a test session: an existing one by TRIMTAB_TEST_POSTGRES_URL, or else a throw-away cluster."""
+"""A PostgreSQL server for a test session: the one of TRIMTAB_TEST_POSTGRES_URL, or else a throw-away cluster."""
 
 import os
 import shutil

@@ -18,8 +18,6 @@ from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 from opentelemetry.proto.metrics.v1 import metrics_pb2 as otlp
 from sqlmodel import SQLModel
 
-import controlplane.auth.tables
-import controlplane.ledger.tables
 from controlplane.auth import store as tokens
 from controlplane.contract import metrics
 from controlplane.contract.access import Scope
