@@ -10,18 +10,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from controlplane.alerts.baseline import FLEET, LOAD_REACH, Baseline, build
+from controlplane.alerts.baseline import FLEET, Baseline, build
 from controlplane.alerts.history import Window
 from controlplane.alerts.regression import Exceedances, Stream, observe
 from controlplane.contract.alerts import RegressionCondition
 from controlplane.contract.metrics import WINDOW_S
 
-GUARD_SHARE, GUARD_MIN_S, GUARD_MAX_S = 1 / 6, 15.0, 300.0
+GUARD_SHARE, GUARD_MIN_S, GUARD_MAX_S = 1 / 6, 40.0, 300.0
 REFRESH_SHARE, REFRESH_MIN_S, REFRESH_MAX_S = 1 / 20, 5.0, 300.0
-SUSPICION = 1 / 3
+SUSPICION = 1 / 4
 """From this part of the alarm's log threshold on, the suspected span is kept out of the baseline."""
 SURGE_REST_S = 60.0
 """After a load beyond the baseline nothing is judged for so long: the queue it left is not the engine's fault."""
+SURGE_LEARN_S = 600.0
+"""A load that stays so long is the new normal: the baseline takes it in, so that it can be judged again."""
 QUIET_S = 600.0
 """After so long without traffic the evidence is stale: a later slowdown has to be shown anew."""
 
@@ -35,6 +37,7 @@ class Detector:
     condition: RegressionCondition
     pools: int = 1
     streams: dict[str, Stream] = field(default_factory=dict)
+    surge_since_s: float = 0.0
     surge_until_s: float = 0.0
     last_start_s: float = -math.inf
     baselines: dict[str, Baseline] = field(default_factory=dict)
@@ -44,12 +47,14 @@ class Detector:
     def state(self) -> dict[str, Any]:
         return {
             "streams": {key: stream.dump() for key, stream in self.streams.items()},
+            "surge_since_s": self.surge_since_s,
             "surge_until_s": self.surge_until_s,
             "last_start_s": self.last_start_s if math.isfinite(self.last_start_s) else None,
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
         self.streams = {key: Stream.load(value) for key, value in state.get("streams", {}).items()}
+        self.surge_since_s = float(state.get("surge_since_s", 0.0))
         self.surge_until_s = float(state.get("surge_until_s", 0.0))
         last_s = state.get("last_start_s")
         self.last_start_s = -math.inf if last_s is None else float(last_s)
@@ -74,11 +79,13 @@ class Detector:
         if window.start_s - self.last_start_s > QUIET_S:
             self.streams.clear()
         self.last_start_s = window.start_s
-        self._refresh(window.start_s, history, tuple(closed))
+        if not self.baselines or not self._holds_through_surge(window.start_s):
+            self._refresh(window.start_s, history, tuple(closed))
         if not self.baselines:
             return
-        highest = max(baseline.highest_load for baseline in self.baselines.values())
-        if beyond(window.load, highest):
+        if window.load > max(baseline.load_limit for baseline in self.baselines.values()):
+            if window.start_s >= self.surge_until_s:
+                self.surge_since_s = window.start_s
             self.surge_until_s = window.start_s + SURGE_REST_S
         if window.start_s < self.surge_until_s:
             return
@@ -96,6 +103,10 @@ class Detector:
                     baseline.phi[FLEET],
                     log_threshold,
                 )
+
+    def _holds_through_surge(self, at_s: float) -> bool:
+        """Whether the baseline stays as it is: what a surge hides from judgement must not pass for normal meanwhile."""
+        return at_s < self.surge_until_s and at_s - self.surge_since_s < SURGE_LEARN_S
 
     def _stream(self, key: str) -> Stream:
         return self.streams.setdefault(key, Stream())
@@ -136,11 +147,6 @@ class Detector:
             if onset is not None and (stream.alarmed or max(stream.gain) >= limit):
                 found.append(onset)
         return found
-
-
-def beyond(load: float, highest: float) -> bool:
-    """True when the load is so far above what the baseline has seen that it cannot be judged."""
-    return load > LOAD_REACH * highest
 
 
 def _between(history: Sequence[Window], start_s: float, end_s: float) -> Sequence[Window]:

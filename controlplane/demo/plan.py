@@ -41,7 +41,7 @@ class Plan:
     bad_reason: str = "Raise the step budget to 8192 before the evening peak"  # And then somebody typed 8.
 
     start_limit_s: float = 90.0
-    baseline_s: float = 75.0
+    baseline_s: float = 90.0
     alert_limit_s: float = 120.0
     study_limit_s: float = 240.0
     rollout_limit_s: float = 200.0

@@ -6,7 +6,7 @@ Waiting is polling the API within a limit; nothing is assumed to have happened b
 import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import httpx
 
@@ -229,7 +229,8 @@ class Story:
             return True, study.result.summary
 
         self._until("the study finishes", self.plan.study_limit_s, look)
-        self._keep(self._since_change("during"))
+        # The canary may run by now: the span is named after the revision that was bad, not after what a node runs.
+        self._keep(self._since_change("during"), self.client.config(self._bad_revision).knobs.knobs())
 
     def rollout_promoted(self) -> None:
         phases: list[str] = []
@@ -296,10 +297,12 @@ class Story:
         start = self._changed_at + timedelta(seconds=WINDOW_S)
         return read_span(self.client, name, start, max(utc_now(), start + timedelta(seconds=WINDOW_S)))
 
-    def _keep(self, span: Span) -> None:
+    def _keep(self, span: Span, knobs: dict[str, Any] | None = None) -> None:
+        """Remember a span for the table, with its configuration: what the first node runs unless `knobs` say."""
         self.spans.append(span)
-        node = self._serving()[0]
-        knobs = node.effective.knobs if node.effective else {}
+        if knobs is None:
+            effective = self._serving()[0].effective
+            knobs = effective.knobs if effective else {}
         names = ("max_num_batched_tokens", "prefill_chunk_size", "num_speculative_tokens", "quantization")
         self.knobs[span.name] = ", ".join(str(knobs.get(name)) for name in names)
 

@@ -54,14 +54,15 @@ def drifts(desired: Revision | None, effective: EffectiveConfig | None) -> bool:
 def must_offer(desired: Revision | None, acknowledged: Acknowledged, effective: EffectiveConfig | None) -> bool:
     """True when the desired configuration has to be sent to the agent.
 
-    An agent that was never given any, and whose engine already runs the desired knobs, is not disturbed: that is how a
-    pool's first revision is adopted from its nodes.
+    An engine that already runs the desired revision is not disturbed. One that runs its knobs under another number (0:
+    it was never given any, its pool's first revision was adopted from it) is given the number, so that its telemetry
+    carries the revision's label; equal knobs change nothing else in the engine.
     """
     if desired is None or acknowledged.hash == remote_hash(desired):
         return False
     if acknowledged.hash or effective is None:
         return True
-    return drifts(desired, effective) or effective.revision not in (0, desired.number)
+    return drifts(desired, effective) or effective.revision != desired.number
 
 
 def shown_status(desired: Revision | None, acknowledged: Acknowledged, offering: bool) -> tuple[ConfigStatus, str]:

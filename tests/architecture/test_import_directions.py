@@ -29,8 +29,7 @@ HEAVY = ("fastapi", "sqlmodel", "sqlalchemy", "torch", "numpy", "httpx", "optuna
 @pytest.mark.parametrize("module", sorted(path.stem for path in (ROOT / "controlplane/contract").glob("[a-z]*.py")))
 def test_contract_loads_nothing_heavy(module: str) -> None:
     probe = (
-        f"import sys, controlplane.contract.{module};"
-        f"print(','.join(name for name in {HEAVY!r} if name in sys.modules))"
+        f"import sys, controlplane.contract.{module};print(','.join(name for name in {HEAVY!r} if name in sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", probe], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr

@@ -85,10 +85,10 @@ def test_whatever_else_was_acknowledged_the_desired_one_is_sent(
 @given(NUMBERS, CONFIGS)
 def test_an_engine_that_runs_it_already_is_left_alone(number: int, config: EngineConfig) -> None:
     desired = revision(number, config)
-    for running in (0, number):
-        effective = EffectiveConfig(revision=running, knobs=config.knobs())
-        assert not machine.must_offer(desired, Acknowledged(), effective)
-    assert machine.must_offer(desired, Acknowledged(), EffectiveConfig(revision=number + 1, knobs=config.knobs()))
+    same = EffectiveConfig(revision=number, knobs=config.knobs())
+    assert not machine.must_offer(desired, Acknowledged(), same)
+    for other in (0, number + 1):
+        assert machine.must_offer(desired, Acknowledged(), EffectiveConfig(revision=other, knobs=config.knobs()))
     assert machine.must_offer(desired, Acknowledged(), None)
 
 

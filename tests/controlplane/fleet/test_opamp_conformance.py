@@ -110,9 +110,11 @@ def test_the_first_serving_node_s_configuration_is_adopted(service: Any, wire: A
         line.exchange(trial.full({"max_num_seqs": 3}))
         assert service.admin.node(trial.node).desired_revision is None
     with wire(service.enrol(name, name)) as line:
-        assert not line.exchange(agent.full({"max_num_seqs": 9, "of_the_engine": 1})).HasField("remote_config")
-        assert not line.exchange(agent.message()).HasField("remote_config")
+        reply = line.exchange(agent.full({"max_num_seqs": 9, "of_the_engine": 1}))
         view = service.admin.node(name)
+        # The node is given the number of the revision that was adopted from it, with its own knobs.
+        offered = json.loads(reply.remote_config.config.config_map["engine.json"].body)
+        assert (offered["revision"], offered["knobs"]["max_num_seqs"]) == (view.desired_revision, 9)
     assert view.desired_revision is not None
     assert not view.drift
     revision = service.admin.config(view.desired_revision)
