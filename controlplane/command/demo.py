@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from controlplane.command import extras
+from controlplane.command.connection import fail
 
 
 def demo(
@@ -13,7 +14,10 @@ def demo(
         bool, typer.Option("--once", help="End after the story; status 0 only if every step happened.")
     ] = False,
     data_dir: Annotated[Path, typer.Option(help="Emptied at the start.")] = Path(".trimtab/demo"),
-    port: Annotated[int, typer.Option(help="Port of the control plane; the engines take fixed ones from 7401.")] = 7300,
+    port: Annotated[int, typer.Option(help="Port of the control plane.")] = 7300,
+    engine_ports: Annotated[
+        str, typer.Option(help="Ports of two serving engines and the trial one.")
+    ] = "7401,7402,7409",
     rate: Annotated[float, typer.Option(help="Requests a second over the two serving nodes.")] = 6.0,
     seed: int = 7,
 ) -> None:
@@ -22,5 +26,16 @@ def demo(
     from controlplane.demo.plan import Plan
     from controlplane.demo.run import run_demo
 
-    plan = Plan(data_dir=data_dir.absolute(), port=port, rate=rate, seed=seed)
+    try:
+        first, second, trial = (int(word) for word in engine_ports.split(","))
+    except ValueError:
+        fail(f"--engine-ports: wants three numbers such as 7401,7402,7409, got {engine_ports!r}")
+    plan = Plan(
+        data_dir=data_dir.absolute(),
+        port=port,
+        engine_ports=(first, second),
+        trial_port=trial,
+        rate=rate,
+        seed=seed,
+    )
     raise typer.Exit(run_demo(plan, once=once))

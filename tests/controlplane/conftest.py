@@ -1,6 +1,7 @@
 """A PostgreSQL server for a test session: the one of TRIMTAB_TEST_POSTGRES_URL, or else a throw-away cluster."""
 
 import os
+import secrets
 import shutil
 import socket
 import subprocess
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import create_engine, text
 
 
 def _binaries() -> Path | None:
@@ -27,14 +29,14 @@ def _free_port() -> int:
 
 @pytest.fixture(scope="session")
 def postgres_url() -> Iterator[str]:
-    """SQLAlchemy URL of an empty database; skips where no server can be started."""
+    """SQLAlchemy URL of an empty database; fails where no server can be started."""
     given = os.environ.get("TRIMTAB_TEST_POSTGRES_URL")
     if given:
         yield given
         return
     binaries = _binaries()
     if binaries is None:
-        pytest.skip("no PostgreSQL server is installed")
+        pytest.fail("no PostgreSQL server is installed: deploy/test_packages.sh installs one")
     # The server refuses to run as root: borrow its own user there. That user must be able to enter the folder.
     as_server = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
     folder = Path(tempfile.mkdtemp(prefix="trimtab-postgres-"))
@@ -56,7 +58,7 @@ def postgres_url() -> Iterator[str]:
                 check=False,
             )
             if done.returncode:
-                pytest.skip(f"PostgreSQL does not start here: {done.stderr.decode()[:300]}")
+                pytest.fail(f"PostgreSQL does not start here: {done.stderr.decode()[:300]}")
         try:
             yield f"postgresql+psycopg://trimtab@127.0.0.1:{port}/postgres"
         finally:
@@ -64,3 +66,18 @@ def postgres_url() -> Iterator[str]:
             subprocess.run([*as_server, *map(str, stop)], stdout=subprocess.DEVNULL, cwd=folder, check=False)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def postgres_schema_url(postgres_url: str) -> Iterator[str]:
+    """SQLAlchemy URL of an empty schema of its own on the session's PostgreSQL server; dropped afterwards."""
+    schema = f"test_{secrets.token_hex(6)}"
+    server = create_engine(postgres_url)
+    try:
+        with server.begin() as connection:
+            connection.execute(text(f"CREATE SCHEMA {schema}"))
+        yield f"{postgres_url}{'&' if '?' in postgres_url else '?'}options=-csearch_path%3D{schema}"
+        with server.begin() as connection:
+            connection.execute(text(f"DROP SCHEMA {schema} CASCADE"))
+    finally:
+        server.dispose()

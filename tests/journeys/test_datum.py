@@ -25,7 +25,6 @@ from controlplane.client import Client
 
 ROOT = Path(__file__).resolve().parents[2]
 MODEL = ROOT / "agents/models/trimtab-py-5m"
-pytestmark = pytest.mark.skipif(not (MODEL / "model.safetensors").exists(), reason="the bundled model is not there")
 
 TOLERANCE = 0.025
 STREAMS = 2

@@ -117,7 +117,6 @@ def test_prefix_hits_do_not_change_text(model_dir: Path, reference: Any) -> None
     assert cached == [0, 128, 96, 48, 32]
 
 
-@pytest.mark.skipif(not (BUNDLED / "model.safetensors").is_file(), reason="the bundled model is not there")
 def test_equals_transformers_for_the_bundled_model(reference: Any, run: Any) -> None:
     draw = random.Random(3)
     prompts = [[draw.randrange(8, 4096) for _ in range(length)] for length in (5, 40, 90, 200)]

@@ -1,6 +1,5 @@
 """After an upgrade the database and the tables agree, on SQLite and on PostgreSQL."""
 
-import uuid
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,6 @@ import pytest
 from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import text
 
 from controlplane.app.tables import all_tables
 from controlplane.db.database import Database
@@ -36,20 +34,9 @@ def test_sqlite_agrees_and_a_second_upgrade_changes_nothing(tmp_path: Path) -> N
     database.close()
 
 
-@pytest.fixture
-def schema_url(postgres_url: str) -> str:
-    """PostgreSQL with an empty schema of this test's own."""
-    schema = f"migrate_{uuid.uuid4().hex[:8]}"
-    server = Database(postgres_url)
-    with server.engine.begin() as connection:
-        connection.execute(text(f"CREATE SCHEMA {schema}"))
-    server.close()
-    return f"{postgres_url}{'&' if '?' in postgres_url else '?'}options=-csearch_path%3D{schema}"
-
-
-def test_replicas_that_start_at_once_leave_one_schema_on_postgresql(schema_url: str) -> None:
+def test_replicas_that_start_at_once_leave_one_schema_on_postgresql(postgres_schema_url: str) -> None:
     def start(_: int) -> list[Any]:
-        database = Database(schema_url)
+        database = Database(postgres_schema_url)
         upgrade(database)
         assert revision_of(database) == newest()
         found = differences(database)

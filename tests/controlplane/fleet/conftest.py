@@ -9,7 +9,6 @@ from typing import Any, Protocol
 import httpx
 import pytest
 from opentelemetry._opamp.proto import opamp_pb2
-from sqlalchemy import text
 from websockets.sync.client import connect
 
 from controlplane.app.serve import Server, server_of
@@ -72,16 +71,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Databas
     if request.param == "sqlite":
         made = Database(f"sqlite:///{tmp_path / 'fleet.db'}")
     else:
-        try:
-            url: str = request.getfixturevalue("postgres_url")
-        except pytest.FixtureLookupError:
-            pytest.skip("no PostgreSQL here")
-        schema = f"fleet_{uuid.uuid4().hex[:8]}"
-        server = Database(url)
-        with server.engine.begin() as connection:
-            connection.execute(text(f"CREATE SCHEMA {schema}"))
-        server.close()
-        made = Database(f"{url}{'&' if '?' in url else '?'}options=-csearch_path%3D{schema}")
+        made = Database(request.getfixturevalue("postgres_schema_url"))
     upgrade(made)
     yield made
     made.close()

@@ -1,6 +1,5 @@
 """A pool of simulated nodes in the real registry, and telemetry in memory."""
 
-import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -8,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sqlalchemy import text
 from sqlmodel import Session, SQLModel, col, select
 
 import controlplane.fleet.tables
@@ -214,16 +212,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Databas
     if getattr(request, "param", "sqlite") == "sqlite":
         found = Database(f"sqlite:///{tmp_path / 'trimtab.db'}")
     else:
-        try:
-            url: str = request.getfixturevalue("postgres_url")
-        except pytest.FixtureLookupError:
-            pytest.skip("no PostgreSQL here")
-        schema = f"rollouts_{secrets.token_hex(4)}"
-        server = Database(url)
-        with server.engine.begin() as connection:
-            connection.execute(text(f"CREATE SCHEMA {schema}"))
-        server.close()
-        found = Database(f"{url}{'&' if '?' in url else '?'}options=-csearch_path%3D{schema}")
+        found = Database(request.getfixturevalue("postgres_schema_url"))
     SQLModel.metadata.create_all(found.engine)
     yield found
     found.close()

@@ -1,6 +1,5 @@
 """A database of each kind with a pool of one serving and one trial node, and the studies' endpoints over it."""
 
-import secrets
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -9,7 +8,6 @@ import anyio
 import httpx
 import pytest
 from fastapi import FastAPI
-from sqlalchemy import text
 from sqlmodel import Session, SQLModel, col, select
 
 import controlplane.rollouts.tables
@@ -66,16 +64,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Databas
     if request.param == "sqlite":
         found = Database(f"sqlite:///{tmp_path / 'trimtab.db'}")
     else:
-        try:
-            url: str = request.getfixturevalue("postgres_url")
-        except pytest.FixtureLookupError:
-            pytest.skip("no PostgreSQL here")
-        schema = f"studies_{secrets.token_hex(4)}"
-        server = Database(url)
-        with server.engine.begin() as connection:
-            connection.execute(text(f"CREATE SCHEMA {schema}"))
-        server.close()
-        found = Database(f"{url}{'&' if '?' in url else '?'}options=-csearch_path%3D{schema}")
+        found = Database(request.getfixturevalue("postgres_schema_url"))
     SQLModel.metadata.create_all(found.engine)
     with found.session() as session:
         for node, role in (("a", "serving"), ("t", "trial")):

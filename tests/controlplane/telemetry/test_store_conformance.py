@@ -1,6 +1,5 @@
 """What the store promises, on SQLite and on PostgreSQL."""
 
-import secrets
 import threading
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
@@ -8,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import func, select, text
+from sqlalchemy import func, select
 from sqlmodel import SQLModel, col
 
 from controlplane.contract import metrics
@@ -26,13 +25,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Databas
     if request.param == "sqlite":
         found = Database(f"sqlite:///{tmp_path / 'trimtab.db'}")
     else:
-        url: str = request.getfixturevalue("postgres_url")
-        schema = f"telemetry_{secrets.token_hex(4)}"
-        server = Database(url)
-        with server.engine.begin() as connection:
-            connection.execute(text(f"CREATE SCHEMA {schema}"))
-        server.close()
-        found = Database(f"{url}?options=-csearch_path%3D{schema}")
+        found = Database(request.getfixturevalue("postgres_schema_url"))
     SQLModel.metadata.create_all(found.engine)
     yield found
     found.close()

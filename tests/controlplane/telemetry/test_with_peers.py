@@ -1,6 +1,5 @@
 """Other people's programs against ours: the OpenTelemetry SDK as a sender, promtool as a reader of /metrics."""
 
-import shutil
 import socket
 import subprocess
 import threading
@@ -94,7 +93,6 @@ def test_the_opentelemetry_sdk_is_a_first_class_sender(
     assert total == 6000
 
 
-@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
 def test_promtool_accepts_the_exposition(
     app: Any, api: httpx.Client, store: TelemetryStore, make_report: Any, make_spans: Callable[..., Any]
 ) -> None:
