@@ -24,6 +24,9 @@ test: .venv/.test-ready ## Install what the tests need (Debian packages too, say
 	@$(MAKE) --no-print-directory check
 	@$(BIN)/pytest
 
+story: .venv/.test-ready ## The story of `make run` as a test: about six minutes, wants a machine that is otherwise quiet.
+	@$(BIN)/pytest -m story tests/journeys/test_story.py
+
 check: .venv/.test-ready ## Format, lint, types, import directions.
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .

@@ -30,6 +30,7 @@ from controlplane.contract.alerts import (
 )
 from controlplane.contract.pages import Page
 from controlplane.db import Database, SessionDep
+from controlplane.db.ids import PathId, QueryId
 from controlplane.db.paging import Cursor, Limit, page_of
 
 Row = TypeVar("Row", bound=SQLModel)
@@ -62,7 +63,7 @@ def create_rule(wanted: AlertRuleCreate, request: Request, session: SessionDep, 
 
 @router.put("/alert-rules/{rule_id}")
 def update_rule(
-    rule_id: int, wanted: AlertRuleCreate, request: Request, session: SessionDep, principal: Operator
+    rule_id: PathId, wanted: AlertRuleCreate, request: Request, session: SessionDep, principal: Operator
 ) -> AlertRule:
     """Replace a rule. A changed condition or pool forgets the evidence gathered and ends the rule's open alerts."""
     check_rule(wanted)
@@ -73,7 +74,7 @@ def update_rule(
 
 
 @router.delete("/alert-rules/{rule_id}", status_code=204)
-def delete_rule(rule_id: int, request: Request, session: SessionDep, principal: Operator) -> None:
+def delete_rule(rule_id: PathId, request: Request, session: SessionDep, principal: Operator) -> None:
     """Remove a rule; its open alerts are resolved."""
     rule = store.delete_rule(session, rule_id, request.app.state.clock())
     subject = f"alert-rule/{rule_id}"
@@ -92,7 +93,7 @@ def list_alerts(
 
 
 @router.get("/alerts/{alert_id}")
-def get_alert(alert_id: int, session: SessionDep, _: Reader) -> Alert:
+def get_alert(alert_id: PathId, session: SessionDep, _: Reader) -> Alert:
     return store.alert(session, alert_id)
 
 
@@ -120,7 +121,7 @@ def create_destination(
 
 
 @router.delete("/destinations/{destination_id}", status_code=204)
-def delete_destination(destination_id: int, request: Request, session: SessionDep, principal: Admin) -> None:
+def delete_destination(destination_id: PathId, request: Request, session: SessionDep, principal: Admin) -> None:
     """Remove a destination; what still waits for it is given up."""
     name = store.delete_destination(session, destination_id)
     subject = f"destination/{destination_id}"
@@ -128,7 +129,7 @@ def delete_destination(destination_id: int, request: Request, session: SessionDe
 
 
 @router.post("/destinations/{destination_id}/test")
-def test_destination(destination_id: int, request: Request, principal: Admin) -> Delivery:
+def test_destination(destination_id: PathId, request: Request, principal: Admin) -> Delivery:
     """Send a signed test alert now, once, and say what came of it. The answer's ids are 0: nothing is kept."""
     # No SessionDep here: a transaction must not be open while somebody else's server thinks about its answer.
     database: Database = request.app.state.database
@@ -157,7 +158,7 @@ def test_destination(destination_id: int, request: Request, principal: Admin) ->
 
 @router.get("/deliveries")
 def list_deliveries(
-    session: SessionDep, _: Reader, limit: Limit = 100, cursor: Cursor = None, alert_id: int | None = None
+    session: SessionDep, _: Reader, limit: Limit = 100, cursor: Cursor = None, alert_id: QueryId = None
 ) -> Page[Delivery]:
     """Deliveries, newest first."""
     query = select(DeliveryRow).order_by(col(DeliveryRow.id).desc()).limit(limit + 1)
@@ -192,7 +193,7 @@ def create_silence(wanted: SilenceCreate, request: Request, session: SessionDep,
 
 
 @router.delete("/silences/{silence_id}", status_code=204)
-def end_silence(silence_id: int, request: Request, session: SessionDep, principal: Operator) -> None:
+def end_silence(silence_id: PathId, request: Request, session: SessionDep, principal: Operator) -> None:
     """End a silence early. Alerts it held back that still fire are delivered then."""
     store.end_silence(session, silence_id, request.app.state.clock())
     subject = f"silence/{silence_id}"

@@ -90,6 +90,9 @@ def _shown(value: Any) -> str:
 def _http(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     message = str(error.detail)
+    if error.status_code == 400:
+        # FastAPI's only 400 of its own: a body that its JSON parser gave up on, without saying where.
+        return error_response(BadRequest("body: not JSON in UTF-8, or nested too deeply", field="body"))
     if error.status_code == 404:
         message = "no such URL; /docs lists what there is"
     elif error.status_code == 405:

@@ -1,15 +1,20 @@
-"""Refuses fields that a body's model does not have: a misspelt setting must not be dropped silently."""
+"""Refuses fields and parameters that nothing reads: a misspelt setting must not be dropped silently.
+
+Bodies: fields that their model does not have, at any depth. Queries, of /api only (a scraper or a probe may add its
+own to the others): parameters that the route does not have.
+"""
 
 import types
 from collections.abc import Iterator
 from typing import Annotated, Any, Union, get_args, get_origin
 
-from fastapi import Request
-from fastapi.params import Form
+from fastapi import Request, params
+from fastapi.dependencies.utils import get_flat_params
 from fastapi.requests import HTTPConnection
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
+from controlplane.api.json_body import json_body
 from controlplane.contract.errors import BadRequest, nearest
 
 
@@ -62,15 +67,23 @@ def _parts(annotation: Any) -> Iterator[Any]:
 
 
 async def refuse_unknown_fields(request: HTTPConnection) -> None:
-    """A dependency of every route. Raises `BadRequest` for the first field that is not known."""
+    """A dependency of every route. Raises `BadRequest` for the first field or parameter that is not known."""
     route = request.scope.get("route")
     if not isinstance(request, Request) or not isinstance(route, APIRoute):
         return
-    if route.body_field is None or isinstance(route.body_field.field_info, Form):
+    if route.path.startswith("/api/"):
+        _refuse_unknown_parameters(request, route)
+    value = await json_body(request)
+    if value is None or route.body_field is None:
         return
-    try:
-        value = await request.json()
-    except ValueError:
-        return  # The route's own validation says what is wrong.
     for message in unknown_fields(route.body_field.field_info.annotation, value):
         raise BadRequest(message, field=message.partition(":")[0])
+
+
+def _refuse_unknown_parameters(request: Request, route: APIRoute) -> None:
+    found = (field for field in get_flat_params(route.dependant) if isinstance(field.field_info, params.Query))
+    known = [field.alias for field in found]
+    for name in request.query_params:
+        if name not in known:
+            hint = nearest(name[:100], known) if known else "this URL takes none"
+            raise BadRequest(f"{name[:100]}: no such parameter; {hint}", field=name[:100])

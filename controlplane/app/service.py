@@ -20,6 +20,7 @@ from controlplane.api import errors
 from controlplane.api.body_limit import BodyLimit
 from controlplane.api.health import Readiness
 from controlplane.api.router import all_routers
+from controlplane.api.storable_text import refuse_unstorable_text
 from controlplane.api.unknown_fields import refuse_unknown_fields
 from controlplane.app import secrets_files
 from controlplane.app.background import Background
@@ -54,7 +55,7 @@ def create_app(settings: ServiceSettings, clock: Clock = utc_now) -> FastAPI:
         description=DESCRIPTION,
         version=_version(),
         lifespan=_lifespan,
-        dependencies=[Depends(refuse_unknown_fields)],
+        dependencies=[Depends(refuse_unstorable_text), Depends(refuse_unknown_fields)],
     )
     state = app.state
     state.settings, state.clock, state.database = settings, clock, database

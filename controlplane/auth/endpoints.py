@@ -1,8 +1,6 @@
 """Tokens over HTTP: make, list, revoke (scope admin), and who am I (any token)."""
 
-from typing import Annotated
-
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, Request
 
 from controlplane import ledger
 from controlplane.auth import store
@@ -12,9 +10,8 @@ from controlplane.contract.access import TokenCreate, TokenCreated, TokenView
 from controlplane.contract.errors import NotFound
 from controlplane.contract.pages import Page
 from controlplane.db import SessionDep
+from controlplane.db.ids import PathId
 from controlplane.db.paging import Cursor, Limit, page_of
-
-TokenId = Annotated[int, Path(ge=1, le=2**31 - 1)]
 
 router = APIRouter(prefix="/api/v1/tokens", tags=["tokens"])
 
@@ -51,7 +48,7 @@ def create_token(wanted: TokenCreate, request: Request, session: SessionDep, pri
 
 
 @router.delete("/{token_id}", status_code=204)
-def revoke_token(token_id: TokenId, request: Request, session: SessionDep, principal: Admin) -> None:
+def revoke_token(token_id: PathId, request: Request, session: SessionDep, principal: Admin) -> None:
     now = request.app.state.clock()
     view = store.revoke(session, token_id, now)
     ledger.append(

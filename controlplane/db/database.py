@@ -13,6 +13,8 @@ from fastapi import Depends, Request
 from sqlalchemy import Engine, create_engine, event
 from sqlmodel import Session
 
+from controlplane.db.refused_values import as_data_error
+
 BUSY_TIMEOUT_MS = 30_000
 POOL_SIZE = 10
 MAX_OVERFLOW = 50
@@ -31,6 +33,7 @@ class Database:
             "max_overflow": MAX_OVERFLOW,
         }
         self.engine: Engine = create_engine(url, **options)
+        event.listen(self.engine, "handle_error", as_data_error)
         if self.is_sqlite:
             event.listen(self.engine, "connect", _prepare_sqlite)
             event.listen(self.engine, "begin", _begin_sqlite)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import httpx
 
 from controlplane.client import Client
-from controlplane.contract.alerts import Alert, AlertRuleCreate, AlertState, DestinationCreate, Remedy
+from controlplane.contract.alerts import Alert, AlertRuleCreate, AlertState, DestinationCreate, Diagnosis, Remedy
 from controlplane.contract.clock import utc_now
 from controlplane.contract.configs import RevisionCreate
 from controlplane.contract.errors import TrimtabError
@@ -186,24 +186,24 @@ class Story:
         self._until("ttft p99 rises", self.plan.alert_limit_s, look)
 
     def alert_fires(self) -> None:
-        def look() -> tuple[Alert | None, str]:
-            firing = [
-                alert
-                for alert in self.client.alerts()
-                if alert.fired_at and self._changed_at and alert.fired_at > self._changed_at
-                and alert.labels.get("pool") == POOL and alert.diagnosis and alert.diagnosis.stage and alert.study_id
-            ]  # fmt: skip
-            if not firing:
-                return None, "evidence gathers"
-            alert = min(firing, key=lambda alert: alert.id)
-            assert alert.diagnosis is not None
-            return alert, alert.diagnosis.summary
+        """Several alerts may come of one change: follow the one that names it, and the study they started."""
 
-        alert = self._until("the regression alert fires with a diagnosis", self.plan.alert_limit_s, look)
-        assert alert.diagnosis is not None and alert.study_id is not None
-        if not any(cause.get("cause") == "config_change" for cause in alert.diagnosis.causes):
-            raise StepFailed(f"the diagnosis does not name the configuration change: {alert.diagnosis.summary}")
-        self._alert_id, self._study_id = alert.id, alert.study_id
+        def look() -> tuple[tuple[Alert, int] | None, str]:
+            fired = [alert for alert in self.client.alerts() if self._fired_since_change(alert)]
+            named = [alert for alert in fired if alert.diagnosis and _names_the_change(alert.diagnosis)]
+            studies = [alert.study_id for alert in fired if alert.study_id is not None]
+            news = [alert.diagnosis.summary for alert in named or fired if alert.diagnosis]
+            found = (named[-1], studies[-1]) if named and studies else None
+            return found, news[-1] if news else "evidence gathers"
+
+        alert, self._study_id = self._until(
+            "an alert fires whose diagnosis names the configuration change", self.plan.alert_limit_s, look
+        )
+        self._alert_id = alert.id
+
+    def _fired_since_change(self, alert: Alert) -> bool:
+        assert self._changed_at is not None
+        return alert.labels.get("pool") == POOL and alert.fired_at is not None and alert.fired_at > self._changed_at
 
     def webhook_arrives(self) -> None:
         fingerprint = self.client.alert(self._alert_id).fingerprint
@@ -305,6 +305,10 @@ class Story:
             knobs = effective.knobs if effective else {}
         names = ("max_num_batched_tokens", "prefill_chunk_size", "num_speculative_tokens", "quantization")
         self.knobs[span.name] = ", ".join(str(knobs.get(name)) for name in names)
+
+
+def _names_the_change(diagnosis: Diagnosis) -> bool:
+    return diagnosis.stage is not None and any(cause.get("cause") == "config_change" for cause in diagnosis.causes)
 
 
 def _serves(node: NodeView) -> bool:

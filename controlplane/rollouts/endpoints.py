@@ -1,8 +1,6 @@
 """Rollouts over HTTP: proposed, started and cancelled by people and by the tuner; carried on by the controller."""
 
-from typing import Annotated
-
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, Request
 
 from controlplane.auth import Operator, Reader
 from controlplane.auth.guard import check_scope
@@ -10,13 +8,12 @@ from controlplane.contract.access import Scope
 from controlplane.contract.pages import Page
 from controlplane.contract.rollouts import Rollout, RolloutCreate, RolloutPhase
 from controlplane.db import SessionDep
+from controlplane.db.ids import PathId
 from controlplane.db.paging import Cursor, Limit, page_of
 from controlplane.fleet.hub import FleetHub
 from controlplane.rollouts import store
 
 router = APIRouter(prefix="/api/v1/rollouts", tags=["rollouts"])
-
-RolloutId = Annotated[int, Path(ge=1, le=2**31 - 1)]
 
 
 def _hub(request: Request) -> FleetHub:
@@ -48,12 +45,12 @@ def create_rollout(wanted: RolloutCreate, request: Request, session: SessionDep,
 
 
 @router.get("/{rollout_id}")
-def read_rollout(rollout_id: RolloutId, session: SessionDep, _: Reader) -> Rollout:
+def read_rollout(rollout_id: PathId, session: SessionDep, _: Reader) -> Rollout:
     return store.get(session, rollout_id)
 
 
 @router.post("/{rollout_id}/start")
-def start_rollout(rollout_id: RolloutId, request: Request, session: SessionDep, principal: Operator) -> Rollout:
+def start_rollout(rollout_id: PathId, request: Request, session: SessionDep, principal: Operator) -> Rollout:
     """Begin a proposed rollout."""
     if store.get(session, rollout_id).spec.emergency:
         check_scope(principal, Scope.ADMIN)
@@ -63,7 +60,7 @@ def start_rollout(rollout_id: RolloutId, request: Request, session: SessionDep, 
 
 
 @router.post("/{rollout_id}/cancel")
-def cancel_rollout(rollout_id: RolloutId, request: Request, session: SessionDep, principal: Operator) -> Rollout:
+def cancel_rollout(rollout_id: PathId, request: Request, session: SessionDep, principal: Operator) -> Rollout:
     """Before it began: cancelled. While it runs: rolled back."""
     cancelled = store.cancel(session, rollout_id, actor=principal.name, now=request.app.state.clock())
     _hub(request).poke_after_commit(session)

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from controlplane.auth import Operator, Reader
 from controlplane.contract.pages import Page
@@ -17,14 +17,13 @@ from controlplane.contract.studies import (
     TrialReport,
 )
 from controlplane.db import SessionDep
+from controlplane.db.ids import PathId
 from controlplane.db.paging import Cursor, Limit, page_of
 from controlplane.fleet import registry
 from controlplane.studies import store
 from controlplane.studies.validation import check_finite, check_study
 
 router = APIRouter(prefix="/api/v1/studies", tags=["studies"])
-
-StudyId = Annotated[int, Path(ge=1, le=2**31 - 1)]
 
 
 @router.get("")
@@ -54,12 +53,12 @@ def claim_study(wanted: StudyClaim, request: Request, session: SessionDep, _: Op
 
 
 @router.get("/{study_id}")
-def read_study(study_id: StudyId, session: SessionDep, _: Reader) -> Study:
+def read_study(study_id: PathId, session: SessionDep, _: Reader) -> Study:
     return store.get(session, study_id)
 
 
 @router.post("/{study_id}/heartbeat")
-def heartbeat(study_id: StudyId, beat: StudyHeartbeat, request: Request, session: SessionDep, _: Operator) -> Study:
+def heartbeat(study_id: PathId, beat: StudyHeartbeat, request: Request, session: SessionDep, _: Operator) -> Study:
     """Extend the lease and say how far the study is."""
     check_finite(beat, "")
     return store.heartbeat(session, study_id, beat, request.app.state.clock())
@@ -67,7 +66,7 @@ def heartbeat(study_id: StudyId, beat: StudyHeartbeat, request: Request, session
 
 @router.get("/{study_id}/trials")
 def list_trials(
-    study_id: StudyId, session: SessionDep, _: Reader, limit: Limit = 100, cursor: Cursor = None
+    study_id: PathId, session: SessionDep, _: Reader, limit: Limit = 100, cursor: Cursor = None
 ) -> Page[Trial]:
     """The trials of the present attempt, newest first."""
     return page_of(store.trials(session, study_id, before_id=cursor, limit=limit + 1), limit)
@@ -75,7 +74,7 @@ def list_trials(
 
 @router.post("/{study_id}/trials", status_code=201)
 def report_trial(
-    study_id: StudyId,
+    study_id: PathId,
     report: TrialReport,
     worker: Annotated[str, Query(min_length=1, max_length=128)],
     request: Request,
@@ -88,12 +87,12 @@ def report_trial(
 
 
 @router.post("/{study_id}/finish")
-def finish_study(study_id: StudyId, outcome: StudyFinish, request: Request, session: SessionDep, _: Operator) -> Study:
+def finish_study(study_id: PathId, outcome: StudyFinish, request: Request, session: SessionDep, _: Operator) -> Study:
     """End the study with its result or its error."""
     check_finite(outcome, "")
     return store.finish(session, study_id, outcome, request.app.state.clock())
 
 
 @router.post("/{study_id}/cancel")
-def cancel_study(study_id: StudyId, request: Request, session: SessionDep, principal: Operator) -> Study:
+def cancel_study(study_id: PathId, request: Request, session: SessionDep, principal: Operator) -> Study:
     return store.cancel(session, study_id, actor=principal.name, now=request.app.state.clock())

@@ -94,7 +94,7 @@ async def export_traces(request: Request, principal: AgentAccess, store: Store) 
 
 
 @router.get("/api/v1/quantiles")
-def quantiles(asked: Asked, store: Store, _: Reader, q: str = "0.5,0.95,0.99") -> QuantilesAnswer:
+def quantiles(_: Reader, asked: Asked, store: Store, q: str = "0.5,0.95,0.99") -> QuantilesAnswer:
     """Quantiles of a histogram metric, by event time; `q` comma separated. No data: an empty series list."""
     wanted = quantiles_of(q)
     span = asked.span
@@ -130,7 +130,7 @@ def quantiles(asked: Asked, store: Store, _: Reader, q: str = "0.5,0.95,0.99") -
 
 
 @router.get("/api/v1/scalars")
-def scalars(asked: Asked, store: Store, _: Reader) -> ScalarsAnswer:
+def scalars(_: Reader, asked: Asked, store: Store) -> ScalarsAnswer:
     """Sums (total, and per second) and gauges (last value), by event time."""
     span = asked.span
     metric = store.find(asked.metric)
@@ -152,7 +152,7 @@ def scalars(asked: Asked, store: Store, _: Reader) -> ScalarsAnswer:
 
 
 @router.get("/api/v1/workload")
-def workload(request: Request, span: SpanOf, store: Store, _: Reader, pool: Text = None) -> Workload:
+def workload(_: Reader, request: Request, span: SpanOf, store: Store, pool: Text = None) -> Workload:
     """What a pool served in a span of time: arrivals, lengths and prefix sharing, no text."""
     refuse_unknown(request, ("pool", "window", "start", "end"))
     if not pool:
@@ -162,10 +162,10 @@ def workload(request: Request, span: SpanOf, store: Store, _: Reader, pool: Text
 
 @router.get("/api/v1/requests")
 def requests(
+    _: Reader,
     request: Request,
     span: SpanOf,
     store: Store,
-    _: Reader,
     pool: Text = None,
     node: Text = None,
     order: Literal["newest", "slowest"] = "newest",

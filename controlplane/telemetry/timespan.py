@@ -14,6 +14,8 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 DEFAULT_WINDOW_S = 300.0
 LONGEST_S = 400 * 86400.0
 MAX_STEPS = 11_000
+YEARS = range(1970, 2200)
+"""Their nanoseconds since the epoch fit 64 bits."""
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|[smhdw]))+", re.ASCII)
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])", re.ASCII)
@@ -53,6 +55,8 @@ def parse_time(text: str, field: str) -> datetime:
         time = datetime.fromisoformat(_LOST_PLUS.sub(r"+\1", text))
         if time.tzinfo is None:
             raise BadRequest(f"{field}: {text[:40]!r} lacks an offset; end it with Z or +00:00", field=field)
+        if time.year not in YEARS:
+            raise BadRequest(f"{field}: the year {time.year} is not within {YEARS[0]} and {YEARS[-1]}", field=field)
         return time.astimezone(UTC)
     except (ValueError, OverflowError):
         raise BadRequest(

@@ -89,7 +89,9 @@ def test_every_wrong_field_is_told(http: TestClient) -> None:
     assert fields == ["body.name", "body.scope"]
 
 
-@pytest.mark.parametrize("body", [b"{", b"", b"\xff\xfe", b'"text"', b"[]", b"null"])
+@pytest.mark.parametrize(
+    "body", [b"{", b"", b"\xff\xfe", b"\xff\xfe\x00", b"[" * 100_000, b"1" * 5000, b'"text"', b"[]", b"null"]
+)
 def test_bodies_that_are_no_object(http: TestClient, body: bytes) -> None:
     answer = http.post("/api/v1/configs", content=body, headers={"Content-Type": "application/json"})
     error = error_of(answer)
@@ -143,4 +145,45 @@ def test_text_without_a_utf8_form_is_quoted_safely(http: TestClient) -> None:
     answer = http.post(
         "/api/v1/configs", content=b'{"knobs": {"\\ud800": 1}}', headers={"Content-Type": "application/json"}
     )
-    assert (answer.status_code, error_of(answer)["code"]) == (400, "unknown_knob")
+    assert (answer.status_code, error_of(answer)["detail"]["field"]) == (400, "body.knobs.\ud800")
+
+
+@pytest.mark.parametrize("text", ["\\ud800", "a\\u0000b"])
+def test_text_that_no_database_keeps_is_refused(http: TestClient, text: str) -> None:
+    body = f'{{"matchers": {{"pool": "{text}"}}, "ends_at": "2100-01-01T00:00:00Z"}}'
+    answer = http.post("/api/v1/silences", content=body, headers={"Content-Type": "application/json"})
+    assert (answer.status_code, error_of(answer)["detail"]["field"]) == (400, "body.matchers.pool")
+    answer = http.get("/api/v1/rollouts?pool=a%00b")
+    assert (answer.status_code, error_of(answer)["detail"]["field"]) == (400, "pool")
+
+
+def test_unknown_parameters_are_refused_with_the_nearest(http: TestClient) -> None:
+    answer = http.get("/api/v1/nodes?pol=chat")
+    assert (answer.status_code, error_of(answer)["detail"]["field"]) == (400, "pol")
+    assert "'pool'" in error_of(answer)["message"]
+    assert http.get("/healthz?from=probe").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "field"),
+    [
+        ("GET", "/api/v1/alerts/{}", "path.alert_id"),
+        ("DELETE", "/api/v1/alert-rules/{}", "path.rule_id"),
+        ("DELETE", "/api/v1/silences/{}", "path.silence_id"),
+        ("DELETE", "/api/v1/destinations/{}", "path.destination_id"),
+        ("POST", "/api/v1/destinations/{}/test", "path.destination_id"),
+        ("GET", "/api/v1/deliveries?alert_id={}", "query.alert_id"),
+        ("DELETE", "/api/v1/tokens/{}", "path.token_id"),
+        ("GET", "/api/v1/rollouts/{}", "path.rollout_id"),
+        ("GET", "/api/v1/studies/{}", "path.study_id"),
+    ],
+)
+def test_ids_that_no_row_can_have(http: TestClient, method: str, path: str, field: str) -> None:
+    answer = http.request(method, path.format(2**63))
+    assert (answer.status_code, error_of(answer)["detail"]["field"]) == (400, field)
+
+
+def test_who_asks_is_looked_at_before_what_is_asked(http: TestClient) -> None:
+    for path in ("quantiles", "scalars", "workload", "requests?window=x"):
+        answer = http.get(f"/api/v1/{path}", headers={"Authorization": "Bearer trimtab_wrong"})
+        assert answer.status_code == 401

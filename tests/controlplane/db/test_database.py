@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import text
-from sqlalchemy.exc import StatementError
+from sqlalchemy.exc import DataError, StatementError
 from sqlmodel import Session
 
 from controlplane.contract.access import Scope, TokenView
@@ -40,6 +40,12 @@ def test_a_block_is_one_transaction(database: Database) -> None:
         session.flush()
         raise RuntimeError
     assert count(database) == 1
+
+
+@pytest.mark.parametrize("value", [2**63, "\ud800"])
+def test_values_that_the_driver_cannot_hand_over_are_data_errors(database: Database, value: object) -> None:
+    with pytest.raises(DataError), database.read_session() as session:
+        session.connection().execute(text("SELECT count(*) FROM probe WHERE id = :value"), {"value": value})
 
 
 def test_sqlite_is_durable_and_waits_for_its_turn(database: Database) -> None:

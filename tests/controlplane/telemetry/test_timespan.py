@@ -34,6 +34,13 @@ def test_times(text: str, hour: int) -> None:
     assert timespan.parse_time(text, "start") == datetime(2026, 3, 1, hour, tzinfo=UTC)
 
 
+@pytest.mark.parametrize("text", ["9999-12-31T23:59:59Z", "1969-12-31T00:00:00Z"])
+def test_times_beyond_64_bits_of_nanoseconds(text: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        timespan.parse_time(text, "end")
+    assert caught.value.detail == {"field": "end"}
+
+
 def test_spans() -> None:
     minute = timedelta(minutes=1)
     start = (NOW - 10 * minute).isoformat()

@@ -1,0 +1,10 @@
+"""Row ids in URLs: whole numbers that an INTEGER column of every database can hold."""
+
+from typing import Annotated
+
+from fastapi import Path, Query
+
+MAX_ID = 2**31 - 1
+
+PathId = Annotated[int, Path(ge=1, le=MAX_ID)]
+QueryId = Annotated[int | None, Query(ge=1, le=MAX_ID)]
