@@ -24,9 +24,13 @@ EVALUATION_RECORD = "evaluation.json"
 DRAFT_LENGTH = 4
 _PROMPT_TOKENS = 256
 _NEW_TOKENS = 128
+_EARLY_TOKENS = 32  # Before greedy decoding falls into loops, which are easy to draft.
 _PROMPTS = 32
 _HEADERS = 40
-SAMPLE_PROMPT = 'class Stack:\n    """A last-in, first-out container."""\n\n    def __init__(self, items=()):\n'
+SAMPLE_PROMPT = (
+    "import os\nimport sys\n\n\n"
+    'def read_config(path):\n    """Read the configuration file and return a dictionary."""\n'
+)
 
 
 def load_model(path: Path) -> Any:
@@ -90,7 +94,8 @@ def evaluate(target_folder: Path, draft_folder: Path, corpus: Corpus) -> None:
             "held_out": {kind: held_out_loss(model, tokenizer, documents) for kind, documents in by_kind.items()},
             "speculation": speculated,
             "readable": _readability(model, tokenizer, headers),
-            "sample": _complete(model, tokenizer, SAMPLE_PROMPT, 160),
+            "sample": _complete(model, tokenizer, SAMPLE_PROMPT, 60),
+            "sampled": _sample(model, tokenizer, SAMPLE_PROMPT, 200),
         }
         folder.write_json(path / EVALUATION_RECORD, record)
 
@@ -98,12 +103,14 @@ def evaluate(target_folder: Path, draft_folder: Path, corpus: Corpus) -> None:
 def _speculation(target: Any, draft: Any, starts: Sequence[list[int]]) -> dict[str, Any]:
     drafters = {"ngram": speculation.ngram_drafter(), "draft_model": speculation.model_drafter(draft)}
     counts = dict.fromkeys(drafters, speculation.Counts())
+    early = dict.fromkeys(drafters, speculation.Counts())
     repeated = 0.0
     for prompt in starts:
         text = speculation.greedy(target, prompt, _NEW_TOKENS)
         repeated += speculation.repeated_share(text) / len(starts)
         for name, drafter in drafters.items():
             counts[name] += speculation.replay(prompt, text, drafter, DRAFT_LENGTH)
+            early[name] += speculation.replay(prompt, text[:_EARLY_TOKENS], drafter, DRAFT_LENGTH)
     return {
         "draft_length": DRAFT_LENGTH,
         "prompts": len(starts),
@@ -111,6 +118,8 @@ def _speculation(target: Any, draft: Any, starts: Sequence[list[int]]) -> dict[s
         "new_tokens": _NEW_TOKENS,
         "repeated_8_grams": round(repeated, 4),
         **{name: count.figures() for name, count in counts.items()},
+        "early_tokens": _EARLY_TOKENS,
+        "early": {name: count.figures() for name, count in early.items()},
     }
 
 
@@ -127,4 +136,22 @@ def _readability(model: Any, tokenizer: Tokenizer, headers: Sequence[str]) -> di
 def _complete(model: Any, tokenizer: Tokenizer, prompt: str, new_tokens: int) -> str:
     ids = tokenizer.encode(prompt).ids
     text: str = tokenizer.decode(ids + speculation.greedy(model, ids, new_tokens))
+    return text
+
+
+@torch.no_grad()
+def _sample(model: Any, tokenizer: Tokenizer, prompt: str, new_tokens: int) -> str:
+    """One draw at temperature 0.7 and top-p 0.9 with a fixed seed."""
+    torch.manual_seed(7300)
+    tokens = torch.tensor([tokenizer.encode(prompt).ids])
+    output = model.generate(
+        tokens,
+        attention_mask=torch.ones_like(tokens),
+        max_new_tokens=new_tokens,
+        do_sample=True,
+        temperature=0.7,
+        top_p=0.9,
+        top_k=0,
+    )
+    text: str = tokenizer.decode(output[0].tolist())
     return text

@@ -74,6 +74,8 @@ def _card(path: Path, training: dict[str, Any], evaluation: dict[str, Any], held
         new_tokens=speculation["new_tokens"],
         ngram=speculation["ngram"],
         draft=speculation["draft_model"],
+        early_tokens=speculation["early_tokens"],
+        early=speculation["early"],
         repeated=speculation["repeated_8_grams"],
         libraries=" and ".join(f"`{name}`" for name in training["libraries"]),
         held_out_percent=held_out_percent,
@@ -88,10 +90,12 @@ def _card(path: Path, training: dict[str, Any], evaluation: dict[str, Any], held
         length=plan["length"],
         long_length=plan["long_length"],
         teaching=_teaching(training),
+        note=training.get("note", ""),
         python=training["python"],
         torch=training["torch"],
         commands="".join(f"\n  `python -m agents.model_training {command}`" for command in _COMMANDS[role]),
         sample=evaluation["sample"].rstrip(),
+        sampled=evaluation["sampled"].rstrip(),
     )
 
 
