@@ -37,8 +37,8 @@ class Plan:
             "num_speculative_tokens": 0,
         }
     )
-    bad: dict[str, object] = field(default_factory=lambda: {"max_num_batched_tokens": 8})
-    bad_reason: str = "Raise the step budget to 8192 before the evening peak"  # And then somebody typed 8.
+    bad: dict[str, object] = field(default_factory=lambda: {"max_num_batched_tokens": 4})
+    bad_reason: str = "Raise the step budget to 4096 before the evening peak"  # And then somebody typed 4.
 
     start_limit_s: float = 90.0
     baseline_s: float = 90.0
@@ -50,7 +50,7 @@ class Plan:
     whole_limit_s: float = 600.0
     memory_limit_bytes: int = 3 * 10**9
     regressed: float = 1.5  # During / before of the p99 that counts as a regression.
-    recovered: float = 1.5  # After / before of the p99 that counts as returned.
+    recovered: float = 0.8  # Share of the rise of p99 that has to be gone to count as returned.
 
     def study(self) -> StudyCreate:
         """What the alert's remedy asks for."""

@@ -69,7 +69,8 @@ def run_demo(plan: Plan, *, once: bool) -> int:
         console.print("Every step happened.")
         if not once:
             console.print(
-                f"Everything stays up: {fleet.url}/login?token={fleet.token('dashboard-token')}  (Ctrl-C ends it)"
+                f"Everything stays up: {fleet.url}/login?token={fleet.token('dashboard-token')}  (Ctrl-C ends it)",
+                soft_wrap=True,
             )
             while True:
                 fleet.processes.check()

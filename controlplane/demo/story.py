@@ -253,14 +253,16 @@ class Story:
         self._changed_at = utc_now()
 
     def recovery(self) -> None:
-        before = self.spans[0]
+        before, during = (span.p99("ttft") for span in self.spans)
 
         def look() -> tuple[Span | None, str]:
             span = self._since_change("after")
-            ratio = span.p99("ttft") / before.p99("ttft")
+            gone = (during - span.p99("ttft")) / (during - before)
             seen = (span.end - span.start).total_seconds()
-            good = seen >= self.plan.after_s and span.requests >= 50 and ratio <= self.plan.recovered
-            return (span if good else None), f"{seen:.0f} s, {_headline(span)}: {ratio:.2f} x before"
+            good = seen >= self.plan.after_s and span.requests >= 50 and gone >= self.plan.recovered
+            ratio = span.p99("ttft") / before
+            news = f"{seen:.0f} s, {_headline(span)}: {ratio:.2f} x before, {100 * gone:.0f} % of the rise gone"
+            return (span if good else None), news
 
         self._keep(self._until("ttft p99 returns", 4 * self.plan.after_s, look))
 

@@ -44,7 +44,7 @@ class View:
             self._live.__exit__(None, None, None)
 
     def announce(self, text: str) -> None:
-        self.console.print(text)
+        self.console.print(text, soft_wrap=True)
 
     def begin(self, place: int) -> None:
         self._current = place
