@@ -11,6 +11,7 @@ import pytest
 from controlplane.client import Client
 from controlplane.demo.fleet import Fleet
 from controlplane.demo.plan import MODEL, POOL, Plan
+from tests.postgresql import postgres_schema_url, postgres_url  # noqa: F401 - fixtures of all tests
 
 START_LIMIT_S = 120.0
 

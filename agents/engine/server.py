@@ -28,6 +28,7 @@ from controlplane.contract.knobs import EngineConfig, parse_config
 
 _SWITCH_INTERVAL_S = 0.0005
 _GRACEFUL_STOP_S = 30
+_SEQUENCE_DIGITS = 18
 
 
 def serve(options: EngineOptions) -> None:
@@ -154,8 +155,8 @@ def _add_observation(app: FastAPI, engine: Engine) -> None:
     @app.get("/events")
     async def events(request: Request) -> Response:
         after = request.query_params.get("after", "0")
-        if not after.isdecimal():
-            raise BadRequest(f"after: {after!r} is no sequence number", field="after")
+        if not after.isdecimal() or len(after) > _SEQUENCE_DIGITS:
+            raise BadRequest(f"after: {after[:40]!r} is no sequence number", field="after")
         return EventFeed(engine.log, engine.options.model_name, request.query_params.get("boot"), int(after))
 
 

@@ -1,5 +1,6 @@
 """Alert rules, alerts, destinations, deliveries and silences over HTTP."""
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -24,6 +25,7 @@ from controlplane.contract.alerts import (
     DeliveryState,
     Destination,
     DestinationCreate,
+    Remedy,
     Severity,
     Silence,
     SilenceCreate,
@@ -46,6 +48,14 @@ def _note(session: Session, request: Request, actor: str, kind: str, subject: st
 # -- rules -------------------------------------------------------------------------------------------------------------
 
 
+def _check(request: Request, wanted: AlertRuleCreate) -> None:
+    """Raises `BadRequest`. What a remedy may be is for the application to say: studies lie beside alerts."""
+    check_rule(wanted)
+    if wanted.remedy is not None:
+        check_remedy: Callable[[Remedy], None] = request.app.state.check_remedy
+        check_remedy(wanted.remedy)
+
+
 @router.get("/alert-rules")
 def list_rules(session: SessionDep, _: Reader, limit: Limit = 100, cursor: Cursor = None) -> Page[AlertRule]:
     return page_of(store.rules(session, before_id=cursor, limit=limit + 1), limit)
@@ -53,7 +63,7 @@ def list_rules(session: SessionDep, _: Reader, limit: Limit = 100, cursor: Curso
 
 @router.post("/alert-rules", status_code=201)
 def create_rule(wanted: AlertRuleCreate, request: Request, session: SessionDep, principal: Operator) -> AlertRule:
-    check_rule(wanted)
+    _check(request, wanted)
     rule = store.create_rule(session, wanted, request.app.state.clock())
     subject = f"alert-rule/{rule.id}"
     message = f"alert rule {rule.name!r} ({rule.condition.kind})"
@@ -66,7 +76,7 @@ def update_rule(
     rule_id: PathId, wanted: AlertRuleCreate, request: Request, session: SessionDep, principal: Operator
 ) -> AlertRule:
     """Replace a rule. A changed condition or pool forgets the evidence gathered and ends the rule's open alerts."""
-    check_rule(wanted)
+    _check(request, wanted)
     rule = store.update_rule(session, rule_id, wanted, request.app.state.clock())
     subject, message = f"alert-rule/{rule_id}", f"alert rule {rule.name!r} changed"
     _note(session, request, principal.name, "alert_rule.updated", subject, message, rule=wanted.model_dump(mode="json"))

@@ -9,15 +9,24 @@ from datetime import datetime, timedelta
 from sqlmodel import Session
 
 from controlplane import ledger
-from controlplane.contract.alerts import Alert, AlertRule
-from controlplane.contract.errors import TrimtabError
+from controlplane.contract.alerts import Alert, AlertRule, Remedy
+from controlplane.contract.errors import BadRequest, TrimtabError
 from controlplane.fleet import registry
 from controlplane.studies import store as studies
-from controlplane.studies.validation import check_study
+from controlplane.studies.validation import check_spec, check_study
 
 ACTOR = "trimtab"
 STARTED = "alert.remedy_started"
 DECLINED = "alert.remedy_declined"
+
+
+def check_remedy(remedy: Remedy) -> None:
+    """Raises `BadRequest` for a study that could never be started. Its pool's nodes may come later."""
+    try:
+        check_spec(remedy.study)
+    except BadRequest as error:
+        place = "remedy.study."
+        raise type(error)(place + error.message, field=place + error.detail["field"]) from None
 
 
 def start_remedy(session: Session, alert: Alert, rule: AlertRule, now: datetime) -> int | None:

@@ -14,9 +14,11 @@ from types import FrameType
 
 import uvicorn
 from fastapi import FastAPI
+from sqlalchemy.exc import ArgumentError, OperationalError
 
 from controlplane.app.service import create_app
 from controlplane.app.settings import ServiceSettings
+from controlplane.contract.errors import BadRequest, Unavailable
 from controlplane.fleet import opamp
 
 DRAIN_S = 5
@@ -89,7 +91,17 @@ def _set_up_logging(settings: ServiceSettings) -> None:
 
 
 def run(settings: ServiceSettings, mount: Mount | None = None) -> int:
-    """Serve until a signal. Returns the process's exit status: 0, or 1 when the service could not start."""
-    server = server_of(settings, mount)
+    """Serve until a signal. Returns the process's exit status: 0, or 1 when the service could not start.
+
+    Raises `BadRequest` (`Unavailable`) that names the setting when its folder or its database cannot be used.
+    """
+    try:
+        server = server_of(settings, mount)
+    except OSError as error:
+        raise BadRequest(f"data_dir: {settings.data_dir} cannot be used: {error}", field="data_dir") from error
+    except (ArgumentError, ImportError) as error:
+        raise BadRequest(f"database_url: {error}", field="database_url") from error
+    except OperationalError as error:
+        raise Unavailable(f"the database does not answer: {error.orig}", field="database_url") from error
     server.run()
     return 0 if server.started else 1

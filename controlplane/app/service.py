@@ -24,6 +24,7 @@ from controlplane.api.storable_text import refuse_unstorable_text
 from controlplane.api.unknown_fields import refuse_unknown_fields
 from controlplane.app import secrets_files
 from controlplane.app.background import Background
+from controlplane.app.remedy import check_remedy
 from controlplane.app.settings import ServiceSettings
 from controlplane.app.ticks import ticks_of
 from controlplane.contract.clock import Clock, utc_now
@@ -66,6 +67,7 @@ def create_app(settings: ServiceSettings, clock: Clock = utc_now) -> FastAPI:
     state.stop = threading.Event()
     state.readiness = Readiness()
     state.deliverer = Deliverer(database)
+    state.check_remedy = check_remedy
     ticks = ticks_of(database, state.telemetry, state.fleet, state.deliverer, settings.public_url)
     state.background = Background(ticks, clock)
     errors.install(app)

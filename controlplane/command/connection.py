@@ -1,13 +1,18 @@
 """How a command reaches a service: its URL, and a token from an option, the environment or a file."""
 
+import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, NoReturn, TypeVar
 
 import httpx
 import typer
+from pydantic import ValidationError
 
 from controlplane.client import Client
-from controlplane.contract.errors import TrimtabError
+from controlplane.contract.errors import TrimtabError, Unavailable
+
+Answer = TypeVar("Answer")
 
 Server = Annotated[str, typer.Option(envvar="TRIMTAB_SERVER_URL", help="Base URL of the control plane.")]
 Token = Annotated[str | None, typer.Option(envvar="TRIMTAB_TOKEN", help="Bearer token.")]
@@ -15,6 +20,12 @@ TokenFile = Annotated[
     Path | None, typer.Option(envvar="TRIMTAB_TOKEN_FILE", help="File that holds the bearer token.", dir_okay=False)
 ]
 SERVER = "http://127.0.0.1:7300"
+
+AWAY_S = 60
+"""How long a command that waits for an end bears with a service that does not answer."""
+
+FAILURES = (TrimtabError, httpx.HTTPError, ValidationError)
+"""What a command that calls the service answers with one line, not with a trace."""
 
 
 def read_token(token: str | None, token_file: Path | None) -> str:
@@ -32,6 +43,18 @@ def connect(server: str, token: str | None, token_file: Path | None) -> Client:
     return Client(server, read_token(token, token_file))
 
 
+def persistently(look: Callable[[], Answer]) -> Answer:
+    """Look again while the service does not answer: whoever waits for an end outlives the service's restart."""
+    give_up_at = time.monotonic() + AWAY_S
+    while True:
+        try:
+            return look()
+        except (httpx.TransportError, Unavailable):
+            if time.monotonic() > give_up_at:
+                raise
+            time.sleep(1)
+
+
 def fail(message: str, status: int = 2) -> NoReturn:
     """Say what is wrong on standard error and leave."""
     typer.echo(message, err=True)
@@ -44,4 +67,12 @@ def explain(error: Exception) -> str:
         return f"{error.status} {error.code}: {error.message}"
     if isinstance(error, httpx.HTTPError):
         return f"the control plane does not answer: {error}"
+    if isinstance(error, ValidationError):
+        return explain_values(error)
     return str(error)
+
+
+def explain_values(error: ValidationError) -> str:
+    """One line for values that a request cannot hold: each field, and what it wants."""
+    found = error.errors(include_url=False, include_input=False)
+    return "; ".join(f"{'.'.join(str(part) for part in item['loc'])}: {item['msg']}" for item in found)

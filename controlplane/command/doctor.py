@@ -53,9 +53,17 @@ def examine(data_dir: Path, host: str, port: int) -> Iterator[Finding]:
 
 
 def doctor(
-    data_dir: Annotated[Path, typer.Option(help="Where `trimtab up` keeps its data.")] = Path(".trimtab"),
-    host: str = "127.0.0.1",
-    port: int = 7300,
+    data_dir: Annotated[
+        Path,
+        typer.Option(envvar=["TRIMTAB_DOCTOR_DATA_DIR", "TRIMTAB_DATA_DIR"], help="Where `trimtab up` keeps its data."),
+    ] = Path("trimtab-data"),
+    host: Annotated[
+        str, typer.Option(envvar=["TRIMTAB_DOCTOR_HOST", "TRIMTAB_HOST"], help="Address it listens on.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int,
+        typer.Option(envvar=["TRIMTAB_DOCTOR_PORT", "TRIMTAB_PORT"], help="Port it listens on.", min=1, max=65535),
+    ] = 7300,
 ) -> None:
     """Check this installation; status 1 when something would keep it from running."""
     findings = list(examine(data_dir, host, port))

@@ -16,15 +16,18 @@ from controlplane.contract.knobs import parse_config
 def engine(
     model: Annotated[Path, typer.Option(help="Hugging Face folder of a Llama-architecture model.")] = ROOT
     / "agents/models/trimtab-py-5m",
-    host: str = "127.0.0.1",
-    port: int = 7400,
-    set_: Annotated[list[str], typer.Option("--set", help="knob=value; may be given several times.")] = [],  # noqa: B006
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on.", min=0, max=65535)] = 7400,
+    set_: Annotated[
+        list[str],
+        typer.Option("--set", envvar="TRIMTAB_ENGINE_SET", help="knob=value; may be given several times."),
+    ] = [],  # noqa: B006
     served_model_name: Annotated[str | None, typer.Option(help="The name clients ask for; else the folder's.")] = None,
     draft_model: Annotated[Path | None, typer.Option(help="Folder of a draft model with the same tokenizer.")] = None,
     speculative_method: Annotated[str, typer.Option(help="ngram or draft_model.")] = "ngram",
     dtype: Annotated[str, typer.Option(help="float32 or bfloat16.")] = "float32",
     kv_cache_mib: Annotated[int, typer.Option(help="Memory for the KV cache, MiB.")] = 256,
-    max_model_len: Annotated[int | None, typer.Option(help="Most tokens of prompt and output together.")] = None,
+    max_model_len: Annotated[int | None, typer.Option(help="Most tokens of prompt and output together.", min=2)] = None,
     threads: Annotated[int, typer.Option(help="Torch threads.")] = 1,
     max_waiting: Annotated[int, typer.Option(help="Waiting requests above which new ones get 429.")] = 1024,
 ) -> None:

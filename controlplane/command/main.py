@@ -1,9 +1,8 @@
 """`trimtab`: the command line. Every option also comes from the environment (TRIMTAB_COMMAND_OPTION, or the shorter
 name its help shows) and from a TOML file (`--config FILE`, one table a command)."""
 
-import tomllib
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -20,6 +19,7 @@ from controlplane.command import (
     tune,
     up,
 )
+from controlplane.command.config_file import read_config
 from controlplane.command.connection import fail
 
 app = typer.Typer(
@@ -28,6 +28,7 @@ app = typer.Typer(
     no_args_is_help=True,
     context_settings={"auto_envvar_prefix": "TRIMTAB", "help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # Its boxes cut the names of variables off in a narrow terminal.
 )
 app.command("up")(up.up)
 app.command("demo")(demo.demo)
@@ -44,19 +45,6 @@ app.command("doctor")(doctor.doctor)
 app.command("bench")(bench.bench)
 
 
-def read_config(path: Path) -> dict[str, Any]:
-    """The tables of a TOML file, option names with underscores, as click's default map. Unknown tables are refused."""
-    try:
-        tables = tomllib.loads(path.read_text())
-    except (OSError, tomllib.TOMLDecodeError) as error:
-        fail(f"--config: {path}: {error}")
-    commands = {command.name for command in app.registered_commands} | {"rollout"}
-    for name, table in tables.items():
-        if name not in commands or not isinstance(table, dict):
-            fail(f"--config: {path}: [{name}] is no command; commands: {', '.join(sorted(filter(None, commands)))}")
-    return {name: {key.replace("-", "_"): value for key, value in table.items()} for name, table in tables.items()}
-
-
 @app.callback()
 def settings(
     context: typer.Context,
@@ -68,7 +56,7 @@ def settings(
     if wrong:
         fail(checkout.refusal(wrong))
     if config is not None:
-        context.default_map = read_config(config)
+        context.default_map = read_config(config, context.command)
 
 
 def main() -> None:

@@ -1,5 +1,6 @@
 """`trimtab replay`: a trace against a server, open loop, measured from the client."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -21,9 +22,9 @@ def replay(
     shape: Annotated[str, typer.Option(help="Shape of a generated trace: conv or code.")] = "conv",
     requests: Annotated[int, typer.Option(help="At most so many requests.", min=1)] = 100,
     rate: Annotated[float, typer.Option(help="Requests a second of a generated trace.", min=0.01)] = 2.0,
-    max_input: Annotated[int, typer.Option(help="Lengths are scaled down to this many prompt tokens.")] = 900,
-    max_output: Annotated[int, typer.Option(help="... and to this many output tokens.")] = 64,
-    seed: int = 0,
+    max_input: Annotated[int, typer.Option(help="Lengths are scaled down to this many prompt tokens.", min=1)] = 900,
+    max_output: Annotated[int, typer.Option(help="... and to this many output tokens.", min=1)] = 64,
+    seed: Annotated[int, typer.Option(help="Fixes the generated trace and the prompts' text.")] = 0,
 ) -> None:
     """Replay a trace with its own arrival times and print the client's exact latency quantiles."""
     extras.need("replay", "tuner")
@@ -53,4 +54,6 @@ def replay(
         values = [result.quantile(metric, q) for q in (0.5, 0.95, 0.99)]
         table.add_row(metric, *("-" if value is None else f"{1e3 * value:.1f} ms" for value in values))
     Console().print(table)
+    for reason, times in Counter(timing.error for timing in result.errors).most_common(5):
+        typer.echo(f"{times} failed: {reason}", err=True)
     raise typer.Exit(1 if result.errors else 0)

@@ -3,20 +3,27 @@
 import time
 from typing import Annotated, Any
 
-import httpx
 import typer
 
 from controlplane.client import Client
-from controlplane.command.connection import SERVER, Server, Token, TokenFile, connect, explain, fail
+from controlplane.command.connection import (
+    FAILURES,
+    SERVER,
+    Server,
+    Token,
+    TokenFile,
+    connect,
+    explain,
+    fail,
+    persistently,
+)
 from controlplane.contract.configs import RevisionCreate
-from controlplane.contract.errors import TrimtabError
+from controlplane.contract.nodes import NodeRole, NodeView
 from controlplane.contract.rollouts import ENDED, Rollout, RolloutCreate, RolloutPhase
 
 app = typer.Typer(
     help="Bring a configuration to production: canary, verdict, promotion or rollback.", no_args_is_help=True
 )
-
-SetKnobs = Annotated[list[str], typer.Option("--set", help="knob=value; may be given several times.")]
 
 
 def parse_assignments(assignments: list[str]) -> dict[str, Any]:
@@ -35,6 +42,12 @@ def parse_assignments(assignments: list[str]) -> dict[str, Any]:
     return knobs
 
 
+def production_revision(nodes: list[NodeView], pool: str) -> int | None:
+    """What the pool's serving nodes should run; a trial node's configuration is an experiment."""
+    serving = (node for node in nodes if node.pool == pool and node.role is NodeRole.SERVING)
+    return next((node.desired_revision for node in serving if node.desired_revision), None)
+
+
 def say(rollout: Rollout) -> None:
     verdict = f", verdict {rollout.verdict}" if rollout.verdict else ""
     typer.echo(f"rollout {rollout.id}: {rollout.phase}{verdict}: {rollout.message}")
@@ -44,7 +57,7 @@ def follow(client: Client, number: int) -> Rollout:
     """Print each change of a rollout until it has ended."""
     shown = ""
     while True:
-        rollout = client.rollout(number)
+        rollout = persistently(lambda: client.rollout(number))
         line = f"{rollout.phase}{rollout.message}"
         if line != shown:
             say(rollout)
@@ -57,7 +70,10 @@ def follow(client: Client, number: int) -> Rollout:
 @app.command("start")
 def start(
     pool: Annotated[str, typer.Option(help="Pool to change.")],
-    set_: SetKnobs = [],  # noqa: B006 - typer needs a list default
+    set_: Annotated[
+        list[str],
+        typer.Option("--set", envvar="TRIMTAB_ROLLOUT_START_SET", help="knob=value; may be given several times."),
+    ] = [],  # noqa: B006 - typer needs a list default
     revision: Annotated[int | None, typer.Option(help="An existing revision instead of --set.")] = None,
     reason: Annotated[str, typer.Option(help="Why; stands in the ledger.")] = "",
     emergency: Annotated[bool, typer.Option(help="To the whole pool at once, unjudged; needs scope admin.")] = False,
@@ -67,18 +83,21 @@ def start(
     token_file: TokenFile = None,
 ) -> None:
     """Start a rollout of --set knobs laid over what the pool runs, or of a given revision."""
+    if bool(set_) == (revision is not None):
+        fail("give either --set knob=value or --revision")
     try:
         with connect(server, token, token_file) as client:
             if revision is None:
-                base = next((n.desired_revision for n in client.nodes() if n.pool == pool and n.desired_revision), None)
+                base = production_revision(client.nodes(), pool)
                 knobs = parse_assignments(set_)
                 revision = client.create_config(RevisionCreate(knobs=knobs, base=base, note=reason)).number
             wanted = RolloutCreate(pool=pool, revision=revision, reason=reason, emergency=emergency)
             rollout = client.create_rollout(wanted)
-            say(rollout)
-            if wait and follow(client, rollout.id).phase is not RolloutPhase.PROMOTED:
+            if not wait:
+                say(rollout)
+            elif follow(client, rollout.id).phase is not RolloutPhase.PROMOTED:
                 raise typer.Exit(1)
-    except (TrimtabError, httpx.HTTPError) as error:
+    except FAILURES as error:
         fail(explain(error), 1)
 
 
@@ -89,7 +108,7 @@ def listing(server: Server = SERVER, token: Token = None, token_file: TokenFile 
         with connect(server, token, token_file) as client:
             for rollout in client.rollouts():
                 say(rollout)
-    except (TrimtabError, httpx.HTTPError) as error:
+    except FAILURES as error:
         fail(explain(error), 1)
 
 
@@ -99,5 +118,5 @@ def cancel(number: int, server: Server = SERVER, token: Token = None, token_file
     try:
         with connect(server, token, token_file) as client:
             say(client.cancel_rollout(number))
-    except (TrimtabError, httpx.HTTPError) as error:
+    except FAILURES as error:
         fail(explain(error), 1)

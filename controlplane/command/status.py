@@ -1,12 +1,10 @@
 """`trimtab status`: the fleet, its latency and what is under way, on one screen."""
 
-import httpx
 from rich.console import Console
 from rich.table import Table
 
 from controlplane.client import Client
-from controlplane.command.connection import SERVER, Server, Token, TokenFile, connect, explain, fail
-from controlplane.contract.errors import TrimtabError
+from controlplane.command.connection import FAILURES, SERVER, Server, Token, TokenFile, connect, explain, fail
 from controlplane.contract.knobs import KNOBS
 
 
@@ -19,12 +17,12 @@ def status(server: Server = SERVER, token: Token = None, token_file: TokenFile =
             console.print(latency_table(client))
             for line in under_way(client):
                 console.print(line)
-    except (TrimtabError, httpx.HTTPError) as error:
+    except FAILURES as error:
         fail(explain(error), 1)
 
 
 def nodes_table(client: Client) -> Table:
-    table = Table("node", "pool", "state", "revision", *KNOBS, title="Fleet", title_justify="left")
+    table = Table("node", "pool", "state", "revision", "runs", title="Fleet", title_justify="left")
     for node in client.nodes():
         state = "healthy" if node.connected and node.healthy else ("unhealthy" if node.connected else "offline")
         knobs = node.effective.knobs if node.effective else {}
@@ -33,7 +31,7 @@ def nodes_table(client: Client) -> Table:
             node.pool,
             state + (", differs" if node.drift else ""),
             str(node.effective.revision) if node.effective else "-",
-            *(str(knobs.get(name, "-")) for name in KNOBS),
+            " ".join(f"{name}={knobs[name]}" for name in KNOBS if name in knobs) or "-",
         )
     return table
 

@@ -8,13 +8,23 @@ import time
 from os import getpid
 from typing import Annotated
 
-import httpx
 import typer
+from pydantic import ValidationError
 
 from controlplane.client import Client
 from controlplane.command import extras
-from controlplane.command.connection import SERVER, Server, Token, TokenFile, connect, explain, fail
-from controlplane.contract.errors import TrimtabError
+from controlplane.command.connection import (
+    FAILURES,
+    SERVER,
+    Server,
+    Token,
+    TokenFile,
+    connect,
+    explain,
+    explain_values,
+    fail,
+    persistently,
+)
 from controlplane.contract.slo import Limit
 from controlplane.contract.studies import Study, StudyCreate, StudyState
 
@@ -27,8 +37,19 @@ def parse_limit(text: str) -> Limit:
         left, limit = text.split("<=")
         metric, q = left.split(":")
         return Limit(metric=metric.strip(), q=float(q), limit_s=float(limit))
-    except ValueError as error:
-        fail(f"--constraint: wants METRIC:QUANTILE<=SECONDS such as itl:0.99<=0.2, got {text!r} ({error})")
+    except ValidationError as error:
+        fail(f"--constraint: {text!r}: {explain_values(error)}")
+    except ValueError:
+        fail(f"--constraint: wants METRIC:QUANTILE<=SECONDS such as itl:0.99<=0.2, got {text!r}")
+
+
+def parse_objective(text: str) -> tuple[str, float]:
+    """ "e2e:0.95" to its metric and quantile; the quantile may be left out."""
+    metric, _, q = text.partition(":")
+    try:
+        return metric.strip(), float(q or 0.95)
+    except ValueError:
+        fail(f"--objective: wants METRIC:QUANTILE such as e2e:0.95, got {text!r}")
 
 
 def tune(
@@ -49,16 +70,14 @@ def tune(
             with connect(server, token, token_file) as client:
                 work(client, name or f"tuner-{socket.gethostname()}-{getpid()}", sampler)
             return
-        metric, _, q = objective.partition(":")
+        metric, q = parse_objective(objective)
         limits = [parse_limit(text) for text in constraint]
-        wanted = StudyCreate(
-            pool=pool, objective=metric, objective_q=float(q or 0.95), constraints=limits, max_trials=trials
-        )
+        wanted = StudyCreate(pool=pool, objective=metric, objective_q=q, constraints=limits, max_trials=trials)
         with connect(server, token, token_file) as client:
             study = follow(client, client.create_study(wanted).id)
         typer.echo(study.result.summary if study.result else f"study {study.id} {study.state}: {study.error}")
         raise typer.Exit(0 if study.state is StudyState.FINISHED else 1)
-    except (TrimtabError, httpx.HTTPError) as error:
+    except FAILURES as error:
         fail(explain(error), 1)
 
 
@@ -78,7 +97,7 @@ def follow(client: Client, number: int) -> Study:
     """Print a study's progress until it has ended."""
     shown = ""
     while True:
-        study = client.study(number)
+        study = persistently(lambda: client.study(number))
         if study.progress != shown:
             shown = study.progress
             typer.echo(f"study {number} {study.state}, {study.trials_done} trials: {shown}")

@@ -100,6 +100,8 @@ def up(
         worker.start()
     try:
         status = run(settings, mount)
+    except TrimtabError as error:
+        fail(error.message, 1)
     finally:
         if worker is not None:
             worker.stop()

@@ -31,7 +31,7 @@ class AbsoluteCondition(BaseModel):
     limits: list[Limit] = []
     window_s: float = Field(default=60, ge=5, le=86400)
     for_s: float = Field(default=15, ge=0, le=86400)
-    min_count: int = Field(default=30, ge=1)
+    min_count: int = Field(default=30, ge=1, le=10**9)
 
 
 class RegressionCondition(BaseModel):
@@ -44,10 +44,10 @@ class RegressionCondition(BaseModel):
     kind: Literal["regression"] = "regression"
     metrics: list[str] = ["ttft", "itl", "e2e"]
     q: list[float] = [0.95, 0.99]
-    false_alarm_every_s: float = Field(default=7 * 86400, ge=600)
+    false_alarm_every_s: float = Field(default=7 * 86400, ge=600, le=3650 * 86400)
     tolerance: float = Field(default=0.05, ge=0, le=1)
-    baseline_s: float = Field(default=6 * 3600, ge=30)
-    min_baseline_count: int = Field(default=200, ge=20)
+    baseline_s: float = Field(default=6 * 3600, ge=30, le=30 * 86400)
+    min_baseline_count: int = Field(default=200, ge=20, le=10**9)
 
 
 class DriftCondition(BaseModel):
@@ -64,7 +64,7 @@ class Remedy(BaseModel):
     """What the service starts by itself when the rule fires: a study, whose winner becomes a rollout."""
 
     study: StudyCreate
-    cooldown_s: float = Field(default=1800, ge=0)
+    cooldown_s: float = Field(default=1800, ge=0, le=30 * 86400)
 
 
 class AlertRuleCreate(BaseModel):

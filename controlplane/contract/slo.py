@@ -10,7 +10,7 @@ class Limit(BaseModel):
 
     metric: str
     q: float = Field(gt=0, lt=1)
-    limit_s: float = Field(gt=0)
+    limit_s: float = Field(gt=0, le=86400)
 
 
 class UseCase(StrEnum):

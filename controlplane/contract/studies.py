@@ -53,7 +53,7 @@ class StudyCreate(BaseModel):
     space: dict[str, KnobRange] = {}  # Knob to range; empty: the tuner's default space of the four knobs.
     workload_s: float = Field(default=300, ge=10, le=86400)
     max_trials: int = Field(default=12, ge=3, le=1000)
-    max_duration_s: float = Field(default=600, ge=10)
+    max_duration_s: float = Field(default=600, ge=10, le=7 * 86400)
     trial_requests: int = Field(default=40, ge=5, le=100000)  # Requests replayed per trial, at most.
     finalist_repeats: int = Field(default=3, ge=2, le=20)
     seed: int = 0

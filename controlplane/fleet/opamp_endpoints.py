@@ -10,12 +10,14 @@ import anyio
 from anyio import to_thread
 from fastapi import APIRouter, Request, Response, WebSocket
 from fastapi.responses import JSONResponse
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.websockets import WebSocketDisconnect
 
 from controlplane.auth import AgentAccess
 from controlplane.auth.guard import authenticate, check_scope
 from controlplane.contract.access import Scope
-from controlplane.contract.errors import BadRequest, TooLarge, TrimtabError, Unsupported
+from controlplane.contract.errors import BadRequest, TooLarge, TrimtabError, Unavailable, Unsupported
 from controlplane.db.database import Database
 from controlplane.fleet import opamp, registry
 from controlplane.fleet.hub import AgentConnection, FleetHub
@@ -62,7 +64,11 @@ async def opamp_socket(socket: WebSocket) -> None:
         principal = await to_thread.run_sync(authenticate, database, socket.headers.get("Authorization"))
         check_scope(principal, Scope.AGENT)
     except TrimtabError as error:
-        await socket.send_denial_response(JSONResponse(error.body(), error.status))
+        await _deny(socket, error)
+        return
+    except (OperationalError, PoolTimeout):
+        logger.exception("an agent could not be let in")
+        await _deny(socket, Unavailable("the database is not available, try again"))
         return
     await socket.accept()
     connection = hub.join(principal)
@@ -75,6 +81,10 @@ async def opamp_socket(socket: WebSocket) -> None:
         hub.leave(connection)
         with anyio.CancelScope(shield=True):
             await to_thread.run_sync(_disconnect, database, connection.id, limiter=hub.workers)
+
+
+async def _deny(socket: WebSocket, error: TrimtabError) -> None:
+    await socket.send_denial_response(JSONResponse(error.body(), error.status))
 
 
 def _disconnect(database: Database, connection: str) -> None:

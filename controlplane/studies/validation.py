@@ -21,6 +21,13 @@ _QUANTILE_METRICS = [short for short, metric in BY_SHORT.items() if metric.kind 
 
 def check_study(spec: StudyCreate, nodes: Sequence[NodeView]) -> None:
     """Raises `BadRequest`, `UnknownKnob` or `KnobOutOfRange` for the first wrong field. `nodes`: those of the pool."""
+    check_spec(spec)
+    if not any(node.role is NodeRole.SERVING for node in nodes):
+        raise BadRequest(f"pool: {spec.pool!r} has no serving nodes", field="pool")
+
+
+def check_spec(spec: StudyCreate) -> None:
+    """What a study must say whatever nodes there are."""
     check_finite(spec, "")
     check_metric(spec.objective, "objective")
     for place, limit in enumerate(spec.constraints):
@@ -28,8 +35,6 @@ def check_study(spec: StudyCreate, nodes: Sequence[NodeView]) -> None:
     for name, wanted in spec.space.items():
         check_range(name, wanted)
     check_rollout(spec)
-    if not any(node.role is NodeRole.SERVING for node in nodes):
-        raise BadRequest(f"pool: {spec.pool!r} has no serving nodes", field="pool")
 
 
 def check_finite(value: Any, field: str) -> None:

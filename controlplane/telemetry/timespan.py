@@ -71,13 +71,10 @@ def resolve(now: datetime, window: str | None, start: str | None, end: str | Non
     seconds = None if window is None else parse_duration(window, "window")
     first = None if start is None else parse_time(start, "start")
     last = None if end is None else parse_time(end, "end")
-    try:
-        if first is not None and last is None:
-            last = now if seconds is None else first + timedelta(seconds=seconds)
-        last = last or now
-        first = first or last - timedelta(seconds=seconds or DEFAULT_WINDOW_S)
-    except OverflowError:
-        raise BadRequest("window: reaches beyond the calendar", field="window") from None
+    if first is not None and last is None:
+        last = now if seconds is None else first + timedelta(seconds=seconds)
+    last = last or now
+    first = first or last - timedelta(seconds=seconds or DEFAULT_WINDOW_S)
     if first >= last:
         field = "start" if end is None else "end"
         raise BadRequest(f"{field}: start {first.isoformat()} is not before end {last.isoformat()}", field=field)

@@ -382,6 +382,12 @@ def test_events_are_followed_resumed_and_nobody_has_to_read(served: Served) -> N
     assert served.complete(max_tokens=2).status_code == 200, "readers that went away leave the engine serving"
 
 
+@pytest.mark.parametrize("after", ["-1", "x", "", "9" * 6000])
+def test_following_from_no_sequence_number_is_a_400(served: Served, after: str) -> None:
+    answer = served.client.get("/events", params={"after": after})
+    assert (answer.status_code, answer.json()["error"]["detail"]["field"]) == (400, "after")
+
+
 def test_a_full_queue_is_a_429_with_retry_after(model_dir: Path, slow_steps: None) -> None:
     with (
         _serving(model_dir, max_waiting=1, config=parse_config({"max_num_seqs": 1})) as small,

@@ -187,3 +187,17 @@ def test_who_asks_is_looked_at_before_what_is_asked(http: TestClient) -> None:
     for path in ("quantiles", "scalars", "workload", "requests?window=x"):
         answer = http.get(f"/api/v1/{path}", headers={"Authorization": "Bearer trimtab_wrong"})
         assert answer.status_code == 401
+
+
+@pytest.mark.parametrize("name", ["baseline_s", "false_alarm_every_s", "min_baseline_count"])
+@pytest.mark.parametrize("value", ["1e308", "Infinity", "1000000000000000"])
+def test_a_rule_without_measure_would_end_all_alerting(http: TestClient, name: str, value: str) -> None:
+    body = f'{{"name": "r", "condition": {{"kind": "regression", "{name}": {value}}}}}'
+    answer = http.post("/api/v1/alert-rules", content=body, headers={"Content-Type": "application/json"})
+    assert (answer.status_code, error_of(answer)["detail"]["field"]) == (400, f"body.condition.regression.{name}")
+
+
+def test_the_study_of_a_remedy_is_checked_with_its_rule(http: TestClient) -> None:
+    remedy = {"study": {"pool": "p", "objective": "speed"}}
+    answer = http.post("/api/v1/alert-rules", json={"name": "r", "condition": {"kind": "drift"}, "remedy": remedy})
+    assert (answer.status_code, error_of(answer)["detail"]["field"]) == (400, "remedy.study.objective")

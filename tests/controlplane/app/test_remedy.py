@@ -8,8 +8,9 @@ import pytest
 from sqlmodel import Session
 
 from controlplane import ledger
-from controlplane.app.remedy import DECLINED, STARTED, start_remedy
+from controlplane.app.remedy import DECLINED, STARTED, check_remedy, start_remedy
 from controlplane.contract.alerts import Alert, AlertRule, AlertState, DriftCondition, Remedy, Severity
+from controlplane.contract.errors import BadRequest
 from controlplane.contract.studies import KnobRange, StudyCreate
 from controlplane.db.database import Database
 from controlplane.db.migrate import upgrade
@@ -88,3 +89,20 @@ def test_a_study_that_is_not_valid_does_not_stop_the_alert(session: Session) -> 
     wrong = Remedy(study=StudyCreate(pool="p", space={"max_num_seq": KnobRange(minimum=1, maximum=2)}))
     assert start_remedy(session, alert(1), rule(wrong), NOW) is None
     assert kinds(session) == [DECLINED]
+
+
+@pytest.mark.parametrize(
+    ("study", "field"),
+    [
+        (StudyCreate(pool="p", objective="speed"), "remedy.study.objective"),
+        (
+            StudyCreate(pool="p", space={"max_num_seq": KnobRange(minimum=1, maximum=2)}),
+            "remedy.study.space.max_num_seq",
+        ),
+    ],
+)
+def test_a_remedy_that_could_never_start_is_refused_when_the_rule_is_made(study: StudyCreate, field: str) -> None:
+    check_remedy(Remedy(study=StudyCreate(pool="nodes come later")))
+    with pytest.raises(BadRequest) as caught:
+        check_remedy(Remedy(study=study))
+    assert caught.value.detail["field"] == field and caught.value.message.startswith(field)

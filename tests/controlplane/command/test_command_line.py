@@ -52,6 +52,65 @@ def test_settings_come_from_file_and_environment(tmp_path: Path) -> None:
     assert "127.0.0.1:65000" in from_environment.output
 
 
+def test_unknown_keys_of_the_config_file_are_refused_with_the_nearest(tmp_path: Path) -> None:
+    config = tmp_path / "trimtab.toml"
+    for content, told in (
+        ("[up]\nprot = 1\n", "[up] prot: no such option, did you mean 'port'?"),
+        ("[rollout.strat]\npool = 'p'\n", "[rollout.strat] is no command"),
+    ):
+        config.write_text(content)
+        answer = runner.invoke(app, ["--config", str(config), "doctor"])
+        assert answer.exit_code == 2 and told in answer.output
+
+
+def test_lists_and_subcommands_come_from_the_file(tmp_path: Path) -> None:
+    config = tmp_path / "trimtab.toml"
+    config.write_text("[engine]\nset = ['max_num_seq=8']\n[rollout.list]\nserver = 'http://127.0.0.1:9'\ntoken = 'x'\n")
+    assert "did you mean 'max_num_seqs'?" in runner.invoke(app, ["--config", str(config), "engine"]).output
+    assert "does not answer" in runner.invoke(app, ["--config", str(config), "rollout", "list"]).output
+    from_environment = runner.invoke(app, ["engine"], env={"TRIMTAB_ENGINE_SET": "max_num_seqs=8 quantisation=int8"})
+    assert "did you mean 'quantization'?" in from_environment.output
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "rollout start", "rollout list", "rollout cancel"])
+def test_help_says_everything_in_a_narrow_terminal_too(command: str) -> None:
+    answer = runner.invoke(app, [*command.split(), "--help"], env={"COLUMNS": "60"})
+    assert answer.exit_code == 0
+    assert "\N{HORIZONTAL ELLIPSIS}" not in answer.output, "a cut name of a variable helps nobody"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["tune", "--pool", "p", "--objective", "e2e:x"], "--objective: wants METRIC:QUANTILE"),
+        (["tune", "--pool", "p", "--objective", "e2e:2"], "objective_q: "),
+        (["tune", "--pool", "p", "--trials", "5000"], "max_trials: "),
+        (["tune", "--pool", "p", "--constraint", "itl:2<=1"], "--constraint: 'itl:2<=1': q: "),
+        (["rollout", "start", "--pool", "p"], "either --set knob=value or --revision"),
+        (["rollout", "start", "--pool", "p", "--revision", "1", "--set", "a=1"], "either --set"),
+        (["rollout", "start", "--pool", "p", "--revision", "1", "--reason", "r" * 501], "reason: "),
+    ],
+)
+def test_wrong_values_are_one_line(arguments: list[str], told: str) -> None:
+    answer = runner.invoke(app, arguments, env={"TRIMTAB_TOKEN": "x", "TRIMTAB_SERVER_URL": "http://127.0.0.1:9"})
+    assert answer.exit_code in (1, 2) and isinstance(answer.exception, SystemExit)
+    assert told in answer.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--data-dir", "/proc/nowhere"], "data_dir: /proc/nowhere cannot be used"),
+        (["--database-url", "nonsense"], "database_url: "),
+        (["--database-url", "postgresql+psycopg://nobody@127.0.0.1:9/none"], "the database does not answer"),
+    ],
+)
+def test_a_service_that_cannot_start_says_why_in_one_line(tmp_path: Path, arguments: list[str], told: str) -> None:
+    answer = runner.invoke(app, ["up", "--data-dir", str(tmp_path / "d"), "--no-tuner", *arguments])
+    assert answer.exit_code == 1 and isinstance(answer.exception, SystemExit)
+    assert told in answer.output
+
+
 def test_status_without_a_token_says_how_to_give_one() -> None:
     answer = runner.invoke(app, ["status"])
     assert answer.exit_code == 2

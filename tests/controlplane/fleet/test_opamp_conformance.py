@@ -8,13 +8,14 @@ from typing import Any
 import httpx
 import pytest
 from opentelemetry._opamp.proto import opamp_pb2
+from sqlalchemy.exc import OperationalError
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from controlplane.contract.configs import RevisionCreate
 from controlplane.contract.knobs import EngineConfig
 from controlplane.contract.nodes import ConfigStatus, TrialConfig
-from controlplane.fleet import registry
+from controlplane.fleet import opamp_endpoints, registry
 
 REPORT_FULL_STATE = 1
 APPLIED, APPLYING, FAILED = 1, 2, 3
@@ -257,6 +258,18 @@ def test_an_unknown_token_is_refused_on_both_transports(service: Any, token: str
             pass
     assert refused.value.response.status_code == 401
     assert json.loads(refused.value.response.body or b"")["error"]["code"] == "unauthenticated"
+
+
+def test_a_database_that_is_away_is_a_503_on_the_socket_too(service: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(*_: Any) -> None:
+        raise OperationalError("SELECT", {}, Exception("gone"))
+
+    monkeypatch.setattr(opamp_endpoints, "authenticate", away)
+    with pytest.raises(InvalidStatus) as refused:
+        with connect(service.url.replace("http", "ws") + "/v1/opamp"):
+            pass
+    assert refused.value.response.status_code == 503
+    assert json.loads(refused.value.response.body or b"")["error"]["code"] == "unavailable"
 
 
 def test_a_token_of_another_scope_is_refused_on_both_transports(service: Any) -> None:

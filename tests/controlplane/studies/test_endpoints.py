@@ -124,7 +124,7 @@ def test_infinite_numbers_are_refused(client: Make, spec: StudyCreate) -> None:
     person.create_study(spec)
     person.claim_study("w")
     for path, body, field in (
-        ("", '{"pool": "chat", "max_duration_s": Infinity}', "max_duration_s"),
+        ("", '{"pool": "chat", "max_duration_s": Infinity}', "body.max_duration_s"),
         (
             "/1/trials?worker=w",
             '{"number": 0, "knobs": {}, "state": "failed", "violations": {"a": NaN}}',
