@@ -19,7 +19,7 @@ def demo(
         str, typer.Option(help="Ports of two serving engines and the trial one.")
     ] = "7401,7402,7409",
     rate: Annotated[float, typer.Option(help="Requests a second over the two serving nodes.")] = 6.0,
-    seed: int = 7,
+    seed: Annotated[int, typer.Option(help="Fixes the traffic.")] = 7,
 ) -> None:
     """Start a control plane, two serving nodes, a trial node and traffic; break production; watch it being mended."""
     extras.need("demo", "server", "agent", "engine", "tuner", "web")

@@ -1,7 +1,7 @@
 """`trimtab status`: the fleet, its latency and what is under way, on one screen."""
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from controlplane.client import Client
 from controlplane.command.connection import FAILURES, SERVER, Server, Token, TokenFile, connect, explain, fail
@@ -22,7 +22,8 @@ def status(server: Server = SERVER, token: Token = None, token_file: TokenFile =
 
 
 def nodes_table(client: Client) -> Table:
-    table = Table("node", "pool", "state", "revision", "runs", title="Fleet", title_justify="left")
+    runs = Column("runs", overflow="fold")
+    table = Table("node", "pool", "state", "revision", runs, title="Fleet", title_justify="left")
     for node in client.nodes():
         state = "healthy" if node.connected and node.healthy else ("unhealthy" if node.connected else "offline")
         knobs = node.effective.knobs if node.effective else {}

@@ -45,7 +45,9 @@ def decompress(body: bytes, encoding: str) -> bytes:
     elif kind == "zstd":
         plain = _unzstd(body)
     else:
-        raise Unsupported(f"Content-Encoding {encoding!r} is not one of gzip, zstd, identity", field="Content-Encoding")
+        raise Unsupported(
+            f"Content-Encoding {encoding!r} is not one of gzip, zstd, deflate, identity", field="Content-Encoding"
+        )
     if len(plain) > LIMIT_DECODED:
         raise TooLarge(f"the decompressed body is over {LIMIT_DECODED} bytes; send smaller reports", field="body")
     return plain
