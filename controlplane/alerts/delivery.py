@@ -14,7 +14,6 @@ import httpx
 from sqlmodel import Session, col, select, update
 
 from controlplane.alerts import payload, signature
-from controlplane.alerts.store import read_session
 from controlplane.alerts.tables import DeliveryRow, DestinationRow
 from controlplane.contract.alerts import Alert, AlertState, DeliveryState
 from controlplane.db.database import Database
@@ -122,7 +121,7 @@ class Deliverer:
     def _due(self, now: datetime) -> list[tuple[int, int]]:
         """Due deliveries, oldest first, none of which has an earlier one of the same alert still waiting."""
         waiting = DeliveryState.WAITING.value
-        with read_session(self._database) as session:
+        with self._database.read_session() as session:
             query = (
                 select(DeliveryRow.id, DeliveryRow.alert_id, DeliveryRow.destination_id, DeliveryRow.next_attempt_at)
                 .where(DeliveryRow.state == waiting)

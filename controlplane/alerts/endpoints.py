@@ -144,7 +144,7 @@ def test_destination(destination_id: PathId, request: Request, principal: Admin)
     # No SessionDep here: a transaction must not be open while somebody else's server thinks about its answer.
     database: Database = request.app.state.database
     now: datetime = request.app.state.clock()
-    with store.read_session(database) as session:
+    with database.read_session() as session:
         destination = store.destination_row(session, destination_id)
         session.expunge(destination)
     with httpx.Client(timeout=TIMEOUT_S) as http:

@@ -21,7 +21,6 @@ from controlplane.alerts.history import History, Where, instant
 from controlplane.alerts.lifecycle import Draft, OnFire, Scribe, follow
 from controlplane.alerts.machine import Event, Reading
 from controlplane.alerts.snapshot import Job, Snapshot, job_of, read, silences_now, where_of
-from controlplane.alerts.store import read_session
 from controlplane.alerts.tables import AlertRow, AlertRuleRow, DetectorStateRow
 from controlplane.contract.alerts import (
     AbsoluteCondition,
@@ -74,7 +73,7 @@ class AlertEvaluator:
     def tick(self, now: datetime) -> None:
         """Judge what is new since the tick before."""
         end = self._end(now)
-        with read_session(self._database) as session:
+        with self._database.read_session() as session:
             seen = read(session, now)
         if end is not None:
             seen.pools = self._pools(seen, end)
@@ -209,7 +208,7 @@ class AlertEvaluator:
         nodes = [node for node in seen.nodes if node.role is NodeRole.SERVING and job.rule.pool in (None, node.pool)]
 
         def desired(number: int) -> Revision | None:
-            with read_session(self._database) as session:
+            with self._database.read_session() as session:
                 try:
                     return registry.revision(session, number)
                 except NotFound:
@@ -252,7 +251,7 @@ class AlertEvaluator:
         parts_where = where if bucket is None else {**where, "prompt_bucket": bucket}
         measured = gathering.measured(self._telemetry, parts_where, story.metric, before, during)
         around = gathering.surroundings(self._telemetry, where, story.metric, before, during)
-        with read_session(self._database) as session:
+        with self._database.read_session() as session:
             around = gathering.with_records(session, around, onset, now)
         limit_s = story.threshold if isinstance(job.rule.condition, AbsoluteCondition) else None
         return diagnose(Shift(story.metric, story.q, before_s, story.value, onset, limit_s), measured, around)

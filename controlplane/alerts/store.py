@@ -1,7 +1,5 @@
 """Rules, alerts, destinations, deliveries and silences in the database, inside the caller's transaction."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
@@ -19,17 +17,8 @@ from controlplane.alerts.tables import (
 from controlplane.alerts.view import alert_view, rule_view
 from controlplane.contract.alerts import Alert, AlertRule, AlertRuleCreate, AlertState, DeliveryState
 from controlplane.contract.errors import NotFound
-from controlplane.db.database import Database
 
 OPEN_STATES = (AlertState.PENDING.value, AlertState.FIRING.value)
-
-
-@contextmanager
-def read_session(database: Database) -> Iterator[Session]:
-    """A snapshot to read from; takes no write lock."""
-    with database.engine.connect().execution_options(begin="BEGIN") as connection:
-        with Session(connection, expire_on_commit=False) as session:
-            yield session
 
 
 # -- rules -------------------------------------------------------------------------------------------------------------

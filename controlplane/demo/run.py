@@ -46,11 +46,9 @@ def run_demo(plan: Plan, *, once: bool) -> int:
         return 2
     receiver = Receiver(fleet.webhook_secret)
     watch = MemoryWatch(fleet)
-    view = View([], console)
+    view = View(console, header="Trimtab demo")
     story = Story(plan, fleet, receiver, view)
-    view.titles = [title for title, _ in story.steps]
-    view.__post_init__()
-    view.header = "Trimtab demo"
+    view.plan([title for title, _ in story.steps])
     signal.signal(signal.SIGTERM, _interrupt)
     began = time.monotonic()
     try:

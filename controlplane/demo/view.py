@@ -20,17 +20,20 @@ class Line:
 
 @dataclass
 class View:
-    """Call `begin`, `say` and `end` for each step in turn, inside `with view:`."""
+    """Name the steps with `plan`; then call `begin`, `say` and `end` for each in turn, inside `with view:`."""
 
-    titles: list[str]
     console: Console = field(default_factory=Console)
     header: str = ""
 
     def __post_init__(self) -> None:
-        self.lines = [Line(title) for title in self.titles]
+        self.lines: list[Line] = []
         self._current = -1
         self._started = time.monotonic()
         self._live: Live | None = None
+
+    def plan(self, titles: list[str]) -> None:
+        """The steps to come, all waiting."""
+        self.lines = [Line(title) for title in titles]
 
     def __enter__(self) -> "View":
         if self.console.is_terminal:

@@ -7,8 +7,7 @@ The control plane's absence changes nothing: nodes run on as they are, and the n
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -77,7 +76,7 @@ class RolloutController:
 
     def tick(self, now: datetime) -> None:
         """Carry every rollout under way one step on. One that fails is logged and does not stop the others."""
-        with self._reading() as session:
+        with self._database.read_session() as session:
             found = store.under_way(session)
         for rollout_id in found:
             try:
@@ -89,7 +88,7 @@ class RolloutController:
                 self._poke()
 
     def _tick_one(self, rollout_id: int, now: datetime) -> bool:
-        with self._reading() as session:
+        with self._database.read_session() as session:
             seen = _snapshot(session, rollout_id)
         version = seen.row.version
         judged = self._judge(seen, now) if seen.row.phase == RolloutPhase.JUDGING.value else None
@@ -167,13 +166,6 @@ class RolloutController:
         control = frozenset(row.control_labels) | frozenset(labels(control_views, seen.previous))
         canary = frozenset(labels(canary_views, seen.new))
         return Arm(tuple(row.control_nodes), control), Arm(tuple(row.canary_nodes), canary)
-
-    @contextmanager
-    def _reading(self) -> Iterator[Session]:
-        # A plain BEGIN takes no write lock on SQLite.
-        with self._database.engine.connect().execution_options(begin="BEGIN") as connection:
-            with Session(connection, expire_on_commit=False) as session:
-                yield session
 
 
 def _snapshot(session: Session, rollout_id: int, *, lock: bool = False) -> _Snapshot:
