@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from agents.engine.engine import Engine
     from agents.engine.options import EngineOptions
-    from agents.engine.server import create_app, serve
+    from agents.engine.server.app import create_app, serve
 
 __all__ = ["Engine", "EngineOptions", "create_app", "serve"]
 
-_HOME = {"Engine": "engine", "EngineOptions": "options", "create_app": "server", "serve": "server"}
+_HOME = {"Engine": "engine", "EngineOptions": "options", "create_app": "server.app", "serve": "server.app"}
 
 
 def __getattr__(name: str) -> Any:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from agents.engine.options import DTYPES, EngineOptions
-from agents.engine.server import serve
-from agents.engine.speculation import SpeculativeMethod
+from agents.engine.server.app import serve
+from agents.engine.speculation.drafting import SpeculativeMethod
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.knobs import parse_config
 

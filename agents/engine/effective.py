@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from agents.engine.quantization import SUPPORTED
-from agents.engine.speculation import SpeculativeMethod
+from agents.engine.quantization.linear import SUPPORTED
+from agents.engine.speculation.drafting import SpeculativeMethod
 from agents.engine.step import StepEngine
 from controlplane.contract import knobs
 from controlplane.contract.knobs import EngineConfig

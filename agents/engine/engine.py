@@ -17,12 +17,12 @@ from concurrent.futures import Future
 import torch
 
 from agents.engine.effective import EffectiveConfig, read_back
-from agents.engine.event_log import EventLog
+from agents.engine.observation.event_log import EventLog
+from agents.engine.observation.timing import monotonic
 from agents.engine.options import EngineOptions
-from agents.engine.quantization import check_supported
-from agents.engine.sequence import FinishReason, Sequence
+from agents.engine.quantization.linear import check_supported
+from agents.engine.scheduling.sequence import FinishReason, Sequence
 from agents.engine.step import StepEngine, TokenOutput
-from agents.engine.timing import monotonic
 from controlplane.contract.errors import BadRequest, Conflict, Overloaded, PromptTooLong, Unavailable
 from controlplane.contract.knobs import QUANTIZATION, EngineConfig
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agents.engine.speculation import SpeculativeMethod
+from agents.engine.speculation.drafting import SpeculativeMethod
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.knobs import EngineConfig
 

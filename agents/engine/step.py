@@ -9,19 +9,19 @@ from dataclasses import dataclass
 
 import torch
 
-from agents.engine.block_pool import BlockPool
-from agents.engine.decoder import Decoder
-from agents.engine.draft import ModelDrafter
-from agents.engine.event_log import EventLog
-from agents.engine.model_config import ModelConfig, read_model_config
+from agents.engine.model.config import ModelConfig, read_model_config
+from agents.engine.model.decoder import Decoder
+from agents.engine.model.runner import Rows, Runner
+from agents.engine.observation.event_log import EventLog
+from agents.engine.observation.timing import monotonic
 from agents.engine.options import EngineOptions
-from agents.engine.quantization import check_supported
-from agents.engine.runner import Rows, Runner
-from agents.engine.sampler import sample
-from agents.engine.scheduler import Drafter, Scheduler, StepPlan, Work
-from agents.engine.sequence import FinishReason, Sequence
-from agents.engine.speculation import NgramDrafter, SpeculativeMethod, accept
-from agents.engine.timing import monotonic
+from agents.engine.quantization.linear import check_supported
+from agents.engine.sampling.sampler import sample
+from agents.engine.scheduling.block_pool import BlockPool
+from agents.engine.scheduling.scheduler import Drafter, Scheduler, StepPlan, Work
+from agents.engine.scheduling.sequence import FinishReason, Sequence
+from agents.engine.speculation.draft_model import ModelDrafter
+from agents.engine.speculation.drafting import NgramDrafter, SpeculativeMethod, accept
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.knobs import Quantization
 

@@ -14,10 +14,10 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from agents.engine.event_log import EventLog
+from agents.engine.observation.event_log import EventLog
 from agents.engine.options import EngineOptions
-from agents.engine.sampling_params import SamplingParams
-from agents.engine.sequence import Sequence
+from agents.engine.sampling.params import SamplingParams
+from agents.engine.scheduling.sequence import Sequence
 from agents.engine.step import StepEngine
 from controlplane.contract.knobs import parse_config
 

@@ -70,10 +70,10 @@ def test_equals_transformers_with_a_draft_model(
 
 
 def test_a_model_that_drafts_for_itself_has_every_draft_accepted(model_dir: Path, reference: Any) -> None:
-    from agents.engine.event_log import EventLog
+    from agents.engine.observation.event_log import EventLog
     from agents.engine.options import EngineOptions
-    from agents.engine.sampling_params import SamplingParams
-    from agents.engine.sequence import Sequence
+    from agents.engine.sampling.params import SamplingParams
+    from agents.engine.scheduling.sequence import Sequence
     from agents.engine.step import StepEngine
     from controlplane.contract.knobs import parse_config
 
@@ -97,10 +97,10 @@ def test_a_model_that_drafts_for_itself_has_every_draft_accepted(model_dir: Path
 
 
 def test_prefix_hits_do_not_change_text(model_dir: Path, reference: Any) -> None:
-    from agents.engine.event_log import EventLog
+    from agents.engine.observation.event_log import EventLog
     from agents.engine.options import EngineOptions
-    from agents.engine.sampling_params import SamplingParams
-    from agents.engine.sequence import Sequence
+    from agents.engine.sampling.params import SamplingParams
+    from agents.engine.scheduling.sequence import Sequence
     from agents.engine.step import StepEngine
 
     engine = StepEngine(EngineOptions(model_dir), EventLog())

@@ -5,15 +5,15 @@ import sys
 
 import pytest
 
-from agents.engine.event_log import EventLog
-from agents.engine.ngram import NgramIndex
-from agents.engine.speculation import accept
-from agents.engine.timing import RequestClock
+from agents.engine.observation.event_log import EventLog
+from agents.engine.observation.timing import RequestClock
+from agents.engine.speculation.drafting import accept
+from agents.engine.speculation.ngram import NgramIndex
 
 
 def test_scheduling_needs_no_torch() -> None:
     code = (
-        "import sys, agents.engine.scheduler, agents.engine.block_pool, agents.engine.sequence, agents.engine.ngram;"
+        "import sys, agents.engine.scheduling.scheduler, agents.engine.speculation.ngram;"
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from agents.engine.attention import length_class
-from agents.engine.decoder import Decoder
-from agents.engine.model_config import read_model_config
-from agents.engine.runner import Rows, Runner, padded_rows
+from agents.engine.model.attention import length_class
+from agents.engine.model.config import read_model_config
+from agents.engine.model.decoder import Decoder
+from agents.engine.model.runner import Rows, Runner, padded_rows
 from controlplane.contract.knobs import Quantization
 
 LENGTH = 330

@@ -10,9 +10,9 @@ Guarantee: what this proposes changes speed only, never text.
 
 from collections.abc import Sequence as Items
 
-from agents.engine.runner import Rows, Runner
-from agents.engine.scheduler import Work
-from agents.engine.sequence import Sequence
+from agents.engine.model.runner import Rows, Runner
+from agents.engine.scheduling.scheduler import Work
+from agents.engine.scheduling.sequence import Sequence
 
 _ROWS_AT_ONCE = 512
 

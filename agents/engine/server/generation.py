@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from agents.engine.engine import Engine
-from agents.engine.sequence import FinishReason, Sequence
+from agents.engine.observation.timing import RequestClock, monotonic
+from agents.engine.scheduling.sequence import FinishReason, Sequence
+from agents.engine.server.tokenizer import TextStream
 from agents.engine.step import TokenOutput
-from agents.engine.timing import RequestClock, monotonic
-from agents.engine.tokenizer import TextStream
 
 
 class Handover:

@@ -10,7 +10,7 @@ import orjson
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from agents.engine.event_log import EventLog
+from agents.engine.observation.event_log import EventLog
 
 _BATCH_S = 0.1
 

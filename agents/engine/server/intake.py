@@ -11,16 +11,16 @@ from typing import Any, cast
 
 from fastapi import Request
 
-from agents.engine.answers import Form, GenerationAnswer, StreamAnswer, WholeAnswer
-from agents.engine.chat_template import ChatTemplate
 from agents.engine.engine import Engine
-from agents.engine.generation import Generation, Handover
-from agents.engine.openai_api import ChatRequest, CompletionRequest, GenerationRequest, ModelNotFound
-from agents.engine.request_edge import CLOCK, REQUEST_ID, TENANT_HEADER
-from agents.engine.sampling_params import SamplingParams
-from agents.engine.sequence import Sequence
-from agents.engine.timing import RequestClock, monotonic
-from agents.engine.tokenizer import TextCodec
+from agents.engine.observation.timing import RequestClock, monotonic
+from agents.engine.sampling.params import SamplingParams
+from agents.engine.scheduling.sequence import Sequence
+from agents.engine.server.answers import Form, GenerationAnswer, StreamAnswer, WholeAnswer
+from agents.engine.server.chat_template import ChatTemplate
+from agents.engine.server.generation import Generation, Handover
+from agents.engine.server.openai_api import ChatRequest, CompletionRequest, GenerationRequest, ModelNotFound
+from agents.engine.server.request_edge import CLOCK, REQUEST_ID, TENANT_HEADER
+from agents.engine.server.tokenizer import TextCodec
 from controlplane.contract.errors import BadRequest
 
 COMPLETION_MAX_TOKENS = 16

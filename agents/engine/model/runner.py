@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from agents.engine.attention import Span, plan_attention
-from agents.engine.block_pool import NULL_BLOCK
-from agents.engine.decoder import Decoder, StepInput
+from agents.engine.model.attention import Span, plan_attention
+from agents.engine.model.decoder import Decoder, StepInput
+from agents.engine.scheduling.block_pool import NULL_BLOCK
 
 
 @dataclass(frozen=True)

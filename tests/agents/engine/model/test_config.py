@@ -6,7 +6,7 @@ import pytest
 from transformers import LlamaConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
-from agents.engine.model_config import parse_model_config
+from agents.engine.model.config import parse_model_config
 from agents.engine.options import EngineOptions
 from controlplane.contract.errors import BadRequest
 

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from agents.engine.attention import AttentionPlan, attend
-from agents.engine.model_config import ModelConfig
-from agents.engine.quantization import Linear, build_linear
-from agents.engine.weights import WeightFolder
+from agents.engine.model.attention import AttentionPlan, attend
+from agents.engine.model.config import ModelConfig
+from agents.engine.model.weights import WeightFolder
+from agents.engine.quantization.linear import Linear, build_linear
 from controlplane.contract.knobs import Quantization
 
 

@@ -8,14 +8,14 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from agents.engine.decoder import Decoder
-from agents.engine.model_config import read_model_config
-from agents.engine.quantization import Int8Linear, build_linear, check_supported
-from agents.engine.runner import Rows, Runner
+from agents.engine.model.config import read_model_config
+from agents.engine.model.decoder import Decoder
+from agents.engine.model.runner import Rows, Runner
+from agents.engine.quantization.linear import Int8Linear, build_linear, check_supported
 from controlplane.contract.errors import KnobOutOfRange
 from controlplane.contract.knobs import Quantization
 
-BUNDLED = Path(__file__).parents[3] / "agents" / "models" / "trimtab-py-5m"
+BUNDLED = Path(__file__).parents[4] / "agents" / "models" / "trimtab-py-5m"
 
 
 def test_a_layer_is_close_to_float32() -> None:
@@ -34,7 +34,7 @@ def test_a_zero_channel_stays_zero() -> None:
 
 @torch.inference_mode()
 def test_most_next_tokens_agree_with_float32() -> None:
-    from agents.engine.tokenizer import TextCodec
+    from agents.engine.server.tokenizer import TextCodec
 
     tokens = TextCodec(BUNDLED).encode(Path(random.__file__).read_text())[:256]
     config = read_model_config(BUNDLED)

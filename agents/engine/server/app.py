@@ -17,12 +17,12 @@ from fastapi import FastAPI, Request
 from fastapi.responses import Response
 
 from agents.engine.engine import Engine
-from agents.engine.engine_metrics import EngineMetrics
-from agents.engine.event_feed import EventFeed
-from agents.engine.intake import Intake
-from agents.engine.openai_api import ChatRequest, CompletionRequest, DetokenizeRequest, TokenizeRequest, parse
+from agents.engine.observation.event_feed import EventFeed
+from agents.engine.observation.metrics import EngineMetrics
 from agents.engine.options import EngineOptions
-from agents.engine.request_edge import RequestEdge, add_error_handlers, answer_json, read_json
+from agents.engine.server.intake import Intake
+from agents.engine.server.openai_api import ChatRequest, CompletionRequest, DetokenizeRequest, TokenizeRequest, parse
+from agents.engine.server.request_edge import RequestEdge, add_error_handlers, answer_json, read_json
 from controlplane.contract.errors import BadRequest, Unavailable, nearest
 from controlplane.contract.knobs import EngineConfig, parse_config
 

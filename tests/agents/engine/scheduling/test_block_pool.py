@@ -4,8 +4,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from agents.engine.block_pool import BlockPool
-from agents.engine.sequence import chain_hash
+from agents.engine.scheduling.block_pool import BlockPool
+from agents.engine.scheduling.sequence import chain_hash
 
 SIZE, BLOCKS = 2, 6
 

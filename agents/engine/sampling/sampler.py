@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from agents.engine.sampling_params import SamplingParams, uniform
+from agents.engine.sampling.params import SamplingParams, uniform
 
 
 def sample(logits: Tensor, rows: Sequence[tuple[SamplingParams, int]]) -> list[int]:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.engine.chat_template import ChatTemplate
-from agents.engine.tokenizer import TextCodec
+from agents.engine.server.chat_template import ChatTemplate
+from agents.engine.server.tokenizer import TextCodec
 from controlplane.contract.errors import BadRequest
 
 

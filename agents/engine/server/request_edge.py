@@ -15,7 +15,7 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from agents.engine.timing import RequestClock
+from agents.engine.observation.timing import RequestClock
 from controlplane.contract.errors import BadRequest, NotFound, Overloaded, TooLarge, TrimtabError
 
 REQUEST_ID_HEADER = "X-Request-Id"

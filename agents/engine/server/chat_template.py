@@ -8,7 +8,7 @@ from typing import Any
 from jinja2 import TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from agents.engine.tokenizer import TextCodec
+from agents.engine.server.tokenizer import TextCodec
 from controlplane.contract.errors import BadRequest
 
 TEMPLATE_FILE = "chat_template.jinja"

@@ -5,11 +5,11 @@ from collections.abc import Sequence as Items
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.engine.block_pool import BlockPool
-from agents.engine.sampling_params import SamplingParams
-from agents.engine.scheduler import Scheduler, Work
-from agents.engine.sequence import FinishReason, Sequence, Status
-from agents.engine.speculation import NgramDrafter
+from agents.engine.sampling.params import SamplingParams
+from agents.engine.scheduling.block_pool import BlockPool
+from agents.engine.scheduling.scheduler import Scheduler, Work
+from agents.engine.scheduling.sequence import FinishReason, Sequence, Status
+from agents.engine.speculation.drafting import NgramDrafter
 from controlplane.contract.knobs import EngineConfig
 
 SIZE = 4

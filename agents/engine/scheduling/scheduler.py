@@ -14,8 +14,8 @@ from collections.abc import Sequence as Items
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from agents.engine.block_pool import BlockPool
-from agents.engine.sequence import FinishReason, Sequence, Status
+from agents.engine.scheduling.block_pool import BlockPool
+from agents.engine.scheduling.sequence import FinishReason, Sequence, Status
 from controlplane.contract.knobs import EngineConfig
 
 

@@ -16,7 +16,7 @@ import uvicorn
 
 from agents.engine.engine import Engine
 from agents.engine.options import EngineOptions
-from agents.engine.server import create_app
+from agents.engine.server.app import create_app
 from agents.engine.step import StepEngine
 from controlplane.contract import metrics
 from controlplane.contract.knobs import parse_config
@@ -415,7 +415,7 @@ def test_a_failing_step_ends_its_requests_and_the_engine_serves_on(
     with _serving(model_dir) as fragile:
         good = fragile.complete(max_tokens=5).json()["choices"]
         with monkeypatch.context() as broken:
-            broken.setattr("agents.engine.runner.Runner.forward", lambda self, batch: 1 / 0)
+            broken.setattr("agents.engine.model.runner.Runner.forward", lambda self, batch: 1 / 0)
             answer = fragile.complete(max_tokens=5)
             assert (answer.status_code, answer.json()["error"]["code"]) == (500, "internal")
         assert fragile.complete(max_tokens=5).json()["choices"] == good

@@ -9,9 +9,9 @@ the target's.
 from collections.abc import Sequence as Items
 from enum import StrEnum
 
-from agents.engine.ngram import NgramIndex
-from agents.engine.scheduler import Work
-from agents.engine.sequence import Sequence
+from agents.engine.scheduling.scheduler import Work
+from agents.engine.scheduling.sequence import Sequence
+from agents.engine.speculation.ngram import NgramIndex
 
 
 class SpeculativeMethod(StrEnum):

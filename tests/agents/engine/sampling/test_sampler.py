@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from agents.engine.event_log import EventLog
+from agents.engine.observation.event_log import EventLog
 from agents.engine.options import EngineOptions
-from agents.engine.sampler import sample
-from agents.engine.sampling_params import SamplingParams, uniform
-from agents.engine.sequence import Sequence
-from agents.engine.speculation import accept
+from agents.engine.sampling.params import SamplingParams, uniform
+from agents.engine.sampling.sampler import sample
+from agents.engine.scheduling.sequence import Sequence
+from agents.engine.speculation.drafting import accept
 from agents.engine.step import StepEngine
 from controlplane.contract.knobs import parse_config
 

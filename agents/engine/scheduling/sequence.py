@@ -9,8 +9,8 @@ from array import array
 from collections.abc import Sequence as Items
 from enum import Enum, StrEnum
 
-from agents.engine.ngram import NgramIndex
-from agents.engine.sampling_params import SamplingParams
+from agents.engine.sampling.params import SamplingParams
+from agents.engine.speculation.ngram import NgramIndex
 
 
 class Status(Enum):

@@ -14,8 +14,8 @@ import orjson
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from agents.engine.generation import Generation, Piece
-from agents.engine.sequence import FinishReason
+from agents.engine.scheduling.sequence import FinishReason
+from agents.engine.server.generation import Generation, Piece
 from controlplane.contract.errors import TrimtabError, Unavailable
 
 _JSON = [(b"content-type", b"application/json")]

@@ -1,0 +1,1 @@
+"""From tokens to logits: configuration, weights, decoder, attention, and a step's rows as tensors."""

@@ -1,0 +1,1 @@
+"""The linear layers, by weight format."""

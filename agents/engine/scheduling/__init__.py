@@ -1,0 +1,1 @@
+"""Which tokens each step computes, and the cache blocks they need. No torch here."""
