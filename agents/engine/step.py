@@ -18,6 +18,7 @@ from agents.engine.options import EngineOptions
 from agents.engine.quantization.linear import check_supported
 from agents.engine.sampling.sampler import sample
 from agents.engine.scheduling.block_pool import BlockPool
+from agents.engine.scheduling.kv_cache import KvCache
 from agents.engine.scheduling.scheduler import Drafter, Scheduler, StepPlan, Work
 from agents.engine.scheduling.sequence import FinishReason, Sequence
 from agents.engine.speculation.draft_model import ModelDrafter
@@ -53,7 +54,7 @@ class StepEngine:
         num_blocks = self._affordable_blocks(draft_config)
         self.max_model_len = min(options.max_model_len or 2**31, self.model_config.max_position_embeddings)
         self.pool = BlockPool(num_blocks, options.block_size)
-        self.scheduler = Scheduler(self.pool, options.config)
+        self.scheduler = Scheduler(KvCache(self.pool, self.model_config.cache_groups()), options.config)
         self.runner = Runner(decoder, num_blocks, options.block_size)
         self._drafter: Drafter = NgramDrafter()
         if draft_config is not None:
@@ -208,4 +209,4 @@ class StepEngine:
 
 def _rows(work: Work) -> Rows:
     tokens = work.sequence.tokens[work.start : work.start + work.count] + work.drafts
-    return Rows(tokens, work.start, work.sequence.block_ids, len(work.drafts) + 1 if work.samples else 0)
+    return Rows(tokens, work.start, work.sequence.tables, len(work.drafts) + 1 if work.samples else 0)

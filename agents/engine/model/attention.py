@@ -18,6 +18,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from agents.engine.model.ops import AttentionPlan, AttentionShape, Span
+
 _ROW_UNIT = 4
 _GATHERED_TOKENS = 16384  # Most tokens gathered at once: keeps the copy inside the caches.
 SMALLEST_CLASS = 64
@@ -29,16 +31,6 @@ def length_class(length: int) -> int:
         return -(-length // SMALLEST_CLASS) * SMALLEST_CLASS
     power: int = 1 << (length - 1).bit_length()
     return power * 3 // 4 if length <= power * 3 // 4 else power
-
-
-@dataclass(frozen=True)
-class Span:
-    """Neighbouring query rows of one sequence: rows [row, row + count) at positions [position, position + count)."""
-
-    row: int
-    count: int
-    position: int
-    block_ids: Sequence[int]
 
 
 @dataclass(frozen=True)
@@ -54,7 +46,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class AttentionPlan:
+class TorchPlan(AttentionPlan):
     """The groups of a step, and where each row's result lies in their joined output (None: in place already)."""
 
     groups: tuple[Group, ...]
@@ -62,12 +54,14 @@ class AttentionPlan:
 
 
 def plan_attention(
-    spans: Sequence[Span], spare_rows: int, block_size: int, group_size: int, dtype: torch.dtype
-) -> AttentionPlan:
+    spans: Sequence[Span], spare_rows: int, shape: AttentionShape, window: int | None = None
+) -> TorchPlan:
     """Arrange the spans of a step into groups. Spare rows follow them and get any result.
 
     block_size must divide 64; block 0 stands for padding.
     """
+    assert window is None
+    block_size, group_size, dtype = shape.block_size, shape.heads // shape.kv_heads, shape.dtype
     pieces: dict[tuple[int, int], list[Span]] = defaultdict(list)
     for span in spans:
         for piece in _split_by_class(span):
@@ -86,12 +80,14 @@ def plan_attention(
                 place += count
     order = [place_of[row] for row in range(len(place_of))] + [0] * spare_rows
     in_place = len(order) == place and order == list(range(place))
-    return AttentionPlan(tuple(groups), None if in_place else torch.tensor(order))
+    return TorchPlan(tuple(groups), None if in_place else torch.tensor(order))
 
 
-def attend(queries: Tensor, cache: Tensor, plan: AttentionPlan, scale: float) -> Tensor:
-    """queries: (rows, kv heads, g, d); cache: (blocks, size, 2, kv heads, d). Returns (rows, kv heads * g * d)."""
-    kv_heads, group_size, head_dim = queries.shape[1:]
+def attend(queries: Tensor, cache: Tensor, plan: TorchPlan, scale: float) -> Tensor:
+    """queries: (rows, heads, d); cache: (blocks, size, 2, kv heads, d). Returns (rows, heads * d)."""
+    heads, head_dim = queries.shape[1:]
+    kv_heads = cache.shape[3]
+    group_size = heads // kv_heads
     flat = cache.view(cache.shape[0], -1)
     outputs = []
     for group in plan.groups:
@@ -120,7 +116,7 @@ def _split_by_class(span: Span) -> list[Span]:
     pieces, row, position, left = [], span.row, span.position, span.count
     while left:
         count = min(left, length_class(position + 1) - position)
-        pieces.append(Span(row, count, position, span.block_ids))
+        pieces.append(Span(row, count, position, span.table))
         row, position, left = row + count, position + count, left - count
     return pieces
 
@@ -145,7 +141,7 @@ def _group(
         # Spare rows repeat the first row, so that every row has something to attend to.
         rows += [*range(piece.row, piece.row + piece.count), *[piece.row] * spare]
         seen += [*range(piece.position, piece.position + piece.count), *[piece.position] * spare]
-        held = piece.block_ids[:per_span]
+        held = piece.table[:per_span]
         blocks += held
         blocks += [0] * (per_span - len(held))
     hidden = torch.arange(padded) > torch.tensor(seen).view(len(batch), count, 1)

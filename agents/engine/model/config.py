@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from agents.engine.scheduling.cache_groups import CacheGroup
 from controlplane.contract.errors import BadRequest
 
 CONFIG_FILE = "config.json"
@@ -83,6 +84,10 @@ class ModelConfig:
     def kv_floats_per_token(self) -> int:
         """Elements of keys and values of one token over all layers."""
         return 2 * self.num_hidden_layers * self.num_key_value_heads * self.head_dim
+
+    def cache_groups(self) -> tuple[CacheGroup, ...]:
+        """How the layers share cache blocks."""
+        return (CacheGroup(tuple(range(self.num_hidden_layers))),)
 
 
 def read_model_config(model_dir: Path) -> ModelConfig:

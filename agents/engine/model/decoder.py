@@ -4,15 +4,16 @@ Guarantee: in float32 the logits are those of transformers' `LlamaForCausalLM` t
 same bits whatever else the step computes (see `quantization.py` and `attention.py` for how).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
-from agents.engine.model.attention import AttentionPlan, attend
 from agents.engine.model.config import ModelConfig
+from agents.engine.model.ops import AttentionPlan, AttentionShape, Ops
+from agents.engine.model.torch_ops import TorchOps
 from agents.engine.model.weights import WeightFolder
 from agents.engine.quantization.linear import Linear, build_linear
 from controlplane.contract.knobs import Quantization
@@ -34,21 +35,32 @@ class Layer:
 
 
 @dataclass(frozen=True)
+class View:
+    """What a layer sees of the cache: the table of a cache group, and how far back (None: to the start)."""
+
+    group: int
+    window: int | None
+
+
+@dataclass(frozen=True)
 class StepInput:
-    """A step's tokens, positions and cache slots, each (rows,); logit_rows: whose logits are wanted (None: all)."""
+    """A step's tokens and positions, each (rows,); their cache slots, (rows,) for each cache group; the attention plan
+    of each view; logit_rows: whose logits are wanted (None: all)."""
 
     tokens: Tensor
     positions: Tensor
-    slots: Tensor
-    attention: AttentionPlan
+    slots: tuple[Tensor, ...]
+    plans: Mapping[View, AttentionPlan]
     logit_rows: Tensor | None
 
 
 class Decoder:
     """Weights and the forward pass. `load` reads a folder; the cache is the caller's."""
 
-    def __init__(self, config: ModelConfig, embedding: Tensor, layers: list[Layer], norm: Tensor, head: Linear) -> None:
-        self.config = config
+    def __init__(
+        self, config: ModelConfig, embedding: Tensor, layers: list[Layer], norm: Tensor, head: Linear, ops: Ops
+    ) -> None:
+        self.config, self.ops = config, ops
         self.dtype = embedding.dtype
         self._embedding, self._layers, self._norm, self._head = embedding, layers, norm, head
         angles = torch.outer(
@@ -60,14 +72,22 @@ class Decoder:
         self._sin = torch.cat((-angles.sin(), angles.sin()), dim=1).to(self.dtype)
 
     @classmethod
-    def load(cls, model_dir: Path, config: ModelConfig, quantization: Quantization, dtype: torch.dtype) -> "Decoder":
+    def load(
+        cls,
+        model_dir: Path,
+        config: ModelConfig,
+        quantization: Quantization,
+        dtype: torch.dtype,
+        ops: Ops | None = None,
+    ) -> "Decoder":
         """Read the folder's weights. Raises `BadRequest` when a tensor is missing."""
         folder = WeightFolder(model_dir)
         embedding = folder.read("model.embed_tokens.weight", dtype)
         layers = [_load_layer(folder, config, index, quantization, dtype) for index in range(config.num_hidden_layers)]
         tied = config.tie_word_embeddings or "lm_head.weight" not in folder
         head = embedding if tied else folder.read("lm_head.weight", dtype)
-        return cls(config, embedding, layers, folder.read("model.norm.weight", dtype), build_linear(head, None))
+        norm = folder.read("model.norm.weight", dtype)
+        return cls(config, embedding, layers, norm, build_linear(head, None), ops or TorchOps())
 
     def quantization(self) -> tuple[Quantization, int]:
         """The weight format that the linear layers really have, and their number."""
@@ -75,35 +95,39 @@ class Decoder:
         assert len(set(formats)) == 1
         return formats[0], len(formats)
 
+    @property
+    def views(self) -> tuple[View, ...]:
+        """What the layers see of the cache, each once."""
+        return (View(0, None),)
+
+    def attention_shape(self, block_size: int) -> AttentionShape:
+        config, weight = self.config, self._embedding
+        heads, kv_heads = config.num_attention_heads, config.num_key_value_heads
+        return AttentionShape(heads, kv_heads, config.head_dim, block_size, weight.dtype, weight.device)
+
     def new_cache(self, num_blocks: int, block_size: int) -> list[Tensor]:
-        """One tensor per layer: (blocks, block size, 2, kv heads, head dim), zeros."""
+        """One page tensor for each layer a block has room for: (blocks, block size, 2, kv heads, head dim), zeros."""
         shape = (num_blocks, block_size, 2, self.config.num_key_value_heads, self.config.head_dim)
         return [torch.zeros(shape, dtype=self.dtype) for _ in self._layers]
 
     def forward(self, step: StepInput, cache: list[Tensor]) -> Tensor:
         """Writes the rows' keys and values to the cache; returns float32 logits (logit rows, vocabulary)."""
-        config, count = self.config, step.tokens.shape[0]
-        heads, kv_heads, head_dim = config.num_attention_heads, config.num_key_value_heads, config.head_dim
-        rotated_width, size, epsilon = (heads + kv_heads) * head_dim, (config.hidden_size,), config.rms_norm_eps
-        scale, half = head_dim**-0.5, head_dim // 2
-        cos = self._cos.index_select(0, step.positions).unsqueeze(1)
-        sin = self._sin.index_select(0, step.positions).unsqueeze(1)
-        x = self._embedding.index_select(0, step.tokens)
-        for layer, pages in zip(self._layers, cache, strict=True):
-            qkv = layer.qkv(F.rms_norm(x, size, layer.input_norm, epsilon))
-            heads_in = qkv[:, :rotated_width].view(count, heads + kv_heads, head_dim)
-            turned = torch.cat((heads_in[..., half:], heads_in[..., :half]), dim=-1)
-            rotated = torch.addcmul(heads_in * cos, turned, sin)
-            slots = pages.view(-1, 2, kv_heads * head_dim)
-            slots[:, 0].index_copy_(0, step.slots, rotated[:, heads:].reshape(count, -1))
-            slots[:, 1].index_copy_(0, step.slots, qkv[:, rotated_width:])
-            queries = rotated[:, :heads].view(count, kv_heads, heads // kv_heads, head_dim)
-            x = x + layer.out(attend(queries, pages, step.attention, scale))
-            gate, up = layer.gate_up(F.rms_norm(x, size, layer.post_norm, epsilon)).chunk(2, dim=1)
-            x = x + layer.down(F.silu(gate) * up)
+        config, ops = self.config, self.ops
+        heads, epsilon, scale = config.num_attention_heads, config.rms_norm_eps, config.head_dim**-0.5
+        cos, sin = self._cos.index_select(0, step.positions), self._sin.index_select(0, step.positions)
+        stream = self._embedding.index_select(0, step.tokens)
+        normed = ops.rms_norm(stream, self._layers[0].input_norm, epsilon)
+        following = [*(layer.input_norm for layer in self._layers[1:]), self._norm]
+        for layer, pages, next_norm in zip(self._layers, cache, following, strict=True):
+            qkv = layer.qkv(normed)
+            queries = ops.rotate_and_store(qkv, None, cos, sin, step.slots[0], pages, heads)
+            attended = layer.out(ops.attend(queries, pages, step.plans[View(0, None)], scale))
+            normed, stream = ops.add_rms_norm(attended, stream, layer.post_norm, epsilon)
+            mixed = layer.down(ops.gate(layer.gate_up(normed), "silu"))
+            normed, stream = ops.add_rms_norm(mixed, stream, next_norm, epsilon)
         if step.logit_rows is not None:
-            x = x.index_select(0, step.logit_rows)
-        return self._head(F.rms_norm(x, size, self._norm, epsilon)).float()
+            normed = normed.index_select(0, step.logit_rows)
+        return self._head(normed).float()
 
 
 def _load_layer(

@@ -10,18 +10,21 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from agents.engine.model.attention import Span, plan_attention
 from agents.engine.model.decoder import Decoder, StepInput
+from agents.engine.model.ops import Span
 from agents.engine.scheduling.block_pool import NULL_BLOCK
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Neighbouring tokens of one sequence from `position` on; the last `logits` of them want logits."""
+    """Neighbouring tokens of one sequence from `position` on; the last `logits` of them want logits.
+
+    tables: block ids by place in the sequence, one table per cache group.
+    """
 
     tokens: Items[int]
     position: int
-    block_ids: Items[int]
+    tables: Items[Items[int]]
     logits: int
 
 
@@ -43,34 +46,46 @@ class Runner:
 
     def forward(self, batch: Items[Rows]) -> Tensor:
         """Logits (sum of wanted rows, vocabulary), float32."""
-        size = self._block_size
+        decoder, size = self.decoder, self._block_size
         tokens: list[int] = []
         positions: list[int] = []
-        slots: list[int] = []
         wanted: list[int] = []
-        spans: list[Span] = []
         for rows in batch:
-            first, count = len(tokens), len(rows.tokens)
-            places = range(rows.position, rows.position + count)
             tokens += rows.tokens
-            positions += places
-            slots += [rows.block_ids[place // size] * size + place % size for place in places]
-            wanted += range(first + count - rows.logits, first + count)
-            spans.append(Span(first, count, rows.position, rows.block_ids))
+            positions += range(rows.position, rows.position + len(rows.tokens))
+            wanted += range(len(tokens) - rows.logits, len(tokens))
         spare = padded_rows(len(tokens)) - len(tokens)
         everything = not spare and len(wanted) == len(tokens)
-        config = self.decoder.config
-        plan = plan_attention(spans, spare, size, config.group_size, self.decoder.dtype)
+        shape = decoder.attention_shape(size)
+        spans = {view: _spans(batch, view.group) for view in decoder.views}
         step = StepInput(
             tokens=torch.tensor(tokens + [0] * spare),
             positions=torch.tensor(positions + [0] * spare),
-            slots=torch.tensor(slots + [NULL_BLOCK * size] * spare),
-            attention=plan,
+            slots=tuple(self._slots(batch, group, spare) for group in range(len(batch[0].tables))),
+            plans={view: decoder.ops.plan(own, spare, shape, view.window) for view, own in spans.items()},
             logit_rows=None if everything else torch.tensor(wanted, dtype=torch.int64),
         )
-        return self.decoder.forward(step, self._cache)
+        return decoder.forward(step, self._cache)
+
+    def _slots(self, batch: Items[Rows], group: int, spare: int) -> Tensor:
+        size = self._block_size
+        slots: list[int] = []
+        for rows in batch:
+            table = rows.tables[group]
+            places = range(rows.position, rows.position + len(rows.tokens))
+            slots += [table[place // size] * size + place % size for place in places]
+        return torch.tensor(slots + [NULL_BLOCK * size] * spare)
 
     def warm_up(self, most_rows: int = 64) -> None:
         """Compute padding rows of each small row count once, so that no request pays for first-time preparation."""
         for count in sorted({padded_rows(rows) for rows in range(1, most_rows + 1)}):
-            self.forward([Rows([0], 0, [NULL_BLOCK], 1) for _ in range(count)])
+            self.forward([Rows([0], 0, [[NULL_BLOCK]], 1) for _ in range(count)])
+
+
+def _spans(batch: Items[Rows], group: int) -> list[Span]:
+    spans: list[Span] = []
+    row = 0
+    for rows in batch:
+        spans.append(Span(row, len(rows.tokens), rows.position, rows.tables[group]))
+        row += len(rows.tokens)
+    return spans

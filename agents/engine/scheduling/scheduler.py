@@ -14,7 +14,7 @@ from collections.abc import Sequence as Items
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from agents.engine.scheduling.block_pool import BlockPool
+from agents.engine.scheduling.kv_cache import KvCache
 from agents.engine.scheduling.sequence import FinishReason, Sequence, Status
 from controlplane.contract.knobs import EngineConfig
 
@@ -56,8 +56,8 @@ class Drafter(Protocol):
 class Scheduler:
     """The waiting and running requests. `config` may be replaced between steps."""
 
-    def __init__(self, pool: BlockPool, config: EngineConfig) -> None:
-        self.pool, self.config = pool, config
+    def __init__(self, cache: KvCache, config: EngineConfig) -> None:
+        self.cache, self.config = cache, config
         self.waiting: list[Sequence] = []  # By order of arrival.
         self.running: list[Sequence] = []  # By order of arrival.
         self.admitting = True  # False while a drained swap waits: only preempted requests are resumed.
@@ -84,7 +84,7 @@ class Scheduler:
 
     def fits(self, tokens: int) -> bool:
         """Whether a request of this many tokens, prompt and output, can ever be served."""
-        return self.pool.blocks_for(tokens) <= self.pool.num_blocks
+        return self.cache.fits(tokens)
 
     def schedule(self, drafter: Drafter, now: float) -> StepPlan:
         """The next step's work; empty when there is none."""
@@ -121,7 +121,7 @@ class Scheduler:
                 break
         # The last token kept has no keys and values yet; those before it have.
         sequence.num_computed = work.start + work.count + max(0, len(kept) - 1)
-        self._register_full_blocks(sequence)
+        self.cache.computed(sequence)
         if reason:
             self.finish(sequence, reason)
         return kept, reason
@@ -131,7 +131,7 @@ class Scheduler:
         if sequence.status is Status.FINISHED:
             return
         (self.running if sequence.status is Status.RUNNING else self.waiting).remove(sequence)
-        self._release(sequence)
+        self.cache.release(sequence)
         sequence.status, sequence.finish_reason = Status.FINISHED, reason
 
     def _schedule_decodes(self, works: list[Work], budget: int, drafter: Drafter) -> int:
@@ -148,7 +148,7 @@ class Scheduler:
             spare = budget - used - (len(decoding) - place) - prefilling
             limit = min(draft_length, spare, sequence.params.max_tokens - sequence.num_outputs - 1)
             drafts = drafter.reserve(sequence, limit) if limit > 0 else 0
-            drafts = self._grow_for_drafts(sequence, drafts)
+            drafts = self.cache.grow_for_drafts(sequence, drafts)
             works.append(Work(sequence, sequence.num_computed, 1, drafts))
             used += 1 + drafts
         return used
@@ -168,16 +168,9 @@ class Scheduler:
         if not self.waiting or not self._may_start(self.waiting[0]):
             return None
         sequence = self.waiting[0]
-        found = self._cached_prefix(sequence)
-        needed = self.pool.blocks_for(len(sequence.tokens)) - len(found)
-        if needed > self.pool.num_free - sum(not self.pool.is_held(block) for block in found):
+        if not self.cache.admit(sequence):
             return None
         del self.waiting[0]
-        for block in found:
-            self.pool.hold(block)
-        sequence.block_ids = found + [self.pool.allocate() for _ in range(needed)]
-        sequence.registered_blocks = len(found)
-        sequence.num_computed = len(found) * self.pool.block_size
         if sequence.scheduled_at is None:
             sequence.scheduled_at = now
             sequence.cached_tokens = sequence.num_computed
@@ -187,60 +180,20 @@ class Scheduler:
         insort(self.running, sequence, key=_order)
         return sequence
 
-    def _cached_prefix(self, sequence: Sequence) -> list[int]:
-        """Cached blocks from the start, short of the last token at least: it must be computed for its logits."""
-        size = self.pool.block_size
-        found: list[int] = []
-        parent = 0
-        for index in range((len(sequence.tokens) - 1) // size):
-            block_hash = sequence.block_hashes(index + 1, size)[index]
-            block = self.pool.find(block_hash, parent, sequence.tokens[index * size : (index + 1) * size])
-            if block is None:
-                break
-            found.append(block)
-            parent = block_hash
-        return found
-
     def _grow(self, sequence: Sequence) -> bool:
         """Make room for the next token, preempting the youngest while there is none; False when that was itself."""
-        needed = self.pool.blocks_for(len(sequence.tokens)) - len(sequence.block_ids)
-        while needed > self.pool.num_free:
+        while not self.cache.grow(sequence, len(sequence.tokens)):
             victim = self.running[-1]
             self._preempt_youngest()
             if victim is sequence:
                 return False
-        sequence.block_ids += [self.pool.allocate() for _ in range(needed)]
         return True
-
-    def _grow_for_drafts(self, sequence: Sequence, drafts: int) -> int:
-        """Drafts that fit without preempting anybody."""
-        drafts = min(
-            drafts, (len(sequence.block_ids) + self.pool.num_free) * self.pool.block_size - len(sequence.tokens)
-        )
-        missing = self.pool.blocks_for(len(sequence.tokens) + drafts) - len(sequence.block_ids)
-        sequence.block_ids += [self.pool.allocate() for _ in range(missing)]
-        return drafts
 
     def _preempt_youngest(self) -> None:
         sequence = self.running.pop()
-        self._release(sequence)
+        self.cache.release(sequence)
         sequence.status = Status.WAITING
         insort(self.waiting, sequence, key=_order)
-
-    def _release(self, sequence: Sequence) -> None:
-        self.pool.release(reversed(sequence.block_ids))
-        sequence.block_ids = []
-        sequence.num_computed = sequence.draft_computed = sequence.registered_blocks = 0
-
-    def _register_full_blocks(self, sequence: Sequence) -> None:
-        size = self.pool.block_size
-        full = sequence.num_computed // size
-        if full > sequence.registered_blocks:
-            hashes = sequence.block_hashes(full, size)
-            for index in range(sequence.registered_blocks, full):
-                tokens = sequence.tokens[index * size : (index + 1) * size]
-                self.pool.register(sequence.block_ids[index], hashes[index], hashes[index - 1] if index else 0, tokens)
-            sequence.registered_blocks = full
 
 
 def _order(sequence: Sequence) -> int:

@@ -41,7 +41,6 @@ class Sequence:
 
     __slots__ = (
         "_block_hashes",
-        "block_ids",
         "cached_tokens",
         "draft_computed",
         "finish_reason",
@@ -58,6 +57,7 @@ class Sequence:
         "request_id",
         "scheduled_at",
         "status",
+        "tables",
         "tenant",
         "tokens",
     )
@@ -74,7 +74,8 @@ class Sequence:
         self.finish_reason: FinishReason | None = None
         self.num_computed = 0
         self.draft_computed = 0
-        self.block_ids: list[int] = []
+        self.tables: list[list[int]] = []
+        """Block ids by place in the sequence, one table per cache group; empty while nothing is held."""
         self.registered_blocks = 0
         self.cached_tokens = 0
         self.ngrams: NgramIndex | None = None

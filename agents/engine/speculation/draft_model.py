@@ -38,7 +38,7 @@ class ModelDrafter:
             work.drafts = [firsts[id(work)]]
         depth = 1
         while going := [work for work in drafting if work.draft_count > depth]:
-            batch = [Rows([work.drafts[-1]], work.start + depth, work.sequence.block_ids, 1) for work in going]
+            batch = [Rows([work.drafts[-1]], work.start + depth, work.sequence.tables, 1) for work in going]
             for work, token in zip(going, self.runner.forward(batch).argmax(dim=-1).tolist(), strict=True):
                 work.drafts.append(int(token))
             depth += 1
@@ -59,7 +59,7 @@ class ModelDrafter:
                 stop = min(end, sequence.draft_computed + _ROWS_AT_ONCE)
                 tokens = sequence.tokens[sequence.draft_computed : stop]
                 wanted = 1 if stop == end and work.draft_count else 0
-                batch.append((work, Rows(tokens, sequence.draft_computed, sequence.block_ids, wanted)))
+                batch.append((work, Rows(tokens, sequence.draft_computed, sequence.tables, wanted)))
                 sequence.draft_computed = stop
                 waiting_rows += len(tokens)
                 if waiting_rows >= _ROWS_AT_ONCE:

@@ -24,7 +24,7 @@ def decoder(model_dir: Path, request: pytest.FixtureRequest) -> Decoder:
 def _in_pieces(decoder: Decoder, tokens: list[int], pieces: list[int], mate: list[int] | None = None) -> torch.Tensor:
     """All logits of `tokens`, computed in pieces of the given sizes, a batch-mate decoding beside them."""
     runner = Runner(decoder, 80, 16)
-    own, others = list(range(1, 31)), list(range(31, 61))
+    own, others = [list(range(1, 31))], [list(range(31, 61))]
     if mate:
         runner.forward([Rows(mate, 0, others, 1)])
     logits, done = [], 0

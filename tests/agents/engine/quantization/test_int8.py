@@ -41,7 +41,7 @@ def test_most_next_tokens_agree_with_float32() -> None:
     tops = []
     for quantization in (Quantization.NONE, Quantization.INT8):
         runner = Runner(Decoder.load(BUNDLED, config, quantization, torch.float32), 20, 16)
-        tops.append(runner.forward([Rows(tokens, 0, list(range(1, 17)), len(tokens))]).argmax(dim=-1))
+        tops.append(runner.forward([Rows(tokens, 0, [list(range(1, 17))], len(tokens))]).argmax(dim=-1))
     assert (tops[0] == tops[1]).float().mean() > 0.93
 
 

@@ -7,12 +7,15 @@ from hypothesis import strategies as st
 
 from agents.engine.sampling.params import SamplingParams
 from agents.engine.scheduling.block_pool import BlockPool
+from agents.engine.scheduling.cache_groups import CacheGroup
+from agents.engine.scheduling.kv_cache import KvCache
 from agents.engine.scheduling.scheduler import Scheduler, Work
 from agents.engine.scheduling.sequence import FinishReason, Sequence, Status
 from agents.engine.speculation.drafting import NgramDrafter
 from controlplane.contract.knobs import EngineConfig
 
 SIZE = 4
+GROUPS = (CacheGroup((0,)),)
 
 
 class FixedDrafter:
@@ -41,14 +44,14 @@ requests = st.lists(st.tuples(st.integers(1, 20), st.integers(1, 12), st.integer
 
 def _check_blocks(scheduler: Scheduler) -> None:
     """No leak, no foreign block: held blocks are exactly those of running sequences; a shared one has one content."""
-    held = {block for sequence in scheduler.running for block in sequence.block_ids}
-    assert scheduler.pool.num_held == len(held)
+    held = {block for sequence in scheduler.running for block in sequence.tables[0]}
+    assert scheduler.cache.pool.num_held == len(held)
     assert 0 not in held
     prefix_of: dict[int, tuple[int, ...]] = {}
     for sequence in scheduler.running:
-        assert len(set(sequence.block_ids)) == len(sequence.block_ids)
-        assert len(sequence.block_ids) * SIZE >= sequence.num_computed
-        for index, block in enumerate(sequence.block_ids[: sequence.num_computed // SIZE]):
+        assert len(set(sequence.tables[0])) == len(sequence.tables[0])
+        assert len(sequence.tables[0]) * SIZE >= sequence.num_computed
+        for index, block in enumerate(sequence.tables[0][: sequence.num_computed // SIZE]):
             prefix = tuple(sequence.tokens[: (index + 1) * SIZE])
             assert prefix_of.setdefault(block, prefix) == prefix
 
@@ -58,7 +61,7 @@ def _check_blocks(scheduler: Scheduler) -> None:
     configs, requests, st.integers(8, 14), st.lists(st.tuples(st.integers(0, 40), configs), max_size=2), st.randoms()
 )
 def test_everything_is_served_within_the_limits(config, asked, num_blocks, changes, draw) -> None:  # type: ignore[no-untyped-def]
-    scheduler = Scheduler(BlockPool(num_blocks, SIZE), config)
+    scheduler = Scheduler(KvCache(BlockPool(num_blocks, SIZE), GROUPS), config)
     sequences = []
     for number, (length, outputs, kind) in enumerate(asked):
         prompt = [kind % 3 + 1] * length
@@ -90,19 +93,19 @@ def test_everything_is_served_within_the_limits(config, asked, num_blocks, chang
         ]
         for work in plan.works:
             assert work.sequence.status is Status.RUNNING
-            assert len(work.sequence.block_ids) * SIZE >= work.start + work.count + len(work.drafts)
+            assert len(work.sequence.tables[0]) * SIZE >= work.start + work.count + len(work.drafts)
             outcome = [draw.randint(1, 3) for _ in range(draw.randint(0, len(work.drafts)) + 1)] if work.samples else []
             scheduler.commit(work, outcome)
         _check_blocks(scheduler)
         step += 1
         assert step < 3000, "somebody starves"
-    assert scheduler.pool.num_held == 0
+    assert scheduler.cache.pool.num_held == 0
     assert all(s.status is Status.FINISHED and s.num_outputs == s.params.max_tokens for s in sequences)
     assert first_scheduled == sorted(first_scheduled), "first come, first served"
 
 
 def _scheduler(blocks: int = 20, **knobs: int) -> Scheduler:
-    return Scheduler(BlockPool(blocks, SIZE), EngineConfig(**knobs))  # type: ignore[arg-type]
+    return Scheduler(KvCache(BlockPool(blocks, SIZE), GROUPS), EngineConfig(**knobs))  # type: ignore[arg-type]
 
 
 def _add(scheduler: Scheduler, length: int, outputs: int = 4, token: int = 1) -> Sequence:
@@ -164,7 +167,7 @@ def test_a_stop_token_ends_within_a_speculative_step() -> None:
     work = scheduler.schedule(FixedDrafter(), 2.0).works[0]
     kept, reason = scheduler.commit(work, [4, 9, 5, 6])
     assert (kept, reason) == ([4, 9], FinishReason.STOP)
-    assert scheduler.pool.num_held == 0
+    assert scheduler.cache.pool.num_held == 0
 
 
 def test_ending_a_request_frees_its_blocks_wherever_it_is() -> None:
@@ -173,4 +176,4 @@ def test_ending_a_request_frees_its_blocks_wherever_it_is() -> None:
     _step(scheduler)
     for sequence in (running, waiting, running):
         scheduler.finish(sequence, FinishReason.ABORT)
-    assert scheduler.pool.num_held == 0 and not scheduler.has_work
+    assert scheduler.cache.pool.num_held == 0 and not scheduler.has_work

@@ -1,0 +1,59 @@
+"""The operations in plain torch: the reference, and what runs where no native kernel does."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from agents.engine.model.attention import TorchPlan, attend, plan_attention
+from agents.engine.model.ops import AttentionPlan, AttentionShape, Ops, Span
+
+
+class TorchOps(Ops):
+    """See `Ops`."""
+
+    name: ClassVar[str] = "torch"
+
+    def plan(self, spans: Sequence[Span], spare_rows: int, shape: AttentionShape, window: int | None) -> AttentionPlan:
+        return plan_attention(spans, spare_rows, shape, window)
+
+    def rms_norm(self, rows: Tensor, weight: Tensor, epsilon: float) -> Tensor:
+        return F.rms_norm(rows, (rows.shape[-1],), weight, epsilon)
+
+    def add_rms_norm(self, rows: Tensor, residual: Tensor, weight: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
+        total = rows + residual
+        return self.rms_norm(total, weight, epsilon), total
+
+    def rotate_and_store(
+        self,
+        qkv: Tensor,
+        norms: tuple[Tensor, Tensor, float] | None,
+        cos: Tensor,
+        sin: Tensor,
+        slots: Tensor,
+        pages: Tensor,
+        heads: int,
+    ) -> Tensor:
+        count, kv_heads, head_dim = qkv.shape[0], pages.shape[3], pages.shape[4]
+        half, rotated_width = head_dim // 2, (heads + kv_heads) * head_dim
+        turning = qkv[:, :rotated_width].view(count, heads + kv_heads, head_dim)
+        if norms is not None:
+            query_norm, key_norm, epsilon = norms
+            queries = self.rms_norm(turning[:, :heads], query_norm, epsilon)
+            turning = torch.cat((queries, self.rms_norm(turning[:, heads:], key_norm, epsilon)), dim=1)
+        turned = torch.cat((turning[..., half:], turning[..., :half]), dim=-1)
+        rotated = torch.addcmul(turning * cos.unsqueeze(1), turned, sin.unsqueeze(1))
+        flat = pages.view(-1, 2, kv_heads * head_dim)
+        flat[:, 0].index_copy_(0, slots, rotated[:, heads:].reshape(count, -1))
+        flat[:, 1].index_copy_(0, slots, qkv[:, rotated_width:])
+        return rotated[:, :heads]
+
+    def attend(self, queries: Tensor, pages: Tensor, plan: AttentionPlan, scale: float) -> Tensor:
+        assert isinstance(plan, TorchPlan)
+        return attend(queries, pages, plan, scale)
+
+    def gate(self, gate_up: Tensor, activation: str) -> Tensor:
+        gate, up = gate_up.chunk(2, dim=1)
+        return (F.silu(gate) if activation == "silu" else F.gelu(gate, approximate="tanh")) * up
