@@ -1,7 +1,7 @@
 """Builds the C++ sources of this folder once per machine and loads them.
 
-Guarantee: a library is what the sources beside this file say, compiled for this processor: its file name carries a hash
-of source, compiler and flags. A machine without a compiler, or a source that does not compile, gives `NativeUnavailable`
+Guarantee: a library is what the sources beside this file say, compiled for this processor: its file name carries a
+hash of source, compiler and flags. A machine without a compiler, or a source that does not compile, gives `NativeUnavailable`
 with the reason; nobody waits for a build twice, and two processes may build at once.
 
 The sources are plain C++ with a C interface (pointers and sizes, called through ctypes), so that a build needs seconds

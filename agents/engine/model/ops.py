@@ -43,7 +43,7 @@ class AttentionShape:
 
 
 class AttentionPlan:
-    """A step's arrangement for the attention of all layers with one table and window. Each implementation has its own."""
+    """A step's arrangement for the attention of the layers with one view of the cache; implementations have their own."""
 
 
 class Ops(ABC):
