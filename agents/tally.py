@@ -31,6 +31,12 @@ _STEP_METRICS: tuple[tuple[str, Metric], ...] = (
     ("sample", metrics.STEP_SAMPLE),
     ("commit", metrics.STEP_COMMIT),
 )
+_OPTIONAL_STEP_METRICS: tuple[tuple[str, Metric], ...] = (
+    ("draft", metrics.STEP_DRAFT),
+    ("attention", metrics.STEP_ATTENTION),
+)
+"""Parts that not every engine, or not every device, can tell."""
+
 _FINISHED_FIELDS = FinishedEvent.__required_keys__
 COMPLETE = frozenset({"stop", "length"})
 """Finish reasons whose latencies count; an aborted or failed request counts in `requests` only."""
@@ -119,6 +125,10 @@ class Tally:
         key: SeriesKey = (event["revision"], "", "", "")
         for name, metric in _STEP_METRICS:
             window.distribution(key, metric).record(event[name])  # type: ignore[literal-required]
+        for name, metric in _OPTIONAL_STEP_METRICS:
+            seconds = event.get(name)
+            if isinstance(seconds, float):
+                window.distribution(key, metric).record(seconds)
         gauges = window.gauges
         gauges[metrics.KV_USAGE, key] = event["kv_usage"]
         gauges[metrics.RUNNING, key] = event["running"]

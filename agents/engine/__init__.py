@@ -1,5 +1,5 @@
-"""The embedded torch engine: an OpenAI-compatible server for Llama-architecture folders whose knobs move while it
-serves.
+"""The embedded torch engine: an OpenAI-compatible server for Hugging Face folders (Llama, Qwen2, Qwen3, Gemma 3 text)
+whose knobs move while it serves.
 
 The names below are loaded on first use, so that the scheduler and the block pool can be imported without torch.
 """

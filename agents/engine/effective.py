@@ -1,10 +1,11 @@
 """The effective configuration, read back from the parts that run it, never from what was asked for."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from agents.engine.quantization.linear import SUPPORTED
-from agents.engine.speculation.drafting import SpeculativeMethod
+from agents.engine.quantization.linear import describe
+from agents.engine.scheduling.scheduler import Scheduler
+from agents.engine.speculation.speculator import method_of
 from agents.engine.step import StepEngine
 from controlplane.contract import knobs
 from controlplane.contract.knobs import EngineConfig
@@ -19,6 +20,8 @@ class EffectiveConfig:
     sources: dict[str, str]
     capabilities: dict[str, Any]
     draining: bool
+    scheduling: dict[str, Any]
+    """What the scheduler was started with, and limits that it moves by itself: configured and in force."""
 
     def body(self) -> dict[str, Any]:
         return {
@@ -27,14 +30,17 @@ class EffectiveConfig:
             "sources": self.sources,
             "capabilities": self.capabilities,
             "draining": self.draining,
+            "scheduling": self.scheduling,
         }
 
 
 def read_back(engine: StepEngine) -> EffectiveConfig:
     """Call it in the stepping thread, or accept a value that is one step old."""
-    quantization, layers = engine.runner.decoder.quantization()
+    decoder = engine.runner.decoder
+    quantization, layers = decoder.quantization()
+    formats = describe(decoder.device, decoder.dtype, engine.options.kernels)
     limits = engine.scheduler.config
-    method = engine.options.speculative_method
+    method = method_of(engine.speculator.drafter)
     return EffectiveConfig(
         config=limits.model_copy(update={knobs.QUANTIZATION: quantization}),
         revision=engine.revision,
@@ -43,15 +49,32 @@ def read_back(engine: StepEngine) -> EffectiveConfig:
             knobs.PREFILL_CHUNK_SIZE: "scheduler: limit of a prompt's piece in the next step",
             knobs.MAX_NUM_SEQS: "scheduler: limit of running requests in the next step",
             knobs.NUM_SPECULATIVE_TOKENS: f"scheduler: draft length of the next step, drafted by {method}",
-            knobs.QUANTIZATION: f"decoder: format of its {layers} linear layers",
+            knobs.QUANTIZATION: f"decoder: format of its {layers} linear layers, {formats[quantization]}; "
+            f"the head is {decoder.head_quantization.value}",
         },
         capabilities={
-            knobs.QUANTIZATION: [format_.value for format_ in SUPPORTED],
-            "speculative_method": str(SpeculativeMethod(method)),
+            knobs.QUANTIZATION: list(engine.options.quantizations),
+            **engine.speculator.capabilities(),
             "dtype": engine.options.dtype,
+            "device": str(engine.device),
+            "kernels": engine.kernels.report,
             "max_model_len": engine.max_model_len,
             "num_kv_blocks": engine.pool.num_blocks,
             "block_size": engine.pool.block_size,
         },
         draining=not engine.scheduler.admitting,
+        scheduling=read_scheduling(engine.scheduler),
     )
+
+
+def read_scheduling(scheduler: Scheduler) -> dict[str, Any]:
+    """Any thread may ask; the values are those of the step in progress or the next."""
+    budget = scheduler.config.max_num_batched_tokens
+    return {
+        **asdict(scheduler.policy),
+        "prompt_tokens_per_step": {
+            "configured": budget,
+            "effective": scheduler.prefill_limit.tokens(budget),
+            "adjusted_by": None if scheduler.policy.itl_target_s is None else "itl_target_s",
+        },
+    }

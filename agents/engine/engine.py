@@ -2,8 +2,9 @@
 
 Guarantees: nothing a caller does waits for a step, except where it asks for an answer (a `Future`); outputs of a step
 go to each receiver in one call, in the step's order; every submitted request gets exactly one output with a finish
-reason unless the engine is stopped; a configuration is in force as a whole or not at all, and a weight swap loses no
-request: running ones finish on the old weights, waiting ones start on the new.
+reason unless the engine is stopped, with an error when it is shed or its deadline passes before its first token; a
+configuration is in force as a whole or not at all, the last one asked for wins, and a weight swap loses no request:
+running ones finish on the old weights, waiting ones start on the new.
 """
 
 import contextlib
@@ -13,17 +14,20 @@ from collections import deque
 from collections.abc import Callable
 from collections.abc import Sequence as Items
 from concurrent.futures import Future
+from dataclasses import replace
 
 import torch
 
-from agents.engine.effective import EffectiveConfig, read_back
+from agents.engine.effective import EffectiveConfig, read_back, read_scheduling
 from agents.engine.observation.event_log import EventLog
 from agents.engine.observation.timing import monotonic
 from agents.engine.options import EngineOptions
-from agents.engine.quantization.linear import check_supported
+from agents.engine.quantization.linear import check_permitted
+from agents.engine.scheduling.admission import NOBODY
 from agents.engine.scheduling.sequence import FinishReason, Sequence
+from agents.engine.siblings import Siblings
 from agents.engine.step import StepEngine, TokenOutput
-from controlplane.contract.errors import BadRequest, Conflict, Overloaded, PromptTooLong, Unavailable
+from controlplane.contract.errors import BadRequest, Conflict, PromptTooLong, Unavailable
 from controlplane.contract.knobs import QUANTIZATION, EngineConfig
 
 Receiver = Callable[[Items[TokenOutput]], None]
@@ -41,8 +45,10 @@ class Engine:
         self.log = EventLog()
         self.steps = StepEngine(options, self.log)
         self._receivers: dict[Sequence, Receiver] = {}  # The stepping thread's.
+        self._siblings = Siblings()
         self._inbox: deque[Callable[[], None]] = deque()
         self._wake = threading.Condition()
+        self._coming = NOBODY
         self._stopping = False  # Asked to end.
         self._closed = False  # Takes nothing more in.
         self._pending: tuple[EngineConfig, int | None, Future[EffectiveConfig]] | None = None
@@ -66,16 +72,24 @@ class Engine:
 
     @property
     def effective(self) -> EffectiveConfig:
-        """The configuration in force, as read back after the last change."""
-        return self._effective
+        """The configuration in force, as read back after the last change; limits that move by themselves, as of now."""
+        return replace(self._effective, scheduling=read_scheduling(self.steps.scheduler))
 
     @property
-    def num_waiting(self) -> int:
-        """Requests that wait, those still on their way to the scheduler included."""
-        return len(self.steps.scheduler.waiting) + len(self._inbox)
+    def pending_revision(self) -> int | None:
+        """Of the configuration that waits for running requests to end; None: none waits, or nobody assigned it."""
+        pending = self._pending
+        return None if pending is None else pending[1]
 
-    def check(self, prompt_tokens: int, max_tokens: int) -> None:
-        """Raises what a request of this size deserves: `PromptTooLong`, `BadRequest` (max_tokens) or `Overloaded`."""
+    def deadline(self, timeout_s: float | None, arrived_at: float) -> float | None:
+        """When a request that arrived then is to be ended, by its own timeout or the engine's; None: never."""
+        timeout_s = self.options.default_timeout_s if timeout_s is None else timeout_s
+        return None if timeout_s is None else arrived_at + timeout_s
+
+    def check(self, prompt_tokens: int, max_tokens: int, *, priority: int = 0, deadline: float | None = None) -> None:
+        """Raises what a request of this kind deserves: `PromptTooLong`, `BadRequest` (max_tokens, priority),
+        `Overloaded` or `DeadlineUnmet`.
+        """
         limit = self.steps.max_model_len
         if prompt_tokens > limit - 1:
             raise PromptTooLong(
@@ -92,7 +106,8 @@ class Engine:
                 limit=limit - prompt_tokens,
             )
         if not self.steps.scheduler.fits(prompt_tokens + max_tokens):
-            capacity = self.steps.pool.num_blocks * self.steps.pool.block_size
+            capacity = self.steps.scheduler.cache.most_tokens
+            assert capacity is not None  # Without a limit every request fits.
             field = "prompt" if prompt_tokens >= capacity else "max_tokens"
             raise BadRequest(
                 f"{field}: a prompt of {prompt_tokens} tokens and {max_tokens} of output can never fit the KV cache's "
@@ -100,25 +115,43 @@ class Engine:
                 field=field,
                 limit=capacity,
             )
-        if self.num_waiting >= self.options.max_waiting:
-            raise Overloaded(f"{self.num_waiting} requests wait already; try again later", retry_after_s=1.0)
+        scheduler = self.steps.scheduler
+        scheduler.policy.check_priority(priority)
+        left_s = None if deadline is None else deadline - monotonic()
+        scheduler.admission.check(prompt_tokens, priority, left_s, scheduler.load, self._coming)
 
-    def submit(self, sequence: Sequence, receiver: Receiver) -> None:
-        """Queue a request that passed `check`; its outputs go to `receiver`."""
+    def submit(self, sequence: Sequence, receiver: Receiver, siblings: Items[Sequence] = ()) -> None:
+        """Queue a request that passed `check`; its outputs go to `receiver`. Without a deadline it gets the default.
+
+        siblings: further requests for the same prompt; they are queued when the first has it computed, or has ended.
+        """
+        tokens = len(sequence.tokens)
+        now = monotonic()
+        for own in (sequence, *siblings):
+            own.arrived_at = now
+            if own.deadline is None:
+                own.deadline = self.deadline(None, now)
 
         def add() -> None:
-            self._receivers[sequence] = receiver
-            self.steps.scheduler.add(sequence)
+            with self._wake:
+                self._coming = self._coming.minus(tokens)
+            self._siblings.hold(sequence, siblings)
+            self._receivers |= dict.fromkeys((sequence, *siblings), receiver)
+            self._deliver(self.steps.told(self.steps.scheduler.add(sequence)))
 
-        self._post(add)
+        with self._wake:
+            self._post(add)
+            self._coming = self._coming.plus(tokens, sequence.priority)
 
     def end(self, sequence: Sequence, reason: FinishReason) -> None:
         """End a request before its time: its blocks are free before the next step. No further output is delivered."""
 
         def finish() -> None:
             self._receivers.pop(sequence, None)
-            self.steps.scheduler.finish(sequence, reason)
-            self.steps.flush_gaps(sequence)
+            if not self._siblings.forget(sequence, reason):
+                self.steps.scheduler.finish(sequence, reason)
+                self.steps.flush_gaps(sequence)
+            self._queue_siblings(sequence)
 
         with contextlib.suppress(Unavailable):  # A stopped engine has ended every request itself.
             self._post(finish)
@@ -128,18 +161,23 @@ class Engine:
 
         Live knobs count from the next step. Other weights wait until running requests have finished; then all knobs
         change together. revision None: the configuration was assigned by nobody, which is told as revision 0.
-        Raises `KnobOutOfRange` for weights this engine does not run; the future raises `Conflict` while a swap drains.
+        A configuration that comes while another one drains replaces it: the earlier future raises `Conflict`, and
+        nothing of that configuration is put in force. Raises `KnobOutOfRange` for weights this engine does not run.
         """
-        check_supported(config.quantization, f"knobs.{QUANTIZATION}")
+        check_permitted(config.quantization, self.options.quantizations, f"knobs.{QUANTIZATION}")
         future: Future[EffectiveConfig] = Future()
         future.set_running_or_notify_cancel()  # From here on nobody can cancel it under the engine's hands.
 
         def begin() -> None:
             if self._pending is not None:
-                future.set_exception(
-                    Conflict("a weight swap is draining; send the configuration again when it is in force")
+                by = "another one" if revision is None else f"revision {revision}"
+                self._pending[2].set_exception(
+                    Conflict(
+                        f"superseded: {by} was assigned while this configuration waited for running requests to end; "
+                        "nothing of it was put in force",
+                        superseded_by=revision,
+                    )
                 )
-                return
             self._pending = (config, revision, future)
             self._advance_config()
 
@@ -179,10 +217,13 @@ class Engine:
         while True:
             with self._wake:
                 while not (self._inbox or self._stopping or scheduler.has_work):
-                    self._wake.wait()
+                    deadline = scheduler.next_deadline
+                    if not self._wake.wait(None if deadline is None else max(0.0, deadline - monotonic())):
+                        break  # Somebody's deadline has passed.
                 if self._stopping:
                     return
             self._take_commands()
+            self._deliver(self.steps.expire())
             if scheduler.has_work:
                 self._step()
             if self._pending is not None:
@@ -212,6 +253,12 @@ class Engine:
                 del self._receivers[output.sequence]
         for receiver, own in by_receiver.items():
             receiver(own)
+        for output in outputs:
+            self._queue_siblings(output.sequence)
+
+    def _queue_siblings(self, first: Sequence) -> None:
+        for sequence in self._siblings.release(first):
+            self._deliver(self.steps.told(self.steps.scheduler.add(sequence)))
 
     def _advance_config(self) -> None:
         """Put the pending configuration in force if it can be; else let the running requests drain."""
@@ -247,6 +294,7 @@ class Engine:
         left = [*scheduler.running, *scheduler.waiting]
         for sequence in left:
             scheduler.finish(sequence, FinishReason.ABORT)
+        left += self._siblings.release_all()
         now = monotonic()
         self._deliver([TokenOutput(sequence, (), now, FinishReason.ABORT) for sequence in left])
         if self._pending is not None:

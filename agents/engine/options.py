@@ -1,13 +1,16 @@
 """What an engine is started with. The knobs in `config` may change while it runs; nothing else does."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
+from agents.engine.scheduling.policy import Policy, SchedulingPolicy
 from agents.engine.speculation.drafting import SpeculativeMethod
 from controlplane.contract.errors import BadRequest
-from controlplane.contract.knobs import EngineConfig
+from controlplane.contract.knobs import EngineConfig, Quantization
 
-DTYPES = ("float32", "bfloat16")
+DTYPES = ("float32", "bfloat16", "float16")
+DEVICES = ("cpu", "cuda", "auto")
+KERNELS = ("auto", "native", "torch")
 
 
 @dataclass(frozen=True)
@@ -21,20 +24,55 @@ class EngineOptions:
     """None: the folder's name."""
     draft_model_dir: Path | None = None
     speculative_method: str = SpeculativeMethod.NGRAM
+    early_exit_layer: int | None = None
+    """Layers that draft with the method early_exit; None: a third of the model's."""
+    speculation_gate: bool = True
+    """Whether requests for which drafting loses are left without drafts."""
     dtype: str = "float32"
+    device: str = "cpu"
+    """Where weights and cache live; auto: CUDA where there is one, else the CPU."""
+    kernels: str = "auto"
+    """What computes the operations besides the linear layers: native C++, plain torch, or auto, the native where it can
+    be built and is right."""
     kv_cache_bytes: int = 256 * 2**20
     block_size: int = 16
     """Tokens per cache block; must divide 64."""
+    prefix_caching: bool = True
+    """Whether the keys and values of a prompt's start are taken from earlier requests with the same start."""
     max_model_len: int | None = None
     """Most tokens of prompt and output; None: what the model was made for."""
     num_threads: int = 1
     max_waiting: int = 1024
     """Waiting requests above which new ones are refused with 429."""
+    max_waiting_tokens: int | None = None
+    """Tokens of waiting requests above which new ones are refused with 429; None: no limit."""
+    default_timeout_s: float | None = None
+    """Seconds after which a request that names no timeout is ended; None: never."""
+    scheduling_policy: str = SchedulingPolicy.FCFS
+    priority_aging_s: float = 10.0
+    """Seconds of waiting that are worth one level of priority."""
+    long_prompt_threshold: int = 0
+    """Tokens of a prompt above which it goes to the lane for long prompts; 0: no such lane."""
+    max_long_prefills: int = 1
+    """Long prompts that are computed at once."""
+    long_prefill_share: float = 0.5
+    """Most of a step's token budget for long prompts while other requests are in the step."""
+    long_patience_s: float = 5.0
+    """A long prompt lets pass short ones that arrive up to so much later."""
+    quantizations: tuple[str, ...] = tuple(format_.value for format_ in Quantization)
+    """Weight formats that the knob may be set to: those whose quality somebody has found good enough."""
+    itl_target_s: float | None = None
+    """99 % of the gaps between tokens shall be at most this; None: prompt tokens per step are not adjusted."""
     config: EngineConfig = field(default_factory=EngineConfig)
 
     def __post_init__(self) -> None:
-        if self.dtype not in DTYPES:
-            raise BadRequest(f"dtype: {self.dtype!r} is not one of {', '.join(DTYPES)}", field="dtype")
+        for name, choices in (("dtype", DTYPES), ("device", DEVICES), ("kernels", KERNELS)):
+            if getattr(self, name) not in choices:
+                raise BadRequest(f"{name}: {getattr(self, name)!r} is not one of {', '.join(choices)}", field=name)
+        known = tuple(format_.value for format_ in Quantization)
+        if not self.quantizations or (unknown := [name for name in self.quantizations if name not in known]):
+            named = repr(unknown[0]) if self.quantizations else "an empty list"
+            raise BadRequest(f"quantizations: {named} is not among {', '.join(known)}", field="quantizations")
         if self.speculative_method not in tuple(SpeculativeMethod):
             raise BadRequest(
                 f"speculative_method: {self.speculative_method!r} is not one of {', '.join(SpeculativeMethod)}",
@@ -44,11 +82,25 @@ class EngineOptions:
             raise BadRequest(
                 "draft_model_dir: speculation with a draft model needs its folder", field="draft_model_dir"
             )
+        if self.early_exit_layer is not None and self.early_exit_layer < 1:
+            raise BadRequest(
+                f"early_exit_layer: must be at least 1, got {self.early_exit_layer}", field="early_exit_layer"
+            )
         if self.block_size <= 0 or 64 % self.block_size:
             raise BadRequest(f"block_size: {self.block_size} must divide 64", field="block_size")
-        for name, least in (("kv_cache_bytes", 1), ("num_threads", 1), ("max_waiting", 0)):
+        if self.default_timeout_s is not None and not self.default_timeout_s > 0:
+            raise BadRequest(
+                f"default_timeout_s: must be above 0, got {self.default_timeout_s}", field="default_timeout_s"
+            )
+        _ = self.policy  # Checks its own.
+        for name, least in (("kv_cache_bytes", 1), ("num_threads", 1)):
             if getattr(self, name) < least:
                 raise BadRequest(f"{name}: must be at least {least}, got {getattr(self, name)}", field=name)
+
+    @property
+    def policy(self) -> Policy:
+        """What the scheduler is started with."""
+        return Policy(**{option.name: getattr(self, option.name) for option in fields(Policy)})
 
     @property
     def model_name(self) -> str:

@@ -8,22 +8,34 @@ from collections.abc import Sequence as Items
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
+from agents.engine.kernels.choose import choose_ops
 from agents.engine.model.config import ModelConfig, read_model_config
 from agents.engine.model.decoder import Decoder
+from agents.engine.model.device import check_dtype, choose_device
 from agents.engine.model.runner import Rows, Runner
 from agents.engine.observation.event_log import EventLog
+from agents.engine.observation.step_report import StepClock, step_event
 from agents.engine.observation.timing import monotonic
 from agents.engine.options import EngineOptions
-from agents.engine.quantization.linear import check_supported
+from agents.engine.quantization.linear import check_permitted
+from agents.engine.quantization.loading import load_decoder
+from agents.engine.sampling.logprobs import token_logprobs
+from agents.engine.sampling.prompt_logprobs import take_prompt_logprobs, wanted_rows
+from agents.engine.sampling.row import rows_of
 from agents.engine.sampling.sampler import sample
+from agents.engine.sampling.token_logprob import TokenLogprob
+from agents.engine.scheduling.admission import Ended
 from agents.engine.scheduling.block_pool import BlockPool
+from agents.engine.scheduling.cache_groups import layers_per_block
 from agents.engine.scheduling.kv_cache import KvCache
-from agents.engine.scheduling.scheduler import Drafter, Scheduler, StepPlan, Work
+from agents.engine.scheduling.scheduler import Scheduler, StepPlan, Work
 from agents.engine.scheduling.sequence import FinishReason, Sequence
+from agents.engine.speculation.building import build_speculator, read_draft_config
 from agents.engine.speculation.draft_model import ModelDrafter
-from agents.engine.speculation.drafting import NgramDrafter, SpeculativeMethod, accept
-from controlplane.contract.errors import BadRequest
+from agents.engine.speculation.drafting import accept
+from controlplane.contract.errors import BadRequest, TrimtabError
 from controlplane.contract.knobs import Quantization
 
 GAP_EVENT_AGE_S = 0.25
@@ -37,36 +49,39 @@ class TokenOutput:
     tokens: Items[int]
     committed_at: float
     finish_reason: FinishReason | None
-    error: str | None = None
+    failure: TrimtabError | None = None
+    """Why there is no answer; with tokens before it, why there is no more of it."""
+    logprobs: Items[TokenLogprob] = ()
+    """Of the tokens, where the request asked for them."""
 
 
 class StepEngine:
     """Model, scheduler and drafter. Not thread-safe: one thread steps it and changes it between steps."""
 
     def __init__(self, options: EngineOptions, log: EventLog) -> None:
-        check_supported(options.config.quantization)
+        check_permitted(options.config.quantization, options.quantizations)
         self.options, self.log = options, log
         self.revision = 0
         self.model_config = read_model_config(options.model_dir)
         self._dtype: torch.dtype = getattr(torch, options.dtype)
-        decoder = self._load(options.config.quantization)
-        draft_config = self._read_draft_config()
-        num_blocks = self._affordable_blocks(draft_config)
         self.max_model_len = min(options.max_model_len or 2**31, self.model_config.max_position_embeddings)
+        check_dtype(self.model_config, self._dtype)
+        self.device = choose_device(options.device)
+        self.kernels = choose_ops(self.device, self._dtype, options.kernels)
+        decoder = self._load(options.config.quantization)
+        draft_config = read_draft_config(options, self.model_config)
+        num_blocks = self._affordable_blocks(draft_config)
         self.pool = BlockPool(num_blocks, options.block_size)
-        self.scheduler = Scheduler(KvCache(self.pool, self.model_config.cache_groups()), options.config)
+        cache = KvCache(self.pool, self.model_config.cache_groups(), options.prefix_caching)
+        self.scheduler = Scheduler(cache, options.config, options.policy)
         self.runner = Runner(decoder, num_blocks, options.block_size)
-        self._drafter: Drafter = NgramDrafter()
-        if draft_config is not None:
-            assert options.draft_model_dir is not None
-            draft = Decoder.load(options.draft_model_dir, draft_config, Quantization.NONE, self._dtype)
-            self._drafter = ModelDrafter(Runner(draft, num_blocks, options.block_size))
+        self.speculator = build_speculator(options, self.runner, draft_config, num_blocks, self._dtype)
 
     def warm_up(self) -> None:
         """Prepare what a first request would otherwise wait for."""
         self.runner.warm_up()
-        if isinstance(self._drafter, ModelDrafter):
-            self._drafter.runner.warm_up()
+        if isinstance(self.speculator.drafter, ModelDrafter):
+            self.speculator.drafter.runner.warm_up()
 
     def swap_weights(self, quantization: Quantization) -> None:
         """Put other weights in place; nothing may be running. Cached keys and values of the old ones are forgotten."""
@@ -77,27 +92,43 @@ class StepEngine:
     def step(self) -> list[TokenOutput]:
         """Run one step and report it; empty when there was nothing to run."""
         scheduler = self.scheduler
-        started = monotonic()
-        plan = scheduler.schedule(self._drafter, started)
+        clock = StepClock()
+        running = len(scheduler.running)
+        draft_length = scheduler.config.draft_length(running)
+        self.speculator.begin(running, draft_length)
+        plan = scheduler.schedule(self.speculator, clock.started)
         if not plan.works:
             return []
-        scheduled = monotonic()
-        drafting = scheduler.config.draft_length(len(scheduler.running)) > 0
+        clock.lap("schedule")
+        # The plan itself may have lowered the number of running requests, and so raised the draft length.
+        drafting = draft_length > 0 or any(work.draft_count for work in plan.works)
         if drafting:
-            self._drafter.propose(plan.works)
+            self.speculator.propose(plan.works, scheduler.config.max_num_batched_tokens - plan.batched_tokens)
+        clock.lap("draft")
         logits = self.runner.forward([_rows(work) for work in plan.works])
-        forwarded = monotonic()
-        sampling = [work for work in plan.works if work.samples]
-        places = [
-            (work.sequence.params, work.sequence.num_outputs + offset)
-            for work in sampling
-            for offset in range(len(work.drafts) + 1)
-        ]
-        tokens = sample(logits, places) if places else []
-        sampled = monotonic()
-        outputs, accepted = self._commit(plan, tokens, drafting)
-        self._report(plan, accepted, (started, scheduled, forwarded, sampled, monotonic()))
+        clock.lap("forward")
+        logits = take_prompt_logprobs(plan.works, logits)
+        rows = [row for work in plan.works if work.samples for row in rows_of(work)]
+        tokens = sample(logits, rows) if rows else []
+        clock.lap("sample")
+        outputs, accepted = self._commit(plan, tokens, logits, drafting)
+        clock.lap("commit")
+        scheduler.observe(plan, sum(clock.parts.values()))
+        if drafting:
+            self.speculator.end(plan.works, clock.parts)
+        self._report(plan, accepted, clock)
         return outputs
+
+    def expire(self) -> list[TokenOutput]:
+        """End the requests whose deadline has passed, running or waiting."""
+        return self.told(self.scheduler.expire(monotonic()))
+
+    def told(self, ended: Items[Ended]) -> list[TokenOutput]:
+        """The last outputs of requests that the scheduler ended by itself."""
+        now = monotonic()
+        for one in ended:
+            self.flush_gaps(one.sequence)
+        return [TokenOutput(one.sequence, (), now, one.reason, one.failure) for one in ended]
 
     def fail(self, message: str) -> list[TokenOutput]:
         """End every running request with an error; those waiting stay."""
@@ -106,7 +137,7 @@ class StepEngine:
         for sequence in failed:
             self.scheduler.finish(sequence, FinishReason.ERROR)
         self.pool.reset_cache()
-        return [TokenOutput(sequence, (), now, FinishReason.ERROR, message) for sequence in failed]
+        return [TokenOutput(sequence, (), now, FinishReason.ERROR, TrimtabError(message)) for sequence in failed]
 
     def flush_gaps(self, sequence: Sequence) -> None:
         """Report the gaps gathered so far."""
@@ -124,24 +155,31 @@ class StepEngine:
             )
             sequence.gaps = []
 
-    def _commit(self, plan: StepPlan, tokens: list[int], drafting: bool) -> tuple[list[TokenOutput], int]:
+    def _commit(
+        self, plan: StepPlan, tokens: list[int], logits: Tensor, drafting: bool
+    ) -> tuple[list[TokenOutput], list[int]]:
         outputs: list[TokenOutput] = []
-        accepted_drafts = used = 0
+        accepted_drafts: list[int] = []
+        used = 0
         for work in plan.works:
             sequence = work.sequence
             if not work.samples:
                 self.scheduler.commit(work, ())
                 continue
             own = tokens[used : used + len(work.drafts) + 1]
-            used += len(own)
             accepted = accept(work.drafts, own)
+            logprobs = _logprobs(sequence, logits[used : used + len(accepted)], accepted)
+            used += len(own)
             if drafting:
-                self._drafter.commit(work, len(accepted) - 1)
-            accepted_drafts += len(accepted) - 1
+                self.speculator.commit(work, len(accepted) - 1)
+            if work.drafts:
+                accepted_drafts.append(len(accepted) - 1)
             kept, reason = self.scheduler.commit(work, accepted)
+            if reason:
+                self.speculator.finished(sequence)
             now = monotonic()
             self._mark(sequence, now, ended=reason is not None)
-            outputs.append(TokenOutput(sequence, kept, now, reason))
+            outputs.append(TokenOutput(sequence, kept, now, reason, logprobs=logprobs))
         return outputs, accepted_drafts
 
     def _mark(self, sequence: Sequence, now: float, ended: bool) -> None:
@@ -156,48 +194,31 @@ class StepEngine:
         if ended or (sequence.gaps and now - sequence.gaps_since >= GAP_EVENT_AGE_S):
             self.flush_gaps(sequence)
 
-    def _report(self, plan: StepPlan, accepted: int, marks: tuple[float, float, float, float, float]) -> None:
-        started, scheduled, forwarded, sampled, committed = marks
-        self.log.append(
-            {
-                "kind": "step",
-                "time": time.time(),
-                "revision": self.revision,
-                "schedule": scheduled - started,
-                "forward": forwarded - scheduled,
-                "sample": sampled - forwarded,
-                "commit": committed - sampled,
-                "running": len(self.scheduler.running),
-                "waiting": len(self.scheduler.waiting),
-                "kv_usage": self.pool.usage,
-                "batched_tokens": plan.batched_tokens,
-                "draft_tokens": sum(len(work.drafts) for work in plan.works),
-                "accepted_tokens": accepted,
-                "preemptions": plan.preemptions,
-            }
-        )
+    def _report(self, plan: StepPlan, accepted: Items[int], clock: StepClock) -> None:
+        state = {
+            "running": len(self.scheduler.running),
+            "waiting": len(self.scheduler.waiting),
+            "kv_usage": self.pool.usage,
+        }
+        self.log.append(step_event(self.revision, clock, self.runner.last_attention_s, plan, accepted, state))
 
     def _load(self, quantization: Quantization) -> Decoder:
-        return Decoder.load(self.options.model_dir, self.model_config, quantization, self._dtype)
-
-    def _read_draft_config(self) -> ModelConfig | None:
-        options = self.options
-        if options.speculative_method != SpeculativeMethod.DRAFT_MODEL:
-            return None
-        assert options.draft_model_dir is not None
-        config = read_model_config(options.draft_model_dir)
-        if config.vocab_size != self.model_config.vocab_size:
-            raise BadRequest(
-                f"draft_model_dir: its vocabulary has {config.vocab_size} tokens, "
-                f"the model's {self.model_config.vocab_size}",
-                field="draft_model_dir",
-            )
-        if config.max_position_embeddings < self.model_config.max_position_embeddings:
-            raise BadRequest("draft_model_dir: its context is shorter than the model's", field="draft_model_dir")
-        return config
+        return load_decoder(
+            self.options.model_dir,
+            self.model_config,
+            quantization,
+            self._dtype,
+            self.kernels.ops,
+            self.device,
+            self.max_model_len,
+            self.options.kernels,
+        )
 
     def _affordable_blocks(self, draft_config: ModelConfig | None) -> int:
-        floats = self.model_config.kv_floats_per_token + (draft_config.kv_floats_per_token if draft_config else 0)
+        model = self.model_config
+        floats = layers_per_block(model.cache_groups()) * model.kv_floats_per_layer
+        if draft_config:  # A draft model keeps all its layers in the same blocks.
+            floats += draft_config.num_hidden_layers * draft_config.kv_floats_per_layer
         block_bytes = floats * self._dtype.itemsize * self.options.block_size
         if (blocks := self.options.kv_cache_bytes // block_bytes) < 1:
             raise BadRequest(
@@ -209,4 +230,9 @@ class StepEngine:
 
 def _rows(work: Work) -> Rows:
     tokens = work.sequence.tokens[work.start : work.start + work.count] + work.drafts
-    return Rows(tokens, work.start, work.sequence.tables, len(work.drafts) + 1 if work.samples else 0)
+    return Rows(tokens, work.start, work.sequence.tables, wanted_rows(work))
+
+
+def _logprobs(sequence: Sequence, logits: Tensor, tokens: Items[int]) -> Items[TokenLogprob]:
+    tops = sequence.params.logprobs
+    return () if tops is None else token_logprobs(logits, tokens, tops)

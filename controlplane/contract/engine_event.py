@@ -24,7 +24,9 @@ class StepEvent(TypedDict):
     time: float
     revision: int  # Configuration revision in force during the step, 0 when none was ever assigned.
     schedule: float
+    draft: NotRequired[float]  # Proposing drafts.
     forward: float
+    attention: NotRequired[float | None]  # Within forward; None where it cannot be had.
     sample: float
     commit: float
     running: int
@@ -70,7 +72,7 @@ class FinishedEvent(TypedDict):
     time: float
     revision: int
     request_id: str
-    finish_reason: str  # stop, length, abort, error
+    finish_reason: str  # stop, length, abort, error, timeout, shed
     arrival: float  # Unix seconds at which the request arrived.
     prompt_tokens: int
     cached_tokens: int

@@ -13,6 +13,7 @@
     +-- Unsupported              415  content type or encoding
     +-- Overloaded               429  try later; `retry_after_s` says when
     +-- Unavailable              503  a dependency is not ready
+        +-- DeadlineUnmet        503  the request's deadline passed, or would; `retry_after_s` says when to try again
 
 Every error is written on the wire as {"error": {"code", "message", "detail"}}: the message says what was wrong,
 where, and the mend; detail carries the same for machines (always `field` where there is one).
@@ -97,6 +98,10 @@ class Overloaded(TrimtabError):
 class Unavailable(TrimtabError):
     status = 503
     code = "unavailable"
+
+
+class DeadlineUnmet(Unavailable):
+    code = "deadline_unmet"
 
 
 def nearest(name: str, valid: list[str]) -> str:

@@ -39,7 +39,9 @@ SEND = Metric("trimtab.request.send.duration", "send", "s", _H, "Last token to l
 UNACCOUNTED = Metric("trimtab.request.unaccounted.duration", "unaccounted", "s", _H, "e2e less all its parts.")
 
 STEP_SCHEDULE = Metric("trimtab.step.schedule.duration", "step_schedule", "s", _H, "Choosing a step's work.")
+STEP_DRAFT = Metric("trimtab.step.draft.duration", "step_draft", "s", _H, "Proposing drafts.")
 STEP_FORWARD = Metric("trimtab.step.forward.duration", "step_forward", "s", _H, "The model's forward pass.")
+STEP_ATTENTION = Metric("trimtab.step.attention.duration", "step_attention", "s", _H, "Attention, within forward.")
 STEP_SAMPLE = Metric("trimtab.step.sample.duration", "step_sample", "s", _H, "Logits to tokens, drafts verified.")
 STEP_COMMIT = Metric("trimtab.step.commit.duration", "step_commit", "s", _H, "Tokens handed to their requests.")
 

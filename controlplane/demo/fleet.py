@@ -48,7 +48,7 @@ class Fleet:
         plan = self.plan
         knobs = [word for name, value in plan.good.items() for word in ("--set", f"{name}={json.dumps(value)}")]
         engine = ["--model", str(plan.model_dir), "--host", "127.0.0.1", "--port", str(port)]
-        engine += ["--threads", "1", "--kv-cache-mib", str(plan.kv_cache_mib)]
+        engine += ["--threads", "1", "--kv-cache-mib", str(plan.kv_cache_mib), "--quantizations", "none,int8"]
         if plan.draft_dir.exists():
             engine += ["--draft-model", str(plan.draft_dir)]
         self.processes.start(f"{node}-engine", [*TRIMTAB, "engine", *engine, *knobs])

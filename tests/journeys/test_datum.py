@@ -30,11 +30,11 @@ def datum(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Datum]:
         made.end()
 
 
-def neighbours(values: list[float], q: float) -> tuple[float, float]:
-    """The two measurements that the quantile lies between."""
+def neighbours(values: list[float], q: float, beyond: int = 0) -> tuple[float, float]:
+    """The two measurements that the quantile lies between, or those so many ranks further out."""
     ordered = sorted(values)
-    place = q * (len(ordered) - 1)
-    return ordered[int(place)], ordered[min(int(place) + 1, len(ordered) - 1)]
+    place = int(q * (len(ordered) - 1))
+    return ordered[max(0, place - beyond)], ordered[min(place + 1 + beyond, len(ordered) - 1)]
 
 
 def test_the_api_says_what_the_clients_saw(datum: Datum) -> None:
@@ -47,7 +47,8 @@ def test_the_api_says_what_the_clients_saw(datum: Datum) -> None:
             seen = [getattr(timing, metric) for timing in timings]
             assert series.mean == pytest.approx(sum(seen) / len(seen), rel=TOLERANCE)
             for q in (0.5, 0.95, 0.99):
-                low, high = neighbours(seen, q)
+                # A client that its own machine held up has another rank than its request has with the server.
+                low, high = neighbours(seen, q, beyond=1)
                 said = series.quantiles[str(q)]
                 print(f"{metric} p{q * 100:g}: clients {low * 1e3:.2f} to {high * 1e3:.2f} ms, API {said * 1e3:.2f} ms")
                 assert low * (1 - TOLERANCE) - CLIENT_S <= said <= high * (1 + TOLERANCE)

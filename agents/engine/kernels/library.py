@@ -1,8 +1,9 @@
 """Builds the C++ sources of this folder once per machine and loads them.
 
 Guarantee: a library is what the sources beside this file say, compiled for this processor: its file name carries a
-hash of source, compiler and flags. A machine without a compiler, or a source that does not compile, gives `NativeUnavailable`
-with the reason; nobody waits for a build twice, and two processes may build at once.
+hash of source, compiler, flags and processor. Whatever stands in the way (no compiler, a source that does not compile,
+a folder that cannot be written or that others could write to) gives `NativeUnavailable` with the reason and the mend.
+Of processes that want the same library one builds and the others wait for it.
 
 The sources are plain C++ with a C interface (pointers and sizes, called through ctypes), so that a build needs seconds
 and no torch headers. OpenMP is linked to the runtime that torch has already loaded: two runtimes in one process would
@@ -10,18 +11,34 @@ keep two teams of threads on the same cores.
 """
 
 import ctypes
+import fcntl
 import hashlib
 import logging
 import os
+import shlex
 import shutil
+import stat
 import subprocess
 import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
 import torch  # noqa: F401 - loads the OpenMP runtime that the kernels share.
 
-FLAGS = ("-O3", "-march=native", "-std=c++17", "-fPIC", "-shared", "-fopenmp", "-ffp-contract=fast", "-fno-math-errno")
+FLAGS = (
+    "-O3",
+    "-march=native",
+    "-std=c++17",
+    "-fPIC",
+    "-shared",
+    "-fopenmp",
+    "-ffp-contract=fast",
+    "-fno-math-errno",
+    "-w",
+)
 CACHE_VARIABLE = "TRIMTAB_KERNEL_CACHE"
 COMPILER_VARIABLE = "CXX"
 _TIMEOUT_S = 300
@@ -35,52 +52,75 @@ class NativeUnavailable(Exception):
 
 @cache
 def load(name: str) -> ctypes.CDLL:
-    """The library made of `name`.cpp. Raises `NativeUnavailable`."""
+    """The library made of `name`.cpp, built now if it is not yet there. Raises `NativeUnavailable`."""
     source = Path(__file__).with_name(f"{name}.cpp")
     compiler = _compiler()
     content = source.read_bytes() + b"".join(path.read_bytes() for path in sorted(source.parent.glob("*.h")))
     key = hashlib.sha256(content + "\0".join((_version(compiler), *FLAGS, _processor())).encode()).hexdigest()[:20]
     built = _cache_dir() / f"{name}-{key}.so"
-    if not built.exists():
-        _build(compiler, source, built)
     try:
+        if not built.exists():
+            with _alone(built.with_suffix(".lock")):
+                if not built.exists():  # Another process may have built it while this one waited.
+                    _build(compiler, source, built)
         return ctypes.CDLL(str(built))
     except OSError as error:
-        raise NativeUnavailable(f"{built} cannot be loaded: {error}") from error
+        raise NativeUnavailable(
+            f"{built} cannot be built or loaded: {error}; {CACHE_VARIABLE} names another folder for built kernels"
+        ) from error
 
 
 def processor_flags() -> frozenset[str]:
     """Instruction sets of this processor by Linux's names; empty where /proc/cpuinfo does not tell them."""
     for line in _cpuinfo():
-        if line.startswith("flags"):
+        if line.startswith(("flags", "Features")):
             return frozenset(line.split(":", 1)[1].split())
     return frozenset()
 
 
-def _build(compiler: str, source: Path, built: Path) -> None:
-    built.parent.mkdir(parents=True, exist_ok=True)
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """One process at a time; the lock ends with the process that holds it, however that ends."""
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _build(compiler: tuple[str, ...], source: Path, built: Path) -> None:
     with tempfile.TemporaryDirectory(dir=built.parent) as scratch:
         made = Path(scratch) / built.name
-        command = [compiler, *FLAGS, str(source), "-o", str(made), *_openmp(), "-lm"]
-        _log.info("building %s (once per machine)", built.name)
+        command = [*compiler, *FLAGS, str(source), "-o", str(made), *_openmp(), "-lm"]
+        # A warning, so that it is seen where nobody set up logging: the start takes longer than usual.
+        _log.warning("building the kernels of %s with %s: some seconds, once per machine", source.name, compiler[0])
+        began = time.monotonic()
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise NativeUnavailable(f"{source.name} could not be compiled: {error}") from error
+        except subprocess.TimeoutExpired as error:
+            raise NativeUnavailable(f"{source.name} did not compile within {_TIMEOUT_S} s") from error
         if done.returncode:
-            raise NativeUnavailable(f"{source.name} does not compile with {compiler}: {done.stderr.strip()[-800:]}")
+            reason = done.stderr.strip()[:800] or f"it ended with status {done.returncode}"
+            raise NativeUnavailable(f"{source.name} does not compile with {' '.join(compiler)}: {reason}")
         made.replace(built)
+        _log.info("built %s in %.0f s", built, time.monotonic() - began)
 
 
-def _compiler() -> str:
-    for candidate in (os.environ.get(COMPILER_VARIABLE), "g++", "c++", "clang++"):
-        if candidate and (found := shutil.which(candidate)):
-            return found
+def _compiler() -> tuple[str, ...]:
+    """The compiler's command: CXX where it is set, else the first that is installed."""
+    if asked := shlex.split(os.environ.get(COMPILER_VARIABLE, "")):
+        if found := shutil.which(asked[0]):
+            return found, *asked[1:]
+        raise NativeUnavailable(f"{COMPILER_VARIABLE} names {asked[0]!r}, which is not installed; unset it or mend it")
+    for candidate in ("g++", "c++", "clang++"):
+        if found := shutil.which(candidate):
+            return (found,)
     raise NativeUnavailable("no C++ compiler; install g++ (Debian: apt-get install g++) for the native kernels")
 
 
-def _version(compiler: str) -> str:
-    return subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False).stdout
+def _version(compiler: tuple[str, ...]) -> str:
+    try:
+        return subprocess.run([*compiler, "--version"], capture_output=True, text=True, check=False, timeout=60).stdout
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise NativeUnavailable(f"the compiler {' '.join(compiler)} does not run: {error}") from error
 
 
 def _processor() -> str:
@@ -105,7 +145,26 @@ def _openmp() -> list[str]:
 
 
 def _cache_dir() -> Path:
-    """TRIMTAB_KERNEL_CACHE, or a folder for this user's caches."""
-    if given := os.environ.get(CACHE_VARIABLE):
-        return Path(given)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "trimtab" / "kernels"
+    """TRIMTAB_KERNEL_CACHE, or a folder for this user's caches. What lies in it is run: only its owner may write."""
+    given = os.environ.get(CACHE_VARIABLE)
+    folder = (
+        Path(given) if given else Path(os.environ.get("XDG_CACHE_HOME") or _home() / ".cache") / "trimtab" / "kernels"
+    )
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        state = folder.stat()
+    except OSError as error:
+        raise NativeUnavailable(f"no folder for built kernels: {error}; {CACHE_VARIABLE} names another one") from error
+    if state.st_uid != os.geteuid() or state.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise NativeUnavailable(
+            f"{folder} may be written by others, and what lies there would be run; "
+            f"mend it with chown and chmod 700, or name another folder in {CACHE_VARIABLE}"
+        )
+    return folder
+
+
+def _home() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError as error:
+        raise NativeUnavailable(f"no home folder for built kernels; name a folder in {CACHE_VARIABLE}") from error

@@ -5,15 +5,20 @@ configuration that would change the result is refused with an error that names i
 """
 
 import json
-import math
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from agents.engine.model.families import find_family, layer_ropes, layer_windows
+from agents.engine.model.rope import Rope
+from agents.engine.model.unsupported import unsupported
 from agents.engine.scheduling.cache_groups import CacheGroup
 from controlplane.contract.errors import BadRequest
 
 CONFIG_FILE = "config.json"
+
 _REQUIRED = (
     "hidden_size",
     "num_hidden_layers",
@@ -22,43 +27,16 @@ _REQUIRED = (
     "vocab_size",
     "max_position_embeddings",
 )
-
-
-@dataclass(frozen=True)
-class Rope:
-    """Rotary positions. kind is default, linear or llama3; the factors count only for the kinds that use them."""
-
-    kind: str = "default"
-    theta: float = 10000.0
-    factor: float = 1.0
-    low_freq_factor: float = 1.0
-    high_freq_factor: float = 4.0
-    original_max_position: int = 8192
-
-    def inverse_frequencies(self, head_dim: int) -> list[float]:
-        """Angle per position of each pair, head_dim / 2 values (Su et al. 2021; llama3: Llama 3.1's rule)."""
-        plain = [self.theta ** -(index / head_dim) for index in range(0, head_dim, 2)]
-        if self.kind == "linear":
-            return [frequency / self.factor for frequency in plain]
-        if self.kind == "llama3":
-            return [self._llama3(frequency) for frequency in plain]
-        return plain
-
-    def _llama3(self, frequency: float) -> float:
-        """Long waves are stretched by the factor, short ones kept, those between are blended."""
-        turns = self.original_max_position * frequency / (2 * math.pi)
-        if turns <= self.low_freq_factor:
-            return frequency / self.factor
-        if turns >= self.high_freq_factor:
-            return frequency
-        blend = (turns - self.low_freq_factor) / (self.high_freq_factor - self.low_freq_factor)
-        return (1 - blend) * frequency / self.factor + blend * frequency
+_ACTIVATIONS = {"silu": "silu", "gelu_pytorch_tanh": "gelu_tanh"}
+_MUST_BE_OFF = ("attn_logit_softcapping", "final_logit_softcapping", "use_bidirectional_attention")
+_MOST_GROUPS = 8
 
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """Sizes in elements, named as in config.json."""
+    """Sizes in elements, named as in config.json; the flags say how the families differ."""
 
+    architecture: str
     hidden_size: int
     num_hidden_layers: int
     intermediate_size: int
@@ -68,10 +46,25 @@ class ModelConfig:
     vocab_size: int
     max_position_embeddings: int
     rms_norm_eps: float
+    windows: tuple[int | None, ...]
+    """For each layer, how many tokens a token sees, itself included; None: all before it."""
     rope: Rope
+    local_rope: Rope
+    """Of the layers with a window."""
     tie_word_embeddings: bool
-    attention_bias: bool
+    qkv_bias: bool
+    out_bias: bool
     mlp_bias: bool
+    qk_norm: bool
+    """Queries and keys are normed per head before they are rotated."""
+    sandwich_norms: bool
+    """The outputs of attention and feed-forward are normed before they join the residual stream."""
+    norm_offset: float
+    """Added to every stored norm weight: Gemma stores w of 1 + w."""
+    activation: str
+    """silu or gelu_tanh, as `Ops.gate` names them."""
+    attention_scale: float
+    embedding_scale: float
     bos_token_id: int | None
     eos_token_ids: tuple[int, ...]
 
@@ -81,13 +74,36 @@ class ModelConfig:
         return self.num_attention_heads // self.num_key_value_heads
 
     @property
-    def kv_floats_per_token(self) -> int:
-        """Elements of keys and values of one token over all layers."""
-        return 2 * self.num_hidden_layers * self.num_key_value_heads * self.head_dim
+    def kv_floats_per_layer(self) -> int:
+        """Elements of keys and values of one token in one layer."""
+        return 2 * self.num_key_value_heads * self.head_dim
+
+    def ropes(self) -> tuple[Rope, ...]:
+        """The distinct rules among the layers."""
+        return tuple(dict.fromkeys(self.rope_of(layer) for layer in range(self.num_hidden_layers)))
+
+    def rope_of(self, layer: int) -> Rope:
+        return self.rope if self.windows[layer] is None else self.local_rope
 
     def cache_groups(self) -> tuple[CacheGroup, ...]:
-        """How the layers share cache blocks."""
-        return (CacheGroup(tuple(range(self.num_hidden_layers))),)
+        """How the layers share cache blocks: layers of equal window, split so that groups are of nearly equal size.
+
+        A group has as many layers as the rarest kind, so that no block has unused room in the usual pattern (Gemma 3
+        270M: 3 full layers and 15 sliding ones give six groups of 3), but not so few that a step handles more than
+        about eight tables. Kinds that see further come first: group 0 sees the whole context where any layer does.
+        """
+        layers: dict[int | None, list[int]] = defaultdict(list)
+        for layer, window in enumerate(self.windows):
+            layers[window].append(layer)
+        if len(layers) == 1:
+            return (CacheGroup(tuple(range(self.num_hidden_layers)), self.windows[0]),)
+        size = max(min(map(len, layers.values())), -(-self.num_hidden_layers // _MOST_GROUPS))
+        by_reach = sorted(layers, key=lambda window: -window if window else -(2**62))
+        return tuple(
+            CacheGroup(tuple(layers[window][start : start + size]), window)
+            for window in by_reach
+            for start in range(0, len(layers[window]), size)
+        )
 
 
 def read_model_config(model_dir: Path) -> ModelConfig:
@@ -99,67 +115,67 @@ def read_model_config(model_dir: Path) -> ModelConfig:
         )
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise BadRequest(f"{path}: not JSON ({error})", field=CONFIG_FILE) from error
+    if not isinstance(raw, dict):
+        raise BadRequest(f"{path}: holds no JSON object", field=CONFIG_FILE)
     return parse_model_config(raw)
 
 
-def parse_model_config(raw: dict[str, Any]) -> ModelConfig:
+def parse_model_config(raw: Mapping[str, Any]) -> ModelConfig:
     """Check a config.json's content; see `read_model_config`."""
-    architectures = raw.get("architectures") or []
-    if architectures and "LlamaForCausalLM" not in architectures:
-        raise _unsupported("architectures", architectures, "LlamaForCausalLM")
-    if not architectures and raw.get("model_type") != "llama":
-        raise _unsupported("model_type", raw.get("model_type"), "llama")
+    family, values = find_family(raw)
     for name in _REQUIRED:
-        if not isinstance(raw.get(name), int):
-            raise BadRequest(f"config.json: {name} is missing or no whole number", field=name)
-    if raw.get("hidden_act", "silu") != "silu":
-        raise _unsupported("hidden_act", raw["hidden_act"], "silu")
-    if raw.get("quantization_config"):
-        raise _unsupported("quantization_config", "a quantized checkpoint", "float weights (the engine quantizes them)")
-    heads = raw["num_attention_heads"]
-    kv_heads = raw.get("num_key_value_heads") or heads
+        if not isinstance(values.get(name), int) or values[name] < 1:
+            raise BadRequest(f"config.json: {name} is missing or no positive whole number", field=name)
+    activation = values.get(family.activation_field, "silu")
+    if activation not in _ACTIVATIONS:
+        raise unsupported(family.activation_field, activation, f"one of {', '.join(_ACTIVATIONS)}")
+    if values.get("quantization_config"):
+        raise unsupported("quantization_config", "a quantized checkpoint", "float weights (the engine quantizes them)")
+    for name in _MUST_BE_OFF:
+        if values.get(name):
+            raise unsupported(name, values[name], "null")
+    heads = values["num_attention_heads"]
+    kv_heads = values.get("num_key_value_heads") or heads
     if heads % kv_heads:
-        raise _unsupported("num_key_value_heads", kv_heads, f"a divisor of num_attention_heads = {heads}")
+        raise unsupported("num_key_value_heads", kv_heads, f"a divisor of num_attention_heads = {heads}")
+    head_dim = values.get("head_dim") or values["hidden_size"] // heads
+    if head_dim % 2:
+        raise unsupported("head_dim", head_dim, "an even number, half of which turns against the other")
+    rope, local_rope = layer_ropes(family, values, values["max_position_embeddings"])
+    biased = bool(values.get("attention_bias", False))
     return ModelConfig(
-        **{name: raw[name] for name in _REQUIRED},
+        architecture=family.architecture,
+        **{name: values[name] for name in _REQUIRED if name != "max_position_embeddings"},
         num_key_value_heads=kv_heads,
-        head_dim=raw.get("head_dim") or raw["hidden_size"] // heads,
-        rms_norm_eps=float(raw.get("rms_norm_eps", 1e-6)),
-        rope=_rope(raw),
-        tie_word_embeddings=bool(raw.get("tie_word_embeddings", False)),
-        attention_bias=bool(raw.get("attention_bias", False)),
-        mlp_bias=bool(raw.get("mlp_bias", False)),
-        bos_token_id=raw.get("bos_token_id"),
-        eos_token_ids=_token_ids(raw.get("eos_token_id")),
+        head_dim=head_dim,
+        max_position_embeddings=_context(values["max_position_embeddings"], rope),
+        rms_norm_eps=float(values.get("rms_norm_eps", 1e-6)),
+        windows=layer_windows(family, values, values["num_hidden_layers"]),
+        rope=rope,
+        local_rope=local_rope,
+        tie_word_embeddings=bool(values.get("tie_word_embeddings", False)),
+        qkv_bias=biased if family.qkv_bias is None else family.qkv_bias,
+        out_bias=biased if family.out_bias is None else family.out_bias,
+        mlp_bias=bool(values.get("mlp_bias", False)),
+        qk_norm=family.qk_norm,
+        sandwich_norms=family.sandwich_norms,
+        norm_offset=family.norm_offset,
+        activation=_ACTIVATIONS[activation],
+        attention_scale=float(values.get("query_pre_attn_scalar", head_dim)) ** -0.5,
+        embedding_scale=values["hidden_size"] ** 0.5 if family.scaled_embedding else 1.0,
+        bos_token_id=values.get("bos_token_id"),
+        eos_token_ids=_token_ids(values.get("eos_token_id")),
     )
 
 
-def _rope(raw: dict[str, Any]) -> Rope:
-    """Both forms: `rope_parameters` (transformers 5) and `rope_theta` with `rope_scaling` (before)."""
-    values: dict[str, Any] = {**(raw.get("rope_scaling") or {}), **(raw.get("rope_parameters") or {})}
-    kind = values.get("rope_type") or values.get("type") or "default"
-    if kind not in ("default", "linear", "llama3"):
-        raise _unsupported("rope_type", kind, "default, linear or llama3")
-    if (partial := values.get("partial_rotary_factor", raw.get("partial_rotary_factor", 1.0))) != 1.0:
-        raise _unsupported("partial_rotary_factor", partial, "1.0")
-    original = values.get("original_max_position_embeddings") or raw["max_position_embeddings"]
-    return Rope(
-        kind=kind,
-        theta=float(values.get("rope_theta") or raw.get("rope_theta") or 10000.0),
-        factor=float(values.get("factor", 1.0)),
-        low_freq_factor=float(values.get("low_freq_factor", 1.0)),
-        high_freq_factor=float(values.get("high_freq_factor", 4.0)),
-        original_max_position=int(original),
-    )
+def _context(declared: int, rope: Rope) -> int:
+    """Yarn's configs may still declare the context before it was stretched."""
+    return max(declared, int(rope.original_max_position * rope.factor)) if rope.kind == "yarn" else declared
 
 
 def _token_ids(value: int | list[int] | None) -> tuple[int, ...]:
     if value is None:
         return ()
     return tuple(value) if isinstance(value, list) else (value,)
-
-
-def _unsupported(field: str, value: object, wanted: str) -> BadRequest:
-    return BadRequest(f"config.json: {field} = {value!r} is not supported; this engine wants {wanted}", field=field)

@@ -4,6 +4,7 @@ This is the seam between the model and whoever computes it. Invariants of every 
 - float32: the result is that of `torch_ops.py` up to rounding, for any shape a supported model has;
 - a row's result has the same bits whatever other rows the step computes, however its tokens were split into steps, and
   whichever blocks its table names (float32, one thread);
+- norm weights are float32 whatever the rows' dtype; a norm is computed in float32 and rounded once, at its end;
 - a cache page is (blocks, block size, 2, kv heads, head dim), keys before values; block 0 may be written by padding
   rows and is never read for a real row.
 """
@@ -43,7 +44,7 @@ class AttentionShape:
 
 
 class AttentionPlan:
-    """A step's arrangement for the attention of the layers with one view of the cache; implementations have their own."""
+    """A step's arrangement for the layers with one view of the cache; implementations have their own."""
 
 
 class Ops(ABC):

@@ -12,7 +12,9 @@ from torch import Tensor
 
 from agents.engine.model.decoder import Decoder, StepInput
 from agents.engine.model.ops import Span
+from agents.engine.model.pages import allocate_pages
 from agents.engine.scheduling.block_pool import NULL_BLOCK
+from agents.engine.scheduling.cache_groups import CacheGroup
 
 
 @dataclass(frozen=True)
@@ -37,16 +39,35 @@ def padded_rows(count: int) -> int:
 
 
 class Runner:
-    """A decoder and the cache it fills. The null block takes what padding rows write; nobody reads it."""
+    """A decoder and the cache it fills. The null block takes what padding rows write; nobody reads it.
 
-    def __init__(self, decoder: Decoder, num_blocks: int, block_size: int) -> None:
+    groups: whose tables the layers use; None: the model's own. A draft model that lives in another model's blocks puts
+    all its layers into one group.
+    """
+
+    def __init__(
+        self, decoder: Decoder, num_blocks: int, block_size: int, groups: Items[CacheGroup] | None = None
+    ) -> None:
         self.decoder = decoder
         self._block_size = block_size
-        self._cache = decoder.new_cache(num_blocks + 1, block_size)
+        self._pages = allocate_pages(
+            decoder.config,
+            decoder.config.cache_groups() if groups is None else groups,
+            num_blocks + 1,
+            block_size,
+            decoder.dtype,
+            decoder.device,
+        )
 
-    def forward(self, batch: Items[Rows]) -> Tensor:
-        """Logits (sum of wanted rows, vocabulary), float32."""
-        decoder, size = self.decoder, self._block_size
+    @property
+    def last_attention_s(self) -> float | None:
+        """Seconds of the last forward pass in attention; None where it is not measured (any device but the CPU)."""
+        return self.decoder.last_attention_s
+
+    def forward(self, batch: Items[Rows], depth: int | None = None) -> Tensor:
+        """Logits (sum of wanted rows, vocabulary), float32. depth: stop after so many layers and go to the head
+        (early exit: keys and values of the later layers stay unwritten); None: all of them."""
+        decoder, pages = self.decoder, self._pages
         tokens: list[int] = []
         positions: list[int] = []
         wanted: list[int] = []
@@ -56,16 +77,22 @@ class Runner:
             wanted += range(len(tokens) - rows.logits, len(tokens))
         spare = padded_rows(len(tokens)) - len(tokens)
         everything = not spare and len(wanted) == len(tokens)
-        shape = decoder.attention_shape(size)
-        spans = {view: _spans(batch, view.group) for view in decoder.views}
+        shape = decoder.attention_shape(self._block_size)
+        spans = [_spans(batch, group) for group in range(pages.num_groups)]
         step = StepInput(
-            tokens=torch.tensor(tokens + [0] * spare),
-            positions=torch.tensor(positions + [0] * spare),
-            slots=tuple(self._slots(batch, group, spare) for group in range(len(batch[0].tables))),
-            plans={view: decoder.ops.plan(own, spare, shape, view.window) for view, own in spans.items()},
-            logit_rows=None if everything else torch.tensor(wanted, dtype=torch.int64),
+            tokens=self._tensor(tokens + [0] * spare),
+            positions=self._tensor(positions + [0] * spare),
+            slots=tuple(self._slots(batch, group, spare) for group in range(pages.num_groups)),
+            plans={
+                view: decoder.ops.plan(spans[view.group], spare, shape, view.window) for view in pages.distinct_views
+            },
+            logit_rows=None if everything else self._tensor(wanted),
+            depth=depth,
         )
-        return decoder.forward(step, self._cache)
+        return decoder.forward(step, pages)
+
+    def _tensor(self, values: list[int]) -> Tensor:
+        return torch.tensor(values, dtype=torch.int64, device=self.decoder.device)
 
     def _slots(self, batch: Items[Rows], group: int, spare: int) -> Tensor:
         size = self._block_size
@@ -74,12 +101,12 @@ class Runner:
             table = rows.tables[group]
             places = range(rows.position, rows.position + len(rows.tokens))
             slots += [table[place // size] * size + place % size for place in places]
-        return torch.tensor(slots + [NULL_BLOCK * size] * spare)
+        return self._tensor(slots + [NULL_BLOCK * size] * spare)
 
     def warm_up(self, most_rows: int = 64) -> None:
         """Compute padding rows of each small row count once, so that no request pays for first-time preparation."""
         for count in sorted({padded_rows(rows) for rows in range(1, most_rows + 1)}):
-            self.forward([Rows([0], 0, [[NULL_BLOCK]], 1) for _ in range(count)])
+            self.forward([Rows([0], 0, [[NULL_BLOCK]] * self._pages.num_groups, 1) for _ in range(count)])
 
 
 def _spans(batch: Items[Rows], group: int) -> list[Span]:

@@ -6,21 +6,38 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from agents.engine.model.attention import TorchPlan, attend, plan_attention
 from agents.engine.model.ops import AttentionPlan, AttentionShape, Ops, Span
 
+SDPA_KERNELS: dict[str, list[SDPBackend]] = {
+    "auto": [],
+    # Flash attention takes no mask on CUDA; there the memory-efficient kernel is the one that never holds all scores.
+    "flash": [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION],
+    "math": [SDPBackend.MATH],
+}
+"""Ways to compute scaled dot products: torch's choice, in tiles that stay in fast memory (Dao et al. 2022), or score by
+score."""
+
 
 class TorchOps(Ops):
-    """See `Ops`."""
+    """See `Ops`; its guarantee about bits holds for `auto` and `flash`."""
 
     name: ClassVar[str] = "torch"
+
+    def __init__(self, sdpa: str = "auto") -> None:
+        """sdpa: one of `SDPA_KERNELS`."""
+        self._backends = SDPA_KERNELS[sdpa]
 
     def plan(self, spans: Sequence[Span], spare_rows: int, shape: AttentionShape, window: int | None) -> AttentionPlan:
         return plan_attention(spans, spare_rows, shape, window)
 
     def rms_norm(self, rows: Tensor, weight: Tensor, epsilon: float) -> Tensor:
-        return F.rms_norm(rows, (rows.shape[-1],), weight, epsilon)
+        if rows.dtype is torch.float32:
+            return F.rms_norm(rows, weight.shape, weight, epsilon)
+        # The same in float32, which torch computes in one pass; mixed formats it does not.
+        return F.rms_norm(rows.float(), weight.shape, weight, epsilon).to(rows.dtype)
 
     def add_rms_norm(self, rows: Tensor, residual: Tensor, weight: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
         total = rows + residual
@@ -52,7 +69,10 @@ class TorchOps(Ops):
 
     def attend(self, queries: Tensor, pages: Tensor, plan: AttentionPlan, scale: float) -> Tensor:
         assert isinstance(plan, TorchPlan)
-        return attend(queries, pages, plan, scale)
+        if not self._backends:
+            return attend(queries, pages, plan, scale)
+        with sdpa_kernel(self._backends):
+            return attend(queries, pages, plan, scale)
 
     def gate(self, gate_up: Tensor, activation: str) -> Tensor:
         gate, up = gate_up.chunk(2, dim=1)

@@ -7,7 +7,7 @@ fell behind the ring continues at its oldest event, and sees the gap from the nu
 import secrets
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, cast
 
 from controlplane.contract.engine_event import EngineEvent
@@ -37,10 +37,11 @@ class EventLog:
         """Highest sequence number given so far."""
         return self._next - 1
 
-    def append(self, event: Mapping[str, Any]) -> None:
-        """Number the event (without `seq`) and keep it."""
+    def append(self, event: dict[str, Any]) -> None:
+        """Number the event (without `seq`) and keep it; it belongs to the log from here on."""
+        numbered = cast(EngineEvent, event)
         with self._lock:
-            numbered = cast(EngineEvent, {**event, "seq": self._next})
+            event["seq"] = self._next
             self._ring.append(numbered)
             self._next += 1
         for consume in self._consumers:

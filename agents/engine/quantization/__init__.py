@@ -1,1 +1,4 @@
-"""The linear layers, by weight format."""
+"""The linear layers, by weight format.
+
+`linear.py` chooses; `activations.py` and `tiles.py` hold the arithmetic that native kernels and torch agree on.
+"""

@@ -1,23 +1,23 @@
-"""Paged KV-cache blocks: reference counts, prefix reuse by block hash, least recently used eviction.
+"""Paged KV-cache blocks: reference counts, remembered content, least recently used eviction.
 
 Invariants: each block is in exactly one of three states: blank (no holder, no content), cached (no holder, content
-that a prompt may take up again), held (one or more holders). Block 0 is the null block that pads block tables; it is
-never given out. A block found by hash holds exactly the tokens asked for: they are compared, a hash alone is not
-trusted.
+that a prompt may take up again), held (one or more holders, with or without content). Block 0 is the null block that
+pads block tables; it is never given out and never held. Only unheld blocks are evicted, the one that lost its last
+holder longest ago first. Whoever registered content is told when it is lost.
 """
 
-from collections import OrderedDict, deque
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Iterable
+from typing import Protocol
 
 NULL_BLOCK = 0
 
 
-@dataclass(frozen=True)
-class _Content:
-    block_hash: int
-    parent: int
-    tokens: tuple[int, ...]
+class Content(Protocol):
+    """What a block holds, as the one who registered it knows it."""
+
+    def lose(self, group: int) -> None:
+        """The block of that group no longer holds it."""
 
 
 class BlockPool:
@@ -26,87 +26,103 @@ class BlockPool:
     def __init__(self, num_blocks: int, block_size: int) -> None:
         assert num_blocks > 0 and block_size > 0
         self.num_blocks, self.block_size = num_blocks, block_size
+        self.num_held = 0
+        self.evictions = 0
+        """Cached blocks whose content was given up for another request, since the start."""
+        self.held_by_group: defaultdict[int, int] = defaultdict(int)
+        """Held blocks of each cache group."""
         self._blank: deque[int] = deque(range(1, num_blocks + 1))
         self._cached: OrderedDict[int, None] = OrderedDict()  # Oldest first: the next to be evicted.
-        self._holders: dict[int, int] = {}
-        self._content: dict[int, _Content] = {}
-        self._block_of: dict[int, int] = {}
+        self._holders = [0] * (num_blocks + 1)
+        self._group = [0] * (num_blocks + 1)
+        self._content: dict[int, Content] = {}
+        self._drafted: set[int] = set()
 
     @property
     def num_free(self) -> int:
         """Blocks that `allocate` can give, cached ones included."""
-        return len(self._blank) + len(self._cached)
+        return self.num_blocks - self.num_held
 
     @property
-    def num_held(self) -> int:
-        return len(self._holders)
+    def num_cached(self) -> int:
+        """Blocks that nobody holds and whose content a prompt may take up again."""
+        return len(self._cached)
 
     @property
     def usage(self) -> float:
         """Share of blocks held, 0 to 1."""
-        return len(self._holders) / self.num_blocks
+        return self.num_held / self.num_blocks
 
     def blocks_for(self, tokens: int) -> int:
         """Blocks that hold this many tokens."""
         return -(-tokens // self.block_size)
 
-    def allocate(self) -> int:
+    def is_held(self, block: int) -> bool:
+        return self._holders[block] > 0
+
+    def allocate(self, group: int = 0) -> int:
         """A block with one holder and no content; evicts the least recently used cached block when none is blank."""
-        assert self.num_free > 0, "allocate from an empty pool"
         if self._blank:
             block = self._blank.popleft()
         else:
+            assert self._cached, "allocate from an empty pool"
             block, _ = self._cached.popitem(last=False)
             self._forget(block)
-        self._holders[block] = 1
+            self.evictions += 1
+        self._group[block] = group
+        self._take(block)
         return block
-
-    def find(self, block_hash: int, parent: int, tokens: Sequence[int]) -> int | None:
-        """The block that holds these tokens after that parent, or None. Does not take it."""
-        block = self._block_of.get(block_hash)
-        if block is None or self._content[block] != _Content(block_hash, parent, tuple(tokens)):
-            return None
-        return block
-
-    def is_held(self, block: int) -> bool:
-        return block in self._holders
 
     def hold(self, block: int) -> None:
         """One more holder of a cached or held block."""
-        if block in self._holders:
+        if self._holders[block]:
             self._holders[block] += 1
         else:
             del self._cached[block]
-            self._holders[block] = 1
+            self._take(block)
 
-    def register(self, block: int, block_hash: int, parent: int, tokens: Sequence[int]) -> None:
-        """Say what a held, full block contains, for later prompts. The first block with a hash keeps it."""
-        assert block in self._holders and len(tokens) == self.block_size
-        if block_hash not in self._block_of and block not in self._content:
-            self._block_of[block_hash] = block
-            self._content[block] = _Content(block_hash, parent, tuple(tokens))
+    def register(self, block: int, content: Content) -> None:
+        """Say that a held block is full and what it holds, so that it is worth keeping once nobody holds it."""
+        assert self._holders[block] and block not in self._content
+        self._content[block] = content
 
     def release(self, blocks: Iterable[int]) -> None:
         """One holder less of each; give them last to first, so that a prompt's end is evicted before its start."""
+        holders = self._holders
         for block in blocks:
-            self._holders[block] -= 1
-            if self._holders[block]:
+            assert holders[block] > 0, "released more often than held"
+            holders[block] -= 1
+            if holders[block]:
                 continue
-            del self._holders[block]
+            self.num_held -= 1
+            self.held_by_group[self._group[block]] -= 1
             if block in self._content:
                 self._cached[block] = None
             else:
                 self._blank.append(block)
+
+    def mark_drafted(self, block: int) -> None:
+        """The draft model, too, has computed its keys and values of this block's tokens. Ignored without content."""
+        if block in self._content:
+            self._drafted.add(block)
+
+    def is_drafted(self, block: int) -> bool:
+        return block in self._drafted
 
     def reset_cache(self) -> int:
         """Forget all content; returns the number of cached blocks that became blank. Held blocks stay held."""
         count = len(self._cached)
         self._blank.extend(self._cached)
         self._cached.clear()
-        self._content.clear()
-        self._block_of.clear()
+        for block in list(self._content):
+            self._forget(block)
         return count
 
+    def _take(self, block: int) -> None:
+        self._holders[block] = 1
+        self.num_held += 1
+        self.held_by_group[self._group[block]] += 1
+
     def _forget(self, block: int) -> None:
-        content = self._content.pop(block)
-        del self._block_of[content.block_hash]
+        self._drafted.discard(block)
+        self._content.pop(block).lose(self._group[block])

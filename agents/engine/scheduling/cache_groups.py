@@ -20,3 +20,8 @@ class CacheGroup:
 def layers_per_block(groups: tuple[CacheGroup, ...]) -> int:
     """Layers a block has room for: the largest group decides, smaller ones leave room unused."""
     return max(len(group.layers) for group in groups)
+
+
+def blocks_spanned(tokens: int, block_size: int) -> int:
+    """Blocks that this many neighbouring tokens touch at most, wherever they start."""
+    return (tokens + block_size - 2) // block_size + 1 if tokens else 0

@@ -1,82 +1,258 @@
-"""The blocks of each request: which it takes up, when it grows, what it gives back.
+"""The blocks of each request, over all cache groups: which it takes up, when it grows, what it gives back.
 
-Guarantee: a request's tables cover every token with keys and values; what a call cannot give in full it does not take
-in part; a prompt's cached prefix is taken up without copying.
+How the scheduler uses it: `admit`, then before each chunk of the prefill `grow_prefill`, before each decode
+`grow` and `grow_for_drafts`; after each step `computed`; at the end or when preempted `release`.
+
+Guarantees:
+- What a call cannot give in full it does not take in part, except where it answers how much it gave.
+- Before a step, the tables cover every token of it and, of those before, each that a layer still looks at. A window
+  group's places before the window of the next token to compute are NULL_BLOCK, their blocks given back.
+- A request holds a block that somebody else filled only if salt and all tokens up to the block's end are equal.
+- Groups without a window get the blocks of all tokens at admission: chunks after the first need new blocks only for
+  window groups. These are taken chunk by chunk, because a window group never needs more at once than its window and a
+  chunk; admission wants that much free, but does not reserve it, so a chunk may come out shorter than asked.
+- Alone in the pool, a request that `fits` is always admitted and always gets at least one more token.
 """
 
-from agents.engine.scheduling.block_pool import BlockPool
-from agents.engine.scheduling.cache_groups import CacheGroup
+from bisect import bisect
+
+from agents.engine.scheduling.block_pool import NULL_BLOCK, BlockPool
+from agents.engine.scheduling.cache_groups import CacheGroup, blocks_spanned
+from agents.engine.scheduling.cache_stats import CacheStats
+from agents.engine.scheduling.prefix_hits import Hit, PrefixHits
 from agents.engine.scheduling.sequence import Sequence
 
 
 class KvCache:
     """The pool as the scheduler sees it: requests, not blocks."""
 
-    def __init__(self, pool: BlockPool, groups: tuple[CacheGroup, ...]) -> None:
-        self.pool, self.groups = pool, groups
+    def __init__(
+        self, pool: BlockPool, groups: tuple[CacheGroup, ...], prefix_caching: bool = True, draft_group: int = 0
+    ) -> None:
+        """prefix_caching False: nothing is kept for later requests; a parent's blocks are still shared. draft_group:
+        the group in whose blocks a draft model keeps its own keys and values; one without a window, or it looks in
+        vain for what slid out."""
+        self.pool, self.groups, self.prefix_caching = pool, groups, prefix_caching
+        self._draft_group = draft_group
+        self.queried_tokens = 0
+        self.hit_tokens = 0
+        self.window_releases = 0
+        self._full = [number for number, group in enumerate(groups) if group.window is None]
+        self._windows = [(number, group.window) for number, group in enumerate(groups) if group.window is not None]
+        self._hits = PrefixHits(pool, groups, draft_group)
+
+    @property
+    def most_tokens(self) -> int | None:
+        """The most tokens, prompt and output, that a request may have (see `fits`); None: any number."""
+        if not self._full and self._most_at_once(self.pool.num_blocks + 1, 1) <= self.pool.num_blocks:
+            return None
+        sizes = range(self.pool.num_blocks * self.pool.block_size + 1)
+        return bisect(sizes, False, key=lambda tokens: not self.fits(tokens)) - 1
 
     def fits(self, tokens: int) -> bool:
         """Whether a request of this many tokens, prompt and output, can ever be served."""
-        return len(self.groups) * self.pool.blocks_for(tokens) <= self.pool.num_blocks
+        return self._most_at_once(self.pool.blocks_for(tokens), 1) <= self.pool.num_blocks
 
-    def admit(self, sequence: Sequence) -> bool:
-        """Give a waiting request the blocks of all its tokens, cached ones of its prefix first; False: no room."""
-        found = self._cached_prefix(sequence)
-        needed = self.pool.blocks_for(len(sequence.tokens)) - len(found)
-        if needed > self.pool.num_free - sum(not self.pool.is_held(block) for block in found):
+    def admit(self, sequence: Sequence, chunk: int | None = None) -> bool:
+        """Begin a waiting request: take up the cached blocks of its prefix, of which `num_computed` and
+        `draft_computed` then tell, and the blocks of all other tokens in groups without a window. False: no room.
+
+        A request with a `parent` that runs shares that one's full blocks, cached or not; the last, partly filled one is
+        its own and computed again. Nothing is shared across salts.
+
+        chunk: the most tokens that a step will compute of it (None: all). Call `grow_prefill` before the first chunk
+        as before any other.
+        """
+        if not self._begin(sequence, self._hits.find(sequence), chunk):
             return False
-        for block in found:
-            self.pool.hold(block)
-        sequence.tables = [found + [self.pool.allocate() for _ in range(needed)]]
-        sequence.registered_blocks = len(found)
-        sequence.num_computed = len(found) * self.pool.block_size
+        sequence.parent = None
         return True
+
+    def cached_tokens(self, sequence: Sequence) -> int:
+        """Tokens that `admit` would find computed now. Takes nothing."""
+        return self._hits.find(sequence).count * self.pool.block_size
+
+    def grow_prefill(self, sequence: Sequence, count: int) -> int:
+        """Cover the next `count` tokens to compute, or as many as there are blocks for; returns how many, 0 for none.
+
+        Always `count` where no group has a window."""
+        start = sequence.num_computed
+        if start + count > sequence.covered:
+            count = min(count, self._coverable(sequence) - start)
+            if count <= 0:
+                return 0
+            self._extend(sequence, start + count)
+        return count
 
     def grow(self, sequence: Sequence, tokens: int) -> bool:
         """Cover this many tokens; False, and nothing taken, when blocks are missing."""
-        needed = self.pool.blocks_for(tokens) - len(sequence.tables[0])
-        if needed > self.pool.num_free:
-            return False
-        sequence.tables[0] += [self.pool.allocate() for _ in range(needed)]
+        if tokens > sequence.covered:
+            if tokens > self._coverable(sequence):
+                return False
+            self._extend(sequence, tokens)
         return True
 
     def grow_for_drafts(self, sequence: Sequence, drafts: int) -> int:
-        """Cover the tokens and as many drafts after them as fit; returns how many do."""
-        room = (len(sequence.tables[0]) + self.pool.num_free) * self.pool.block_size - len(sequence.tokens)
-        drafts = min(drafts, room)
-        covered = self.grow(sequence, len(sequence.tokens) + drafts)
-        assert covered
+        """Cover the tokens (as `grow` just did) and as many drafts after them as fit; returns how many do."""
+        tokens = len(sequence.tokens)
+        if tokens + drafts > sequence.covered:
+            drafts = min(drafts, self._coverable(sequence) - tokens)
+            self._extend(sequence, tokens + drafts)
         return drafts
 
     def computed(self, sequence: Sequence) -> None:
-        """The request has more keys and values than before: offer its full blocks to later prompts."""
-        size = self.pool.block_size
-        full = sequence.num_computed // size
-        if full > sequence.registered_blocks:
-            hashes = sequence.block_hashes(full, size)
-            for index in range(sequence.registered_blocks, full):
-                tokens = sequence.tokens[index * size : (index + 1) * size]
-                block, parent = sequence.tables[0][index], hashes[index - 1] if index else 0
-                self.pool.register(block, hashes[index], parent, tokens)
-            sequence.registered_blocks = full
+        """The request has more keys and values than before (`num_computed`): offer its full blocks to later prompts
+        and give back what slid out of a window."""
+        if sequence.num_computed >= sequence.settle_at:
+            self._register(sequence)
+            self._mark_drafted(sequence)
+            self._slide(sequence)
+            self._set_settle_at(sequence)
 
     def release(self, sequence: Sequence) -> None:
         """Take back everything; the request starts from its first token when it is admitted again."""
-        for table in sequence.tables:
-            self.pool.release(reversed(table))
-        sequence.tables = []
-        sequence.num_computed = sequence.draft_computed = sequence.registered_blocks = 0
+        self._mark_drafted(sequence)
+        tables = sequence.tables
+        if len(tables) == 1 and self._full:
+            self.pool.release(reversed(tables[0]))
+        else:
+            # By place, so that in the order of eviction no group's start comes before another's end.
+            longest = max(map(len, tables), default=0)
+            self.pool.release(
+                table[place]
+                for place in range(longest - 1, -1, -1)
+                for table in tables
+                if place < len(table) and table[place] != NULL_BLOCK
+            )
+        if sequence.prefix is not None:
+            sequence.prefix.leave()
+            sequence.prefix = None
+        sequence.tables, sequence.slid = [], []
+        sequence.covered = sequence.settle_at = 0
+        sequence.num_computed = sequence.draft_computed = sequence.registered_blocks = sequence.drafted_blocks = 0
 
-    def _cached_prefix(self, sequence: Sequence) -> list[int]:
-        """Cached blocks from the start, short of the last token at least: it must be computed for its logits."""
+    def stats(self) -> CacheStats:
+        """What the cache holds and how it has served so far."""
+        pool = self.pool
+        return CacheStats(
+            num_blocks=pool.num_blocks,
+            held_blocks=pool.num_held,
+            cached_blocks=pool.num_cached,
+            held_by_group=tuple(pool.held_by_group[group] for group in range(len(self.groups))),
+            queried_tokens=self.queried_tokens,
+            hit_tokens=self.hit_tokens,
+            evictions=pool.evictions,
+            window_releases=self.window_releases,
+        )
+
+    def _most_at_once(self, blocks: int, chunk: int) -> int:
+        """Blocks that a sequence of `blocks` blocks holds at most at a time when computed in chunks of this size."""
         size = self.pool.block_size
-        found: list[int] = []
-        parent = 0
-        for index in range((len(sequence.tokens) - 1) // size):
-            block_hash = sequence.block_hashes(index + 1, size)[index]
-            block = self.pool.find(block_hash, parent, sequence.tokens[index * size : (index + 1) * size])
-            if block is None:
+        windows = (min(blocks, blocks_spanned(window - 1 + chunk, size)) for _, window in self._windows)
+        return len(self._full) * blocks + sum(windows)
+
+    def _begin(self, sequence: Sequence, found: Hit, chunk: int | None) -> bool:
+        pool, size = self.pool, self.pool.block_size
+        total = pool.blocks_for(len(sequence.tokens))
+        chunk = min(chunk or sequence.remaining, len(sequence.tokens) - found.count * size)
+        # A chunk that not even the whole pool could hold does not keep a request out: it will be cut.
+        while chunk > 1 and self._most_at_once(total, chunk) > pool.num_blocks:
+            chunk //= 2
+        needed = len(self._full) * (total - found.count)
+        for (_, window), (_, reach) in zip(self._windows, self._hits.reach, strict=True):
+            taken_up = min(found.count, reach)
+            most = min(total - found.count + taken_up, blocks_spanned(window - 1 + chunk, size))
+            needed += max(0, most - taken_up)
+        blocks = [block for table in found.tables for block in table if block != NULL_BLOCK]
+        if needed > pool.num_free - sum(not pool.is_held(block) for block in blocks):
+            return False
+        if self.prefix_caching:
+            sequence.prefix = found.prefix or self._hits.salts.extended(sequence.salt)
+            sequence.prefix.enter()
+        for block in blocks:
+            pool.hold(block)
+        for group in self._full:
+            found.tables[group] += [pool.allocate(group) for _ in range(total - found.count)]
+        sequence.tables = found.tables
+        sequence.covered = min(map(len, found.tables)) * size
+        sequence.num_computed = found.count * size
+        sequence.draft_computed = found.drafted * size
+        sequence.registered_blocks, sequence.drafted_blocks = found.count, found.drafted
+        sequence.slid = [max(0, found.count - reach) for _, reach in self._hits.reach]
+        self._set_settle_at(sequence)
+        if sequence.scheduled_at is None:
+            self.queried_tokens += sequence.prompt_length
+            self.hit_tokens += sequence.num_computed
+        return True
+
+    def _coverable(self, sequence: Sequence) -> int:
+        """Tokens that the sequence's tables could cover with all free blocks: the shortest tables are filled first."""
+        free = self.pool.num_free
+        lengths = sorted(map(len, sequence.tables))
+        places = lengths[0]
+        for number, following in enumerate([*lengths[1:], None], start=1):
+            step = free // number if following is None else min(following - places, free // number)
+            places, free = places + step, free - step * number
+            if following is not None and places < following:
                 break
-            found.append(block)
-            parent = block_hash
-        return found
+        return places * self.pool.block_size
+
+    def _extend(self, sequence: Sequence, tokens: int) -> None:
+        places = self.pool.blocks_for(tokens)
+        for group, table in enumerate(sequence.tables):
+            for _ in range(places - len(table)):
+                table.append(self.pool.allocate(group))
+        sequence.covered = max(sequence.covered, places * self.pool.block_size)
+
+    def _register(self, sequence: Sequence) -> None:
+        """Enter newly filled blocks in the tree. Where another request has filled one with the same tokens meanwhile,
+        its block is shared from here on and the own one given back."""
+        size, tokens = self.pool.block_size, sequence.tokens
+        full = sequence.num_computed // size
+        prefix = sequence.prefix
+        if prefix is not None and full > sequence.registered_blocks:
+            stood = prefix
+            for place in range(sequence.registered_blocks, full):
+                prefix = prefix.extended(tuple(tokens[place * size : (place + 1) * size]))
+                for group, table in enumerate(sequence.tables):
+                    known, own = prefix.blocks[group], table[place]
+                    if known == NULL_BLOCK:
+                        prefix.put(group, own)
+                        self.pool.register(own, prefix)
+                    elif sequence.draft_computed <= place * size or self.pool.is_drafted(known):
+                        self.pool.hold(known)
+                        self.pool.release([own])
+                        table[place] = known
+            prefix.enter()
+            stood.leave()
+            sequence.prefix = prefix
+        sequence.registered_blocks = full
+
+    def _mark_drafted(self, sequence: Sequence) -> None:
+        """Remember with the blocks how far the draft model has come, for whoever takes them up."""
+        # A draft model may be ahead of the tokens kept: only blocks that hold the sequence's own tokens count.
+        drafted = min(sequence.draft_computed // self.pool.block_size, sequence.registered_blocks)
+        for place in range(sequence.drafted_blocks, drafted):
+            self.pool.mark_drafted(sequence.tables[self._draft_group][place])
+        sequence.drafted_blocks = max(sequence.drafted_blocks, drafted)
+
+    def _slide(self, sequence: Sequence) -> None:
+        """Give back the blocks that no token from `num_computed` on looks at."""
+        size = self.pool.block_size
+        for number, (group, window) in enumerate(self._windows):
+            first = max(0, sequence.num_computed - window + 1) // size
+            start = sequence.slid[number]
+            if first > start:
+                table = sequence.tables[group]
+                self.pool.release(reversed(table[start:first]))
+                table[start:first] = [NULL_BLOCK] * (first - start)
+                self.window_releases += first - start
+                sequence.slid[number] = first
+
+    def _set_settle_at(self, sequence: Sequence) -> None:
+        """The next `num_computed` at which a block is full or slides out: nothing is to be done before."""
+        size = self.pool.block_size
+        settle_at = (sequence.registered_blocks + 1) * size
+        for (_, window), slid in zip(self._windows, sequence.slid, strict=True):
+            settle_at = min(settle_at, (slid + 1) * size + window - 1)
+        sequence.settle_at = settle_at

@@ -1,111 +1,157 @@
 """Which tokens each step computes: continuous batching under a token budget.
 
-Rules, all first come first served: running decodes come first (a decode is one token and its drafts), then running
-prefills, then waiting requests. A prefill is cut to what the budget leaves and to `prefill_chunk_size`. When no block
-is free, or `max_num_seqs` was lowered, the youngest running request is preempted: it gives its blocks back and later
-computes its tokens again (most come from the prefix cache).
+Everything goes by rank (policy.py): arrival, or priority that ages. Running decodes come first (a decode is one token
+and its drafts), then running prefills, then waiting requests. A prefill is cut to what the budget leaves and to
+`prefill_chunk_size`; long prompts have a lane of their own if that is switched on (lanes.py). When no block is free, or
+`max_num_seqs` was lowered, the hindmost running request is preempted: it gives its blocks back and later computes its
+tokens again (most come from the prefix cache).
 
-Invariants: a step never exceeds `max_num_batched_tokens`; at most `max_num_seqs` run; a request never overtakes an
-older one of its own kind; the oldest request always makes progress, so that none starves.
+Invariants: a step never exceeds `max_num_batched_tokens`; at most `max_num_seqs` run; a request is overtaken by those
+with a smaller rank only, or by short ones while the lane for long ones is full; the foremost running request advances
+in every step. The foremost of all therefore starts once those that ran before it are done, at the latest, so that a
+request waits for the work of a bounded number of others: none starves.
 """
 
 from bisect import insort
 from collections.abc import Sequence as Items
-from dataclasses import dataclass, field
-from typing import Protocol
 
+from agents.engine.scheduling.admission import Admission, Ended, Load
+from agents.engine.scheduling.drafter import Drafter
+from agents.engine.scheduling.dynamic_limits import PrefillLimit
 from agents.engine.scheduling.kv_cache import KvCache
+from agents.engine.scheduling.lanes import kept_for_prompts, most_for_long, take_turns
+from agents.engine.scheduling.lazy_heap import LazyHeap
+from agents.engine.scheduling.policy import Policy, Rank
 from agents.engine.scheduling.sequence import FinishReason, Sequence, Status
+from agents.engine.scheduling.step_plan import StepPlan, Work
+from agents.engine.scheduling.throughput import Throughput
+from agents.engine.scheduling.waiting_queue import WaitingQueue
 from controlplane.contract.knobs import EngineConfig
 
-
-@dataclass(slots=True)
-class Work:
-    """One sequence's part of a step: tokens [start, start + count), then its drafts (filled by the drafter)."""
-
-    sequence: Sequence
-    start: int
-    count: int
-    draft_count: int = 0
-    drafts: list[int] = field(default_factory=list)
-
-    @property
-    def samples(self) -> bool:
-        """Whether it reaches the sequence's end, so that a next token comes out."""
-        return self.start + self.count == len(self.sequence.tokens)
-
-
-@dataclass(frozen=True)
-class StepPlan:
-    works: list[Work]
-    batched_tokens: int
-    preemptions: int
-
-
-class Drafter(Protocol):
-    """Proposes tokens. `reserve` says how many it will propose, at most `limit`; `propose` fills in works' drafts."""
-
-    def reserve(self, sequence: Sequence, limit: int) -> int: ...
-
-    def propose(self, works: Items[Work]) -> None: ...
-
-    def commit(self, work: Work, accepted: int) -> None:
-        """The step's outcome: how many of the work's drafts were accepted."""
+__all__ = ["Scheduler", "StepPlan", "Work"]
 
 
 class Scheduler:
-    """The waiting and running requests. `config` may be replaced between steps."""
+    """The waiting and running requests. `config` may be replaced between steps. One thread changes it."""
 
-    def __init__(self, cache: KvCache, config: EngineConfig) -> None:
+    def __init__(self, cache: KvCache, config: EngineConfig, policy: Policy | None = None) -> None:
         self.cache, self.config = cache, config
-        self.waiting: list[Sequence] = []  # By order of arrival.
-        self.running: list[Sequence] = []  # By order of arrival.
+        self.policy = policy or Policy()
+        self.waiting = WaitingQueue(self.policy)
+        self.running: list[Sequence] = []  # By rank.
         self.admitting = True  # False while a drained swap waits: only preempted requests are resumed.
-        self.prefix_queries = 0
-        self.prefix_hits = 0
+        self.throughput = Throughput()
+        self.prefill_limit = PrefillLimit(self.policy.itl_target_s)
+        self.admission = Admission(self.policy, self.waiting, self.throughput)
+        self._deadlines: LazyHeap[Sequence] = LazyHeap()  # Of all that are unfinished and have one.
         self._arrivals = 0
+        self._turn = 0  # How far the turns of decodes have gone that do not all fit a step.
+        self._preemptions = 0  # In the step being planned.
+        self._short_of_blocks = False
+        self._prompt_tokens = 0  # Of running requests, at the last step's start.
+        self._now = 0.0
 
     @property
     def has_work(self) -> bool:
         """Whether a step would compute something."""
-        return bool(self.running) or (bool(self.waiting) and self._may_start(self.waiting[0]))
+        return bool(self.running) or self.waiting.next(new=self.admitting) is not None
 
     @property
     def is_drained(self) -> bool:
         """Whether no request has begun and is unfinished."""
-        return not self.running and not any(sequence.scheduled_at is not None for sequence in self.waiting)
+        return not self.running and not self.waiting.has_begun
 
-    def add(self, sequence: Sequence) -> None:
-        """Queue a new request. It must fit the pool by itself (`fits`)."""
+    @property
+    def prefix_queries(self) -> int:
+        """Prompt tokens looked up in the prefix cache."""
+        return self.cache.queried_tokens
+
+    @property
+    def prefix_hits(self) -> int:
+        """Prompt tokens found there."""
+        return self.cache.hit_tokens
+
+    @property
+    def next_deadline(self) -> float | None:
+        """When `expire` next has something to do, if nothing ends before."""
+        deadline: float | None = self._deadlines.first_key()
+        return deadline
+
+    @property
+    def load(self) -> Load:
+        """What keeps newcomers waiting besides the queue. Other threads may ask."""
+        running, config = len(self.running), self.config
+        seats = min(running, config.max_num_seqs) if self._short_of_blocks else config.max_num_seqs
+        return Load(running, seats, self._prompt_tokens, self.prefill_limit.tokens(config.max_num_batched_tokens))
+
+    def add(self, sequence: Sequence) -> list[Ended]:
+        """Queue a new request, which must fit the pool by itself (`fits`).
+
+        Returns those that ended for it because more would wait than may: less urgent ones, or it itself.
+        """
         assert self.fits(sequence.most_tokens)
         self._arrivals += 1
         sequence.order = self._arrivals
-        self.waiting.append(sequence)
+        sequence.urgency = self.policy.urgency(sequence.arrived_at, sequence.priority)
+        self._choose_lane(sequence)
+        ended = self.admission.make_room(sequence, self.load)
+        for one in ended:  # Those that waited are out of the queue already.
+            self._deadlines.discard(one.sequence)
+            one.sequence.status, one.sequence.finish_reason = Status.FINISHED, one.reason
+        if sequence.status is not Status.FINISHED:
+            self.waiting.add(sequence)
+            if sequence.deadline is not None:
+                self._deadlines.push(sequence.deadline, sequence)
+        return ended
 
     def fits(self, tokens: int) -> bool:
         """Whether a request of this many tokens, prompt and output, can ever be served."""
         return self.cache.fits(tokens)
 
+    def expire(self, now: float) -> list[Ended]:
+        """End the requests whose deadline has passed, wherever they are; their blocks are free at once."""
+        self._now = now
+        ended: list[Ended] = []
+        while (deadline := self.next_deadline) is not None and deadline <= now:
+            sequence = self._deadlines.first()
+            assert sequence is not None
+            ended.append(self.admission.timed_out(sequence, self.load))
+            self.finish(sequence, FinishReason.TIMEOUT)
+        return ended
+
     def schedule(self, drafter: Drafter, now: float) -> StepPlan:
         """The next step's work; empty when there is none."""
+        self._now, self._preemptions = now, 0
         works: list[Work] = []
-        preemptions = 0
         while len(self.running) > self.config.max_num_seqs:
-            self._preempt_youngest()
-            preemptions += 1
+            self._preempt_hindmost(works)
+        preempted_for_seats = self._preemptions
         budget = self.config.max_num_batched_tokens
-        running_before = len(self.running)
-        # The oldest request is never held up by younger ones' decodes, not even under a budget of one token.
-        kept_for_oldest = 1 if self.running and self.running[0].remaining > 1 else 0
-        budget -= self._schedule_decodes(works, budget - kept_for_oldest, drafter)
-        preempted_for_blocks = running_before - len(self.running)
-        for running in self.running:
-            if budget > 0 and running.remaining > 1:
-                budget -= self._schedule_prefill(works, running, budget)
-        if not preempted_for_blocks:
-            while budget > 0 and len(self.running) < self.config.max_num_seqs and (sequence := self._admit(now)):
-                budget -= self._schedule_prefill(works, sequence, budget)
-        return StepPlan(works, self.config.max_num_batched_tokens - budget, preemptions + preempted_for_blocks)
+        most_prompts = self.prefill_limit.tokens(budget)
+        kept_for_long, kept_for_short = kept_for_prompts(self.policy, self.running, most_prompts)
+        used = self._schedule_decodes(works, budget - kept_for_long - kept_for_short, drafter)
+        prompts = min(budget - used, most_prompts)
+        prefilling = [sequence for sequence in self.running if sequence.remaining > 1]
+        self._prompt_tokens = sum(sequence.remaining for sequence in prefilling)
+        long = [sequence for sequence in prefilling if self.policy.is_long(sequence.remaining)]
+        for sequence in prefilling:
+            if prompts > kept_for_long and not self.policy.is_long(sequence.remaining):
+                prompts -= self._schedule_prefill(works, sequence, prompts - kept_for_long)
+        if self._preemptions == preempted_for_seats:
+            prompts = self._admit_waiting(works, long, prompts, kept_for_long)
+        else:
+            self._short_of_blocks = True
+        if long:
+            left = most_for_long(self.policy, most_prompts, kept_for_long, prompts, alone=not works)
+            self._schedule_long(works, long, left)
+        return StepPlan(works, budget, self._preemptions)
+
+    def observe(self, plan: StepPlan, seconds: float) -> None:
+        """Take in how long a step took."""
+        self.throughput.step(plan.batched_tokens, seconds)
+        budget = self.config.max_num_batched_tokens
+        depth = len(self.waiting) / max(1, len(self.running))
+        self.prefill_limit.observe(seconds, plan.prompt_tokens, plan.decodes, budget, depth)
 
     def commit(self, work: Work, tokens: Items[int]) -> tuple[list[int], FinishReason | None]:
         """Take in a computed work and the tokens it gave (accepted drafts and one more; none for part of a prefill).
@@ -130,71 +176,123 @@ class Scheduler:
         """End a request wherever it is; its blocks are free at once. Ending twice does nothing."""
         if sequence.status is Status.FINISHED:
             return
+        self._deadlines.discard(sequence)
         (self.running if sequence.status is Status.RUNNING else self.waiting).remove(sequence)
         self.cache.release(sequence)
         sequence.status, sequence.finish_reason = Status.FINISHED, reason
+        if sequence.scheduled_at is not None:
+            self.throughput.served(self._now - sequence.scheduled_at)
 
     def _schedule_decodes(self, works: list[Work], budget: int, drafter: Drafter) -> int:
         decoding = [sequence for sequence in self.running if sequence.remaining == 1]
         prefilling = len(self.running) - len(decoding)
+        if len(decoding) > budget:
+            decoding = take_turns(decoding, budget, self._turn)
+            self._turn += max(0, budget - 1)
         draft_length = self.config.draft_length(len(self.running))
         used = 0
         for place, sequence in enumerate(decoding):
-            if used == budget:
-                break
-            if sequence.status is not Status.RUNNING or not self._grow(sequence):
+            if not self._grow(sequence, len(sequence.tokens), works):
                 continue
             # Drafts never take the one token that each other running request can count on.
             spare = budget - used - (len(decoding) - place) - prefilling
             limit = min(draft_length, spare, sequence.params.max_tokens - sequence.num_outputs - 1)
             drafts = drafter.reserve(sequence, limit) if limit > 0 else 0
-            drafts = self.cache.grow_for_drafts(sequence, drafts)
+            if drafts:
+                drafts = self.cache.grow_for_drafts(sequence, drafts)
             works.append(Work(sequence, sequence.num_computed, 1, drafts))
             used += 1 + drafts
         return used
 
     def _schedule_prefill(self, works: list[Work], sequence: Sequence, budget: int) -> int:
+        """Compute as much of a prompt as the budget allows; returns the tokens it takes from it."""
         count = min(sequence.remaining, budget)
         if self.config.prefill_chunk_size:
             count = min(count, self.config.prefill_chunk_size)
-        works.append(Work(sequence, sequence.num_computed, count))
-        return count
+        given = 0
+        while sequence.status is Status.RUNNING and not (given := self.cache.grow_prefill(sequence, count)):
+            self._preempt_hindmost(works)
+        if given:
+            works.append(Work(sequence, sequence.num_computed, given))
+        return given
 
-    def _may_start(self, sequence: Sequence) -> bool:
-        return self.admitting or sequence.scheduled_at is not None
+    def _schedule_long(self, works: list[Work], long: list[Sequence], budget: int) -> None:
+        """Divide what is there for long prompts evenly, foremost first."""
+        for place, sequence in enumerate(sorted(long, key=_rank)):
+            if share := -(-budget // (len(long) - place)):
+                budget -= self._schedule_prefill(works, sequence, share)
 
-    def _admit(self, now: float) -> Sequence | None:
-        """Start the oldest waiting request if its tokens' blocks are free; takes up cached blocks of its prefix."""
-        if not self.waiting or not self._may_start(self.waiting[0]):
-            return None
-        sequence = self.waiting[0]
-        if not self.cache.admit(sequence):
-            return None
-        del self.waiting[0]
-        if sequence.scheduled_at is None:
-            sequence.scheduled_at = now
-            sequence.cached_tokens = sequence.num_computed
-            self.prefix_queries += sequence.prompt_length
-            self.prefix_hits += sequence.num_computed
-        sequence.status = Status.RUNNING
-        insort(self.running, sequence, key=_order)
-        return sequence
+    def _admit_waiting(self, works: list[Work], long: list[Sequence], prompts: int, kept_for_long: int) -> int:
+        """Start waiting requests while there is room; long ones join `long`. Returns the prompt tokens left."""
+        self._short_of_blocks = False
+        preemptions = self._preemptions
+        while len(self.running) < self.config.max_num_seqs and self._preemptions == preemptions:
+            sequence = self.waiting.next(new=self.admitting, long=len(long) < self.policy.max_long_prefills)
+            if sequence is None:
+                break
+            if prompts <= (0 if sequence.is_long else kept_for_long):
+                break
+            if self.policy.is_long(len(sequence.tokens)) and not sequence.is_long and self._has_become_long(sequence):
+                continue
+            if not self._admit(sequence, prompts):
+                self._short_of_blocks = True
+                break
+            # A long prompt whose start is cached may turn out short.
+            if self.policy.is_long(sequence.remaining) or prompts <= kept_for_long:
+                long.append(sequence)
+                kept_for_long = max(kept_for_long, 1)
+            else:
+                prompts -= self._schedule_prefill(works, sequence, prompts - kept_for_long)
+        return prompts
 
-    def _grow(self, sequence: Sequence) -> bool:
-        """Make room for the next token, preempting the youngest while there is none; False when that was itself."""
-        while not self.cache.grow(sequence, len(sequence.tokens)):
-            victim = self.running[-1]
-            self._preempt_youngest()
-            if victim is sequence:
-                return False
+    def _choose_lane(self, sequence: Sequence) -> None:
+        """By the tokens that are not cached: a long conversation of which only the last turn is new is short."""
+        sequence.is_long = self._would_be_long(sequence)
+        sequence.rank = self.policy.rank(sequence.urgency, sequence.is_long, sequence.order)
+
+    def _would_be_long(self, sequence: Sequence) -> bool:
+        tokens = len(sequence.tokens)
+        return self.policy.is_long(tokens) and self.policy.is_long(tokens - self.cache.cached_tokens(sequence))
+
+    def _has_become_long(self, sequence: Sequence) -> bool:
+        """Put a waiting request into the lane for long prompts if what was cached of it has been evicted."""
+        if not self._would_be_long(sequence):
+            return False
+        self.waiting.remove(sequence)
+        self._choose_lane(sequence)
+        self.waiting.add(sequence)
         return True
 
-    def _preempt_youngest(self) -> None:
+    def _admit(self, sequence: Sequence, budget: int) -> bool:
+        """Start a waiting request if its tokens' blocks are free; takes up cached blocks of its prefix."""
+        if not self.cache.admit(sequence, min(budget, self.config.prefill_chunk_size or budget)):
+            return False
+        self.waiting.remove(sequence)
+        if sequence.scheduled_at is None:
+            sequence.scheduled_at = self._now
+            sequence.cached_tokens = sequence.num_computed
+        sequence.status = Status.RUNNING
+        insort(self.running, sequence, key=_rank)
+        return True
+
+    def _grow(self, sequence: Sequence, tokens: int, works: list[Work]) -> bool:
+        """Make room for so many tokens, preempting the hindmost while there is none; False: it runs no more."""
+        while sequence.status is Status.RUNNING:
+            if self.cache.grow(sequence, tokens):
+                return True
+            self._preempt_hindmost(works)
+        return False
+
+    def _preempt_hindmost(self, works: list[Work]) -> None:
         sequence = self.running.pop()
         self.cache.release(sequence)
         sequence.status = Status.WAITING
-        insort(self.waiting, sequence, key=_order)
+        sequence.is_long = self._would_be_long(sequence)  # Its rank stays.
+        self.waiting.add(sequence)
+        self._preemptions += 1
+        if works:  # It may have been planned for this step already; its tokens of the budget are then left unused.
+            works[:] = [work for work in works if work.sequence is not sequence]
 
 
-def _order(sequence: Sequence) -> int:
-    return sequence.order
+def _rank(sequence: Sequence) -> Rank:
+    return sequence.rank

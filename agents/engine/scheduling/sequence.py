@@ -10,6 +10,10 @@ from collections.abc import Sequence as Items
 from enum import Enum, StrEnum
 
 from agents.engine.sampling.params import SamplingParams
+from agents.engine.sampling.token_history import TokenHistory
+from agents.engine.sampling.token_logprob import TokenLogprob
+from agents.engine.scheduling.prefix_tree import Prefix
+from agents.engine.speculation.gate import Track
 from agents.engine.speculation.ngram import NgramIndex
 
 
@@ -28,6 +32,8 @@ class FinishReason(StrEnum):
     LENGTH = "length"  # max_tokens reached.
     ABORT = "abort"  # The client went away.
     ERROR = "error"  # The engine failed in a step.
+    TIMEOUT = "timeout"  # Its deadline passed.
+    SHED = "shed"  # Refused after it was queued: more waited than may, and it was the least urgent.
 
 
 def chain_hash(parent: int, tokens: Items[int]) -> int:
@@ -41,44 +47,97 @@ class Sequence:
 
     __slots__ = (
         "_block_hashes",
+        "arrived_at",
         "cached_tokens",
+        "covered",
+        "deadline",
         "draft_computed",
+        "drafted_blocks",
         "finish_reason",
         "first_token_at",
         "gaps",
         "gaps_since",
+        "history",
+        "is_long",
         "last_token_at",
         "ngrams",
         "num_computed",
         "order",
         "params",
+        "parent",
+        "prefix",
+        "priority",
         "prompt_length",
+        "prompt_logprobs",
+        "rank",
         "registered_blocks",
         "request_id",
+        "salt",
         "scheduled_at",
+        "settle_at",
+        "slid",
         "status",
         "tables",
         "tenant",
         "tokens",
+        "track",
+        "urgency",
     )
 
-    def __init__(self, request_id: str, prompt: Items[int], params: SamplingParams, tenant: str | None = None) -> None:
+    def __init__(
+        self,
+        request_id: str,
+        prompt: Items[int],
+        params: SamplingParams,
+        tenant: str | None = None,
+        *,
+        priority: int = 0,
+        arrived_at: float = 0.0,
+        deadline: float | None = None,
+        salt: str | None = None,
+    ) -> None:
         assert prompt and params.max_tokens > 0
         self.request_id = request_id
         self.tokens = list(prompt)
         self.prompt_length = len(self.tokens)
         self.params = params
         self.tenant = tenant
+        self.priority = priority
+        """Lower is more urgent; see scheduling/policy.py."""
+        self.arrived_at = arrived_at
+        self.deadline = deadline
+        """When it is ended, finished or not; None: never."""
         self.order = 0
+        self.is_long = False
+        """Whether it waits in the lane for long prompts."""
+        self.urgency = 0.0
+        self.rank: tuple[float, int] = (0.0, 0)
+        """Where it stands among all requests, smallest first; set when it is queued."""
         self.status = Status.WAITING
         self.finish_reason: FinishReason | None = None
         self.num_computed = 0
         self.draft_computed = 0
+        self.salt = salt
+        """Only requests of equal salt share cached prefixes, so that nobody can tell from timing what others asked."""
         self.tables: list[list[int]] = []
-        """Block ids by place in the sequence, one table per cache group; empty while nothing is held."""
+        """Block ids by place in the sequence, one table per cache group; empty while nothing is held. A place that
+        slid out of a group's window is NULL_BLOCK."""
+        self.parent: Sequence | None = None
+        """A request that begins with the same tokens and has them computed: while it runs, its blocks are shared at
+        admission."""
+        # The cache's own notes, see kv_cache.py.
+        self.covered = 0
+        self.settle_at = 0
+        self.slid: list[int] = []
+        self.prefix: Prefix | None = None
         self.registered_blocks = 0
+        self.drafted_blocks = 0
         self.cached_tokens = 0
         self.ngrams: NgramIndex | None = None
+        self.track: Track | None = None
+        self.history: TokenHistory | None = None
+        self.prompt_logprobs: list[TokenLogprob | None] | None = None
+        """Of each prompt token so far, where they are asked for; the first has none."""
         self.scheduled_at: float | None = None
         self.first_token_at: float | None = None
         self.last_token_at: float | None = None
@@ -94,6 +153,14 @@ class Sequence:
     def remaining(self) -> int:
         """Tokens whose keys and values are still to be computed; 1 is a decode."""
         return len(self.tokens) - self.num_computed
+
+    @property
+    def skippable(self) -> int:
+        """Tokens from the start that need not be computed where the cache has them: not the last, whose logits give the
+        next token, nor those whose logits tell log probabilities of the prompt that are asked for and not known yet."""
+        if self.params.prompt_logprobs is not None and len(known := self.prompt_logprobs or ()) < self.prompt_length:
+            return max(0, len(known) - 1)
+        return len(self.tokens) - 1
 
     @property
     def most_tokens(self) -> int:

@@ -1,133 +1,183 @@
-"""The ASGI responses that carry a generation: in one piece, or as server-sent events.
+"""The ASGI responses that carry an exchange: in one piece, or as server-sent events.
 
-Guarantee: the client's going away ends the generation, whichever form was asked for; the generation's clock ends when
-the last byte was written.
+Guarantee: the client's going away ends the exchange, whichever form was asked for; each generation's clock ends when
+its last byte was written; a failure before the first byte is told by the status, a later one by an event.
 """
 
 import asyncio
-import time
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from agents.engine.scheduling.sequence import FinishReason
-from agents.engine.server.generation import Generation, Piece
-from controlplane.contract.errors import TrimtabError, Unavailable
+from agents.engine.sampling.token_logprob import TokenLogprob
+from agents.engine.server.error_shape import openai_body
+from agents.engine.server.exchange import Exchange
+from agents.engine.server.forms import Form
+from agents.engine.server.generation import Piece
+from agents.engine.server.logprob_shapes import Entry, prompt_logprobs
+from agents.engine.server.refusals import Refusals
+from controlplane.contract.errors import TrimtabError
 
 _JSON = [(b"content-type", b"application/json")]
 _EVENT_STREAM = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
+_DONE = b"data: [DONE]\n\n"
 
 
 @dataclass(frozen=True)
-class Form:
-    """How an endpoint's answers look: completions or chat completions."""
+class Wishes:
+    """What the answer is to hold besides the output. prompts: the text of each, to be echoed."""
 
-    id: str
-    model: str
-    chat: bool
-    include_usage: bool
-
-    def whole(self, text: str, reason: FinishReason, usage: dict[str, Any]) -> dict[str, Any]:
-        content = {"message": {"role": "assistant", "content": text}} if self.chat else {"text": text}
-        return {
-            **self._head("chat.completion" if self.chat else "text_completion"),
-            **_choice(content, reason),
-            "usage": usage,
-        }
-
-    def chunk(self, piece: Piece, first: bool) -> dict[str, Any]:
-        if self.chat:
-            content: dict[str, Any] = {
-                "delta": {"role": "assistant", "content": piece.text} if first else {"content": piece.text}
-            }
-        else:
-            content = {"text": piece.text}
-        usage = {"usage": None} if self.include_usage else {}
-        return {**self._head(self._chunk_object), **_choice(content, piece.finish_reason), **usage}
-
-    def usage_chunk(self, usage: dict[str, Any]) -> dict[str, Any]:
-        return {**self._head(self._chunk_object), "choices": [], "usage": usage}
-
-    @property
-    def _chunk_object(self) -> str:
-        return "chat.completion.chunk" if self.chat else "text_completion"
-
-    def _head(self, kind: str) -> dict[str, Any]:
-        return {"id": self.id, "object": kind, "created": int(time.time()), "model": self.model}
+    echo: bool = False
+    output: bool = True
+    """Whether the output is told at all: not where only the prompt's log probabilities are wanted."""
+    prompt_logprobs: bool = False
+    prompts: tuple[str, ...] = ()
 
 
-class GenerationAnswer(Response):
-    """Base of both, for a started generation: watches for the client's going away and ends the generation."""
+@dataclass
+class _Told:
+    """What a choice has been told so far, by characters; and what waits to be told."""
 
-    def __init__(self, generation: Generation, form: Form) -> None:
+    characters: int = 0
+    started: bool = False
+    echoed: bool = False
+    text: list[str] = field(default_factory=list)
+    entries: list[Entry] = field(default_factory=list)
+
+
+class ExchangeAnswer(Response):
+    """Base of both, for a started exchange: watches for the client's going away."""
+
+    def __init__(self, exchange: Exchange, form: Form, wishes: Wishes, refusals: Refusals) -> None:
         super().__init__()
-        self.generation, self.form = generation, form
+        self.exchange, self.form, self.wishes = exchange, form, wishes
+        self._refusals = refusals
+        self._index = {generation: index for index, generation in enumerate(exchange.generations)}
+        self._told = [_Told() for _ in exchange.generations]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        watch = asyncio.create_task(_disconnect(receive, self.generation.give_up))
+        watch = asyncio.create_task(_disconnect(receive, self.exchange.give_up))
         try:
             await self._write(send)
         finally:
             watch.cancel()
-            self.generation.end()
+            self.exchange.end()
 
     async def _write(self, send: Send) -> None:
         raise NotImplementedError
 
+    def _take(self, piece: Piece) -> tuple[int, _Told]:
+        """Note a piece; the prompt comes before the first one where it is to be echoed."""
+        index = self._index[piece.generation]
+        told = self._told[index]
+        if self.wishes.echo and not told.echoed:
+            told.echoed = True
+            told.text.append(self.wishes.prompts[piece.generation.prompt_number])
+            if self.form.tops is not None:
+                sequence = piece.generation.sequence
+                known: list[TokenLogprob | None] = sequence.prompt_logprobs or [None] * sequence.prompt_length
+                told.entries += [
+                    token if entry is None else entry for token, entry in zip(sequence.tokens, known, strict=False)
+                ]
+        if self.wishes.output:
+            told.text.append(piece.text)
+            told.entries += piece.logprobs
+        return index, told
 
-class WholeAnswer(GenerationAnswer):
+    async def _fail(self, send: Send, failure: TrimtabError) -> None:
+        """Nothing was sent yet: the status tells."""
+        self._refusals.note(failure)
+        retry_after_s = failure.detail.get("retry_after_s")
+        retry = [] if retry_after_s is None else [(b"retry-after", str(math.ceil(retry_after_s)).encode())]
+        await _send_whole(send, failure.status, openai_body(failure), retry)
+
+    def _usage(self) -> dict[str, Any]:
+        usage = self.exchange.usage()
+        if not self.wishes.output:
+            usage |= {"completion_tokens": 0, "total_tokens": usage["prompt_tokens"]}
+        return usage
+
+
+class WholeAnswer(ExchangeAnswer):
     """One JSON document at the end."""
 
     async def _write(self, send: Send) -> None:
-        texts: list[str] = []
-        last: Piece | None = None
-        async for last in self.generation.pieces():
-            texts.append(last.text)
-            self.generation.sent(whole=True)
-        if last is None or last.finish_reason is None:
-            return  # Nobody is left to answer.
-        if failure := _failure(last):
-            status, body = failure.status, failure.body()
-        else:
-            status, body = 200, self.form.whole("".join(texts), last.finish_reason, _usage(self.generation))
-        content = orjson.dumps(body)
-        headers = [*_JSON, (b"content-length", str(len(content)).encode())]
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": content})
+        choices: list[dict[str, Any] | None] = [None] * len(self._told)
+        async for pieces in self.exchange.pieces():
+            for piece in pieces:
+                if piece.failure is not None:
+                    await self._fail(send, piece.failure)
+                    return
+                index, told = self._take(piece)
+                piece.generation.sent(whole=True)
+                if piece.finish_reason is not None:
+                    choices[index] = self._choice(index, piece, told)
+        done = [choice for choice in choices if choice is not None]
+        if len(done) == len(choices):  # Else the client went away.
+            await _send_whole(send, 200, self.form.whole(done, self._usage()), [])
+
+    def _choice(self, index: int, piece: Piece, told: _Told) -> dict[str, Any]:
+        choice = self.form.choice(index, "".join(told.text), piece.finish_reason, told.entries, 0)
+        if self.wishes.prompt_logprobs:
+            known = piece.generation.sequence.prompt_logprobs or [None]
+            choice["prompt_logprobs"] = prompt_logprobs(known, self.form.token_text)
+        return choice
 
 
-class StreamAnswer(GenerationAnswer):
-    """Server-sent events: a chunk per step that completed text, then [DONE]."""
+class StreamAnswer(ExchangeAnswer):
+    """Server-sent events: a chunk per step and choice that completed text, then [DONE]."""
 
     async def _write(self, send: Send) -> None:
-        generation, form = self.generation, self.form
-        await send({"type": "http.response.start", "status": 200, "headers": _EVENT_STREAM})
-        first = True
-        async for piece in generation.pieces():
-            if failure := _failure(piece):
-                await _event(send, failure.body())
-            elif piece.finish_reason is not None:
-                await self._last(send, piece, first)
+        started = False
+        async for pieces in self.exchange.pieces():
+            failure = next((piece.failure for piece in pieces if piece.failure is not None), None)
+            if failure is not None and not started:
+                await self._fail(send, failure)
                 return
-            elif piece.text or first:
-                await _event(send, form.chunk(piece, first))
-                generation.sent()
-                first = False
-        await send({"type": "http.response.body", "body": b""})
+            if not started:
+                await send({"type": "http.response.start", "status": 200, "headers": _EVENT_STREAM})
+                started = True
+            if failure is not None:
+                self._refusals.note(failure)
+                await _events(send, _sse(openai_body(failure)) + _DONE, more=False)
+                return
+            events = [chunk for piece in pieces if (chunk := self._chunk(piece)) is not None]
+            done = all(generation.finished for generation in self.exchange.generations)
+            if done:
+                if self.form.include_usage:
+                    events.append(self.form.usage_chunk(self._usage()))
+                await _events(send, b"".join(map(_sse, events)) + _DONE)
+            elif events:
+                await _events(send, b"".join(map(_sse, events)))
+            if events:
+                self._written(pieces, done)
+        if started:
+            await _events(send, b"", more=False)
 
-    async def _last(self, send: Send, piece: Piece, first: bool) -> None:
-        """The last chunk, the usage if asked for and [DONE], in one write."""
-        events = [self.form.chunk(piece, first)]
-        if self.form.include_usage:
-            events.append(self.form.usage_chunk(_usage(self.generation)))
-        body = b"".join(_sse(event) for event in events) + b"data: [DONE]\n\n"
-        await send({"type": "http.response.body", "body": body, "more_body": True})
-        self.generation.sent()
-        await send({"type": "http.response.body", "body": b""})
+    def _chunk(self, piece: Piece) -> dict[str, Any] | None:
+        """The event for a piece; None while there is nothing to tell."""
+        index, told = self._take(piece)
+        text = "".join(told.text)
+        if not text and not told.entries and told.started and piece.finish_reason is None:
+            return None
+        choice = self.form.choice(
+            index, text, piece.finish_reason, told.entries, told.characters, first=not told.started
+        )
+        told.started = True
+        told.characters += len(text)
+        told.text, told.entries = [], []
+        return self.form.chunk(choice, self._usage() if self.form.continuous_usage else None)
+
+    def _written(self, pieces: list[Piece], done: bool) -> None:
+        for piece in pieces:
+            piece.generation.sent()
+            if piece.finish_reason is not None and not done:
+                piece.generation.end()
 
 
 async def _disconnect(receive: Receive, then: Callable[[], None]) -> None:
@@ -140,27 +190,12 @@ def _sse(event: dict[str, Any]) -> bytes:
     return b"data: " + orjson.dumps(event) + b"\n\n"
 
 
-async def _event(send: Send, event: dict[str, Any]) -> None:
-    await send({"type": "http.response.body", "body": _sse(event), "more_body": True})
+async def _events(send: Send, events: bytes, more: bool = True) -> None:
+    await send({"type": "http.response.body", "body": events, "more_body": more})
 
 
-def _choice(content: dict[str, Any], reason: FinishReason | None) -> dict[str, Any]:
-    return {"choices": [{"index": 0, **content, "logprobs": None, "finish_reason": reason and reason.value}]}
-
-
-def _usage(generation: Generation) -> dict[str, Any]:
-    prompt, output = generation.prompt_tokens, generation.output_tokens
-    return {
-        "prompt_tokens": prompt,
-        "completion_tokens": output,
-        "total_tokens": prompt + output,
-        "prompt_tokens_details": {"cached_tokens": generation.cached_tokens},
-    }
-
-
-def _failure(piece: Piece) -> TrimtabError | None:
-    if piece.finish_reason is FinishReason.ERROR:
-        return TrimtabError(piece.error or "the engine failed in a step")
-    if piece.finish_reason is FinishReason.ABORT:
-        return Unavailable("the engine was stopped before the answer was complete")
-    return None
+async def _send_whole(send: Send, status: int, body: dict[str, Any], headers: list[tuple[bytes, bytes]]) -> None:
+    content = orjson.dumps(body)
+    headers = [*_JSON, (b"content-length", str(len(content)).encode()), *headers]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": content})

@@ -22,6 +22,7 @@ from agents.engine.observation.metrics import EngineMetrics
 from agents.engine.options import EngineOptions
 from agents.engine.server.intake import Intake
 from agents.engine.server.openai_api import ChatRequest, CompletionRequest, DetokenizeRequest, TokenizeRequest, parse
+from agents.engine.server.refusals import Refusals
 from agents.engine.server.request_edge import RequestEdge, add_error_handlers, answer_json, read_json
 from controlplane.contract.errors import BadRequest, Unavailable, nearest
 from controlplane.contract.knobs import EngineConfig, parse_config
@@ -70,11 +71,11 @@ def create_app(engine: Engine) -> FastAPI:
     app = FastAPI(title="Trimtab engine", lifespan=lifespan)
     app.add_middleware(RequestEdge)
     add_error_handlers(app)
-    intake = Intake(engine)
+    intake = app.state.intake = Intake(engine)
     _add_generation(app, intake)
     _add_tokenizer(app, intake)
     _add_configuration(app, engine)
-    _add_observation(app, engine)
+    _add_observation(app, engine, intake.refusals)
     return app
 
 
@@ -139,8 +140,8 @@ def _add_configuration(app: FastAPI, engine: Engine) -> None:
         return answer_json({"blocks": await asyncio.wrap_future(engine.reset_cache())})
 
 
-def _add_observation(app: FastAPI, engine: Engine) -> None:
-    metrics = EngineMetrics(engine)
+def _add_observation(app: FastAPI, engine: Engine, refusals: Refusals) -> None:
+    metrics = EngineMetrics(engine, refusals.counts)
 
     @app.get("/health")
     async def health() -> Response:

@@ -1,73 +1,47 @@
-"""One request between the engine's thread and the event loop: tokens in, text out, the clock kept, the events told.
+"""One output of a request: tokens in, text out, the clock kept, the events told.
 
-Guarantee: exactly one finished event for each submitted request, whose parts are those of its clock; a request that is
-given up (the client went away) is taken from the engine before its next step.
+Guarantee: exactly one finished event for each output, whose parts are those of its clock; nothing is told of tokens
+that come after its end.
 """
 
-import asyncio
 import time
-from collections.abc import AsyncIterator
 from collections.abc import Sequence as Items
 from dataclasses import dataclass
 from typing import Any
 
 from agents.engine.engine import Engine
 from agents.engine.observation.timing import RequestClock, monotonic
+from agents.engine.sampling.token_logprob import TokenLogprob
 from agents.engine.scheduling.sequence import FinishReason, Sequence
-from agents.engine.server.tokenizer import TextStream
+from agents.engine.server.text_stream import TextStream
 from agents.engine.step import TokenOutput
+from controlplane.contract.errors import TrimtabError, Unavailable
 
-
-class Handover:
-    """Carries outputs from the engine's thread to the event loop: one wake-up per step, whatever the batch."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._queues: dict[Sequence, asyncio.Queue[TokenOutput | None]] = {}
-
-    def open(self, sequence: Sequence) -> "asyncio.Queue[TokenOutput | None]":
-        queue: asyncio.Queue[TokenOutput | None] = asyncio.Queue()
-        self._queues[sequence] = queue
-        return queue
-
-    def close(self, sequence: Sequence) -> None:
-        self._queues.pop(sequence, None)
-
-    def receive(self, outputs: Items[TokenOutput]) -> None:
-        """The engine's receiver; called in its thread."""
-        try:
-            self._loop.call_soon_threadsafe(self._dispatch, outputs)
-        except RuntimeError:
-            return  # The loop is closed: nobody is left to tell.
-
-    def _dispatch(self, outputs: Items[TokenOutput]) -> None:
-        for output in outputs:
-            if (queue := self._queues.get(output.sequence)) is not None:
-                queue.put_nowait(output)
+_COMPLETE = (FinishReason.STOP, FinishReason.LENGTH)
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Text that became complete, and the tokens it came with."""
+    """Text that became complete, and what is to be told of the tokens that came."""
 
+    generation: "Generation"
     text: str
-    tokens: Items[int]
+    logprobs: Items[TokenLogprob]
     finish_reason: FinishReason | None
-    error: str | None = None
+    failure: TrimtabError | None = None
 
 
 class Generation:
-    """A request's life on the event loop: `start`, read `pieces`, then `end` once the last byte is out."""
+    """A sequence's life on the event loop. prompt_number: which of the request's prompts it answers."""
 
     def __init__(
-        self, engine: Engine, handover: Handover, sequence: Sequence, text: TextStream, clock: RequestClock
+        self, engine: Engine, sequence: Sequence, text: TextStream, clock: RequestClock, prompt_number: int
     ) -> None:
         self.engine, self.sequence, self.clock = engine, sequence, clock
-        self.output_tokens = 0
-        self._handover, self._text = handover, text
-        self._queue = handover.open(sequence)
+        self.prompt_number = prompt_number
+        self._text = text
         self._reason: FinishReason | None = None
-        self._first_told = False
+        self._first_told = self._ended = False
         # Hashed here, before the engine's thread shares the sequence, and off that thread.
         block_size = engine.steps.pool.block_size
         self._block_hashes = sequence.block_hashes(sequence.prompt_length // block_size, block_size)
@@ -80,25 +54,46 @@ class Generation:
     def cached_tokens(self) -> int:
         return self.sequence.cached_tokens
 
-    def start(self) -> None:
-        """Hand the request to the engine."""
-        self.clock.submitted = monotonic()
-        self.engine.submit(self.sequence, self._handover.receive)
+    @property
+    def output_tokens(self) -> int:
+        return self._text.taken
 
-    def give_up(self) -> None:
-        """The client went away: `pieces` ends and the engine forgets the request."""
+    @property
+    def finished(self) -> bool:
+        """Whether nothing more is to come."""
+        return self._reason is not None
+
+    def abandon(self) -> None:
+        """Nobody wants the rest: the engine forgets it before its next step."""
         if self._reason is None:
-            self._queue.put_nowait(None)
+            self._reason = FinishReason.ABORT
+            self.engine.end(self.sequence, FinishReason.ABORT)
 
-    async def pieces(self) -> AsyncIterator[Piece]:
-        """Text as it comes. The last piece has a finish reason; a given-up request ends without one."""
-        while self._reason is None:
-            output = await self._queue.get()
-            if output is None:
-                self._reason = FinishReason.ABORT
-                self.engine.end(self.sequence, FinishReason.ABORT)
-                return
-            yield self._take(output)
+    def take(self, output: TokenOutput) -> Piece:
+        """What a step gave. Tokens after the end (a stop string was found meanwhile) are as if they never came."""
+        assert self._reason is None
+        text, reason = self._text, output.finish_reason
+        taken = text.taken
+        if output.tokens:
+            self.clock.scheduled = self.sequence.scheduled_at
+            if self.clock.first_token is None:
+                self.clock.first_token = output.committed_at
+            self.clock.last_token = output.committed_at
+        if reason is FinishReason.STOP and not text.rules.include_stop:  # The last token says stop, and no more.
+            given = text.push(output.tokens[:-1])
+            if not text.stopped:
+                text.pass_over()
+        else:
+            given = text.push(output.tokens)
+        if text.stopped and reason is None:
+            self.engine.end(self.sequence, FinishReason.STOP)
+        elif reason is not None:
+            given += text.finish()
+        self._reason = FinishReason.STOP if text.stopped else reason
+        failure = output.failure
+        if self._reason is FinishReason.ABORT:
+            failure = Unavailable("the engine was stopped before the answer was complete")
+        return Piece(self, given, output.logprobs[: text.taken - taken], self._reason, failure)
 
     def sent(self, whole: bool = False) -> None:
         """A chunk was written. The first makes the time to first token; a `whole` answer's is that of the commit."""
@@ -108,15 +103,15 @@ class Generation:
             self._tell_first_token()
 
     def end(self) -> None:
-        """The last byte was written, or nobody is left to read it. Tells the finished event."""
-        self._handover.close(self.sequence)
-        if self._reason is None:  # The answer broke off between two pieces.
-            self._reason = FinishReason.ABORT
-            self.engine.end(self.sequence, FinishReason.ABORT)
+        """The last byte was written, or nobody is left to read it. Tells the finished event, once."""
+        self.abandon()
+        if self._ended:
+            return
+        self._ended = True
+        assert self._reason is not None
         clock = self.clock
         clock.ended = monotonic()
         clock.scheduled = self.sequence.scheduled_at
-        finished = self._reason in (FinishReason.STOP, FinishReason.LENGTH)
         self.engine.log.append(
             {
                 "kind": "finished",
@@ -132,29 +127,10 @@ class Generation:
                 "block_hashes": self._block_hashes,
                 "ttft": clock.ttft,
                 "tpot": clock.tpot(self.output_tokens),
-                **clock.parts(finished),
+                **clock.parts(self._reason in _COMPLETE),
                 **self._tenant(),
             }
         )
-
-    def _take(self, output: TokenOutput) -> Piece:
-        clock = self.clock
-        if output.tokens:
-            clock.scheduled = self.sequence.scheduled_at
-            if clock.first_token is None:
-                clock.first_token = output.committed_at
-            clock.last_token = output.committed_at
-            self.output_tokens += len(output.tokens)
-        text = self._text.push(output.tokens)
-        reason = output.finish_reason
-        if self._text.stopped and reason is None:
-            self.engine.end(self.sequence, FinishReason.STOP)
-        elif reason is not None:
-            text += self._text.finish()
-        if self._text.stopped:
-            reason = FinishReason.STOP
-        self._reason = reason
-        return Piece(text, output.tokens, reason, output.error)
 
     def _tell_first_token(self) -> None:
         if self._first_told:

@@ -1,11 +1,11 @@
-"""From a checked request to a generation: prompt to tokens, limits, sampling parameters.
+"""From a checked request to an exchange: prompts to tokens, limits, sampling parameters.
 
 Guarantee: what is wrong with a request is told before the engine hears of it, and the error names the field.
 """
 
 import asyncio
 import json
-import secrets
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,20 +13,27 @@ from fastapi import Request
 
 from agents.engine.engine import Engine
 from agents.engine.observation.timing import RequestClock, monotonic
-from agents.engine.sampling.params import SamplingParams
 from agents.engine.scheduling.sequence import Sequence
-from agents.engine.server.answers import Form, GenerationAnswer, StreamAnswer, WholeAnswer
+from agents.engine.server.answers import ExchangeAnswer, StreamAnswer, WholeAnswer, Wishes
 from agents.engine.server.chat_template import ChatTemplate
-from agents.engine.server.generation import Generation, Handover
+from agents.engine.server.exchange import Exchange
+from agents.engine.server.forms import ChatForm, Form
+from agents.engine.server.generation import Generation
+from agents.engine.server.handover import Handover
 from agents.engine.server.openai_api import ChatRequest, CompletionRequest, GenerationRequest, ModelNotFound
+from agents.engine.server.refusals import Refusals
 from agents.engine.server.request_edge import CLOCK, REQUEST_ID, TENANT_HEADER
+from agents.engine.server.sampling_fields import sampling_params
+from agents.engine.server.text_stream import TextRules
+from agents.engine.server.token_text import TokenText
 from agents.engine.server.tokenizer import TextCodec
-from controlplane.contract.errors import BadRequest
+from controlplane.contract.errors import BadRequest, TrimtabError
 
 COMPLETION_MAX_TOKENS = 16
 """OpenAI's default for completions; chat completions may use what is left of the context."""
 
-_GREEDY_BELOW = 1e-5
+MOST_OUTPUTS = 256
+"""Answers to all prompts of one request."""
 
 
 class Intake:
@@ -38,8 +45,10 @@ class Intake:
         self.model_name = engine.options.model_name
         self.codec = TextCodec(model_dir)
         self.template = ChatTemplate(model_dir, self.codec)
+        self.handover: Handover | None = None
+        self.refusals = Refusals()
+        self._token_text = TokenText(self.codec)
         self._eos = _eos_ids(engine, model_dir)
-        self._handover: Handover | None = None
 
     def check_model(self, name: str | None) -> None:
         """Raises `ModelNotFound` for a name that is not the served one; none at all is fine."""
@@ -48,23 +57,28 @@ class Intake:
                 f"model: {name!r} is not served here; this engine serves {self.model_name!r}", field="model"
             )
 
-    def chat_tokens(self, messages: list[Any]) -> list[int]:
-        return self.codec.encode(
-            self.template.render([message.plain() for message in messages]), add_special_tokens=False
+    def chat_tokens(self, messages: list[Any], add_special_tokens: bool = False) -> list[int]:
+        return self.codec.encode(self.template.render([message.plain() for message in messages]), add_special_tokens)
+
+    def completion(self, asked: CompletionRequest, request: Request) -> ExchangeAnswer:
+        self._received(asked, request)
+        prompts = self._prompts(asked)
+        max_tokens = COMPLETION_MAX_TOKENS if asked.max_tokens is None else asked.max_tokens
+        wishes = Wishes(
+            echo=asked.echo,
+            output=max_tokens > 0,
+            prompt_logprobs=asked.prompt_logprobs is not None,
+            prompts=self._texts(asked, prompts) if asked.echo else (),
         )
+        return self._answer(asked, prompts, max(1, max_tokens), wishes, request)
 
-    def completion(self, asked: CompletionRequest, request: Request) -> GenerationAnswer:
+    def chat(self, asked: ChatRequest, request: Request) -> ExchangeAnswer:
         self._received(asked, request)
-        prompt = self._prompt_tokens(asked.prompt)
-        return self._answer(asked, prompt, asked.max_tokens or COMPLETION_MAX_TOKENS, request, chat=False)
-
-    def chat(self, asked: ChatRequest, request: Request) -> GenerationAnswer:
-        self._received(asked, request)
-        prompt = self.chat_tokens(asked.messages)
+        prompt = self.chat_tokens(asked.messages, asked.add_special_tokens is True)
         steps = self.engine.steps
         room = min(steps.max_model_len, steps.pool.num_blocks * steps.pool.block_size) - len(prompt)
         wanted = asked.max_completion_tokens or asked.max_tokens or max(1, room)
-        return self._answer(asked, prompt, wanted, request, chat=True)
+        return self._answer(asked, [prompt], wanted, Wishes(), request)
 
     def _received(self, asked: GenerationRequest, request: Request) -> None:
         self.check_model(asked.model)
@@ -72,53 +86,91 @@ class Intake:
         clock.received = monotonic()
         clock.tokenize_started = monotonic()
 
-    def _prompt_tokens(self, prompt: str | list[int] | list[str] | list[list[int]]) -> list[int]:
-        if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int):
-            if len(prompt) > 1:
-                raise BadRequest("prompt: one prompt per request; send the others beside it", field="prompt")
-            return self._prompt_tokens(prompt[0])
+    def _prompts(self, asked: CompletionRequest) -> list[list[int]]:
+        prompt = asked.prompt
+        several = isinstance(prompt, list) and bool(prompt) and not isinstance(prompt[0], int)
+        prompts = cast("list[str | list[int]]", prompt if several else [prompt])
+        if len(prompts) * asked.n > MOST_OUTPUTS:
+            raise BadRequest(
+                f"prompt: {len(prompts)} prompts with {asked.n} answers each are more than {MOST_OUTPUTS} answers",
+                field="prompt",
+                limit=MOST_OUTPUTS,
+            )
+        return [self._prompt_tokens(own, asked.add_special_tokens is not False) for own in prompts]
+
+    def _prompt_tokens(self, prompt: str | list[int], add_special_tokens: bool) -> list[int]:
         if isinstance(prompt, str):
-            return self.codec.encode(prompt)
+            return self.codec.encode(prompt, add_special_tokens)
         vocabulary = self.engine.steps.model_config.vocab_size
-        tokens = cast("list[int]", prompt)
-        if outside := [token for token in tokens if not 0 <= token < vocabulary]:
+        if outside := [token for token in prompt if not 0 <= token < vocabulary]:
             raise BadRequest(f"prompt: token {outside[0]} is outside the vocabulary of {vocabulary}", field="prompt")
-        return tokens
+        return prompt
+
+    def _texts(self, asked: CompletionRequest, prompts: list[list[int]]) -> tuple[str, ...]:
+        """The prompts as text: as they came, or decoded."""
+        given = asked.prompt if isinstance(asked.prompt, list) else [asked.prompt]
+        if given and isinstance(given[0], str):
+            return tuple(text for text in given if isinstance(text, str))
+        return tuple(self.codec.decode(tokens, asked.skip_special_tokens) for tokens in prompts)
 
     def _answer(
-        self, asked: GenerationRequest, prompt: list[int], max_tokens: int, request: Request, *, chat: bool
-    ) -> GenerationAnswer:
-        if not prompt:
+        self, asked: GenerationRequest, prompts: list[list[int]], max_tokens: int, wishes: Wishes, request: Request
+    ) -> ExchangeAnswer:
+        engine, clock = self.engine, cast(RequestClock, request.scope[CLOCK])
+        chat = isinstance(asked, ChatRequest)
+        if not all(prompts):
             raise BadRequest("prompt: it has no tokens", field="messages" if chat else "prompt")
-        self.engine.check(len(prompt), max_tokens)
-        params = SamplingParams(
-            max_tokens=max_tokens,
-            temperature=asked.temperature if asked.temperature >= _GREEDY_BELOW else 0.0,
-            top_p=asked.top_p,
-            top_k=max(0, asked.top_k),
-            seed=asked.seed if asked.seed is not None else secrets.randbits(63),
-            stop_token_ids=frozenset(asked.stop_token_ids) | (frozenset() if asked.ignore_eos else self._eos),
-        )
+        params = sampling_params(asked, max_tokens, self._eos, engine.steps.model_config.vocab_size)
+        deadline = engine.deadline(asked.timeout_s, clock.arrived)
+        try:
+            for prompt in prompts:
+                engine.check(len(prompt), max_tokens, priority=asked.priority, deadline=deadline)
+        except TrimtabError as failure:
+            self.refusals.note(failure)
+            raise
+        if self.handover is None:
+            self.handover = Handover(asyncio.get_running_loop())
         request_id: str = request.scope[REQUEST_ID]
-        sequence = Sequence(request_id, prompt, params, request.headers.get(TENANT_HEADER))
-        if self._handover is None:
-            self._handover = Handover(asyncio.get_running_loop())
-        text = self.codec.stream(asked.stop_strings)
-        generation = Generation(self.engine, self._handover, sequence, text, request.scope[CLOCK])
-        form = Form(
-            f"{'chatcmpl' if chat else 'cmpl'}-{request_id}", self.model_name, chat, asked.stream_options.include_usage
+        rules = TextRules(
+            asked.stop_strings, asked.include_stop_str_in_output, asked.skip_special_tokens, asked.min_tokens
         )
-        answer = (StreamAnswer if asked.stream else WholeAnswer)(generation, form)
-        generation.clock.tokenized = monotonic()
-        generation.start()
+        generations: list[Generation] = []
+        for number, prompt in enumerate(prompts):
+            for own in params:
+                place = len(generations)
+                sequence = Sequence(
+                    f"{request_id}-{place}" if place else request_id,
+                    prompt,
+                    own,
+                    request.headers.get(TENANT_HEADER),
+                    priority=asked.priority,
+                    deadline=deadline,
+                    salt=asked.cache_salt,
+                )
+                own_clock = replace(clock) if place else clock
+                generations.append(Generation(engine, sequence, self.codec.stream(rules), own_clock, number))
+        exchange = Exchange(engine, self.handover, generations, asked.n)
+        form = (ChatForm if chat else Form)(
+            f"{'chatcmpl' if chat else 'cmpl'}-{request_id}",
+            self.model_name,
+            self._token_text,
+            asked.tops,
+            asked.stream_options.include_usage,
+            asked.stream_options.continuous_usage_stats,
+        )
+        answer = (StreamAnswer if asked.stream else WholeAnswer)(exchange, form, wishes, self.refusals)
+        now = monotonic()
+        for generation in generations:
+            generation.clock.tokenized = now
+        exchange.start()
         return answer
 
 
 def _eos_ids(engine: Engine, model_dir: Path) -> frozenset[int]:
-    """End tokens of config.json and, where there is one, generation_config.json."""
+    """End tokens of config.json and, where there is one, generation_config.json; those that the model can give."""
     found = set(engine.steps.model_config.eos_token_ids)
     path = model_dir / "generation_config.json"
     if path.is_file():
         value = json.loads(path.read_text(encoding="utf-8")).get("eos_token_id")
         found |= set(value) if isinstance(value, list) else set() if value is None else {value}
-    return frozenset(found)
+    return frozenset(token for token in found if token < engine.steps.model_config.vocab_size)

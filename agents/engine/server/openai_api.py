@@ -14,6 +14,14 @@ from controlplane.contract.errors import BadRequest, NotFound, nearest
 Request = TypeVar("Request", bound=BaseModel)
 Float = Annotated[float, Field(allow_inf_nan=False)]
 
+TokenId = Annotated[int, Field(ge=0, lt=2**31)]
+
+MOST_CHOICES = 16
+"""Answers to one prompt."""
+
+MOST_LOGPROBS = 20
+"""Likeliest tokens told beside one."""
+
 IGNORED = frozenset(
     {
         "user",
@@ -29,24 +37,16 @@ IGNORED = frozenset(
 """Fields that never change the text."""
 
 NEUTRAL: dict[str, tuple[Any, ...]] = {
-    "n": (1,),
-    "best_of": (1,),
     "echo": (False,),
-    "logprobs": (False,),
     "top_logprobs": (0,),
     "prompt_logprobs": (),
     "suffix": ("",),
-    "presence_penalty": (0,),
-    "frequency_penalty": (0,),
-    "repetition_penalty": (1,),
     "length_penalty": (1,),
-    "logit_bias": ({},),
-    "min_tokens": (0,),
-    "min_p": (0,),
     "use_beam_search": (False,),
-    "skip_special_tokens": (True,),
     "spaces_between_special_tokens": (True,),
-    "include_stop_str_in_output": (False,),
+    "allowed_token_ids": (),
+    "bad_words": ([],),
+    "truncate_prompt_tokens": (),
     "tools": ([],),
     "tool_choice": ("none", "auto"),
     "functions": ([],),
@@ -73,6 +73,7 @@ class StreamOptions(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     include_usage: bool = False
+    continuous_usage_stats: bool = False
 
 
 class GenerationRequest(BaseModel):
@@ -81,14 +82,30 @@ class GenerationRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     model: str | None = None
-    max_tokens: int | None = Field(default=None, ge=1)
+    max_tokens: int | None = Field(default=None, ge=0)
+    min_tokens: int = Field(default=0, ge=0)
+    n: int = Field(default=1, ge=1, le=MOST_CHOICES)
+    best_of: int | None = None
     temperature: Float = Field(default=1.0, ge=0)
     top_p: Float = Field(default=1.0, gt=0, le=1)
     top_k: int = Field(default=0, ge=-1)
+    min_p: Float = Field(default=0.0, ge=0, le=1)
+    presence_penalty: Float = Field(default=0.0, ge=-2, le=2)
+    frequency_penalty: Float = Field(default=0.0, ge=-2, le=2)
+    repetition_penalty: Float = Field(default=1.0, gt=0)
+    logit_bias: dict[TokenId, Annotated[float, Field(ge=-100, le=100, allow_inf_nan=False)]] = Field(
+        default_factory=dict
+    )
     seed: int | None = None
     stop: str | Annotated[list[str], Field(max_length=16)] = Field(default_factory=list)
-    stop_token_ids: list[int] = Field(default_factory=list)
+    stop_token_ids: list[TokenId] = Field(default_factory=list)
     ignore_eos: bool = False
+    include_stop_str_in_output: bool = False
+    skip_special_tokens: bool = True
+    add_special_tokens: bool | None = None
+    priority: int = 0
+    timeout_s: Float | None = Field(default=None, gt=0)
+    cache_salt: str | None = Field(default=None, min_length=1)
     stream: bool = False
     stream_options: StreamOptions = Field(default_factory=StreamOptions)
 
@@ -96,11 +113,38 @@ class GenerationRequest(BaseModel):
     def stop_strings(self) -> list[str]:
         return [self.stop] if isinstance(self.stop, str) else self.stop
 
+    @property
+    def tops(self) -> int | None:
+        """How many of the likeliest tokens to tell beside each output token; None: no log probabilities at all."""
+        raise NotImplementedError
+
+    def check(self) -> None:
+        """Raises `BadRequest` for fields that do not go together."""
+        if self.best_of is not None and self.best_of != self.n:
+            raise BadRequest(
+                f"best_of: {self.best_of} would choose among answers, which is not supported; leave it out",
+                field="best_of",
+            )
+
 
 class CompletionRequest(GenerationRequest):
-    """POST /v1/completions. One prompt: text or token ids."""
+    """POST /v1/completions. One prompt or several: text or token ids."""
 
-    prompt: str | list[int] | list[str] | list[list[int]]
+    prompt: str | list[TokenId] | list[str] | list[list[TokenId]]
+    echo: bool = False
+    logprobs: int | None = Field(default=None, ge=0, le=MOST_LOGPROBS)
+    prompt_logprobs: int | None = Field(default=None, ge=0, le=MOST_LOGPROBS)
+
+    @property
+    def tops(self) -> int | None:
+        return self.logprobs
+
+    def check(self) -> None:
+        super().check()
+        if self.stream and self.prompt_logprobs is not None:
+            raise BadRequest("prompt_logprobs: they come with whole answers only; leave out stream", field="stream")
+        if self.max_tokens == 0 and not (self.echo or self.prompt_logprobs is not None):
+            raise BadRequest("max_tokens: 0 is for echo and prompt_logprobs alone", field="max_tokens")
 
 
 class TextPart(BaseModel):
@@ -128,6 +172,19 @@ class ChatRequest(GenerationRequest):
 
     messages: Annotated[list[ChatMessage], Field(min_length=1)]
     max_completion_tokens: int | None = Field(default=None, ge=1)
+    logprobs: bool = False
+    top_logprobs: int = Field(default=0, ge=0, le=MOST_LOGPROBS)
+
+    @property
+    def tops(self) -> int | None:
+        return self.top_logprobs if self.logprobs else None
+
+    def check(self) -> None:
+        super().check()
+        if self.top_logprobs and not self.logprobs:
+            raise BadRequest("top_logprobs: wants logprobs true beside it", field="top_logprobs")
+        if self.max_tokens == 0:
+            raise BadRequest("max_tokens: must be at least 1", field="max_tokens")
 
 
 class TokenizeRequest(BaseModel):
@@ -155,7 +212,7 @@ def parse(kind: type[Request], body: Any) -> Request:
     if not isinstance(body, Mapping):
         raise BadRequest("the body must be a JSON object", field="body")
     try:
-        return kind.model_validate(_without_neutral(kind, body))
+        asked = kind.model_validate(_without_neutral(kind, body))
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         field = _field(first["loc"])
@@ -163,6 +220,9 @@ def parse(kind: type[Request], body: Any) -> Request:
             known = [*kind.model_fields, *NEUTRAL, *IGNORED]
             raise BadRequest(f"{field}: no such field, {nearest(field, known)}", field=field) from None
         raise BadRequest(f"{field}: {first['msg']}", field=field) from None
+    if isinstance(asked, GenerationRequest):
+        asked.check()
+    return asked
 
 
 def _without_neutral(kind: type[BaseModel], body: Mapping[str, Any]) -> dict[str, Any]:
@@ -170,7 +230,7 @@ def _without_neutral(kind: type[BaseModel], body: Mapping[str, Any]) -> dict[str
     kept: dict[str, Any] = {}
     for name, value in body.items():
         if name in kind.model_fields:
-            if value is not None:
+            if value is not None and not (name == "logprobs" and value is False):  # Off, for a field of numbers too.
                 kept[name] = value
         elif not issubclass(kind, GenerationRequest) or name not in IGNORED | NEUTRAL.keys():
             kept[name] = value

@@ -13,18 +13,22 @@ import orjson
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agents.engine.observation.timing import RequestClock
-from controlplane.contract.errors import BadRequest, NotFound, Overloaded, TooLarge, TrimtabError
+from agents.engine.server.error_shape import openai_body
+from controlplane.contract.errors import BadRequest, NotFound, TooLarge, TrimtabError
 
 REQUEST_ID_HEADER = "X-Request-Id"
 TENANT_HEADER = "X-Trimtab-Tenant"
 CLOCK = "trimtab.clock"
 REQUEST_ID = "trimtab.request_id"
 
+_OPENAI_ROUTES = "/v1/"
 _MOST_BODY_BYTES = 32 * 2**20
 _LONGEST_ID = 256
+_CLIENT_CLOSED_REQUEST = 499
 _log = logging.getLogger(__name__)
 
 
@@ -69,10 +73,12 @@ def answer_json(body: Any, status: int = 200, headers: dict[str, str] | None = N
     return Response(orjson.dumps(body), status, headers, media_type="application/json")
 
 
-def answer_error(error: TrimtabError) -> Response:
-    """The contract's error body; 429 says when to come back."""
-    retry = {"Retry-After": str(math.ceil(error.retry_after_s))} if isinstance(error, Overloaded) else None
-    return answer_json(error.body(), error.status, retry)
+def answer_error(error: TrimtabError, path: str) -> Response:
+    """The contract's error body, with OpenAI's fields on its routes; Retry-After where it is known."""
+    retry_after_s = error.detail.get("retry_after_s")
+    retry = None if retry_after_s is None else {"Retry-After": str(math.ceil(retry_after_s))}
+    body = openai_body(error) if path.startswith(_OPENAI_ROUTES) else error.body()
+    return answer_json(body, error.status, retry)
 
 
 def add_error_handlers(app: FastAPI) -> None:
@@ -80,18 +86,21 @@ def add_error_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(TrimtabError)
     async def known(request: Request, error: TrimtabError) -> Response:
-        return answer_error(error)
+        return answer_error(error, request.url.path)
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> Response:
         if error.status_code == NotFound.status:
-            return answer_error(
-                NotFound(f"{request.method} {request.url.path}: no such address", path=request.url.path)
-            )
+            unknown = NotFound(f"{request.method} {request.url.path}: no such address", path=request.url.path)
+            return answer_error(unknown, request.url.path)
         body = {"code": "http_error", "message": str(error.detail), "detail": {"path": request.url.path}}
         return answer_json({"error": body}, error.status_code, dict(error.headers or {}))
+
+    @app.exception_handler(ClientDisconnect)
+    async def gone(request: Request, error: ClientDisconnect) -> Response:
+        return Response(status_code=_CLIENT_CLOSED_REQUEST)  # It left before its request was read: nobody is told.
 
     @app.exception_handler(Exception)
     async def unforeseen(request: Request, error: Exception) -> Response:
         _log.exception("%s %s failed", request.method, request.url.path, exc_info=error)
-        return answer_error(TrimtabError("the engine's server failed; its log says why"))
+        return answer_error(TrimtabError("the engine's server failed; its log says why"), request.url.path)

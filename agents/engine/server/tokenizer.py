@@ -1,21 +1,41 @@
-"""Text to tokens and back, from a folder's tokenizer.json.
-
-Guarantee: the pieces of a stream joined are the text of all its tokens, special tokens left out; a character whose
-bytes come in several tokens is held back until it is whole; text from a stop string on is never given out.
-"""
+"""Text to tokens and back, from a folder's tokenizer.json. Prompts are never cut or padded."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tokenizers import Tokenizer
-from tokenizers.decoders import DecodeStream
+from tokenizers import AddedToken, Tokenizer
+from tokenizers.processors import TemplateProcessing
 
+from agents.engine.server.text_stream import TextRules, TextStream
 from controlplane.contract.errors import BadRequest
 
 TOKENIZER_FILE = "tokenizer.json"
 SETTINGS_FILE = "tokenizer_config.json"
+SPECIAL_TOKENS_FILE = "special_tokens_map.json"
+SPECIAL_TOKEN_NAMES = (
+    "bos_token",
+    "eos_token",
+    "unk_token",
+    "sep_token",
+    "pad_token",
+    "cls_token",
+    "mask_token",
+)
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """A JSON object's content, empty where there is no such file. Raises `BadRequest` that names a broken file."""
+    if not path.is_file():
+        return {}
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise BadRequest(f"{path}: not JSON ({error})", field=path.name) from error
+    if not isinstance(content, dict):
+        raise BadRequest(f"{path}: holds no JSON object", field=path.name)
+    return content
 
 
 class TextCodec:
@@ -24,13 +44,24 @@ class TextCodec:
     def __init__(self, model_dir: Path) -> None:
         path = Path(model_dir) / TOKENIZER_FILE
         if not path.is_file():
-            raise BadRequest(f"model folder {model_dir}: no {TOKENIZER_FILE}", field="model_dir")
-        self._tokenizer: Any = Tokenizer.from_file(str(path))
+            raise BadRequest(
+                f"model folder {model_dir}: no {TOKENIZER_FILE}; save the tokenizer with transformers to have one",
+                field="model_dir",
+            )
+        try:
+            self._tokenizer: Any = Tokenizer.from_file(str(path))
+        except Exception as error:  # The library raises nothing more specific.
+            raise BadRequest(f"{path}: no tokenizer that can be read ({error})", field=TOKENIZER_FILE) from error
         # Cutting or padding prompts silently is never wanted here, whatever the file says.
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
-        settings_path = Path(model_dir) / SETTINGS_FILE
-        self.settings: dict[str, Any] = json.loads(settings_path.read_text("utf-8")) if settings_path.is_file() else {}
+        self.settings = {
+            **read_settings(Path(model_dir) / SPECIAL_TOKENS_FILE),
+            **read_settings(Path(model_dir) / SETTINGS_FILE),
+        }
+        self._add_tokens(self.settings.get("added_tokens_decoder") or {})
+        if "add_bos_token" in self.settings or "add_eos_token" in self.settings:
+            self._frame_prompts()
 
     @property
     def vocabulary_size(self) -> int:
@@ -40,6 +71,11 @@ class TextCodec:
         """The text of a named special token (bos_token, eos_token, ...) of the folder's settings."""
         value = self.settings.get(name)
         return value["content"] if isinstance(value, dict) else value
+
+    def special_tokens(self) -> dict[str, str]:
+        """The texts of those that the folder names, by name."""
+        found = {name: self.special_token(name) for name in SPECIAL_TOKEN_NAMES}
+        return {name: text for name, text in found.items() if text is not None}
 
     def token_id(self, text: str) -> int | None:
         found: int | None = self._tokenizer.token_to_id(text)
@@ -51,58 +87,39 @@ class TextCodec:
     def decode(self, tokens: Sequence[int], skip_special_tokens: bool = True) -> str:
         return str(self._tokenizer.decode(list(tokens), skip_special_tokens=skip_special_tokens))
 
-    def stream(self, stop: Sequence[str] = ()) -> "TextStream":
-        return TextStream(self._tokenizer, stop)
+    def piece(self, token: int) -> str | None:
+        """A token as the vocabulary spells it; None: no such token."""
+        found: str | None = self._tokenizer.id_to_token(token)
+        return found
 
+    def _add_tokens(self, declared: Mapping[str, Any]) -> None:
+        """Tokens that the settings name by id and the tokenizer's own file lacks, as transformers adds them."""
+        missing = sorted(
+            (int(token), entry) for token, entry in declared.items() if self.token_id(entry["content"]) is None
+        )
+        for token, entry in missing:
+            switches = {
+                name: entry[name] for name in ("lstrip", "rstrip", "single_word", "normalized") if name in entry
+            }
+            special = bool(entry.get("special", False))
+            self._tokenizer.add_tokens([AddedToken(entry["content"], special=special, **switches)])
+            if self.token_id(entry["content"]) != token:
+                raise BadRequest(
+                    f"{SETTINGS_FILE}: {entry['content']!r} shall be token {token}, but {TOKENIZER_FILE} gives it "
+                    f"{self.token_id(entry['content'])}",
+                    field=SETTINGS_FILE,
+                )
 
-class TextStream:
-    """The text of one output, piece by piece."""
+    def _frame_prompts(self) -> None:
+        """Settings that say which tokens frame a prompt override the tokenizer's own file, as in transformers."""
+        before, after = (
+            [text] if self.settings.get(f"add_{name}") and (text := self.special_token(name)) is not None else []
+            for name in ("bos_token", "eos_token")
+        )
+        framing = [(text, token) for text in {*before, *after} if (token := self.token_id(text)) is not None]
+        self._tokenizer.post_processor = TemplateProcessing(
+            single=[*before, "$A", *after], pair=[*before, "$A", "$B:1", *after], special_tokens=framing
+        )
 
-    def __init__(self, tokenizer: Any, stop: Sequence[str]) -> None:
-        self._tokenizer = tokenizer
-        self._decoder = DecodeStream(skip_special_tokens=True)
-        self._stop = [text for text in stop if text]
-        self._tokens: list[int] = []
-        self._held = ""
-        self._whole = ""  # All text decoded so far.
-        self.stopped = False
-
-    def push(self, tokens: Sequence[int]) -> str:
-        """The text that these tokens complete. Sets `stopped` at a stop string and gives the text before it."""
-        fresh = ""
-        for token in tokens:
-            self._tokens.append(token)
-            fresh += self._decoder.step(self._tokenizer, token) or ""
-        return self._release(fresh)
-
-    def finish(self) -> str:
-        """What is left at the end: held-back text, and broken characters as the tokenizer shows them."""
-        if self.stopped:
-            return ""
-        whole = self._tokenizer.decode(self._tokens, skip_special_tokens=True)
-        rest = whole[len(self._whole) :] if whole.startswith(self._whole) else ""
-        given = self._release(rest)
-        if not self.stopped:
-            given, self._held = given + self._held, ""
-        return given
-
-    def _release(self, fresh: str) -> str:
-        self._whole += fresh
-        if not self._stop:
-            return fresh
-        text = self._held + fresh
-        places = [place for stop in self._stop if (place := text.find(stop)) >= 0]
-        if places:
-            self.stopped, self._held = True, ""
-            return text[: min(places)]
-        keep = max(_overlap(text, stop) for stop in self._stop)
-        self._held = text[len(text) - keep :]
-        return text[: len(text) - keep]
-
-
-def _overlap(text: str, stop: str) -> int:
-    """Length of the longest end of `text` with which `stop` begins, short of all of it."""
-    for length in range(min(len(text), len(stop) - 1), 0, -1):
-        if text.endswith(stop[:length]):
-            return length
-    return 0
+    def stream(self, rules: TextRules | None = None) -> TextStream:
+        return TextStream(self._tokenizer, rules or TextRules())

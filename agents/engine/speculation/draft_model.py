@@ -1,78 +1,87 @@
 """Drafting with a small model of the same vocabulary.
 
-The draft model keeps its own keys and values in the slots of the same blocks as the target's. Each sequence counts how
-many of its tokens the draft model has taken in (`draft_computed`); it takes in a prompt beside the target, chunk by
-chunk, and what it missed (a cached prefix, steps without speculation) in one go before it drafts. Drafts are its
-argmax.
-
-Guarantee: what this proposes changes speed only, never text.
+The draft model keeps its own keys and values in the slots of the same blocks as the target's, of one of its cache
+groups. Each sequence counts how many of its tokens the draft model has taken in (`draft_computed`): a prompt beside the
+target, piece by piece, and what it missed (a cached prefix, steps without drafts) from what the step's budget leaves, a
+few hundred tokens a step over all requests; a request drafts when no more than a few are missing.
 """
 
+from collections.abc import Callable
 from collections.abc import Sequence as Items
 
+from torch import Tensor
+
 from agents.engine.model.runner import Rows, Runner
+from agents.engine.scheduling.drafter import Drafter
 from agents.engine.scheduling.scheduler import Work
 from agents.engine.scheduling.sequence import Sequence
+from agents.engine.speculation.running_ahead import add_drafts, run_ahead
 
-_ROWS_AT_ONCE = 512
+MOST_TAKEN_IN = 256
+"""Missed tokens taken in per step, over all requests."""
+NEAR = 16
+"""Missed tokens that a request takes in with its first draft."""
+
+IsWanted = Callable[[Sequence, int], bool]
+"""Whether to take in so many tokens of a request, for drafting to come."""
 
 
-class ModelDrafter:
-    """Drafts by running a small model ahead."""
+def _always(sequence: Sequence, tokens: int) -> bool:
+    return True
 
-    def __init__(self, runner: Runner) -> None:
-        self.runner = runner
+
+class ModelDrafter(Drafter):
+    """Drafts by running a small model ahead. group: the cache group of the target whose block table it uses."""
+
+    def __init__(self, runner: Runner, group: int = 0, is_wanted: IsWanted = _always) -> None:
+        self.runner, self._group, self._is_wanted = runner, group, is_wanted
 
     def reserve(self, sequence: Sequence, limit: int) -> int:
-        return limit
+        return limit if len(sequence.tokens) - sequence.draft_computed <= NEAR else 0
 
-    def propose(self, works: Items[Work]) -> None:
-        """Take in every work's tokens, then draft for those that want drafts."""
+    def propose(self, works: Items[Work], spare: int = 0) -> int:
         drafting = [work for work in works if work.draft_count]
-        if not drafting:
-            # Without anybody to draft for, prompts are still taken in beside the target, a chunk each step.
-            self._take_in([work for work in works if work.count > 1])
-            return
-        firsts = self._take_in(works)
-        for work in drafting:
-            work.drafts = [firsts[id(work)]]
-        depth = 1
-        while going := [work for work in drafting if work.draft_count > depth]:
-            batch = [Rows([work.drafts[-1]], work.start + depth, work.sequence.tables, 1) for work in going]
-            for work, token in zip(going, self.runner.forward(batch).argmax(dim=-1).tolist(), strict=True):
-                work.drafts.append(int(token))
-            depth += 1
+        batch = [self._first_draft(work) for work in drafting]
+        beside, taken_in = self._take_in([work for work in works if not work.draft_count], min(spare, MOST_TAKEN_IN))
+        if batch or beside:
+            logits = self._forward(batch + beside)
+            if drafting:
+                add_drafts(drafting, logits)
+                run_ahead(drafting, self._forward, self._tables)
+        return taken_in
 
     def commit(self, work: Work, accepted: int) -> None:
         """Drafts but the last were taken in while drafting; those accepted are part of the sequence now."""
         if work.draft_count:
             work.sequence.draft_computed += min(accepted, work.draft_count - 1)
 
-    def _take_in(self, works: Items[Work]) -> dict[int, int]:
-        """Bring the draft cache up to each work's end. Returns the first draft of each that wants some, by id()."""
-        firsts: dict[int, int] = {}
-        batch: list[tuple[Work, Rows]] = []
-        waiting_rows = 0
+    def _first_draft(self, work: Work) -> Rows:
+        """What is missing up to the last token, whose logits give the first draft."""
+        return self._rows(work, work.start + work.count, 1)
+
+    def _take_in(self, works: Items[Work], spare: int) -> tuple[list[Rows], int]:
+        """Rows without logits: pieces of prompts that the target computes now, and missed tokens, at most `spare`."""
+        batch: list[Rows] = []
+        taken_in = 0
         for work in works:
             sequence, end = work.sequence, work.start + work.count
-            while sequence.draft_computed < end:
-                stop = min(end, sequence.draft_computed + _ROWS_AT_ONCE)
-                tokens = sequence.tokens[sequence.draft_computed : stop]
-                wanted = 1 if stop == end and work.draft_count else 0
-                batch.append((work, Rows(tokens, sequence.draft_computed, sequence.tables, wanted)))
-                sequence.draft_computed = stop
-                waiting_rows += len(tokens)
-                if waiting_rows >= _ROWS_AT_ONCE:
-                    self._flush(batch, firsts)
-                    waiting_rows = 0
-        self._flush(batch, firsts)
-        return firsts
+            is_beside = sequence.draft_computed == work.start
+            missing = end - sequence.draft_computed
+            if missing <= NEAR and work.samples:
+                continue  # It may draft as it is.
+            stop = end if is_beside else min(end, sequence.draft_computed + spare - taken_in)
+            if stop > sequence.draft_computed and self._is_wanted(sequence, missing):
+                taken_in += 0 if is_beside else stop - sequence.draft_computed
+                batch.append(self._rows(work, stop, 0))
+        return batch, taken_in
 
-    def _flush(self, batch: list[tuple[Work, Rows]], firsts: dict[int, int]) -> None:
-        if not batch:
-            return
-        logits = self.runner.forward([rows for _, rows in batch])
-        asking = [work for work, rows in batch if rows.logits]
-        for work, token in zip(asking, logits.argmax(dim=-1).tolist() if asking else [], strict=True):
-            firsts[id(work)] = int(token)
-        batch.clear()
+    def _rows(self, work: Work, stop: int, logits: int) -> Rows:
+        sequence, start = work.sequence, work.sequence.draft_computed
+        sequence.draft_computed = stop
+        return Rows(sequence.tokens[start:stop], start, self._tables(work), logits)
+
+    def _forward(self, batch: list[Rows]) -> Tensor:
+        return self.runner.forward(batch)
+
+    def _tables(self, work: Work) -> Items[Items[int]]:
+        return (work.sequence.tables[self._group],)

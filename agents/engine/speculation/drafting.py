@@ -1,14 +1,16 @@
-"""Drafting without a model: nothing, or prompt lookup. (`draft.py` drafts with a small model.)
+"""What every way to draft has in common, and the simplest, prompt lookup.
 
-Every drafter here and there is deterministic given a sequence's tokens. Verification therefore samples the target's
-own token at each place and keeps drafts as long as they equal it: rejection sampling with a point-mass proposal
-(Leviathan et al. 2023, algorithm 1, with q = 1 at the draft), so that the output's distribution, and even its text, is
-the target's.
+Every drafter is deterministic given a request's tokens, parameters and seed. Verification therefore samples the
+target's own token at each place, with that place's own random number, and keeps drafts as long as they equal it:
+rejection sampling with a point-mass proposal (Leviathan et al. 2023, algorithm 1, with q = 1 at the draft: the draft is
+kept with probability p(draft), and otherwise a token is drawn from p without it), so that the output's distribution,
+and even its text, is the target's.
 """
 
 from collections.abc import Sequence as Items
 from enum import StrEnum
 
+from agents.engine.scheduling.drafter import Drafter
 from agents.engine.scheduling.scheduler import Work
 from agents.engine.scheduling.sequence import Sequence
 from agents.engine.speculation.ngram import NgramIndex
@@ -19,18 +21,20 @@ class SpeculativeMethod(StrEnum):
 
     NGRAM = "ngram"  # What followed the same tokens earlier in the sequence.
     DRAFT_MODEL = "draft_model"  # A small model with the same vocabulary.
+    EARLY_EXIT = "early_exit"  # The model's own first layers, its norm and its head.
 
 
-class NgramDrafter:
+class NgramDrafter(Drafter):
     """Drafts by prompt lookup."""
 
     def reserve(self, sequence: Sequence, limit: int) -> int:
         return len(self._lookup(sequence, limit))
 
-    def propose(self, works: Items[Work]) -> None:
+    def propose(self, works: Items[Work], spare: int = 0) -> int:
         for work in works:
             if work.draft_count:
                 work.drafts = self._lookup(work.sequence, work.draft_count)
+        return 0
 
     def commit(self, work: Work, accepted: int) -> None:
         """Nothing to keep: the index follows the sequence's tokens."""

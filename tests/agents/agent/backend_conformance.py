@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 import pytest
@@ -17,8 +18,8 @@ class EngineDriver(Protocol):
     def emit_steps(self, count: int) -> None:
         """Make the engine run `count` steps (events)."""
 
-    def refuse(self) -> EngineConfig:
-        """Make the engine refuse a configuration, and return that configuration."""
+    def refuse(self) -> AbstractContextManager[EngineConfig]:
+        """Make the engine refuse a configuration meanwhile, and give that configuration."""
 
     def restart(self) -> None:
         """End the engine process and start another."""
@@ -89,8 +90,8 @@ class BackendConformance:
         async def run() -> None:
             made = backend()
             before = await made.apply(EngineConfig(max_num_seqs=5), 4)
-            with pytest.raises(TrimtabError) as caught:
-                await made.apply(driver.refuse(), 5)
+            with driver.refuse() as refused, pytest.raises(TrimtabError) as caught:
+                await made.apply(refused, 5)
             assert not isinstance(caught.value, EngineUnreachable)
             assert await made.effective() == before
 
@@ -113,4 +114,4 @@ class BackendConformance:
         asyncio.run(run())
 
 
-UNSUPPORTED = EngineConfig(quantization=Quantization.FP8)
+REFUSED = EngineConfig(quantization=Quantization.FP8)

@@ -1,11 +1,15 @@
 """The real torch engine with the bundled model, as a process of its own."""
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -23,12 +27,20 @@ def free_port() -> int:
 
 
 class EngineProcess:
-    """`start` returns when it is healthy; `kill` is kill -9; the port stays the same."""
+    """`start` returns when it is healthy; `kill` is kill -9; the port stays the same.
+
+    It serves a folder of links to the bundled model, so that a test may take the weights away.
+    """
 
     def __init__(self) -> None:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._process: subprocess.Popen[bytes] | None = None
+        self._folder = Path(tempfile.mkdtemp(prefix="trimtab-engine-"))
+        self._model = self._folder / MODEL_NAME
+        self._model.mkdir()
+        for path in MODEL.iterdir():
+            (self._model / path.name).symlink_to(path)
 
     @property
     def running(self) -> bool:
@@ -39,7 +51,7 @@ class EngineProcess:
             return
         environment = {name: value for name, value in os.environ.items() if not name.startswith("TRIMTAB_")}
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "agents.engine", "--model", str(MODEL), "--port", str(self.port)],
+            [sys.executable, "-m", "agents.engine", "--model", str(self._model), "--port", str(self.port)],
             cwd=ROOT,
             env=environment,
             stderr=subprocess.DEVNULL,
@@ -59,6 +71,21 @@ class EngineProcess:
             self._process.send_signal(signal.SIGKILL)
             self._process.wait(20)
             self._process = None
+
+    @contextmanager
+    def without_weights(self) -> Iterator[None]:
+        """The weights' file is gone meanwhile: no other weights can be loaded."""
+        file = self._model / "model.safetensors"
+        file.rename(self._folder / file.name)
+        try:
+            yield
+        finally:
+            (self._folder / file.name).rename(file)
+
+    def close(self) -> None:
+        """End it for good."""
+        self.kill()
+        shutil.rmtree(self._folder)
 
     def complete(self, prompt: str, max_tokens: int) -> None:
         """One request, not streamed."""

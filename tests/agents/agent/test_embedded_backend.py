@@ -1,7 +1,8 @@
 """The embedded backend over HTTP keeps the seam's promises; checked on a stand-in engine."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -9,7 +10,7 @@ from agents.backend import Backend
 from agents.embedded_backend import EmbeddedBackend
 from controlplane.contract.errors import Conflict
 from controlplane.contract.knobs import EngineConfig
-from tests.agents.agent.backend_conformance import UNSUPPORTED, BackendConformance
+from tests.agents.agent.backend_conformance import REFUSED, BackendConformance
 from tests.agents.agent.fake_engine import FakeEngine, step_event
 from tests.agents.agent.served_app import ServedApp
 
@@ -21,9 +22,10 @@ class FakeDriver:
     def emit_steps(self, count: int) -> None:
         self._engine.emit(*(step_event(time.time()) for _ in range(count)))
 
-    def refuse(self) -> EngineConfig:
+    @contextmanager
+    def refuse(self) -> Iterator[EngineConfig]:
         self._engine.refuse_with = Conflict("this device cannot run fp8")
-        return UNSUPPORTED
+        yield REFUSED
 
     def restart(self) -> None:
         self._engine.restart("boot-2")

@@ -1,13 +1,14 @@
 """The embedded backend keeps the seam's promises on the torch engine itself, with the bundled model."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
 from agents.backend import Backend
 from agents.embedded_backend import EmbeddedBackend
 from controlplane.contract.knobs import EngineConfig
-from tests.agents.agent.backend_conformance import UNSUPPORTED, BackendConformance
+from tests.agents.agent.backend_conformance import REFUSED, BackendConformance
 from tests.agents.agent.engine_process import EngineProcess
 
 
@@ -18,8 +19,10 @@ class RealDriver:
     def emit_steps(self, count: int) -> None:
         self._process.complete("def add(a, b):", count)
 
-    def refuse(self) -> EngineConfig:
-        return UNSUPPORTED
+    @contextmanager
+    def refuse(self) -> Iterator[EngineConfig]:
+        with self._process.without_weights():
+            yield REFUSED
 
     def restart(self) -> None:
         self._process.kill()
@@ -33,7 +36,7 @@ class RealDriver:
 def process() -> Iterator[EngineProcess]:
     made = EngineProcess()
     yield made
-    made.kill()
+    made.close()
 
 
 class TestEmbeddedBackendOnTheEngine(BackendConformance):

@@ -1,4 +1,4 @@
-"""Tiny random Llama folders, made once per run, and engines over them."""
+"""Tiny random folders of every architecture, made once per run, and engines over them."""
 
 import os
 
@@ -12,7 +12,17 @@ from typing import Any
 import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import (
+    AutoModelForCausalLM,
+    Gemma3ForCausalLM,
+    Gemma3TextConfig,
+    LlamaConfig,
+    LlamaForCausalLM,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
 
 from agents.engine.observation.event_log import EventLog
 from agents.engine.options import EngineOptions
@@ -47,6 +57,52 @@ SHAPES: dict[str, dict[str, Any]] = {
         "head_dim": 32,
         "rope_parameters": {"rope_type": "linear", "rope_theta": 10000.0, "factor": 2.0},
     },
+    "llama_yarn": {
+        "num_attention_heads": 4,
+        "num_key_value_heads": 1,
+        "rope_parameters": {
+            "rope_type": "yarn",
+            "rope_theta": 10000.0,
+            "factor": 4.0,
+            "original_max_position_embeddings": 128,
+        },
+    },
+    "qwen2": {"family": "qwen2", "num_attention_heads": 4, "num_key_value_heads": 2, "tie_word_embeddings": True},
+    "qwen2_sliding": {
+        "family": "qwen2",
+        "num_hidden_layers": 4,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "use_sliding_window": True,
+        "sliding_window": 20,
+        "max_window_layers": 2,
+    },
+    "qwen2_all_sliding": {
+        "family": "qwen2",
+        "num_attention_heads": 2,
+        "num_key_value_heads": 2,
+        "use_sliding_window": True,
+        "sliding_window": 33,
+        "max_window_layers": 0,
+    },
+    "qwen3": {"family": "qwen3", "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 32},
+    "gemma3": {
+        "family": "gemma3",
+        "num_hidden_layers": 7,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 1,
+        "head_dim": 32,
+        "query_pre_attn_scalar": 24,
+        "sliding_window": 24,
+        "sliding_window_pattern": 3,
+        "tie_word_embeddings": True,
+    },
+}
+FAMILIES: dict[str, tuple[Any, Any]] = {
+    "llama": (LlamaConfig, LlamaForCausalLM),
+    "qwen2": (Qwen2Config, Qwen2ForCausalLM),
+    "qwen3": (Qwen3Config, Qwen3ForCausalLM),
+    "gemma3": (Gemma3TextConfig, Gemma3ForCausalLM),
 }
 
 Reference = Callable[[Path, Items[int], int], list[int]]
@@ -57,7 +113,7 @@ def pytest_configure() -> None:
     torch.set_num_threads(1)
 
 
-def _save_model(folder: Path, seed: int, **shape: Any) -> Path:
+def _save_model(folder: Path, seed: int, family: str = "llama", **shape: Any) -> Path:
     torch.manual_seed(seed)
     values = {
         "vocab_size": VOCABULARY,
@@ -71,10 +127,12 @@ def _save_model(folder: Path, seed: int, **shape: Any) -> Path:
         "eos_token_id": 0,
         **shape,
     }
-    model = LlamaForCausalLM(LlamaConfig(**values))
+    config_class, model_class = FAMILIES[family]
+    model = model_class(config_class(**values))
     for name, parameter in model.named_parameters():
-        if name.endswith("bias"):  # transformers starts biases at zero, which would test nothing.
-            torch.nn.init.normal_(parameter, std=0.2)
+        # transformers starts biases and Gemma's norms at zero and other norms at one, which would test nothing.
+        if name.endswith("bias") or "norm" in name:
+            parameter.data += torch.randn_like(parameter) * 0.2
     model.save_pretrained(folder)
     _save_tokenizer(folder)
     return folder
@@ -119,14 +177,14 @@ def draft_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def reference() -> Iterator[Reference]:
     """Greedy tokens by transformers' generate."""
-    loaded: dict[Path, LlamaForCausalLM] = {}
+    loaded: dict[Path, Any] = {}
     known: dict[tuple[Path, tuple[int, ...], int], list[int]] = {}
 
     def generate(folder: Path, prompt: Items[int], count: int) -> list[int]:
         key = (folder, tuple(prompt), count)
         if key not in known:
             if folder not in loaded:
-                loaded[folder] = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32)
+                loaded[folder] = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
             out = loaded[folder].generate(
                 torch.tensor([list(prompt)]), do_sample=False, max_new_tokens=count, eos_token_id=None, pad_token_id=0
             )
@@ -155,10 +213,10 @@ def drive(
 
 
 @pytest.fixture
-def run() -> Run:
-    """Serve prompts greedily with a fresh engine; knobs as keywords, options in `options`."""
+def serve() -> Callable[..., tuple[list[list[int]], StepEngine]]:
+    """Serve prompts greedily with a fresh engine, which is given back too; knobs as keywords, options in `options`."""
 
-    def serve(
+    def serve_all(
         folder: Path,
         prompts: Items[Items[int]],
         count: int,
@@ -166,10 +224,20 @@ def run() -> Run:
         options: dict[str, Any] | None = None,
         arrive_every: int = 0,
         **knobs: Any,
-    ) -> list[list[int]]:
+    ) -> tuple[list[list[int]], StepEngine]:
         engine = StepEngine(EngineOptions(folder, config=parse_config(knobs), **(options or {})), EventLog())
         outputs = drive(engine, prompts, [SamplingParams(count)] * len(prompts), arrive_every)
         assert engine.pool.num_held == 0, "blocks are held after every request has ended"
-        return outputs
+        return outputs, engine
 
-    return serve
+    return serve_all
+
+
+@pytest.fixture
+def run(serve: Callable[..., tuple[list[list[int]], StepEngine]]) -> Run:
+    """As `serve`, the output tokens only."""
+
+    def serve_outputs(folder: Path, prompts: Items[Items[int]], count: int, **asked: Any) -> list[list[int]]:
+        return serve(folder, prompts, count, **asked)[0]
+
+    return serve_outputs

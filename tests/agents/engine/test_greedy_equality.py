@@ -1,4 +1,4 @@
-"""Greedy text is transformers' in float32, whatever the engine does to compute it."""
+"""Greedy text is transformers' in float32, for every architecture and whatever the engine does to compute it."""
 
 import random
 from pathlib import Path
@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 import torch
+
+from agents.engine.model.config import read_model_config
+from agents.engine.scheduling.cache_groups import layers_per_block
 
 BUNDLED = Path(__file__).parents[3] / "agents" / "models" / "trimtab-py-5m"
 COUNT = 24
@@ -41,14 +44,50 @@ def test_equals_transformers(model_dir: Path, reference: Any, run: Any, way: str
     assert run(model_dir, prompts, COUNT, **WAYS[way]) == [reference(model_dir, prompt, COUNT) for prompt in prompts]
 
 
-@pytest.mark.parametrize("shape", ["full_untied_biased_llama3", "single_kv_head_linear"])
-def test_equals_transformers_for_other_shapes(
-    model_dirs: dict[str, Path], reference: Any, run: Any, shape: str
+SHAPES = [
+    "full_untied_biased_llama3",
+    "single_kv_head_linear",
+    "llama_yarn",
+    "qwen2",
+    "qwen2_sliding",
+    "qwen2_all_sliding",
+    "qwen3",
+    "gemma3",
+]
+SHAPE_WAYS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "plain torch operations": {"options": {"kernels": "torch"}},
+    "chunks and speculation": {"prefill_chunk_size": 30, "num_speculative_tokens": 3},
+    "late arrivals under a tight budget": {"arrive_every": 3, "max_num_batched_tokens": 25},
+    "torch, chunks, late arrivals": {"options": {"kernels": "torch"}, "prefill_chunk_size": 11, "arrive_every": 4},
+    "early exit drafts": {"options": {"speculative_method": "early_exit"}, "num_speculative_tokens": 2},
+}
+
+
+@pytest.mark.parametrize("way", SHAPE_WAYS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_equals_transformers_for_every_architecture(
+    model_dirs: dict[str, Path], reference: Any, run: Any, shape: str, way: str
 ) -> None:
     prompts, folder = _prompts(), model_dirs[shape]
     wanted = [reference(folder, prompt, COUNT) for prompt in prompts]
-    assert run(folder, prompts, COUNT, prefill_chunk_size=30, num_speculative_tokens=3) == wanted
-    assert run(folder, prompts, COUNT) == wanted
+    assert run(folder, prompts, COUNT, **SHAPE_WAYS[way]) == wanted
+
+
+@pytest.mark.parametrize("shape", ["qwen2_sliding", "qwen2_all_sliding", "qwen3", "gemma3"])
+@pytest.mark.parametrize("kernels", ["auto", "torch"])
+def test_preemption_resumes_with_the_same_text(
+    model_dirs: dict[str, Path], reference: Any, serve: Any, shape: str, kernels: str
+) -> None:
+    prompts, folder = _prompts(), model_dirs[shape]
+    config = read_model_config(folder)
+    groups = config.cache_groups()
+    block_bytes = layers_per_block(groups) * config.kv_floats_per_layer * 16 * 4
+    options = {"kv_cache_bytes": 16 * len(groups) * block_bytes, "kernels": kernels}
+    outputs, engine = serve(folder, prompts, COUNT, options=options, num_speculative_tokens=2)
+    assert outputs == [reference(folder, prompt, COUNT) for prompt in prompts]
+    steps = [event for event in engine.log.after(0) if event["kind"] == "step"]
+    assert sum(event["preemptions"] for event in steps) > 0
 
 
 @pytest.mark.parametrize("budget", [512, 25])
@@ -67,6 +106,19 @@ def test_equals_transformers_with_a_draft_model(
         max_num_batched_tokens=budget,
     )
     assert outputs == [reference(model_dir, prompt, COUNT) for prompt in prompts]
+
+
+@pytest.mark.parametrize(
+    ("shape", "draft"),
+    [("gemma3", "qwen3"), ("grouped_tied", "gemma3"), ("gemma3", "gemma3"), ("qwen2_all_sliding", "qwen2")],
+)
+def test_a_draft_model_may_be_of_another_family(
+    model_dirs: dict[str, Path], reference: Any, run: Any, shape: str, draft: str
+) -> None:
+    prompts, folder = _prompts(), model_dirs[shape]
+    options = {"speculative_method": "draft_model", "draft_model_dir": model_dirs[draft], "speculation_gate": False}
+    outputs = run(folder, prompts, COUNT, options=options, num_speculative_tokens=3, arrive_every=4)
+    assert outputs == [reference(folder, prompt, COUNT) for prompt in prompts]
 
 
 def test_a_model_that_drafts_for_itself_has_every_draft_accepted(model_dir: Path, reference: Any) -> None:
@@ -96,14 +148,16 @@ def test_a_model_that_drafts_for_itself_has_every_draft_accepted(model_dir: Path
     assert drafted == accepted > 0
 
 
-def test_prefix_hits_do_not_change_text(model_dir: Path, reference: Any) -> None:
+@pytest.mark.parametrize("shape", ["grouped_tied", "qwen2_sliding", "qwen3", "gemma3"])
+def test_prefix_hits_do_not_change_text(model_dirs: dict[str, Path], reference: Any, shape: str) -> None:
     from agents.engine.observation.event_log import EventLog
     from agents.engine.options import EngineOptions
     from agents.engine.sampling.params import SamplingParams
     from agents.engine.scheduling.sequence import Sequence
     from agents.engine.step import StepEngine
 
-    engine = StepEngine(EngineOptions(model_dir), EventLog())
+    folder = model_dirs[shape]
+    engine = StepEngine(EngineOptions(folder), EventLog())
     base = _prompts()[7]
     cached: list[int] = []
     for prompt in (base, base, [*base[:100], 3, 4], base[:64], base[:33]):
@@ -112,7 +166,7 @@ def test_prefix_hits_do_not_change_text(model_dir: Path, reference: Any) -> None
         with torch.inference_mode():
             while engine.scheduler.has_work:
                 engine.step()
-        assert sequence.tokens[len(prompt) :] == reference(model_dir, prompt, COUNT)
+        assert sequence.tokens[len(prompt) :] == reference(folder, prompt, COUNT)
         cached.append(sequence.cached_tokens)
     assert cached == [0, 128, 96, 48, 32]
 

@@ -7,8 +7,6 @@ import pytest
 
 from agents.engine.observation.event_log import EventLog
 from agents.engine.observation.timing import RequestClock
-from agents.engine.speculation.drafting import accept
-from agents.engine.speculation.ngram import NgramIndex
 
 
 def test_scheduling_needs_no_torch() -> None:
@@ -17,36 +15,6 @@ def test_scheduling_needs_no_torch() -> None:
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-class TestNgramIndex:
-    def test_proposes_what_followed_the_longest_matching_tail(self) -> None:
-        tokens = [1, 2, 3, 4, 9, 3, 4, 5, 1, 2, 3, 4]
-        assert NgramIndex().propose(tokens, 3) == [9, 3, 4]
-
-    def test_prefers_the_most_recent_occurrence(self) -> None:
-        assert NgramIndex().propose([1, 2, 7, 1, 2, 8, 1, 2], 1) == [8]
-
-    def test_proposes_nothing_without_a_match(self) -> None:
-        assert NgramIndex().propose([1, 2, 3], 4) == []
-
-    def test_grows_with_its_tokens(self) -> None:
-        index, tokens, whole = NgramIndex(), [1, 2], [1, 2, 3, 1, 2, 3, 1]
-        for token in whole[2:]:
-            index.propose(tokens, 2)
-            tokens.append(token)
-        assert index.propose(tokens, 2) == NgramIndex().propose(whole, 2) == [2, 3]
-
-
-class TestAccept:
-    @pytest.mark.parametrize(
-        ("drafts", "sampled", "kept"),
-        [([], [5], [5]), ([1, 2], [1, 2, 3], [1, 2, 3]), ([1, 2], [1, 9, 3], [1, 9]), ([1, 2], [8, 2, 3], [8])],
-    )
-    def test_keeps_drafts_until_the_first_that_differs(
-        self, drafts: list[int], sampled: list[int], kept: list[int]
-    ) -> None:
-        assert accept(drafts, sampled) == kept
 
 
 class TestEventLog:

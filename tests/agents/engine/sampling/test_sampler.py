@@ -8,6 +8,7 @@ import torch
 from agents.engine.observation.event_log import EventLog
 from agents.engine.options import EngineOptions
 from agents.engine.sampling.params import SamplingParams, uniform
+from agents.engine.sampling.row import Row
 from agents.engine.sampling.sampler import sample
 from agents.engine.scheduling.sequence import Sequence
 from agents.engine.speculation.drafting import accept
@@ -18,7 +19,7 @@ DRAWS = 20_000
 
 
 def _shares(logits: torch.Tensor, **params: float) -> torch.Tensor:
-    rows = [(SamplingParams(1, seed=seed, **params), 0) for seed in range(DRAWS)]  # type: ignore[arg-type]
+    rows = [Row(SamplingParams(1, seed=seed, **params), 0) for seed in range(DRAWS)]  # type: ignore[arg-type]
     tokens = torch.tensor(sample(logits.expand(DRAWS, -1), rows))
     return torch.bincount(tokens, minlength=logits.shape[-1]) / DRAWS
 
@@ -45,7 +46,7 @@ def test_top_k_and_top_p_cut_the_tail_and_keep_the_proportions() -> None:
 def test_greedy_takes_the_first_of_equals_and_rows_do_not_mix() -> None:
     logits = torch.tensor([[0.0, 3.0, 3.0], [9.0, 0.0, 0.0], [0.0, 0.0, 9.0]])
     greedy, sampled = SamplingParams(1), SamplingParams(1, temperature=0.1, seed=4)
-    assert sample(logits, [(greedy, 0), (sampled, 0), (greedy, 0)]) == [1, 0, 2]
+    assert sample(logits, [Row(greedy, 0), Row(sampled, 0), Row(greedy, 0)]) == [1, 0, 2]
 
 
 def test_verifying_drafts_keeps_the_distribution() -> None:
@@ -56,7 +57,7 @@ def test_verifying_drafts_keeps_the_distribution() -> None:
         firsts, seconds = torch.zeros(4), torch.zeros(4)
         for seed in range(DRAWS // 4):
             params = SamplingParams(9, temperature=1.0, seed=seed)
-            kept = accept([draft], sample(logits, [(params, 0), (params, 1)]))
+            kept = accept([draft], sample(logits, [Row(params, 0), Row(params, 1)]))
             firsts[kept[0]] += 1
             if len(kept) > 1:
                 seconds[kept[1]] += 1

@@ -1,13 +1,23 @@
-"""The pool never leaks, never gives a block twice, and never mistakes one prefix for another."""
+"""The pool never leaks, never gives a block twice, and evicts only what nobody holds, oldest first."""
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from agents.engine.scheduling.block_pool import BlockPool
-from agents.engine.scheduling.sequence import chain_hash
+from agents.engine.scheduling.block_pool import NULL_BLOCK, BlockPool
 
-SIZE, BLOCKS = 2, 6
+SIZE, BLOCKS, GROUPS = 2, 6, 2
+
+
+class Note:
+    """Content that remembers the groups whose block it lost."""
+
+    def __init__(self) -> None:
+        self.lost: list[int] = []
+
+    def lose(self, group: int) -> None:
+        self.lost.append(group)
 
 
 class PoolMachine(RuleBasedStateMachine):
@@ -17,36 +27,49 @@ class PoolMachine(RuleBasedStateMachine):
         super().__init__()
         self.pool = BlockPool(BLOCKS, SIZE)
         self.holders: list[int] = []  # One entry per hold.
-        self.content: dict[int, tuple[int, int, tuple[int, ...]]] = {}
+        self.content: dict[int, Note] = {}
+        self.group: dict[int, int] = {}
+        self.cached: list[int] = []  # The next to be evicted first.
+        self.drafted: set[int] = set()
 
     @precondition(lambda self: self.pool.num_free)
-    @rule()
-    def allocate(self) -> None:
-        block = self.pool.allocate()
+    @rule(group=st.integers(0, GROUPS - 1))
+    def allocate(self, group: int) -> None:
+        blank = BLOCKS - len(set(self.holders)) - len(self.cached)
+        block = self.pool.allocate(group)
         assert 1 <= block <= BLOCKS and block not in self.holders
-        self.content.pop(block, None)
+        if not blank:
+            assert block == self.cached.pop(0), "the least recently used is evicted, and only when none is blank"
+            assert self.content.pop(block).lost == [self.group[block]]
+            self.drafted.discard(block)
+        assert block not in self.content, "a new block has no content"
+        self.group[block] = group
         self.holders.append(block)
 
     @precondition(lambda self: self.holders)
-    @rule(data=st.data(), parent=st.integers(0, 1), tokens=st.tuples(st.integers(0, 1), st.integers(0, 1)))
-    def register(self, data: st.DataObject, parent: int, tokens: tuple[int, int]) -> None:
+    @rule(data=st.data())
+    def register(self, data: st.DataObject) -> None:
         block = data.draw(st.sampled_from(self.holders))
-        block_hash = chain_hash(parent, tokens)
-        known = self.pool.find(block_hash, parent, tokens)
-        self.pool.register(block, block_hash, parent, tokens)
-        if known is None and block not in self.content:
-            self.content[block] = (block_hash, parent, tokens)
+        if block not in self.content:
+            self.content[block] = Note()
+            self.pool.register(block, self.content[block])
 
-    @rule(parent=st.integers(0, 1), tokens=st.tuples(st.integers(0, 1), st.integers(0, 1)))
-    def take_up(self, parent: int, tokens: tuple[int, int]) -> None:
-        block_hash = chain_hash(parent, tokens)
-        block = self.pool.find(block_hash, parent, tokens)
-        if block is None:
-            assert (block_hash, parent, tokens) not in self.content.values()
-        else:
-            assert self.content[block] == (block_hash, parent, tokens)
-            self.pool.hold(block)
-            self.holders.append(block)
+    @precondition(lambda self: self.holders)
+    @rule(data=st.data())
+    def mark_drafted(self, data: st.DataObject) -> None:
+        block = data.draw(st.sampled_from(self.holders))
+        self.pool.mark_drafted(block)
+        if block in self.content:
+            self.drafted.add(block)
+
+    @precondition(lambda self: self.content)
+    @rule(data=st.data())
+    def take_up(self, data: st.DataObject) -> None:
+        block = data.draw(st.sampled_from(sorted(self.content)))
+        self.pool.hold(block)
+        self.holders.append(block)
+        if block in self.cached:
+            self.cached.remove(block)
 
     @precondition(lambda self: self.holders)
     @rule(data=st.data())
@@ -54,53 +77,49 @@ class PoolMachine(RuleBasedStateMachine):
         block = data.draw(st.sampled_from(self.holders))
         self.holders.remove(block)
         self.pool.release([block])
+        if block in self.content and block not in self.holders:
+            self.cached.append(block)
 
     @rule()
     def reset(self) -> None:
-        self.pool.reset_cache()
+        assert self.pool.reset_cache() == len(self.cached)
+        assert all(note.lost == [self.group[block]] for block, note in self.content.items())
         self.content.clear()
+        self.drafted.clear()
+        self.cached.clear()
 
     @invariant()
     def counts_agree(self) -> None:
         held = set(self.holders)
         assert self.pool.num_held == len(held)
         assert self.pool.num_free == BLOCKS - len(held)
-        assert all(self.pool.is_held(block) for block in held)
-        self.content = {block: content for block, content in self.content.items() if self.pool.find(*content) == block}
+        assert self.pool.num_cached == len(self.cached)
+        assert all(self.pool.is_held(block) == (block in held) for block in range(BLOCKS + 1))
+        assert all(self.pool.is_drafted(block) == (block in self.drafted) for block in range(BLOCKS + 1))
+        for group in range(GROUPS):
+            assert self.pool.held_by_group[group] == sum(self.group[block] == group for block in held)
+        assert all(not note.lost for note in self.content.values()), "only evicted or reset content is lost"
 
 
 TestPool = PoolMachine.TestCase
 TestPool.settings = settings(max_examples=60, stateful_step_count=30, deadline=None, derandomize=True)
 
 
-def _fill(pool: BlockPool, *contents: tuple[int, ...]) -> list[int]:
-    blocks = []
-    for tokens in contents:
-        block = pool.allocate()
-        pool.register(block, chain_hash(0, tokens), 0, tokens)
-        blocks.append(block)
-    return blocks
-
-
-def test_least_recently_released_content_is_evicted_first() -> None:
-    pool = BlockPool(3, SIZE)
-    first, second, third = _fill(pool, (1, 1), (2, 2), (3, 3))
-    pool.release([second, first, third])
-    assert pool.allocate() == second
-    assert pool.find(chain_hash(0, (2, 2)), 0, (2, 2)) is None
-    assert pool.find(chain_hash(0, (1, 1)), 0, (1, 1)) == first
-
-
-def test_blank_blocks_are_given_before_cached_ones() -> None:
-    pool = BlockPool(2, SIZE)
-    (cached,) = _fill(pool, (1, 1))
-    pool.release([cached])
-    assert pool.allocate() != cached
-
-
-def test_an_equal_hash_with_other_tokens_is_not_found() -> None:
+def test_releasing_more_often_than_held_fails_at_once() -> None:
     pool = BlockPool(2, SIZE)
     block = pool.allocate()
-    pool.register(block, 77, 0, (1, 1))
-    assert pool.find(77, 0, (1, 2)) is None
-    assert pool.find(77, 5, (1, 1)) is None
+    pool.release([block])
+    with pytest.raises(AssertionError, match="more often"):
+        pool.release([block])
+
+
+def test_the_null_block_can_not_be_given_back() -> None:
+    with pytest.raises(AssertionError, match="more often"):
+        BlockPool(2, SIZE).release([NULL_BLOCK])
+
+
+def test_an_empty_pool_gives_nothing() -> None:
+    pool = BlockPool(1, SIZE)
+    pool.allocate()
+    with pytest.raises(AssertionError, match="empty pool"):
+        pool.allocate()

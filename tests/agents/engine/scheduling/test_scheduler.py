@@ -1,21 +1,27 @@
 """The scheduler against a made-up model: budgets hold, blocks are nobody else's, everybody gets served in order."""
 
 from collections.abc import Sequence as Items
+from dataclasses import dataclass, replace
+from random import Random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.engine.sampling.params import SamplingParams
-from agents.engine.scheduling.block_pool import BlockPool
+from agents.engine.scheduling.admission import Ended
+from agents.engine.scheduling.block_pool import NULL_BLOCK, BlockPool
 from agents.engine.scheduling.cache_groups import CacheGroup
 from agents.engine.scheduling.kv_cache import KvCache
-from agents.engine.scheduling.scheduler import Scheduler, Work
+from agents.engine.scheduling.policy import Policy, SchedulingPolicy
+from agents.engine.scheduling.scheduler import Scheduler, StepPlan, Work
 from agents.engine.scheduling.sequence import FinishReason, Sequence, Status
 from agents.engine.speculation.drafting import NgramDrafter
+from controlplane.contract.errors import DeadlineUnmet
 from controlplane.contract.knobs import EngineConfig
 
 SIZE = 4
 GROUPS = (CacheGroup((0,)),)
+WINDOWED = (CacheGroup((0,)), CacheGroup((1,), 6))
 
 
 class FixedDrafter:
@@ -24,9 +30,10 @@ class FixedDrafter:
     def reserve(self, sequence: Sequence, limit: int) -> int:
         return limit
 
-    def propose(self, works: Items[Work]) -> None:
+    def propose(self, works: Items[Work], spare: int = 0) -> int:
         for work in works:
             work.drafts = [1] * work.draft_count
+        return 0
 
     def commit(self, work: Work, accepted: int) -> None:
         pass
@@ -39,73 +46,263 @@ configs = st.builds(
     max_num_seqs=st.integers(1, 6),
     num_speculative_tokens=st.integers(0, 4),
 )
-requests = st.lists(st.tuples(st.integers(1, 20), st.integers(1, 12), st.integers(0, 6)), min_size=1, max_size=10)
+policies = st.builds(
+    Policy,
+    scheduling_policy=st.sampled_from(SchedulingPolicy),
+    priority_aging_s=st.sampled_from([0.5, 3.0, 20.0]),
+    long_prompt_threshold=st.sampled_from([0, 5, 12]),
+    max_long_prefills=st.integers(1, 2),
+    long_prefill_share=st.sampled_from([0.1, 0.5, 1.0]),
+    long_patience_s=st.sampled_from([0.0, 4.0, 30.0]),
+)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request that will come. Steps take a second; gives_up_after: seconds until its client goes away."""
+
+    arrives_at: int
+    length: int
+    outputs: int
+    kind: int
+    priority: int
+    timeout_s: float | None
+    gives_up_after: int | None
+
+
+requests = st.lists(
+    st.builds(
+        Asked,
+        arrives_at=st.integers(0, 18),
+        length=st.integers(1, 20),
+        outputs=st.integers(1, 12),
+        kind=st.integers(1, 3),
+        priority=st.integers(-2, 2),
+        timeout_s=st.none() | st.integers(1, 60).map(float),
+        gives_up_after=st.none() | st.integers(0, 30),
+    ),
+    min_size=1,
+    max_size=12,
+)
+patient = requests.map(lambda asked: [replace(one, timeout_s=None, gives_up_after=None) for one in asked])
+
+
+def _held(sequence: Sequence) -> list[int]:
+    return [block for table in sequence.tables for block in table if block != NULL_BLOCK]
 
 
 def _check_blocks(scheduler: Scheduler) -> None:
     """No leak, no foreign block: held blocks are exactly those of running sequences; a shared one has one content."""
-    held = {block for sequence in scheduler.running for block in sequence.tables[0]}
-    assert scheduler.cache.pool.num_held == len(held)
-    assert 0 not in held
+    running = scheduler.running
+    assert scheduler.cache.pool.num_held == len({block for sequence in running for block in _held(sequence)})
     prefix_of: dict[int, tuple[int, ...]] = {}
-    for sequence in scheduler.running:
-        assert len(set(sequence.tables[0])) == len(sequence.tables[0])
-        assert len(sequence.tables[0]) * SIZE >= sequence.num_computed
-        for index, block in enumerate(sequence.tables[0][: sequence.num_computed // SIZE]):
-            prefix = tuple(sequence.tokens[: (index + 1) * SIZE])
-            assert prefix_of.setdefault(block, prefix) == prefix
+    for sequence in running:
+        assert len(set(_held(sequence))) == len(_held(sequence))
+        assert all(len(table) * SIZE >= sequence.num_computed for table in sequence.tables)
+        for table in sequence.tables:
+            for index, block in enumerate(table[: sequence.num_computed // SIZE]):
+                if block != NULL_BLOCK:
+                    prefix = tuple(sequence.tokens[: (index + 1) * SIZE])
+                    assert prefix_of.setdefault(block, prefix) == prefix
+    assert not any(_held(sequence) for sequence in scheduler.waiting)
+
+
+class Run:
+    """Serves requests to their end, a second a step, and checks every step."""
+
+    def __init__(self, scheduler: Scheduler, asked: list[Asked], draw: Random) -> None:
+        self.scheduler, self.draw = scheduler, draw
+        self.asked = {
+            Sequence(
+                str(number),
+                [one.kind] * one.length,
+                SamplingParams(one.outputs),
+                priority=one.priority,
+                arrived_at=float(one.arrives_at),
+                deadline=None if one.timeout_s is None else one.arrives_at + one.timeout_s,
+            ): one
+            for number, one in enumerate(sorted(asked, key=lambda one: one.arrives_at))
+        }
+        self.ended: list[Ended] = []
+        self.second = 0
+
+    def go(self, changes: list[tuple[int, EngineConfig]] = []) -> None:  # noqa: B006
+        unborn = list(self.asked)
+        while unborn or self.scheduler.has_work:
+            for at, config in changes:
+                if at == self.second:
+                    self.scheduler.config = config
+            while unborn and self.asked[unborn[0]].arrives_at <= self.second:
+                self.ended += self.scheduler.add(unborn.pop(0))
+            self._give_up()
+            self._step()
+            self.second += 1
+            assert self.second < 6000, "somebody starves"
+        assert self.scheduler.cache.pool.num_held == 0
+        assert all(sequence.status is Status.FINISHED for sequence in self.asked)
+        assert not len(self.scheduler.waiting) and not self.scheduler.waiting.tokens
+
+    def _give_up(self) -> None:
+        for sequence, one in self.asked.items():
+            if one.gives_up_after is not None and one.arrives_at + one.gives_up_after == self.second and sequence.order:
+                self.scheduler.finish(sequence, FinishReason.ABORT)
+                assert not _held(sequence), "its blocks are free before the next step"
+
+    def _step(self) -> None:
+        scheduler, now = self.scheduler, float(self.second)
+        expired = scheduler.expire(now)
+        self.ended += expired
+        for sequence in self.asked:
+            late = sequence.deadline is not None and sequence.deadline <= now
+            assert not (late and sequence in [*scheduler.running, *scheduler.waiting]), "late ones are gone"
+        ran = list(scheduler.running)
+        drafter = FixedDrafter()
+        plan = scheduler.schedule(drafter, now)
+        drafter.propose(plan.works)
+        self._check_plan(plan, ran)
+        scheduler.observe(plan, 1.0)
+        for work in plan.works:
+            assert work.sequence.status is Status.RUNNING
+            end = work.start + work.count + len(work.drafts)
+            assert all(len(table) * SIZE >= end for table in work.sequence.tables)
+            outcome = (
+                [self.draw.randint(1, 3) for _ in range(self.draw.randint(0, len(work.drafts)) + 1)]
+                if work.samples
+                else []
+            )
+            scheduler.commit(work, outcome)
+        _check_blocks(scheduler)
+
+    def _check_plan(self, plan: StepPlan, ran: list[Sequence]) -> None:
+        scheduler = self.scheduler
+        rows = sum(work.count + len(work.drafts) for work in plan.works)
+        assert rows == plan.batched_tokens <= scheduler.config.max_num_batched_tokens
+        assert plan.spare_tokens == scheduler.config.max_num_batched_tokens - rows
+        assert len(scheduler.running) <= scheduler.config.max_num_seqs
+        assert len({work.sequence for work in plan.works}) == len(plan.works)
+        long = [sequence for sequence in scheduler.running if scheduler.policy.is_long(sequence.remaining)]
+        assert len(long) <= scheduler.policy.max_long_prefills
+        assert scheduler.running == sorted(scheduler.running, key=lambda sequence: sequence.rank)
+        _check_blocks(scheduler)
+        planned = {work.sequence for work in plan.works}
+        if scheduler.running:
+            assert scheduler.running[0] in planned, "the foremost running request advances in each step"
+        lane_is_full = len(long) >= scheduler.policy.max_long_prefills
+        for started in set(scheduler.running) - set(ran):
+            for passed in set(scheduler.waiting) - set(ran):
+                # Nobody is passed but by a smaller rank, or in the lane by a short one.
+                in_lane = passed.is_long and not started.is_long and lane_is_full
+                assert started.rank < passed.rank or in_lane
+
+
+def _new(config: EngineConfig, policy: Policy, num_blocks: int, groups: tuple[CacheGroup, ...] = GROUPS) -> Scheduler:
+    return Scheduler(KvCache(BlockPool(num_blocks * len(groups), SIZE), groups), config, policy)
 
 
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(
-    configs, requests, st.integers(8, 14), st.lists(st.tuples(st.integers(0, 40), configs), max_size=2), st.randoms()
+    configs,
+    policies,
+    requests,
+    st.integers(8, 14),
+    st.sampled_from([GROUPS, WINDOWED]),
+    st.lists(st.tuples(st.integers(0, 40), configs), max_size=2),
+    st.randoms(use_true_random=False),
 )
-def test_everything_is_served_within_the_limits(config, asked, num_blocks, changes, draw) -> None:  # type: ignore[no-untyped-def]
-    scheduler = Scheduler(KvCache(BlockPool(num_blocks, SIZE), GROUPS), config)
-    sequences = []
-    for number, (length, outputs, kind) in enumerate(asked):
-        prompt = [kind % 3 + 1] * length
-        sequences.append(Sequence(str(number), prompt, SamplingParams(outputs)))
-    arrivals = [(kind * 3, sequence) for (_, _, kind), sequence in zip(asked, sequences, strict=True)]
-    arrivals.sort(key=lambda pair: pair[0])
-    first_scheduled: list[int] = []
-    drafter = FixedDrafter()
-    step = 0
-    while arrivals or scheduler.has_work:
-        while arrivals and arrivals[0][0] <= step:
-            scheduler.add(arrivals.pop(0)[1])
-        for at, changed in changes:
-            if at == step:
-                scheduler.config = changed
-        running_before = list(scheduler.running)
-        oldest = min([*scheduler.running, *scheduler.waiting], key=lambda sequence: sequence.order, default=None)
-        plan = scheduler.schedule(drafter, float(step))
-        drafter.propose(plan.works)
-        rows = sum(work.count + len(work.drafts) for work in plan.works)
-        assert rows == plan.batched_tokens <= scheduler.config.max_num_batched_tokens
-        assert len(scheduler.running) <= scheduler.config.max_num_seqs
-        assert len({work.sequence for work in plan.works}) == len(plan.works)
-        _check_blocks(scheduler)
-        if oldest is not None:
-            assert any(work.sequence is oldest for work in plan.works), "the oldest request makes progress in each step"
-        first_scheduled += [
-            s.order for s in scheduler.running if s not in running_before and s.order not in first_scheduled
-        ]
-        for work in plan.works:
-            assert work.sequence.status is Status.RUNNING
-            assert len(work.sequence.tables[0]) * SIZE >= work.start + work.count + len(work.drafts)
-            outcome = [draw.randint(1, 3) for _ in range(draw.randint(0, len(work.drafts)) + 1)] if work.samples else []
-            scheduler.commit(work, outcome)
-        _check_blocks(scheduler)
-        step += 1
-        assert step < 3000, "somebody starves"
-    assert scheduler.cache.pool.num_held == 0
-    assert all(s.status is Status.FINISHED and s.num_outputs == s.params.max_tokens for s in sequences)
-    assert first_scheduled == sorted(first_scheduled), "first come, first served"
+def test_everything_ends_within_the_limits(
+    config: EngineConfig,
+    policy: Policy,
+    asked: list[Asked],
+    num_blocks: int,
+    groups: tuple[CacheGroup, ...],
+    changes: list[tuple[int, EngineConfig]],
+    draw: Random,
+) -> None:
+    run = Run(_new(config, policy, num_blocks, groups), asked, draw)
+    run.go(changes)
+    for sequence in run.asked:
+        if sequence.finish_reason is FinishReason.LENGTH:
+            assert sequence.num_outputs == sequence.params.max_tokens
+        elif sequence.finish_reason is FinishReason.TIMEOUT:
+            (told,) = [one for one in run.ended if one.sequence is sequence]
+            assert isinstance(told.failure, DeadlineUnmet) == (sequence.num_outputs == 0)
+        else:
+            assert sequence.finish_reason is FinishReason.ABORT
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(configs, requests, st.integers(8, 14), st.randoms(use_true_random=False))
+def test_first_come_is_first_served(config: EngineConfig, asked: list[Asked], num_blocks: int, draw: Random) -> None:
+    run = Run(_new(config, Policy(), num_blocks), asked, draw)
+    run.go()
+    started = [sequence for sequence in run.asked if sequence.scheduled_at is not None]
+    assert [s.scheduled_at for s in started] == sorted(s.scheduled_at or 0.0 for s in started)
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(configs, patient, policies, st.integers(8, 14), st.randoms(use_true_random=False))
+def test_nobody_waits_for_more_than_the_work_before_it(
+    config: EngineConfig, asked: list[Asked], policy: Policy, num_blocks: int, draw: Random
+) -> None:
+    """The bound on starvation. A request ends at most so many steps after it came as there are tokens in those with a
+    smaller rank, those that were there before it, and itself; twice, because what is preempted is computed again."""
+    run = Run(_new(config, policy, num_blocks), asked, draw)
+    ends: dict[Sequence, int] = {}
+    finish = run.scheduler.finish
+
+    def note(sequence: Sequence, reason: FinishReason) -> None:
+        ends.setdefault(sequence, run.second)
+        finish(sequence, reason)
+
+    run.scheduler.finish = note  # type: ignore[method-assign]
+    run.go()
+    for sequence in run.asked:
+        before = [other for other in run.asked if other.rank <= sequence.rank or other.order < sequence.order]
+        longs = [other for other in run.asked if policy.is_long(len(other.tokens))] if policy.is_long(1000) else []
+        work = sum(other.most_tokens for other in {*before, *longs})
+        assert ends[sequence] - sequence.arrived_at <= 2 * work
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(
+    st.integers(1, 24),
+    st.integers(1, 4),
+    st.booleans(),
+    st.integers(1, 18),
+    st.integers(0, 3),
+    st.randoms(use_true_random=False),
+)
+def test_an_endless_stream_of_more_urgent_requests_does_not_starve_one(
+    budget: int, seats: int, lane: bool, length: int, priority: int, draw: Random
+) -> None:
+    """More urgent, short requests come faster than they are served, for ever. One of low priority and any length
+    overtakes those that come later than its aged priority and its patience tell, and then waits for nobody new."""
+    policy = Policy(
+        scheduling_policy=SchedulingPolicy.PRIORITY,
+        priority_aging_s=5.0,
+        long_prompt_threshold=6 if lane else 0,
+        long_patience_s=8.0,
+        max_waiting=None,
+    )
+    scheduler = _new(EngineConfig(max_num_batched_tokens=budget, max_num_seqs=seats), policy, 20)
+    one = Sequence("low", [1] * length, SamplingParams(4), priority=priority, arrived_at=0.0)
+    scheduler.add(one)
+    second, ahead = 0, 0
+    while one.status is not Status.FINISHED:
+        for _ in range(2):
+            newcomer = Sequence("urgent", [2] * 4, SamplingParams(6), priority=-1, arrived_at=float(second))
+            scheduler.add(newcomer)
+            ahead += newcomer.most_tokens if newcomer.rank < one.rank else 0
+        for work in scheduler.schedule(FixedDrafter(), float(second)).works:
+            scheduler.commit(work, [draw.randint(1, 3)] if work.samples else [])
+        second += 1
+        running_before = seats * 10
+        assert second <= (priority + 1) * 5.0 + 8.0 + 2 * (ahead + running_before + one.most_tokens)
+    assert ahead <= 2 * 10 * ((priority + 1) * 5.0 + 8.0 + 1), "nobody who came later was ahead of it"
 
 
 def _scheduler(blocks: int = 20, **knobs: int) -> Scheduler:
-    return Scheduler(KvCache(BlockPool(blocks, SIZE), GROUPS), EngineConfig(**knobs))  # type: ignore[arg-type]
+    return Scheduler(KvCache(BlockPool(blocks, SIZE), GROUPS), EngineConfig(**knobs))
 
 
 def _add(scheduler: Scheduler, length: int, outputs: int = 4, token: int = 1) -> Sequence:
@@ -144,6 +341,30 @@ def test_lowering_max_num_seqs_preempts_the_youngest_at_once() -> None:
     assert scheduler.schedule(NgramDrafter(), 2.0).preemptions == 1
     assert (first.status, second.status) == (Status.RUNNING, Status.WAITING)
     assert second.scheduled_at == 1.0, "a preempted request has left the queue for good"
+
+
+def test_decodes_leave_a_token_to_the_foremost_request_that_computes_its_prompt() -> None:
+    scheduler = _scheduler(max_num_batched_tokens=8, prefill_chunk_size=2)
+    foremost = _add(scheduler, 30)
+    for token in (2, 3, 4):
+        _add(scheduler, 2, 9, token=token)
+    _step(scheduler)
+    scheduler.config = EngineConfig(max_num_batched_tokens=2)
+    for _ in range(3):
+        assert [work.sequence for work in _step(scheduler)].count(foremost) == 1
+
+
+def test_a_step_that_preempts_starts_nobody() -> None:
+    scheduler = _new(EngineConfig(), Policy(scheduling_policy=SchedulingPolicy.PRIORITY), 5)
+    first, second = _add(scheduler, 8, 9), _add(scheduler, 8, 9, token=2)
+    _step(scheduler)
+    urgent = Sequence("r", [3], SamplingParams(1), priority=-1)
+    scheduler.add(urgent)
+    plan = scheduler.schedule(NgramDrafter(), 1.0)
+    assert plan.preemptions == 1 and second.status is Status.WAITING, "both wanted the last block"
+    assert [work.sequence for work in plan.works] == [first], "blocks are short in this step"
+    scheduler.commit(plan.works[0], [2])
+    assert urgent in [work.sequence for work in _step(scheduler)]
 
 
 def test_a_draining_scheduler_starts_nothing_new() -> None:

@@ -200,16 +200,23 @@ BAD: dict[str, tuple[dict[str, Any], int, str]] = {
     "no tokens asked for": ({"max_tokens": 0}, 400, "max_tokens"),
     "empty prompt": ({"prompt": ""}, 400, "prompt"),
     "no prompt": ({"prompt": None}, 400, "prompt"),
-    "two prompts": ({"prompt": ["a", "b"]}, 400, "prompt"),
+    "too many prompts": ({"prompt": ["a"] * 257}, 400, "prompt"),
     "a token outside the vocabulary": ({"prompt": [1, 320]}, 400, "prompt"),
     "negative temperature": ({"temperature": -1}, 400, "temperature"),
     "top_p of zero": ({"top_p": 0}, 400, "top_p"),
     "text for a number": ({"max_tokens": "many"}, 400, "max_tokens"),
     "a misspelt field": ({"max_token": 3}, 400, "max_token"),
-    "more than one answer": ({"n": 2}, 400, "n"),
-    "log probabilities": ({"logprobs": 1}, 400, "logprobs"),
-    "echo": ({"echo": True}, 400, "echo"),
-    "a penalty": ({"frequency_penalty": 0.5}, 400, "frequency_penalty"),
+    "too many answers": ({"n": 17}, 400, "n"),
+    "a choice among answers": ({"best_of": 2}, 400, "best_of"),
+    "too many log probabilities": ({"logprobs": 21}, 400, "logprobs"),
+    "a penalty beyond bounds": ({"frequency_penalty": 2.5}, 400, "frequency_penalty"),
+    "a bias outside the vocabulary": ({"logit_bias": {"320": 1}}, 400, "logit_bias"),
+    "a bias of no token": ({"logit_bias": {"cat": 1}}, 400, "logit_bias"),
+    "a stop token outside the vocabulary": ({"stop_token_ids": [4000]}, 400, "stop_token_ids"),
+    "more wanted than allowed": ({"max_tokens": 3, "min_tokens": 4}, 400, "min_tokens"),
+    "no time at all": ({"timeout_s": 0}, 400, "timeout_s"),
+    "a form of answer": ({"response_format": {"type": "json_object"}}, 400, "response_format"),
+    "prompt log probabilities in a stream": ({"prompt_logprobs": 1, "stream": True}, 400, "stream"),
 }
 
 
@@ -252,7 +259,7 @@ def test_a_body_that_is_no_json_object_is_a_400(served: Served, body: bytes) -> 
 BAD_CONFIG: dict[str, tuple[dict[str, Any], str]] = {
     "unknown knob": ({"knobs": {"max_num_seq": 3}}, "knobs.max_num_seq"),
     "out of range": ({"knobs": {"max_num_seqs": 0}}, "knobs.max_num_seqs"),
-    "not run here": ({"knobs": {"quantization": "int4"}}, "knobs.quantization"),
+    "no such format": ({"knobs": {"quantization": "int3"}}, "knobs.quantization"),
     "wrong kind": ({"knobs": {"max_num_seqs": "8"}}, "knobs.max_num_seqs"),
     "no knobs": ({"knobs": 3}, "knobs"),
     "unknown part": ({"knob": {}}, "knob"),
@@ -341,7 +348,7 @@ def test_every_knob_changes_while_requests_stream_and_none_is_lost(served: Serve
     assert served.client.put("/config", json={"knobs": {}}).json()["revision"] == 0
 
 
-def test_a_swap_drains_reports_it_and_refuses_a_second(served: Served, slow_steps: None) -> None:
+def test_a_swap_drains_and_reports_it(served: Served, slow_steps: None) -> None:
     with ThreadPoolExecutor(3) as pool:
         running = pool.submit(served.stream, max_tokens=150)
         eventually(lambda: served.engine.steps.scheduler.running)
@@ -351,12 +358,34 @@ def test_a_swap_drains_reports_it_and_refuses_a_second(served: Served, slow_step
             "the effective one, not the wanted"
         )
         late = pool.submit(served.stream, max_tokens=3)
-        assert served.client.put("/config", json={"knobs": {"max_num_seqs": 3}}).status_code == 409
         assert not late.done()
         assert swap.result().json()["knobs"]["quantization"] == "int8"
         assert running.done() or running.result()
         assert late.result()
     assert served.client.put("/config", json={"knobs": {"quantization": "none"}}).status_code == 200
+
+
+def test_the_last_configuration_wins_over_one_that_drains(served: Served, slow_steps: None) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        running = pool.submit(served.stream, max_tokens=150)
+        eventually(lambda: served.engine.steps.scheduler.running)
+        swaps = []
+        for number in (7, 8):
+            knobs = {"quantization": "int8", "max_num_seqs": number}
+            swaps.append(pool.submit(served.client.put, "/config", json={"knobs": knobs, "revision": number}))
+            eventually(lambda: served.engine.pending_revision == number)  # noqa: B023 - awaited at once.
+        superseded = swaps[0].result()
+        assert superseded.status_code == 409
+        assert superseded.json()["error"]["detail"] == {"superseded_by": 8}
+        late = pool.submit(served.stream, max_tokens=3)
+        # Live knobs alone need no draining: they are in force at once, and the swap is off.
+        live = served.client.put("/config", json={"knobs": {"max_num_seqs": 5}, "revision": 9})
+        assert not running.done(), "it did not wait"
+        assert (live.status_code, live.json()["draining"], live.json()["revision"]) == (200, False, 9)
+        assert live.json()["knobs"]["max_num_seqs"] == 5 and live.json()["knobs"]["quantization"] == "none"
+        assert swaps[1].result().json()["error"]["detail"] == {"superseded_by": 9}
+        assert late.result() and running.result(), "no request was lost"
+    assert served.client.put("/config", json={"knobs": {"max_num_seqs": 32}}).status_code == 200
 
 
 def test_events_are_followed_resumed_and_nobody_has_to_read(served: Served) -> None:

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.engine.server.chat_template import ChatTemplate
+from agents.engine.server.text_stream import TextRules
 from agents.engine.server.tokenizer import TextCodec
 from controlplane.contract.errors import BadRequest
 
@@ -36,7 +37,7 @@ def test_a_character_of_several_tokens_is_held_back(codec: TextCodec) -> None:
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(text=st.text("ab ", max_size=30), stops=st.lists(st.text("ab ", min_size=1, max_size=4), min_size=1, max_size=3))
 def test_text_ends_before_the_first_stop_string(codec: TextCodec, text: str, stops: list[str]) -> None:
-    stream, shown = codec.stream(stops), ""
+    stream, shown = codec.stream(TextRules(stops)), ""
     for token in codec.encode(text):
         shown += stream.push([token])
         assert not any(stop in shown for stop in stops)

@@ -1,0 +1,110 @@
+"""The native linear kernels: integer products (int8, 4 bits) and bfloat16 ones (plain, fp8), on the CPU.
+
+Guarantee: a row's result has the same bits with any other rows beside it and with any number of threads. Outputs have
+the dtype of the rows: float32, bfloat16 or float16. Sizes are checked by the callers, which made the packed weights.
+"""
+
+import ctypes
+import logging
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from agents.engine.kernels.library import NativeUnavailable, load, processor_flags
+from controlplane.contract.errors import BadRequest
+
+DTYPES = {torch.float32: 0, torch.bfloat16: 1, torch.float16: 2}
+_NEEDED = {
+    "linear_int": ("avx512f", "avx512bw", "avx512vl", "avx512_vnni"),
+    "linear_bfloat16": ("avx512f", "avx512bw", "avx512vl", "avx512_bf16", "avx512vbmi"),
+}
+_pointer, _long, _int = ctypes.c_void_p, ctypes.c_long, ctypes.c_int
+_HEAD = (_pointer, _int, _long, _long, _long, _pointer)
+_SIGNATURES = {
+    "trimtab_linear_int8": ("linear_int", (*_HEAD, _long, _pointer, _pointer, _pointer, _int)),
+    "trimtab_linear_int4": ("linear_int", (*_HEAD, _long, _pointer, _pointer, _pointer, _pointer, _int)),
+    "trimtab_quantize_rows": ("linear_int", (_pointer, _int, _long, _long, _long, _pointer, _pointer, _pointer)),
+    "trimtab_linear_bfloat16": ("linear_bfloat16", (*_HEAD, _pointer, _pointer, _int)),
+    "trimtab_linear_fp8": ("linear_bfloat16", (*_HEAD, _pointer, _pointer, _pointer, _int)),
+}
+
+_log = logging.getLogger(__name__)
+
+
+@cache
+def _function(name: str) -> "ctypes._NamedFuncPointer":
+    library, signature = _SIGNATURES[name]
+    missing = [flag for flag in _NEEDED[library] if flag not in processor_flags()]
+    if missing:
+        raise NativeUnavailable(f"this processor lacks {', '.join(missing)}, which {library}.cpp needs")
+    function = getattr(load(library), name)
+    function.argtypes, function.restype = list(signature), None
+    return function  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """native: whether the kernel runs; report: what runs, and why not the kernel where it does not."""
+
+    native: bool
+    report: str
+
+
+@cache
+def choose(format_name: str, kernels: str = "auto") -> Choice:
+    """Whether the kernel of a weight format (int8, int4, fp8, bfloat16) can be had; logged once where it cannot.
+
+    Raises `BadRequest` (kernels) when `native` is asked for and the kernel cannot be had.
+    """
+    if kernels == "torch":
+        return Choice(False, "torch: asked for")
+    try:
+        _function(f"trimtab_linear_{format_name}")
+    except NativeUnavailable as unavailable:
+        if kernels == "native":
+            raise BadRequest(f"kernels: native is asked for, but {unavailable}", field="kernels") from unavailable
+        _log.warning("%s linear layers run on plain torch operations: %s", format_name, unavailable)
+        return Choice(False, f"torch: {unavailable}")
+    instruction = "vpdpbusd" if format_name.startswith("int") else "vdpbf16ps"
+    return Choice(True, f"native ({instruction})")
+
+
+def product(format_name: str, rows: Tensor, outputs: int, weight: Tensor, *rest: "Tensor | int | None") -> Tensor:
+    """rows (n, in) times packed weights, (n, outputs). rest: what the kernel takes between weight and output."""
+    rows = rows.contiguous()
+    count, inputs = rows.shape
+    out = torch.empty((count, outputs), dtype=rows.dtype)
+    _function(f"trimtab_linear_{format_name}")(
+        rows.data_ptr(),
+        DTYPES[rows.dtype],
+        count,
+        inputs,
+        outputs,
+        weight.data_ptr(),
+        *(item.data_ptr() if isinstance(item, Tensor) else item for item in rest),
+        out.data_ptr(),
+        torch.get_num_threads(),
+    )
+    return out
+
+
+def quantize_rows(rows: Tensor, group: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The codes (n, groups, group), scales and sums (n, groups) that the integer kernels give to rows."""
+    rows = rows.contiguous()
+    count, inputs = rows.shape
+    groups = -(-inputs // group)
+    codes = torch.empty((count, groups, group), dtype=torch.int8)
+    scales, sums = torch.empty((count, groups)), torch.empty((count, groups), dtype=torch.int32)
+    _function("trimtab_quantize_rows")(
+        rows.data_ptr(),
+        DTYPES[rows.dtype],
+        count,
+        inputs,
+        group,
+        codes.data_ptr(),
+        scales.data_ptr(),
+        sums.data_ptr(),
+    )
+    return codes, scales, sums

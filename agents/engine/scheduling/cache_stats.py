@@ -1,0 +1,41 @@
+"""What the KV cache reports of itself."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class CacheStats:
+    """Blocks as they are now; tokens, evictions and releases counted since the start.
+
+    held, cached and blank blocks add up to num_blocks. queried_tokens: prompt tokens of the requests admitted, each
+    once, however often it was preempted; hit_tokens: those of them that had keys and values already. evictions: cached
+    blocks given up for another request. window_releases: blocks given back because no later token looks at them.
+    """
+
+    num_blocks: int
+    held_blocks: int
+    cached_blocks: int
+    held_by_group: tuple[int, ...]
+    queried_tokens: int
+    hit_tokens: int
+    evictions: int
+    window_releases: int
+
+    @property
+    def blank_blocks(self) -> int:
+        return self.num_blocks - self.held_blocks - self.cached_blocks
+
+    @property
+    def usage(self) -> float:
+        """Share of blocks that requests hold, 0 to 1."""
+        return self.held_blocks / self.num_blocks
+
+    @property
+    def cached_share(self) -> float:
+        """Share of blocks that nobody holds and whose content may be taken up again, 0 to 1."""
+        return self.cached_blocks / self.num_blocks
+
+    @property
+    def hit_rate(self) -> float:
+        """Share of queried prompt tokens that were found, 0 to 1; 0 before the first."""
+        return self.hit_tokens / self.queried_tokens if self.queried_tokens else 0.0

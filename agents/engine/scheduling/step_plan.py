@@ -1,0 +1,48 @@
+"""What a step is to compute."""
+
+from dataclasses import dataclass, field
+
+from agents.engine.scheduling.sequence import Sequence
+
+
+@dataclass(slots=True)
+class Work:
+    """One sequence's part of a step: tokens [start, start + count), then its drafts (filled by the drafter)."""
+
+    sequence: Sequence
+    start: int
+    count: int
+    draft_count: int = 0
+    drafts: list[int] = field(default_factory=list)
+
+    @property
+    def samples(self) -> bool:
+        """Whether it reaches the sequence's end, so that a next token comes out."""
+        return self.start + self.count == len(self.sequence.tokens)
+
+
+@dataclass(frozen=True)
+class StepPlan:
+    """budget: tokens that the step may compute. preemptions: requests that were set back for it."""
+
+    works: list[Work]
+    budget: int
+    preemptions: int
+
+    @property
+    def batched_tokens(self) -> int:
+        """Tokens that the model computes, drafts included."""
+        return sum(work.count + work.draft_count for work in self.works)
+
+    @property
+    def spare_tokens(self) -> int:
+        """Tokens of the budget that are left, for a drafter that has to catch up."""
+        return self.budget - self.batched_tokens
+
+    @property
+    def prompt_tokens(self) -> int:
+        return sum(work.count for work in self.works if work.count > 1)
+
+    @property
+    def decodes(self) -> int:
+        return sum(work.count == 1 for work in self.works)

@@ -1,0 +1,40 @@
+"""From the engine's thread to the event loop: one wake-up per step, whatever the batch."""
+
+import asyncio
+from collections.abc import Sequence as Items
+
+from agents.engine.scheduling.sequence import Sequence
+from agents.engine.step import TokenOutput
+
+Queue = asyncio.Queue[TokenOutput | None]
+"""Outputs of a request's sequences; None: the client went away."""
+
+
+class Handover:
+    """Carries outputs to the queue of the request that each belongs to."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._queues: dict[Sequence, Queue] = {}
+
+    def __len__(self) -> int:
+        """Sequences whose outputs somebody still waits for."""
+        return len(self._queues)
+
+    def open(self, sequence: Sequence, queue: Queue) -> None:
+        self._queues[sequence] = queue
+
+    def close(self, sequence: Sequence) -> None:
+        self._queues.pop(sequence, None)
+
+    def receive(self, outputs: Items[TokenOutput]) -> None:
+        """The engine's receiver; called in its thread."""
+        try:
+            self._loop.call_soon_threadsafe(self._dispatch, outputs)
+        except RuntimeError:
+            return  # The loop is closed: nobody is left to tell.
+
+    def _dispatch(self, outputs: Items[TokenOutput]) -> None:
+        for output in outputs:
+            if (queue := self._queues.get(output.sequence)) is not None:
+                queue.put_nowait(output)

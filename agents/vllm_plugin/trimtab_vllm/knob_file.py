@@ -1,0 +1,110 @@
+"""The limits the agent wants, and what becomes of them.
+
+knobs.json: {"revision": n, "knobs": {name: value, ...}}, any of the live knobs; replaced atomically by the agent.
+effective.json: {"revision", "knobs", "capacity", "clamped", "error", "step", "time"}: what the scheduler runs.
+
+Guarantee: a file that cannot be read, or holds a value that is no valid limit, changes nothing: the last good limits
+stay, and the error is told in effective.json. A value above the capacity that vLLM was started with is clamped to it,
+and named in `clamped`.
+"""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+MAX_NUM_BATCHED_TOKENS = "max_num_batched_tokens"
+PREFILL_CHUNK_SIZE = "prefill_chunk_size"
+MAX_NUM_SEQS = "max_num_seqs"
+NUM_SPECULATIVE_TOKENS = "num_speculative_tokens"
+LIVE = (MAX_NUM_BATCHED_TOKENS, PREFILL_CHUNK_SIZE, MAX_NUM_SEQS, NUM_SPECULATIVE_TOKENS)
+_LEAST = {MAX_NUM_BATCHED_TOKENS: 1, PREFILL_CHUNK_SIZE: 0, MAX_NUM_SEQS: 1, NUM_SPECULATIVE_TOKENS: 0}
+
+Schedule = list[list[int]]
+"""[[largest batch size, draft tokens], ...], batch sizes rising; past its end no drafts."""
+
+
+class BadKnobFile(ValueError):
+    """knobs.json cannot be followed; the message names what is wrong."""
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """What vLLM was started with: no limit can be above it."""
+
+    max_num_batched_tokens: int
+    max_num_seqs: int
+    num_speculative_tokens: int
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A checked knob file; `knobs` holds only those it names, clamped ones in `clamped` with what was asked."""
+
+    revision: int
+    knobs: dict[str, int | Schedule]
+    clamped: dict[str, Any] = field(default_factory=dict)
+
+
+def parse(content: bytes, capacity: Capacity) -> Wanted:
+    """Check and clamp. Raises `BadKnobFile`."""
+    try:
+        body = json.loads(content)
+    except ValueError as error:
+        raise BadKnobFile(f"not JSON: {error}") from error
+    if not isinstance(body, dict) or not isinstance(body.get("knobs"), dict):
+        raise BadKnobFile('wants {"revision": n, "knobs": {...}}')
+    revision = body.get("revision", 0)
+    if isinstance(revision, bool) or not isinstance(revision, int) or revision < 0:
+        raise BadKnobFile(f"revision: wants a whole number of at least 0, got {revision!r}")
+    knobs: dict[str, int | Schedule] = {}
+    clamped: dict[str, Any] = {}
+    for name, asked in body["knobs"].items():
+        if name not in LIVE:
+            raise BadKnobFile(f"{name}: no live knob; there are {', '.join(LIVE)}")
+        knobs[name] = value = _clamp(name, _check(name, asked), capacity)
+        if value != asked:
+            clamped[name] = asked
+    return Wanted(revision, knobs, clamped)
+
+
+def draft_lookup(value: int | Schedule, max_num_seqs: int) -> list[int]:
+    """Draft length by batch size, entry 0 to max_num_seqs, as vLLM's scheduler looks it up."""
+    if isinstance(value, int):
+        return [value] * (max_num_seqs + 1)
+    lookup = [0] * (max_num_seqs + 1)
+    start = 0
+    for largest, tokens in value:
+        for size in range(start, min(largest, max_num_seqs) + 1):
+            lookup[size] = tokens
+        start = largest + 1
+    return lookup
+
+
+def _check(name: str, value: Any) -> int | Schedule:
+    if name == NUM_SPECULATIVE_TOKENS and isinstance(value, list):
+        last = 0
+        for pair in value:
+            if not isinstance(pair, list) or len(pair) != 2 or not all(_is_int(one) and one >= 0 for one in pair):
+                raise BadKnobFile(f"{name}: wants [[largest batch size, tokens], ...], got {value!r}")
+            if pair[0] <= last:
+                raise BadKnobFile(f"{name}: batch sizes must rise, got {value!r}")
+            last = pair[0]
+        if not value:
+            raise BadKnobFile(f"{name}: an empty schedule")
+        return value
+    if not _is_int(value) or value < _LEAST[name]:
+        raise BadKnobFile(f"{name}: wants a whole number of at least {_LEAST[name]}, got {value!r}")
+    return int(value)
+
+
+def _clamp(name: str, value: int | Schedule, capacity: Capacity) -> int | Schedule:
+    if name == PREFILL_CHUNK_SIZE:
+        return value
+    most: int = getattr(capacity, name)
+    if isinstance(value, list):
+        return [[size, min(tokens, most)] for size, tokens in value]
+    return min(value, most)
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

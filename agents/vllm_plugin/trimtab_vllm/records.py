@@ -1,0 +1,123 @@
+"""What one iteration of vLLM says, and the events it becomes.
+
+The events are those of the agent's contract (controlplane/contract/engine_event.py), so that whoever reads an embedded
+engine reads vLLM as well. Durations are seconds. vLLM keeps two clocks: wall time in the server process (arrival, end)
+and the monotonic clock in the engine's process (queued, scheduled, tokens). On one machine both are the system's own,
+so their offset turns one into the other, and a request's parts add up:
+  tokenize  arrival until queued in the engine (parsing, tokenizing, and the way between the processes)
+  queue     queued until first scheduled
+  prefill   first scheduled until the first token
+  decode    first token until the last one
+  send      last token until the server process has taken it up and made text of it
+"""
+
+from typing import Any, NamedTuple
+
+
+class FirstToken(NamedTuple):
+    ttft: float
+    prompt_tokens: int
+    cached_tokens: int
+
+
+class Gaps(NamedTuple):
+    """Gaps between the tokens of one request."""
+
+    gaps: list[float]
+    prompt_tokens: int
+    cached_tokens: int
+
+
+class Finished(NamedTuple):
+    """A request that ended. Parts are None when vLLM's internals could not be read."""
+
+    request_id: str
+    reason: str
+    e2e: float
+    ttft: float | None
+    tokenize: float | None
+    queue: float
+    prefill: float
+    decode: float
+    send: float | None
+    prompt_tokens: int
+    cached_tokens: int
+    output_tokens: int
+
+
+class Iteration(NamedTuple):
+    """One engine iteration. `time`: Unix seconds."""
+
+    time: float
+    running: int
+    waiting: int
+    kv_usage: float
+    batched_tokens: int
+    draft_tokens: int
+    accepted_tokens: int
+    accepted_per_position: list[int]
+    preemptions: int
+    prefix_queries: int
+    prefix_hits: int
+    first_tokens: list[FirstToken]
+    gaps: list[Gaps]
+    finished: list[Finished]
+
+    @property
+    def events(self) -> int:
+        return 1 + len(self.first_tokens) + len(self.gaps) + len(self.finished)
+
+
+def events_of(first: int, iteration: Iteration, revision: int) -> list[dict[str, Any]]:
+    """The iteration's events, numbered from `first`."""
+    head = {"time": iteration.time, "revision": revision}
+    made: list[dict[str, Any]] = [
+        {
+            "kind": "step",
+            **head,
+            "running": iteration.running,
+            "waiting": iteration.waiting,
+            "kv_usage": iteration.kv_usage,
+            "batched_tokens": iteration.batched_tokens,
+            "draft_tokens": iteration.draft_tokens,
+            "accepted_tokens": iteration.accepted_tokens,
+            "accepted_per_position": iteration.accepted_per_position,
+            "preemptions": iteration.preemptions,
+            "prefix_queries": iteration.prefix_queries,
+            "prefix_hits": iteration.prefix_hits,
+        }
+    ]
+    made += ({"kind": "first_token", **head, **one._asdict()} for one in iteration.first_tokens)
+    made += ({"kind": "gaps", **head, **one._asdict()} for one in iteration.gaps)
+    made += (_finished(head, one) for one in iteration.finished)
+    for number, event in enumerate(made, first):
+        event["seq"] = number
+    return made
+
+
+def _finished(head: dict[str, Any], one: Finished) -> dict[str, Any]:
+    tokenize, send = one.tokenize or 0.0, one.send or 0.0
+    known = tokenize + one.queue + one.prefill + one.decode + send
+    several = one.output_tokens > 1 and one.ttft is not None
+    return {
+        "kind": "finished",
+        **head,
+        "request_id": one.request_id,
+        "finish_reason": one.reason,
+        "arrival": head["time"] - one.e2e,
+        "prompt_tokens": one.prompt_tokens,
+        "cached_tokens": one.cached_tokens,
+        "output_tokens": one.output_tokens,
+        "block_size": 0,
+        "block_hashes": [],
+        "e2e": one.e2e,
+        "ttft": one.ttft,
+        "tpot": (one.e2e - one.ttft) / (one.output_tokens - 1) if several and one.ttft is not None else None,
+        "receive": 0.0,
+        "tokenize": tokenize,
+        "queue": one.queue,
+        "prefill": one.prefill,
+        "decode": one.decode,
+        "send": send,
+        "unaccounted": one.e2e - known,
+    }

@@ -1,0 +1,1 @@
+"""Scripts that measure; the figures they print are explained in docs/benchmarks.md."""

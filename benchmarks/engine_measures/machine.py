@@ -1,0 +1,44 @@
+"""What the figures were measured on."""
+
+import importlib.metadata
+import os
+import platform
+import subprocess
+from pathlib import Path
+
+from benchmarks.engine_measures.session import Settings
+from benchmarks.engine_rivals.protocol import ROOT
+
+_FEATURES = ("avx2", "avx512f", "avx512_bf16", "avx512_vnni", "avx_vnni", "amx_bf16", "amx_int8")
+
+
+def describe(settings: Settings) -> str:
+    """Command, machine, versions, seed, and how busy the machine was before."""
+    cpu = _cpu()
+    flags = [name for name in _FEATURES if name in cpu.get("flags", "").split()]
+    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("torch", "transformers", "numpy"))
+    load = os.getloadavg()[0]
+    return "\n".join(
+        [
+            f"- CPU: {cpu.get('model name', platform.processor())} ({os.cpu_count()} cores; {', '.join(flags)}), "
+            f"{platform.system()} {platform.machine()}; load average before: {load:.2f}",
+            f"- Python {platform.python_version()}, {versions}, commit {_commit()}",
+            f"- seed {settings.seed}, {settings.rounds} rounds, {settings.threads} threads for every contestant, all "
+            f"bound to cores {settings.cores}" + ("; QUICK: the figures mean nothing" if settings.quick else ""),
+        ]
+    )
+
+
+def _cpu() -> dict[str, str]:
+    path = Path("/proc/cpuinfo")
+    if not path.is_file():
+        return {}
+    first = path.read_text(encoding="utf-8").split("\n\n")[0]
+    return {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in first.splitlines())}
+
+
+def _commit() -> str:
+    found = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    return found.stdout.strip() or "unknown"

@@ -1,0 +1,88 @@
+"""Requests that arrive by the clock, served by one of our engines in process: for what HTTP would only blur."""
+
+import time
+from typing import Any
+
+import torch
+
+from agents.engine.sampling.params import SamplingParams
+from agents.engine.scheduling.sequence import FinishReason, Sequence
+from agents.engine.step import StepEngine
+from benchmarks.engine_rivals import protocol
+from benchmarks.engine_rivals.our_engines import ENGINES
+
+_LONGEST_NAP_S = 0.001
+
+
+def replay(
+    name: str,
+    arrivals: list[dict[str, Any]],
+    static_batch: int = 0,
+    one_by_one: bool = False,
+    forget_between: bool = False,
+) -> dict[str, Any]:
+    """Serve arrivals {at_s, prompt, max_tokens, tag} and tell each one's story.
+
+    static_batch: take up so many at once and none before the last of them has ended (0: continuous). one_by_one: each
+    waits for the one before it. forget_between: nothing cached is left when a request begins.
+    Returns seconds: {"requests": [{tag, ttft_s, e2e_s, gaps_s, cached_tokens}], "wall_s"}; ttft from the arrival.
+    """
+    engine = ENGINES[name]
+    engine.pool.reset_cache()
+    sequences = [
+        Sequence(str(number), one["prompt"], SamplingParams(one["max_tokens"])) for number, one in enumerate(arrivals)
+    ]
+    due = sorted(range(len(arrivals)), key=lambda number: float(arrivals[number]["at_s"]))
+    at_once = static_batch or (1 if one_by_one else 0)
+    marks: dict[Sequence, list[float]] = {sequence: [] for sequence in sequences}
+    arrived: dict[Sequence, float] = {}
+    began = time.perf_counter()
+    with torch.inference_mode():
+        while due or engine.scheduler.has_work:
+            if not (at_once and engine.scheduler.has_work):
+                if forget_between and due:
+                    engine.pool.reset_cache()
+                for number in _take_due(due, arrivals, time.perf_counter() - began, at_once):
+                    sequence = sequences[number]
+                    planned = time.perf_counter() if one_by_one else began + float(arrivals[number]["at_s"])
+                    arrived[sequence] = sequence.arrived_at = planned
+                    if engine.scheduler.add(sequence):
+                        raise RuntimeError("a request was refused")
+            if not engine.scheduler.has_work:
+                time.sleep(_LONGEST_NAP_S)
+                continue
+            _step(engine, marks)
+    return {
+        "wall_s": time.perf_counter() - began,
+        "requests": [
+            {
+                "tag": one.get("tag", ""),
+                "ttft_s": marks[sequence][0] - arrived[sequence],
+                "e2e_s": marks[sequence][-1] - arrived[sequence],
+                "gaps_s": [after - before for before, after in zip(marks[sequence], marks[sequence][1:], strict=False)],
+                "cached_tokens": sequence.cached_tokens,
+            }
+            for one, sequence in zip(arrivals, sequences, strict=True)
+        ],
+    }
+
+
+def _take_due(due: list[int], arrivals: list[dict[str, Any]], now_s: float, at_most: int) -> list[int]:
+    """Remove and return those that have arrived, oldest first."""
+    ready = 0
+    while ready < len(due) and float(arrivals[due[ready]]["at_s"]) <= now_s and not (at_most and ready == at_most):
+        ready += 1
+    taken = due[:ready]
+    del due[:ready]
+    return taken
+
+
+def _step(engine: StepEngine, marks: dict[Sequence, list[float]]) -> None:
+    for output in engine.step():
+        if output.finish_reason not in (None, FinishReason.LENGTH):
+            raise RuntimeError(f"a request ended with {output.finish_reason}: {output.failure}")
+        if output.tokens:
+            marks[output.sequence].append(output.committed_at)
+
+
+HANDLERS: dict[str, protocol.Handler] = {"replay": replay}

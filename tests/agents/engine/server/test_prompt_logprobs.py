@@ -1,0 +1,47 @@
+"""Log probabilities of prompts equal transformers', through chunks, batch-mates and a warm cache."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import LlamaForCausalLM
+
+from agents.engine.observation.event_log import EventLog
+from agents.engine.options import EngineOptions
+from agents.engine.sampling.params import SamplingParams
+from agents.engine.scheduling.sequence import Sequence
+from agents.engine.step import StepEngine
+from controlplane.contract.knobs import parse_config
+from tests.agents.engine.conftest import drive
+
+
+@pytest.mark.parametrize("chunk", [0, 7, 64])
+@torch.inference_mode()
+def test_they_are_the_log_softmax_of_the_models_logits(model_dir: Path, chunk: int) -> None:
+    prompts = [[(7 * place + seed) % 300 for place in range(90)] for seed in (1, 1, 5)]
+    knobs = {"max_num_batched_tokens": 64, "prefill_chunk_size": chunk}
+    engine = StepEngine(EngineOptions(model_dir, config=parse_config(knobs)), EventLog())
+    drive(engine, prompts[:1], [SamplingParams(2)])  # The same prompt is in the cache, and is not taken from there.
+    params = SamplingParams(3, prompt_logprobs=4, logprobs=2)
+    sequences = [Sequence(str(place), prompt, params) for place, prompt in enumerate(prompts)]
+    told: dict[Sequence, list[float]] = {sequence: [] for sequence in sequences}
+    for sequence in sequences:
+        engine.scheduler.add(sequence)
+    while engine.scheduler.has_work:
+        for output in engine.step():
+            told[output.sequence] += [entry.logprob for entry in output.logprobs[: len(output.tokens)]]
+    model = LlamaForCausalLM.from_pretrained(model_dir, dtype=torch.float32)
+    for sequence in sequences:
+        wanted = torch.log_softmax(model(torch.tensor([sequence.tokens])).logits[0], dim=-1)
+        known = sequence.prompt_logprobs
+        assert known is not None and known[0] is None and len(known) == sequence.prompt_length
+        assert sequence.cached_tokens == 0
+        got = [entry.logprob for entry in known if entry is not None] + told[sequence]
+        real = torch.tensor(sequence.tokens[1:])
+        expected = wanted[:-1].gather(1, real.unsqueeze(1)).squeeze(1)
+        assert torch.allclose(torch.tensor(got), expected, atol=1e-4)
+        for place, entry in enumerate(known[1:]):
+            assert entry is not None
+            order = wanted[place].argsort(descending=True)
+            assert [token for token, _ in entry.top] == order[:4].tolist()
+            assert entry.rank == int((order == entry.token).nonzero()) + 1

@@ -1,0 +1,100 @@
+"""The feed and the agent's end of it, over a real socket: nothing lost, resumed where it broke, never waited for."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from trimtab_vllm.feed import Feed
+from trimtab_vllm.records import Finished, FirstToken, Gaps, Iteration
+
+from agents.backend import EngineUnreachable, Position
+from agents.vllm_backend.plugin_link import PluginLink
+
+ENDED = Finished("r1", "stop", 1.0, 0.4, 0.1, 0.1, 0.2, 0.5, 0.05, 10, 0, 5)
+
+
+def _iteration(time: float = 1000.0) -> Iteration:
+    first, gaps = [FirstToken(0.4, 10, 0)], [Gaps([0.1, 0.2], 10, 0)]
+    return Iteration(time, 3, 1, 0.5, 20, 8, 6, [3, 2, 1, 0], 0, 10, 0, first, gaps, [ENDED])
+
+
+@pytest.fixture
+def feed(tmp_path: Path) -> Iterator[Feed]:
+    made = Feed(tmp_path, "m")
+    made.start()
+    yield made
+    made.close()
+
+
+async def _read(folder: Path, count: int, position: Position | None = None) -> list[Any]:
+    """The hello and so many events."""
+    got: list[Any] = []
+    async with asyncio.timeout(20):
+        async for event in PluginLink(folder).events(position):
+            got.append(event)
+            if len(got) > count:
+                return got
+    return got
+
+
+def test_events_arrive_numbered_and_whole(feed: Feed, tmp_path: Path) -> None:
+    for _ in range(3):
+        feed.ring.append(_iteration(), _iteration().events)
+    hello, *events = asyncio.run(_read(tmp_path, 12))
+    assert hello["kind"] == "hello" and hello["model"] == "m" and hello["oldest"] == 1
+    assert [event["seq"] for event in events] == list(range(1, 13))
+    assert [event["kind"] for event in events[:4]] == ["step", "first_token", "gaps", "finished"]
+    ended = events[3]
+    parts = ("receive", "tokenize", "queue", "prefill", "decode", "send", "unaccounted")
+    assert sum(ended[name] for name in parts) == pytest.approx(ended["e2e"])
+    assert ended["tpot"] == pytest.approx(0.6 / 4)
+
+
+def test_a_reader_resumes_after_its_position(feed: Feed, tmp_path: Path) -> None:
+    for _ in range(2):
+        feed.ring.append(_iteration(), _iteration().events)
+    hello = asyncio.run(_read(tmp_path, 8))[0]
+    events = asyncio.run(_read(tmp_path, 3, Position(hello["boot"], 5)))[1:]
+    assert [event["seq"] for event in events] == [6, 7, 8]
+    again = asyncio.run(_read(tmp_path, 8, Position("another process", 5)))[1:]
+    assert [event["seq"] for event in again] == list(range(1, 9))
+
+
+def test_a_new_reader_takes_the_place_of_an_idle_one(feed: Feed, tmp_path: Path) -> None:
+    async def both() -> list[Any]:
+        reader, writer = await asyncio.open_unix_connection(feed.path)
+        writer.write(b"{}\n")
+        await reader.readline()  # The first reader has its hello and stays, silent.
+        feed.ring.append(_iteration(), _iteration().events)
+        got = await _read(tmp_path, 4)
+        writer.close()
+        return got
+
+    assert [event["seq"] for event in asyncio.run(both())[1:]] == [1, 2, 3, 4]
+
+
+def test_a_reader_that_talks_nonsense_is_dropped_and_the_next_is_served(feed: Feed, tmp_path: Path) -> None:
+    async def nonsense() -> bytes:
+        reader, writer = await asyncio.open_unix_connection(feed.path)
+        writer.write(b"\x00\xff not json\n")
+        content = await reader.read()
+        writer.close()
+        return content
+
+    assert asyncio.run(nonsense()) == b""
+    feed.ring.append(_iteration(), _iteration().events)
+    assert len(asyncio.run(_read(tmp_path, 4))) == 5
+
+
+def test_events_carry_the_revision_in_force(feed: Feed, tmp_path: Path) -> None:
+    (tmp_path / "effective.json").write_text(json.dumps({"revision": 9, "knobs": {}}))
+    feed.ring.append(_iteration(), _iteration().events)
+    assert {event["revision"] for event in asyncio.run(_read(tmp_path, 4))[1:]} == {9}
+
+
+def test_a_missing_socket_is_told_with_the_mend(tmp_path: Path) -> None:
+    with pytest.raises(EngineUnreachable, match="plugin"):
+        asyncio.run(_read(tmp_path, 1))
