@@ -6,6 +6,7 @@ Guarantee: a step that fails ends the requests in it with an error and leaves th
 import time
 from collections.abc import Sequence as Items
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -62,6 +63,7 @@ class StepEngine:
         check_permitted(options.config.quantization, options.quantizations)
         self.options, self.log = options, log
         self.revision = 0
+        self._gaps_flushed_at = monotonic()
         self.model_config = read_model_config(options.model_dir)
         self._dtype: torch.dtype = getattr(torch, options.dtype)
         self.max_model_len = min(options.max_model_len or 2**31, self.model_config.max_position_embeddings)
@@ -140,8 +142,10 @@ class StepEngine:
         return [TokenOutput(sequence, (), now, FinishReason.ERROR, TrimtabError(message)) for sequence in failed]
 
     def flush_gaps(self, sequence: Sequence) -> None:
-        """Report the gaps gathered so far."""
-        if sequence.gaps:
+        """Report the gaps gathered so far: one per step that gave the request tokens, however many (as vLLM counts
+        inter-token latency)."""
+        times = sequence.committed_at
+        if len(times) > 1:
             self.log.append(
                 {
                     "kind": "gaps",
@@ -149,11 +153,11 @@ class StepEngine:
                     "revision": self.revision,
                     "prompt_tokens": sequence.prompt_length,
                     "cached_tokens": sequence.cached_tokens,
-                    "gaps": sequence.gaps,
+                    "gaps": [later - earlier for earlier, later in pairwise(times)],
                     **({"tenant": sequence.tenant} if sequence.tenant else {}),
                 }
             )
-            sequence.gaps = []
+            sequence.committed_at = times[-1:]
 
     def _commit(
         self, plan: StepPlan, tokens: list[int], logits: Tensor, drafting: bool
@@ -161,6 +165,7 @@ class StepEngine:
         outputs: list[TokenOutput] = []
         accepted_drafts: list[int] = []
         used = 0
+        now = monotonic()
         for work in plan.works:
             sequence = work.sequence
             if not work.samples:
@@ -175,32 +180,21 @@ class StepEngine:
             if work.drafts:
                 accepted_drafts.append(len(accepted) - 1)
             kept, reason = self.scheduler.commit(work, accepted)
+            sequence.committed_at.append(now)
             if reason:
                 self.speculator.finished(sequence)
-            now = monotonic()
-            self._mark(sequence, now, ended=reason is not None)
+                self.flush_gaps(sequence)
             outputs.append(TokenOutput(sequence, kept, now, reason, logprobs=logprobs))
         return outputs, accepted_drafts
 
-    def _mark(self, sequence: Sequence, now: float, ended: bool) -> None:
-        """One gap per step that gave the request tokens, however many (as vLLM counts inter-token latency)."""
-        if sequence.last_token_at is None:
-            sequence.first_token_at = now
-        else:
-            if not sequence.gaps:
-                sequence.gaps_since = sequence.last_token_at
-            sequence.gaps.append(now - sequence.last_token_at)
-        sequence.last_token_at = now
-        if ended or (sequence.gaps and now - sequence.gaps_since >= GAP_EVENT_AGE_S):
-            self.flush_gaps(sequence)
-
     def _report(self, plan: StepPlan, accepted: Items[int], clock: StepClock) -> None:
-        state = {
-            "running": len(self.scheduler.running),
-            "waiting": len(self.scheduler.waiting),
-            "kv_usage": self.pool.usage,
-        }
+        scheduler, now = self.scheduler, clock.ended
+        state = (len(scheduler.running), len(scheduler.waiting), self.pool.usage)
         self.log.append(step_event(self.revision, clock, self.runner.last_attention_s, plan, accepted, state))
+        if now - self._gaps_flushed_at >= GAP_EVENT_AGE_S:
+            self._gaps_flushed_at = now
+            for sequence in scheduler.running:
+                self.flush_gaps(sequence)
 
     def _load(self, quantization: Quantization) -> Decoder:
         return load_decoder(

@@ -17,6 +17,11 @@ class StepClock:
         self.started = self._mark = monotonic()
         self.parts: dict[str, float] = {}
 
+    @property
+    def ended(self) -> float:
+        """When the last lap ended."""
+        return self._mark
+
     def lap(self, part: str) -> None:
         now = monotonic()
         self.parts[part] = now - self._mark
@@ -29,11 +34,11 @@ def step_event(
     attention: float | None,
     plan: StepPlan,
     accepted: Items[int],
-    state: dict[str, Any],
+    state: tuple[int, int, float],
 ) -> dict[str, Any]:
     """See `controlplane.contract.engine_event.StepEvent`. accepted: of each draft.
 
-    state: what the scheduler and the pool are left with.
+    state: running, waiting and the share of KV blocks held, as the step leaves them.
     """
     return {
         "kind": "step",
@@ -41,9 +46,11 @@ def step_event(
         "revision": revision,
         **clock.parts,
         "attention": attention,
-        **state,
+        "running": state[0],
+        "waiting": state[1],
+        "kv_usage": state[2],
         "batched_tokens": plan.batched_tokens,
-        "draft_tokens": sum([len(work.drafts) for work in plan.works]),
+        "draft_tokens": sum([len(work.drafts) for work in plan.works]) if accepted else 0,
         "accepted_tokens": sum(accepted),
         "preemptions": plan.preemptions,
     }

@@ -49,17 +49,14 @@ class Sequence:
         "_block_hashes",
         "arrived_at",
         "cached_tokens",
+        "committed_at",
         "covered",
         "deadline",
         "draft_computed",
         "drafted_blocks",
         "finish_reason",
-        "first_token_at",
-        "gaps",
-        "gaps_since",
         "history",
         "is_long",
-        "last_token_at",
         "ngrams",
         "num_computed",
         "order",
@@ -139,10 +136,8 @@ class Sequence:
         self.prompt_logprobs: list[TokenLogprob | None] | None = None
         """Of each prompt token so far, where they are asked for; the first has none."""
         self.scheduled_at: float | None = None
-        self.first_token_at: float | None = None
-        self.last_token_at: float | None = None
-        self.gaps: list[float] = []
-        self.gaps_since = 0.0
+        self.committed_at: list[float] = []
+        """When steps gave it tokens: the last time that was told of, and those since."""
         self._block_hashes: list[int] = []
 
     @property

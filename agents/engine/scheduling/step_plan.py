@@ -1,6 +1,7 @@
 """What a step is to compute."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from agents.engine.scheduling.sequence import Sequence
 
@@ -29,10 +30,10 @@ class StepPlan:
     budget: int
     preemptions: int
 
-    @property
+    @cached_property
     def batched_tokens(self) -> int:
         """Tokens that the model computes, drafts included."""
-        return sum(work.count + work.draft_count for work in self.works)
+        return sum([work.count + work.draft_count for work in self.works])
 
     @property
     def spare_tokens(self) -> int:
