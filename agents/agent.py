@@ -26,6 +26,7 @@ from agents.report import NodeIdentity
 from agents.settings import AgentSettings, BadSettings
 from agents.shipper import Outcome, Shipper
 from agents.spool import Spool
+from agents.vllm_backend import AttachedVllm
 from controlplane.contract.errors import TrimtabError
 from controlplane.contract.nodes import EffectiveConfig
 
@@ -47,7 +48,7 @@ class Agent:
 
     def __init__(self, settings: AgentSettings, backend: Backend | None = None) -> None:
         self._settings = settings
-        self._backend = backend or EmbeddedBackend(settings.engine_url)
+        self._backend = backend or _backend_for(settings)
         self._stopping = asyncio.Event()
         self._started_ns = time.time_ns()
         self._version = agent_version()
@@ -168,6 +169,13 @@ class Agent:
             effective=self._effective,
             outcome=applier.outcome,
         )
+
+
+def _backend_for(settings: AgentSettings) -> Backend:
+    if settings.backend == "vllm":
+        assert settings.vllm_dir is not None
+        return AttachedVllm(settings.engine_url, settings.vllm_dir)
+    return EmbeddedBackend(settings.engine_url)
 
 
 async def _send_rest(spool: Spool, shipper: Shipper) -> None:

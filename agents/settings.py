@@ -36,7 +36,11 @@ class AgentSettings(BaseSettings):
         default="serving", description="serving (production traffic) or trial (the tuner's)"
     )
     region: str = Field(default="", max_length=64, description="a region label on every metric, none when empty")
-    backend: Literal["embedded"] = Field(default="embedded", description="the kind of engine beside the agent")
+    backend: Literal["embedded", "vllm"] = Field(default="embedded", description="the kind of engine beside the agent")
+    vllm_dir: Path | None = Field(
+        default=None,
+        description="with backend vllm: the folder it shares with the plugin inside vLLM (TRIMTAB_VLLM_DIR)",
+    )
     engine_url: str = Field(default="http://127.0.0.1:7400", description="where that engine listens")
     server_url: str = Field(default="http://127.0.0.1:7300", description="where the control plane listens")
     state_dir: Path = Field(default=Path("agent-state"), description="spool, credentials and last configuration")
@@ -61,6 +65,12 @@ class AgentSettings(BaseSettings):
     def _check_token(self) -> "AgentSettings":
         if self.enrolment_token is not None and self.enrolment_token_file is not None:
             raise ValueError("set enrolment_token or enrolment_token_file, not both")
+        return self
+
+    @model_validator(mode="after")
+    def _check_folder(self) -> "AgentSettings":
+        if self.backend == "vllm" and self.vllm_dir is None:
+            raise ValueError("backend vllm needs vllm_dir, the folder that vLLM's TRIMTAB_VLLM_DIR names")
         return self
 
     @classmethod

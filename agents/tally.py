@@ -30,12 +30,10 @@ _STEP_METRICS: tuple[tuple[str, Metric], ...] = (
     ("forward", metrics.STEP_FORWARD),
     ("sample", metrics.STEP_SAMPLE),
     ("commit", metrics.STEP_COMMIT),
-)
-_OPTIONAL_STEP_METRICS: tuple[tuple[str, Metric], ...] = (
     ("draft", metrics.STEP_DRAFT),
     ("attention", metrics.STEP_ATTENTION),
 )
-"""Parts that not every engine, or not every device, can tell."""
+"""Parts that an engine, or a device, may not be able to tell."""
 
 _FINISHED_FIELDS = FinishedEvent.__required_keys__
 COMPLETE = frozenset({"stop", "length"})
@@ -124,8 +122,6 @@ class Tally:
     def _count_step(self, window: WindowTally, event: StepEvent) -> None:
         key: SeriesKey = (event["revision"], "", "", "")
         for name, metric in _STEP_METRICS:
-            window.distribution(key, metric).record(event[name])  # type: ignore[literal-required]
-        for name, metric in _OPTIONAL_STEP_METRICS:
             seconds = event.get(name)
             if isinstance(seconds, float):
                 window.distribution(key, metric).record(seconds)

@@ -35,7 +35,7 @@ ALONE: dict[str, Measure] = {
 SERVED = "served"
 SECTIONS = (*WITH_RIVALS, *ALONE, SERVED)
 BUNDLED = ROOT / "agents" / "models" / "trimtab-py-5m"
-REAL_MODEL = Path(os.environ.get("TRIMTAB_BENCH_MODEL", "/tmp/gemma3-270m"))
+REAL_MODEL = Path(os.environ.get("TRIMTAB_BENCH_MODEL") or Path.home() / ".cache/trimtab/models/gemma3-270m")
 
 
 def main(description: str | None) -> int:

@@ -23,12 +23,12 @@ class StepEvent(TypedDict):
     seq: int
     time: float
     revision: int  # Configuration revision in force during the step, 0 when none was ever assigned.
-    schedule: float
+    schedule: NotRequired[float]  # The parts of a step are left out by engines that cannot tell them.
     draft: NotRequired[float]  # Proposing drafts.
-    forward: float
+    forward: NotRequired[float]
     attention: NotRequired[float | None]  # Within forward; None where it cannot be had.
-    sample: float
-    commit: float
+    sample: NotRequired[float]
+    commit: NotRequired[float]
     running: int
     waiting: int
     kv_usage: float  # 0..1

@@ -11,8 +11,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from agents.engine.kernels import linear_native
-from agents.engine.quantization import cuda
+from agents.engine.quantization import cuda, native_choice
 from agents.engine.quantization.fp8 import Fp8Linear, TorchFp8Linear
 from agents.engine.quantization.gptq import feedback_codes
 from agents.engine.quantization.int4 import Int4Codes, Int4Linear, TorchInt4Linear, round_codes
@@ -85,7 +84,7 @@ def build_linear(
         return cuda.build(weight, bias, quantization, codes or round_codes(weight))
     if quantization is Quantization.NONE:
         return _plain(weight, bias, kernels)
-    native = weight.device.type == "cpu" and linear_native.choose(_KERNEL_OF[quantization], kernels).native
+    native = weight.device.type == "cpu" and native_choice.choose(_KERNEL_OF[quantization], kernels).native
     if quantization is Quantization.INT8:
         return Int8Linear(weight, bias) if native else TorchInt8Linear(weight, bias)
     if quantization is Quantization.FP8:
@@ -98,21 +97,21 @@ def describe(device: torch.device, dtype: torch.dtype, kernels: str = "auto") ->
     """Format to how this device runs it, for the effective configuration."""
     if device.type == "cuda":
         return cuda.describe()
-    plain = linear_native.choose("bfloat16", kernels).report if dtype is torch.bfloat16 else "oneDNN or BLAS"
+    plain = native_choice.choose("bfloat16", kernels).report if dtype is torch.bfloat16 else "oneDNN or BLAS"
     found = {Quantization.NONE.value: plain}
     for format_, what in (
         (Quantization.INT8, "int8 products"),
         (Quantization.INT4, "int8 products, weights unpacked in registers, int8 head"),
         (Quantization.FP8, "emulated: widened to bfloat16 in registers"),
     ):
-        choice = linear_native.choose(_KERNEL_OF[format_], kernels)
+        choice = native_choice.choose(_KERNEL_OF[format_], kernels)
         found[format_.value] = f"{choice.report}: {what}" if choice.native else f"emulated in {choice.report}"
     return found
 
 
 def _plain(weight: Tensor, bias: Tensor | None, kernels: str) -> Linear:
     on_cpu = weight.device.type == "cpu"
-    if on_cpu and weight.dtype is torch.bfloat16 and linear_native.choose("bfloat16", kernels).native:
+    if on_cpu and weight.dtype is torch.bfloat16 and native_choice.choose("bfloat16", kernels).native:
         return NativeBfloat16Linear(weight, bias)
     return PackedLinear(weight, bias) if _packs(weight) else BlasLinear(weight, bias)
 

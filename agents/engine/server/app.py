@@ -5,6 +5,7 @@ may come, go or die without a request noticing.
 """
 
 import asyncio
+import gc
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -37,6 +38,10 @@ def serve(options: EngineOptions) -> None:
     # The stepping thread and the event loop share the interpreter; at the default of 5 ms one could stall a whole step.
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     engine = Engine(options)
+    # What is loaded by now stays: without this, full collections would walk all of it again and again, and each of
+    # them stops every request for as long.
+    gc.collect()
+    gc.freeze()
     settings = uvicorn.Config(
         create_app(engine),
         host=options.host,
