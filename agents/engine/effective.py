@@ -54,6 +54,7 @@ def read_back(engine: StepEngine) -> EffectiveConfig:
         },
         capabilities={
             knobs.QUANTIZATION: list(engine.options.quantizations),
+            "quantization_formats": {name: formats[name] for name in engine.options.quantizations},
             **engine.speculator.capabilities(),
             "dtype": engine.options.dtype,
             "device": str(engine.device),

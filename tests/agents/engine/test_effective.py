@@ -1,0 +1,19 @@
+"""What an engine says it runs is read from what runs it, emulated formats included."""
+
+from pathlib import Path
+
+from agents.engine.effective import read_back
+from agents.engine.observation.event_log import EventLog
+from agents.engine.options import EngineOptions
+from agents.engine.step import StepEngine
+
+
+def test_each_permitted_format_says_whether_it_is_native_or_emulated(model_dir: Path) -> None:
+    engine = StepEngine(EngineOptions(model_dir, quantizations=("none", "int8", "fp8"), kernels="torch"), EventLog())
+    told = read_back(engine).body()
+    assert told["capabilities"]["quantization"] == ["none", "int8", "fp8"]
+    formats = told["capabilities"]["quantization_formats"]
+    assert set(formats) == {"none", "int8", "fp8"}
+    assert "emulated" in formats["int8"] and "emulated" in formats["fp8"]
+    assert told["capabilities"]["kernels"].startswith("torch")
+    assert formats["none"] in told["sources"]["quantization"]
