@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
-from agents.engine.scheduling.policy import Policy, SchedulingPolicy
+from agents.engine.scheduling.policy import Policy
 from agents.engine.speculation.drafting import SpeculativeMethod
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.knobs import EngineConfig, Quantization
@@ -14,8 +14,8 @@ KERNELS = ("auto", "native", "torch")
 
 
 @dataclass(frozen=True)
-class EngineOptions:
-    """Checked on construction: raises `BadRequest` that names the option."""
+class EngineOptions(Policy):
+    """Checked on construction: raises `BadRequest` that names the option. The scheduler's options are `Policy`'s."""
 
     model_dir: Path
     host: str = "127.0.0.1"
@@ -42,27 +42,10 @@ class EngineOptions:
     max_model_len: int | None = None
     """Most tokens of prompt and output; None: what the model was made for."""
     num_threads: int = 1
-    max_waiting: int = 1024
-    """Waiting requests above which new ones are refused with 429."""
-    max_waiting_tokens: int | None = None
-    """Tokens of waiting requests above which new ones are refused with 429; None: no limit."""
     default_timeout_s: float | None = None
     """Seconds after which a request that names no timeout is ended; None: never."""
-    scheduling_policy: str = SchedulingPolicy.FCFS
-    priority_aging_s: float = 10.0
-    """Seconds of waiting that are worth one level of priority."""
-    long_prompt_threshold: int = 0
-    """Tokens of a prompt above which it goes to the lane for long prompts; 0: no such lane."""
-    max_long_prefills: int = 1
-    """Long prompts that are computed at once."""
-    long_prefill_share: float = 0.5
-    """Most of a step's token budget for long prompts while other requests are in the step."""
-    long_patience_s: float = 5.0
-    """A long prompt lets pass short ones that arrive up to so much later."""
     quantizations: tuple[str, ...] = tuple(format_.value for format_ in Quantization)
     """Weight formats that the knob may be set to: those whose quality somebody has found good enough."""
-    itl_target_s: float | None = None
-    """99 % of the gaps between tokens shall be at most this; None: prompt tokens per step are not adjusted."""
     config: EngineConfig = field(default_factory=EngineConfig)
 
     def __post_init__(self) -> None:
@@ -92,14 +75,14 @@ class EngineOptions:
             raise BadRequest(
                 f"default_timeout_s: must be above 0, got {self.default_timeout_s}", field="default_timeout_s"
             )
-        _ = self.policy  # Checks its own.
+        super().__post_init__()
         for name, least in (("kv_cache_bytes", 1), ("num_threads", 1)):
             if getattr(self, name) < least:
                 raise BadRequest(f"{name}: must be at least {least}, got {getattr(self, name)}", field=name)
 
     @property
     def policy(self) -> Policy:
-        """What the scheduler is started with."""
+        """What the scheduler is started with, alone."""
         return Policy(**{option.name: getattr(self, option.name) for option in fields(Policy)})
 
     @property

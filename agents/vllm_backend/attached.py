@@ -49,13 +49,12 @@ class AttachedVllm:
     async def effective(self) -> EffectiveConfig:
         """What the plugin's scheduler says it runs."""
         told = self._link.read_effective()
-        runs: dict[str, Any] = {**told["knobs"], knobs.QUANTIZATION: weight_format(told.get("quantization"))}
         live = told.get("live", [])
         sources = {
             name: source if name in live or name == knobs.QUANTIZATION else f"{source} (fixed at start)"
             for name, source in _SOURCES.items()
         }
-        return EffectiveConfig(revision=told["revision"], knobs=runs, sources=sources)
+        return EffectiveConfig(revision=told["revision"], knobs=_running(told), sources=sources)
 
     async def apply(self, config: EngineConfig, revision: int) -> EffectiveConfig:
         """Hand the live knobs to the scheduler and wait until it has taken them up.
@@ -89,7 +88,7 @@ class AttachedVllm:
 
     def _check(self, config: EngineConfig, told: dict[str, Any]) -> None:
         wanted, capacity = config.knobs(), told.get("capacity", {})
-        runs = {**told["knobs"], knobs.QUANTIZATION: weight_format(told.get("quantization"))}
+        runs = _running(told)
         for name, value in wanted.items():
             if name not in told.get("live", []):
                 if value != runs.get(name):
@@ -105,6 +104,11 @@ class AttachedVllm:
                     field=f"knobs.{name}",
                     maximum=most,
                 )
+
+
+def _running(told: dict[str, Any]) -> dict[str, Any]:
+    """Every knob's value, out of what the plugin tells."""
+    return {**told["knobs"], knobs.QUANTIZATION: weight_format(told.get("quantization"))}
 
 
 def _largest(value: Any) -> int:

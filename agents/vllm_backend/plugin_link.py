@@ -5,7 +5,6 @@ damaged is `EngineUnreachable` with the mend, never a guess.
 """
 
 import asyncio
-import os
 import time
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
@@ -32,14 +31,6 @@ class PluginLink:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-
-    @property
-    def has_events(self) -> bool:
-        return (self.folder / EVENTS_SOCKET).exists()
-
-    @property
-    def has_limits(self) -> bool:
-        return (self.folder / EFFECTIVE).exists()
 
     async def events(self, position: Position | None) -> AsyncIterator[Hello | EngineEvent]:
         """The plugin's stream from a position on; see `Backend.events`."""
@@ -88,8 +79,3 @@ class PluginLink:
                 return told
             await asyncio.sleep(_POLL_S)
         raise EngineUnreachable(f"vLLM's scheduler did not take up {self.folder / KNOBS} within {timeout_s:g} s")
-
-
-def is_usable(folder: Path) -> bool:
-    """Whether this user can share the folder."""
-    return folder.is_dir() and os.access(folder, os.R_OK | os.W_OK | os.X_OK)

@@ -30,7 +30,7 @@ class SchedulingPolicy(StrEnum):
     PRIORITY = "priority"  # By the request's `priority`, which ages while it waits.
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Policy:
     """Checked on construction: raises `BadRequest` that names the option."""
 

@@ -11,6 +11,7 @@ import contextlib
 import json
 import logging
 import secrets
+import select
 import socket
 import threading
 from pathlib import Path
@@ -144,6 +145,4 @@ def _is_gone(reader: socket.socket) -> bool:
 
 
 def _waits_another(listener: socket.socket) -> bool:
-    import select
-
     return bool(select.select([listener], [], [], 0)[0])

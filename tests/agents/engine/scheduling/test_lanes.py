@@ -115,7 +115,8 @@ def test_its_last_piece_is_a_short_prompts() -> None:
     assert decoding.status is Status.RUNNING
 
 
-def test_a_long_conversation_whose_start_is_cached_is_short() -> None:
+def _conversation_behind_a_straggler() -> tuple[Scheduler, Sequence, Sequence]:
+    """A long prompt whose first 200 tokens are cached, queued while another long one is computed."""
     scheduler = _scheduler()
     first = _add(scheduler, 200, outputs=1)
     while first.status is not Status.FINISHED:
@@ -123,6 +124,11 @@ def test_a_long_conversation_whose_start_is_cached_is_short() -> None:
     straggler = _add(scheduler, 300, token=2)
     _step(scheduler)
     conversation = _add(scheduler, 220)
+    return scheduler, straggler, conversation
+
+
+def test_a_long_conversation_whose_start_is_cached_is_short() -> None:
+    scheduler, straggler, conversation = _conversation_behind_a_straggler()
     assert not conversation.is_long
     _step(scheduler)
     assert (conversation.status, conversation.cached_tokens) == (Status.RUNNING, 200)
@@ -130,13 +136,7 @@ def test_a_long_conversation_whose_start_is_cached_is_short() -> None:
 
 
 def test_one_whose_cached_start_was_evicted_while_it_waited_goes_to_the_lane() -> None:
-    scheduler = _scheduler()
-    first = _add(scheduler, 200, outputs=1)
-    while first.status is not Status.FINISHED:
-        _step(scheduler)
-    straggler = _add(scheduler, 300, token=2)
-    _step(scheduler)
-    conversation = _add(scheduler, 220)
+    scheduler, straggler, conversation = _conversation_behind_a_straggler()
     scheduler.cache.pool.reset_cache()
     _step(scheduler)
     assert (conversation.status, conversation.is_long) == (Status.WAITING, True)
