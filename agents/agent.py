@@ -26,7 +26,7 @@ from agents.report import NodeIdentity
 from agents.settings import AgentSettings, BadSettings
 from agents.shipper import Outcome, Shipper
 from agents.spool import Spool
-from agents.vllm_backend import AttachedVllm
+from agents.vllm_backend import AttachedVllm, ManagedVllm, load_node_file
 from controlplane.contract.errors import TrimtabError
 from controlplane.contract.nodes import EffectiveConfig
 
@@ -105,7 +105,7 @@ class Agent:
             applier.offer,
             heartbeat_s=settings.heartbeat_s,
         )
-        log.info("node %s follows the engine at %s", settings.node, settings.engine_url)
+        log.info("node %s follows the engine at %s", settings.node, self._backend.url)
         async with asyncio.TaskGroup() as group:
             tasks = [
                 group.create_task(work)
@@ -116,6 +116,7 @@ class Agent:
                     applier.run(),
                     opamp.run(),
                     self._watch(opamp),
+                    self._backend.run(),
                 )
             ]
             await stopping
@@ -158,7 +159,7 @@ class Agent:
             pool=settings.pool,
             role=settings.role,
             backend=settings.backend,
-            engine_url=settings.engine_url,
+            engine_url=self._backend.url,
             version=self._version,
             started_ns=self._started_ns,
             model=self._model,
@@ -172,9 +173,15 @@ class Agent:
 
 
 def _backend_for(settings: AgentSettings) -> Backend:
+    if settings.vllm_node_file is not None:
+        return ManagedVllm(load_node_file(settings.vllm_node_file), settings.state_dir / "vllm")
     if settings.backend == "vllm":
-        assert settings.vllm_dir is not None
-        return AttachedVllm(settings.engine_url, settings.vllm_dir)
+        return AttachedVllm(
+            settings.engine_url,
+            settings.vllm_dir,
+            scrape_interval_s=settings.vllm_scrape_interval_s,
+            otlp_port=settings.vllm_otlp_port,
+        )
     return EmbeddedBackend(settings.engine_url)
 
 

@@ -26,10 +26,11 @@ class Position:
 
 @dataclass(frozen=True)
 class EngineHealth:
-    """`detail` says why when not healthy."""
+    """`detail` says why when not healthy. `degraded`: what of the engine cannot be seen or moved although it serves."""
 
     healthy: bool
     detail: str = ""
+    degraded: str = ""
 
 
 class Backend(Protocol):
@@ -44,10 +45,17 @@ class Backend(Protocol):
       `EngineUnreachable`), the configuration that was in force before is in force still, unless the engine itself died.
       One `apply` at a time; the caller sees to it.
     - `health` never raises: an engine that does not answer is an unhealthy one.
+    - `run` does what the backend has to do by itself (watch a process it started, receive traces) for as long as the
+      agent runs; it is cancelled at the end. A backend without such work returns at once.
     - Nothing here slows the engine: a backend that falls behind misses events, it never makes the engine wait.
+
+    `url` is where clients reach the engine.
     """
 
     name: str
+    url: str
+
+    async def run(self) -> None: ...
 
     def events(self, position: Position | None) -> AsyncIterator[Hello | EngineEvent]: ...
 

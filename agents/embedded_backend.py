@@ -31,8 +31,12 @@ class EmbeddedBackend:
     name = "embedded"
 
     def __init__(self, base_url: str, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        self.url = base_url
         # The engine is on this machine: a proxy that the environment names is not for it.
         self._http = httpx.AsyncClient(base_url=base_url, timeout=10.0, trust_env=False, transport=transport)
+
+    async def run(self) -> None:
+        """Nothing to do: the engine is somebody else's process."""
 
     async def close(self) -> None:
         await self._http.aclose()

@@ -39,7 +39,16 @@ class AgentSettings(BaseSettings):
     backend: Literal["embedded", "vllm"] = Field(default="embedded", description="the kind of engine beside the agent")
     vllm_dir: Path | None = Field(
         default=None,
-        description="with backend vllm: the folder it shares with the plugin inside vLLM (TRIMTAB_VLLM_DIR)",
+        description="attached vLLM: the folder shared with the plugin inside it; without it /metrics is read",
+    )
+    vllm_scrape_interval_s: float = Field(
+        default=5.0, ge=0.5, le=60, description="seconds between reads of vLLM's /metrics where the plugin is absent"
+    )
+    vllm_otlp_port: int = Field(
+        default=0, ge=0, le=65535, description="where vLLM sends its OTLP traces to this agent, 0 = nowhere"
+    )
+    vllm_node_file: Path | None = Field(
+        default=None, description="backend vllm, managed: the node file of a server that the agent itself starts"
     )
     engine_url: str = Field(default="http://127.0.0.1:7400", description="where that engine listens")
     server_url: str = Field(default="http://127.0.0.1:7300", description="where the control plane listens")
@@ -68,9 +77,9 @@ class AgentSettings(BaseSettings):
         return self
 
     @model_validator(mode="after")
-    def _check_folder(self) -> "AgentSettings":
-        if self.backend == "vllm" and self.vllm_dir is None:
-            raise ValueError("backend vllm needs vllm_dir, the folder that vLLM's TRIMTAB_VLLM_DIR names")
+    def _check_vllm(self) -> "AgentSettings":
+        if self.vllm_node_file is not None and (self.backend != "vllm" or self.vllm_dir is not None):
+            raise ValueError("vllm_node_file wants backend vllm and no vllm_dir: the agent makes that folder itself")
         return self
 
     @classmethod

@@ -112,6 +112,8 @@ class Tally:
             else:
                 self._tenants.add(tenant)
         prompt_tokens = event["prompt_tokens"]
+        if prompt_tokens is None:
+            return (event["revision"], "", "", tenant)
         return (
             event["revision"],
             prompt_bucket(prompt_tokens),

@@ -1,5 +1,7 @@
-"""A vLLM server as a `Backend`: its raw statistics and live limits through the plugin in `agents/vllm_plugin`."""
+"""A vLLM server as a `Backend`: attached to where it runs, or managed by the agent."""
 
 from agents.vllm_backend.attached import AttachedVllm
+from agents.vllm_backend.managed import ManagedVllm
+from agents.vllm_backend.node_file import load_node_file
 
-__all__ = ["AttachedVllm"]
+__all__ = ["AttachedVllm", "ManagedVllm", "load_node_file"]

@@ -12,8 +12,8 @@ from typing import Any
 import httpx
 
 from agents.backend import EngineHealth, EngineUnreachable, Position
+from agents.vllm_backend.change import obstacles, running
 from agents.vllm_backend.plugin_link import PluginLink
-from agents.vllm_backend.weight_format import weight_format
 from controlplane.contract import knobs
 from controlplane.contract.engine_event import EngineEvent, Hello
 from controlplane.contract.errors import KnobOutOfRange
@@ -35,9 +35,22 @@ class AttachedVllm:
 
     name = "vllm"
 
-    def __init__(self, base_url: str, folder: Path, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
+    def __init__(
+        self,
+        base_url: str,
+        folder: Path | None,
+        *,
+        scrape_interval_s: float = 5.0,
+        otlp_port: int = 0,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        assert folder is not None, "attaching without the plugin"
+        self.url = base_url
         self._http = httpx.AsyncClient(base_url=base_url, timeout=10.0, trust_env=False, transport=transport)
         self._link = PluginLink(folder)
+
+    async def run(self) -> None:
+        """Nothing to do yet."""
 
     async def close(self) -> None:
         await self._http.aclose()
@@ -54,7 +67,7 @@ class AttachedVllm:
             name: source if name in live or name == knobs.QUANTIZATION else f"{source} (fixed at start)"
             for name, source in _SOURCES.items()
         }
-        return EffectiveConfig(revision=told["revision"], knobs=_running(told), sources=sources)
+        return EffectiveConfig(revision=told["revision"], knobs=running(told), sources=sources)
 
     async def apply(self, config: EngineConfig, revision: int) -> EffectiveConfig:
         """Hand the live knobs to the scheduler and wait until it has taken them up.
@@ -87,29 +100,8 @@ class AttachedVllm:
         return EngineHealth(True)
 
     def _check(self, config: EngineConfig, told: dict[str, Any]) -> None:
-        wanted, capacity = config.knobs(), told.get("capacity", {})
-        runs = _running(told)
-        for name, value in wanted.items():
-            if name not in told.get("live", []):
-                if value != runs.get(name):
-                    raise KnobOutOfRange(
-                        f"knobs.{name}: {value!r} needs a restart of vLLM, which runs {runs.get(name)!r}; "
-                        f"let the agent manage the server, or keep the value",
-                        field=f"knobs.{name}",
-                    )
-            elif (most := capacity.get(name)) is not None and _largest(value) > most:
-                raise KnobOutOfRange(
-                    f"knobs.{name}: {_largest(value)} is above {most}, with which vLLM was started; "
-                    f"start it with a larger capacity",
-                    field=f"knobs.{name}",
-                    maximum=most,
-                )
-
-
-def _running(told: dict[str, Any]) -> dict[str, Any]:
-    """Every knob's value, out of what the plugin tells."""
-    return {**told["knobs"], knobs.QUANTIZATION: weight_format(told.get("quantization"))}
-
-
-def _largest(value: Any) -> int:
-    return max(tokens for _, tokens in value) if isinstance(value, list | tuple) else int(value)
+        for obstacle in obstacles(config, told):
+            field = f"knobs.{obstacle.knob}"
+            mend = "start it with a larger capacity" if obstacle.maximum else "let the agent manage the server"
+            detail = {} if obstacle.maximum is None else {"maximum": obstacle.maximum}
+            raise KnobOutOfRange(f"{field}: {obstacle.message}; {mend}, or keep the value", field=field, **detail)

@@ -45,7 +45,7 @@ class FirstTokenEvent(TypedDict):
     seq: int
     time: float
     revision: int
-    prompt_tokens: int
+    prompt_tokens: int | None  # None where the engine does not say; so too below.
     cached_tokens: int
     ttft: float
     tenant: NotRequired[str]
@@ -58,7 +58,7 @@ class GapEvent(TypedDict):
     seq: int
     time: float
     revision: int
-    prompt_tokens: int
+    prompt_tokens: int | None
     cached_tokens: int
     gaps: list[float]
     tenant: NotRequired[str]
@@ -92,4 +92,28 @@ class FinishedEvent(TypedDict):
     tenant: NotRequired[str]
 
 
-EngineEvent = StepEvent | FirstTokenEvent | GapEvent | FinishedEvent
+class BucketsEvent(TypedDict):
+    """What an engine's own histogram counted since its last such event, where raw values cannot be had."""
+
+    kind: Literal["buckets"]
+    seq: int
+    time: float
+    revision: int
+    metric: str  # Short name of a histogram of the contract, such as "ttft".
+    bounds: list[float]  # Upper bounds in seconds, ascending, without the infinite one.
+    counts: list[int]  # One more than the bounds: the last counts what lies above them.
+    total: float  # Sum of the values, exact.
+
+
+class CountsEvent(TypedDict):
+    """What an engine's own counters grew by since its last such event, where single requests cannot be seen."""
+
+    kind: Literal["counts"]
+    seq: int
+    time: float
+    revision: int
+    counts: dict[str, int]  # Short name of a sum of the contract, such as "output_tokens", to its growth.
+    requests: dict[str, int]  # Finish reason to requests finished.
+
+
+EngineEvent = StepEvent | FirstTokenEvent | GapEvent | FinishedEvent | BucketsEvent | CountsEvent

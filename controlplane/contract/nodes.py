@@ -6,6 +6,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from controlplane.contract.knobs import ChangeClass
+
 
 class NodeRole(StrEnum):
     SERVING = "serving"  # Takes production traffic; changed by rollouts only.
@@ -21,12 +23,30 @@ class ConfigStatus(StrEnum):
     FAILED = "failed"
 
 
+class ChangeCost(BaseModel):
+    """What changes of one class have cost on a node, as its agent measured them. Seconds."""
+
+    count: int
+    last_s: float  # From the agent's receipt until the change was in force, the last time.
+    mean_s: float
+    unavailable_s: float = 0.0  # Mean time in which requests had to wait: 0 for a live change or a standby's takeover.
+
+
 class EffectiveConfig(BaseModel):
-    """Read back from the engine, knob by knob, never echoed from the request."""
+    """Read back from the engine, knob by knob, never echoed from the request.
+
+    A knob that cannot be read is left out. `change_classes` say what a change costs on this node; up to `live_limits` a
+    knob of class live needs nothing more, above it a restart, and above `limits` it cannot go here at all.
+    """
 
     revision: int  # The revision the engine says it runs, 0 when it was never given one.
     knobs: dict[str, Any]
     sources: dict[str, str] = {}  # Knob to how it was read.
+    change_classes: dict[str, ChangeClass] = {}  # Empty: those of the contract for this backend.
+    live_limits: dict[str, int] = {}
+    limits: dict[str, int] = {}
+    formats: list[str] = []  # Weight formats this node can be given; empty: not known.
+    costs: dict[ChangeClass, ChangeCost] = {}
 
 
 class NodeView(BaseModel):

@@ -63,7 +63,7 @@ class EngineMetrics(Collector):
             self._itl.observe_all(event["gaps"])
         elif event["kind"] == "first_token":
             self._ttft.observe(event["ttft"])
-        else:
+        elif event["kind"] == "finished":
             self._finished(event)
 
     def text(self) -> bytes:
