@@ -5,7 +5,7 @@ export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format bench story clean
+.PHONY: help run test test-vllm vllm check format bench story clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -16,8 +16,8 @@ help: ## Show this list.
 .venv/.test-ready: .venv/.run-ready
 	@deploy/environment.sh test
 
-run: .venv/.run-ready ## The whole loop on this machine: fleet, traffic, a bad change, alert, study, canary, recovery. ONCE=1 ends after it.
-	@$(BIN)/trimtab demo $(if $(ONCE),--once)
+run: .venv/.run-ready $(if $(filter vllm,$(ENGINE)),vllm) ## The whole loop on this machine: fleet, traffic, a bad change, alert, study, canary, recovery. ONCE=1 ends after it; ENGINE=vllm on real vLLM servers.
+	@$(BIN)/trimtab demo $(if $(ENGINE),--engine $(ENGINE)) $(if $(ONCE),--once)
 
 test: .venv/.test-ready ## Install what the tests need (Debian packages too, saying so), then check and test everything.
 	@deploy/test_packages.sh
@@ -27,10 +27,17 @@ test: .venv/.test-ready ## Install what the tests need (Debian packages too, say
 story: .venv/.test-ready ## The story of `make run` as a test: about six minutes, wants a machine that is otherwise quiet.
 	@$(BIN)/pytest -m story tests/journeys/test_story.py
 
+vllm: ## Build the environment of a real vLLM (CPU): .venv-vllm, or where TRIMTAB_VLLM_ENV says. 3 GB, minutes.
+	@deploy/vllm_environment.sh
+
+test-vllm: .venv/.test-ready vllm ## Test on real vLLM servers, with the bundled model or TRIMTAB_TEST_VLLM_MODEL's.
+	@TRIMTAB_VLLM_REQUIRED=1 $(BIN)/pytest -m vllm tests/vllm
+
 check: .venv/.test-ready ## Format, lint, types, import directions.
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	cd agents/vllm_plugin && ../../$(BIN)/mypy
 	$(BIN)/lint-imports
 
 format: .venv/.test-ready ## Rewrite the code in the project's format.
@@ -40,5 +47,5 @@ format: .venv/.test-ready ## Rewrite the code in the project's format.
 bench: .venv/.test-ready ## Run the benchmarks (minutes); docs/benchmarks.md says what each shows.
 	$(BIN)/trimtab bench
 
-clean: ## Remove the environment and what runs left behind.
-	rm -rf .venv .trimtab .mypy_cache .ruff_cache .pytest_cache .hypothesis
+clean: ## Remove the environments and what runs left behind.
+	rm -rf .venv .venv-vllm .trimtab .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -181,8 +181,9 @@ def _backend_for(settings: AgentSettings) -> Backend:
             settings.vllm_dir,
             scrape_interval_s=settings.vllm_scrape_interval_s,
             otlp_port=settings.vllm_otlp_port,
+            state_dir=settings.state_dir / "vllm",
         )
-    return EmbeddedBackend(settings.engine_url)
+    return EmbeddedBackend(settings.engine_url, state_dir=settings.state_dir)
 
 
 async def _send_rest(spool: Spool, shipper: Shipper) -> None:

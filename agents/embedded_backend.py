@@ -4,7 +4,9 @@ Guarantee: only reads a bounded ring that the engine fills anyway, in large piec
 """
 
 import logging
+import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -12,10 +14,12 @@ import orjson
 from pydantic import ValidationError
 
 from agents.backend import EngineHealth, EngineUnreachable, Position
+from agents.change_costs import ChangeCosts
 from controlplane.client import raise_for_error
+from controlplane.contract.change import needed_class
 from controlplane.contract.engine_event import EngineEvent, Hello
 from controlplane.contract.errors import TrimtabError
-from controlplane.contract.knobs import EngineConfig
+from controlplane.contract.knobs import ChangeClass, EngineConfig
 from controlplane.contract.nodes import EffectiveConfig
 
 log = logging.getLogger(__name__)
@@ -26,12 +30,15 @@ LARGEST_LINE_BYTES = 16 * 2**20
 
 
 class EmbeddedBackend:
-    """One engine at `base_url`."""
+    """One engine at `base_url`. `state_dir` keeps what changes have cost."""
 
     name = "embedded"
 
-    def __init__(self, base_url: str, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
+    def __init__(
+        self, base_url: str, *, state_dir: Path | None = None, transport: httpx.AsyncBaseTransport | None = None
+    ) -> None:
         self.url = base_url
+        self._costs = ChangeCosts(state_dir)
         # The engine is on this machine: a proxy that the environment names is not for it.
         self._http = httpx.AsyncClient(base_url=base_url, timeout=10.0, trust_env=False, transport=transport)
 
@@ -65,12 +72,19 @@ class EmbeddedBackend:
 
     async def effective(self) -> EffectiveConfig:
         """Read GET /config."""
-        return _effective(await self._request("GET", "/config"))
+        found = _effective(await self._request("GET", "/config"))
+        return found.model_copy(update={"costs": self._costs.told()})
 
     async def apply(self, config: EngineConfig, revision: int) -> EffectiveConfig:
         """PUT /config, then read it back."""
+        begun = time.monotonic()
+        needed = needed_class(self.name, await self.effective(), config.knobs())
         body = {"knobs": config.knobs(), "revision": revision}
         await self._request("PUT", "/config", json=body, timeout=APPLY_TIMEOUT_S)
+        if needed is not None:
+            took_s = time.monotonic() - begun
+            # While weights are swapped no new request is begun: one that comes waits for all of it, at the worst.
+            self._costs.record(needed, took_s, 0.0 if needed is ChangeClass.LIVE else took_s)
         return await self.effective()
 
     async def health(self) -> EngineHealth:

@@ -19,6 +19,8 @@ from controlplane.contract.nodes import ConfigStatus, EffectiveConfig
 
 CAPABILITIES = 0x3807
 """ReportsStatus, AcceptsRemoteConfig, ReportsEffectiveConfig, ReportsHealth, ReportsRemoteConfig, ReportsHeartbeat."""
+SERVING = "serving"
+SERVING_DEGRADED = "serving, degraded"
 OFFERED_ENTRY = "engine.json"
 EFFECTIVE_ENTRY = "effective.json"
 
@@ -119,18 +121,23 @@ def describe(snapshot: NodeSnapshot) -> opamp_pb2.AgentDescription:
 
 
 def health(snapshot: NodeSnapshot) -> opamp_pb2.ComponentHealth:
-    """Healthy when engine and spool are; `decomposition` carries the unaccounted share as decimal text."""
+    """Healthy when engine and spool are; `decomposition` carries the unaccounted share as decimal text.
+
+    An engine that serves while something of it cannot be seen or moved is healthy with the status `SERVING_DEGRADED`:
+    the component `engine` tells in `last_error` what is missing.
+    """
     engine, spool, share = snapshot.engine, snapshot.spool, snapshot.unaccounted_share
     problems = "; ".join(part.detail for part in (engine, spool) if not part.healthy)
     healthy = engine.healthy and spool.healthy
+    serving = SERVING_DEGRADED if engine.degraded else SERVING
     message = opamp_pb2.ComponentHealth(
         healthy=healthy,
         start_time_unix_nano=snapshot.started_ns,
-        status="serving" if healthy else "degraded",
+        status=serving if healthy else "degraded",
         last_error=problems,
     )
     for name, ok, status, error in (
-        ("engine", engine.healthy, "serving" if engine.healthy else "down", engine.detail),
+        ("engine", engine.healthy, serving if engine.healthy else "down", engine.detail or engine.degraded),
         ("spool", spool.healthy, snapshot.spool_status, spool.detail),
         ("decomposition", True, "" if share is None else f"{share:.6f}", ""),
     ):
@@ -141,11 +148,12 @@ def health(snapshot: NodeSnapshot) -> opamp_pb2.ComponentHealth:
 
 
 def effective_config(effective: EffectiveConfig | None) -> opamp_pb2.EffectiveConfig | None:
+    """Only what is known: a part that a backend does not tell is left out, so that absent never reads as empty."""
     if effective is None:
         return None
     message = opamp_pb2.EffectiveConfig()
     file = message.config_map.config_map[EFFECTIVE_ENTRY]
-    file.body = json.dumps(effective.model_dump(mode="json"), sort_keys=True).encode()
+    file.body = json.dumps(effective.model_dump(mode="json", exclude_defaults=True), sort_keys=True).encode()
     file.content_type = "application/json"
     return message
 

@@ -1,5 +1,7 @@
 """A sealed tally as OTLP: delta exponential histograms, sums and gauges for /v1/metrics.
 
+What an engine tells in buckets of its own goes as it is, as a histogram with explicit bounds.
+
 Guarantee: no two points of one node that the receiver would take for repeats (same metric, attributes, start and end)
 ever come from different reports. A point's end is the end of its window, its start is the window's start plus the
 report's ordinal in nanoseconds. Ordinals are counted up on disk by the spool and never used twice, so two reports that
@@ -7,6 +9,7 @@ carry parts of one window differ in it, after a restart as well; and as an ordin
 each 5 s for 790 years), every point lies inside its own window. A report that is sent again is the same bytes.
 """
 
+import math
 from dataclasses import dataclass
 
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
@@ -14,6 +17,7 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.metrics.v1 import metrics_pb2 as otlp
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 
+from agents.bucket_counts import BucketCounts
 from agents.distribution import Distribution
 from agents.tally import WINDOW_NS, SeriesKey, Tally, WindowTally
 from controlplane.contract import metrics
@@ -67,13 +71,15 @@ def encode_metrics(tally: Tally, identity: NodeIdentity, ordinal: int, counts: A
     resource_metrics = request.resource_metrics.add(resource=resource(identity))
     scope = resource_metrics.scope_metrics.add()
     scope.scope.name = SCOPE
-    by_metric: dict[Metric, otlp.Metric] = {}
+    by_metric: dict[tuple[Metric, bool], otlp.Metric] = {}
 
-    def target(metric: Metric) -> otlp.Metric:
-        found = by_metric.get(metric)
+    def target(metric: Metric, explicit: bool = False) -> otlp.Metric:
+        found = by_metric.get((metric, explicit))
         if found is None:
-            found = by_metric[metric] = scope.metrics.add(name=metric.name, unit=metric.unit)
-            if metric.kind is MetricKind.HISTOGRAM:
+            found = by_metric[metric, explicit] = scope.metrics.add(name=metric.name, unit=metric.unit)
+            if explicit:
+                found.histogram.aggregation_temporality = _DELTA
+            elif metric.kind is MetricKind.HISTOGRAM:
                 found.exponential_histogram.aggregation_temporality = _DELTA
             elif metric.kind is MetricKind.SUM:
                 found.sum.aggregation_temporality = _DELTA
@@ -99,6 +105,10 @@ def encode_metrics(tally: Tally, identity: NodeIdentity, ordinal: int, counts: A
             for metric, distribution in series.items():
                 points = target(metric).exponential_histogram.data_points
                 points.append(_histogram_point(distribution, attributes, start, end))
+        for (metric, key), buckets in window.buckets.items():
+            attributes = _attributes(key, tally.model, identity.region)
+            point = _bucket_point(buckets, attributes, start, end)
+            target(metric, explicit=True).histogram.data_points.append(point)
         for (metric, key, reason), amount in window.sums.items():
             attributes = _attributes(key, tally.model, identity.region)
             if reason:
@@ -152,3 +162,23 @@ def _histogram_point(
         zero_threshold=ZERO_THRESHOLD_S,
         positive=otlp.ExponentialHistogramDataPoint.Buckets(offset=offset, bucket_counts=counts),
     )
+
+
+def _bucket_point(buckets: BucketCounts, attributes: list[KeyValue], start: int, end: int) -> otlp.HistogramDataPoint:
+    """Minimum and maximum are stated only where they say more than the bounds do."""
+    point = otlp.HistogramDataPoint(
+        attributes=attributes,
+        start_time_unix_nano=start,
+        time_unix_nano=end,
+        count=buckets.count,
+        sum=buckets.total,
+        bucket_counts=buckets.counts,
+        explicit_bounds=buckets.bounds,
+    )
+    lower, upper = (0.0, *buckets.bounds), (*buckets.bounds, math.inf)
+    occupied = [place for place, amount in enumerate(buckets.counts) if amount]
+    if buckets.lowest > lower[occupied[0]]:
+        point.min = buckets.lowest
+    if buckets.highest < upper[occupied[-1]]:
+        point.max = buckets.highest
+    return point

@@ -16,7 +16,7 @@ from agents.backend import Position
 from agents.report import SCOPE, NodeIdentity, int_attribute, resource, text_attribute
 from agents.tally import Tally
 from controlplane.contract import metrics
-from controlplane.contract.engine_event import FinishedEvent
+from controlplane.contract.engine_event import FinishedEvent, TracedEvent
 
 log = logging.getLogger(__name__)
 
@@ -47,26 +47,31 @@ def encode_spans(tally: Tally, identity: NodeIdentity, workload_key: bytes) -> b
     return request.SerializeToString()
 
 
-def _span(position: Position, event: FinishedEvent, model: str, identity: NodeIdentity, workload_key: bytes) -> Span:
+def _span(
+    position: Position, event: FinishedEvent | TracedEvent, model: str, identity: NodeIdentity, workload_key: bytes
+) -> Span:
     own_id = blake2b(f"{identity.node}\n{position.boot}\n{position.seq}".encode(), digest_size=24).digest()
     start = int(event["arrival"] * 1e9)
-    hashes = [AnyValue(int_value=rekey(value, workload_key)) for value in event["block_hashes"]]
     attributes = [
         text_attribute(metrics.SPAN_REQUEST_ID, event["request_id"]),
         text_attribute(metrics.MODEL.name, model),
         int_attribute(metrics.REVISION.name, event["revision"]),
-        text_attribute(metrics.SPAN_FINISH_REASON, event["finish_reason"]),
         int_attribute(metrics.SPAN_INPUT_TOKENS, event["prompt_tokens"]),
-        int_attribute(metrics.SPAN_CACHED_TOKENS, event["cached_tokens"]),
         int_attribute(metrics.SPAN_OUTPUT_TOKENS, event["output_tokens"]),
-        int_attribute(metrics.SPAN_BLOCK_SIZE, event["block_size"]),
-        KeyValue(key=metrics.SPAN_BLOCK_HASHES, value=AnyValue(array_value=ArrayValue(values=hashes))),
     ]
+    if event["kind"] == "finished":  # A trace does not tell these.
+        attributes.append(text_attribute(metrics.SPAN_FINISH_REASON, event["finish_reason"]))
+        attributes.append(int_attribute(metrics.SPAN_CACHED_TOKENS, event["cached_tokens"]))
+        if event["block_size"]:  # 0: the engine does not tell the blocks of its prompts.
+            hashes = [AnyValue(int_value=rekey(value, workload_key)) for value in event["block_hashes"]]
+            blocks = AnyValue(array_value=ArrayValue(values=hashes))
+            attributes.append(int_attribute(metrics.SPAN_BLOCK_SIZE, event["block_size"]))
+            attributes.append(KeyValue(key=metrics.SPAN_BLOCK_HASHES, value=blocks))
     for name in _PARTS:
-        seconds = event[name]  # type: ignore[literal-required]
-        if seconds is not None:
+        seconds = event.get(name)
+        if isinstance(seconds, float | int):
             attributes.append(KeyValue(key=metrics.SPAN_PART_PREFIX + name, value=AnyValue(double_value=seconds)))
-    tenant = event.get("tenant", "")
+    tenant = str(event.get("tenant", ""))
     for name, value in ((metrics.TENANT.name, tenant), (metrics.REGION.name, identity.region)):
         if value:
             attributes.append(text_attribute(name, value))

@@ -8,10 +8,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from agents.backend import Position
+from agents.bucket_counts import BucketCounts
 from agents.distribution import Distribution
 from controlplane.contract import metrics
-from controlplane.contract.engine_event import EngineEvent, FinishedEvent, FirstTokenEvent, GapEvent, StepEvent
-from controlplane.contract.metrics import Metric, cache_class, prompt_bucket
+from controlplane.contract.engine_event import (
+    BucketsEvent,
+    CountsEvent,
+    EngineEvent,
+    FinishedEvent,
+    FirstTokenEvent,
+    GapEvent,
+    StepEvent,
+    TracedEvent,
+)
+from controlplane.contract.metrics import Metric, MetricKind, cache_class, prompt_bucket
 
 WINDOW_NS = int(metrics.WINDOW_S * 1_000_000_000)
 
@@ -35,6 +45,10 @@ _STEP_METRICS: tuple[tuple[str, Metric], ...] = (
 )
 """Parts that an engine, or a device, may not be able to tell."""
 
+_TRACED_METRICS: tuple[tuple[str, Metric], ...] = tuple(
+    (metric.short, metric)
+    for metric in (metrics.E2E, metrics.TPOT, metrics.QUEUE, metrics.PREFILL, metrics.DECODE, metrics.UNACCOUNTED)
+)
 _FINISHED_FIELDS = FinishedEvent.__required_keys__
 COMPLETE = frozenset({"stop", "length"})
 """Finish reasons whose latencies count; an aborted or failed request counts in `requests` only."""
@@ -45,6 +59,7 @@ class WindowTally:
     """The counts of one window. Sums are keyed by series and, for `requests`, by finish reason as well."""
 
     distributions: dict[SeriesKey, dict[Metric, Distribution]] = field(default_factory=dict)
+    buckets: dict[tuple[Metric, SeriesKey], BucketCounts] = field(default_factory=dict)
     sums: dict[tuple[Metric, SeriesKey, str], int] = field(default_factory=dict)
     gauges: dict[tuple[Metric, SeriesKey], float] = field(default_factory=dict)
     unaccounted_s: dict[int, float] = field(default_factory=dict)  # By revision.
@@ -73,7 +88,7 @@ class Tally:
         self.model = model
         self.position: Position | None = None
         self.windows: dict[int, WindowTally] = {}  # By window number, seconds since the epoch // WINDOW_S.
-        self.finished: list[tuple[Position, FinishedEvent]] = []
+        self.finished: list[tuple[Position, FinishedEvent | TracedEvent]] = []
         self.events = 0
         self.missed = 0
         self._tenants: set[str] = set()
@@ -82,6 +97,9 @@ class Tally:
             "first_token": self._count_first_token,  # type: ignore[dict-item]
             "gaps": self._count_gaps,  # type: ignore[dict-item]
             "finished": self._count_finished,  # type: ignore[dict-item]
+            "traced": self._count_traced,  # type: ignore[dict-item]
+            "buckets": self._count_buckets,  # type: ignore[dict-item]
+            "counts": self._count_counts,  # type: ignore[dict-item]
         }
 
     def count(self, event: EngineEvent, boot: str) -> None:
@@ -111,15 +129,11 @@ class Tally:
                 tenant = OTHER_TENANT
             else:
                 self._tenants.add(tenant)
-        prompt_tokens = event["prompt_tokens"]
+        prompt_tokens, cached_tokens = event["prompt_tokens"], event["cached_tokens"]
         if prompt_tokens is None:
             return (event["revision"], "", "", tenant)
-        return (
-            event["revision"],
-            prompt_bucket(prompt_tokens),
-            cache_class(event["cached_tokens"], prompt_tokens).value,
-            tenant,
-        )
+        found = "" if cached_tokens is None else cache_class(cached_tokens, prompt_tokens).value
+        return (event["revision"], prompt_bucket(prompt_tokens), found, tenant)
 
     def _count_step(self, window: WindowTally, event: StepEvent) -> None:
         key: SeriesKey = (event["revision"], "", "", "")
@@ -162,3 +176,43 @@ class Tally:
         revision = event["revision"]
         window.e2e_s[revision] = window.e2e_s.get(revision, 0.0) + event["e2e"]
         window.unaccounted_s[revision] = window.unaccounted_s.get(revision, 0.0) + max(event["unaccounted"], 0.0)
+
+    def _count_traced(self, window: WindowTally, event: TracedEvent) -> None:
+        revision, prompt_tokens = event["revision"], event["prompt_tokens"]
+        key: SeriesKey = (revision, prompt_bucket(prompt_tokens) if prompt_tokens else "", "", "")
+        for name, metric in _TRACED_METRICS:
+            value = event[name]  # type: ignore[literal-required]
+            if value is not None:
+                window.distribution(key, metric).record(value)
+        assert self.position is not None
+        self.finished.append((self.position, event))
+        window.e2e_s[revision] = window.e2e_s.get(revision, 0.0) + event["e2e"]
+        window.unaccounted_s[revision] = window.unaccounted_s.get(revision, 0.0) + max(event["unaccounted"], 0.0)
+
+    def _count_buckets(self, window: WindowTally, event: BucketsEvent) -> None:
+        metric = _metric(event["metric"], MetricKind.HISTOGRAM)
+        place = metric, (event["revision"], "", "", "")
+        found = window.buckets.get(place)
+        if found is None:
+            found = BucketCounts(event["bounds"])
+        elif found.bounds != tuple(event["bounds"]):
+            raise ValueError(f"{metric.short}: other bucket bounds than before in this report")
+        found.add(event["counts"], event["total"])
+        if found.count:
+            window.buckets[place] = found
+
+    def _count_counts(self, window: WindowTally, event: CountsEvent) -> None:
+        key: SeriesKey = (event["revision"], "", "", "")
+        amounts = [(_metric(name, MetricKind.SUM), "", amount) for name, amount in event["counts"].items()]
+        amounts += [(metrics.REQUESTS, reason, amount) for reason, amount in event["requests"].items()]
+        if any(amount < 0 for _, _, amount in amounts):
+            raise ValueError(f"a count below zero: {amounts!r}")
+        for metric, reason, amount in amounts:
+            window.add(metric, key, amount, reason)
+
+
+def _metric(short: str, kind: MetricKind) -> Metric:
+    found = metrics.BY_SHORT[short]
+    if found.kind is not kind:
+        raise ValueError(f"{short}: is a {found.kind}, not a {kind}")
+    return found

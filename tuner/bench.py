@@ -106,7 +106,7 @@ class Bench:
     def _answers(self) -> list[str]:
         # Blocks that another weight format left in the cache would answer for it.
         self.node.reset_cache()
-        return quality.next_tokens(self.node.url, self.node.model, self._probing)
+        return quality.next_tokens(self.node.url, self.node.model, self._probing, token_ids=self.node.gives_token_ids)
 
 
 def together(runs: Sequence[ReplayResult], spec: StudyCreate) -> Measurement:

@@ -51,7 +51,7 @@ def engine_tokenizer(engine_url: str, *, model: str | None = None, timeout_s: fl
 
     def tokenize(text: str) -> list[int]:
         try:
-            answer = http.post("/tokenize", json={**body, "prompt": text})
+            answer = http.post("/tokenize", json={**body, "prompt": text, "add_special_tokens": False})
             if not answer.is_success:
                 raise ValueError(f"{answer.status_code} {answer.text[:200]}")
             return [int(token) for token in answer.json()["tokens"]]

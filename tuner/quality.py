@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import httpx
 
@@ -33,16 +34,27 @@ def held_out_prompts(
     ]
 
 
-def next_tokens(engine_url: str, model: str, prompts: Sequence[Sequence[int]], *, timeout_s: float = 30.0) -> list[str]:
-    """The engine's greedy next token after each prompt, as text. Raises Unavailable when it does not answer."""
+def next_tokens(
+    engine_url: str, model: str, prompts: Sequence[Sequence[int]], *, token_ids: bool = False, timeout_s: float = 30.0
+) -> list[str]:
+    """The engine's greedy next token after each prompt, as text. Raises Unavailable when it does not answer.
+
+    `token_ids`: ask for its number, as vLLM gives it with `return_token_ids`. Texts are equal for different tokens that
+    each hold a part of one character.
+    """
     with httpx.Client(base_url=engine_url, timeout=timeout_s) as http, ThreadPoolExecutor(4) as threads:
 
         def ask(prompt: Sequence[int]) -> str:
-            body = {"model": model, "prompt": list(prompt), "max_tokens": 1, "temperature": 0.0, "ignore_eos": True}
+            body: dict[str, Any] = {"model": model, "prompt": list(prompt), "max_tokens": 1}
+            body |= {"temperature": 0.0, "ignore_eos": True}
+            if token_ids:
+                body["return_token_ids"] = True
             try:
                 answer = http.post("/v1/completions", json=body)
                 answer.raise_for_status()
-                return str(answer.json()["choices"][0]["text"])
+                choice = answer.json()["choices"][0]
+                told = choice.get("token_ids") if token_ids else None
+                return str(told[0]) if told else str(choice["text"])
             except (httpx.HTTPError, KeyError, IndexError, ValueError, TypeError) as error:
                 raise Unavailable(f"{engine_url}: no next token for the quality gate: {error!r}") from error
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from controlplane.contract.studies import Study, StudyCreate, StudyVerdict, Trial
 from tuner.replay import key
-from tuner.validation import Improvement
+from tuner.validation import INTERLEAVED, Improvement
 
 
 def changes(knobs: Mapping[str, Any], default: Mapping[str, Any]) -> str:
@@ -21,10 +21,12 @@ def summary_of(
     default: Mapping[str, Any],
     found: Improvement,
     excess: Mapping[str, float],
+    *,
+    design: str = INTERLEAVED,
 ) -> str:
     """The verdict with its evidence, in a sentence or two."""
     name = f"{spec.objective} p{spec.objective_q * 100:g}"
-    interval = f"{_percent(found.low)} to {_percent(found.high)}, 95 %, {found.repeats} interleaved pairs"
+    interval = f"{_percent(found.low)} to {_percent(found.high)}, 95 %, {found.repeats} {_pairs(design)}"
     change = changes(winner, default)
     if decided is StudyVerdict.BETTER:
         return f"{name} falls by {_percent(found.estimate)} ({interval}) with {change}; every limit held."
@@ -34,6 +36,12 @@ def summary_of(
         f"Keep what runs now: the best candidate ({change}) lowers {name} by {_percent(found.estimate)} ({interval}), "
         f"and {reason}."
     )
+
+
+def _pairs(design: str) -> str:
+    if design == INTERLEAVED:
+        return "interleaved pairs"
+    return "pairs measured in blocks, since each change takes long: an unsteady machine is not excluded"
 
 
 def markdown(study: Study, trials: Sequence[Trial]) -> str:
@@ -51,12 +59,13 @@ def markdown(study: Study, trials: Sequence[Trial]) -> str:
     if study.workload_summary:
         lines += _workload_lines(study.workload_summary)
     knobs = list(trials[0].knobs) if trials else []
-    head = ["trial", "kind", *knobs, f"{metric} (s)", *(f"{name} (s)" for name in limits), "limits"]
+    head = ["trial", "kind", *knobs, f"{metric} (s)", *(f"{name} (s)" for name in limits), "change (s)", "limits"]
     lines += ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for trial in sorted(trials, key=lambda trial: trial.number):
         quantiles = trial.measurement.quantiles if trial.measurement else {}
         cells = [str(trial.number), trial.kind, *(str(trial.knobs.get(name)) for name in knobs)]
-        cells += [_seconds(trial.objective_s), *(_seconds(quantiles.get(name)) for name in limits), _limits(trial)]
+        cells += [_seconds(trial.objective_s), *(_seconds(quantiles.get(name)) for name in limits)]
+        cells += [_seconds(trial.change_s), _limits(trial)]
         lines.append("| " + " | ".join(cells) + " |")
     if result is not None and result.importances:
         shares = ", ".join(f"{name} {share:.0%}" for name, share in result.importances.items())

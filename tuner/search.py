@@ -2,14 +2,15 @@
 
 Guarantee: trial 0 is what the pool runs now and scores 0; no configuration is proposed twice, none that is known not
 to run; a crash or a failed application is kept as a large violation, so that the search learns from it; equal seeds
-and equal answers give equal proposals.
+and equal answers give equal proposals. With a `Budget`, a change that costs as much as several runs comes only after as
+many runs, so that restarts do not eat the study, and never when the time left cannot pay for it.
 """
 
 from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
@@ -25,6 +26,7 @@ from controlplane.contract.knobs import (
     Quantization,
     canonical_json,
 )
+from tuner.charge import Budget
 from tuner.objective import Assessment, constraint_value, score
 from tuner.quality import TOP1
 from tuner.space import Space
@@ -32,6 +34,7 @@ from tuner.space import Space
 logger = logging.getLogger(__name__)
 _TRIES = 4
 _RANDOM_TRIES = 200
+Allowed = Callable[[Mapping[str, Any]], bool]
 IMPROVES = 0.98
 """A trial counts as progress when its objective is at most this share of the best one so far."""
 
@@ -80,6 +83,8 @@ class Search:
         self._default_s: float | None = None
         self._waiting = [knobs for knobs in _first_points(space, self.default) if not space.infeasible(knobs)]
         self._seen: dict[str, Assessment | None] = {}
+        self._runs_since_dear = 0
+        self._unaffordable = False
         self._unfit: set[str] = set()  # Weight formats that failed the quality gate: no need to fail again.
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._study = optuna.create_study(
@@ -88,18 +93,42 @@ class Search:
 
     # -- ask, tell -----------------------------------------------------------------------------------------------
 
-    def ask(self) -> Candidate | None:
-        """The next configuration; None when the search is over (see `why_over`)."""
+    def ask(self, budget: Budget | None = None) -> Candidate | None:
+        """The next configuration; None when the search is over (see `why_over` and `why_none`)."""
         if self.why_over():
             return None
         number = len(self.outcomes)
         if number == 0:
             return self._candidate(0, self.default, self._enqueued(self.default))
-        while self._waiting:
-            knobs = self._waiting.pop(0)
-            if self._fresh(knobs):
+        self._unaffordable = False
+        found = self._next(number, budget, patient=True)
+        if found is None and budget is not None:
+            found = self._next(number, budget, patient=False)
+        if found is not None and budget is not None:
+            self._runs_since_dear = self._runs_since_dear + 1 if budget.cheap(found.knobs) else 0
+        return found
+
+    def _next(self, number: int, budget: Budget | None, *, patient: bool) -> Candidate | None:
+        """`patient`: a dear change has to wait for its turn."""
+
+        def may(knobs: Mapping[str, Any]) -> bool:
+            return self._fresh(knobs) and self._pays(knobs, budget, patient)
+
+        self._waiting = [knobs for knobs in self._waiting if self._fresh(knobs)]
+        for place, knobs in enumerate(self._waiting):
+            if may(knobs):
+                del self._waiting[place]
                 return self._candidate(number, knobs, self._enqueued(knobs))
-        return self._suggested(number) or self._unseen(number)
+        return self._suggested(number, may, budget) or self._unseen(number, may)
+
+    def _pays(self, knobs: Mapping[str, Any], budget: Budget | None, patient: bool) -> bool:
+        if budget is None or budget.cheap(knobs):
+            return True
+        if not budget.affords(knobs):
+            self._unaffordable = True
+            return False
+        most = max(1, self._max_trials // 4)
+        return not patient or self._runs_since_dear >= min(budget.runs_to_wait(knobs), most)
 
     def tell(self, candidate: Candidate, assessment: Assessment) -> None:
         """What came of a candidate. Hand in `objective.crashed()` for one that could not be measured."""
@@ -128,6 +157,12 @@ class Search:
         if self.outcomes and not self.space.values:
             return "the search space holds one configuration only"
         return ""
+
+    def why_none(self) -> str:
+        """Why the last `ask` found nothing, where `why_over` does not say."""
+        if self._unaffordable:
+            return "what was not measured yet needs a change for which no time is left"
+        return "every configuration of the space was measured"
 
     def importances(self) -> dict[str, float]:
         """Share of each knob in the objective's variation (PED-ANOVA, arXiv:2304.10255); empty when not to be had."""
@@ -168,18 +203,28 @@ class Search:
         self._study.enqueue_trial(self.space.params(knobs))
         return self._study.ask(self.space.distributions())
 
-    def _suggested(self, number: int) -> Candidate | None:
-        """The sampler's proposal; one seen before is answered from memory, and the sampler asked again."""
+    def _suggested(self, number: int, may: Allowed, budget: Budget | None) -> Candidate | None:
+        """The sampler's proposal; one seen before is answered from memory, and the sampler asked again.
+
+        After a proposal whose change has to wait, the sampler is held to the weight format that the node runs.
+        """
+        hold = False
         for _ in range(_TRIES):
+            if hold and QUANTIZATION in self.space.values:
+                self._study.enqueue_trial({QUANTIZATION: str(self.outcomes[-1].knobs[QUANTIZATION])})
             trial = self._study.ask(self.space.distributions())
             knobs = self.space.knobs(trial.params)
-            if self._fresh(knobs):
+            if may(knobs):
                 return self._candidate(number, knobs, trial)
+            if self._fresh(knobs):
+                self._study.tell(trial, state=optuna.trial.TrialState.FAIL)  # Nothing was learned of it.
+                hold = budget is not None
+                continue
             known = self._seen.get(canonical_json(knobs))
             self._learn(trial, known or Assessment(None, dict.fromkeys(self._constraints, 10.0)))
         return None
 
-    def _unseen(self, number: int) -> Candidate | None:
+    def _unseen(self, number: int, may: Allowed) -> Candidate | None:
         """A random configuration that was not measured yet; None when there seems to be none left."""
         for _ in range(_RANDOM_TRIES):
             params = {
@@ -187,7 +232,7 @@ class Search:
                 for name, values in self.space.values.items()
             }
             knobs = self.space.knobs(params)
-            if self._fresh(knobs):
+            if may(knobs):
                 return self._candidate(number, knobs, self._enqueued(knobs))
         return None
 

@@ -24,6 +24,7 @@ from controlplane.contract.studies import Study, StudyResult, StudyVerdict, Tria
 from tuner import quality
 from tuner.bench import Bench, Measured, together
 from tuner.capture import Slice, capture, slice_for_node
+from tuner.charge import Budget, allowance_s, cheap_s
 from tuner.corpus import engine_tokenizer, read_tokens
 from tuner.objective import ERRORS, needed_quantiles, violations
 from tuner.replay import METRICS, ReplayResult, key
@@ -31,7 +32,19 @@ from tuner.report import summary_of
 from tuner.search import Outcome, Search
 from tuner.space import build_space
 from tuner.trial_node import TrialNode, find_trial_node
-from tuner.validation import DEFAULT, WINNER, Improvement, improvement, order, verdict
+from tuner.validation import (
+    BLOCKS_CHANGES,
+    DEFAULT,
+    INTERLEAVED,
+    WINNER,
+    Improvement,
+    blocks,
+    changes_of,
+    design_for,
+    improvement,
+    order,
+    verdict,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +75,8 @@ class StudyRun:
         self._client, self._study, self._hooks, self._sampler = client, study, hooks, sampler
         self._spec = study.spec
         self._began = time.monotonic()
-        self._run_s: list[float] = []
+        self._run_s: list[float] = []  # Of one run each; a dear change before it is charged apart.
+        self._allowance_s = 0.0
 
     def run(self, now: datetime) -> StudyResult:
         """Capture, search, re-measure. Raises what made the study impossible; Stopped when it was cancelled."""
@@ -72,7 +86,8 @@ class StudyRun:
         default = pool_config(nodes, spec.pool)
         found = find_trial_node(nodes, spec.pool)
         captured = capture(self._client, spec.pool, end=now, span_s=spec.workload_s)
-        node = TrialNode(self._client, found, stop=self._hooks.stop)
+        node = self._node = TrialNode(self._client, found, stop=self._hooks.stop)
+        self._allowance_s = allowance_s(spec, found, default)
         try:
             piece = slice_for_node(
                 captured, span_s=self._span_s(), requests=spec.trial_requests, max_total=node.max_total()
@@ -114,18 +129,25 @@ class StudyRun:
     def _search(self, search: Search) -> str:
         """Measure what the search asks for; returns why it ended."""
         while True:
-            if search.outcomes and self._left_s() < self._reserve_s() + self._usual_run_s():
+            left_s, run_s = self._left_s() - self._reserve_s(search), self._usual_run_s()
+            if search.outcomes and left_s < run_s:
                 return f"out of time after {len(search.outcomes)} trials"
-            candidate = search.ask()
+            candidate = search.ask(Budget(self._node.charge, run_s, left_s))
             if candidate is None:
-                return search.why_over() or "every configuration of the space was measured"
+                return search.why_over() or search.why_none()
             label = "the default" if candidate.number == 0 else _short(candidate.knobs, search.default)
+            charge_s = self._node.charge(candidate.knobs)
+            if charge_s > cheap_s(run_s):
+                label += f" (the change takes about {charge_s:.0f} s)"
             self._hooks.progress(f"trial {candidate.number + 1} of at most {self._spec.max_trials}: {label}")
-            began = time.monotonic()
+            began, spent_s = time.monotonic(), self._node.change_s
             measured = self._try(candidate.knobs)
-            self._run_s.append(time.monotonic() - began)
+            change_s = self._node.change_s - spent_s
+            dear_s = change_s if change_s > cheap_s(run_s) else 0.0
+            self._run_s.append(time.monotonic() - began - dear_s)
             search.tell(candidate, measured.assessment)
-            self._report(candidate.number, "search" if candidate.number else "default", candidate.knobs, measured)
+            kind = "search" if candidate.number else "default"
+            self._report(candidate.number, kind, candidate.knobs, measured, change_s)
 
     def _try(self, knobs: dict[str, Any], *, salt: int = 0) -> Measured:
         """One run; what keeps it from being measured is its error."""
@@ -135,7 +157,7 @@ class StudyRun:
             logger.warning("study %d: run failed: %s", self._study.id, error.message)
             return Measured.failed(error.message)
 
-    def _report(self, number: int, kind: str, knobs: dict[str, Any], measured: Measured) -> None:
+    def _report(self, number: int, kind: str, knobs: dict[str, Any], measured: Measured, change_s: float) -> None:
         gated = measured.measurement is None and not measured.error
         assessment = measured.assessment
         self._hooks.trial(
@@ -149,6 +171,7 @@ class StudyRun:
                 violations={name: round(value, 6) for name, value in assessment.violations.items()},
                 measurement=measured.measurement,
                 quality=measured.quality,
+                change_s=round(change_s, 3),
                 error="not replayed: the quality gate was not passed" if gated else measured.error,
             )
         )
@@ -172,12 +195,15 @@ class StudyRun:
         seconds: dict[str, list[float]] = {DEFAULT: [], WINNER: []}
         runs: list[ReplayResult] = []
         excess: dict[str, float] = {}
-        repeats = self._repeats()
-        for step, (pair, arm) in enumerate(order(repeats), 1):
-            self._hooks.progress(f"winner against default, measured again: run {step} of {2 * repeats}")
+        repeats = self._repeats(search)
+        design, runs_in_order, about = self._design(best, default, repeats)
+        for step, (pair, arm) in enumerate(runs_in_order, 1):
+            self._hooks.progress(f"winner against default, measured again{about}: run {step} of {2 * repeats}")
             knobs = best.knobs if arm == WINNER else default
+            spent_s = self._node.change_s
             measured = self._try(knobs, salt=1 + pair)
-            self._report(len(search.outcomes) + step - 1, "finalist", knobs, measured)
+            change_s = self._node.change_s - spent_s
+            self._report(len(search.outcomes) + step - 1, "finalist", knobs, measured, change_s)
             if measured.assessment.objective_s is None or measured.result is None:
                 reason = f"the re-measurement of the {arm} failed: {measured.error or 'nothing was measured'}"
                 return self._unproven(search, reason, best)
@@ -188,7 +214,21 @@ class StudyRun:
         # The limits are judged over all fresh runs together; the quality gate's word stands beside them.
         excess |= violations(together(runs, spec), spec.constraints)
         found = improvement(seconds[DEFAULT], seconds[WINNER])
-        return self._result(search, best, default, found, excess, seconds)
+        return self._result(search, best, default, found, excess, seconds, design)
+
+    def _design(self, best: Outcome, default: dict[str, Any], repeats: int) -> tuple[str, list[tuple[int, str]], str]:
+        """How the two are measured again: the design, its runs in order, and what to say of its length."""
+        run_s, charge_s = self._usual_run_s(), self._node.charge(best.knobs, default)
+        limit_s, left_s = cheap_s(run_s), _CAUTION * self._left_s()
+        design = design_for(repeats, run_s=run_s, change_s=charge_s, cheap_s=limit_s, left_s=left_s)
+        if charge_s <= limit_s:
+            return design, order(repeats), ""
+        # The arm whose configuration is nearer to what the node runs now begins.
+        winner_first = self._node.charge(best.knobs) < self._node.charge(default)
+        runs = order(repeats) if design == INTERLEAVED else blocks(repeats, WINNER if winner_first else DEFAULT)
+        whole_s = 2 * repeats * run_s + changes_of(design, repeats) * charge_s
+        how = "interleaved" if design == INTERLEAVED else "in blocks"
+        return design, runs, f" {how}, about {whole_s:.0f} s with {charge_s:.0f} s for each change"
 
     def _result(
         self,
@@ -198,8 +238,10 @@ class StudyRun:
         found: Improvement,
         excess: dict[str, float],
         seconds: dict[str, list[float]],
+        design: str,
     ) -> StudyResult:
         decided = verdict(found, excess)
+        charge_s = self._node.charge(best.knobs, default)
         means = {arm: sum(values) / len(values) for arm, values in seconds.items()}
         return StudyResult(
             verdict=decided,
@@ -210,7 +252,9 @@ class StudyRun:
             improvement=found.estimate,
             interval=(found.low, found.high),
             repeats=found.repeats,
-            summary=summary_of(self._spec, decided, best.knobs, default, found, excess),
+            design=design,
+            change_s=round(charge_s, 3),
+            summary=summary_of(self._spec, decided, best.knobs, default, found, excess, design=design),
             importances=search.importances(),
         )
 
@@ -238,7 +282,8 @@ class StudyRun:
     def _span_s(self) -> float:
         """How long a replay may last so that all trials and the re-measurement fit into the study's time."""
         runs = self._spec.max_trials + 2 * self._spec.finalist_repeats
-        return min(max(self._spec.max_duration_s / runs - OVERHEAD_S, SHORTEST_SPAN_S), LONGEST_SPAN_S)
+        measuring_s = self._spec.max_duration_s - self._allowance_s
+        return min(max(measuring_s / runs - OVERHEAD_S, SHORTEST_SPAN_S), LONGEST_SPAN_S)
 
     def _left_s(self) -> float:
         return self._spec.max_duration_s - (time.monotonic() - self._began)
@@ -247,19 +292,28 @@ class StudyRun:
         ordered = sorted(self._run_s)
         return ordered[len(ordered) // 2] if ordered else self._span_s() + OVERHEAD_S
 
-    def _repeats(self) -> int:
+    def _repeats(self, search: Search) -> int:
         """Pairs of the re-measurement: what was asked for, and more where the search left time for them.
 
         Fixed before the first pair is seen, so that the interval keeps its meaning.
         """
         wanted = self._spec.finalist_repeats
-        pair_s = self._reserve_s() / wanted
-        return max(wanted, min(2 * wanted, int(_CAUTION * self._left_s() / pair_s)))
+        changes_s = self._changes_s(search)
+        pair_s = (self._reserve_s(search) - changes_s) / wanted
+        return max(wanted, min(2 * wanted, int((_CAUTION * self._left_s() - changes_s) / pair_s)))
 
-    def _reserve_s(self) -> float:
-        """Time for the re-measurement: half its runs are of the default, as slow as trial 0 was."""
+    def _reserve_s(self, search: Search) -> float:
+        """Time for the re-measurement: half its runs are of the default, as slow as trial 0 was; and the changes."""
         slow = self._run_s[0] if self._run_s else self._usual_run_s()
-        return self._spec.finalist_repeats * (slow + self._usual_run_s())
+        return self._spec.finalist_repeats * (slow + self._usual_run_s()) + self._changes_s(search)
+
+    def _changes_s(self, search: Search) -> float:
+        """What going between the default and the best so far will cost in the re-measurement, at least."""
+        best = search.best()
+        if best is None or best.knobs == search.default:
+            return 0.0
+        charge_s = self._node.charge(best.knobs, search.default)
+        return BLOCKS_CHANGES * charge_s if charge_s > cheap_s(self._usual_run_s()) else 0.0
 
 
 def pool_config(nodes: list[NodeView], pool: str) -> dict[str, Any]:

@@ -16,10 +16,12 @@ from typing import Any
 import httpx
 
 from controlplane.client import Client
+from controlplane.contract.change import LONGEST_CHANGE_S, needed_class, patience_s
 from controlplane.contract.errors import NotFound, TrimtabError
-from controlplane.contract.knobs import QUANTIZATION, Quantization
-from controlplane.contract.nodes import ConfigStatus, NodeRole, NodeView, TrialConfig
+from controlplane.contract.knobs import QUANTIZATION, ChangeClass, Quantization
+from controlplane.contract.nodes import ConfigStatus, EffectiveConfig, NodeRole, NodeView, TrialConfig
 from controlplane.contract.workload import Workload, WorkloadRequest
+from tuner.charge import Prices
 from tuner.prompt import prompts
 from tuner.replay import ReplayResult, Stopped, run_replay
 from tuner.space import Capabilities
@@ -75,16 +77,19 @@ def _unusable(node: NodeView, models: set[str]) -> str:
 
 
 class TrialNode:
-    """One node on loan. Every wait ends early with Stopped when `stop` is set."""
+    """One node on loan. Every wait ends early with Stopped when `stop` is set. `change_s`: spent on changes so far."""
 
-    def __init__(self, client: Client, node: NodeView, *, stop: threading.Event, apply_timeout_s: float = 30.0) -> None:
+    def __init__(self, client: Client, node: NodeView, *, stop: threading.Event) -> None:
         assert node.engine_url is not None
         self.name = node.node
+        self.gives_token_ids = node.backend == "vllm"
+        self.change_s = 0.0
+        self._view = node
+        self._prices = Prices()
         self.url = node.engine_url.rstrip("/")
         self.model = node.model or ""
         self._client = client
         self._stop = stop
-        self._apply_timeout_s = apply_timeout_s
         self._engine = httpx.Client(base_url=self.url, timeout=10.0)
 
     def close(self) -> None:
@@ -102,8 +107,10 @@ class TrialNode:
         return found if isinstance(found, dict) else {}
 
     def capabilities(self) -> Capabilities:
-        """What the node's engine truly can; the least when it does not say."""
+        """What the node's engine truly can: what it says itself, else what its agent reports; the least of neither."""
         told = self.config().get("capabilities") or {}
+        if not told and self._view.effective is not None:
+            return _capabilities_of(self._view.effective)
         formats = tuple(str(format_) for format_ in told.get(QUANTIZATION, [])) or (Quantization.NONE.value,)
         return Capabilities(
             quantization=formats,
@@ -115,26 +122,56 @@ class TrialNode:
 
     def max_total(self) -> int | None:
         """Most tokens of a prompt and its answer together, where the engine says."""
-        value = (self.config().get("capabilities") or {}).get("max_model_len")
+        value = (self.config().get("capabilities") or {}).get("max_model_len") or self._listed_length()
         return int(value) if value else None
 
+    def _listed_length(self) -> int | None:
+        """`max_model_len` of the node's model in `GET /v1/models`, as vLLM gives it."""
+        try:
+            listed = self._engine.get("/v1/models").raise_for_status().json()["data"]
+            lengths = {str(one["id"]): one.get("max_model_len") for one in listed}
+        except (httpx.HTTPError, ValueError, KeyError, TypeError):
+            return None
+        found = lengths.get(self.model) or next(iter(lengths.values()), None)
+        return found if isinstance(found, int) else None
+
+    def charge(self, knobs: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> float:
+        """Expected seconds of going to `knobs`, from `before` or else from what the node runs now."""
+        effective = self._view.effective
+        if effective is None:
+            return 0.0
+        return self._prices.between(self._view.backend, effective, effective.knobs if before is None else before, knobs)
+
     def apply(self, knobs: Mapping[str, Any]) -> None:
-        """Set `knobs` and wait until they are in effect. Raises ApplyFailed."""
-        wanted = dict(knobs)
-        view = self._client.set_trial_config(self.name, TrialConfig(knobs=wanted))
+        """Set `knobs` and wait until they are in effect, as long as such a change may take. Raises ApplyFailed."""
+        wanted, before = dict(knobs), self._view
+        needed = None
+        if before.effective is not None:
+            needed = needed_class(before.backend, before.effective, wanted)
+        began = time.monotonic()
+        try:
+            self._apply(wanted, needed)
+        finally:
+            took_s = time.monotonic() - began
+            self.change_s += took_s
+        self._prices.paid(needed, took_s)
+
+    def _apply(self, wanted: dict[str, Any], needed: ChangeClass | None) -> None:
+        view = self._view = self._client.set_trial_config(self.name, TrialConfig(knobs=wanted))
         revision = view.desired_revision
-        until = time.monotonic() + self._apply_timeout_s
+        began = time.monotonic()
         while not _in_effect(view, wanted):
             if view.config_status is ConfigStatus.FAILED and view.desired_revision == revision:
                 raise ApplyFailed(f"{self.name} refused the configuration: {view.config_error or 'no reason given'}")
-            if time.monotonic() > until:
+            waited_s = time.monotonic() - began
+            if waited_s > _patience_s(view, needed):
                 raise ApplyFailed(
-                    f"{self.name} does not run the wanted configuration after {self._apply_timeout_s:.0f} s"
+                    f"{self.name} does not run the wanted configuration after {waited_s:.0f} s"
                     f"{'' if view.connected else '; it is not connected'}: {_difference(view, wanted)}"
                 )
             self._wait(_POLL_S)
             with contextlib.suppress(httpx.TransportError):
-                view = self._client.node(self.name)
+                view = self._view = self._client.node(self.name)
 
     # -- an equal start ------------------------------------------------------------------------------------------
 
@@ -183,6 +220,24 @@ class TrialNode:
     def _wait(self, seconds: float) -> None:
         if self._stop.wait(seconds):
             raise Stopped("the study was stopped")
+
+
+def _patience_s(view: NodeView, needed: ChangeClass | None) -> float:
+    """A node that is applying, connected and well has turned out to need more than a live change: it gets the time."""
+    working = view.config_status is ConfigStatus.APPLYING and view.connected and view.healthy
+    if needed in (None, ChangeClass.LIVE) and working:
+        return LONGEST_CHANGE_S
+    return patience_s(view.effective, needed)
+
+
+def _capabilities_of(effective: EffectiveConfig) -> Capabilities:
+    """What an agent reports of an engine that has no `GET /config` of its own."""
+    runs = str(effective.knobs.get(QUANTIZATION, Quantization.NONE.value))
+    return Capabilities(
+        quantization=tuple(effective.formats) or (runs,),
+        maximum=dict(effective.limits),
+        tokens_at_least_seqs=True,
+    )
 
 
 def _in_effect(view: NodeView, wanted: Mapping[str, Any]) -> bool:

@@ -1,9 +1,10 @@
-"""The last word on a winner: measured again against the default, interleaved, with an interval. Pure.
+"""The last word on a winner: measured again against the default, with an interval. Pure.
 
 Guarantee: BETTER only when the whole 95 % interval of the improvement lies above zero AND the winner held every
 constraint in the fresh measurements. Runs go A B B A A B ..., so that a drift of the machine hits both alike
-(counterbalanced pairs), and both runs of a pair replay the same requests. The interval is Student's t on the
-logarithms of the paired ratios.
+(counterbalanced pairs), and both runs of a pair replay the same requests. Where each change between the two costs more
+time than there is, they go in blocks, A A B B B A: a steady drift still hits both alike, any other is not excluded, and
+the result says so. The interval is Student's t on the logarithms of the paired ratios.
 """
 
 from __future__ import annotations
@@ -18,6 +19,33 @@ from controlplane.contract.studies import StudyVerdict
 
 DEFAULT, WINNER = "default", "winner"
 LEAST_REPEATS = 2
+
+
+INTERLEAVED, BLOCKS = "interleaved", "blocks"
+BLOCKS_CHANGES = 2
+"""Changes between the arms of the blocks, once the outer arm runs."""
+
+
+def changes_of(design: str, repeats: int) -> int:
+    """How often the node goes from one arm to the other."""
+    return repeats if design == INTERLEAVED else BLOCKS_CHANGES
+
+
+def design_for(repeats: int, *, run_s: float, change_s: float, cheap_s: float, left_s: float) -> str:
+    """Interleaved while a change is cheap, or while the time left pays for all of its changes; else blocks."""
+    whole_s = 2 * repeats * run_s + (changes_of(INTERLEAVED, repeats) + 1) * change_s
+    return INTERLEAVED if change_s <= cheap_s or whole_s <= left_s else BLOCKS
+
+
+def blocks(repeats: int, outer: str) -> list[tuple[int, str]]:
+    """(pair, arm) in the order of the runs: half of the arm `outer`, all of the other, the rest of `outer`."""
+    inner = WINNER if outer == DEFAULT else DEFAULT
+    first = (repeats + 1) // 2
+    return [
+        *((pair, outer) for pair in range(first)),
+        *((pair, inner) for pair in range(repeats)),
+        *((pair, outer) for pair in range(first, repeats)),
+    ]
 
 
 def order(repeats: int) -> list[tuple[int, str]]:

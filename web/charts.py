@@ -4,6 +4,7 @@ from typing import Any
 
 from controlplane.client import Client
 from controlplane.contract.errors import BadRequest
+from controlplane.contract.histogram import error_text
 from controlplane.contract.metrics import BY_SHORT, MetricKind
 from web.views import Params
 
@@ -15,7 +16,7 @@ MARKS = ("rollout", "alert.fired", "alert.resolved")
 
 
 def latency(client: Client, params: Params) -> dict[str, Any]:
-    """{"metric", "help", "unit", "series": [{"name", "x": [RFC3339], "y": [seconds]}], "count": n}.
+    """{"metric", "help", "unit", "series": [{"name", "x": [RFC3339], "y": [seconds]}], "count": n, "accuracy": text}.
 
     One line per quantile, or with ?by=node one line per node at p99. Steps without data are left out of the line,
     which then has a gap: absent is not zero.
@@ -48,6 +49,7 @@ def latency(client: Client, params: Params) -> dict[str, Any]:
         "start": answer.start.isoformat(),
         "end": answer.end.isoformat(),
         "count": sum(series.count for series in answer.series),
+        "accuracy": error_text(answer.relative_error),
         "series": lines,
     }
 

@@ -184,6 +184,16 @@ def act_on_rollout(request: Request, number: int, action: str) -> Response:
     return RedirectResponse(f"/rollouts/{number}", status_code=303)
 
 
+@router.get("/nodes/{name}")
+@own_threads
+def node_page(request: Request, name: str) -> Response:
+    try:
+        context = context_of("node", client_of(request), {"node": name})
+    except TrimtabError as error:
+        return _failed(request, error)
+    return _page(request, "node.html", page="fleet", **context)
+
+
 @router.get("/{name}/{number:int}")
 @own_threads
 def detail(request: Request, name: str, number: int) -> Response:

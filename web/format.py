@@ -4,6 +4,8 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
+from controlplane.contract.histogram import error_text
+
 
 def seconds(value: float | None) -> str:
     """A duration with three significant digits and a fitting unit; an en dash for absent."""
@@ -66,7 +68,13 @@ def pretty(value: Any) -> str:
     return json.dumps(short(value), indent=2, default=str, ensure_ascii=False)
 
 
+def coarse(relative_error: float) -> str:
+    """ "± 67 %: from /metrics buckets"; empty for exact timings."""
+    return error_text(relative_error)
+
+
 FILTERS = {
+    "coarse": coarse,
     "seconds": seconds,
     "percent": percent,
     "clock": clock,

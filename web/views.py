@@ -8,10 +8,11 @@ from datetime import datetime
 from typing import Any
 
 from controlplane.client import Client
+from controlplane.contract.change import class_of
 from controlplane.contract.clock import utc_now
 from controlplane.contract.errors import BadRequest, NotFound
 from controlplane.contract.knobs import KNOBS
-from controlplane.contract.nodes import NodeView
+from controlplane.contract.nodes import EffectiveConfig, NodeView
 
 Params = Mapping[str, str]
 Context = dict[str, Any]
@@ -33,6 +34,27 @@ def pools(nodes: list[NodeView]) -> list[str]:
 
 def fleet(client: Client, params: Params) -> Context:
     return {"nodes": client.nodes(), "knobs": list(KNOBS)}
+
+
+def node(client: Client, params: Params) -> Context:
+    """One node: each knob with its value, source, class of change and limits; what changes have cost."""
+    found = client.node(params.get("node", ""))
+    wanted = {} if found.desired_revision is None else client.config(found.desired_revision).knobs.knobs()
+    runs = EffectiveConfig(revision=0, knobs={}) if found.effective is None else found.effective
+    rows = [
+        {
+            "name": name,
+            "runs": runs.knobs.get(name),
+            "wanted": wanted.get(name),
+            "differs": name in wanted and name in runs.knobs and wanted[name] != runs.knobs[name],
+            "change_class": class_of(name, found.backend, runs).value,
+            "live_limit": runs.live_limits.get(name),
+            "limit": runs.limits.get(name),
+            "source": runs.sources.get(name, ""),
+        }
+        for name in KNOBS
+    ]
+    return {"node": found, "rows": rows}
 
 
 def headline(client: Client, params: Params) -> Context:
@@ -124,7 +146,7 @@ def slowest(client: Client, params: Params) -> Context:
 
 
 _ALL = (
-    *(fleet, headline, recent, slowest),
+    *(fleet, node, headline, recent, slowest),
     *(open_alerts, alerts, alert),
     *(activity, studies, study),
     *(rollouts, rollout, ledger),

@@ -15,9 +15,22 @@ _BITS = {
 }
 
 
+_WIDTHS = {"int8": Quantization.INT8, "int4": Quantization.INT4, "float8": Quantization.FP8}
+"""What the plugin puts behind vLLM's name and a slash, where the checkpoint says its width."""
+
+
 def weight_format(name: str | None) -> str:
-    """none, int8, int4 or fp8 where vLLM's name says so; else vLLM's own name (its width is in the checkpoint)."""
+    """none, int8, int4 or fp8 where vLLM's name or the plugin says so; else vLLM's own name."""
     if name is None:
         return Quantization.NONE.value
+    name, _, width = name.partition("/")
+    if width:
+        return _WIDTHS[width].value if width in _WIDTHS else name
     found = _BITS.get(name)
     return name if found is None else found.value
+
+
+def format_within(name: str | None, variant: Quantization | None) -> str:
+    """The same, where the server was started for a variant: its format, unless vLLM's name says another."""
+    found = weight_format(name)
+    return found if variant is None or found in tuple(Quantization) else variant.value

@@ -14,18 +14,23 @@ _FEATURES = ("avx2", "avx512f", "avx512_bf16", "avx512_vnni", "avx_vnni", "amx_b
 
 def describe(settings: Settings) -> str:
     """Command, machine, versions, seed, and how busy the machine was before."""
-    cpu = _cpu()
-    flags = [name for name in _FEATURES if name in cpu.get("flags", "").split()]
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("torch", "transformers", "numpy"))
-    load = os.getloadavg()[0]
     return "\n".join(
         [
-            f"- CPU: {cpu.get('model name', platform.processor())} ({os.cpu_count()} cores; {', '.join(flags)}), "
-            f"{platform.system()} {platform.machine()}; load average before: {load:.2f}",
-            f"- Python {platform.python_version()}, {versions}, commit {_commit()}",
+            describe_machine(),
+            f"- Python {platform.python_version()}, {versions}, commit {commit()}",
             f"- seed {settings.seed}, {settings.rounds} rounds, {settings.threads} threads for every contestant, all "
             f"bound to cores {settings.cores}" + ("; QUICK: the figures mean nothing" if settings.quick else ""),
         ]
+    )
+
+
+def describe_machine() -> str:
+    cpu = _cpu()
+    flags = [name for name in _FEATURES if name in cpu.get("flags", "").split()]
+    return (
+        f"- CPU: {cpu.get('model name', platform.processor())} ({os.cpu_count()} cores; {', '.join(flags)}), "
+        f"{platform.system()} {platform.machine()}; load average before: {os.getloadavg()[0]:.2f}"
     )
 
 
@@ -37,7 +42,7 @@ def _cpu() -> dict[str, str]:
     return {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in first.splitlines())}
 
 
-def _commit() -> str:
+def commit() -> str:
     found = subprocess.run(
         ["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True, check=False
     )

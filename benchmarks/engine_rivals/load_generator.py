@@ -24,6 +24,8 @@ class Story:
     planned: float
     sent: float = 0.0
     marks: list[float] = field(default_factory=list)
+    pieces: list[str] = field(default_factory=list)
+    """The text of each mark."""
     completion_tokens: int | None = None
     error: str | None = None
 
@@ -88,8 +90,9 @@ def _take(event: bytes, now: float, story: Story) -> None:
     told = json.loads(event[5:])
     if "error" in told:
         raise ValueError(str(told["error"])[:300])
-    if told.get("choices") and told["choices"][0].get("text"):
+    if told.get("choices") and (text := told["choices"][0].get("text")):
         story.marks.append(now)
+        story.pieces.append(text)
     if told.get("usage"):
         story.completion_tokens = told["usage"]["completion_tokens"]
 

@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 
 from controlplane.alerts.machine import Reading
-from controlplane.contract.histogram import axis_position
+from controlplane.contract.histogram import RELATIVE_ERROR, axis_position
 from controlplane.contract.slo import Limit
 from controlplane.telemetry.sketch import Sketch
 
@@ -24,6 +24,7 @@ class Observation:
     above: int = 0
     value_s: float | None = None
     chance: float | None = None
+    relative_error: float = RELATIVE_ERROR
 
 
 def tail_bound(above: int, count: int, share: float) -> float:
@@ -55,4 +56,4 @@ def judge(sketch: Sketch | None, limit: Limit, *, min_count: int, firing: bool) 
         reading = Reading.HOLD
     else:
         reading = Reading.CLEAR
-    return Observation(reading, count, above, value, chance)
+    return Observation(reading, count, above, value, chance, sketch.relative_error)

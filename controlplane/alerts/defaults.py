@@ -7,7 +7,13 @@ from sqlmodel import Session, select
 from controlplane import ledger
 from controlplane.alerts import store
 from controlplane.alerts.tables import AlertRuleRow
-from controlplane.contract.alerts import AlertRuleCreate, DriftCondition, RegressionCondition, Severity
+from controlplane.contract.alerts import (
+    AlertRuleCreate,
+    ConfigFailedCondition,
+    DriftCondition,
+    RegressionCondition,
+    Severity,
+)
 from controlplane.ledger.tables import LedgerRow
 
 LEDGER_KIND = "alert_rule.defaults"
@@ -15,18 +21,37 @@ LEDGER_KIND = "alert_rule.defaults"
 DEFAULT_RULES: tuple[AlertRuleCreate, ...] = (
     AlertRuleCreate(name="Latency regression", condition=RegressionCondition(), severity=Severity.PAGE),
     AlertRuleCreate(name="Configuration drift", condition=DriftCondition(), severity=Severity.TICKET),
+    AlertRuleCreate(name="Configuration failed", condition=ConfigFailedCondition(), severity=Severity.PAGE),
 )
+FIRST_RULES = frozenset({"regression", "drift"})
+"""The kinds of default rules that there were before the ledger entry named them."""
 
 
 def ensure_default_rules(session: Session, now: datetime) -> int:
-    """Create the default rules at the first start only: one that was deleted stays deleted. Returns how many."""
-    done = session.exec(select(LedgerRow.id).where(LedgerRow.kind == LEDGER_KIND)).first() is not None
-    if done or session.exec(select(AlertRuleRow.id)).first() is not None:
+    """Create each default rule once in an installation's life; returns how many.
+
+    One that was deleted stays deleted. One that is new in this version comes to older installations too, unless they
+    have made a rule of its kind themselves.
+    """
+    entries = session.exec(select(LedgerRow).where(LedgerRow.kind == LEDGER_KIND)).all()
+    made = {str(row.condition["kind"]) for row in session.exec(select(AlertRuleRow))}
+    given: set[str] = {kind for entry in entries for kind in entry.evidence.get("kinds", FIRST_RULES)}
+    if made and not entries:
+        given = set(FIRST_RULES)  # Somebody's own rules are older than any default.
+    missing = [wanted for wanted in DEFAULT_RULES if wanted.condition.kind not in given]
+    if not missing:
         return 0
-    for wanted in DEFAULT_RULES:
+    created = [wanted for wanted in missing if wanted.condition.kind not in made]
+    for wanted in created:
         store.create_rule(session, wanted, now)
-    names = ", ".join(repr(wanted.name) for wanted in DEFAULT_RULES)
+    names = ", ".join(repr(wanted.name) for wanted in created) or "none: rules of these kinds are there already"
     ledger.append(
-        session, now=now, actor="trimtab", kind=LEDGER_KIND, subject="alert-rules", message=f"default rules {names}"
+        session,
+        now=now,
+        actor="trimtab",
+        kind=LEDGER_KIND,
+        subject="alert-rules",
+        message=f"default rules {names}",
+        kinds=sorted(given | {wanted.condition.kind for wanted in missing}),
     )
-    return len(DEFAULT_RULES)
+    return len(created)

@@ -11,6 +11,7 @@ from typing import Any
 
 from controlplane.alerts.causes import Context, causes
 from controlplane.contract.alerts import Diagnosis, StageShift
+from controlplane.contract.histogram import RELATIVE_ERROR, error_text, is_coarse
 from controlplane.contract.metrics import (
     DECODE,
     E2E,
@@ -59,6 +60,7 @@ class Shift:
     during_s: float | None
     since: datetime
     limit_s: float | None = None
+    relative_error: float = RELATIVE_ERROR
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,8 @@ def sentence(shift: Shift, top: StageShift | None, found: Sequence[Mapping[str, 
     else:
         limit = "" if shift.limit_s is None else f" (limit {duration(shift.limit_s)})"
         text = f"{name} rose from {duration(shift.before_s)} to {duration(shift.during_s)}{limit} {since}"
+    if is_coarse(shift.relative_error):
+        text += f" ({error_text(shift.relative_error)})"
     if top is not None:
         text += f"; {top.share_of_increase:.0%} of it is {IN_WORDS.get(top.stage, top.stage)}"
     return text + (f"; {found[0]['message']}." if found else ".")

@@ -13,6 +13,7 @@ from typing import Any
 
 from controlplane.alerts import context as gathering
 from controlplane.alerts import judges
+from controlplane.alerts.config_failure import judge_config_failed
 from controlplane.alerts.detector import GUARD_MAX_S, Detector
 from controlplane.alerts.diagnosis import Shift, diagnose
 from controlplane.alerts.finding import Finding
@@ -20,12 +21,13 @@ from controlplane.alerts.fingerprint import fingerprint
 from controlplane.alerts.history import History, Where, instant
 from controlplane.alerts.lifecycle import Draft, OnFire, Scribe, follow
 from controlplane.alerts.machine import Event, Reading
-from controlplane.alerts.snapshot import Job, Snapshot, job_of, read, silences_now, where_of
+from controlplane.alerts.snapshot import OF_THE_FLEET, Job, Snapshot, job_of, read, serving, silences_now, where_of
 from controlplane.alerts.tables import AlertRow, AlertRuleRow, DetectorStateRow
 from controlplane.contract.alerts import (
     AbsoluteCondition,
     AlertRule,
     AlertState,
+    ConfigFailedCondition,
     Diagnosis,
     DriftCondition,
     RegressionCondition,
@@ -110,7 +112,7 @@ class AlertEvaluator:
         return (found | serving) - trial - {""}
 
     def _pools_of(self, rule: AlertRule, seen: Snapshot) -> list[str]:
-        if isinstance(rule.condition, DriftCondition):
+        if isinstance(rule.condition, OF_THE_FLEET):
             return [rule.pool or ""]
         return sorted(seen.pools if rule.pool is None else seen.pools & {rule.pool})
 
@@ -151,6 +153,9 @@ class AlertEvaluator:
         if isinstance(condition, DriftCondition):
             end = now
             findings = self._drift(condition, job, seen, now)
+        elif isinstance(condition, ConfigFailedCondition):
+            end = now
+            findings, state = self._config_failed(condition, job, seen, now)
         elif end is None or (job.position is not None and job.position >= end):
             return
         elif isinstance(condition, RegressionCondition):
@@ -205,7 +210,7 @@ class AlertEvaluator:
         return findings, detector.state()
 
     def _drift(self, condition: DriftCondition, job: Job, seen: Snapshot, now: datetime) -> list[Finding]:
-        nodes = [node for node in seen.nodes if node.role is NodeRole.SERVING and job.rule.pool in (None, node.pool)]
+        nodes = serving(job, seen)
 
         def desired(number: int) -> Revision | None:
             with self._database.read_session() as session:
@@ -215,12 +220,15 @@ class AlertEvaluator:
                     return None
 
         findings = judges.judge_drift(condition, nodes, now, desired)
-        # A node that is gone cannot drift any more.
-        there = {fingerprint(job.rule.id, finding.labels) for finding in findings}
-        for print_, row in job.open_alerts.items():
-            if print_ not in there:
-                findings.append(Finding(row.labels, now, Reading.CLEAR))
-        return findings
+        return findings + _of_nodes_gone(job, findings, now)
+
+    def _config_failed(
+        self, condition: ConfigFailedCondition, job: Job, seen: Snapshot, now: datetime
+    ) -> tuple[list[Finding], dict[str, Any]]:
+        findings, state = judge_config_failed(
+            condition, seen.configs, job.state, serving(job, seen), now, self._firing(job)
+        )
+        return findings + _of_nodes_gone(job, findings, now), state
 
     def _tell_story(self, job: Job, draft: Draft, seen: Snapshot, now: datetime) -> None:
         """Diagnose a firing alert. A failure here costs the diagnosis, never the alert."""
@@ -254,7 +262,8 @@ class AlertEvaluator:
         with self._database.read_session() as session:
             around = gathering.with_records(session, around, onset, now)
         limit_s = story.threshold if isinstance(job.rule.condition, AbsoluteCondition) else None
-        return diagnose(Shift(story.metric, story.q, before_s, story.value, onset, limit_s), measured, around)
+        shift = Shift(story.metric, story.q, before_s, story.value, onset, limit_s, story.relative_error)
+        return diagnose(shift, measured, around)
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
@@ -286,6 +295,12 @@ class AlertEvaluator:
                 row = session.get(AlertRow, alert_id, with_for_update=True)
                 if row is not None and row.state == AlertState.FIRING.value:
                     scribe.deliver_unsilenced(session, row, silences)
+
+
+def _of_nodes_gone(job: Job, findings: Sequence[Finding], now: datetime) -> list[Finding]:
+    """What is open of nodes that are no longer there, or serve no longer, is over."""
+    there = {fingerprint(job.rule.id, finding.labels) for finding in findings}
+    return [Finding(row.labels, now, Reading.CLEAR) for print_, row in job.open_alerts.items() if print_ not in there]
 
 
 def _window_ends(position: datetime | None, end: datetime) -> list[datetime]:

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from controlplane.alerts.machine import Patience, Reading
+from controlplane.contract.histogram import RELATIVE_ERROR
 
 
 @dataclass(frozen=True)
@@ -25,5 +26,6 @@ class Finding:
     value: float | None = None
     threshold: float | None = None
     before_s: float | None = None
+    relative_error: float = RELATIVE_ERROR  # Of the observed and the earlier quantile.
     summary: str = ""
     evidence: dict[str, Any] = field(default_factory=dict)

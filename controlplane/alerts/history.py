@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controlplane.alerts.load import LoadMeter
-from controlplane.contract.histogram import AXIS_LENGTH
+from controlplane.contract.histogram import AXIS_LENGTH, RELATIVE_ERROR
 from controlplane.contract.metrics import E2E, NODE, PROMPT_BUCKET, REQUESTS, RUNNING, TTFT, WAITING, WINDOW_S
 from controlplane.telemetry.reader import TelemetryReader
 from controlplane.telemetry.sketch import Sketch
@@ -24,20 +24,24 @@ Where = Mapping[str, str | Sequence[str]]
 
 @dataclass(frozen=True)
 class Tail:
-    """One histogram as the number of values at or above each bucket. tail: int64[width] from axis position `low` on."""
+    """One histogram as the number of values at or above each bucket. tail: int64[width] from axis position `low` on.
+
+    `relative_error` as in `Sketch`.
+    """
 
     low: int
     tail: NDArray[np.int64]
     count: int
+    relative_error: float = RELATIVE_ERROR
 
     @classmethod
     def of(cls, sketch: Sketch) -> "Tail":
         used = np.flatnonzero(sketch.counts)
         if used.size == 0:
-            return cls(0, np.zeros(0, dtype=np.int64), sketch.zero_count)
+            return cls(0, np.zeros(0, dtype=np.int64), sketch.zero_count, sketch.relative_error)
         low, high = int(used[0]), int(used[-1]) + 1
         tail = np.cumsum(sketch.counts[low:high][::-1])[::-1].copy()
-        return cls(low, tail, sketch.zero_count + int(tail[0]))
+        return cls(low, tail, sketch.zero_count + int(tail[0]), sketch.relative_error)
 
     def above(self, position: int) -> int:
         """As `Sketch.above`."""
@@ -64,13 +68,14 @@ class Window:
 def merged(windows: Sequence[Window], metric: str, bucket: str | None = None) -> Sketch:
     """All values of a metric in the windows, of one prompt bucket or (None) of all."""
     counts = np.zeros(AXIS_LENGTH, dtype=np.int64)
-    zero = 0
+    zero, error = 0, RELATIVE_ERROR
     for window in windows:
         for name, tail in window.tails.get(metric, {}).items():
             if bucket is None or name == bucket:
                 tail.add_to(counts)
                 zero += tail.count - (int(tail.tail[0]) if tail.tail.size else 0)
-    return Sketch(counts=counts, zero_count=zero)
+                error = max(error, tail.relative_error)
+    return Sketch(counts=counts, zero_count=zero, relative_error=error)
 
 
 @dataclass

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from controlplane.alerts import absolute
+from controlplane.alerts.accuracy import accuracy
 from controlplane.alerts.baseline import FLEET, threshold_s
 from controlplane.alerts.causes import knob_changes
 from controlplane.alerts.detector import Detector, Span
@@ -71,6 +72,7 @@ def _absolute_finding(
     seen: absolute.Observation,
 ) -> Finding:
     evidence: dict[str, Any] = {"window_s": condition.window_s, "count": seen.count, "above": seen.above}
+    evidence |= accuracy(seen.relative_error)
     if seen.chance is not None:
         share = 1.0 - limit.q
         evidence["error_rate"] = {
@@ -90,6 +92,7 @@ def _absolute_finding(
         q=limit.q,
         value=seen.value_s,
         threshold=limit.limit_s,
+        relative_error=seen.relative_error,
         summary=f"{limit.metric.upper()} {percentile(limit.q)} is {value}, limit {duration(limit.limit_s)}",
         evidence=evidence,
     )
@@ -170,16 +173,18 @@ def _regression_finding(
     # The fleet's stream speaks before a prompt bucket's, and the higher quantile before the lower.
     key = min(keys, key=lambda name: (not name.endswith(f"|{FLEET}"), -float(name.split("|")[1])))
     q, bucket = float(key.split("|")[1]), key.split("|", 2)[2]
+    # A sender that does not tell prompt lengths has all its requests in one nameless bucket, which is the fleet.
+    only = bucket if bucket not in (FLEET, "") else None
     baseline = detector.baselines.get(f"{metric}|{q:g}")
     if told or baseline is None:
         return Finding(labels, at, Reading.BREACH)
     onset_s = detector.streams[key].onset_s or window.start_s
     slow = [one for one in history.windows if onset_s <= one.start_s <= window.start_s]
     past = [one for one in history.windows if baseline.start_s <= one.start_s <= baseline.end_s]
-    only = None if bucket == FLEET else bucket
     during, before = merged(slow, metric, only), merged(past, metric, only)
     before_s = before.quantile(q) if before.count else None
     span_s = baseline.end_s - baseline.start_s + WINDOW_S
+    error = max(during.relative_error, before.relative_error)
     where = "" if only is None else f" for prompts of {only} tokens"
     return Finding(
         labels,
@@ -191,6 +196,7 @@ def _regression_finding(
         value=during.quantile(q) if during.count else None,
         threshold=before_s,
         before_s=before_s,
+        relative_error=error,
         summary=f"{metric.upper()} {percentile(q)}{where} is above its baseline",
         evidence={
             "q": q,
@@ -215,6 +221,7 @@ def _regression_finding(
                 for name in keys
             },
             "error_rate": _error_rate(detector, span_s),
+            **accuracy(error),
         },
     )
 

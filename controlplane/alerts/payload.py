@@ -62,6 +62,7 @@ def annotations_of(alert: Alert) -> dict[str, str]:
         "value": None if alert.value is None else f"{alert.value:.6g} s",
         "threshold": None if alert.threshold is None else f"{alert.threshold:.6g} s",
         "error_rate": _text(alert.evidence.get("error_rate")),
+        "accuracy": _text(alert.evidence.get("accuracy")),
         "stage": None if alert.diagnosis is None else alert.diagnosis.stage,
         "causes": None
         if alert.diagnosis is None

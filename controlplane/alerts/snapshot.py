@@ -8,14 +8,27 @@ from typing import Any
 
 from sqlmodel import Session, col, select
 
+from controlplane.alerts.config_failure import LOOK_BACK_S, ConfigHistory, history_of
 from controlplane.alerts.detector import Span
 from controlplane.alerts.store import OPEN_STATES
 from controlplane.alerts.tables import AlertRow, AlertRuleRow, DetectorStateRow, SilenceRow
 from controlplane.alerts.view import rule_view, silence_view
-from controlplane.contract.alerts import AlertRule, DriftCondition, RegressionCondition, Silence
+from controlplane.contract.alerts import (
+    AlertRule,
+    ConfigFailedCondition,
+    DriftCondition,
+    RegressionCondition,
+    Silence,
+)
+from controlplane.contract.ledger import LedgerEntry
 from controlplane.contract.metrics import NODE, POOL, WINDOW_S
 from controlplane.contract.nodes import NodeRole, NodeView
 from controlplane.fleet import registry
+from controlplane.fleet.opamp_session import CONFIG_APPLIED, CONFIG_FAILED
+from controlplane.ledger.tables import LedgerRow
+
+OF_THE_FLEET = (DriftCondition, ConfigFailedCondition)
+"""Conditions that are judged by the registry and the ledger, now, for all pools of the rule at once."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +52,7 @@ class Snapshot:
     states: dict[tuple[int, str], DetectorStateRow]
     alerts: list[AlertRow]
     spans: dict[str, list[Span]]
+    configs: ConfigHistory = field(default_factory=ConfigHistory)
     pools: set[str] = field(default_factory=set)
 
 
@@ -51,13 +65,18 @@ def where_of(pool: str, nodes: Sequence[NodeView]) -> dict[str, str | list[str]]
     return where
 
 
+def serving(job: Job, seen: Snapshot) -> list[NodeView]:
+    """The serving nodes that the job's rule is about."""
+    return [node for node in seen.nodes if node.role is NodeRole.SERVING and job.rule.pool in (None, node.pool)]
+
+
 def job_of(rule: AlertRule, version: int, pool: str, seen: Snapshot) -> Job:
     row = seen.states.get((rule.id, pool))
     row = row if row is not None and row.version == version else None
     mine = {
         alert.fingerprint: alert
         for alert in seen.alerts
-        if alert.rule_id == rule.id and (alert.pool == pool or isinstance(rule.condition, DriftCondition))
+        if alert.rule_id == rule.id and (alert.pool == pool or isinstance(rule.condition, OF_THE_FLEET))
     }
     return Job(rule, version, pool, None if row is None else row.position, {} if row is None else row.state, mine)
 
@@ -88,4 +107,21 @@ def read(session: Session, now: datetime) -> Snapshot:
         states={(row.rule_id, row.pool): row for row in session.exec(select(DetectorStateRow))},
         alerts=list(session.exec(select(AlertRow).where(col(AlertRow.state).in_(OPEN_STATES)))),
         spans=spans,
+        configs=_configs(session, [rule for rule, _ in rules], now),
     )
+
+
+def _configs(session: Session, rules: Sequence[AlertRule], now: datetime) -> ConfigHistory:
+    """What the ledger says of configurations, as far back as a rule may want it."""
+    hold_s = [rule.condition.hold_s for rule in rules if isinstance(rule.condition, ConfigFailedCondition)]
+    if not hold_s:
+        return ConfigHistory()
+    since = now - timedelta(seconds=max(hold_s) + LOOK_BACK_S)
+
+    def entries(kind: str) -> list[LedgerEntry]:
+        query = (
+            select(LedgerRow).where(LedgerRow.kind == kind, col(LedgerRow.time) >= since).order_by(col(LedgerRow.id))
+        )
+        return [LedgerEntry.model_validate(row, from_attributes=True) for row in session.exec(query)]
+
+    return history_of(entries(CONFIG_FAILED), entries(CONFIG_APPLIED))

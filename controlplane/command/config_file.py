@@ -28,7 +28,13 @@ def _commands(path: Path, place: str, commands: dict[str, Any], tables: dict[str
         if inner is None:
             found[name] = _options(path, f"{place}{name}", commands[name], table)
         else:
-            found[name] = _commands(path, f"{place}{name}.", inner, table)
+            # A group that does something by itself has options of its own beside its commands.
+            own = {key: value for key, value in table.items() if commands[name].params and key not in inner}
+            below = {key: value for key, value in table.items() if key not in own}
+            found[name] = {
+                **_options(path, f"{place}{name}", commands[name], own),
+                **_commands(path, f"{place}{name}.", inner, below),
+            }
     return found
 
 

@@ -6,23 +6,17 @@ import shutil
 import socket
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from controlplane.command import checkout, extras
+from controlplane.command.doctor_vllm import doctor_vllm
+from controlplane.command.finding import Finding, status, tell
 
-
-@dataclass(frozen=True)
-class Finding:
-    """One check. `mend` says what to do when it is not fine."""
-
-    name: str
-    fine: bool
-    found: str
-    mend: str = ""
+app = typer.Typer(invoke_without_command=True)
+app.command("vllm")(doctor_vllm)
 
 
 def examine(data_dir: Path, host: str, port: int) -> Iterator[Finding]:
@@ -52,7 +46,9 @@ def examine(data_dir: Path, host: str, port: int) -> Iterator[Finding]:
             yield Finding("port", False, f"{host}:{port}: {error.strerror}", "another --port, or stop what holds it")
 
 
+@app.callback()
 def doctor(
+    context: typer.Context,
     data_dir: Annotated[
         Path,
         typer.Option(envvar=["TRIMTAB_DOCTOR_DATA_DIR", "TRIMTAB_DATA_DIR"], help="Where `trimtab up` keeps its data."),
@@ -65,10 +61,9 @@ def doctor(
         typer.Option(envvar=["TRIMTAB_DOCTOR_PORT", "TRIMTAB_PORT"], help="Port it listens on.", min=1, max=65535),
     ] = 7300,
 ) -> None:
-    """Check this installation; status 1 when something would keep it from running."""
+    """Check this installation; status 1 when something would keep it from running. `doctor vllm` checks one of vLLM."""
+    if context.invoked_subcommand is not None:
+        return
     findings = list(examine(data_dir, host, port))
-    for finding in findings:
-        typer.echo(f"{'ok  ' if finding.fine else 'BAD '} {finding.name}: {finding.found}")
-        if not finding.fine:
-            typer.echo(f"     {finding.mend}")
-    raise typer.Exit(0 if all(finding.fine for finding in findings) else 1)
+    tell(findings)
+    raise typer.Exit(status(findings))

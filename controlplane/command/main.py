@@ -41,7 +41,7 @@ app.command("tune")(tune.tune)
 app.command("replay")(replay.replay)
 app.add_typer(rollout.app, name="rollout")
 app.command("status")(status.status)
-app.command("doctor")(doctor.doctor)
+app.add_typer(doctor.app, name="doctor")
 app.command("bench")(bench.bench)
 
 

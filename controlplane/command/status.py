@@ -5,7 +5,10 @@ from rich.table import Column, Table
 
 from controlplane.client import Client
 from controlplane.command.connection import FAILURES, SERVER, Server, Token, TokenFile, connect, explain, fail
-from controlplane.contract.knobs import KNOBS
+from controlplane.contract.change import class_of
+from controlplane.contract.histogram import error_text
+from controlplane.contract.knobs import KNOBS, ChangeClass
+from controlplane.contract.nodes import NodeView
 
 
 def status(server: Server = SERVER, token: Token = None, token_file: TokenFile = None) -> None:
@@ -26,15 +29,35 @@ def nodes_table(client: Client) -> Table:
     table = Table("node", "pool", "state", "revision", runs, title="Fleet", title_justify="left")
     for node in client.nodes():
         state = "healthy" if node.connected and node.healthy else ("unhealthy" if node.connected else "offline")
-        knobs = node.effective.knobs if node.effective else {}
+        if node.connected and node.health_detail:
+            state += f" ({'degraded: ' if node.healthy else ''}{node.health_detail})"
         table.add_row(
-            node.node,
+            f"{node.node}\n{node.backend}",
             node.pool,
             state + (", differs" if node.drift else ""),
             str(node.effective.revision) if node.effective else "-",
-            " ".join(f"{name}={knobs[name]}" for name in KNOBS if name in knobs) or "-",
+            runs_text(node),
         )
     return table
+
+
+def runs_text(node: NodeView) -> str:
+    """The knobs in force, those whose change is not live marked, and what changes have cost so far."""
+    if node.effective is None:
+        return "-"
+    parts = []
+    for name in KNOBS:
+        if name in node.effective.knobs:
+            needed = class_of(name, node.backend, node.effective)
+            mark = "" if needed is ChangeClass.LIVE else f" ({needed.value})"
+            parts.append(f"{name}={node.effective.knobs[name]}{mark}")
+    lines = [" ".join(parts) or "-"]
+    if node.effective.formats:
+        lines.append(f"formats: {', '.join(node.effective.formats)}")
+    for kind, cost in node.effective.costs.items():
+        waited = f", requests waited {cost.unavailable_s:.1f} s" if cost.unavailable_s else ""
+        lines.append(f"a {kind.value} change: {cost.mean_s:.2g} s on average, {cost.last_s:.2g} s last{waited}")
+    return "\n".join(lines)
 
 
 def latency_table(client: Client) -> Table:
@@ -43,7 +66,8 @@ def latency_table(client: Client) -> Table:
         for metric in ("ttft", "itl", "e2e"):
             for series in client.quantiles(metric, window="1m", pool=pool).series:
                 shown = (f"{1e3 * series.quantiles[q]:.1f} ms" for q in ("0.5", "0.95", "0.99"))
-                table.add_row(pool, metric, *shown, str(series.count))
+                error = error_text(series.relative_error)
+                table.add_row(pool, metric, *shown, str(series.count) + (f" ({error})" if error else ""))
     return table
 
 

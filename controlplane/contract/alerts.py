@@ -57,7 +57,19 @@ class DriftCondition(BaseModel):
     for_s: float = Field(default=60, ge=0, le=86400)
 
 
-Condition = AbsoluteCondition | RegressionCondition | DriftCondition
+class ConfigFailedCondition(BaseModel):
+    """A serving node could not bring up a configuration it was given. It fires at once, also when the agent has gone
+    back to the previous configuration by itself.
+
+    It lasts until the node runs what it should and either `hold_s` have passed since the failure, or another
+    configuration has been applied there.
+    """
+
+    kind: Literal["config_failed"] = "config_failed"
+    hold_s: float = Field(default=300, ge=0, le=86400)
+
+
+Condition = AbsoluteCondition | RegressionCondition | DriftCondition | ConfigFailedCondition
 
 
 class Remedy(BaseModel):

@@ -46,7 +46,7 @@ class FirstTokenEvent(TypedDict):
     time: float
     revision: int
     prompt_tokens: int | None  # None where the engine does not say; so too below.
-    cached_tokens: int
+    cached_tokens: int | None
     ttft: float
     tenant: NotRequired[str]
 
@@ -59,7 +59,7 @@ class GapEvent(TypedDict):
     time: float
     revision: int
     prompt_tokens: int | None
-    cached_tokens: int
+    cached_tokens: int | None
     gaps: list[float]
     tenant: NotRequired[str]
 
@@ -116,4 +116,26 @@ class CountsEvent(TypedDict):
     requests: dict[str, int]  # Finish reason to requests finished.
 
 
-EngineEvent = StepEvent | FirstTokenEvent | GapEvent | FinishedEvent | BucketsEvent | CountsEvent
+class TracedEvent(TypedDict):
+    """A request that has ended, known by its trace alone, which does not tell how. Its latencies count; the request
+    itself and its tokens are counted by a `CountsEvent`. A part that is None is not told, or is in a `BucketsEvent`.
+    """
+
+    kind: Literal["traced"]
+    seq: int
+    time: float
+    revision: int
+    request_id: str
+    arrival: float  # Unix seconds.
+    prompt_tokens: int
+    output_tokens: int
+    e2e: float
+    ttft: float | None
+    tpot: float | None
+    queue: float | None
+    prefill: float | None
+    decode: float | None
+    unaccounted: float
+
+
+EngineEvent = StepEvent | FirstTokenEvent | GapEvent | FinishedEvent | BucketsEvent | CountsEvent | TracedEvent

@@ -60,3 +60,13 @@ def quantile(
             return min(max(value, minimum), maximum)
         below += count
     return maximum if math.isfinite(maximum) else upper_edge(len(counts) - 1)
+
+
+def is_coarse(relative_error: float) -> bool:
+    """Whether quantiles are worse than the axis itself makes them: somebody else's wider buckets are in them."""
+    return relative_error > RELATIVE_ERROR * (1.0 + 1e-6)
+
+
+def error_text(relative_error: float) -> str:
+    """For people: "± 67 %: from /metrics buckets". Empty where the axis's own error is all there is."""
+    return f"± {100 * relative_error:.0f} %: from /metrics buckets" if is_coarse(relative_error) else ""

@@ -50,7 +50,10 @@ class EffectiveConfig(BaseModel):
 
 
 class NodeView(BaseModel):
-    """One node. `drift` is true when the desired and the effective knobs differ."""
+    """One node. `drift` is true when the desired and the effective knobs differ.
+
+    `health_detail` says why a node is not healthy; of a healthy one, what cannot be seen or moved though it serves.
+    """
 
     node: str
     pool: str

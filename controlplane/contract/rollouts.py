@@ -39,6 +39,10 @@ class RolloutCreate(BaseModel):
     verdict is "unjudged". Metrics are judged together at error rate `alpha`. `tolerance` is the relative slowdown that
     counts as equal: to show an equal canary "not worse" takes about 4,000 requests at 0.1, 1,600 at 0.2, 800 at 0.3
     (docs/benchmarks.md), so small pools want a larger one.
+
+    A wave of nodes that has not confirmed the revision after `apply_timeout_s` is taken back. Left null it becomes
+    120 s where all nodes change live, and where one needs a swap or a restart ten minutes, or four times what such a
+    change has cost there if that is more; the rollout shows what it became.
     """
 
     pool: str
@@ -49,7 +53,7 @@ class RolloutCreate(BaseModel):
     alpha: float = Field(default=0.01, gt=0, lt=0.5)
     min_judge_s: float = Field(default=60, ge=5)
     max_judge_s: float = Field(default=1800, ge=10)
-    apply_timeout_s: float = Field(default=120, ge=5)
+    apply_timeout_s: float | None = Field(default=None, ge=5)  # Null: by what the change needs on the pool's nodes.
     emergency: bool = False
     start: bool = True
     reason: str = Field(default="", max_length=500)

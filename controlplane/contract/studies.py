@@ -85,6 +85,7 @@ class TrialReport(BaseModel):
     violations: dict[str, float] = {}
     measurement: Measurement | None = None
     quality: dict[str, float] = {}
+    change_s: float | None = None  # What bringing the node to these knobs took; no part of the measurement.
     error: str = ""
 
 
@@ -100,9 +101,11 @@ class StudyVerdict(StrEnum):
 
 
 class StudyResult(BaseModel):
-    """Winner and default (what the pool runs now), re-measured interleaved at the end.
+    """Winner and default (what the pool runs now), re-measured at the end.
 
-    `improvement` is 1 - winner/default of the objective; `interval` its 95 % interval over the repeats.
+    `design` says in which order: interleaved, or in blocks where each change between the two costs too much time.
+    `change_s` is what the change from the default to the winner is expected to take on a node. `improvement` is
+    1 - winner/default of the objective; `interval` its 95 % interval over the repeats.
     """
 
     verdict: StudyVerdict
@@ -113,6 +116,8 @@ class StudyResult(BaseModel):
     improvement: float | None = None
     interval: tuple[float, float] | None = None
     repeats: int = 0
+    design: str = "interleaved"
+    change_s: float | None = None
     summary: str
     importances: dict[str, float] = {}
 

@@ -4,6 +4,8 @@ from datetime import datetime
 
 from pydantic import BaseModel
 
+from controlplane.contract.histogram import RELATIVE_ERROR
+
 
 class QuantilePoint(BaseModel):
     """One step of a series: requests (or tokens) counted, and their quantiles, keyed as asked ("0.99")."""
@@ -17,12 +19,13 @@ class QuantileSeries(BaseModel):
     labels: dict[str, str]
     count: int
     mean: float | None = None
+    relative_error: float = RELATIVE_ERROR  # Of its quantiles; larger where a sender's own buckets were coarser.
     quantiles: dict[str, float]
     points: list[QuantilePoint] | None = None  # With ?step= only.
 
 
 class QuantilesAnswer(BaseModel):
-    """`GET /api/v1/quantiles`."""
+    """`GET /api/v1/quantiles`. `relative_error` is the largest of all series."""
 
     metric: str
     unit: str

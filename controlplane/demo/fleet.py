@@ -1,15 +1,15 @@
 """The demo's fleet: control plane, two serving nodes, a trial node, an agent beside each, and traffic."""
 
-import json
 import secrets
 import shutil
 
 from controlplane.client import Client
 from controlplane.contract.errors import Conflict
+from controlplane.demo.engines import TRIMTAB, EmbeddedEngines, Engines
 from controlplane.demo.plan import MODEL, POOL, TRIAL_POOL, Plan
 from controlplane.demo.processes import Child, Processes
+from controlplane.demo.vllm_engines import VllmEngines
 
-TRIMTAB = ("-m", "controlplane.command.main")
 MARKER = ".trimtab-demo"
 
 
@@ -19,6 +19,7 @@ class Fleet:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.processes = Processes(plan.data_dir / "logs")
+        self.engines: Engines = EmbeddedEngines(plan) if plan.vllm is None else VllmEngines(plan, plan.vllm)
         self.url = f"http://127.0.0.1:{plan.port}"
         self.webhook_secret = secrets.token_hex(16)
         self.traffic: Child | None = None
@@ -45,20 +46,15 @@ class Fleet:
 
     def start_node(self, node: str, port: int, pool: str, role: str) -> None:
         """An engine and the agent beside it: two processes, either of which can die without the other."""
-        plan = self.plan
-        knobs = [word for name, value in plan.good.items() for word in ("--set", f"{name}={json.dumps(value)}")]
-        engine = ["--model", str(plan.model_dir), "--host", "127.0.0.1", "--port", str(port)]
-        engine += ["--threads", "1", "--kv-cache-mib", str(plan.kv_cache_mib), "--quantizations", "none,int8"]
-        if plan.draft_dir.exists():
-            engine += ["--draft-model", str(plan.draft_dir)]
-        self.processes.start(f"{node}-engine", [*TRIMTAB, "engine", *engine, *knobs])
+        self.engines.start(self.processes, node, port)
         self.processes.start(
             f"{node}-agent",
             [
                 *(*TRIMTAB, "agent", "--node", node, "--pool", pool, "--role", role),
                 *("--engine-url", f"http://127.0.0.1:{port}", "--server-url", self.url),
-                *("--state-dir", str(plan.data_dir / node)),
-                *("--enrolment-token-file", str(plan.data_dir / "service/enrolment-token")),
+                *("--state-dir", str(self.plan.data_dir / node)),
+                *("--enrolment-token-file", str(self.plan.data_dir / "service/enrolment-token")),
+                *self.engines.agent_flags(node),
             ],
         )
 

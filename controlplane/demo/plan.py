@@ -1,7 +1,8 @@
 """What the demo starts and how long each step may take: one frozen value, so that tests and people can change it."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Self
 
 from controlplane.command.checkout import ROOT
 from controlplane.contract.rollouts import RolloutCreate
@@ -14,12 +15,25 @@ MODEL = "trimtab-py-5m"
 
 
 @dataclass(frozen=True)
+class VllmServers:
+    """What every vLLM server of the demo is started with. Up to the capacities its limits move while it serves."""
+
+    executable: Path
+    max_model_len: int = 2048
+    dtype: str = "float32"
+    capacity_tokens: int = 2048
+    capacity_seqs: int = 32
+    capacity_drafts: int = 4
+
+
+@dataclass(frozen=True)
 class Plan:
-    """Durations in seconds, rates in requests a second over the whole pool."""
+    """Durations in seconds, rates in requests a second over the whole pool. Without `vllm` the engine is embedded."""
 
     model_dir: Path = ROOT / "agents/models" / MODEL
     draft_dir: Path = ROOT / "agents/models" / f"{MODEL}-draft"
     data_dir: Path = ROOT / ".trimtab/demo"
+    vllm: VllmServers | None = None
     port: int = 7300
     engine_ports: tuple[int, ...] = (7401, 7402)
     trial_port: int = 7409
@@ -51,6 +65,53 @@ class Plan:
     memory_limit_bytes: int = 3 * 10**9
     regressed: float = 1.5  # During / before of the p99 that counts as a regression.
     recovered: float = 0.8  # Share of the rise of p99 that has to be gone to count as returned.
+    itl_limit_s: float = 0.4  # What the study keeps itl p99 under.
+    study_s: float = 120.0  # What the study may take, of `study_limit_s`.
+
+    @classmethod
+    def on_vllm(cls, executable: Path) -> Self:
+        """The same story on vLLM's CPU build, for two cores shared by three servers and all the rest.
+
+        Seen there with the bundled model in float32: a step takes 4 to 10 ms; under this traffic a server spends a
+        sixth of a core on the good limits and two fifths on the bad one, whose steps are many more. Three servers
+        start in one to two minutes, and hold about 1 GB each.
+        """
+        return cls(
+            vllm=VllmServers(executable),
+            rate=3.0,
+            kv_cache_mib=256,
+            max_input_tokens=1600,
+            good={
+                "max_num_batched_tokens": 512,
+                "prefill_chunk_size": 256,
+                "max_num_seqs": 8,
+                "num_speculative_tokens": 0,
+            },
+            # As many as requests run at once: each still gets its token, and prompts hardly any.
+            bad={"max_num_batched_tokens": 8},
+            bad_reason="Raise the step budget to 800 before the evening peak",  # And then somebody typed 8.
+            start_limit_s=420.0,
+            baseline_s=90.0,
+            alert_limit_s=180.0,
+            study_limit_s=360.0,
+            study_s=200.0,
+            rollout_limit_s=240.0,
+            whole_limit_s=1200.0,
+            memory_limit_bytes=8 * 10**9,
+        )
+
+    def patient(self, factor: float) -> Self:
+        """Every limit of time longer by `factor`, for a machine that is slow or busy. No judgement is relaxed."""
+        return replace(
+            self,
+            start_limit_s=factor * self.start_limit_s,
+            alert_limit_s=factor * self.alert_limit_s,
+            study_limit_s=factor * self.study_limit_s,
+            study_s=factor * self.study_s,
+            rollout_limit_s=factor * self.rollout_limit_s,
+            resolve_limit_s=factor * self.resolve_limit_s,
+            whole_limit_s=factor * self.whole_limit_s,
+        )
 
     def study(self) -> StudyCreate:
         """What the alert's remedy asks for."""
@@ -62,10 +123,10 @@ class Plan:
             pool=POOL,
             objective="ttft",
             objective_q=0.9,
-            constraints=[Limit(metric="itl", q=0.99, limit_s=0.4)],
+            constraints=[Limit(metric="itl", q=0.99, limit_s=self.itl_limit_s)],
             workload_s=120,
             max_trials=8,
-            max_duration_s=120,
+            max_duration_s=self.study_s,
             trial_requests=24,
             finalist_repeats=3,
             seed=self.seed,

@@ -4,7 +4,9 @@ Guarantee: no child outlives the demo (the kernel tells each when its parent die
 early is noticed with the last lines of its log.
 """
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -37,15 +39,19 @@ class Processes:
     log_dir: Path
     children: list[Child] = field(default_factory=list)
 
-    def start(self, name: str, arguments: Sequence[str], environment: Mapping[str, str] = {}) -> Child:
+    def start(self, name: str, arguments: Sequence[str]) -> Child:
         """Start `python -m ...` (arguments after the interpreter) in the checkout."""
+        return self.start_program(name, [sys.executable, *arguments], cwd=ROOT, environment=one_thread_each())
+
+    def start_program(self, name: str, command: Sequence[str], *, cwd: Path, environment: Mapping[str, str]) -> Child:
+        """Start any program, with this environment and no other, as the leader of a process group of its own."""
         self.log_dir.mkdir(parents=True, exist_ok=True)
         log = self.log_dir / f"{name}.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
-                [sys.executable, *arguments],
-                cwd=ROOT,
-                env={**one_thread_each(), **environment},
+                command,
+                cwd=cwd,
+                env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -71,22 +77,23 @@ class Processes:
     def _tree(self) -> list[int]:
         pids = [child.process.pid for child in self.children if child.process.poll() is None]
         for pid in pids:
-            children = Path(f"/proc/{pid}/task/{pid}/children")
-            if children.exists():
-                pids.extend(int(word) for word in children.read_text().split())
+            for children in Path(f"/proc/{pid}/task").glob("*/children"):  # Any thread may have started some.
+                with contextlib.suppress(OSError):  # The thread has ended meanwhile.
+                    pids.extend(int(word) for word in children.read_text().split())
         return pids
 
     def stop(self, grace_s: float = 10.0) -> None:
-        """End every child, the last started first: SIGTERM, then SIGKILL after `grace_s`."""
+        """End every child, the last started first: SIGTERM, after `grace_s` SIGKILL, then what it left behind."""
         for child in reversed(self.children):
             if child.process.poll() is None:
                 child.process.terminate()
         for child in reversed(self.children):
-            try:
+            with contextlib.suppress(subprocess.TimeoutExpired):
                 child.process.wait(grace_s)
-            except subprocess.TimeoutExpired:
-                child.process.kill()
-                child.process.wait()
+            # Processes that it started are in its group still: a vLLM server's engine is one, and may be stuck.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.process.pid, signal.SIGKILL)
+            child.process.wait()
         self.children.clear()
 
 

@@ -7,7 +7,7 @@ import time
 import httpx
 from rich.console import Console
 
-from controlplane.contract.errors import Conflict, TrimtabError
+from controlplane.contract.errors import TrimtabError
 from controlplane.demo.figures import table
 from controlplane.demo.fleet import Fleet
 from controlplane.demo.plan import Plan
@@ -40,9 +40,10 @@ def run_demo(plan: Plan, *, once: bool) -> int:
     console = Console()
     fleet = Fleet(plan)
     try:
+        fleet.engines.check()
         fleet.clear()
-    except Conflict as error:
-        console.print(error.message)
+    except TrimtabError as error:
+        console.print(error.message, markup=False, highlight=False, soft_wrap=True)
         return 2
     receiver = Receiver(fleet.webhook_secret)
     watch = MemoryWatch(fleet)

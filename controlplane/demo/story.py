@@ -120,9 +120,9 @@ class Story:
 
         def look() -> tuple[bool | None, str]:
             ready = [node.node for node in self.client.nodes() if _serves(node)]
-            return (
-                True if len(ready) == wanted else None
-            ), f"{len(ready)} of {wanted} nodes healthy: {', '.join(ready)}"
+            starting = self.fleet.engines.news()
+            news = f"{len(ready)} of {wanted} nodes healthy: {', '.join(ready)}"
+            return (True if len(ready) == wanted else None), f"{news}; {starting}" if starting else news
 
         self._until("every node enrols and reports its effective configuration", self.plan.start_limit_s, look)
         self.client.create_destination(
@@ -194,12 +194,19 @@ class Story:
             studies = [alert.study_id for alert in fired if alert.study_id is not None]
             news = [alert.diagnosis.summary for alert in named or fired if alert.diagnosis]
             found = (named[-1], studies[-1]) if named and studies else None
-            return found, news[-1] if news else "evidence gathers"
+            return found, news[-1] if news else f"evidence gathers{self._earlier_alerts()}"
 
         alert, self._study_id = self._until(
             "an alert fires whose diagnosis names the configuration change", self.plan.alert_limit_s, look
         )
         self._alert_id = alert.id
+
+    def _earlier_alerts(self) -> str:
+        """What fired with nothing changed yet: on a machine too busy for steady latency that spoils the story."""
+        assert self._changed_at is not None
+        fired = [alert for alert in self.client.alerts() if alert.fired_at is not None]
+        early = sum(1 for alert in fired if alert.fired_at is not None and alert.fired_at <= self._changed_at)
+        return f"; {early} fired before the change already: is this machine busy with something else?" if early else ""
 
     def _fired_since_change(self, alert: Alert) -> bool:
         assert self._changed_at is not None

@@ -31,6 +31,7 @@ EFFECTIVE_CONFIG = "effective.json"
 ROLE = "trimtab.role"
 BACKEND = "trimtab.backend"
 ENGINE_URL = "trimtab.engine_url"
+SERVING_DEGRADED = "serving, degraded"  # Status of a healthy component that tells in last_error what is missing.
 DECOMPOSITION = "decomposition"  # Component whose status is the unaccounted share, as decimal text.
 
 _NAME = re.compile(r"^[A-Za-z0-9._:-]{1,128}$")
@@ -58,6 +59,8 @@ class Description:
 
 @dataclass(frozen=True)
 class Health:
+    """`detail`: why it is not healthy; of a healthy node, what of it cannot be seen or moved."""
+
     healthy: bool
     detail: str
     unaccounted_share: float | None
@@ -176,18 +179,30 @@ def _clean(text: str) -> str:
     return text.replace("\x00", "")[:_TEXT_LIMIT]
 
 
+def _both_ends(text: str) -> str:
+    """At most _TEXT_LIMIT characters, the middle left out: a failed start says what failed first, and why last."""
+    text = text.replace("\x00", "")
+    if len(text) <= _TEXT_LIMIT:
+        return text
+    head, gap = _TEXT_LIMIT // 4, "\n[...]\n"
+    return text[:head] + gap + text[-(_TEXT_LIMIT - head - len(gap)) :]
+
+
 def _health(sent: opamp_pb2.ComponentHealth, problems: list[str]) -> Health:
     share: float | None = None
     errors: dict[str, str] = {}
-    for name, component in sent.component_health_map.items():
+    degraded: list[str] = []
+    for name, component in sorted(sent.component_health_map.items()):
         if name == DECOMPOSITION and component.status:
             share = _share(component.status, problems)
         elif not component.healthy:
             errors[name] = component.last_error or component.status or "unhealthy"
+        elif component.status == SERVING_DEGRADED:
+            degraded.append(f"{name}: {component.last_error or component.status}")
     own = sent.last_error or ("" if sent.healthy or errors else sent.status)
     # Many agents repeat their components' errors in their own: say each once, with the component's name.
     parts = [part for part in own.split("; ") if part and part not in errors.values()]
-    parts += [f"{name}: {error}" for name, error in sorted(errors.items())]
+    parts += [f"{name}: {error}" for name, error in sorted(errors.items())] + degraded
     return Health(sent.healthy, _clean("; ".join(parts)), share)
 
 
@@ -227,7 +242,7 @@ def _acknowledged(sent: opamp_pb2.RemoteConfigStatus, problems: list[str]) -> ma
         problems.append(f"remote_config_status.status: {sent.status} is not known")
         return None
     hash_text = _clean(sent.last_remote_config_hash.decode("ascii", "backslashreplace"))
-    return machine.Acknowledged(hash_text, status, _clean(sent.error_message))
+    return machine.Acknowledged(hash_text, status, _both_ends(sent.error_message))
 
 
 # -- server to agent ---------------------------------------------------------------------------------------------------

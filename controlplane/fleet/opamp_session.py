@@ -6,18 +6,22 @@ node only; a report of another node changes nothing.
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from sqlmodel import Session, select
 
 from controlplane import ledger
 from controlplane.auth import Principal
-from controlplane.contract.errors import BadRequest
+from controlplane.contract.errors import BadRequest, NotFound
 from controlplane.contract.nodes import ConfigStatus, NodeRole
 from controlplane.db.database import Database
 from controlplane.fleet import machine, registry
 from controlplane.fleet.opamp import AgentReport, Description, Reply, problem_of
 from controlplane.fleet.tables import NodeRow
 from controlplane.fleet.view import acknowledged_of, effective_of
+
+CONFIG_FAILED, CONFIG_APPLIED = "node.config_failed", "node.config_applied"
+"""The ledger's kinds of what became of a configuration on a node; alerts read them."""
 
 
 @dataclass(frozen=True)
@@ -137,11 +141,36 @@ def _acknowledge(session: Session, row: NodeRow, said: machine.Acknowledged, now
         session,
         now=now,
         actor=f"agent {row.node}",
-        kind="node.config_failed" if failed else "node.config_applied",
+        kind=CONFIG_FAILED if failed else CONFIG_APPLIED,
         subject=f"node/{row.node}",
         message=f"revision {number} could not be applied: {said.error}" if failed else f"revision {number} applied",
         hash=said.hash,
+        **(_failure(session, row, number, said.error) if failed else {}),
     )
+
+
+def _failure(session: Session, row: NodeRow, number: str, error: str) -> dict[str, Any]:
+    """What is known at this moment of a configuration that failed: the agent's way back overwrites the row soon."""
+    production, effective = registry.pool_revision(session, row.pool), effective_of(row)
+    try:
+        wanted = registry.revision(session, int(number)).knobs.knobs()
+        other = production is not None and production != int(number)
+        before = registry.revision(session, production).knobs.knobs() if other and production else {}
+    except (NotFound, ValueError):  # A foreign agent may acknowledge what it was never offered.
+        wanted, before = {}, {}
+    if not before and effective is not None:
+        before = machine.known(effective)
+    differing = machine.differing_knobs(wanted, before)
+    return {
+        "node": row.node,
+        "pool": row.pool,
+        "role": row.role,
+        "revision": int(number) if number.isdecimal() else None,
+        "production_revision": production,
+        "effective_revision": None if effective is None else effective.revision,
+        "differing": {name: [before[name], wanted[name]] for name in differing},
+        "error": error,
+    }
 
 
 def _reply(session: Session, row: NodeRow) -> Answer:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from controlplane.contract.rollouts import RolloutCreate, RolloutPhase, Verdict
+from controlplane.rollouts.patience import LIVE_TIMEOUT_S
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,12 @@ class State:
     step_since: datetime | None = None  # When this phase, or this wave of the promotion, began.
     message: str = ""  # What the decision before said.
     away_s: float = 0.0  # How much of that time no controller was there: it does not count towards any time-out.
+
+    @property
+    def apply_timeout_s(self) -> float:
+        """How long a wave may take; the store has put a number in place of null when the rollout was made."""
+        wanted_s = self.spec.apply_timeout_s
+        return LIVE_TIMEOUT_S if wanted_s is None else wanted_s
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,9 @@ Guarantees, for whatever number of looks and at whatever moment one stops (Ville
   probability at most `alpha`: all metrics must show both, each at alpha (an intersection-union test). The tail beyond
   is too rare to prove at every traffic; there, evidence of harm holds the verdict back (`LEANING`).
 - BETTER: at most `alpha` of canaries that are not faster in any metric are called faster (Bonferroni again).
-The guarantees are exact for independent requests and as good as the estimated dispersion `phi` for others.
+The guarantees are exact for independent requests and as good as the estimated dispersion `phi` for others. They are of
+raw timings: of values that a sender counted in wider buckets than the tolerance, NOT_WORSE is never said, and the
+evidence says why.
 
 What is counted: at edges at the control's past quantiles p (one set per prompt bucket), how many values of each arm lie
 above. The canary's edge is moved up by the tolerance, rounded to whole buckets against the verdict: up for WORSE, down
@@ -34,7 +36,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import BaseModel
 
-from controlplane.contract.histogram import upper_edge
+from controlplane.contract.histogram import error_text, is_coarse, upper_edge
 from controlplane.contract.rollouts import Verdict
 from controlplane.rollouts.exceedance import log_mean_exp
 from controlplane.rollouts.stream import LEVELS, Counts, Stream, Window
@@ -158,9 +160,13 @@ class Judge(BaseModel):
             return None
         if any(stream.is_faster for stream in self.streams.values()):
             return Verdict.BETTER
-        if all(stream.is_not_worse for stream in self.streams.values()):
+        if all(stream.is_not_worse and not self._blind(stream) for stream in self.streams.values()):
             return Verdict.NOT_WORSE
         return None
+
+    def _blind(self, stream: Stream) -> bool:
+        """Whether a slowdown beyond the tolerance could hide inside one of the sender's own buckets."""
+        return is_coarse(stream.relative_error) and stream.relative_error > self.tolerance
 
     def evidence(self) -> dict[str, Any]:
         """The account of it for the API and the ledger; natural logs, seconds."""
@@ -185,10 +191,10 @@ class Judge(BaseModel):
         findings = (
             ("worse", stream.is_worse),
             ("faster", stream.is_faster),
-            ("not_worse", stream.is_not_worse),
+            ("not_worse", stream.is_not_worse and not self._blind(stream)),
             ("leaning_worse", stream.leaning_worse() > LEANING),
         )
-        return {
+        return self._accuracy(stream) | {
             "finding": next((name for name, holds in findings if holds), "undecided"),
             "control": stream.control.quantiles(),
             "canary": stream.canary.quantiles(),
@@ -217,3 +223,15 @@ class Judge(BaseModel):
                 bucket or "all": [upper_edge(position) for position in edges] for bucket, edges in stream.edges.items()
             },
         }
+
+    def _accuracy(self, stream: Stream) -> dict[str, Any]:
+        if not is_coarse(stream.relative_error):
+            return {}
+        says = "counts between the bounds are interpolated"
+        if self._blind(stream):
+            says = (
+                f"a slowdown beyond the tolerance of {self.tolerance:.0%} could hide inside a bucket, "
+                "so this metric cannot show that the canary is not worse"
+            )
+        error = stream.relative_error
+        return {"accuracy": {"relative_error": round(error, 4), "statement": f"{error_text(error)}; {says}"}}

@@ -122,7 +122,7 @@ def _canary(state: State, facts: Facts, now: datetime) -> Decision | None:
         return _roll_back(state, failed)
     waiting = _not_running_new(state.canary_nodes, facts)
     if waiting:
-        if _step_s(state, now) < state.spec.apply_timeout_s:
+        if _step_s(state, now) < state.apply_timeout_s:
             return None
         return _roll_back(state, _late(waiting, state))
     return Decision(
@@ -193,7 +193,7 @@ def _promoting(state: State, facts: Facts, now: datetime) -> Decision | None:
     # A node that has been removed from the fleet does not hold up the others.
     waiting = _not_running_new(tuple(fact.node for fact in told), facts)
     if waiting:
-        if _step_s(state, now) < state.spec.apply_timeout_s:
+        if _step_s(state, now) < state.apply_timeout_s:
             return None
         return _roll_back(state, f"promotion failed: {_late(waiting, state)}", verdict=state.verdict)
     assert state.verdict is not None  # PROMOTING is entered with a verdict only.
@@ -214,13 +214,13 @@ def _rolling_back(state: State, facts: Facts, now: datetime) -> Decision | None:
         message = f"pool {state.spec.pool} runs revision {state.previous_revision} again"
         message += f": {why}" if going_back else ""
         return _end(state, RolloutPhase.ROLLED_BACK, message)
-    if _step_s(state, now) < state.spec.apply_timeout_s:
+    if _step_s(state, now) < state.apply_timeout_s:
         return None
     return _end(
         state,
         RolloutPhase.FAILED,
         f"{_names(waiting)} could not be confirmed to run revision {state.previous_revision} again within "
-        f"{state.spec.apply_timeout_s:.0f} s: a person has to look",
+        f"{state.apply_timeout_s:.0f} s: a person has to look",
     )
 
 
@@ -283,7 +283,7 @@ def _step_s(state: State, now: datetime) -> float:
 
 def _late(waiting: tuple[str, ...], state: State) -> str:
     spec = state.spec
-    return f"{_names(waiting)} not confirmed to run revision {spec.revision} within {spec.apply_timeout_s:.0f} s"
+    return f"{_names(waiting)} not confirmed to run revision {spec.revision} within {state.apply_timeout_s:.0f} s"
 
 
 def _names(nodes: tuple[str, ...]) -> str:

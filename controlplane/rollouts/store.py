@@ -14,7 +14,7 @@ from controlplane.contract.errors import Conflict, NotFound
 from controlplane.contract.nodes import NodeRole
 from controlplane.contract.rollouts import ENDED, Rollout, RolloutCreate, RolloutPhase, Verdict
 from controlplane.fleet import registry
-from controlplane.rollouts import machine
+from controlplane.rollouts import machine, patience
 from controlplane.rollouts.decision import ClearOverrides, Decision, SetOverride, SetPoolRevision, State
 from controlplane.rollouts.facts import labels, node_fact
 from controlplane.rollouts.tables import RolloutRow
@@ -29,6 +29,10 @@ UNDER_WAY = (RolloutPhase.CANARY, RolloutPhase.JUDGING, RolloutPhase.PROMOTING, 
 def create(session: Session, spec: RolloutCreate, *, actor: str, now: datetime) -> Rollout:
     """Record a wanted rollout, and begin it when `spec.start` says so."""
     check_rollout(session, spec)
+    if spec.apply_timeout_s is None:
+        views = registry.nodes(session, pool=spec.pool, role=NodeRole.SERVING)
+        derived = patience.apply_timeout_s(views, registry.revision(session, spec.revision))
+        spec = spec.model_copy(update={"apply_timeout_s": derived})
     row = RolloutRow(
         phase=RolloutPhase.PROPOSED.value,
         pool=spec.pool,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel
 
-from controlplane.contract.histogram import AXIS_LENGTH, BASE
+from controlplane.contract.histogram import AXIS_LENGTH, BASE, RELATIVE_ERROR
 from controlplane.rollouts.exceedance import Dispersion, Floats, log_e, log_mean_exp, noncentral
 from controlplane.telemetry.sketch import Sketch
 
@@ -89,18 +89,20 @@ class Tally(BaseModel):
     zero_count: int = 0
     minimum: float | None = None
     maximum: float | None = None
+    relative_error: float = RELATIVE_ERROR
 
     def add(self, sketch: Sketch) -> None:
         for position in np.flatnonzero(sketch.counts).tolist():
             self.buckets[position] = self.buckets.get(position, 0) + int(sketch.counts[position])
         self.zero_count += sketch.zero_count
+        self.relative_error = max(self.relative_error, sketch.relative_error)
         if math.isfinite(sketch.minimum):
             self.minimum = sketch.minimum if self.minimum is None else min(self.minimum, sketch.minimum)
         if math.isfinite(sketch.maximum):
             self.maximum = sketch.maximum if self.maximum is None else max(self.maximum, sketch.maximum)
 
     def sketch(self) -> Sketch:
-        sketch = Sketch(zero_count=self.zero_count)
+        sketch = Sketch(zero_count=self.zero_count, relative_error=self.relative_error)
         for position, count in self.buckets.items():
             sketch.counts[position] = count
         if self.minimum is not None:
@@ -224,6 +226,11 @@ class Stream(BaseModel):
                 self.judged.setdefault(bucket, Counts.none(len(self.levels))).add(found)
 
     # -- reading -----------------------------------------------------------------------------------------------
+
+    @property
+    def relative_error(self) -> float:
+        """Of either arm's values: the axis's own, or that of the widest bucket a sender counted them in."""
+        return max(self.control.relative_error, self.canary.relative_error)
 
     def log_worse(self) -> float:
         return log_mean_exp(np.array([level.worse for level in self.levels]))

@@ -24,7 +24,8 @@ def check_rollout(session: Session, spec: RolloutCreate) -> None:
             f"max_judge_s: {spec.max_judge_s:g} is below min_judge_s, {spec.min_judge_s:g}", field="max_judge_s"
         )
     for field in ("max_judge_s", "apply_timeout_s"):
-        if not getattr(spec, field) <= LONGEST_S:
+        wanted_s = getattr(spec, field)
+        if wanted_s is not None and not wanted_s <= LONGEST_S:
             raise BadRequest(f"{field}: at most {LONGEST_S:g} s (30 days)", field=field)
     if spec.emergency and not spec.reason.strip():
         raise BadRequest("reason: an emergency rollout needs one", field="reason")

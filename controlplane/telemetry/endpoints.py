@@ -99,12 +99,13 @@ def quantiles(_: Reader, asked: Asked, store: Store, q: str = "0.5,0.95,0.99") -
     wanted = quantiles_of(q)
     span = asked.span
     metric = store.find(asked.metric)
-    found = store.measured(asked.metric, span.start, span.end, by=asked.by, where=asked.where, step_s=asked.step_s)
+    found = store.histograms(asked.metric, span.start, span.end, by=asked.by, where=asked.where, step_s=asked.step_s)
     series = [
         QuantileSeries(
             labels=one.labels,
             count=one.total.count,
             mean=one.total.mean,
+            relative_error=one.total.relative_error,
             quantiles={name: one.total.quantile(value) for name, value in wanted.items()},
             points=None
             if asked.step_s is None
@@ -124,7 +125,7 @@ def quantiles(_: Reader, asked: Asked, store: Store, q: str = "0.5,0.95,0.99") -
         unit=metric.unit,
         start=span.start,
         end=span.end,
-        relative_error=max((one.relative_error for one in found), default=RELATIVE_ERROR),
+        relative_error=max((one.total.relative_error for one in found), default=RELATIVE_ERROR),
         series=series,
     )
 

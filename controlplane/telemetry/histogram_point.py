@@ -106,11 +106,16 @@ def explicit(name: str, point: HistogramDataPoint, refusals: Refusals) -> list[A
             if upper * SLACK < lower:
                 raise Refused(Reason.COUNTS, f"{name}: max is {upper}, but there are values above {lower}")
         if lower <= 0:
+            if stated_high is not None and math.isfinite(stated_high):
+                upper = min(upper, max(stated_high, ZERO_THRESHOLD_S))  # All values may lie far below the first bound.
             lower = min(stated_low, upper) if stated_low is not None and not spans else upper / UNBOUNDED_RATIO
         spans.append((max(lower, 0.0), upper, count))
     minimum, maximum = _extremes(name, point, Edges(*spans[0][:2], *spans[-1][:2]))
     clip(spans, minimum, maximum)
     axis = from_spans(spans, 0)
+    if counts[-1] and stated_high is None and bounds:
+        # Nothing says how far above the last bound they lie: as little is known as of a first bucket without a minimum.
+        axis.error = max(axis.error, UNBOUNDED_RATIO - 1.0)
     _warn(name, "explicit_bounds", axis, refusals)
     return _values(name, point, axis, minimum, maximum)
 
@@ -137,7 +142,7 @@ def _extremes(name: str, point: Any, edges: Edges) -> tuple[float, float]:
             raise Refused(Reason.VALUE, f"{name}: max is {high}, must be finite and not negative")
         if high * SLACK < edges.last_lower and edges.last_lower > ZERO_THRESHOLD_S:
             raise Refused(Reason.COUNTS, f"{name}: max is {high}, but there are values above {edges.last_lower}")
-    if low > high * SLACK:
+    if point.HasField("min") and low > high * SLACK:
         raise Refused(Reason.VALUE, f"{name}: min {low} is above max {high}")
     return min(low, high), high
 

@@ -5,7 +5,6 @@ window was read from a frame or from the head.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -22,13 +21,6 @@ from controlplane.telemetry.timespan import EPOCH
 
 MAX_ROWS = 20_000
 """Groups times steps of one answer: 8 kB each."""
-
-
-@dataclass
-class MeasuredSeries(SketchSeries):
-    """A group, with the relative error of its quantiles: more than the axis's own where coarser data is in it."""
-
-    relative_error: float = RELATIVE_ERROR
 
 
 def step_number(window: int, step_s: float | None) -> int:
@@ -71,14 +63,13 @@ class HistogramSums:
         self._maximum[rows] = np.maximum(self._maximum[rows], np.maximum.reduceat(block.maximum[order], starts))
         self._error[rows] = np.maximum(self._error[rows], np.maximum.reduceat(block.error[order], starts))
 
-    def series(self) -> list[MeasuredSeries]:
+    def series(self) -> list[SketchSeries]:
         """The groups that have data, in the order of their labels."""
         labels = self._grouping.labels()
-        found: dict[int, MeasuredSeries] = {}
+        found: dict[int, SketchSeries] = {}
         for (group, step), row in sorted(self._rows.items()):
             sketch = self._sketch(row)
-            series = found.setdefault(group, MeasuredSeries(labels[group], Sketch()))
-            series.relative_error = max(series.relative_error, float(self._error[row]))
+            series = found.setdefault(group, SketchSeries(labels[group], Sketch()))
             series.total.merge(sketch)
             if self._step_s is not None:
                 series.steps.append((step_start(step, self._step_s), sketch))
@@ -91,6 +82,7 @@ class HistogramSums:
             float(self._total[row]),
             float(self._minimum[row]),
             float(self._maximum[row]),
+            max(RELATIVE_ERROR, float(self._error[row])),
         )
 
     def _row(self, group: int, step: int) -> int:

@@ -1,7 +1,8 @@
 """A latency histogram on the contract's fixed axis, as a numpy array.
 
 Guarantee: counts above a bucket edge are exact and stay exact under merge; a quantile is off by at most
-`histogram.RELATIVE_ERROR` (see controlplane.contract.histogram).
+`histogram.RELATIVE_ERROR` (see controlplane.contract.histogram). Where a sender's own buckets were wider than the
+axis's, both are only as good as `relative_error` says, which is the worst of all that was merged.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from controlplane.contract.histogram import AXIS_LENGTH, AXIS_MIN, BASE, upper_edge
+from controlplane.contract.histogram import AXIS_LENGTH, AXIS_MIN, BASE, RELATIVE_ERROR, upper_edge
 
 Counts = NDArray[np.int64]
 
@@ -30,6 +31,7 @@ class Sketch:
     total: float = 0.0
     minimum: float = math.inf
     maximum: float = -math.inf
+    relative_error: float = RELATIVE_ERROR
 
     @property
     def count(self) -> int:
@@ -47,6 +49,7 @@ class Sketch:
         self.total += other.total
         self.minimum = min(self.minimum, other.minimum)
         self.maximum = max(self.maximum, other.maximum)
+        self.relative_error = max(self.relative_error, other.relative_error)
 
     def above(self, position: int) -> int:
         """How many values lie above the upper edge of the bucket at `position` of the axis. Exact."""

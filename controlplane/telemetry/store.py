@@ -28,7 +28,7 @@ from controlplane.telemetry.head import Head
 from controlplane.telemetry.journal import Entry
 from controlplane.telemetry.meters import Meters
 from controlplane.telemetry.points import FUTURE_S, Bounds, read_points
-from controlplane.telemetry.query import HistogramSums, MeasuredSeries, ScalarSums
+from controlplane.telemetry.query import HistogramSums, ScalarSums
 from controlplane.telemetry.reader import SketchSeries, ValueSeries
 from controlplane.telemetry.records import read_records
 from controlplane.telemetry.refusal import Outcome, Reason, Refusals
@@ -130,19 +130,6 @@ class TelemetryStore:
         step_s: float | None = None,
     ) -> list[SketchSeries]:
         """See `TelemetryReader`."""
-        return list(self.measured(metric, start, end, by=by, where=where, step_s=step_s))
-
-    def measured(
-        self,
-        metric: str,
-        start: datetime,
-        end: datetime,
-        *,
-        by: Sequence[str] = (),
-        where: Where = NONE_OF_THEM,
-        step_s: float | None = None,
-    ) -> list[MeasuredSeries]:
-        """`histograms`, with the relative error of each group."""
         asked = self.find(metric)
         if asked.kind not in (None, MetricKind.HISTOGRAM):
             raise BadRequest(

@@ -30,6 +30,8 @@ class SseEngine:
         self.began: list[float] = []
         self.resets = 0
         self.running = 0
+        self.models: list[dict[str, Any]] = []
+        self.token_id: Callable[[list[int]], int] = lambda prompt: sum(prompt) % 97
         self.first_token: Callable[[list[int]], str] = lambda prompt: f" t{sum(prompt) % 97}"
         self._server = uvicorn.Server(uvicorn.Config(self._app(), port=0, log_level="error", lifespan="off"))
         self._thread = threading.Thread(target=self._server.run, daemon=True)
@@ -61,6 +63,10 @@ class SseEngine:
         async def config() -> dict[str, Any]:
             return {"knobs": self.knobs}
 
+        @app.get("/v1/models")
+        async def models() -> dict[str, Any]:
+            return {"data": self.models}
+
         @app.get("/health")
         async def health() -> dict[str, int]:
             return {"running": self.running, "waiting": 0}
@@ -74,7 +80,10 @@ class SseEngine:
             self.began.append(time.perf_counter())
             if not body.get("stream"):
                 await asyncio.sleep(self.prefill(self, len(body["prompt"])))
-                return {"choices": [{"text": self.first_token(body["prompt"])}], "usage": {"completion_tokens": 1}}
+                choice: dict[str, Any] = {"text": self.first_token(body["prompt"])}
+                if body.get("return_token_ids"):
+                    choice["token_ids"] = [self.token_id(body["prompt"])]
+                return {"choices": [choice], "usage": {"completion_tokens": 1}}
             return StreamingResponse(self._stream(body), media_type="text/event-stream")
 
         return app

@@ -44,13 +44,13 @@ def _spec(**other: Any) -> StudyCreate:
 def _short_replays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tuner.study_run.SHORTEST_SPAN_S", 0.7)
     monkeypatch.setattr("tuner.study_run.LONGEST_SPAN_S", 0.7)
-    monkeypatch.setattr("tuner.study_run.StudyRun._repeats", lambda run: 3)
+    monkeypatch.setattr("tuner.study_run.StudyRun._repeats", lambda run, search: 3)
 
 
 @pytest.fixture
 def slow_prefill(engine: SseEngine) -> SseEngine:
-    """A prompt takes a step of 20 ms for each budget of tokens."""
-    engine.prefill = lambda e, length: 0.02 * -(-length // e.knobs["max_num_batched_tokens"])
+    """A prompt takes a step of 60 ms for each budget of tokens: far more than a busy machine adds by itself."""
+    engine.prefill = lambda e, length: 0.06 * -(-length // e.knobs["max_num_batched_tokens"])
     engine.gap = lambda _, __: 0.002
     return engine
 

@@ -69,6 +69,16 @@ def test_fleet_shows_the_effective_configuration(page: Page) -> None:
     expect(row).to_contain_text("none")
 
 
+def test_a_node_has_a_page_with_the_source_of_each_knob(page: Page) -> None:
+    page.goto("/fleet")
+    page.get_by_role("link", name="node-1", exact=True).click()
+    row = page.locator("tr[data-knob='max_num_batched_tokens']")
+    expect(row).to_contain_text("512")
+    expect(row).to_contain_text("live")
+    expect(page.locator("tr[data-knob='quantization']")).to_contain_text("swap")
+    expect(page.locator("main")).to_contain_text("backend embedded")
+
+
 def test_figures_appear_and_grow_without_reload(page: Page, stack: Any) -> None:
     page.goto("/")
     page.evaluate("window.notReloaded = true")

@@ -62,13 +62,15 @@ function draw(plot, data) {
       type: "line", x0: mark.time, x1: mark.time, yref: "paper", y0: 0, y1: 1,
       line: { width: 1, dash: "dot", color: mark.kind.startsWith("alert") ? "#d2602b" : "#7a7a7a" },
     }));
+  const notes = data.count ? [] : [{ text: "no data in this span", showarrow: false, xref: "paper", yref: "paper", x: 0.5, y: 0.5 }];
+  if (data.accuracy) notes.push({ text: data.accuracy, showarrow: false, xref: "paper", yref: "paper", x: 1, y: 1, xanchor: "right", yanchor: "top" });
   const layout = {
     height: 210, margin: { l: 52, r: 8, t: 6, b: 28 }, showlegend: true, legend: { orientation: "h", y: 1.16, x: 0 },
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { size: 11, color: ink }, shapes: lines,
     hovermode: "x unified", uirevision: "keep",
     xaxis: { type: "date", range: [data.start, data.end], gridcolor: line },
     yaxis: { rangemode: "tozero", tickformat: "~s", ticksuffix: "s", gridcolor: line },
-    annotations: data.count ? [] : [{ text: "no data in this span", showarrow: false, xref: "paper", yref: "paper", x: 0.5, y: 0.5 }],
+    annotations: notes,
   };
   window.Plotly.react(plot, traces, layout, { displayModeBar: false, responsive: true });
   plot.dataset.points = String(data.series.reduce((sum, series) => sum + series.y.length, 0));

@@ -1,10 +1,23 @@
-"""The folder shared with the agent. Unset: the plugin is idle."""
+"""The folder shared with the agent, and the files in it. The variable unset: the plugin is idle.
+
+events.sock       raw statistics of each iteration, for one reader at a time (`feed.py`)
+events.lock       held by the process that serves events.sock, for as long as it lives
+plugin.json       written by vLLM's server process at its start and when something is lost later (`installation.py`):
+                  {"plugin", "vllm", "tried", "pid", "time",
+                   "raw_statistics": {"on": true or false, "why": "...", "details": true or false},
+                   "live_limits": {"on": true or false, "why": "..."}}
+knobs.json        the limits the agent wants, replaced atomically (`knob_file.py`)
+effective.json    the limits that the scheduler runs, written by vLLM's engine process after each change (`limits.py`);
+                  with data parallelism that is rank 0, the others write effective.RANK.json
+"""
 
 import os
 from pathlib import Path
 
 VARIABLE = "TRIMTAB_VLLM_DIR"
 EVENTS_SOCKET = "events.sock"
+EVENTS_LOCK = "events.lock"
+PLUGIN = "plugin.json"
 KNOBS = "knobs.json"
 EFFECTIVE = "effective.json"
 
@@ -16,6 +29,8 @@ def shared_folder() -> Path | None:
         return None
     folder = Path(given)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise PermissionError(f"{folder} is not writable for vLLM's user")
     return folder
 
 

@@ -1,15 +1,19 @@
 """The limits the agent wants, and what becomes of them.
 
-knobs.json: {"revision": n, "knobs": {name: value, ...}}, any of the live knobs; replaced atomically by the agent.
-effective.json: {"revision", "knobs", "capacity", "clamped", "error", "step", "time"}: what the scheduler runs.
+knobs.json: {"revision": n, "knobs": {name: value, ...}, "asked": t}, any of the live knobs; replaced atomically by the
+agent. `asked` may be left out: Unix seconds at which the agent received the wish.
 
 Guarantee: a file that cannot be read, or holds a value that is no valid limit, changes nothing: the last good limits
-stay, and the error is told in effective.json. A value above the capacity that vLLM was started with is clamped to it,
-and named in `clamped`.
+stay, and the error is told in effective.json. A value above the capacity that vLLM was started with, or below what is
+safe in it, is clamped, and named in `clamped` with what was asked.
 """
 
 import json
+import math
+import os
+import stat
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 MAX_NUM_BATCHED_TOKENS = "max_num_batched_tokens"
@@ -17,7 +21,9 @@ PREFILL_CHUNK_SIZE = "prefill_chunk_size"
 MAX_NUM_SEQS = "max_num_seqs"
 NUM_SPECULATIVE_TOKENS = "num_speculative_tokens"
 LIVE = (MAX_NUM_BATCHED_TOKENS, PREFILL_CHUNK_SIZE, MAX_NUM_SEQS, NUM_SPECULATIVE_TOKENS)
+LARGEST_FILE_BYTES = 64 * 1024
 _LEAST = {MAX_NUM_BATCHED_TOKENS: 1, PREFILL_CHUNK_SIZE: 0, MAX_NUM_SEQS: 1, NUM_SPECULATIVE_TOKENS: 0}
+_LONGEST_ERROR = 300
 
 Schedule = list[list[int]]
 """[[largest batch size, draft tokens], ...], batch sizes rising; past its end no drafts."""
@@ -25,6 +31,9 @@ Schedule = list[list[int]]
 
 class BadKnobFile(ValueError):
     """knobs.json cannot be followed; the message names what is wrong."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message if len(message) <= _LONGEST_ERROR else message[:_LONGEST_ERROR] + " ...")
 
 
 @dataclass(frozen=True)
@@ -37,34 +46,57 @@ class Capacity:
 
 
 @dataclass(frozen=True)
+class Floor:
+    """The least that is safe: of the token budget, and of a prefill chunk that is not off (0)."""
+
+    max_num_batched_tokens: int = 1
+    prefill_chunk_size: int = 1
+
+
+@dataclass(frozen=True)
 class Wanted:
     """A checked knob file; `knobs` holds only those it names, clamped ones in `clamped` with what was asked."""
 
     revision: int
     knobs: dict[str, int | Schedule]
     clamped: dict[str, Any] = field(default_factory=dict)
+    asked: float | None = None
 
 
-def parse(content: bytes, capacity: Capacity) -> Wanted:
+def read_knob_file(path: Path) -> bytes:
+    """The file's content. Never waits and never reads much. Raises OSError, `BadKnobFile`."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # A pipe in its place must not hold us up.
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise BadKnobFile("no regular file")
+        if found.st_size > LARGEST_FILE_BYTES:
+            raise BadKnobFile(f"{found.st_size} bytes; at most {LARGEST_FILE_BYTES} are read")
+        return os.read(descriptor, LARGEST_FILE_BYTES)
+    finally:
+        os.close(descriptor)
+
+
+def parse(content: bytes, capacity: Capacity, floor: Floor = Floor()) -> Wanted:
     """Check and clamp. Raises `BadKnobFile`."""
     try:
         body = json.loads(content)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadKnobFile(f"not JSON: {error}") from error
     if not isinstance(body, dict) or not isinstance(body.get("knobs"), dict):
         raise BadKnobFile('wants {"revision": n, "knobs": {...}}')
     revision = body.get("revision", 0)
-    if isinstance(revision, bool) or not isinstance(revision, int) or revision < 0:
+    if not _is_int(revision) or revision < 0:
         raise BadKnobFile(f"revision: wants a whole number of at least 0, got {revision!r}")
     knobs: dict[str, int | Schedule] = {}
     clamped: dict[str, Any] = {}
     for name, asked in body["knobs"].items():
         if name not in LIVE:
             raise BadKnobFile(f"{name}: no live knob; there are {', '.join(LIVE)}")
-        knobs[name] = value = _clamp(name, _check(name, asked), capacity)
+        knobs[name] = value = _clamp(name, _check(name, asked), capacity, floor)
         if value != asked:
             clamped[name] = asked
-    return Wanted(revision, knobs, clamped)
+    return Wanted(revision, knobs, clamped, _check_asked(body.get("asked")))
 
 
 def draft_lookup(value: int | Schedule, max_num_seqs: int) -> list[int]:
@@ -78,6 +110,25 @@ def draft_lookup(value: int | Schedule, max_num_seqs: int) -> list[int]:
             lookup[size] = tokens
         start = largest + 1
     return lookup
+
+
+def schedule_of(lookup: list[int]) -> int | Schedule:
+    """The shortest way to write a lookup: a number where all batch sizes have the same length."""
+    steps: Schedule = []
+    for size, tokens in enumerate(lookup[1:], 1):
+        if steps and steps[-1][1] == tokens:
+            steps[-1][0] = size
+        else:
+            steps.append([size, tokens])
+    return steps[0][1] if len(steps) == 1 else steps
+
+
+def _check_asked(asked: Any) -> float | None:
+    if asked is None:
+        return None
+    if isinstance(asked, bool) or not isinstance(asked, int | float) or not 0 <= asked < math.inf:
+        raise BadKnobFile(f"asked: wants Unix seconds, got {asked!r}")
+    return float(asked)
 
 
 def _check(name: str, value: Any) -> int | Schedule:
@@ -97,13 +148,14 @@ def _check(name: str, value: Any) -> int | Schedule:
     return int(value)
 
 
-def _clamp(name: str, value: int | Schedule, capacity: Capacity) -> int | Schedule:
+def _clamp(name: str, value: int | Schedule, capacity: Capacity, floor: Floor) -> int | Schedule:
     if name == PREFILL_CHUNK_SIZE:
-        return value
+        return value if value == 0 or isinstance(value, list) else max(value, floor.prefill_chunk_size)
     most: int = getattr(capacity, name)
     if isinstance(value, list):
         return [[size, min(tokens, most)] for size, tokens in value]
-    return min(value, most)
+    least = floor.max_num_batched_tokens if name == MAX_NUM_BATCHED_TOKENS else 0
+    return max(min(value, most), least)
 
 
 def _is_int(value: Any) -> bool:

@@ -15,16 +15,18 @@ from typing import Any, NamedTuple
 
 
 class FirstToken(NamedTuple):
+    """Seconds until a request's first token; `prompt_tokens` None when vLLM's internals do not tell whose it was."""
+
     ttft: float
-    prompt_tokens: int
+    prompt_tokens: int | None
     cached_tokens: int
 
 
 class Gaps(NamedTuple):
-    """Gaps between the tokens of one request."""
+    """Gaps between the tokens of one request; of several where `prompt_tokens` is None."""
 
     gaps: list[float]
-    prompt_tokens: int
+    prompt_tokens: int | None
     cached_tokens: int
 
 
@@ -46,7 +48,14 @@ class Finished(NamedTuple):
 
 
 class Iteration(NamedTuple):
-    """One engine iteration. `time`: Unix seconds."""
+    """One engine iteration. `time`: Unix seconds at which the server process took it up.
+
+    `batched_tokens` is what the iteration computed, as true as vLLM's statistics allow: exact where vLLM was started
+    with --enable-logging-iteration-details. Else it is the tokens generated, the drafts rejected, and the prompt tokens
+    computed for those requests whose first token is in this iteration, less those first tokens themselves (they come
+    out of the prompt's last position): so the tokens of a prompt that was computed in several chunks are all counted in
+    the step of its last chunk, and what a preempted request computes again is not counted. Sums over time are right.
+    """
 
     time: float
     running: int
@@ -66,6 +75,12 @@ class Iteration(NamedTuple):
     @property
     def events(self) -> int:
         return 1 + len(self.first_tokens) + len(self.gaps) + len(self.finished)
+
+    @property
+    def size(self) -> int:
+        """About its bytes in memory (CPython 3.11, 64 bit), for the ring's bound."""
+        gaps = sum(200 + 32 * len(one.gaps) for one in self.gaps)
+        return 900 + 200 * len(self.first_tokens) + gaps + 800 * len(self.finished)
 
 
 def events_of(first: int, iteration: Iteration, revision: int) -> list[dict[str, Any]]:
@@ -96,7 +111,8 @@ def events_of(first: int, iteration: Iteration, revision: int) -> list[dict[str,
 
 
 def _finished(head: dict[str, Any], one: Finished) -> dict[str, Any]:
-    tokenize, send = one.tokenize or 0.0, one.send or 0.0
+    # Two clocks meet in these: a correction between two looks at them can make a short part negative, which nothing is.
+    tokenize, send = max(one.tokenize or 0.0, 0.0), max(one.send or 0.0, 0.0)
     known = tokenize + one.queue + one.prefill + one.decode + send
     several = one.output_tokens > 1 and one.ttft is not None
     return {

@@ -2,35 +2,38 @@
 
 vLLM calls `IterationStats.update_from_output` and `update_from_finished_request` once for each request's output; both
 are given that request's `RequestStateStats`. They are wrapped here: vLLM's own work is done first and unchanged, then
-the details are noted beside it. These are internals of vLLM and may change: when their parameters are not the ones
-known here, nothing is wrapped, one line is logged, and the events carry no prompt length.
+the details are noted beside it. These are internals of vLLM and change: their parameters are found by name, and when
+those needed are not there, nothing is wrapped, one line is logged, and the events carry no prompt length.
 """
 
 import inspect
-import logging
 import time
+from collections import deque
 from typing import Any
 
 from trimtab_vllm.records import Finished, FirstToken, Gaps
+from trimtab_vllm.surprises import surprises
 
-log = logging.getLogger("trimtab_vllm")
-
-UNKNOWN_LENGTH = 0
 GAPS_AGE_S = 0.25
 """Gaps of a request are handed on together, at most about this old, so that a token costs no event of its own."""
-_OUTPUT_PARAMETERS = ("self", "output", "engine_core_timestamp", "is_prefilling", "req_stats")
-_FINISHED_PARAMETERS = ("self", "finish_reason", "request_id", "num_prompt_tokens", "max_tokens_param", "req_stats")
+_OUTPUT = ("output", "is_prefilling", "req_stats")
+_FINISHED = ("req_stats",)
+_CONSEQUENCE = "vLLM's iteration statistics are not the known ones; from now on events carry no prompt lengths"
+
+leftovers: "deque[Gaps]" = deque(maxlen=4096)
+"""Gaps of requests that vanished without an end of their own, as an aborted one does; taken by the next iteration."""
 
 
 class Details:
     """What one iteration said about its requests; hangs on its `IterationStats` as `trimtab`."""
 
-    __slots__ = ("finished", "first_tokens", "gaps")
+    __slots__ = ("finished", "first_tokens", "gaps", "whole")
 
     def __init__(self) -> None:
         self.first_tokens: list[FirstToken] = []
         self.gaps: list[Gaps] = []
         self.finished: list[Finished] = []
+        self.whole = True
 
 
 class _Own:
@@ -38,7 +41,7 @@ class _Own:
 
     __slots__ = ("cached_tokens", "gaps", "prompt_tokens", "since")
 
-    def __init__(self, prompt_tokens: int, cached_tokens: int) -> None:
+    def __init__(self, prompt_tokens: int | None, cached_tokens: int) -> None:
         self.prompt_tokens, self.cached_tokens = prompt_tokens, cached_tokens
         self.gaps: list[float] = []
         self.since = 0.0
@@ -47,6 +50,24 @@ class _Own:
         gaps, self.gaps = self.gaps, []
         return Gaps(gaps, self.prompt_tokens, self.cached_tokens)
 
+    def __del__(self) -> None:
+        if self.gaps:
+            leftovers.append(self.take_gaps())
+
+
+class _Call:
+    """Finds the wanted ones among a method's arguments, as its signature names them. Raises what does not fit."""
+
+    def __init__(self, method: Any, names: tuple[str, ...]) -> None:
+        parameters = list(inspect.signature(method).parameters)[1:]  # The first is `self`.
+        self.places = {name: place for place, name in enumerate(parameters)}
+        missing = [name for name in names if name not in self.places]
+        if missing:
+            raise TypeError(f"{method.__qualname__} has no {', '.join(missing)}")
+
+    def take(self, name: str, args: tuple[Any, ...], values: dict[str, Any]) -> Any:
+        return values[name] if name in values else args[self.places[name]]
+
 
 def install(iteration_stats: Any) -> bool:
     """Wrap the two methods of vLLM's class, once. False: this vLLM's are others than those known here."""
@@ -54,49 +75,39 @@ def install(iteration_stats: Any) -> bool:
         return True
     try:
         output, finished = iteration_stats.update_from_output, iteration_stats.update_from_finished_request
-        known = _begins_with(output, _OUTPUT_PARAMETERS) and _begins_with(finished, _FINISHED_PARAMETERS)
-    except (AttributeError, TypeError, ValueError):
-        known = False
-    if not known:
-        log.warning("trimtab: this vLLM's iteration statistics are not the known ones; no prompt lengths in events")
+        output_call, finished_call = _Call(output, _OUTPUT), _Call(finished, _FINISHED)
+    except (AttributeError, TypeError, ValueError) as error:
+        surprises.note("details", _CONSEQUENCE, error)
         return False
+    prompt_len = "prompt_len" in output_call.places  # vLLM up to 0.16 hands the length over; later it is in the output.
     guard = _Guard()
 
-    def update_from_output(
-        self: Any,
-        result: Any,
-        timestamp: float,
-        is_prefilling: bool,
-        req_stats: Any,
-        *rest: Any,
-        **more: Any,
-    ) -> None:
-        output(self, result, timestamp, is_prefilling, req_stats, *rest, **more)
+    def update_from_output(self: Any, *args: Any, **values: Any) -> None:
+        output(self, *args, **values)
         if guard.whole:
             try:
-                _note_output(_details(self), self, result, is_prefilling, req_stats)
+                result, is_prefilling, req_stats = (output_call.take(name, args, values) for name in _OUTPUT)
+                length = output_call.take("prompt_len", args, values) if prompt_len else None
+                _note_output(_details(self), self, result, is_prefilling, req_stats, length)
             except Exception as error:  # noqa: BLE001 - vLLM goes on whatever its internals have become.
-                guard.give_up(error)
+                guard.give_up(self, error)
 
     def update_from_finished_request(self: Any, *args: Any, **values: Any) -> None:
         finished(self, *args, **values)
         if guard.whole:
             try:
-                request = inspect_finished(self, args, values)
-                _note_finished(_details(self), self, request)
+                _note_finished(_details(self), self, finished_call.take("req_stats", args, values))
             except Exception as error:  # noqa: BLE001 - as above.
-                guard.give_up(error)
+                guard.give_up(self, error)
 
-    iteration_stats.update_from_output = update_from_output
-    iteration_stats.update_from_finished_request = update_from_finished_request
-    iteration_stats.trimtab_installed = True
-    return True
-
-
-def inspect_finished(stats: Any, args: tuple[Any, ...], values: dict[str, Any]) -> Any:
-    """The request's `RequestStateStats` among the call's arguments."""
-    place = _FINISHED_PARAMETERS.index("req_stats") - 1
-    return values["req_stats"] if "req_stats" in values else args[place]
+    try:
+        iteration_stats.update_from_output = update_from_output
+        iteration_stats.update_from_finished_request = update_from_finished_request
+        iteration_stats.trimtab_installed = True
+    except (AttributeError, TypeError) as error:
+        guard.whole = False
+        surprises.note("details", _CONSEQUENCE, error)
+    return guard.whole
 
 
 class _Guard:
@@ -105,42 +116,46 @@ class _Guard:
     def __init__(self) -> None:
         self.whole = True
 
-    def give_up(self, error: Exception) -> None:
+    def give_up(self, stats: Any, error: Exception) -> None:
         self.whole = False
-        log.warning(
-            "trimtab: vLLM's iteration statistics surprised (%s: %s); from now on events carry no prompt lengths",
-            type(error).__name__,
-            error,
-        )
-
-
-def _begins_with(function: Any, names: tuple[str, ...]) -> bool:
-    return tuple(inspect.signature(function).parameters)[: len(names)] == names
+        details = getattr(stats, "trimtab", None)
+        if details is not None:
+            details.whole = False  # This iteration is told by vLLM's own lists, which are complete.
+        surprises.note("details", _CONSEQUENCE, error)
 
 
 def _details(stats: Any) -> Details:
-    details = getattr(stats, "trimtab", None)
+    details: Details | None = getattr(stats, "trimtab", None)
     if details is None:
         details = stats.trimtab = Details()
-    return details  # type: ignore[no-any-return]
+    return details
 
 
-def _note_output(details: Details, stats: Any, output: Any, is_prefilling: bool, req_stats: Any) -> None:
+def _note_output(
+    details: Details, stats: Any, output: Any, is_prefilling: bool, req_stats: Any, prompt_len: int | None
+) -> None:
     if is_prefilling:
-        prefill = output.prefill_stats
-        own = req_stats.trimtab = _Own(
-            UNKNOWN_LENGTH if prefill is None else prefill.num_prompt_tokens,
-            0 if prefill is None else prefill.num_cached_tokens,
-        )
-        details.first_tokens.append(FirstToken(req_stats.first_token_latency, own.prompt_tokens, own.cached_tokens))
+        label = req_stats.trimtab = _label(output, prompt_len)
+        latency = stats.time_to_first_tokens_iter[-1]
+        details.first_tokens.append(FirstToken(latency, label.prompt_tokens, label.cached_tokens))
         return
-    own = req_stats.trimtab
+    own: _Own | None = getattr(req_stats, "trimtab", None)
+    if own is None:  # Its first token came before the methods were wrapped.
+        own = req_stats.trimtab = _Own(None, 0)
     now = stats.iteration_timestamp
     if not own.gaps:
         own.since = now
     own.gaps.append(stats.inter_token_latencies_iter[-1])
     if now - own.since >= GAPS_AGE_S:
         details.gaps.append(own.take_gaps())
+
+
+def _label(output: Any, prompt_len: int | None) -> _Own:
+    prefill = getattr(output, "prefill_stats", None)
+    if prefill is not None:
+        return _Own(int(prefill.num_prompt_tokens), int(prefill.num_cached_tokens))
+    cached = getattr(output, "num_cached_tokens", 0)
+    return _Own(prompt_len, cached if isinstance(cached, int) else 0)
 
 
 def _note_finished(details: Details, stats: Any, req_stats: Any) -> None:
@@ -152,7 +167,7 @@ def _note_finished(details: Details, stats: Any, req_stats: Any) -> None:
     to_wall = time.time() - time.monotonic()
     details.finished.append(
         Finished(
-            request_id=str(request.request_id),
+            request_id=str(getattr(request, "request_id", "")),
             reason=reason_name(request.finish_reason),
             e2e=request.e2e_latency,
             ttft=req_stats.first_token_latency if began else None,
@@ -162,10 +177,15 @@ def _note_finished(details: Details, stats: Any, req_stats: Any) -> None:
             decode=request.decode_time if began else 0.0,
             send=stats.iteration_timestamp - (req_stats.last_token_ts + to_wall) if began else None,
             prompt_tokens=request.num_prompt_tokens,
-            cached_tokens=request.num_cached_tokens,
+            cached_tokens=_cached(request, own),
             output_tokens=request.num_generation_tokens,
         )
     )
+
+
+def _cached(request: Any, own: _Own | None) -> int:
+    told = getattr(request, "num_cached_tokens", None)
+    return int(told) if told is not None else own.cached_tokens if own is not None else 0
 
 
 def reason_name(reason: Any) -> str:

@@ -1,45 +1,65 @@
 """A bounded ring of records between vLLM's event loop and the feed's thread.
 
-Guarantee: `append` takes constant time and never waits for a reader; what falls out unread is noticed by the reader as
-a gap in the numbers. A record stands for one or more events, numbered without gaps.
+Guarantee: `append` never waits for a reader (only for another `append`, which takes microseconds), and what the ring
+holds stays within its bounds: the oldest records fall out first, which the reader notices as a gap in the numbers. A
+record stands for one or more events, numbered without gaps.
 """
 
 import threading
 from typing import Any, NamedTuple
 
 CAPACITY = 16384
+"""Records at most."""
+LARGEST_BYTES = 32 * 2**20
+"""Sum of the records' sizes at most, as their writer estimates them."""
 
 
 class Numbered(NamedTuple):
-    """`record` and the number of its first event."""
+    """`record`, the number of its first event, and its size in bytes."""
 
     first: int
     record: Any
+    size: int
 
 
 class Ring:
-    """One writer, one reader. Numbers start at 1."""
+    """Any number of writers, one reader. Numbers start at 1."""
 
-    def __init__(self, capacity: int = CAPACITY) -> None:
+    def __init__(self, capacity: int = CAPACITY, largest_bytes: int = LARGEST_BYTES) -> None:
         self._slots: list[Numbered | None] = [None] * capacity
+        self._largest_bytes = largest_bytes
+        self._bytes = 0
+        self._low = 0  # Place of the oldest record held; places count from the start and wrap round the slots.
         self._written = 0
         self._next = 1
-        self._changed = threading.Condition()
-        self._reader_waits = False
+        self._writes = threading.Lock()
 
-    def append(self, record: Any, events: int) -> None:
-        """Keep a record of so many events."""
-        self._slots[self._written % len(self._slots)] = Numbered(self._next, record)
+    def append(self, record: Any, events: int, size: int = 1) -> None:
+        """Keep a record of so many events, and of so many bytes."""
+        with self._writes:
+            self._append(record, events, size)
+
+    def _append(self, record: Any, events: int, size: int) -> None:
+        if self._written - self._low >= len(self._slots):
+            self._drop()
+        self._slots[self._written % len(self._slots)] = Numbered(self._next, record, size)
+        self._bytes += size
         self._next += events
         self._written += 1
-        if self._reader_waits:
-            with self._changed:
-                self._changed.notify()
+        while self._bytes > self._largest_bytes and self._written - self._low > 1:
+            self._drop()
+
+    def _drop(self) -> None:
+        place = self._low % len(self._slots)
+        fallen, self._slots[place] = self._slots[place], None
+        self._low += 1
+        if fallen is not None:
+            self._bytes -= fallen.size
 
     @property
     def oldest(self) -> int:
         """Number of the oldest event still held; the next one when nothing is."""
-        kept = self._slots[self._written % len(self._slots)] if self._written >= len(self._slots) else self._slots[0]
+        kept = self._slots[self._low % len(self._slots)] if self._low < self._written else None
         return kept.first if kept is not None else self._next
 
     @property
@@ -47,27 +67,23 @@ class Ring:
         return self._next - 1
 
     def after(self, number: int, limit: int = 256) -> list[Numbered]:
-        """Up to `limit` records, oldest first, whose successor's first event is above `number` + 1."""
-        written, capacity = self._written, len(self._slots)
-        low, high = max(0, written - capacity + 1), written  # One slot is left out: it may be overwritten just now.
+        """Up to `limit` records, oldest first, that reach above `number`.
+
+        It may run beside `append`, which empties a slot, then counts it out, and only then fills it anew: what is read
+        of a place that is still counted in afterwards is that place's own record.
+        """
+        low, high = self._low, self._written
         while low < high:  # The first record that begins above `number`.
             middle = (low + high) // 2
-            found = self._slots[middle % capacity]
+            found = self._slots[middle % len(self._slots)]
             if found is not None and found.first > number:
                 high = middle
             else:
                 low = middle + 1
-        start = max(low - 1, written - capacity + 1, 0)  # The one before it may reach above `number` too.
-        wanted = [self._slots[place % capacity] for place in range(start, min(written, start + limit))]
-        return [one for one in wanted if one is not None]
-
-    def wait(self, number: int, timeout_s: float) -> bool:
-        """Until an event above `number` is there, or the time is over. True: it is there."""
-        if self.newest > number:
-            return True
-        with self._changed:
-            self._reader_waits = True
-            if self.newest <= number:
-                self._changed.wait(timeout_s)
-            self._reader_waits = False
-        return self.newest > number
+        start = max(low - 1, self._low)  # The record before it may reach above `number` too.
+        got: list[Numbered] = []
+        for place in range(start, min(self._written, start + limit)):
+            found = self._slots[place % len(self._slots)]
+            if found is not None and place >= self._low:
+                got.append(found)
+        return got

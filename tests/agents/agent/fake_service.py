@@ -117,6 +117,10 @@ class FakeService:
             self.counts[metric.name] += point.count
             self.totals[metric.name] += point.sum
             assert point.count == point.zero_count + sum(point.positive.bucket_counts)
+        elif metric.HasField("histogram"):
+            self.counts[metric.name] += point.count
+            self.totals[metric.name] += point.sum
+            assert point.count == sum(point.bucket_counts)
         elif metric.HasField("sum"):
             self.counts[metric.name] += point.as_int
 

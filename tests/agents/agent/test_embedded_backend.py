@@ -1,5 +1,6 @@
 """The embedded backend over HTTP keeps the seam's promises; checked on a stand-in engine."""
 
+import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,7 +10,7 @@ import pytest
 from agents.backend import Backend
 from agents.embedded_backend import EmbeddedBackend
 from controlplane.contract.errors import Conflict
-from controlplane.contract.knobs import EngineConfig
+from controlplane.contract.knobs import ChangeClass, EngineConfig, Quantization
 from tests.agents.agent.backend_conformance import REFUSED, BackendConformance
 from tests.agents.agent.fake_engine import FakeEngine, step_event
 from tests.agents.agent.served_app import ServedApp
@@ -43,3 +44,16 @@ class TestEmbeddedBackend(BackendConformance):
     @pytest.fixture
     def driver(self, engine: FakeEngine, served_engine: ServedApp) -> FakeDriver:
         return FakeDriver(engine, served_engine)
+
+
+def test_what_changes_cost_is_measured_by_class(served_engine: ServedApp) -> None:
+    async def run() -> None:
+        backend = EmbeddedBackend(served_engine.url)
+        await backend.apply(EngineConfig(max_num_seqs=4), 1)
+        await backend.apply(EngineConfig(max_num_seqs=4), 2)  # Nothing to change.
+        found = await backend.apply(EngineConfig(max_num_seqs=4, quantization=Quantization.INT8), 3)
+        live, swap = found.costs[ChangeClass.LIVE], found.costs[ChangeClass.SWAP]
+        assert (live.count, live.unavailable_s) == (1, 0.0)
+        assert swap.count == 1 and swap.unavailable_s == swap.last_s > 0
+
+    asyncio.run(run())

@@ -17,7 +17,8 @@ from agents.enrolment import Enrolment
 from agents.opamp_client import OpampClient
 from agents.opamp_messages import CAPABILITIES, MessageBuilder, NodeSnapshot, new_instance_uid
 from agents.settings import AgentSettings
-from controlplane.contract.nodes import ConfigStatus, EffectiveConfig
+from controlplane.contract.knobs import ChangeClass
+from controlplane.contract.nodes import ChangeCost, ConfigStatus, EffectiveConfig
 from tests.agents.agent.fake_service import FakeService
 from tests.agents.agent.served_app import ServedApp
 
@@ -70,6 +71,31 @@ def test_the_first_message_says_everything_and_the_next_what_changed() -> None:
     assert [third.HasField(part) for part in parts] == [False, False, False, True]
     assert third.remote_config_status.error_message == "why"
     assert third.sequence_num == 3
+
+
+def test_what_a_backend_tells_of_changes_is_sent_and_read_back() -> None:
+    told = EffectiveConfig(
+        revision=2,
+        knobs={"max_num_seqs": 4},
+        change_classes={"quantization": ChangeClass.RESTART},
+        live_limits={"max_num_seqs": 16},
+        limits={"max_num_seqs": 16},
+        formats=["none", "int8"],
+        costs={ChangeClass.RESTART: ChangeCost(count=1, last_s=70.0, mean_s=70.0)},
+    )
+    message = MessageBuilder(b"u" * 16).build(snapshot(effective=told), full=True)
+    body = message.effective_config.config_map.config_map["effective.json"].body
+    assert "sources" not in json.loads(body)  # What is not known is left out.
+    assert EffectiveConfig.model_validate_json(body) == told
+
+
+def test_an_engine_that_serves_degraded_keeps_the_node_healthy() -> None:
+    degraded = EngineHealth(True, degraded="no plugin: limits cannot be moved")
+    message = MessageBuilder(b"u" * 16).build(snapshot(engine=degraded), full=True)
+    assert message.health.healthy and message.health.status == "serving, degraded"
+    engine = message.health.component_health_map["engine"]
+    assert engine.healthy and engine.last_error == "no plugin: limits cannot be moved"
+    assert not message.health.last_error
 
 
 def test_an_engine_that_is_down_makes_the_node_unhealthy() -> None:

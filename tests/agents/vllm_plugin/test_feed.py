@@ -2,13 +2,18 @@
 
 import asyncio
 import json
+import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from trimtab_vllm.feed import Feed
+from trimtab_vllm import feed as feed_module
+from trimtab_vllm.feed import SETTLE_S, Feed
+from trimtab_vllm.installation import Installation
 from trimtab_vllm.records import Finished, FirstToken, Gaps, Iteration
+from trimtab_vllm.ring import Ring
 
 from agents.backend import EngineUnreachable, Position
 from agents.vllm_backend.plugin_link import PluginLink
@@ -98,3 +103,82 @@ def test_events_carry_the_revision_in_force(feed: Feed, tmp_path: Path) -> None:
 def test_a_missing_socket_is_told_with_the_mend(tmp_path: Path) -> None:
     with pytest.raises(EngineUnreachable, match="plugin"):
         asyncio.run(_read(tmp_path, 1))
+
+
+def test_each_event_has_the_revision_of_its_own_time(feed: Feed, tmp_path: Path) -> None:
+    history = [[900.0, 1], [1000.0, 2], [1100.0, 3]]
+    (tmp_path / "effective.json").write_text(json.dumps({"revision": 3, "knobs": {}, "history": history}))
+    for at in (950.0, 1000.0, 1050.0, 1200.0):
+        feed.ring.append(_iteration(at), 4)
+    revisions = [event["revision"] for event in asyncio.run(_read(tmp_path, 16))[1:]]
+    assert revisions == [1] * 4 + [2] * 8 + [3] * 4
+
+
+def test_what_falls_out_unread_is_counted_to_the_reader(feed: Feed, tmp_path: Path) -> None:
+    feed.ring = Ring(capacity=2)
+    for _ in range(5):
+        feed.ring.append(_iteration(), 4)
+    hello, first = asyncio.run(_read(tmp_path, 1))
+    assert (hello["oldest"], hello["dropped"], first["seq"]) == (13, 12, 13)
+    asyncio.run(_read(tmp_path, 8))
+    for _ in range(3):
+        feed.ring.append(_iteration(), 4)
+    hello, first, second = asyncio.run(_read(tmp_path, 2, Position(hello["boot"], 20)))
+    assert (hello["dropped"], first["seq"], first["dropped"]) == (16, 25, 4)
+    assert "dropped" not in second
+
+
+def test_events_are_held_until_the_engine_has_told_its_revision(feed: Feed, tmp_path: Path) -> None:
+    now = time.time()
+    feed.ring.append(_iteration(now), 4)
+    assert feed._due(0) == [] or time.time() - now >= SETTLE_S
+    assert len(asyncio.run(_read(tmp_path, 4))) == 5  # They come when they are old enough.
+    feed.ring.append(_iteration(now + 3600.0), 4)  # The clock was set back: never held for that.
+    assert len(feed._due(4)) == 1
+
+
+def test_a_reader_killed_in_the_middle_of_its_line_is_forgotten(feed: Feed, tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(feed.path))
+        client.sendall(b'{"boot": "')
+    feed.ring.append(_iteration(), 4)
+    assert len(asyncio.run(_read(tmp_path, 4))) == 5
+
+
+def test_a_reader_that_never_reads_is_dropped_and_the_next_is_served(
+    feed: Feed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed_module, "_SEND_TIMEOUT_S", 0.05)
+    with socket.socket(socket.AF_UNIX) as stuck:
+        stuck.connect(str(feed.path))
+        stuck.sendall(b"{}\n")
+        for _ in range(6000):
+            feed.ring.append(_iteration(), 4)  # More than any socket buffer holds.
+        got = asyncio.run(_read(tmp_path, 4))
+    assert [event["seq"] for event in got[1:]] == [1, 2, 3, 4]
+
+
+def test_a_socket_removed_while_a_reader_follows_is_made_again(
+    feed: Feed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed_module, "_LOOK_S", 0.01)
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(feed.path))
+        client.sendall(b"{}\n")
+        assert b"hello" in client.recv(4096)
+        feed.path.unlink()
+        while client.recv(4096):  # The feed ends this stream, because it has left the old socket.
+            pass
+    feed.ring.append(_iteration(), 4)
+    assert len(asyncio.run(_read(tmp_path, 4))) == 5
+
+
+def test_an_ended_feed_says_why_and_leaves_no_socket(tmp_path: Path) -> None:
+    made = Feed(tmp_path, "m", Installation(tmp_path, None))
+    made.start()
+    made.start()  # Only once.
+    assert made.serving and json.loads((tmp_path / "plugin.json").read_bytes())["raw_statistics"]["on"] is True
+    made.end("the weather")
+    made._thread.join(60.0)
+    told = json.loads((tmp_path / "plugin.json").read_bytes())["raw_statistics"]
+    assert (told["on"], told["why"]) == (False, "the weather") and not made.path.exists()

@@ -4,7 +4,9 @@ import json
 from typing import Any
 
 import pytest
-from trimtab_vllm.knob_file import BadKnobFile, Capacity, draft_lookup, parse
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from trimtab_vllm.knob_file import BadKnobFile, Capacity, Floor, draft_lookup, parse, schedule_of
 
 CAPACITY = Capacity(max_num_batched_tokens=1024, max_num_seqs=8, num_speculative_tokens=4)
 
@@ -50,3 +52,40 @@ def test_draft_lookup_covers_every_batch_size() -> None:
     assert draft_lookup(2, 3) == [2, 2, 2, 2]
     assert draft_lookup([[2, 4], [4, 1]], 6) == [4, 4, 4, 1, 1, 0, 0]
     assert draft_lookup([[100, 3]], 2) == [3, 3, 3]
+
+
+@pytest.mark.parametrize(("asked", "value"), [(1, 9), (8, 9), (9, 9), (500, 500)])
+def test_values_below_what_is_safe_are_raised_and_named(asked: int, value: int) -> None:
+    content = json.dumps({"knobs": {"max_num_batched_tokens": asked, "prefill_chunk_size": asked}}).encode()
+    wanted = parse(content, CAPACITY, Floor(9, 9))
+    assert wanted.knobs == {"max_num_batched_tokens": value, "prefill_chunk_size": value}
+    assert set(wanted.clamped) == (set(wanted.knobs) if asked != value else set())
+
+
+def test_a_prefill_chunk_that_is_off_stays_off() -> None:
+    wanted = parse(b'{"knobs": {"prefill_chunk_size": 0}}', CAPACITY, Floor(9, 9))
+    assert (wanted.knobs, wanted.clamped) == ({"prefill_chunk_size": 0}, {})
+
+
+@pytest.mark.parametrize(("asked", "value"), [("1.5", 1.5), ("3", 3.0), ("null", None)])
+def test_the_time_of_the_agents_receipt_is_taken(asked: str, value: float | None) -> None:
+    assert parse(b'{"knobs": {}, "asked": %s}' % asked.encode(), CAPACITY).asked == value
+
+
+@pytest.mark.parametrize("asked", ["-1", "true", '"now"', "NaN", "Infinity", "[]"])
+def test_a_time_that_is_none_is_refused(asked: str) -> None:
+    with pytest.raises(BadKnobFile, match="asked"):
+        parse(b'{"knobs": {}, "asked": %s}' % asked.encode(), CAPACITY)
+
+
+def test_a_long_error_is_cut() -> None:
+    with pytest.raises(BadKnobFile) as refused:
+        parse(json.dumps({"knobs": {"x" * 5000: 1}}).encode(), CAPACITY)
+    assert len(str(refused.value)) < 400
+
+
+@settings(derandomize=True)
+@given(st.lists(st.integers(0, 8), min_size=1, max_size=20))
+def test_a_lookup_survives_being_written_as_a_schedule(lengths: list[int]) -> None:
+    lookup = [lengths[0], *lengths]  # Entry 0 stands for no request at all and is never looked up.
+    assert draft_lookup(schedule_of(lookup), len(lengths)) == lookup

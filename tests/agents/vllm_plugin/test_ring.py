@@ -4,7 +4,9 @@ import threading
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from trimtab_vllm.ring import Ring
+from trimtab_vllm.ring import LARGEST_BYTES, Ring
+
+SIZES = st.lists(st.tuples(st.integers(1, 5), st.integers(1, 9)), max_size=40)
 
 
 def _numbers(ring: Ring, after: int) -> list[int]:
@@ -13,7 +15,7 @@ def _numbers(ring: Ring, after: int) -> list[int]:
     while True:
         new = [
             number
-            for first, events in ring.after(after, limit=3)
+            for first, events, _ in ring.after(after, limit=3)
             for number in range(first, first + events)
             if number > after
         ]
@@ -24,31 +26,45 @@ def _numbers(ring: Ring, after: int) -> list[int]:
 
 
 @settings(derandomize=True, deadline=None)
-@given(st.lists(st.integers(1, 5), max_size=40), st.integers(2, 12), st.data())
+@given(SIZES, st.integers(1, 12), st.integers(5, 60), st.data())
 def test_a_reader_gets_every_event_still_held_once_and_in_order(
-    sizes: list[int], capacity: int, data: st.DataObject
+    records: list[tuple[int, int]], capacity: int, largest_bytes: int, data: st.DataObject
 ) -> None:
-    ring = Ring(capacity)
-    for size in sizes:
-        ring.append(size, size)
-    assert ring.newest == sum(sizes)
-    after = data.draw(st.integers(0, sum(sizes)))
-    held = sizes[max(0, len(sizes) - (capacity - 1)) :]  # The slot next in line may be overwritten at any moment.
-    oldest = sum(sizes) - sum(held) + 1
-    assert _numbers(ring, after) == list(range(max(after + 1, oldest), sum(sizes) + 1))
+    ring = Ring(capacity, largest_bytes)
+    held: list[tuple[int, int]] = []  # The model: drop the oldest while there are too many, or too many bytes.
+    for events, size in records:
+        ring.append(events, events, size)
+        held = [*held, (events, size)][-capacity:]
+        while sum(size for _, size in held) > largest_bytes and len(held) > 1:
+            held.pop(0)
+    total = sum(events for events, _ in records)
+    oldest = total - sum(events for events, _ in held) + 1
+    assert (ring.newest, ring.oldest) == (total, oldest)
+    after = data.draw(st.integers(0, total))
+    assert _numbers(ring, after) == list(range(max(after + 1, oldest), total + 1))
 
 
-def test_waiting_ends_when_something_comes() -> None:
-    ring = Ring(4)
-    woken: list[bool] = []
-    reader = threading.Thread(target=lambda: woken.append(ring.wait(0, 60.0)))
+def test_a_reader_beside_a_fast_writer_sees_numbers_that_rise_and_their_own_records() -> None:
+    ring, wrong, done = Ring(8, 1000), [], threading.Event()
+
+    def read() -> None:
+        sent = 0
+        while not done.is_set() or ring.newest > sent:
+            last = 0
+            for first, record, _ in ring.after(sent, limit=4):
+                if record != first or first <= last:
+                    wrong.append((last, first, record))
+                last = first
+            sent = max(sent, last)
+
+    reader = threading.Thread(target=read)
     reader.start()
-    while not ring._reader_waits:
-        pass
-    ring.append("a", 1)
+    for number in range(1, 60_001):
+        ring.append(number, 1, 1)
+    done.set()
     reader.join(60.0)
-    assert woken == [True]
+    assert not reader.is_alive() and wrong == []
 
 
-def test_waiting_ends_when_nothing_comes() -> None:
-    assert Ring(4).wait(0, 0.01) is False
+def test_the_bound_in_bytes_is_the_one_the_readme_states() -> None:
+    assert LARGEST_BYTES == 32 * 2**20

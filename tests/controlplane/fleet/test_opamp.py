@@ -50,6 +50,28 @@ def test_each_status_is_understood(status: int, wanted: ConfigStatus) -> None:
     assert (config.hash, config.status, config.error) == ("4:abc", wanted, "why")
 
 
+def test_a_node_that_serves_degraded_is_healthy_and_says_what_is_missing() -> None:
+    message = sent()
+    message.health.healthy, message.health.status = True, "serving, degraded"
+    engine = message.health.component_health_map["engine"]
+    engine.healthy, engine.status, engine.last_error = True, "serving, degraded", "no plugin: limits cannot be moved"
+    other = message.health.component_health_map["telemetry"]
+    other.healthy, other.status, other.last_error = True, "ok", "an old error of a foreign agent"
+    health = opamp.parse(message.SerializeToString()).health
+    assert health is not None and health.healthy
+    assert health.detail == "engine: no plugin: limits cannot be moved"
+
+
+def test_a_long_error_keeps_its_beginning_and_its_end() -> None:
+    message = sent()
+    message.remote_config_status.status = 3  # type: ignore[assignment]
+    message.remote_config_status.error_message = "did not come up\n" + "INFO loading\n" * 1000 + "ValueError: why"
+    config = opamp.parse(message.SerializeToString()).config
+    assert config is not None and len(config.error) <= 2000
+    assert config.error.startswith("did not come up") and config.error.endswith("ValueError: why")
+    assert "[...]" in config.error
+
+
 def test_components_errors_are_said_once_and_by_name() -> None:
     message = sent()
     message.health.last_error = "engine gone; disk full; and more"

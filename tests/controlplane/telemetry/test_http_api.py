@@ -52,6 +52,24 @@ def test_quantiles_are_within_the_stated_error(
         assert estimate == pytest.approx(float(np.quantile(values, float(q))), rel=RELATIVE_ERROR)
 
 
+def test_coarse_buckets_show_their_own_error_by_series(api: httpx.Client, make_report: Any, start: datetime) -> None:
+    exact, scraped, open_ended = (make_report(node=name) for name in ("exact", "scraped", "open"))
+    exact.histogram([0.1, 0.2])
+    for report, counts in ((scraped, [0, 3, 2, 0]), (open_ended, [0, 3, 2, 1])):
+        point = report._stamp(report._data(metrics.TTFT.name, "histogram").data_points.add(), {})
+        point.explicit_bounds.extend([0.25, 0.5, 0.75])
+        point.bucket_counts.extend(counts)
+        point.count, point.sum = sum(counts), 2.5
+    for report in (exact, scraped, open_ended):
+        assert send(api, report.request).status_code == 200
+    asked = {"metric": "ttft", "start": start.isoformat(), "by": "node"}
+    answer = api.get("/api/v1/quantiles", params=asked | {"end": (start + timedelta(seconds=60)).isoformat()}).json()
+    errors = {series["labels"]["node"]: series["relative_error"] for series in answer["series"]}
+    # The widest occupied bucket: 0.25 to 0.5 s. Above the last bound nothing is known of a value's size.
+    assert errors == {"exact": RELATIVE_ERROR, "scraped": pytest.approx(1.0), "open": pytest.approx(9.0)}
+    assert answer["relative_error"] == pytest.approx(9.0)
+
+
 def test_groups_filters_and_steps(api: httpx.Client, make_report: Any, start: datetime) -> None:
     for i in range(6):
         for node in ("a", "b"):

@@ -1,0 +1,1 @@
+"""vLLM with Trimtab beside it, measured on real servers."""

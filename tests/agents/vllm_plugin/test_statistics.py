@@ -1,0 +1,69 @@
+"""One iteration as a record: whatever vLLM leaves out is unknown, not zero."""
+
+from types import SimpleNamespace
+
+import pytest
+from trimtab_vllm.records import events_of
+from trimtab_vllm.request_details import leftovers
+from trimtab_vllm.statistics import Loads, read
+
+from tests.agents.vllm_plugin.vllm_trees import IterationStats, scheduler_stats
+
+
+@pytest.fixture(autouse=True)
+def _clean() -> None:
+    leftovers.clear()
+
+
+def _iteration() -> IterationStats:
+    """Two requests finished their prompts of 100 tokens; three others decode, with two tokens each."""
+    stats = IterationStats()
+    stats.time_to_first_tokens_iter = [0.5, 0.6]
+    stats.inter_token_latencies_iter = [0.01, 0.02, 0.03]
+    stats.prompt_token_stats.computed = 200
+    stats.num_generation_tokens = 2 + 6
+    return stats
+
+
+def test_without_the_details_prompt_lengths_are_unknown() -> None:
+    record = read(scheduler_stats(), _iteration())
+    events = events_of(1, record, 0)
+    lengths = {event["kind"]: event["prompt_tokens"] for event in events if event["kind"] != "step"}
+    assert lengths == {"first_token": None, "gaps": None}
+    assert [event["gaps"] for event in events if event["kind"] == "gaps"] == [[0.01, 0.02, 0.03]]
+
+
+def test_batched_tokens_are_prompts_verified_drafts_and_decodes() -> None:
+    drafts = SimpleNamespace(num_draft_tokens=12, num_accepted_tokens=3, num_accepted_tokens_per_pos=[3, 0, 0, 0])
+    record = read(scheduler_stats(spec_decoding_stats=drafts), _iteration())
+    assert record.batched_tokens == 200 + 3 + 12  # Three decodes of one token and four drafts, and two prompts.
+    assert record.accepted_per_position == [3, 0, 0, 0]
+
+
+def test_where_vllm_counts_the_iteration_its_own_count_is_taken() -> None:
+    counted = SimpleNamespace(num_ctx_tokens=64, num_generation_tokens=3)
+    assert read(scheduler_stats(iteration_details=counted), _iteration()).batched_tokens == 67
+
+
+def test_the_load_is_the_last_one_told_and_that_of_all_engines() -> None:
+    loads = Loads()
+    assert read(None, _iteration(), loads).running == 0
+    read(scheduler_stats(3, kv_cache_usage=0.2, num_skipped_waiting_reqs=2), None, loads, 0)
+    record = read(scheduler_stats(4, kv_cache_usage=0.4), None, loads, 1)
+    assert (record.running, record.waiting, record.kv_usage) == (7, 2, pytest.approx(0.3))
+    assert read(None, _iteration(), loads).running == 7
+
+
+def test_an_older_vllm_without_token_sources_still_counts() -> None:
+    stats = _iteration()
+    del stats.prompt_token_stats
+    stats.num_prompt_tokens = 220  # type: ignore[attr-defined]
+    assert read(scheduler_stats(), stats).batched_tokens == 220 + 6
+
+
+@pytest.mark.parametrize("missing", ["num_generation_tokens", "inter_token_latencies_iter", "num_preempted_reqs"])
+def test_statistics_of_another_shape_are_an_error_for_the_logger_to_meet(missing: str) -> None:
+    stats = _iteration()
+    delattr(stats, missing)
+    with pytest.raises(AttributeError, match=missing):
+        read(scheduler_stats(), stats)

@@ -1,0 +1,104 @@
+"""The whole way on a real vLLM: requests to the API's percentiles, and a decision to the scheduler and back."""
+
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from controlplane.contract import metrics
+from controlplane.contract.histogram import RELATIVE_ERROR
+from controlplane.contract.nodes import TrialConfig
+from tests.vllm import limits
+from tests.vllm.journey import NODE, POOL, Journey
+from tests.vllm.observation import engine_ids, told_by_vllm
+from tests.vllm.prompts import prompts
+from tests.vllm.real_vllm import VllmServer, wait_until
+
+QUANTILES = (0.5, 0.95, 0.99)
+MOST_ERROR = 0.022
+REQUESTS = 60
+OUTPUT_TOKENS = 24
+SOON = timedelta(seconds=10)
+
+
+@pytest.fixture
+def journey(vllm_server: VllmServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Journey]:
+    made = Journey(tmp_path_factory.mktemp("journey"), vllm_server)
+    try:
+        made.start("service")
+        made.start("agent")
+        yield made
+    finally:
+        made.end()
+
+
+def neighbours(ordered: list[float], q: float) -> tuple[float, float]:
+    """The two values that the quantile lies between."""
+    place = int(q * (len(ordered) - 1))
+    return ordered[place], ordered[min(place + 1, len(ordered) - 1)]
+
+
+def test_the_apis_percentiles_are_vllms_own(vllm_server: VllmServer, journey: Journey) -> None:
+    assert RELATIVE_ERROR < MOST_ERROR
+    # What was served before, in another test, belongs to windows before this one.
+    began = (int(time.time() / metrics.WINDOW_S) + 1) * metrics.WINDOW_S
+    wait_until("a new window begins", lambda: time.time() >= began, metrics.WINDOW_S + 5)
+    start = datetime.fromtimestamp(began, UTC)
+    answers = vllm_server.complete_all(prompts(REQUESTS, seed=31), OUTPUT_TOKENS)
+    assert not any(answer.failed for answer in answers)
+    own = told_by_vllm(vllm_server, engine_ids(answers), began)
+    with journey.client() as client:
+
+        def counted(metric: str) -> int:
+            return sum(series.count for series in client.quantiles(metric, start=start, end=_soon()).series)
+
+        wait_until("every request is counted", lambda: counted("e2e") >= REQUESTS, 60)
+        wait_until("every token is counted", lambda: counted("itl") >= len(own.itl), 60)
+        exact = {"ttft": own.ttft, "itl": own.itl}
+        for part in ("e2e", "queue", "prefill", "decode"):
+            exact[part] = sorted(one[part] for one in own.finished.values())
+        for metric, values in exact.items():
+            (series,) = client.quantiles(metric, QUANTILES, start=start, end=_soon()).series
+            assert series.count == len(values), metric
+            assert series.mean == pytest.approx(sum(values) / len(values), rel=1e-6), metric
+            for q in QUANTILES:
+                low, high = neighbours(values, q)
+                said = series.quantiles[str(q)]
+                print(f"{metric} p{q * 100:g}: vLLM {low * 1e3:.3f} to {high * 1e3:.3f} ms, API {said * 1e3:.3f} ms")
+                assert low * (1 - MOST_ERROR) <= said <= high * (1 + MOST_ERROR), (metric, q)
+
+        def summed(metric: str) -> float:
+            return sum(series.value for series in client.scalars(metric, start=start, end=_soon()).series)
+
+        assert summed("requests") == REQUESTS
+        assert summed("output_tokens") == sum(answer.output_tokens for answer in answers)
+        assert summed("prompt_tokens") == sum(answer.prompt_tokens for answer in answers)
+        assert summed("events_missed") == 0
+        node = client.node(NODE)
+        assert (node.backend, node.pool, node.connected, node.healthy) == ("vllm", POOL, True, True)
+        assert node.unaccounted_share is not None and node.unaccounted_share < 0.02
+
+
+def test_a_decision_reaches_the_scheduler_and_the_control_plane_says_where_it_read_it(
+    vllm_server: VllmServer, journey: Journey
+) -> None:
+    pid = vllm_server.pid
+    with journey.client() as client:
+        wanted = {"max_num_seqs": 6, "prefill_chunk_size": 96, "num_speculative_tokens": [[2, 6], [6, 1]]}
+        client.set_trial_config(NODE, TrialConfig(knobs={**limits.FULL, **wanted}))
+        wait_until("the scheduler runs it", lambda: wanted.items() <= limits.told(vllm_server)["knobs"].items(), 60)
+        says = limits.told(vllm_server)
+        node = journey.wait_applied(says["revision"])
+        assert node.effective is not None
+        assert wanted.items() <= node.effective.knobs.items()
+        for knob in (*wanted, "max_num_batched_tokens"):
+            assert "scheduler" in node.effective.sources[knob], node.effective.sources
+        assert not node.drift
+    assert (vllm_server.pid, vllm_server.alive) == (pid, True)
+    answers = vllm_server.complete_all(prompts(8, seed=32), 8)
+    assert not any(answer.failed for answer in answers)
+
+
+def _soon() -> datetime:
+    return datetime.now(UTC) + SOON
