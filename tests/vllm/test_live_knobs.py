@@ -86,8 +86,8 @@ def test_a_hundred_changes_under_load_fail_nothing_and_change_no_text(vllm_serve
         assert [answer.text for answer in one] == expected
     assert vllm_server.alive and vllm_server.pid == pid
     assert limits.told(vllm_server)["step"] >= step + 2 * (CHANGES - 1)
-    # Between an agent's receipt and its writing stands only its own process, which shares its cores with the load here and
-    # may be held up now and then; a plugin that came late would do so each time.
+    # Between an agent's receipt and its writing stands only its own process, which shares its cores with the load here
+    # and may be held up now and then; a plugin that came late would do so each time. The greatest is printed.
     assert statistics.median(waited) <= MOST_STEPS_WAITED
 
 
