@@ -37,6 +37,9 @@ class Recipe:
     @property
     def environment(self) -> dict[str, str]:
         threads = {"OMP_NUM_THREADS": str(self.threads), "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
+        # A worker of its own would spin on a core for a second after each step, which on few cores starves the rest
+        # (vllm/distributed/device_communicators/shm_broadcast.py, SpinCondition).
+        threads["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
         path = os.pathsep.join(filter(None, (str(RAW_LOG_FOLDER), os.environ.get("PYTHONPATH"))))
         return {**common_environment(self.python), **threads, "PYTHONPATH": path}
 

@@ -37,10 +37,10 @@ _SEND_TIMEOUT_S = 5.0
 _ASK_TIMEOUT_S = 5.0
 _LOOK_S = 1.0
 """How often the thread looks at most whether its socket is still there."""
-_FLUSH_S = 0.05
-"""How often new events are looked for while a reader follows."""
+_FLUSH_S = 0.1
+"""How often new events are handed on while a reader follows, so that a step costs no wake-up of its own."""
 _BREATH_S = 0.002
-"""Pause between two batches, so that catching up leaves vLLM's event loop its turns."""
+"""Pause between two full batches, so that catching up leaves vLLM's event loop its turns."""
 _BATCH = 64
 """Records a batch."""
 _LONGEST_ASK = 4096
@@ -191,6 +191,7 @@ class Feed:
                 content, sent = self._lines(due, sent)
                 reader.sendall(content)
                 self._highest_sent = max(self._highest_sent, sent)
+            if len(due) >= _BATCH - 1:  # The first of a batch may have been sent already.
                 self._stop.wait(_BREATH_S)
             elif select.select([reader, listener], [], [], _FLUSH_S)[0] and (_is_gone(reader) or _waits(listener)):
                 return

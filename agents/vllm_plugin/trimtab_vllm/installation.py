@@ -15,7 +15,7 @@ from trimtab_vllm import __version__
 from trimtab_vllm.folder import PLUGIN, write_atomically
 from trimtab_vllm.surprises import log, surprises
 
-TRIED = ("0.32.0",)
+TRIED = ("0.28.0", "0.32.0")
 """Releases this plugin was run with; VERSIONS.md says what was seen."""
 SCHEDULER = "trimtab_vllm.scheduler.live_scheduler"
 

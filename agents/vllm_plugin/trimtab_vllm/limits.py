@@ -36,7 +36,9 @@ from trimtab_vllm.surprises import described, log, surprises
 from trimtab_vllm.weight_format import weight_format
 
 POLL_S = 0.02
-"""How often the thread looks for a new file, which only an idle server waits for: a step looks by itself."""
+"""How often the thread looks for a new file while the server is idle."""
+BUSY_POLL_S = 0.2
+"""The same while it steps: each step looks by itself, and the thread wakes for what there is to write."""
 STARTS_KEPT = 512
 HISTORY_KEPT = 64
 _UNSEEN = (-1, -1, -1)
@@ -166,9 +168,11 @@ class Limits:
     def follow(self) -> None:
         """Write what is untold, and look for a new file while no step does; for ever, in a thread of its own."""
         checked = time.monotonic()
+        step = self.step
         while True:
-            self._news.wait(POLL_S)
+            self._news.wait(POLL_S if step == self.step else BUSY_POLL_S)
             self._news.clear()
+            step = self.step
             try:
                 if self.between_steps.acquire(blocking=False):  # A step is never waited for: it looks by itself.
                     try:
