@@ -18,6 +18,7 @@ Guarantees: a file replaced before a step begins is in force in that step; limit
 one; nothing here waits for a disk but the reading of a small file after it has changed, or raises into vLLM.
 """
 
+import contextlib
 import json
 import os
 import threading
@@ -68,7 +69,7 @@ class Limits:
         self._error = ""
         self._starts: deque[float] = deque(maxlen=STARTS_KEPT)
         self._history: deque[tuple[float, int]] = deque([(clock(), 0)], maxlen=HISTORY_KEPT)
-        self._untold: bytes | None = None
+        self._untold: deque[bytes] = deque(maxlen=1)  # Taken by the thread while a step may put in something newer.
         self._last_told = b""
         self._news = threading.Event()
         for lever in self._levers.values():
@@ -137,7 +138,7 @@ class Limits:
 
     def _tell(self) -> None:
         """Leave what is in force for the thread to write."""
-        self._untold = json.dumps(self._told()).encode()
+        self._untold.append(json.dumps(self._told()).encode())
         self._news.set()
 
     def _told(self) -> dict[str, Any]:
@@ -188,7 +189,9 @@ class Limits:
 
     def write(self, look_again: bool = False) -> None:
         """Write effective.json if something is untold, or if it should be looked at and has vanished."""
-        untold, self._untold = self._untold, None
+        untold = None
+        with contextlib.suppress(IndexError):
+            untold = self._untold.pop()
         if untold is None and look_again and not self._effective.exists():
             untold = self._last_told
         if untold is None:

@@ -145,7 +145,7 @@ def test_what_is_no_readable_file_changes_nothing_and_is_told(tmp_path: Path, sp
     assert scheduler.max_num_active_reqs == 3 and told["revision"] == 2
     assert told["error"].startswith("knobs.json: ")
     limits.begin_step()
-    assert limits._untold is None  # The same trouble is not told again in each step.
+    assert not limits._untold  # The same trouble is not told again in each step.
     path = tmp_path / "knobs.json"
     path.rmdir() if path.is_dir() else path.unlink()
     _want(tmp_path, {"max_num_seqs": 4}, revision=3)

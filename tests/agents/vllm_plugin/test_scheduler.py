@@ -11,6 +11,7 @@ from trimtab_vllm import surprises
 from trimtab_vllm.folder import VARIABLE
 
 from tests.agents.vllm_plugin.vllm_trees import AsyncScheduler, Scheduler, config_of, load
+from tests.conftest import wait_for
 
 Put = Callable[..., None]
 
@@ -26,6 +27,8 @@ def _made(config: Any = None, **values: Any) -> Any:
 
 
 def _told(folder: Path) -> Any:
+    """The scheduler's own thread writes it."""
+    wait_for("it tells", (folder / "effective.json").exists)
     return json.loads((folder / "effective.json").read_bytes())
 
 
@@ -116,9 +119,9 @@ def test_each_data_parallel_rank_tells_by_itself(vllm: Put, folder: Path) -> Non
     for rank in (0, 1):
         config = config_of()
         config.parallel_config.data_parallel_index = rank
-        scheduler = _made(config)
-        scheduler._limits.write()
-    assert {path.name for path in folder.glob("effective*.json")} == {"effective.json", "effective.1.json"}
+        _made(config)
+    wanted = {"effective.json", "effective.1.json"}  # Each is written by its scheduler's own thread.
+    wait_for("both tell", lambda: {path.name for path in folder.glob("effective*.json")} == wanted)
 
 
 def test_a_folder_that_cannot_be_used_leaves_vllm_as_it_is(

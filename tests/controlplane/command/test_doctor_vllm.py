@@ -48,7 +48,7 @@ def test_an_untried_version_and_an_old_plugin(tmp_path: Path) -> None:
     other = make_environment(tmp_path / "env", vllm="0.99.0", plugin="0.0.1", entry_point=False)
     status, told = doctor("--vllm", other, "--quick")
     assert status == 1
-    assert "less vLLM: 0.99.0, not among those tried: 0.32.0" in told
+    assert "less vLLM: 0.99.0, not among those tried: 0.28.0, 0.32.0" in told
     assert "BAD  plugin: version 0.0.1, this checkout has" in told
     assert "BAD  entry point: " in told and "scheduler class" not in told
 
