@@ -67,6 +67,7 @@ class Plan:
     recovered: float = 0.8  # Share of the rise of p99 that has to be gone to count as returned.
     itl_limit_s: float = 0.4  # What the study keeps itl p99 under.
     study_s: float = 120.0  # What the study may take, of `study_limit_s`.
+    trial_requests: int = 24
 
     @classmethod
     def on_vllm(cls, executable: Path) -> Self:
@@ -78,7 +79,8 @@ class Plan:
         """
         return cls(
             vllm=VllmServers(executable),
-            rate=3.0,
+            # So little that the bad limits do not fill both cores: the trial node's figures have to mean something.
+            rate=2.0,
             kv_cache_mib=256,
             max_input_tokens=1600,
             good={
@@ -87,14 +89,16 @@ class Plan:
                 "max_num_seqs": 8,
                 "num_speculative_tokens": 0,
             },
-            # As many as requests run at once: each still gets its token, and prompts hardly any.
-            bad={"max_num_batched_tokens": 8},
-            bad_reason="Raise the step budget to 800 before the evening peak",  # And then somebody typed 8.
+            # Little more than requests run at once: each still gets its token, and prompts hardly any.
+            bad={"max_num_batched_tokens": 16},
+            bad_reason="Raise the step budget to 1600 before the evening peak",  # And then somebody typed 16.
             start_limit_s=420.0,
-            baseline_s=90.0,
+            baseline_s=140.0,  # More than the 200 requests that the regression rule wants to have seen.
             alert_limit_s=180.0,
-            study_limit_s=360.0,
-            study_s=200.0,
+            study_limit_s=400.0,
+            study_s=260.0,
+            trial_requests=16,
+            itl_limit_s=1.5,  # Three servers, two cores: a gap of half a second is usual under the good limits too.
             rollout_limit_s=240.0,
             whole_limit_s=1200.0,
             memory_limit_bytes=8 * 10**9,
@@ -127,7 +131,7 @@ class Plan:
             workload_s=120,
             max_trials=8,
             max_duration_s=self.study_s,
-            trial_requests=24,
+            trial_requests=self.trial_requests,
             finalist_repeats=3,
             seed=self.seed,
             auto_start_rollout=True,
