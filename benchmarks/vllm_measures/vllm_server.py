@@ -40,6 +40,8 @@ class Recipe:
         # A worker of its own would spin on a core for a second after each step, which on few cores starves the rest
         # (vllm/distributed/device_communicators/shm_broadcast.py, SpinCondition).
         threads["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
+        # So would the n-gram drafter's threads (numba), and any that spin while they wait.
+        threads |= {"NUMBA_NUM_THREADS": str(self.threads), "OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0"}
         path = os.pathsep.join(filter(None, (str(RAW_LOG_FOLDER), os.environ.get("PYTHONPATH"))))
         return {**common_environment(self.python), **threads, "PYTHONPATH": path}
 

@@ -3,6 +3,8 @@
 import secrets
 import shutil
 
+import httpx
+
 from controlplane.client import Client
 from controlplane.contract.errors import Conflict
 from controlplane.demo.engines import TRIMTAB, EmbeddedEngines, Engines
@@ -10,6 +12,8 @@ from controlplane.demo.plan import MODEL, POOL, TRIAL_POOL, Plan
 from controlplane.demo.processes import Child, Processes
 from controlplane.demo.vllm_engines import VllmEngines
 
+WARM_UP = "def double(x):\n    return 2 * x\n\n\n" * 8
+"""Repeats itself, so that an n-gram drafter has something to do."""
 MARKER = ".trimtab-demo"
 
 
@@ -64,7 +68,12 @@ class Fleet:
         self.start_node("trial-1", self.plan.trial_port, TRIAL_POOL, "trial")
 
     def start_traffic(self) -> None:
+        """One request to each serving node first: what an engine compiles at its first use is not the pool's usual."""
         plan = self.plan
+        for port in plan.engine_ports:
+            body = {"model": MODEL, "prompt": WARM_UP, "max_tokens": 16, "temperature": 0.0}
+            answer = httpx.post(f"http://127.0.0.1:{port}/v1/completions", json=body, timeout=60.0)
+            answer.raise_for_status()
         targets = [word for port in plan.engine_ports for word in ("--target", f"http://127.0.0.1:{port}")]
         limits = ["--max-input", str(plan.max_input_tokens), "--max-output", str(plan.max_output_tokens)]
         load = ["--model", MODEL, "--rate", str(plan.rate), "--seed", str(plan.seed)]

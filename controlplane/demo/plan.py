@@ -80,7 +80,7 @@ class Plan:
         return cls(
             vllm=VllmServers(executable),
             # So little that the bad limits do not fill both cores: the trial node's figures have to mean something.
-            rate=2.0,
+            rate=3.0,
             kv_cache_mib=256,
             max_input_tokens=1600,
             good={
@@ -90,15 +90,15 @@ class Plan:
                 "num_speculative_tokens": 0,
             },
             # Little more than requests run at once: each still gets its token, and prompts hardly any.
-            bad={"max_num_batched_tokens": 16},
-            bad_reason="Raise the step budget to 1600 before the evening peak",  # And then somebody typed 16.
+            bad={"max_num_batched_tokens": 12},
+            bad_reason="Raise the step budget to 1200 before the evening peak",  # And then somebody typed 12.
             start_limit_s=420.0,
-            baseline_s=140.0,  # More than the 200 requests that the regression rule wants to have seen.
+            baseline_s=90.0,  # More than the 200 requests that the regression rule wants to have seen.
             alert_limit_s=180.0,
             study_limit_s=400.0,
-            study_s=260.0,
-            trial_requests=16,
-            itl_limit_s=1.5,  # Three servers, two cores: a gap of half a second is usual under the good limits too.
+            study_s=190.0,
+            trial_requests=20,
+            itl_limit_s=0.6,
             rollout_limit_s=240.0,
             whole_limit_s=1200.0,
             memory_limit_bytes=8 * 10**9,

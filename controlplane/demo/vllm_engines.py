@@ -103,6 +103,11 @@ class VllmEngines:
             "TRIMTAB_VLLM_DIR": str(folder),
             "VLLM_CPU_OMP_THREADS_BIND": "nobind",
             "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+            # The n-gram drafter's own threads (numba), and threads that spin while they wait, make two servers on two
+            # cores several times slower than one.
+            "NUMBA_NUM_THREADS": "1",
+            "OMP_WAIT_POLICY": "PASSIVE",
+            "KMP_BLOCKTIME": "0",
             "VLLM_SERVER_DEV_MODE": "1",  # So that the tuner can empty the prefix cache between two replays.
             "HF_HUB_OFFLINE": "1",
             "VLLM_NO_USAGE_STATS": "1",

@@ -65,6 +65,7 @@ def vllm_environment() -> dict[str, str]:
         "DO_NOT_TRACK": "1",
         "HF_HUB_OFFLINE": "1",
         "OMP_NUM_THREADS": "1",
+        "NUMBA_NUM_THREADS": "1",  # The n-gram drafter's.
     }
 
 
