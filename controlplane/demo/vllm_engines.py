@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from controlplane.command.child import one_thread_each
+from controlplane.command.vllm_doctor.folder import EVENTS, KNOBS, LONGEST_SOCKET
 from controlplane.command.vllm_installation import InstallationMissing, examine, plugin_version
 from controlplane.contract.errors import BadRequest, Conflict
 from controlplane.demo.plan import MODEL, Plan, VllmServers
@@ -27,7 +28,6 @@ STAGES = (
     ("Application startup complete", ""),
 )
 """What vLLM's log says on the way up, in its order, and what that means; at the last it serves."""
-LONGEST_SOCKET = 107  # Bytes of a Unix socket's path; unix(7), sun_path.
 
 
 class VllmEngines:
@@ -49,7 +49,7 @@ class VllmEngines:
             raise InstallationMissing(
                 f"--vllm: the plugin in {found.prefix} is version {found.plugin}, not {wanted}; {mend}", field="vllm"
             )
-        longest = max(len(os.fsencode(self._folder(node) / "events.sock")) for node in ("node-1", "trial-1"))
+        longest = max(len(os.fsencode(self._folder(node) / EVENTS)) for node in ("node-1", "trial-1"))
         if longest > LONGEST_SOCKET:
             raise BadRequest(
                 f"--data-dir: a socket's path may have {LONGEST_SOCKET} bytes, here it would have {longest}; "
@@ -63,7 +63,7 @@ class VllmEngines:
         folder = self._folder(node)
         folder.mkdir(mode=0o700, parents=True)
         # What an agent would have left there before: the limits that the scheduler is to begin with.
-        (folder / "knobs.json").write_text(json.dumps({"revision": 0, "knobs": self._plan.good}))
+        (folder / KNOBS).write_text(json.dumps({"revision": 0, "knobs": self._plan.good}))
         command = [str(self._servers.executable), "serve", *self._arguments(port)]
         # Not in the checkout: the engine's process looks for modules in its working folder first.
         self._children[node] = processes.start_program(
