@@ -21,6 +21,9 @@ class Span:
     requests: int
     quantiles: dict[str, dict[str, float]]
 
+    def p50(self, metric: str) -> float:
+        return self.quantiles.get(metric, {}).get("0.5", float("nan"))
+
     def p99(self, metric: str) -> float:
         return self.quantiles.get(metric, {}).get("0.99", float("nan"))
 

@@ -155,7 +155,9 @@ class Story:
             done = seen >= self.plan.baseline_s and span.requests >= 100
             return (span if done else None), f"{seen:.0f} s, {span.requests} requests, {_headline(span)}"
 
-        self._keep(self._until("a baseline of enough requests", 3 * self.plan.baseline_s, look))
+        span = self._until("a baseline of enough requests", 3 * self.plan.baseline_s, look)
+        self._keep(span)
+        self.plan = self.plan.for_steps_of(span.p50("itl"))
 
     def bad_change(self) -> None:
         base = self._production_revision()

@@ -37,6 +37,12 @@ def test_the_bad_change_is_live_and_within_what_vllm_was_started_with() -> None:
     assert VLLM.vllm.capacity_seqs * longest * 6 * 2 * 64 * 2 * 4 <= 2 * VLLM.kv_cache_mib * 2**20
 
 
+@pytest.mark.parametrize(("step_s", "tokens"), [(0.001, 8), (0.0042, 8), (0.0132, 13), (0.2, 16), (float("nan"), 8)])
+def test_what_is_broken_follows_the_speed_of_the_machine(step_s: float, tokens: int) -> None:
+    assert VLLM.for_steps_of(step_s).bad == {"max_num_batched_tokens": tokens}
+    assert Plan().for_steps_of(step_s) == Plan()
+
+
 def test_patience_lengthens_limits_and_relaxes_no_judgement() -> None:
     patient = asdict(VLLM.patient(2.0))
     changed = {name for name, value in asdict(VLLM).items() if value != patient[name]}
