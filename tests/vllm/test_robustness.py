@@ -121,10 +121,10 @@ def test_an_agent_killed_while_it_follows(server: VllmServer, tmp_path: Path) ->
     try:
         journey.start("service")
         journey.start("agent")
+        revision = limits.told(server)["revision"]
         with journey.client() as client:
             client.set_trial_config(NODE, TrialConfig(knobs=GOOD))
-        revision = limits.told(server)["revision"]
-        wait_until("the agent's limits are in force", lambda: limits.told(server)["revision"] not in (revision,))
+        wait_until("the agent's limits are in force", lambda: limits.told(server)["revision"] != revision)
         given = limits.told(server)["revision"]
         with ThreadPoolExecutor(1) as pool:
             loading = pool.submit(server.complete_all, prompts(24, seed=23), 16)

@@ -1,5 +1,6 @@
 """A node file: can the agent start what it names, on these ports, and is there room for a standby?"""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,6 +10,10 @@ from controlplane.command.vllm_doctor import processes
 
 if TYPE_CHECKING:
     from agents.vllm_backend.node_file import NodeFile
+
+
+OURS = re.compile(r"(^|[/ ])vllm serve( |$)|^VLLM::|-m agents\.vllm_proxy( |$)")
+"""The command lines of what an agent starts: vLLM's server, as called or as it names its processes, and the proxy."""
 
 
 def load(path: Path) -> "NodeFile":
@@ -46,7 +51,7 @@ def _port(port: int, what: str) -> Finding:
     pid = processes.listener(port)
     held = "held by somebody whose process cannot be seen" if pid is None else f"held by process {pid}"
     command = processes.command_line(pid) if pid is not None else None
-    ours = command is not None and ("vllm" in command.lower() or "agents.vllm_proxy" in command)
+    ours = command is not None and OURS.search(command) is not None
     told = f"{held}{f': {command[:100]}' if command else ''}"
     return Finding(name, ours, told, "if no agent of this node runs: stop it, or choose other ports in the node file")
 
