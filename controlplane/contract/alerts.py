@@ -69,7 +69,17 @@ class ConfigFailedCondition(BaseModel):
     hold_s: float = Field(default=300, ge=0, le=86400)
 
 
-Condition = AbsoluteCondition | RegressionCondition | DriftCondition | ConfigFailedCondition
+class TelemetryLostCondition(BaseModel):
+    """A serving node's agent dropped reports because its spool was full, or missed events of its engine.
+
+    It fires as soon as a report tells of it, and lasts until nothing was lost for `quiet_s`.
+    """
+
+    kind: Literal["telemetry_lost"] = "telemetry_lost"
+    quiet_s: float = Field(default=300, ge=0, le=86400)
+
+
+Condition = AbsoluteCondition | RegressionCondition | DriftCondition | ConfigFailedCondition | TelemetryLostCondition
 
 
 class Remedy(BaseModel):

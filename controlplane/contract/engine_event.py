@@ -6,6 +6,7 @@ starts at the ring's oldest event and the agent counts the gap as missed. The en
 Durations are seconds from one monotonic clock; `time` is seconds since the Unix epoch on the server's clock.
 """
 
+from collections.abc import Sequence
 from typing import Literal, NotRequired, TypedDict
 
 
@@ -60,7 +61,7 @@ class GapEvent(TypedDict):
     revision: int
     prompt_tokens: int | None
     cached_tokens: int | None
-    gaps: list[float]
+    gaps: Sequence[float]
     tenant: NotRequired[str]
 
 
@@ -90,6 +91,7 @@ class FinishedEvent(TypedDict):
     send: float
     unaccounted: float
     tenant: NotRequired[str]
+    batch: NotRequired[dict[str, float]]  # metrics.BATCH_FIGURES and their peaks; the agent adds it from the steps.
 
 
 class BucketsEvent(TypedDict):
@@ -136,6 +138,7 @@ class TracedEvent(TypedDict):
     prefill: float | None
     decode: float | None
     unaccounted: float
+    batch: NotRequired[dict[str, float]]  # As in a `FinishedEvent`.
 
 
 EngineEvent = StepEvent | FirstTokenEvent | GapEvent | FinishedEvent | BucketsEvent | CountsEvent | TracedEvent

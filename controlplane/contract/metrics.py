@@ -13,9 +13,12 @@ class MetricKind(StrEnum):
     GAUGE = "gauge"  # Last value in the window.
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Metric:
-    """One metric: its name on the wire, its short name in the API, unit (UCUM) and kind."""
+    """One metric: its name on the wire, its short name in the API, unit (UCUM) and kind.
+
+    Each is one object, told apart by being it: hashing five texts would cost more than counting a value under it.
+    """
 
     name: str
     short: str
@@ -67,6 +70,49 @@ EVENTS_MISSED = Metric(
 SPOOL_DEPTH = Metric("trimtab.agent.spool_depth", "spool_depth", "{report}", _G, "Reports not yet acknowledged.")
 SPOOL_DROPPED = Metric(
     "trimtab.agent.spool_dropped", "spool_dropped", "{report}", _S, "Reports dropped: the spool was full."
+)
+CLOCK_OFFSET = Metric(
+    "trimtab.agent.clock_offset", "clock_offset", "s", _G, "The service's clock less this node's; above 0: node behind."
+)
+CLOCK_OFFSET_ERROR = Metric(
+    "trimtab.agent.clock_offset_error", "clock_offset_error", "s", _G, "The offset is off by at most so much."
+)
+
+CLIENT_E2E = Metric(
+    "gen_ai.client.operation.duration", "client_e2e", "s", _H, "Seen by the client: request made to last byte read."
+)
+CLIENT_TTFT = Metric(
+    "trimtab.client.time_to_first_token", "client_ttft", "s", _H, "Seen by the client: request made to first output."
+)
+CLIENT_TPOT = Metric(
+    "trimtab.client.time_per_output_token", "client_tpot", "s", _H, "Seen by the client: (e2e - ttft) / (tokens - 1)."
+)
+CLIENT_ITL = Metric(
+    "trimtab.client.inter_token_latency",
+    "client_itl",
+    "s",
+    _H,
+    "Seen by the client: each gap between pieces of output.",
+)
+CLIENT_CONNECT = Metric(
+    "trimtab.client.connect.duration", "client_connect", "s", _H, "Name lookup and TCP connect, of new connections."
+)
+CLIENT_TLS = Metric("trimtab.client.tls.duration", "client_tls", "s", _H, "TLS handshake, of new connections.")
+CLIENT_NETWORK = Metric(
+    "trimtab.client.network.duration",
+    "client_network",
+    "s",
+    _H,
+    "Client's e2e less its connection setup, less server's.",
+)
+CLIENT_NETWORK_TTFT = Metric(
+    "trimtab.client.network.first_token.duration", "client_network_ttft", "s", _H, "The same for time to first token."
+)
+CLIENT_REQUESTS = Metric(
+    "trimtab.client.requests", "client_requests", "{request}", _S, "Requests seen by clients, by finish reason."
+)
+CLIENT_DROPPED = Metric(
+    "trimtab.client.dropped", "client_dropped", "{report}", _S, "Reports of clients dropped unsent."
 )
 
 REQUEST_PARTS: tuple[Metric, ...] = (RECEIVE, TOKENIZE, QUEUE, PREFILL, DECODE, SEND)
@@ -123,6 +169,10 @@ SPAN_BLOCK_HASHES = "trimtab.prompt.block_hashes"
 SPAN_REQUEST_ID = "gen_ai.request.id"
 SPAN_PART_PREFIX = "trimtab.part."  # + metric short name, for e2e, ttft, tpot and each part
 SPAN_FINISH_REASON = "gen_ai.response.finish_reason"
+SPAN_BATCH_PREFIX = "trimtab.batch."  # + one of BATCH_FIGURES
+BATCH_FIGURES: tuple[str, ...] = ("running", "waiting", "kv_usage", "step_tokens")
+"""What the engine ran when a request's first token came. With BATCH_PEAK before it: the most while it lived."""
+BATCH_PEAK = "peak_"
 
 
 class CacheClass(StrEnum):

@@ -43,3 +43,5 @@ class RequestRecord(BaseModel):
     output_tokens: int
     finish_reason: str
     parts: dict[str, float]  # Short metric name to seconds: e2e, ttft, tpot, receive ... unaccounted.
+    trace_id: str = ""  # In hexadecimal.
+    batch: dict[str, float] = {}  # What the engine ran beside it (metrics.BATCH_FIGURES), where the sender told.
