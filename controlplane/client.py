@@ -5,12 +5,15 @@ message and detail; a connection problem is raised as httpx's own error. Thread-
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any, TypeVar
 
 import httpx
 from pydantic import BaseModel
 
+from controlplane import client_stream
+from controlplane.client_stream import Streamed
 from controlplane.contract import errors
 from controlplane.contract.access import EnrolmentReply, EnrolmentRequest, TokenCreate, TokenCreated, TokenView
 from controlplane.contract.alerts import (
@@ -25,6 +28,7 @@ from controlplane.contract.alerts import (
 )
 from controlplane.contract.configs import Revision, RevisionCreate
 from controlplane.contract.ledger import LedgerEntry
+from controlplane.contract.metrics import LABELS
 from controlplane.contract.nodes import NodeView, TrialConfig
 from controlplane.contract.pages import Page
 from controlplane.contract.rollouts import Rollout, RolloutCreate
@@ -37,10 +41,18 @@ from controlplane.contract.studies import (
     Trial,
     TrialReport,
 )
-from controlplane.contract.telemetry import QuantilesAnswer, ScalarsAnswer
+from controlplane.contract.telemetry import (
+    Exemplar,
+    HeatmapAnswer,
+    QuantilesAnswer,
+    RatesAnswer,
+    ScalarsAnswer,
+    SharesAnswer,
+)
 from controlplane.contract.workload import RequestRecord, Workload
 
 M = TypeVar("M", bound=BaseModel)
+CONNECT_TIMEOUT_S = 10.0
 Window = str | None
 
 
@@ -168,21 +180,8 @@ class Client:
         **labels: str | None,
     ) -> QuantilesAnswer:
         """Quantiles of a histogram metric by its short name; labels filter (node="a", revision="3")."""
-        return self._one(
-            QuantilesAnswer,
-            "GET",
-            "/api/v1/quantiles",
-            params={
-                "metric": metric,
-                "q": q,
-                "window": window,
-                "start": start,
-                "end": end,
-                "step": step,
-                "by": by or None,
-                **labels,
-            },
-        )
+        params = {"metric": metric, "q": q, "window": window, "start": start, "end": end, "step": step}
+        return self._one(QuantilesAnswer, "GET", "/api/v1/quantiles", params={**params, "by": by or None, **labels})
 
     def scalars(
         self,
@@ -196,20 +195,89 @@ class Client:
         **labels: str | None,
     ) -> ScalarsAnswer:
         """Gauges and sums by their short name."""
-        return self._one(
-            ScalarsAnswer,
-            "GET",
-            "/api/v1/scalars",
-            params={
-                "metric": metric,
-                "window": window,
-                "start": start,
-                "end": end,
-                "step": step,
-                "by": by or None,
-                **labels,
-            },
-        )
+        params = {"metric": metric, "window": window, "start": start, "end": end, "step": step}
+        return self._one(ScalarsAnswer, "GET", "/api/v1/scalars", params={**params, "by": by or None, **labels})
+
+    def rates(
+        self,
+        metric: str,
+        *,
+        window: Window = None,
+        start: datetime | None = None,
+        end: datetime | None = None,
+        step: Window = None,
+        by: Sequence[str] = (),
+        **labels: str | None,
+    ) -> RatesAnswer:
+        """What a sum, or the count of a histogram, grew by in a second."""
+        params = {"metric": metric, "window": window, "start": start, "end": end, "step": step}
+        return self._one(RatesAnswer, "GET", "/api/v1/rates", params={**params, "by": by or None, **labels})
+
+    def shares(
+        self,
+        *,
+        above: float | None = None,
+        metric: str | None = None,
+        window: Window = None,
+        start: datetime | None = None,
+        end: datetime | None = None,
+        step: Window = None,
+        by: Sequence[str] = (),
+        **labels: str | None,
+    ) -> SharesAnswer:
+        """Each component's share of e2e; with `above`, the share of `metric`'s values (e2e's) above so many seconds."""
+        params = {"metric": metric, "above": above, "window": window, "start": start, "end": end, "step": step}
+        return self._one(SharesAnswer, "GET", "/api/v1/shares", params={**params, "by": by or None, **labels})
+
+    def heatmap(
+        self,
+        metric: str,
+        step: str,
+        *,
+        rows: int | None = None,
+        window: Window = None,
+        start: datetime | None = None,
+        end: datetime | None = None,
+        by: Sequence[str] = (),
+        **labels: str | None,
+    ) -> HeatmapAnswer:
+        """How many values lie in each row of the axis at each step."""
+        params = {"metric": metric, "rows": rows, "window": window, "start": start, "end": end, "step": step}
+        return self._one(HeatmapAnswer, "GET", "/api/v1/heatmap", params={**params, "by": by or None, **labels})
+
+    def exemplars(self, metric: str = "ttft", **params: Any) -> Page[Exemplar]:
+        """The slowest requests with their waterfalls; params: pool, node, prompt_bucket, window, start, end, above."""
+        return self._page(Exemplar, "/api/v1/exemplars", metric=metric, **params)
+
+    def stream(
+        self,
+        query: str,
+        metric: str | None = None,
+        *,
+        window: Window = None,
+        step: Window = None,
+        by: Sequence[str] = (),
+        last_id: str = "",
+        **more: Any,
+    ) -> Iterator[Streamed]:
+        """The answer of a query ("quantiles", "rates", "shares") anew for each complete window.
+
+        `more`: q, above, labels. It goes on for ever, across lost connections: leave it with `break`, or close it.
+        """
+        given = {"query": query, "metric": metric, "window": window, "step": step, "by": by or None, **more}
+        params = {name: _query(value) for name, value in given.items() if value is not None}
+        timeout = httpx.Timeout(self._http.timeout.connect, read=client_stream.SILENCE_S)
+
+        def open_stream(headers: Mapping[str, str]) -> AbstractContextManager[httpx.Response]:
+            return self._http.stream("GET", "/api/v1/stream", params=params, headers=dict(headers), timeout=timeout)
+
+        return client_stream.follow(open_stream, raise_for_error, last_id=last_id)
+
+    def send_report(self, path: str, body: bytes, headers: Mapping[str, str]) -> httpx.Response:
+        """POST telemetry (`/v1/metrics`, `/v1/traces`) as it is; the answer when it has been kept."""
+        answer = self._http.post(path, content=body, headers=dict(headers))
+        raise_for_error(answer)
+        return answer
 
     def workload(self, pool: str, *, start: datetime, end: datetime) -> Workload:
         return self._one(Workload, "GET", "/api/v1/workload", params={"pool": pool, "start": start, "end": end})
@@ -217,6 +285,18 @@ class Client:
     def requests(self, **params: Any) -> Page[RequestRecord]:
         """Finished requests with waterfalls; params: pool, node, window, start, end, limit, order (slowest, newest)."""
         return self._page(RequestRecord, "/api/v1/requests", **params)
+
+    def export(self, *, read_timeout_s: float = 120.0, **params: Any) -> Iterator[bytes]:
+        """A CSV or Parquet file as it comes; params as GET /api/v1/export takes them. A broken transfer raises."""
+        given = {name: value for name, value in params.items() if value is not None}
+        # A label's list is any of its values, and repeated; other lists are one parameter.
+        query = {name: value if name in LABELS else _query(value) for name, value in given.items()}
+        timeout = httpx.Timeout(CONNECT_TIMEOUT_S, read=read_timeout_s)
+        with self._http.stream("GET", "/api/v1/export", params=query, timeout=timeout) as response:
+            if not response.is_success:
+                response.read()
+            raise_for_error(response)
+            yield from response.iter_bytes()
 
     # -- fleet ---------------------------------------------------------------------------------------------------
 

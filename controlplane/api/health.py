@@ -1,7 +1,7 @@
 """/healthz and /readyz, without a token.
 
 Guarantee: /readyz is 200 only when reports are accepted and durable: the telemetry store is ready and the database has
-taken a write within the last `PROBE_FRESH_S` seconds.
+taken a write within the last `PROBE_FRESH_S` seconds. What is degraded beside that is told, and does not change it.
 """
 
 import logging
@@ -62,5 +62,7 @@ def readyz(request: Request) -> JSONResponse:
         "database": database_error or "writable",
         "telemetry": "ready" if telemetry_ready else "not ready",
         "background": state.background.report(),
+        "exports": {exporter.name: exporter.report() for exporter in state.exporters},
+        "degraded": [f"export_{exporter.name}" for exporter in state.exporters if exporter.error],
     }
     return JSONResponse(body, 200 if ready else 503)

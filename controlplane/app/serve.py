@@ -7,6 +7,7 @@ seconds; a second signal does not wait.
 import logging
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,6 +23,8 @@ from controlplane.contract.errors import BadRequest, Unavailable
 from controlplane.fleet import opamp
 
 DRAIN_S = 5
+KEEP_ALIVE_S = 75
+"""Longer than any report interval: a connection anew for each report costs more than the report."""
 
 Mount = Callable[[FastAPI], None]
 
@@ -75,6 +78,9 @@ def server_of(settings: ServiceSettings, mount: Mount | None = None) -> Server:
         log_config=None,
         log_level=settings.log_level,
         access_log=settings.log_level == "debug",
+        http="httptools",
+        loop="uvloop" if sys.platform != "win32" else "asyncio",
+        timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=DRAIN_S,
         ws_max_size=opamp.MESSAGE_LIMIT_BYTES + 1,
         server_header=False,

@@ -13,6 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from anyio import to_thread
 from fastapi import Depends, FastAPI
+from prometheus_client import ProcessCollector, disable_created_metrics
 
 from controlplane.alerts.defaults import ensure_default_rules
 from controlplane.alerts.delivery import Deliverer
@@ -24,14 +25,20 @@ from controlplane.api.storable_text import refuse_unstorable_text
 from controlplane.api.unknown_fields import refuse_unknown_fields
 from controlplane.app import secrets_files
 from controlplane.app.background import Background
+from controlplane.app.exports import exporters_of
+from controlplane.app.frames import frames_of
+from controlplane.app.health_metrics import ServiceHealth
 from controlplane.app.remedy import check_remedy
 from controlplane.app.settings import ServiceSettings
 from controlplane.app.ticks import ticks_of
 from controlplane.contract.clock import Clock, utc_now
+from controlplane.contract.metrics import WINDOW_S
 from controlplane.contract.nodes import NodeRole
 from controlplane.db.database import Database
 from controlplane.db.migrate import upgrade
 from controlplane.fleet import FleetHub, registry
+from controlplane.telemetry import receiver
+from controlplane.telemetry.export.meters import ExportMeters
 from controlplane.telemetry.store import TelemetryStore
 
 DESCRIPTION = """The control plane beside an LLM serving fleet: sees the latency tail first, says why, and fixes it.
@@ -41,7 +48,10 @@ Send `Authorization: Bearer TOKEN`. Collections are `{"items": [...], "next": cu
 
 
 def create_app(settings: ServiceSettings, clock: Clock = utc_now) -> FastAPI:
-    """The service over its database. `app.state`: database, clock, telemetry, fleet, settings, stop, background."""
+    """The service over its database.
+
+    `app.state`: database, clock, telemetry, fleet, settings, stop, background, exporters.
+    """
     settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     if settings.database_url is None:
         # It holds the fleet's own secrets; SQLite gives its side files the same mode.
@@ -61,19 +71,38 @@ def create_app(settings: ServiceSettings, clock: Clock = utc_now) -> FastAPI:
     state = app.state
     state.settings, state.clock, state.database = settings, clock, database
     state.telemetry = TelemetryStore(
-        database, clock, retention_s=settings.retention_s, not_serving=partial(_trial_nodes, database)
+        database,
+        clock,
+        retention=settings.retention,
+        frames=frames_of(settings, database),
+        not_serving=partial(_trial_nodes, database),
     )
     state.fleet = FleetHub(database)
     state.stop = threading.Event()
     state.readiness = Readiness()
     state.deliverer = Deliverer(database)
     state.check_remedy = check_remedy
-    ticks = ticks_of(database, state.telemetry, state.fleet, state.deliverer, settings.public_url)
+    # It drops a second series for each counter, which nobody asks for; the library has no annotation on it.
+    disable_created_metrics()  # type: ignore[no-untyped-call]
+    shown = state.telemetry.meters.registry
+    state.exporters = exporters_of(settings, database, state.telemetry, clock, ExportMeters(shown))
+    ticks = ticks_of(
+        database,
+        state.telemetry,
+        state.fleet,
+        state.deliverer,
+        settings.public_url,
+        exporters=state.exporters,
+        finest_kept_s=settings.retention.levels_s[int(WINDOW_S)],
+    )
     state.background = Background(ticks, clock)
+    shown.register(ServiceHealth(database, state.background, state.exporters, state.telemetry.ready, app.version))
+    ProcessCollector(registry=shown)
     errors.install(app)
     app.add_middleware(BodyLimit)
     for router in all_routers():
         app.include_router(router)
+    receiver.install(app, errors.error_response)
     return app
 
 
@@ -92,7 +121,11 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         hub.cancel()
         with suppress(asyncio.CancelledError):
             await hub
+        for exporter in state.exporters:
+            exporter.stop()
         await to_thread.run_sync(state.background.stop)
+        for exporter in state.exporters:
+            exporter.close()
         await to_thread.run_sync(state.telemetry.close)
         state.deliverer.close()
         state.database.close()

@@ -11,9 +11,11 @@ from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from controlplane.contract.errors import BadRequest, nearest
-from controlplane.telemetry.retention import FRAMES_S
+from controlplane.telemetry.retention import DAY_S, LEVELS_S, Retention
 
 TABLE = "up"
+HOUR_S = 3600.0
+HTTP_URL = r"^https?://[^\s/]+"
 
 
 class ServiceSettings(BaseSettings):
@@ -25,9 +27,63 @@ class ServiceSettings(BaseSettings):
     host: str = Field(default="127.0.0.1", description="Address to listen on.")
     port: int = Field(default=7300, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
     database_url: str | None = Field(default=None, description="SQLAlchemy URL; default: a SQLite file in data_dir.")
-    retention_s: float = Field(default=FRAMES_S, gt=0, description="How long telemetry is kept, in seconds.")
+    clickhouse_url: str | None = Field(
+        default=None,
+        pattern=HTTP_URL,
+        repr=False,
+        description="http(s)://USER:PASSWORD@HOST:8123/DATABASE to keep the frames in; default: the database.",
+    )
+    retention_s: float = Field(
+        default=max(LEVELS_S.values()), gt=0, description="No telemetry is kept longer, seconds."
+    )
+    retention_5s_hours: float = Field(
+        default=LEVELS_S[5] / HOUR_S, gt=0, description="How long windows of 5 s are kept."
+    )
+    retention_10s_hours: float = Field(default=LEVELS_S[10] / HOUR_S, gt=0, description="The same of 10 s.")
+    retention_1m_days: float = Field(default=LEVELS_S[60] / DAY_S, gt=0, description="The same of a minute.")
+    retention_5m_days: float = Field(default=LEVELS_S[300] / DAY_S, gt=0, description="The same of 5 minutes.")
+    retention_1h_days: float = Field(default=LEVELS_S[3600] / DAY_S, gt=0, description="The same of an hour.")
+    telemetry_max_bytes: int | None = Field(
+        default=None, gt=0, description="Beyond it the oldest of the finest windows go first; default: no limit."
+    )
     external_url: str | None = Field(default=None, description="Where people reach the dashboard; links in webhooks.")
+    export_otlp_url: str | None = Field(
+        default=None, pattern=HTTP_URL, description="OTLP/HTTP collector that gets each finished interval."
+    )
+    export_otlp_headers: dict[str, str] = Field(default={}, repr=False, description="Headers for it, e.g. a token.")
+    export_otlp_scope: Literal["node", "fleet", "both"] = Field(
+        default="node", description="Each node's series, their sums over the fleet, or both (never add these up)."
+    )
+    export_otlp_interval_s: int = Field(
+        default=60, ge=5, le=3600, multiple_of=5, description="Seconds of telemetry in one point."
+    )
+    export_remote_write_url: str | None = Field(
+        default=None, pattern=HTTP_URL, description="Prometheus remote-write URL that gets the fleet's gauges."
+    )
+    export_remote_write_headers: dict[str, str] = Field(default={}, repr=False, description="Headers for it.")
+    export_remote_write_labels: dict[str, str] = Field(default={}, description="Labels added to every series of it.")
+    export_remote_write_interval_s: int = Field(
+        default=15, ge=5, le=3600, multiple_of=5, description="Seconds between the samples of a series."
+    )
+    export_delay_s: float = Field(
+        default=20, ge=0, le=3600, description="How long a finished interval waits for late reports."
+    )
+    export_longest_lag_s: float = Field(
+        default=6 * 3600, ge=600, description="What could not be exported for so long is given up, and counted."
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Least severe log.")
+
+    @property
+    def retention(self) -> Retention:
+        """How long what is kept."""
+        levels_s = {
+            5: self.retention_5s_hours * HOUR_S,
+            10: self.retention_10s_hours * HOUR_S,
+            60: self.retention_1m_days * DAY_S,
+            300: self.retention_5m_days * DAY_S,
+            3600: self.retention_1h_days * DAY_S,
+        }
+        return Retention(levels_s, max_bytes=self.telemetry_max_bytes).at_most(self.retention_s)
 
     @property
     def database_file(self) -> Path:

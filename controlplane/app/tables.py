@@ -10,6 +10,8 @@ import controlplane.fleet.tables
 import controlplane.ledger.tables
 import controlplane.rollouts.tables
 import controlplane.studies.tables
+import controlplane.telemetry.exemplar_tables
+import controlplane.telemetry.export.tables
 import controlplane.telemetry.tables  # noqa: F401
 
 

@@ -1,23 +1,30 @@
 """The list of the service's periodic work, with its periods."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from sqlmodel import Session
 
 from controlplane.alerts.delivery import Deliverer
-from controlplane.alerts.evaluator import AlertEvaluator
+from controlplane.alerts.evaluator import FOR_EVER_S, AlertEvaluator
 from controlplane.app.background import Tick
 from controlplane.app.remedy import start_remedy
 from controlplane.db.database import Database
 from controlplane.fleet import FleetHub, registry
 from controlplane.rollouts.controller import RolloutController
 from controlplane.studies import store as studies
+from controlplane.telemetry.export.exporter import Exporter
 from controlplane.telemetry.store import TelemetryStore
 
 
 def ticks_of(
-    database: Database, telemetry: TelemetryStore, hub: FleetHub, deliverer: Deliverer, public_url: str
+    database: Database,
+    telemetry: TelemetryStore,
+    hub: FleetHub,
+    deliverer: Deliverer,
+    public_url: str,
+    exporters: Sequence[Exporter] = (),
+    finest_kept_s: float = FOR_EVER_S,
 ) -> list[Tick]:
     def in_transaction(act: Callable[[Session, datetime], object]) -> Callable[[datetime], None]:
         def run(now: datetime) -> None:
@@ -26,7 +33,9 @@ def ticks_of(
 
         return run
 
-    evaluator = AlertEvaluator(database, telemetry, on_fire=start_remedy, external_url=public_url)
+    evaluator = AlertEvaluator(
+        database, telemetry, on_fire=start_remedy, external_url=public_url, finest_kept_s=finest_kept_s
+    )
     return [
         Tick("telemetry_compaction", 5.0, telemetry.tick),
         Tick("alert_evaluation", 5.0, evaluator.tick),
@@ -34,4 +43,5 @@ def ticks_of(
         Tick("rollouts", 1.0, RolloutController(database, telemetry, hub.poke).tick),
         Tick("study_leases", 5.0, in_transaction(studies.expire_leases)),
         Tick("fleet_liveness", 5.0, in_transaction(registry.expire_silent)),
+        *(Tick(f"export_{exporter.name}", 1.0, exporter.tick) for exporter in exporters),
     ]

@@ -7,7 +7,7 @@ from types import ModuleType
 import typer
 
 PROBES = {
-    "server": ("fastapi", "sqlmodel", "alembic", "zstandard", "uvicorn", "prometheus_client", "numpy"),
+    "server": ("fastapi", "sqlmodel", "alembic", "zstandard", "uvicorn", "prometheus_client", "numpy", "cramjam"),
     "agent": ("websockets", "opentelemetry.proto", "orjson"),
     "engine": ("torch", "safetensors", "tokenizers", "fastapi", "uvicorn"),
     "tuner": ("optuna", "scipy", "numpy"),

@@ -13,9 +13,12 @@ from controlplane.command import (
     demo,
     doctor,
     engine,
+    export,
+    load,
     replay,
     rollout,
     status,
+    store,
     tune,
     up,
 )
@@ -41,6 +44,9 @@ app.command("tune")(tune.tune)
 app.command("replay")(replay.replay)
 app.add_typer(rollout.app, name="rollout")
 app.command("status")(status.status)
+app.command("export")(export.export)
+app.command("load")(load.load)
+app.add_typer(store.app, name="store")
 app.add_typer(doctor.app, name="doctor")
 app.command("bench")(bench.bench)
 

@@ -4,10 +4,12 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from controlplane.client import Client
+from controlplane.client_clocks import node_clocks
 from controlplane.command.connection import FAILURES, SERVER, Server, Token, TokenFile, connect, explain, fail
 from controlplane.contract.change import class_of
 from controlplane.contract.histogram import error_text
 from controlplane.contract.knobs import KNOBS, ChangeClass
+from controlplane.contract.node_clock import NodeClock
 from controlplane.contract.nodes import NodeView
 
 
@@ -27,6 +29,7 @@ def status(server: Server = SERVER, token: Token = None, token_file: TokenFile =
 def nodes_table(client: Client) -> Table:
     runs = Column("runs", overflow="fold")
     table = Table("node", "pool", "state", "revision", runs, title="Fleet", title_justify="left")
+    clocks = node_clocks(client)
     for node in client.nodes():
         state = "healthy" if node.connected and node.healthy else ("unhealthy" if node.connected else "offline")
         if node.connected and node.health_detail:
@@ -36,13 +39,23 @@ def nodes_table(client: Client) -> Table:
             node.pool,
             state + (", differs" if node.drift else ""),
             str(node.effective.revision) if node.effective else "-",
-            runs_text(node),
+            runs_text(node, clocks.get(node.node)),
         )
     return table
 
 
-def runs_text(node: NodeView) -> str:
-    """The knobs in force, those whose change is not live marked, and what changes have cost so far."""
+def runs_text(node: NodeView, clock: NodeClock | None = None) -> str:
+    """The knobs in force, those whose change is not live marked, what changes have cost so far, and the clock."""
+    return "\n".join(filter(None, (_knobs_text(node), _clock_text(clock))))
+
+
+def _clock_text(clock: NodeClock | None) -> str:
+    if clock is None:
+        return ""
+    return f"clock: {clock.words}" + (f" ({clock.hint})" if clock.hint else "")
+
+
+def _knobs_text(node: NodeView) -> str:
     if node.effective is None:
         return "-"
     parts = []

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -62,11 +62,64 @@ def up(
         str | None,
         typer.Option(envvar="TRIMTAB_DATABASE_URL", help="SQLAlchemy URL, e.g. postgresql+psycopg://...; else SQLite."),
     ] = None,
-    retention_hours: Annotated[float, typer.Option(help="How long telemetry is kept.", min=0.1)] = 720,
+    clickhouse_url: Annotated[
+        str | None,
+        typer.Option(
+            envvar="TRIMTAB_CLICKHOUSE_URL",
+            help="http(s)://USER:PASSWORD@HOST:8123/DATABASE to keep telemetry's frames in; else the database.",
+        ),
+    ] = None,
+    retention_hours: Annotated[float, typer.Option(help="No telemetry is kept longer than this.", min=0.1)] = 17_520,
+    retention_5s_hours: Annotated[
+        float, typer.Option(envvar="TRIMTAB_RETENTION_5S_HOURS", help="How long windows of 5 s are kept.")
+    ] = 8,
+    retention_10s_hours: Annotated[
+        float, typer.Option(envvar="TRIMTAB_RETENTION_10S_HOURS", help="How long windows of 10 s are kept.")
+    ] = 48,
+    retention_1m_days: Annotated[
+        float, typer.Option(envvar="TRIMTAB_RETENTION_1M_DAYS", help="How long windows of a minute are kept.")
+    ] = 14,
+    retention_5m_days: Annotated[
+        float, typer.Option(envvar="TRIMTAB_RETENTION_5M_DAYS", help="How long windows of 5 minutes are kept.")
+    ] = 90,
+    retention_1h_days: Annotated[
+        float, typer.Option(envvar="TRIMTAB_RETENTION_1H_DAYS", help="How long windows of an hour are kept.")
+    ] = 730,
+    telemetry_max_bytes: Annotated[
+        int | None,
+        typer.Option(envvar="TRIMTAB_TELEMETRY_MAX_BYTES", help="Beyond it the oldest of the finest windows go first."),
+    ] = None,
     external_url: Annotated[
         str | None, typer.Option(envvar="TRIMTAB_EXTERNAL_URL", help="Where people reach the dashboard; for links.")
     ] = None,
     log_level: Annotated[str, typer.Option(envvar="TRIMTAB_LOG_LEVEL", help="debug, info, warning or error.")] = "info",
+    export_otlp_url: Annotated[
+        str | None,
+        typer.Option(envvar="TRIMTAB_EXPORT_OTLP_URL", help="OTLP/HTTP collector that gets finished intervals."),
+    ] = None,
+    export_otlp_header: Annotated[
+        list[str] | None, typer.Option(help="NAME=VALUE for it; repeat for more. Or TRIMTAB_EXPORT_OTLP_HEADERS, JSON.")
+    ] = None,
+    export_otlp_scope: Annotated[
+        str, typer.Option(envvar="TRIMTAB_EXPORT_OTLP_SCOPE", help="Series to send: node, fleet, or both.")
+    ] = "node",
+    export_otlp_interval_s: Annotated[
+        int, typer.Option(envvar="TRIMTAB_EXPORT_OTLP_INTERVAL_S", help="Seconds of telemetry in one point.")
+    ] = 60,
+    export_remote_write_url: Annotated[
+        str | None,
+        typer.Option(envvar="TRIMTAB_EXPORT_REMOTE_WRITE_URL", help="Prometheus remote-write URL for fleet gauges."),
+    ] = None,
+    export_remote_write_header: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME=VALUE for it; repeat for more. Or TRIMTAB_EXPORT_REMOTE_WRITE_HEADERS, JSON."),
+    ] = None,
+    export_remote_write_interval_s: Annotated[
+        int, typer.Option(envvar="TRIMTAB_EXPORT_REMOTE_WRITE_INTERVAL_S", help="Seconds between samples.")
+    ] = 15,
+    export_delay_s: Annotated[
+        float, typer.Option(envvar="TRIMTAB_EXPORT_DELAY_S", help="How long an interval waits for late reports.")
+    ] = 20,
     tuner: Annotated[bool, typer.Option(help="Run a tuner worker beside the service.")] = True,
     dashboard: Annotated[bool, typer.Option(help="Serve the dashboard at /.")] = True,
 ) -> None:
@@ -89,9 +142,24 @@ def up(
             host=host,
             port=port,
             database_url=database_url,
+            clickhouse_url=clickhouse_url,
             retention_s=retention_hours * 3600,
+            retention_5s_hours=retention_5s_hours,
+            retention_10s_hours=retention_10s_hours,
+            retention_1m_days=retention_1m_days,
+            retention_5m_days=retention_5m_days,
+            retention_1h_days=retention_1h_days,
+            telemetry_max_bytes=telemetry_max_bytes,
             external_url=external_url,
             log_level=log_level,
+            export_otlp_url=export_otlp_url,
+            export_otlp_scope=export_otlp_scope,
+            export_otlp_interval_s=export_otlp_interval_s,
+            export_remote_write_url=export_remote_write_url,
+            export_remote_write_interval_s=export_remote_write_interval_s,
+            export_delay_s=export_delay_s,
+            **_headers("export_otlp_header", export_otlp_header),
+            **_headers("export_remote_write_header", export_remote_write_header),
         )
     except TrimtabError as error:
         fail(error.message)
@@ -106,3 +174,16 @@ def up(
         if worker is not None:
             worker.stop()
     raise typer.Exit(status)
+
+
+def _headers(option: str, pairs: list[str] | None) -> dict[str, Any]:
+    """The setting that an option of headers means; none when it was not given, so that the environment's counts."""
+    if not pairs:
+        return {}
+    found = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            fail(f"--{option.replace('_', '-')}: wants NAME=VALUE")
+        found[name.strip()] = value.strip()
+    return {f"{option}s": found}

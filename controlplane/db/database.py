@@ -68,6 +68,9 @@ def _prepare_sqlite(connection: Any, _: Any) -> None:
     cursor.execute("PRAGMA synchronous=FULL")
     cursor.execute("PRAGMA foreign_keys=ON")
     cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+    # Debian's SQLite overwrites deleted pages with zeros, which doubles what telemetry writes; FAST does it where it
+    # costs no further writing.
+    cursor.execute("PRAGMA secure_delete=FAST")
     cursor.close()
 
 

@@ -13,7 +13,10 @@ from numpy.typing import NDArray
 
 from controlplane.contract.histogram import AXIS_LENGTH, AXIS_MIN, RELATIVE_ERROR, SCALE, ZERO_THRESHOLD_S
 
+Floats = NDArray[np.float64]
 _EDGES_LOG2 = (np.arange(AXIS_LENGTH + 1) + AXIS_MIN) / 2.0**SCALE
+_FARTHEST = 1000.0
+"""Of a power of two that a float can hold, with room to divide two of them."""
 UNBOUNDED_RATIO = 10.0
 """How far below its upper edge a first bucket is taken to reach when its sender states no minimum."""
 
@@ -42,34 +45,41 @@ def from_exponential(scale: int, offset: int, counts: Sequence[int], zero: int) 
 
 
 def from_spans(spans: Sequence[tuple[float, float, int]], zero: int) -> Axis:
-    """Buckets given as (lower, upper, count) with 0 <= lower <= upper, wider than the axis's own."""
-    dense = np.zeros(AXIS_LENGTH, dtype=np.int64)
-    error = RELATIVE_ERROR
+    """Buckets given as (lower, upper, count) with 0 <= lower <= upper, ascending, wider than the axis's own."""
+    kept = []
     for lower, upper, count in spans:
         if upper <= ZERO_THRESHOLD_S:
             zero += count
-            continue
-        lower = max(lower, ZERO_THRESHOLD_S)
-        low, high = math.log2(lower), math.log2(upper)
-        if high - low > 1e-12:
-            share = np.clip((_EDGES_LOG2 - low) / (high - low), 0.0, 1.0)
         else:
-            share = (high <= _EDGES_LOG2).astype(float)
-        below: NDArray[np.int64] = np.rint(share * count).astype(np.int64)
-        below[0], below[-1] = 0, count  # What lies outside the axis goes to its ends.
-        dense += np.diff(below)
-        error = max(error, upper / lower - 1.0)
-    return _trim(dense, zero, error)
+            kept.append((max(lower, ZERO_THRESHOLD_S), upper, count))
+    if not kept:
+        return Axis(0, [], zero)
+    lowers, uppers, values = np.array(kept).T
+    low, high = np.log2(lowers), np.log2(uppers)
+    first = min(max(math.floor(math.ldexp(low[0], SCALE)) - AXIS_MIN, 0), AXIS_LENGTH - 1)
+    last = min(max(math.ceil(math.ldexp(high[-1], SCALE)) - AXIS_MIN, first + 1), AXIS_LENGTH)
+    below = _values_below(_EDGES_LOG2[first : last + 1], low, high, values)
+    below[0], below[-1] = 0, values.sum()  # What lies outside the axis goes to its ends.
+    axis = _trim(np.diff(below).astype(np.int64), zero, max(RELATIVE_ERROR, float((uppers / lowers).max()) - 1.0))
+    axis.low += first if axis.counts else 0
+    return axis
+
+
+def _values_below(edges: Floats, low: Floats, high: Floats, values: Floats) -> Floats:
+    """How many values lie at or below each edge, where `values[i]` are spread evenly over (low[i], high[i]]."""
+    span = np.searchsorted(high, edges, side="right")  # The first that reaches beyond the edge.
+    before = np.concatenate([[0.0], np.cumsum(values)])[span]
+    inside = np.minimum(span, len(high) - 1)
+    width = high[inside] - low[inside]
+    share = np.clip((edges - low[inside]) / np.where(width > 1e-12, width, np.inf), 0.0, 1.0)
+    return before + np.where(span < len(high), np.rint(share * values[inside]), 0.0)
 
 
 def exponential_spans(scale: int, offset: int, counts: Sequence[int]) -> list[tuple[float, float, int]]:
     """The edges of the occupied buckets of an exponential histogram at any scale."""
-    width = 2.0**-scale
-    return [
-        (_power((offset + i) * width), _power((offset + i + 1) * width), count)
-        for i, count in enumerate(counts)
-        if count
-    ]
+    exponents = (np.arange(len(counts) + 1, dtype=float) + offset) * 2.0**-scale
+    edges = np.exp2(np.clip(exponents, -_FARTHEST, _FARTHEST)).tolist()
+    return [(lower, upper, count) for lower, upper, count in zip(edges, edges[1:], counts, strict=False) if count]
 
 
 def clip(spans: list[tuple[float, float, int]], minimum: float | None, maximum: float | None) -> None:
@@ -80,8 +90,9 @@ def clip(spans: list[tuple[float, float, int]], minimum: float | None, maximum: 
         spans[-1] = (spans[-1][0], max(maximum, spans[-1][0]), spans[-1][2])
 
 
-def _power(exponent: float) -> float:
-    return math.exp2(min(max(exponent, -1000.0), 1000.0))
+def power(exponent: float) -> float:
+    """2 ** exponent, kept within what a float can hold."""
+    return math.exp2(min(max(exponent, -_FARTHEST), _FARTHEST))
 
 
 def _trim(dense: NDArray[np.int64], zero: int, error: float = RELATIVE_ERROR) -> Axis:

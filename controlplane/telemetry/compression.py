@@ -4,6 +4,7 @@ import threading
 
 import zstandard
 
+CompressionError = zstandard.ZstdError
 _local = threading.local()
 
 
@@ -15,6 +16,7 @@ def compress(data: bytes) -> bytes:
 
 
 def decompress(data: bytes | memoryview) -> bytes:
+    """Raises `CompressionError`."""
     if not hasattr(_local, "decompressor"):
         _local.decompressor = zstandard.ZstdDecompressor()
     plain: bytes = _local.decompressor.decompress(data)

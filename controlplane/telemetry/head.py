@@ -1,4 +1,4 @@
-"""The head: windows that are not folded into frames yet, read from the pending rows of the caller's snapshot.
+"""The head: points that are not folded into frames yet, read from the pending rows of the caller's snapshot.
 
 Guarantee: what is read belongs to the snapshot, so head and frames never both hold a point, whichever replica has
 written or folded it, and a restart loses nothing. Decoded rows are cached by their id, which is never used twice.
@@ -6,64 +6,87 @@ written or folded it, and a restart loses nothing. Decoded rows are cached by th
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import Connection, select
-from sqlmodel import col
+from sqlalchemy import Connection, Table, select
+from sqlmodel import SQLModel
 
 from controlplane.telemetry import pending
-from controlplane.telemetry.pending import Block, Key
-from controlplane.telemetry.tables import PendingRow
+from controlplane.telemetry.columns import Columns, nbytes
+from controlplane.telemetry.fleet_columns import summed
+from controlplane.telemetry.names import Names
 
-CACHED_ROWS = 8192
-CHUNK = 500
+CACHED_BYTES = 256 << 20
+CHUNK = 100
+_TABLE: Table = SQLModel.metadata.tables["telemetry_pending"]
 
 
-class PendingBlocks(NamedTuple):
+class PendingColumns(NamedTuple):
+    """One commit's points, with the store's ids; they may lie in several windows. fleet: see `fleet_columns.summed`."""
+
     id: int
-    window: int
-    blocks: dict[Key, Block]
+    columns: Columns
+    fleet: Columns
+    nbytes: int
 
 
 class Head:
     """Thread-safe."""
 
-    def __init__(self, cached_rows: int = CACHED_ROWS) -> None:
-        self._cached_rows = cached_rows
+    def __init__(self, names: Names, cached_bytes: int = CACHED_BYTES) -> None:
+        self._names = names
+        self._cached_bytes = cached_bytes
+        self._held = 0
         self._lock = threading.Lock()
-        self._cache: OrderedDict[int, dict[Key, Block]] = OrderedDict()
+        self._cache: OrderedDict[int, PendingColumns] = OrderedDict()
 
-    def read(self, connection: Connection, first: int, last: int) -> Iterator[PendingBlocks]:
-        """All pending rows of windows first .. last - 1, in the order they were written."""
-        window = col(PendingRow.window)
-        rows = connection.execute(
-            select(col(PendingRow.id), window).where(window >= first, window < last).order_by(col(PendingRow.id))
-        ).all()
-        yield from self.of_rows(connection, [(number, at) for number, at in rows if number is not None])
+    def read(self, connection: Connection, first_window: int, last_window: int) -> Iterator[PendingColumns]:
+        """All pending rows that hold points of windows first .. last - 1, in the order they were written."""
+        query = (
+            select(_TABLE.c.id)
+            .where(_TABLE.c.first_window < last_window, _TABLE.c.last_window >= first_window)
+            .order_by(_TABLE.c.id)
+        )
+        return self.of_rows(connection, list(connection.execute(query).scalars()))
 
-    def of_rows(self, connection: Connection, rows: list[tuple[int, int]]) -> Iterator[PendingBlocks]:
-        """The blocks of pending rows given as (id, window)."""
-        for start in range(0, len(rows), CHUNK):
-            part = rows[start : start + CHUNK]
+    def of_rows(self, connection: Connection, ids: Sequence[int]) -> Iterator[PendingColumns]:
+        """These pending rows, in the order given; one that the snapshot does not have is left out."""
+        for start in range(0, len(ids), CHUNK):
+            part = ids[start : start + CHUNK]
             with self._lock:
-                found = {number: self._cache[number] for number, _ in part if number in self._cache}
-            missing = [number for number, _ in part if number not in found]
+                found = {number: self._cache[number] for number in part if number in self._cache}
+            missing = [number for number in part if number not in found]
             if missing:
-                query = select(col(PendingRow.id), col(PendingRow.points)).where(col(PendingRow.id).in_(missing))
-                decoded = {number: pending.decode(data) for number, data in connection.execute(query) if number}
-                self._keep(decoded)
+                query = select(_TABLE.c.id, _TABLE.c.points).where(_TABLE.c.id.in_(missing))
+                decoded = {
+                    number: self._decode(connection, number, points) for number, points in connection.execute(query)
+                }
+                self._keep(decoded.values())
                 found.update(decoded)
-            yield from (PendingBlocks(number, window, found[number]) for number, window in part)
+            yield from (found[number] for number in part if number in found)
 
-    def drop(self, numbers: list[int]) -> None:
+    def drop(self, ids: Sequence[int]) -> None:
         """Forget rows that were folded."""
         with self._lock:
-            for number in numbers:
-                self._cache.pop(number, None)
+            for number in ids:
+                row = self._cache.pop(number, None)
+                self._held -= 0 if row is None else row.nbytes
 
-    def _keep(self, decoded: dict[int, dict[Key, Block]]) -> None:
+    def _decode(self, connection: Connection, number: int, points: bytes) -> PendingColumns:
+        columns = pending.decode(bytes(points))
+        fleet = summed(
+            columns,
+            self._names.fleet(connection, columns.histograms.labels),
+            self._names.fleet(connection, columns.sums.labels),
+        )
+        return PendingColumns(number, columns, fleet, nbytes(columns) + nbytes(fleet))
+
+    def _keep(self, rows: Iterable[PendingColumns]) -> None:
         with self._lock:
-            self._cache.update(decoded)
-            while len(self._cache) > self._cached_rows:
-                self._cache.popitem(last=False)
+            for row in rows:
+                if row.id not in self._cache:
+                    self._cache[row.id] = row
+                    self._held += row.nbytes
+            while self._held > self._cached_bytes:
+                self._held -= self._cache.popitem(last=False)[1].nbytes

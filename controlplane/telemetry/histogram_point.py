@@ -1,10 +1,11 @@
-"""One OTLP histogram point, exponential or with explicit bounds, to the values of a `point.Point`.
+"""One histogram point, exponential or with explicit bounds: read from OTLP, checked, and put on the contract's axis.
 
 Guarantee: what is returned is consistent in itself: the counts add up to the point's count, and minimum and maximum lie
 in occupied buckets. Everything else raises `Refused`. Wider buckets than the axis's are kept with a warning.
 """
 
 import math
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -18,7 +19,9 @@ from controlplane.telemetry.buckets import (
     exponential_spans,
     from_exponential,
     from_spans,
+    power,
 )
+from controlplane.telemetry.raw_point import MAX_BUCKETS, RawExplicit, RawExponential, trimmed
 from controlplane.telemetry.refusal import Reason, Refusals, Refused
 
 MAX_COUNT = 1 << 40
@@ -27,12 +30,13 @@ MIN_SCALE, MAX_SCALE = -10, 20
 SLACK = 1.0 + 1e-6
 """How far a stated extreme may lie outside its bucket: a sender's logarithm may round the other way at an edge."""
 
-
-_EDGES = [math.exp2(i * 2.0**-SCALE) for i in range(AXIS_MIN, AXIS_MAX + 2)]
+AXIS_EDGES = [math.exp2(i * 2.0**-SCALE) for i in range(AXIS_MIN, AXIS_MAX + 2)]
+"""Lower edge of the bucket at each position of the axis, and the upper edge of the last."""
 
 
 class Edges(NamedTuple):
-    """Lower and upper edge of the first occupied bucket, and of the last."""
+    """Lower and upper edge of the first occupied bucket, and of the last. first_upper: infinite for the axis's own
+    last bucket, where a sender at the contract's scale puts everything above it."""
 
     lowest: float
     first_upper: float
@@ -40,63 +44,118 @@ class Edges(NamedTuple):
     highest: float
 
 
-def exponential(name: str, point: ExponentialHistogramDataPoint, refusals: Refusals) -> list[Any] | None:
-    """None when the point counts nothing."""
+class AxisPoint(NamedTuple):
+    """A histogram on the contract's axis; counts[i] belongs to position low + i, error is of a quantile (relative)."""
+
+    low: int
+    counts: Sequence[int]
+    zero: int
+    total: float
+    minimum: float
+    maximum: float
+    error: float
+
+
+def read_exponential(name: str, point: ExponentialHistogramDataPoint) -> RawExponential:
+    """May count nothing; raises `Refused`."""
     counts = list(point.positive.bucket_counts)
     zero = point.zero_count
     if any(point.negative.bucket_counts):
         raise Refused(Reason.VALUE, f"{name}: negative.bucket_counts: a duration cannot be negative")
     _check_total(name, point.count, zero + sum(counts), "positive.bucket_counts and zero_count")
-    if point.count == 0:
-        return None
-    scale = point.scale
-    if not MIN_SCALE <= scale <= MAX_SCALE:
-        raise Refused(Reason.COUNTS, f"{name}: scale is {scale}, must be within {MIN_SCALE} and {MAX_SCALE}")
-    offset = point.positive.offset
-    while counts and not counts[-1]:
-        counts.pop()
-    leading = next((i for i, count in enumerate(counts) if count), 0)
-    counts, offset = counts[leading:], offset + leading
-    width = 2.0**-scale
-    edges = Edges(0.0, point.zero_threshold, 0.0, point.zero_threshold)
-    if counts:
-        last = offset + len(counts) - 1
-        if scale == SCALE and offset >= AXIS_MIN and last <= AXIS_MAX:  # Our own agents: every point, so be quick.
-            first, final = offset - AXIS_MIN, last - AXIS_MIN
-            edges = Edges(_EDGES[first], _EDGES[first + 1], _EDGES[final], _EDGES[final + 1])
-        else:
-            edges = Edges(*(_power(i * width) for i in (offset, offset + 1, last, last + 1)))
-    if zero:
-        edges = edges._replace(lowest=0.0)
-    minimum, maximum = _extremes(name, point, edges)
-    if scale >= SCALE:
-        axis = from_exponential(scale, offset, counts, zero)
-    else:
-        spans = exponential_spans(scale, offset, counts)
-        clip(spans, minimum if not zero else None, maximum)
-        axis = from_spans(spans, zero)
-        _warn(name, f"scale {scale}", axis, refusals)
-    return _values(name, point, axis, minimum, maximum)
+    if not MIN_SCALE <= point.scale <= MAX_SCALE:
+        raise Refused(Reason.COUNTS, f"{name}: scale is {point.scale}, must be within {MIN_SCALE} and {MAX_SCALE}")
+    threshold = point.zero_threshold
+    if not math.isfinite(threshold) or threshold < 0:
+        raise Refused(Reason.VALUE, f"{name}: zero_threshold is {threshold}, must be finite and not negative")
+    offset, kept = trimmed(point.positive.offset, counts)
+    _check_number(name, "positive.bucket_counts", len(kept))
+    return RawExponential(
+        point.start_time_unix_nano,
+        point.time_unix_nano,
+        point.scale,
+        offset,
+        kept,
+        zero,
+        threshold,
+        *_stated(name, point),
+    )
 
 
-def explicit(name: str, point: HistogramDataPoint, refusals: Refusals) -> list[Any] | None:
-    """None when the point counts nothing. Bounds are in the metric's unit."""
+def read_explicit(name: str, point: HistogramDataPoint) -> RawExplicit:
+    """May count nothing; raises `Refused`. Bounds are in the metric's unit."""
     counts, bounds = list(point.bucket_counts), list(point.explicit_bounds)
-    if not counts and point.count:
-        counts, bounds = [point.count], []
+    if not counts:
+        counts, bounds = [point.count], []  # OTLP: no buckets at all, the count alone.
     _check_total(name, point.count, sum(counts), "bucket_counts")
-    if point.count == 0:
-        return None
     if len(counts) != len(bounds) + 1:
         raise Refused(Reason.COUNTS, f"{name}: bucket_counts must be one more than explicit_bounds")
+    _check_number(name, "bucket_counts", len(counts))
     if not all(map(math.isfinite, bounds)) or any(high <= low for low, high in pairwise(bounds)):
         raise Refused(Reason.VALUE, f"{name}: explicit_bounds must be finite and ascending")
-    stated_low = point.min if point.HasField("min") else None
-    stated_high = point.max if point.HasField("max") else None
+    return RawExplicit(
+        point.start_time_unix_nano, point.time_unix_nano, tuple(bounds), tuple(counts), *_stated(name, point)
+    )
+
+
+def on_axis(name: str, point: RawExponential | RawExplicit, refusals: Refusals) -> AxisPoint:
+    """The point on the contract's axis. Raises `Refused`; tells `refusals` of buckets coarser than the axis's."""
+    return (
+        _exponential(name, point, refusals) if isinstance(point, RawExponential) else _explicit(name, point, refusals)
+    )
+
+
+def check_extremes(name: str, point: RawExponential | RawExplicit) -> None:
+    """What `on_axis` would refuse for its minimum or maximum is refused here as well: for points not put there yet."""
+    if isinstance(point, RawExponential):
+        _extremes(name, point, _exponential_edges(point))
+    else:
+        spans = _explicit_spans(name, point)
+        _extremes(name, point, Edges(*spans[0][:2], *spans[-1][:2]))
+
+
+def _exponential(name: str, point: RawExponential, refusals: Refusals) -> AxisPoint:
+    minimum, maximum = _extremes(name, point, _exponential_edges(point))
+    if point.scale >= SCALE:
+        axis = from_exponential(point.scale, point.offset, point.counts, point.zero)
+    else:
+        spans = exponential_spans(point.scale, point.offset, point.counts)
+        clip(spans, minimum if not point.zero else None, maximum)
+        axis = from_spans(spans, point.zero)
+        _warn(name, f"scale {point.scale}", axis, refusals)
+    return _axis_point(point, axis, minimum, maximum)
+
+
+def _exponential_edges(point: RawExponential) -> Edges:
+    edges = Edges(0.0, point.zero_threshold, 0.0, point.zero_threshold)
+    if point.counts:
+        first, last = point.offset, point.offset + len(point.counts) - 1
+        width = math.ldexp(1.0, -point.scale)
+        edges = Edges(*(power(i * width) for i in (first, first + 1, last, last + 1)))
+        if point.scale == SCALE and first == AXIS_MAX:
+            edges = edges._replace(first_upper=math.inf)
+    return edges._replace(lowest=0.0) if point.zero else edges
+
+
+def _explicit(name: str, point: RawExplicit, refusals: Refusals) -> AxisPoint:
+    spans = _explicit_spans(name, point)
+    minimum, maximum = _extremes(name, point, Edges(*spans[0][:2], *spans[-1][:2]))
+    clip(spans, minimum, maximum)
+    axis = from_spans(spans, 0)
+    if point.counts[-1] and point.maximum is None and point.bounds:
+        # Nothing says how far above the last bound they lie: as little is known as of a first bucket without a minimum.
+        axis.error = max(axis.error, UNBOUNDED_RATIO - 1.0)
+    _warn(name, "explicit_bounds", axis, refusals)
+    return _axis_point(point, axis, minimum, maximum)
+
+
+def _explicit_spans(name: str, point: RawExplicit) -> list[tuple[float, float, int]]:
+    """(lower, upper, count) of the occupied buckets, the open ones closed by what is known of the extremes."""
+    bounds, stated_low, stated_high = point.bounds, point.minimum, point.maximum
     if not bounds and (stated_low is None or stated_high is None):
         raise Refused(Reason.COUNTS, f"{name}: explicit_bounds, or min and max, are needed")
     spans: list[tuple[float, float, int]] = []
-    for lower, upper, count in zip([-math.inf, *bounds], [*bounds, math.inf], counts, strict=True):
+    for lower, upper, count in zip((-math.inf, *bounds), (*bounds, math.inf), point.counts, strict=True):
         if not count:
             continue
         if upper < 0:
@@ -110,14 +169,7 @@ def explicit(name: str, point: HistogramDataPoint, refusals: Refusals) -> list[A
                 upper = min(upper, max(stated_high, ZERO_THRESHOLD_S))  # All values may lie far below the first bound.
             lower = min(stated_low, upper) if stated_low is not None and not spans else upper / UNBOUNDED_RATIO
         spans.append((max(lower, 0.0), upper, count))
-    minimum, maximum = _extremes(name, point, Edges(*spans[0][:2], *spans[-1][:2]))
-    clip(spans, minimum, maximum)
-    axis = from_spans(spans, 0)
-    if counts[-1] and stated_high is None and bounds:
-        # Nothing says how far above the last bound they lie: as little is known as of a first bucket without a minimum.
-        axis.error = max(axis.error, UNBOUNDED_RATIO - 1.0)
-    _warn(name, "explicit_bounds", axis, refusals)
-    return _values(name, point, axis, minimum, maximum)
+    return spans
 
 
 def _check_total(name: str, count: int, inside: int, fields: str) -> None:
@@ -127,41 +179,46 @@ def _check_total(name: str, count: int, inside: int, fields: str) -> None:
         raise Refused(Reason.COUNTS, f"{name}: count is {count}, at most {MAX_COUNT} in one point")
 
 
-def _extremes(name: str, point: Any, edges: Edges) -> tuple[float, float]:
+def _check_number(name: str, field: str, buckets: int) -> None:
+    if buckets > MAX_BUCKETS:
+        raise Refused(Reason.COUNTS, f"{name}: {field}: {buckets} of them, at most {MAX_BUCKETS}")
+
+
+def _stated(name: str, point: Any) -> tuple[float | None, float | None, float | None]:
+    """(sum, min, max), each None where it is not stated. Of no values the sum is nothing, whatever is stated."""
+    if point.count == 0:
+        return 0.0, None, None
+    found: list[float | None] = []
+    for field in ("sum", "min", "max"):
+        value: float | None = getattr(point, field) if point.HasField(field) else None
+        if value is not None and (not math.isfinite(value) or value < 0):
+            raise Refused(Reason.VALUE, f"{name}: {field} is {value}, must be finite and not negative")
+        found.append(value)
+    return found[0], found[1], found[2]
+
+
+def _extremes(name: str, point: RawExponential | RawExplicit, edges: Edges) -> tuple[float, float]:
     """Minimum and maximum as stated, or else the outer edges of the occupied buckets."""
-    low, high = edges.lowest, edges.highest
-    if point.HasField("min"):
-        low = point.min
-        if not math.isfinite(low) or low < 0:
-            raise Refused(Reason.VALUE, f"{name}: min is {low}, must be finite and not negative")
-        if low > max(edges.first_upper, ZERO_THRESHOLD_S) * SLACK:
-            raise Refused(Reason.COUNTS, f"{name}: min is {low}, but there are values at or below {edges.first_upper}")
-    if point.HasField("max"):
-        high = point.max
-        if not math.isfinite(high) or high < 0:
-            raise Refused(Reason.VALUE, f"{name}: max is {high}, must be finite and not negative")
-        if high * SLACK < edges.last_lower and edges.last_lower > ZERO_THRESHOLD_S:
-            raise Refused(Reason.COUNTS, f"{name}: max is {high}, but there are values above {edges.last_lower}")
-    if point.HasField("min") and low > high * SLACK:
+    low = edges.lowest if point.minimum is None else point.minimum
+    high = max(edges.highest, low) if point.maximum is None else point.maximum
+    if point.minimum is not None and low > max(edges.first_upper, ZERO_THRESHOLD_S) * SLACK:
+        raise Refused(Reason.COUNTS, f"{name}: min is {low}, but there are values at or below {edges.first_upper}")
+    if point.maximum is not None and high * SLACK < edges.last_lower and edges.last_lower > ZERO_THRESHOLD_S:
+        raise Refused(Reason.COUNTS, f"{name}: max is {high}, but there are values above {edges.last_lower}")
+    if point.minimum is not None and low > high * SLACK:
         raise Refused(Reason.VALUE, f"{name}: min {low} is above max {high}")
     return min(low, high), high
 
 
-def _values(name: str, point: Any, axis: Axis, minimum: float, maximum: float) -> list[Any]:
-    total = point.sum if point.HasField("sum") else _estimated_sum(axis)
-    if not math.isfinite(total) or total < 0:
-        raise Refused(Reason.VALUE, f"{name}: sum is {total}, must be finite and not negative")
-    return [axis.low, axis.counts, axis.zero, total, minimum, maximum, axis.error]
+def _axis_point(point: RawExponential | RawExplicit, axis: Axis, minimum: float, maximum: float) -> AxisPoint:
+    total = _estimated_sum(axis) if point.total is None else point.total
+    return AxisPoint(axis.low, axis.counts, axis.zero, total, minimum, maximum, axis.error)
 
 
 def _estimated_sum(axis: Axis) -> float:
     """Bucket midpoints (geometric) times counts: within half a bucket of the truth."""
     first = axis.low + AXIS_MIN + 0.5
     return math.fsum(count * BASE ** (first + i) for i, count in enumerate(axis.counts))
-
-
-def _power(exponent: float) -> float:
-    return math.exp2(min(max(exponent, -1000.0), 1000.0))
 
 
 def _warn(name: str, what: str, axis: Axis, refusals: Refusals) -> None:

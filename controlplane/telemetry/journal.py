@@ -1,106 +1,220 @@
-"""What one commit writes: the points and records of several requests, each counted once.
+"""What one commit writes: the points and records of several reports, each counted once.
 
-Guarantee: recognition of repeats, series ids, pending points and request records are one transaction, the caller's;
-nothing of it is visible, in the database or in memory, unless that transaction commits.
+Guarantee: recognition of repeats, names, running totals, pending points, request records and exemplars are one
+transaction, the caller's; nothing of it is visible, in the database or in memory, unless that transaction commits.
 """
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+import numpy as np
+from sqlalchemy import Table as SqlTable
 from sqlalchemy import insert
-from sqlalchemy.dialects.postgresql import insert as postgresql_insert
-from sqlalchemy.dialects.sqlite import insert as sqlite_insert
-from sqlmodel import Session, col
+from sqlmodel import Session, SQLModel
 
-from controlplane.telemetry import pending, repeat
-from controlplane.telemetry.point import Point
-from controlplane.telemetry.records import Record
-from controlplane.telemetry.series import Key, SeriesIndex
-from controlplane.telemetry.tables import PendingRow, RequestRow
+from controlplane.contract.errors import Conflict
+from controlplane.contract.packed_report import REPORT_HEADER
+from controlplane.telemetry import batch, cumulative_store, packed, pending, record_rows, repeat, stream_identity
+from controlplane.telemetry.batch import Batch
+from controlplane.telemetry.columns import Columns, Mask, Table, concatenate
+from controlplane.telemetry.entry import Entry
+from controlplane.telemetry.names import REFUSED, Learnt, Names, Resolved
+from controlplane.telemetry.refusal import Reason
+from controlplane.telemetry.repeat import PointIdentities
+from controlplane.telemetry.stream_identity import REMEMBERED, Recognised, Sighting, StreamIdentity
+from controlplane.telemetry.timespan import to_ns
 
-INSERT_CHUNK = 200
+__all__ = ["Entry", "Prepared", "Written", "forget", "prepare", "write"]
 
-
-@dataclass
-class Entry:
-    """One request's data. The second part is filled in by `write`."""
-
-    points: Sequence[Point] = ()
-    records: Sequence[Record] = ()
-
-    accepted: int = 0
-    repeated: int = 0
-    without_series: int = 0
+_PENDING: SqlTable = SQLModel.metadata.tables["telemetry_pending"]
 
 
-@dataclass
+@dataclass(eq=False)
+class Prepared:
+    """Entries, the rows of the packed ones, and how many points of each say nothing. Owners are places of entries."""
+
+    entries: Sequence[Entry]
+    packed: Batch
+    silent: Sequence[int]
+
+
+@dataclass(eq=False)
 class Written:
     """What a commit adds to memory once it has succeeded."""
 
-    series: dict[Key, int] = field(default_factory=dict)
+    names: Learnt = field(default_factory=Learnt)
     points: int = 0
+    nbytes: int = 0
     records: int = 0
+    resets: int = 0
 
 
-def write(session: Session, entries: Sequence[Entry], index: SeriesIndex, now: datetime) -> Written:
-    """Add the entries in the session's transaction."""
+def prepare(entries: Sequence[Entry]) -> Prepared:
+    """What needs no database, to be done before the transaction begins, so that it is short."""
     for entry in entries:
-        entry.accepted = entry.repeated = entry.without_series = 0
+        entry.begin()
+    silent = [entry.silent for entry in entries]
+    owned = [(place, entry, entry.packed) for place, entry in enumerate(entries) if entry.packed is not None]
+    found = packed.read(
+        [body for _, _, body in owned], [entry.bounds for _, entry, _ in owned], [entry.late for _, entry, _ in owned]
+    )
+    for (place, _, _), count in zip(owned, found.silent.tolist(), strict=True):
+        silent[place] += count
+    return Prepared(entries, found.batch.owned_by(np.array([place for place, _, _ in owned], np.int32)), silent)
+
+
+def write(session: Session, prepared: Prepared, names: Names, now: datetime) -> Written:
+    """Add the entries in the session's transaction. One that is refused as a whole gets an `error`."""
+    entries = prepared.entries
+    counted = _recognise(session, prepared, now)
     written = Written()
-    _write_points(session, entries, index, now, written)
-    _write_records(session, entries, written)
+    parts = [
+        _packed(prepared, counted),
+        batch.join(_points(session, entries, counted)),
+        batch.join(_totals(session, entries, counted, written)),
+    ]
+    parts = [part for part in parts if len(part.owners)]
+    resolution = names.resolve(session, [table for part in parts for table in part.tables])
+    written.names = resolution.learnt
+    columns, done = [], 0
+    for part in parts:
+        resolved = resolution.of[done : done + len(part.tables)]
+        done += len(part.tables)
+        columns.append(_with_ids(part, resolved, entries, names))
+    if columns:
+        _write_pending(session, concatenate(columns), now, written)
+    written.records = record_rows.write(session, [entry for place, entry in enumerate(entries) if counted[place]])
     return written
 
 
-def _write_points(
-    session: Session, entries: Sequence[Entry], index: SeriesIndex, now: datetime, written: Written
-) -> None:
-    owned = [(entry, point) for entry in entries for point in entry.points]
-    if not owned:
+def forget(session: Session, *, points_before_ns: int, states_before_ns: int) -> None:
+    """Drop what repeats are recognised by: of points that ended before an instant, and of streams and running totals
+    that were last heard of before one. Nothing as old as that may be accepted any more.
+    """
+    repeat.forget(session, points_before_ns)
+    stream_identity.forget(session, states_before_ns)
+    cumulative_store.forget(session, states_before_ns)
+
+
+def _recognise(session: Session, prepared: Prepared, now: datetime) -> Mask:
+    """Which entries count, as far as they are recognised as a whole."""
+    entries = prepared.entries
+    counted = np.ones(len(entries), bool)
+    known = {
+        place: entry.stream
+        for place, entry in enumerate(entries)
+        if entry.stream is not None and not entry.refused_as_a_whole
+    }
+    if known:
+        found = stream_identity.recognise(session, list(known.values()), to_ns(now))
+        for (place, identity), recognised in zip(known.items(), found, strict=True):
+            counted[place] = recognised.sighting is Sighting.NEW
+            if recognised.sighting is Sighting.TOO_OLD:
+                entries[place].error = _too_old(identity, recognised)
+    for entry, silent, counts in zip(entries, prepared.silent, counted.tolist(), strict=True):
+        if counts:
+            entry.accepted += silent
+        else:
+            entry.repeated += silent + len(entry.columns) + len(entry.cumulative) + len(entry.records)
+    return counted
+
+
+def _too_old(identity: StreamIdentity, recognised: Recognised) -> Conflict:
+    return Conflict(
+        f"report {identity.ordinal} is more than {REMEMBERED} behind the newest of its stream, {recognised.high}: "
+        "whether it was counted is not known any more; send it in a new stream if it was not",
+        field=REPORT_HEADER,
+        highest=recognised.high,
+    )
+
+
+def _packed(prepared: Prepared, counted: Mask) -> Batch:
+    """The rows of packed reports that are no repeats."""
+    rows = prepared.packed
+    if counted.all():
+        return rows
+    counts = counted[rows.owners]
+    for entry, repeated in zip(prepared.entries, rows.counts(len(counted), ~counts), strict=True):
+        entry.repeated += repeated
+    return rows.select(counts)
+
+
+def _points(session: Session, entries: Sequence[Entry], counted: Mask) -> list[tuple[int, Table, Columns]]:
+    """The rows of all other entries that count; those without a stream are recognised point by point."""
+    rows = {place: entry.columns for place, entry in enumerate(entries) if counted[place] and len(entry.columns)}
+    by_point = {}
+    for place in rows:
+        identity = entries[place].identity
+        if isinstance(identity, PointIdentities):
+            by_point[place] = identity
+    if by_point:
+        new = repeat.first_seen(session, repeat.joined(list(by_point.values())))
+        ends = np.cumsum([len(rows[place]) for place in by_point])
+        for place, keep in zip(by_point, np.split(new, ends[:-1]), strict=True):
+            if not keep.all():
+                entries[place].repeated += int((~keep).sum())
+                rows[place] = batch.select(rows[place], keep)
+    return [(place, entries[place].table, columns) for place, columns in rows.items()]
+
+
+def _totals(
+    session: Session, entries: Sequence[Entry], counted: Mask, written: Written
+) -> list[tuple[int, Table, Columns]]:
+    """What running totals have grown by."""
+    owned = [(place, entry) for place, entry in enumerate(entries) if entry.cumulative and counted[place]]
+    grown = cumulative_store.advance(session, [entry for _, entry in owned])
+    for (_, entry), found in zip(owned, grown, strict=True):
+        entry.repeated += found.repeated
+        entry.accepted += found.counted - len(found.columns)  # Its rows are accepted once they have their ids.
+        written.resets += found.resets
+    return [
+        (place, entry.table, found.columns) for (place, entry), found in zip(owned, grown, strict=True) if found.columns
+    ]
+
+
+def _with_ids(part: Batch, resolved: Sequence[Resolved], entries: Sequence[Entry], names: Names) -> Columns:
+    """Places in tables to the store's ids; rows whose names got none are refused."""
+    metric = np.concatenate([one.metric for one in resolved])
+    labels = np.concatenate([one.labels for one in resolved])
+    columns = part.columns
+    if (metric == REFUSED).any() or (labels == REFUSED).any():
+        rows = (columns.histograms, columns.sums, columns.gauges)
+        of_metric = np.concatenate([kind.metric for kind in rows])
+        of_labels = np.concatenate([kind.labels for kind in rows])
+        keep = (metric[of_metric] != REFUSED) & (labels[of_labels] != REFUSED)
+        said: dict[tuple[int, int], str] = {}
+        for i in np.flatnonzero(~keep).tolist():
+            places = int(of_metric[i]), int(of_labels[i])
+            if places not in said:
+                said[places] = _why(part.tables, resolved, *places, names)
+            entries[part.owners[i]].late.add(Reason.SERIES, said[places])
+        part = part.select(keep)
+        columns = part.columns
+    for entry, accepted in zip(entries, part.counts(len(entries)), strict=True):
+        entry.accepted += accepted
+    return batch.renumbered(columns, metric, labels)
+
+
+def _why(tables: Sequence[Table], resolved: Sequence[Resolved], metric: int, labels: int, names: Names) -> str:
+    """Why a row got no id, given its places in all tables, one after the other."""
+    for table, found in zip(tables, resolved, strict=True):
+        if metric < len(table.metrics):
+            return names.why_refused(table, found, metric, labels)
+        metric, labels = metric - len(table.metrics), labels - len(table.labels)
+    raise AssertionError("a place beyond all tables")
+
+
+def _write_pending(session: Session, columns: Columns, now: datetime, written: Written) -> None:
+    if not len(columns):
         return
-    written.series = index.intern(session, ((point.metric, point.labels) for _, point in owned))
-    kept = []
-    for entry, point in owned:
-        if (point.metric, point.labels) in written.series:
-            kept.append((entry, point))
-        else:
-            entry.without_series += 1
-    by_window: dict[int, list[tuple[int, Point]]] = defaultdict(list)
-    new = repeat.first_seen(session, [point for _, point in kept])
-    for (entry, point), is_new in zip(kept, new, strict=True):
-        if is_new:
-            entry.accepted += 1
-            by_window[point.window].append((written.series[point.metric, point.labels], point))
-        else:
-            entry.repeated += 1
-    if by_window:
-        rows = [
-            {"window": window, "written_at": now, "points": pending.encode(points)}
-            for window, points in by_window.items()
-        ]
-        session.execute(insert(PendingRow), rows)
-        written.points = sum(map(len, by_window.values()))
-
-
-def _write_records(session: Session, entries: Sequence[Entry], written: Written) -> None:
-    owned = [(entry, record) for entry in entries for record in entry.records]
-    make_insert = sqlite_insert if session.get_bind().dialect.name == "sqlite" else postgresql_insert
-    for start in range(0, len(owned), INSERT_CHUNK):
-        part = owned[start : start + INSERT_CHUNK]
-        statement = (
-            make_insert(RequestRow)
-            .values([record._asdict() for _, record in part])
-            .on_conflict_do_nothing()
-            .returning(col(RequestRow.node), col(RequestRow.request_id), col(RequestRow.arrival_ns))
-        )
-        inserted = {(node, request, arrival) for node, request, arrival in session.execute(statement)}
-        for entry, record in part:
-            identity = (record.node, record.request_id, record.arrival_ns)
-            if identity in inserted:
-                inserted.remove(identity)  # A second one within this commit is a repeat as well.
-                entry.accepted += 1
-                written.records += 1
-            else:
-                entry.repeated += 1
+    points = pending.encode(columns)
+    windows = np.concatenate([rows.window for rows in (columns.histograms, columns.sums, columns.gauges)])
+    row = {
+        "first_window": int(windows.min()),
+        "last_window": int(windows.max()),
+        "written_at": now,
+        "points": points,
+    }
+    session.execute(insert(_PENDING), [row])
+    written.points, written.nbytes = len(columns), len(points)

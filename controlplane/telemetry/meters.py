@@ -43,7 +43,28 @@ class Meters:
         self.commit_failures = Counter(
             "trimtab_ingest_commit_failures", "Reports that could not be written.", registry=self.registry
         )
+        self.commit_reports = Histogram(
+            "trimtab_ingest_commit_reports",
+            "Reports written by one group commit.",
+            registry=self.registry,
+            buckets=(1, 2, 5, 10, 20, 50, 100, 200),
+        )
+        self.overloaded = Counter(
+            "trimtab_ingest_overloaded", "Reports put off because too many were waiting.", registry=self.registry
+        )
+        self.resets = Counter(
+            "trimtab_ingest_resets", "Running totals that began anew at their sender.", registry=self.registry
+        )
         self.frames = Counter("trimtab_frames_written", "Frames written or merged into.", registry=self.registry)
+        self.frames_dropped = Counter(
+            "trimtab_frames_dropped",
+            "Frames dropped because of their age or of the limit on bytes, by their resolution in seconds.",
+            ["resolution"],
+            registry=self.registry,
+        )
+        self.frame_bytes = Gauge(
+            "trimtab_frame_bytes", "Bytes on disk of the frames, or of the database they share.", registry=self.registry
+        )
         self.queue_depth = Gauge(
             "trimtab_ingest_queue_depth", "Reports that wait to be written.", registry=self.registry
         )
@@ -53,7 +74,10 @@ class Meters:
         """One request's outcome."""
         self.reports.labels(signal).inc()
         self.accepted.labels(signal).inc(outcome.accepted)
-        self.repeated.labels(signal).inc(outcome.repeated)
+        if outcome.repeated:
+            self.repeated.labels(signal).inc(outcome.repeated)
+        if not outcome.refusals.any:
+            return
         self.spread.inc(outcome.refusals.warnings.total())
         for reason, count in outcome.refusals.by_reason.items():
             self.refused.labels(signal, reason.value).inc(count)

@@ -1,6 +1,6 @@
 """The query parameters of the telemetry API, checked: unknown ones are refused with the nearest valid name."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -19,12 +19,14 @@ Start = Annotated[Text, Query(description="RFC 3339")]
 End = Annotated[Text, Query(description="RFC 3339; now when left out")]
 Step = Annotated[Text, Query(description="cut the span into steps, a multiple of 5s")]
 By = Annotated[Text, Query(description="labels to group by, comma separated")]
+Quantiles = Annotated[str, Query(description="numbers within 0 and 1, comma separated")]
+AboveSeconds = Annotated[float | None, Query(description="seconds", gt=0, allow_inf_nan=False)]
 Filter = Annotated[list[str] | None, Query(description="only series with this label value; repeat for any of several")]
 
 
 @dataclass(frozen=True)
 class SeriesQuery:
-    """What /quantiles and /scalars have in common."""
+    """What /quantiles, /scalars, /rates, /shares and /heatmap have in common."""
 
     metric: str
     span: Span
@@ -67,20 +69,26 @@ def label_filters(
     return {label: given[label] for label in LABELS if given[label] is not None}
 
 
-def series_query(
-    request: Request,
-    span: SpanOf,
-    where: Annotated[dict[str, list[str]], Depends(label_filters)],
-    metric: Annotated[Text, Query(description="short name, e.g. ttft")] = None,
-    step: Step = None,
-    by: By = None,
-) -> SeriesQuery:
-    refuse_unknown(request, ("metric", "window", "start", "end", "step", "by", "q", *LABELS))
-    if not metric:
-        raise BadRequest(f"metric: is missing; valid names: {', '.join(BY_SHORT)}", field="metric")
-    groups = list(dict.fromkeys(filter(None, (by or "").split(","))))
-    catalogue.check_labels(groups, "by")
-    return SeriesQuery(metric, span, timespan.parse_step(step, span), groups, where)
+def asks(*more: str, metric_by_default: str | None = None) -> Callable[..., SeriesQuery]:
+    """The dependency that reads a series query; `more`: parameters of the endpoint's own."""
+    known = ("metric", "window", "start", "end", "step", "by", *more, *LABELS)
+
+    def series_query(
+        request: Request,
+        span: SpanOf,
+        where: Annotated[dict[str, list[str]], Depends(label_filters)],
+        metric: Annotated[Text, Query(description="short name, e.g. ttft")] = metric_by_default,
+        step: Step = None,
+        by: By = None,
+    ) -> SeriesQuery:
+        refuse_unknown(request, known)
+        if not metric:
+            raise BadRequest(f"metric: is missing; valid names: {', '.join(BY_SHORT)}", field="metric")
+        groups = list(dict.fromkeys(filter(None, (by or "").split(","))))
+        catalogue.check_labels(groups, "by")
+        return SeriesQuery(metric, span, timespan.parse_step(step, span), groups, where)
+
+    return series_query
 
 
 def quantiles_of(text: str) -> dict[str, float]:

@@ -1,109 +1,87 @@
-"""The log of points that are not in a frame yet: one row per commit and window (pure encoding).
+"""The log of points that are not in a frame yet: `Columns` with the store's ids to bytes, one row a commit (pure).
 
-A row holds a frame of its own for each metric and kind, not compressed, since it lives for half a minute: the time of a
-report goes into its durability, not into its size. A JSON line before them says what they are.
+The columns stand one after the other as they are in memory, little-endian, as one zstd-1 stream: a row lives for half a
+minute only, but all of it is written twice (log and database), and a third of the bytes is worth the few microseconds.
+
+Guarantee: decode(encode(columns)) == columns. `decode` raises `Damaged` where the bytes are not what was written.
 """
 
-from array import array
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+import struct
+import zlib
 from typing import Any
 
 import numpy as np
-import orjson
+from numpy.typing import NDArray
 
-from controlplane.contract.metrics import MetricKind
-from controlplane.telemetry import frame
-from controlplane.telemetry.frame import HistogramBlock, ScalarBlock, merge_gauges, merge_histograms, merge_sums
-from controlplane.telemetry.point import Point
+from controlplane.telemetry.columns import Columns, HistogramRows, NumberRows
+from controlplane.telemetry.compression import compress, decompress
 
-Key = tuple[str, MetricKind]
-Block = HistogramBlock | ScalarBlock
-Row = tuple[int, list[Any]]
-"""A series id and a point's values."""
-
-_TYPES = ((255, "B"), (65_535, "H"), (2**32 - 1, "I"), (2**64 - 1, "Q"))
-
-
-def encode(points: Iterable[tuple[int, Point]]) -> bytes:
-    """Points of one window, each with its series id."""
-    groups: dict[Key, list[Row]] = defaultdict(list)
-    for series, point in points:
-        groups[point.metric, point.kind].append((series, point.values))
-    index, frames = [], []
-    for (metric, kind), rows in groups.items():
-        if kind is MetricKind.HISTOGRAM:
-            data = frame.encode_histograms(_histograms(rows), plain=True)
-        else:
-            data = frame.encode_scalars(_scalars(rows, kind), plain=True)
-        index.append((metric, kind.value, len(data)))
-        frames.append(data)
-    return b"".join([orjson.dumps(index), b"\n", *frames])
+MAGIC = b"TTP1"
+_HEADER = struct.Struct("<4sI")  # magic, CRC-32 of all that follows
+_SHAPE = struct.Struct("<IIIQB")  # histograms, sums, gauges, cells, bytes of a cell
+_HISTOGRAM = (
+    ("window", "<i8"),
+    ("metric", "<i4"),
+    ("labels", "<i4"),
+    ("low", "<i4"),
+    ("width", "<i4"),
+    ("zero", "<i8"),
+    ("total", "<f8"),
+    ("minimum", "<f8"),
+    ("maximum", "<f8"),
+    ("error", "<f8"),
+)
+_NUMBER = (("window", "<i8"), ("metric", "<i4"), ("labels", "<i4"), ("value", "<f8"), ("time_ns", "<i8"))
 
 
-def decode(row: bytes) -> dict[Key, Block]:
-    """One block per metric and kind."""
-    at = row.index(b"\n") + 1
-    blocks: dict[Key, Block] = {}
-    for metric, name, size in orjson.loads(row[:at]):
-        kind, data = MetricKind(name), row[at : at + size]
-        at += size
-        is_histogram = kind is MetricKind.HISTOGRAM
-        blocks[metric, kind] = frame.decode_histograms(data) if is_histogram else frame.decode_scalars(data)
-    return blocks
+class Damaged(ValueError):
+    """A pending row that does not read as it was written."""
 
 
-def merge(kind: MetricKind, blocks: Sequence[Block]) -> Block:
-    """Blocks of one metric and kind into one."""
-    if kind is MetricKind.HISTOGRAM:
-        return merge_histograms([block for block in blocks if isinstance(block, HistogramBlock)])
-    scalars = [block for block in blocks if isinstance(block, ScalarBlock)]
-    return merge_gauges(scalars) if kind is MetricKind.GAUGE else merge_sums(scalars)
+def encode(columns: Columns) -> bytes:
+    histograms = columns.histograms
+    cells = histograms.cells
+    parts = [
+        _SHAPE.pack(len(histograms), len(columns.sums), len(columns.gauges), len(cells), cells.dtype.itemsize),
+        *(_bytes(getattr(histograms, name), dtype) for name, dtype in _HISTOGRAM),
+        _bytes(cells, f"<u{cells.dtype.itemsize}"),
+        *(_bytes(getattr(columns.sums, name), dtype) for name, dtype in _NUMBER),
+        *(_bytes(getattr(columns.gauges, name), dtype) for name, dtype in _NUMBER),
+    ]
+    body = compress(b"".join(parts))
+    return _HEADER.pack(MAGIC, zlib.crc32(body)) + body
 
 
-def _histograms(rows: list[Row]) -> HistogramBlock:
-    by_series: dict[int, list[Any]] = {}
-    more: list[Row] = []
-    for series, values in sorted(rows, key=lambda row: row[0]):
-        if series in by_series:
-            more.append((series, values))  # Two reports of one series in one commit: a block's rows are distinct.
-        else:
-            by_series[series] = values
-    block = _distinct(by_series)
-    return merge_histograms([block, *(_distinct(dict([row])) for row in more)]) if more else block
+def decode(row: bytes) -> Columns:
+    """The arrays are read-only views of one block of memory."""
+    if len(row) < _HEADER.size:
+        raise Damaged(f"{len(row)} bytes are too few for a pending row")
+    magic, stated = _HEADER.unpack_from(row)
+    if magic != MAGIC:
+        raise Damaged(f"magic {magic!r}, this code reads {MAGIC!r}")
+    body = memoryview(row)[_HEADER.size :]
+    found = zlib.crc32(body)
+    if found != stated:
+        raise Damaged(f"the checksum is {found:08x}, {stated:08x} was written")
+    plain = decompress(body)
+    histograms, sums, gauges, cells, size = _SHAPE.unpack_from(plain)
+    reader = _Reader(plain, _SHAPE.size)
+    columns = {name: reader.take(dtype, histograms) for name, dtype in _HISTOGRAM}
+    rows = HistogramRows(**columns, cells=reader.take(f"<u{size}", cells))
+    numbers = [NumberRows(**{name: reader.take(dtype, n) for name, dtype in _NUMBER}) for n in (sums, gauges)]
+    return Columns(rows, *numbers)
 
 
-def _distinct(rows: dict[int, list[Any]]) -> HistogramBlock:
-    lows, counts, zero, total, minimum, maximum, error = zip(*rows.values(), strict=True)
-    low = min((first for first, row in zip(lows, counts, strict=True) if row), default=0)
-    width = max((first + len(row) - low for first, row in zip(lows, counts, strict=True) if row), default=0)
-    largest = max(max(row, default=0) for row in counts)
-    code = next(code for most, code in _TYPES if largest <= most)
-    size = array(code).itemsize
-    # Joining bytes is several times faster than assigning lists to the rows of an array.
-    dense = b"".join(
-        (array(code, row).tobytes().rjust((first - low + len(row)) * size, b"\0") if row else b"").ljust(
-            width * size, b"\0"
-        )
-        for first, row in zip(lows, counts, strict=True)
-    )
-    return HistogramBlock(
-        np.array(list(rows), np.int32),
-        low,
-        np.frombuffer(dense, np.dtype(f"u{size}")).reshape(len(rows), width),
-        np.array(zero, np.int64),
-        np.array(total, float),
-        np.array(minimum, float),
-        np.array(maximum, float),
-        np.array(error, float),
-    )
+class _Reader:
+    def __init__(self, plain: bytes, at: int) -> None:
+        self._plain = plain
+        self._at = at
+
+    def take(self, dtype: str, n: int) -> NDArray[Any]:
+        column = np.frombuffer(self._plain, dtype, n, self._at)
+        self._at += column.nbytes
+        return column
 
 
-def _scalars(rows: list[Row], kind: MetricKind) -> ScalarBlock:
-    values = [values for _, values in rows]
-    block = ScalarBlock(
-        np.array([series for series, _ in rows], np.int32),
-        np.array([value for value, _ in values], float),
-        np.array([time_ns for _, time_ns in values], np.int64),
-    )
-    return merge_gauges([block]) if kind is MetricKind.GAUGE else merge_sums([block])
+def _bytes(column: NDArray[Any], dtype: str) -> bytes:
+    return column.astype(dtype, copy=False).tobytes()

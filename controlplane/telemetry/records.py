@@ -14,8 +14,8 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from controlplane.contract import metrics
+from controlplane.telemetry.bounds import Bounds, check_node, check_times
 from controlplane.telemetry.labels import MAX_LABEL, Origin, origin_of
-from controlplane.telemetry.points import Bounds, check_node, check_times
 from controlplane.telemetry.refusal import Reason, Refusals, Refused
 
 MAX_TOKENS = 1 << 31
@@ -23,6 +23,9 @@ MAX_BLOCKS = 1 << 20
 NAME = metrics.SPAN_REQUEST
 PARTS = (metrics.E2E, metrics.TTFT, metrics.TPOT, *metrics.REQUEST_PARTS, metrics.UNACCOUNTED)
 PART_OF = {metrics.SPAN_PART_PREFIX + metric.short: metric.short for metric in PARTS}
+FIGURES = (*metrics.BATCH_FIGURES, *(metrics.BATCH_PEAK + name for name in metrics.BATCH_FIGURES))
+FIGURE_OF = {metrics.SPAN_BATCH_PREFIX + name: name for name in FIGURES}
+TRACE_ID_BYTES = 16
 
 
 class Record(NamedTuple):
@@ -42,6 +45,8 @@ class Record(NamedTuple):
     block_size: int
     parts: bytes
     hashes: bytes
+    trace_id: str = ""
+    batch: bytes = b"{}"
 
 
 def read_records(request: ExportTraceServiceRequest, bounds: Bounds, refusals: Refusals) -> list[Record]:
@@ -51,7 +56,7 @@ def read_records(request: ExportTraceServiceRequest, bounds: Bounds, refusals: R
         spans = [span for scope in resource_spans.scope_spans for span in scope.spans]
         try:
             origin = origin_of(resource_spans.resource.attributes)
-            check_node(origin, bounds)
+            check_node(origin.labels, bounds)
             if not origin.labels.get(metrics.NODE.label):
                 raise Refused(Reason.SPAN, f"{NAME}: resource attribute {metrics.NODE.name} is missing")
         except Refused as refused:
@@ -82,7 +87,10 @@ def _record(span: Span, origin: Origin, bounds: Bounds) -> Record:
     given = {item.key: item.value for item in span.attributes}
     parts = {PART_OF[name]: _seconds(name, value) for name, value in given.items() if name in PART_OF}
     e2e = parts.setdefault("e2e", (span.end_time_unix_nano - span.start_time_unix_nano) / 1e9)
+    batch = {FIGURE_OF[name]: _figure(name, value) for name, value in given.items() if name in FIGURE_OF}
     hashes = _hashes(given.get(metrics.SPAN_BLOCK_HASHES))
+    if len(span.trace_id) not in (0, TRACE_ID_BYTES):
+        raise Refused(Reason.SPAN, f"{NAME}: trace_id has {len(span.trace_id)} bytes, wants {TRACE_ID_BYTES}")
     return Record(
         node=origin.labels[metrics.NODE.label],
         pool=origin.labels.get(metrics.POOL.label, ""),
@@ -98,6 +106,8 @@ def _record(span: Span, origin: Origin, bounds: Bounds) -> Record:
         block_size=_whole(given, metrics.SPAN_BLOCK_SIZE, "16", least=1),
         parts=orjson.dumps(parts),
         hashes=pack_hashes(hashes),
+        trace_id=span.trace_id.hex(),
+        batch=orjson.dumps(batch),
     )
 
 
@@ -137,6 +147,13 @@ def _seconds(name: str, value: AnyValue) -> float:
         raise Refused(Reason.VALUE, f"{NAME}: attribute {name}: must be a finite number of seconds")
     if number < 0 and PART_OF[name] != metrics.UNACCOUNTED.short:
         raise Refused(Reason.VALUE, f"{NAME}: attribute {name} is {number}, a duration cannot be negative")
+    return number
+
+
+def _figure(name: str, value: AnyValue) -> float:
+    number = value.double_value if value.HasField("double_value") else float(value.int_value)
+    if value.WhichOneof("value") not in ("double_value", "int_value") or not math.isfinite(number) or number < 0:
+        raise Refused(Reason.VALUE, f"{NAME}: attribute {name}: must be a finite number, not below zero")
     return number
 
 

@@ -5,8 +5,9 @@ names the metric and the field (for the sender).
 """
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 
 SHOWN = 5
 DISTINCT = 50
@@ -34,17 +35,40 @@ class Refused(Exception):
         self.message = message
 
 
-@dataclass
 class Refusals:
-    """Counts refused points by reason, and keeps the distinct messages."""
+    """Counts refused points by reason, and keeps the distinct messages.
 
-    by_reason: Counter[Reason] = field(default_factory=Counter)
-    messages: Counter[str] = field(default_factory=Counter)
-    warnings: Counter[str] = field(default_factory=Counter)
+    Most reports have none, and there are thousands a second: nothing is made before it is asked for.
+    """
+
+    @cached_property
+    def by_reason(self) -> Counter[Reason]:
+        return Counter()
+
+    @cached_property
+    def messages(self) -> Counter[str]:
+        return Counter()
+
+    @cached_property
+    def warnings(self) -> Counter[str]:
+        return Counter()
 
     @property
     def count(self) -> int:
-        return self.by_reason.total()
+        return self.by_reason.total() if vars(self) else 0
+
+    @property
+    def any(self) -> bool:
+        """Whether there is anything to say."""
+        return bool(vars(self)) and bool(self.by_reason or self.warnings)
+
+    def merge(self, other: "Refusals") -> None:
+        """Take in another's."""
+        self.by_reason.update(other.by_reason)
+        for mine, theirs in ((self.messages, other.messages), (self.warnings, other.warnings)):
+            for message, count in theirs.items():
+                if message in mine or len(mine) < DISTINCT:
+                    mine[message] += count
 
     def add(self, reason: Reason, message: str, count: int = 1) -> None:
         self.by_reason[reason] += count

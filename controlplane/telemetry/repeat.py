@@ -3,53 +3,72 @@
 A point is who it is by (resource, metric, attributes, start, end). Per (resource, start, end) one row holds the 64-bit
 hashes of the points already counted; it is read and written in the same transaction as the data itself, so that it is
 exactly as durable. Two different points of one resource and time span collide with a chance of n**2 / 2**65.
+
+Guarantee: of several replicas that get the same point at the same moment one finds it new: the row is locked until its
+transaction ends.
 """
 
-import struct
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-from sqlalchemy import delete, insert, select, update
-from sqlmodel import Session, col
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Table, bindparam, delete, select, update
+from sqlmodel import Session, SQLModel, col
 
-from controlplane.telemetry.point import Point
+from controlplane.telemetry.columns import Ints, Mask
+from controlplane.telemetry.row_locks import has_locks, make_and_lock
 from controlplane.telemetry.tables import SeenRow
 
-Span = tuple[int, int, int]  # end_ns, resource, start_ns
+Span = tuple[int, int, int]
+"""end_ns, resource, start_ns: the key of a row."""
 CHUNK = 200
+_TABLE: Table = SQLModel.metadata.tables["telemetry_seen"]
+_KEY = (_TABLE.c.end_ns, _TABLE.c.resource, _TABLE.c.start_ns)
 
 
-def first_seen(session: Session, points: Sequence[Point]) -> list[bool]:
-    """For each point, whether it counts: not seen before, nor earlier in this list. The points are seen from now on."""
-    by_span: dict[Span, list[int]] = defaultdict(list)
-    for i, point in enumerate(points):
-        by_span[point.end_ns, point.resource, point.start_ns].append(i)
-    known = _known(session, list(by_span))
-    new = [False] * len(points)
-    inserts, updates = [], []
-    for span, places in by_span.items():
-        hashes = known.get(span)
-        seen = set() if hashes is None else set(_unpack(hashes))
-        fresh: list[int] = []
-        for i in places:
-            key = points[i].key
-            if key not in seen:
-                seen.add(key)
-                fresh.append(key)
-                new[i] = True
-        if fresh and hashes is None:
-            inserts.append(dict(zip(("end_ns", "resource", "start_ns"), span, strict=True)) | {"hashes": _pack(fresh)})
-        elif fresh and hashes is not None:
-            updates.append((span, hashes + _pack(fresh)))
-    if inserts:
-        session.execute(insert(SeenRow), inserts)
-    for (end_ns, resource, start_ns), hashes in updates:
-        session.execute(
-            update(SeenRow)
-            .where(col(SeenRow.end_ns) == end_ns, col(SeenRow.resource) == resource, col(SeenRow.start_ns) == start_ns)
-            .values(hashes=hashes)
-            .execution_options(synchronize_session=False)
-        )
+@dataclass(eq=False)
+class PointIdentities:
+    """Who each row of some `Columns` is: its histograms, then its sums, then its gauges. `key`: metric, attributes."""
+
+    resource: Ints
+    start_ns: Ints
+    end_ns: Ints
+    key: Ints
+
+    def __len__(self) -> int:
+        return len(self.key)
+
+
+def joined(parts: Sequence[PointIdentities]) -> PointIdentities:
+    """One list after the other."""
+    names = ("resource", "start_ns", "end_ns", "key")
+    return PointIdentities(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+
+def first_seen(session: Session, points: PointIdentities) -> Mask:
+    """For each point, whether it counts: not seen before, nor earlier in this list. They are seen from now on."""
+    new = np.zeros(len(points), bool)
+    if not len(points):
+        return new
+    groups = _by_span(points)
+    known = {} if has_locks(session) else _look_up(session, list(groups))
+    missing = [span for span in sorted(groups) if span not in known]
+    if missing:
+        first = [{"end_ns": end, "resource": of, "start_ns": start, "hashes": b""} for end, of, start in missing]
+        make_and_lock(session, _TABLE, first)
+        known |= _look_up(session, missing)
+    changed = []
+    for span, places in groups.items():
+        keys = points.key[places]
+        seen = np.frombuffer(known[span], "<i8")
+        _, firsts = np.unique(keys, return_index=True)
+        firsts = firsts[~np.isin(keys[firsts], seen)]
+        if len(firsts):
+            new[places[firsts]] = True
+            changed.append(_row(span, known[span] + keys[firsts].astype("<i8").tobytes()))
+    if changed:
+        session.execute(_UPDATE, changed)
     return new
 
 
@@ -59,27 +78,36 @@ def forget(session: Session, before_ns: int) -> None:
     session.execute(statement.execution_options(synchronize_session=False))
 
 
-def _known(session: Session, spans: list[Span]) -> dict[Span, bytes]:
+_UPDATE = (
+    update(_TABLE)
+    .where(_KEY[0] == bindparam("of_end"), _KEY[1] == bindparam("of_resource"), _KEY[2] == bindparam("of_start"))
+    .values(hashes=bindparam("to_hashes"))
+)
+
+
+def _row(span: Span, hashes: bytes) -> dict[str, object]:
+    return dict(zip(("of_end", "of_resource", "of_start"), span, strict=True)) | {"to_hashes": hashes}
+
+
+def _by_span(points: PointIdentities) -> dict[Span, NDArray[np.intp]]:
+    """Places of the points of each span, in their order."""
+    columns = (points.end_ns, points.resource, points.start_ns)
+    order = np.lexsort(columns[::-1])  # Stable.
+    ordered = [column[order] for column in columns]
+    changes = np.flatnonzero(np.logical_or.reduce([column[1:] != column[:-1] for column in ordered])) + 1
+    starts = [0, *changes.tolist()]
+    spans = zip(*(column[starts].tolist() for column in ordered), strict=True)
+    return dict(zip(spans, np.split(order, changes), strict=True))
+
+
+def _look_up(session: Session, spans: Sequence[Span]) -> dict[Span, bytes]:
     found: dict[Span, bytes] = {}
     for start in range(0, len(spans), CHUNK):
         part = spans[start : start + CHUNK]
-        ends, resources, starts = ({span[i] for span in part} for i in range(3))
         # A superset of the spans when they differ in more than one place: cheap, and the index serves it.
-        query = (
-            select(col(SeenRow.end_ns), col(SeenRow.resource), col(SeenRow.start_ns), col(SeenRow.hashes))
-            .where(
-                col(SeenRow.end_ns).in_(ends), col(SeenRow.resource).in_(resources), col(SeenRow.start_ns).in_(starts)
-            )
-            .with_for_update()
-        )
-        for end_ns, resource, start_ns, hashes in session.execute(query):
-            found[end_ns, resource, start_ns] = hashes
-    return found
-
-
-def _pack(hashes: list[int]) -> bytes:
-    return struct.pack(f"<{len(hashes)}q", *hashes)
-
-
-def _unpack(hashes: bytes) -> tuple[int, ...]:
-    return struct.unpack(f"<{len(hashes) // 8}q", hashes)
+        values: Iterable[set[int]] = ({span[i] for span in part} for i in range(3))
+        chosen = [column.in_(some) for column, some in zip(_KEY, values, strict=True)]
+        query = select(*_KEY, _TABLE.c.hashes).where(*chosen)
+        for end_ns, resource, start_ns, hashes in session.execute(query).all():
+            found[end_ns, resource, start_ns] = bytes(hashes)
+    return {span: found[span] for span in spans if span in found}

@@ -85,6 +85,8 @@ def records(
         col(RequestRow.output_tokens),
         col(RequestRow.finish_reason),
         col(RequestRow.parts),
+        col(RequestRow.trace_id),
+        col(RequestRow.batch),
     )
     query = query.where(arrival >= to_ns(start), arrival < to_ns(end))
     if pool is not None:
@@ -105,6 +107,8 @@ def records(
             output_tokens=row.output_tokens,
             finish_reason=row.finish_reason,
             parts=orjson.loads(row.parts),
+            trace_id=row.trace_id,
+            batch=orjson.loads(row.batch),
         )
         for row in connection.execute(query.limit(limit).offset(offset))
     ]

@@ -1,35 +1,174 @@
-"""How long things are kept, and therefore how old a report may be."""
+"""How long things are kept, and therefore how old a report may be.
 
-from dataclasses import dataclass
+Each level of the store has an age of its own; beside it all telemetry may be held to a number of bytes. Whole hours go
+at a time, the oldest first, and never what a coarser level is still to be built of.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import Self
 
-HOUR_S = 3600.0
-FRAMES_S = 48 * HOUR_S
-REPEATS_S = 48 * HOUR_S
-REQUESTS_S = 48 * HOUR_S
+from sqlalchemy import Delete, delete
+from sqlmodel import Session, col
+
+from controlplane.db.database import Database
+from controlplane.telemetry import exemplar_store, journal
+from controlplane.telemetry.frame_store import Fold, FrameStore, Moment
+from controlplane.telemetry.levels import HOUR_S, FoldState, Level, prunable_to
+from controlplane.telemetry.meters import Meters
+from controlplane.telemetry.snapshot import snapshot
+from controlplane.telemetry.tables import RequestRow
+from controlplane.telemetry.timespan import EPOCH, to_ns
+
+logger = logging.getLogger(__name__)
+
+DAY_S = 24.0 * HOUR_S
+LEVELS_S: Mapping[int, float] = {5: 8.0 * HOUR_S, 10: 2 * DAY_S, 60: 14 * DAY_S, 300: 90 * DAY_S, 3600: 730 * DAY_S}
+"""Resolution in seconds to how long it is kept. The default alert rule's baseline reads six hours and a half at 5 s."""
+REPEATS_S = 2 * DAY_S
+REQUESTS_S = 2 * DAY_S
 SLACK_S = 600.0
-"""Hashes of repeats outlive the oldest acceptable point by this much, so that none is ever accepted unrecognised."""
+"""What recognises repeats outlives the oldest acceptable point by this much, so that none is ever accepted twice."""
 
 
 @dataclass(frozen=True)
 class Retention:
     """Seconds of event time. A report older than `accepted_from` is refused: its repeat could not be recognised."""
 
-    frames_s: float = FRAMES_S
+    levels_s: Mapping[int, float] = field(default_factory=lambda: dict(LEVELS_S))
     repeats_s: float = REPEATS_S
     requests_s: float = REQUESTS_S
+    max_bytes: int | None = None
 
-    def frames_from(self, now: datetime) -> datetime:
-        return now - timedelta(seconds=self.frames_s + SLACK_S)
+    def at_most(self, seconds: float) -> Self:
+        """The same, and nothing for longer than that. What recognises repeats stays: nobody else sees it."""
+        levels_s = {resolution: min(kept_s, seconds) for resolution, kept_s in self.levels_s.items()}
+        return replace(self, levels_s=levels_s, requests_s=min(self.requests_s, seconds))
+
+    @property
+    def longest_s(self) -> float:
+        return max(self.levels_s.values())
+
+    def kept_from(self, now: datetime, resolution: int) -> int:
+        """The oldest window of a level that its age lets be."""
+        oldest = (now - timedelta(seconds=self.levels_s[resolution] + SLACK_S) - EPOCH).total_seconds()
+        return max(0, int(oldest // HOUR_S) * HOUR_S // resolution)
 
     def repeats_from(self, now: datetime) -> datetime:
         return now - timedelta(seconds=self.repeats_s + SLACK_S)
 
+    def identities_from(self, now: datetime) -> datetime:
+        """Streams and running totals of senders that have been silent since then are forgotten."""
+        return now - timedelta(seconds=self.longest_s + SLACK_S)
+
     def requests_from(self, now: datetime) -> datetime:
         return now - timedelta(seconds=self.requests_s + SLACK_S)
 
-    def accepted_from(self, now: datetime) -> datetime:
-        return now - timedelta(seconds=min(self.frames_s, self.repeats_s))
+    def accepted_from(self, now: datetime, *, identified: bool = False) -> datetime:
+        """How old a point may be. `identified`: its report carries an identity that is remembered for as long."""
+        return now - timedelta(seconds=self.longest_s if identified else min(self.longest_s, self.repeats_s))
 
     def requests_accepted_from(self, now: datetime) -> datetime:
         return now - timedelta(seconds=self.requests_s)
+
+
+def aged(state: FoldState, retention: Retention, now: datetime) -> list[Level]:
+    """Levels whose age lets less be than their state says."""
+    return [
+        Level(level.resolution, wanted, level.built_to)
+        for level in state.levels.values()
+        if (wanted := min(retention.kept_from(now, level.resolution), prunable_to(state, level.resolution)))
+        > level.kept_from
+    ]
+
+
+def prune(database: Database, frames: FrameStore, retention: Retention, meters: Meters, now: datetime) -> None:
+    """Drop what is too old, and the oldest of what is too much. For the one who folds, between two folds."""
+    _forget(database, retention, now)
+    state = _state(database, frames)
+    _keep_less(database, frames, state, aged(state, retention, now))
+    _drop(database, frames, meters)
+    size = frames.size_bytes()
+    while retention.max_bytes is not None and size > retention.max_bytes:
+        state = _state(database, frames)
+        oldest = _oldest_hour(database, frames, state)
+        if oldest is None:
+            logger.warning(
+                "telemetry takes %d bytes, over the limit of %d, and nothing may go", size, retention.max_bytes
+            )
+            break
+        logger.warning(
+            "telemetry takes %d bytes, over the limit of %d: what the %d s level has before %s goes",
+            size,
+            retention.max_bytes,
+            oldest.resolution,
+            EPOCH + timedelta(seconds=oldest.kept_from * oldest.resolution),
+        )
+        _keep_less(database, frames, state, [oldest])
+        _drop(database, frames, meters)
+        before, size = size, frames.size_bytes()
+        if size >= before:
+            break  # Where deleting frees a file's pages late (PostgreSQL), the next round sees whether more must go.
+    meters.frame_bytes.set(size)
+
+
+def _forget(database: Database, retention: Retention, now: datetime) -> None:
+    with database.session() as session:
+        journal.forget(
+            session,
+            points_before_ns=to_ns(retention.repeats_from(now)),
+            states_before_ns=to_ns(retention.identities_from(now)),
+        )
+        oldest_request = to_ns(retention.requests_from(now))
+        _do(session, delete(RequestRow).where(col(RequestRow.arrival_ns) < oldest_request))
+        exemplar_store.drop(session, now)
+
+
+def _state(database: Database, frames: FrameStore) -> FoldState:
+    with snapshot(database) as connection:
+        return frames.state(connection)
+
+
+def _keep_less(database: Database, frames: FrameStore, state: FoldState, levels: list[Level]) -> None:
+    """From now on nobody reads what these levels no longer keep."""
+    if not levels:
+        return
+    fold = Fold(state.next(*levels), [])
+    frames.prepare(fold)
+    with database.session() as session:
+        if not frames.commit(session, fold):
+            session.rollback()
+
+
+def _drop(database: Database, frames: FrameStore, meters: Meters) -> None:
+    """Remove what no level keeps. A reader of an older snapshot has its own view of it."""
+    with snapshot(database) as connection:
+        moment = Moment(connection, frames.state(connection))
+        old = [
+            level
+            for level in moment.state.levels.values()
+            if (oldest := frames.oldest(moment, level.resolution)) is not None and oldest < level.kept_from
+        ]
+    for level in old:
+        dropped = frames.drop(level.resolution, level.kept_from)
+        meters.frames_dropped.labels(str(level.resolution)).inc(dropped)
+
+
+def _oldest_hour(database: Database, frames: FrameStore, state: FoldState) -> Level | None:
+    """The finest level that has an hour to lose, without its oldest one."""
+    with snapshot(database) as connection:
+        for level in state.levels.values():
+            oldest = frames.oldest(Moment(connection, state), level.resolution)
+            if oldest is None:
+                continue
+            after = (oldest * level.resolution // HOUR_S + 1) * HOUR_S // level.resolution
+            if after <= prunable_to(state, level.resolution):
+                return Level(level.resolution, after, level.built_to)
+    return None
+
+
+def _do(session: Session, statement: Delete) -> None:
+    # No row of these tables is ever held as an object, so there is nothing to bring in step with.
+    session.execute(statement.execution_options(synchronize_session=False))

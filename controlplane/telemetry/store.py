@@ -4,13 +4,14 @@ Guarantee: what `ingest_*` has returned is on the disk, visible to the next quer
 sent again (within the retention of repeats). Reads see one snapshot: never half of a fold.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from sqlalchemy import Connection, func, select
+from sqlalchemy import func, select
 from sqlmodel import col
 
 from controlplane.contract.clock import Clock
@@ -19,35 +20,38 @@ from controlplane.contract.metrics import MetricKind
 from controlplane.contract.workload import RequestRecord, Workload
 from controlplane.db.database import Database
 from controlplane.telemetry import catalogue, requests
+from controlplane.telemetry.bounds import FUTURE_S, Bounds
 from controlplane.telemetry.catalogue import Asked
-from controlplane.telemetry.compaction import Compactor
+from controlplane.telemetry.compaction import Compactor, backlog
+from controlplane.telemetry.entry import Entry
 from controlplane.telemetry.exposition import FleetQuantiles
-from controlplane.telemetry.frame import HistogramBlock, ScalarBlock
-from controlplane.telemetry.grouping import Grouping
+from controlplane.telemetry.frame_store import FrameStore, Moment
+from controlplane.telemetry.grouping import Groupings, LabelsOf
 from controlplane.telemetry.head import Head
-from controlplane.telemetry.journal import Entry
+from controlplane.telemetry.intake import Intake
+from controlplane.telemetry.levels import BASE_S
 from controlplane.telemetry.meters import Meters
-from controlplane.telemetry.points import FUTURE_S, Bounds, read_points
+from controlplane.telemetry.names import Names
 from controlplane.telemetry.query import HistogramSums, ScalarSums
 from controlplane.telemetry.reader import SketchSeries, ValueSeries
-from controlplane.telemetry.records import read_records
-from controlplane.telemetry.refusal import Outcome, Reason, Refusals
-from controlplane.telemetry.retention import FRAMES_S, REQUESTS_S, Retention
-from controlplane.telemetry.series import SeriesIndex
-from controlplane.telemetry.snapshot import blocks, snapshot
-from controlplane.telemetry.tables import FrameRow, PendingRow
-from controlplane.telemetry.timespan import check_step, start_of, to_ns, window_at
+from controlplane.telemetry.refusal import Outcome, Refusals
+from controlplane.telemetry.retention import Retention
+from controlplane.telemetry.snapshot import Wanted, Where, pieces, scope, snapshot
+from controlplane.telemetry.sql_frames import SqlFrames
+from controlplane.telemetry.tables import PendingRow
+from controlplane.telemetry.timespan import EPOCH, check_step, to_ns, window_at
 from controlplane.telemetry.writer import Writer
 
 COMMIT_TIMEOUT_S = 60.0
-Where = Mapping[str, str | Sequence[str]]
 NONE_OF_THEM: Where = {}
 
 
 class TelemetryStore:
     """Implements `controlplane.telemetry.reader.TelemetryReader`. `start` it before use, `tick` it every few seconds.
 
-    not_serving: names the nodes whose requests are no production traffic (trial nodes), for `workload`.
+    retention_s: nothing is kept longer, whatever `retention` says; names: with limits of their own, where wanted;
+    frames: where frames are kept, the service's own database unless said otherwise; not_serving: names the nodes whose
+    requests are no production traffic (trial nodes), for `workload`.
     """
 
     def __init__(
@@ -55,32 +59,43 @@ class TelemetryStore:
         database: Database,
         clock: Clock,
         *,
-        retention_s: float = FRAMES_S,
-        requests_retention_s: float = REQUESTS_S,
+        retention: Retention | None = None,
+        retention_s: float | None = None,
+        names: Names | None = None,
+        frames: FrameStore | None = None,
         not_serving: Callable[[], Collection[str]] = tuple,
     ) -> None:
         self.meters = Meters()
+        self.names = names or Names()
+        self.frames = frames or SqlFrames(database)
         self._database = database
         self._clock = clock
-        self._retention = Retention(frames_s=retention_s, requests_s=min(requests_retention_s, retention_s))
+        kept = retention or Retention()
+        self._retention = kept if retention_s is None else kept.at_most(retention_s)
         self._not_serving = not_serving
-        self._index = SeriesIndex()
-        self._head = Head()
-        self._writer = Writer(database, self._index, clock, self.meters)
-        self._compactor = Compactor(database, self._head, self.meters, self._retention)
+        self._groupings = Groupings()
+        self._head = Head(self.names)
+        self._writer = Writer(database, self.names, clock, self.meters)
+        self.intake = Intake(self._writer, self.meters, self.bounds)
+        self._compactor = Compactor(
+            database, self.frames, self._head, self.names, self.meters, self._retention, self._writer.note_backlog
+        )
         self.meters.queue_depth.set_function(lambda: self._writer.depth)
-        self.meters.series.set_function(lambda: len(self._index))
+        self.meters.series.set_function(lambda: len(self.names))
         self.meters.registry.register(FleetQuantiles(self, clock))
 
     # -- life ----------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         with snapshot(self._database) as connection:
-            self._index.load(connection)
+            self.names.load(connection)
+            self._writer.note_backlog(backlog(connection))
+        self.frames.make_room(self._clock())
         self._writer.start()
 
     def close(self) -> None:
         """Write what was taken in, then stop. Reading still works."""
+        self.intake.close()
         self._writer.close()
 
     def ready(self) -> bool:
@@ -93,21 +108,31 @@ class TelemetryStore:
 
     # -- ingest --------------------------------------------------------------------------------------------------
 
+    def bounds(self, node: str | None, *, requests: bool = False, identified: bool = False) -> Bounds:
+        """What a sender may speak of now. `node`: the one its token is bound to; `requests`: of request spans;
+        `identified`: its report carries an identity by which it is recognised for good."""
+        now = self._clock()
+        if requests:
+            oldest = self._retention.requests_accepted_from(now)
+        else:
+            oldest = self._retention.accepted_from(now, identified=identified)
+        return Bounds(to_ns(oldest), to_ns(now + timedelta(seconds=FUTURE_S)), node)
+
     def submit_metrics(
         self, request: ExportMetricsServiceRequest, *, node: str | None = None, refusals: Refusals | None = None
     ) -> "Future[Outcome]":
         """Read and queue a request; the future is done when it is on the disk. `node`: the sender's, where bound."""
-        refusals = Refusals() if refusals is None else refusals
-        points, silent = read_points(request, self._bounds(node), refusals)
-        return self._submit("metrics", Entry(points=points), silent, refusals)
+        return self.intake.submit_metrics(request, node=node, refusals=refusals)
 
     def submit_traces(
         self, request: ExportTraceServiceRequest, *, node: str | None = None, refusals: Refusals | None = None
     ) -> "Future[Outcome]":
         """As `submit_metrics`, for request spans."""
-        refusals = Refusals() if refusals is None else refusals
-        records = read_records(request, self._bounds(node, requests=True), refusals)
-        return self._submit("traces", Entry(records=records), 0, refusals)
+        return self.intake.submit_traces(request, node=node, refusals=refusals)
+
+    def submit_packed(self, body: bytes, *, encoding: str = "", node: str | None = None) -> "Future[Entry]":
+        """Queue a packed report as it was sent; `encoding` is its Content-Encoding."""
+        return self._writer.submit_packed(body, encoding, self.bounds(node, identified=True))
 
     def ingest_metrics(self, request: ExportMetricsServiceRequest, *, node: str | None = None) -> Outcome:
         """Keep a request's points; returns once they are on the disk."""
@@ -136,11 +161,9 @@ class TelemetryStore:
                 f"metric: {metric} is a {asked.kind}, it has no quantiles; see /api/v1/scalars", field="metric"
             )
         _check(by, where, step_s)
-        with snapshot(self._database) as connection:
-            sums = HistogramSums(self._grouping(connection, by, where), step_s)
-            for window, block in blocks(connection, self._head, asked.name, MetricKind.HISTOGRAM, start, end):
-                assert isinstance(block, HistogramBlock)
-                sums.add(window, block)
+        with self._moment() as moment:
+            sums = HistogramSums(self._groupings.get(by, where), self._labels_of(moment), step_s)
+            self._add_up(moment, sums, asked.name, MetricKind.HISTOGRAM, start, end, by, where, step_s)
             return sums.series()
 
     def scalars(
@@ -172,12 +195,10 @@ class TelemetryStore:
             raise BadRequest(f"metric: {metric} is a histogram; see /api/v1/quantiles", field="metric")
         _check(by, where, step_s)
         kinds = [asked.kind] if asked.kind is not None else [MetricKind.SUM, MetricKind.GAUGE]
-        with snapshot(self._database) as connection:
+        with self._moment() as moment:
             for kind in kinds:
-                sums = ScalarSums(self._grouping(connection, by, where), step_s, kind)
-                for window, block in blocks(connection, self._head, asked.name, kind, start, end):
-                    assert isinstance(block, ScalarBlock)
-                    sums.add(window, block)
+                sums = ScalarSums(self._groupings.get(by, where), self._labels_of(moment), step_s, kind)
+                self._add_up(moment, sums, asked.name, kind, start, end, by, where, step_s)
                 found = sums.series()
                 if found:
                     break
@@ -185,14 +206,18 @@ class TelemetryStore:
 
     def latest(self) -> datetime | None:
         """See `TelemetryReader`. Windows that have not begun yet (a sender's fast clock) do not count."""
-        present = window_at(self._clock())
-        with snapshot(self._database) as connection:
-            windows = [
-                connection.execute(select(func.max(column)).where(column <= present)).scalar()
-                for column in (col(PendingRow.window), col(FrameRow.window))
-            ]
-        newest = max((window for window in windows if window is not None), default=None)
-        return None if newest is None else start_of(newest + 1)
+        present = self._clock()
+        with self._moment() as moment:
+            column = col(PendingRow.last_window)
+            pending = moment.connection.execute(select(func.max(column)).where(column <= window_at(present))).scalar()
+            ends_s = [] if pending is None else [(pending + 1) * BASE_S]
+            for resolution in moment.state.levels:
+                last = int((present - EPOCH).total_seconds()) // resolution
+                folded = self.frames.newest(moment, resolution, last)
+                if folded is not None:
+                    ends_s.append((folded + 1) * resolution)
+                    break
+        return EPOCH + timedelta(seconds=max(ends_s)) if ends_s else None
 
     def workload(self, pool: str, start: datetime, end: datetime) -> Workload:
         """See `TelemetryReader`."""
@@ -222,55 +247,53 @@ class TelemetryStore:
     def find(self, metric: str) -> Asked:
         """The metric behind a name. Raises `BadRequest` with the nearest valid one."""
         try:
-            return catalogue.find(metric, self._index.metrics())
+            return catalogue.find(metric, self._own_names())
         except BadRequest:
             with snapshot(self._database) as connection:  # Another replica may have taken in a sender's own metric.
-                self._index.load(connection)
-            return catalogue.find(metric, self._index.metrics())
+                self.names.load(connection)
+            return catalogue.find(metric, self._own_names())
 
     # -- inside --------------------------------------------------------------------------------------------------
 
-    def _bounds(self, node: str | None, *, requests: bool = False) -> Bounds:
-        now = self._clock()
-        oldest = self._retention.requests_accepted_from(now) if requests else self._retention.accepted_from(now)
-        return Bounds(to_ns(oldest), to_ns(now + timedelta(seconds=FUTURE_S)), node)
+    def _own_names(self) -> set[str]:
+        return {name for name, _ in self.names.metrics()}
 
-    def _submit(self, signal: str, entry: Entry, silent: int, refusals: Refusals) -> "Future[Outcome]":
-        outcome: Future[Outcome] = Future()
-        outcome.set_running_or_notify_cancel()  # Whoever stops waiting for it must not cancel the writing.
+    @contextmanager
+    def _moment(self) -> Iterator[Moment]:
+        with snapshot(self._database) as connection:
+            yield Moment(connection, self.frames.state(connection))
 
-        def done(written: "Future[Entry]") -> None:
-            error = written.exception()
-            if error is not None:
-                outcome.set_exception(error)
+    def _labels_of(self, moment: Moment) -> LabelsOf:
+        return lambda ids: self.names.labels(moment.connection, ids)
+
+    def _add_up(
+        self,
+        moment: Moment,
+        sums: HistogramSums | ScalarSums,
+        name: str,
+        kind: MetricKind,
+        start: datetime,
+        end: datetime,
+        by: Sequence[str],
+        where: Where,
+        step_s: float | None,
+    ) -> None:
+        metric = self.names.metric_id(name, kind)
+        if metric is None:  # Another replica may have been the first to take it in.
+            self.names.load(moment.connection)
+            metric = self.names.metric_id(name, kind)
+            if metric is None:
                 return
-            result = written.result()
-            if result.without_series:
-                refusals.add(
-                    Reason.SERIES,
-                    f"over {self._index.max_series} distinct series; take labels with fewer values",
-                    result.without_series,
-                )
-            found = Outcome(result.accepted + silent, result.repeated, refusals)
-            self.meters.count(signal, found)
-            outcome.set_result(found)
-
-        if not entry.points and not entry.records:
-            written: Future[Entry] = Future()
-            written.set_result(entry)
-        else:
-            written = self._writer.submit(entry)
-        written.add_done_callback(done)
-        return outcome
+        fleet, blocks = scope(moment.connection, self.names, kind, by, where)
+        wanted = Wanted(metric, kind, start, end, step_s, fleet, blocks)
+        for seconds, block in pieces(moment, self.frames, self._head, wanted):
+            sums.add(seconds, block)
 
     def _result(self, outcome: "Future[Outcome]") -> Outcome:
         try:
             return outcome.result(COMMIT_TIMEOUT_S)
         except TimeoutError:
             raise Unavailable("the report was not written in time; send it again, it will be recognised") from None
-
-    def _grouping(self, connection: Connection, by: Sequence[str], where: Where) -> Grouping:
-        return Grouping(by, where, lambda numbers: self._index.labels(connection, numbers))
 
 
 def _check(by: Sequence[str], where: Where, step_s: float | None) -> None:

@@ -6,6 +6,8 @@ from alembic import context
 from sqlalchemy import JSON
 from sqlalchemy.types import TypeDecorator
 
+from controlplane.db.partitions import is_table
+
 attributes = context.config.attributes
 
 
@@ -22,6 +24,7 @@ context.configure(
     connection=attributes["connection"],
     target_metadata=attributes.get("metadata"),
     compare_type=True,
+    include_name=is_table,
     render_item=plain_types,
 )
 context.run_migrations()

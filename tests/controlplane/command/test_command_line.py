@@ -10,7 +10,21 @@ from typer.testing import CliRunner
 from controlplane.command import checkout, extras
 from controlplane.command.main import app
 
-COMMANDS = ("up", "demo", "agent", "engine", "tune", "replay", "rollout", "status", "doctor", "bench")
+COMMANDS = (
+    "up",
+    "demo",
+    "agent",
+    "engine",
+    "tune",
+    "replay",
+    "rollout",
+    "status",
+    "load",
+    "export",
+    "store",
+    "doctor",
+    "bench",
+)
 runner = CliRunner()
 
 

@@ -12,11 +12,12 @@ from alembic.runtime.migration import MigrationContext
 from controlplane.app.tables import all_tables
 from controlplane.db.database import Database
 from controlplane.db.migrate import MIGRATIONS, revision_of, upgrade
+from controlplane.db.partitions import is_table
 
 
 def differences(database: Database) -> list[Any]:
     with database.engine.connect() as connection:
-        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        context = MigrationContext.configure(connection, opts={"compare_type": True, "include_name": is_table})
         return list(compare_metadata(context, all_tables()))
 
 

@@ -9,8 +9,7 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse
+from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -18,13 +17,16 @@ from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 from opentelemetry.proto.metrics.v1 import metrics_pb2 as otlp
 from sqlmodel import SQLModel
 
+from controlplane.api import errors
 from controlplane.auth import store as tokens
 from controlplane.contract import metrics
 from controlplane.contract.access import Scope
-from controlplane.contract.errors import Overloaded, TrimtabError
 from controlplane.db.database import Database
+from controlplane.telemetry import clickhouse_frames, receiver
 from controlplane.telemetry.endpoints import router
 from controlplane.telemetry.store import TelemetryStore
+from tests.controlplane.telemetry.databases import any_database  # noqa: F401 - a fixture of all tests here
+from tests.controlplane.telemetry.embedded_clickhouse import EmbeddedClickHouse
 
 START = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 DELTA = otlp.AGGREGATION_TEMPORALITY_DELTA
@@ -181,11 +183,8 @@ def application(database: Database, store: TelemetryStore, clock: Callable[[], d
     app.include_router(router)
     app.state.database, app.state.telemetry, app.state.clock = database, store, clock
 
-    @app.exception_handler(TrimtabError)
-    def write(_: Request, error: TrimtabError) -> JSONResponse:
-        headers = {"Retry-After": str(error.retry_after_s)} if isinstance(error, Overloaded) else {}
-        return JSONResponse(error.body(), error.status, headers)
-
+    errors.install(app)
+    receiver.install(app, errors.error_response)
     return app
 
 
@@ -212,3 +211,17 @@ def node_token(database: Database) -> Callable[[str], str]:
             return tokens.issue(session, name=f"agent {node}", scope=Scope.AGENT, now=START, node=node)[1]
 
     return make
+
+
+@pytest.fixture(scope="session")
+def embedded_clickhouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedClickHouse]:
+    made = EmbeddedClickHouse(tmp_path_factory.mktemp("clickhouse"), "frames")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def empty_clickhouse(embedded_clickhouse: EmbeddedClickHouse) -> EmbeddedClickHouse:
+    """ClickHouse's own engine in this process, without frames."""
+    embedded_clickhouse.execute(f"DROP TABLE IF EXISTS {clickhouse_frames.TABLE} SYNC")
+    return embedded_clickhouse

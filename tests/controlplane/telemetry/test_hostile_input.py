@@ -69,7 +69,7 @@ def test_spoilt_json(store: TelemetryStore, full_report: ExportMetricsServiceReq
         return
     refusals = Refusals()
     try:
-        message = otlp.decode(body, {"content-type": "application/json"}, ExportMetricsServiceRequest(), refusals)
+        message = otlp.read(body, otlp.JSON, ExportMetricsServiceRequest(), refusals)
     except BadRequest as error:
         assert error.detail["field"] == "body"
         return
@@ -84,9 +84,7 @@ def test_spoilt_protobuf(store: TelemetryStore, full_report: ExportMetricsServic
     for _ in range(data.draw(st.integers(1, 3))):
         body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
     try:
-        message = otlp.decode(
-            bytes(body), {"content-type": "application/x-protobuf"}, ExportMetricsServiceRequest(), Refusals()
-        )
+        message = otlp.read(bytes(body), otlp.PROTOBUF, ExportMetricsServiceRequest(), Refusals())
     except BadRequest:
         return
     store.submit_metrics(message).result(30)
@@ -101,7 +99,7 @@ def test_spoilt_spans(store: TelemetryStore, make_spans: Callable[..., Any], sta
     try:
         body = json.dumps(spoilt, allow_nan=False).encode()
         refusals = Refusals()
-        message = otlp.decode(body, {"content-type": "application/json"}, ExportTraceServiceRequest(), refusals)
+        message = otlp.read(body, otlp.JSON, ExportTraceServiceRequest(), refusals)
     except (ValueError, UnicodeError, BadRequest):
         return
     store.submit_traces(message, refusals=refusals).result(30)
@@ -115,6 +113,6 @@ def test_a_span_id_that_is_not_hexadecimal_spoils_only_its_span(
     spans[0]["spanId"], spans[1]["spanId"] = "not hexadecimal", "eee19b7ec3c1b174"
     refusals = Refusals()
     body = json.dumps(tree).encode()
-    message = otlp.decode(body, {"content-type": "application/json"}, ExportTraceServiceRequest(), refusals)
+    message = otlp.read(body, otlp.JSON, ExportTraceServiceRequest(), refusals)
     assert message.resource_spans[0].scope_spans[0].spans[0].span_id.hex() == "eee19b7ec3c1b174"
     assert refusals.count == 1 and "spanId" in refusals.text()

@@ -16,7 +16,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 
 from controlplane.contract import metrics
 from controlplane.contract.histogram import RELATIVE_ERROR
-from controlplane.telemetry import otlp, parameters
+from controlplane.telemetry import content_encoding, otlp, parameters
 
 PROTOBUF = {"Content-Type": "application/x-protobuf"}
 JSON = {"Content-Type": "application/json"}
@@ -178,10 +178,20 @@ def test_encodings(api: httpx.Client, make_report: Any, encoding: str) -> None:
         (b"[]", JSON, 400, "body"),
         (b'{"resourceMetrics": 3}', JSON, 400, "body"),
         (b'{"resourceMetrics": [3]}', JSON, 400, "body"),
-        (b'{"resourceMetrics": [{"scopeMetrics": [{"metrics": {"name": 1}}]}]}', JSON, 400, "body"),
+        (b'{"resourceMetrics": [{"scopeMetrics": [{"metrics": {"name": 1}}]}]}', JSON, 400, "resource_metrics"),
         (b"x" * (otlp.LIMIT_BODY + 1), PROTOBUF, 413, "body"),
-        (gzip.compress(bytes(otlp.LIMIT_DECODED + 1)), PROTOBUF | {"Content-Encoding": "gzip"}, 413, "body"),
-        (zstandard.compress(bytes(otlp.LIMIT_DECODED + 1)), PROTOBUF | {"Content-Encoding": "zstd"}, 413, "body"),
+        (
+            gzip.compress(bytes(content_encoding.LIMIT_DECODED + 1)),
+            PROTOBUF | {"Content-Encoding": "gzip"},
+            413,
+            "body",
+        ),
+        (
+            zstandard.compress(bytes(content_encoding.LIMIT_DECODED + 1)),
+            PROTOBUF | {"Content-Encoding": "zstd"},
+            413,
+            "body",
+        ),
     ],
 )
 def test_malformed_bodies(api: httpx.Client, body: bytes, headers: dict[str, str], status: int, field: str) -> None:

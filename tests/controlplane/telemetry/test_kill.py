@@ -1,4 +1,5 @@
-"""kill -9 at any moment: what was acknowledged is there, and nothing is there twice, not even after retries."""
+"""kill -9 at any moment, and the power going with it: what was acknowledged is there, and nothing is there twice, not
+even after retries. `benchmarks/telemetry.py --section kills` does it at length, to a whole service and to agents."""
 
 import importlib.util
 import random
@@ -11,13 +12,16 @@ from typing import Any
 
 from sqlmodel import SQLModel
 
+from benchmarks.power_loss.disk import Cut
+from benchmarks.power_loss.recording import Recording
 from controlplane.db.database import Database
 from controlplane.telemetry.store import TelemetryStore
 
 SCRIPT = Path(__file__).with_name("ingest_until_killed.py")
 ROOT = Path(__file__).parents[3]
-KILLS = 4
 REPORTS = 300
+KILLS: tuple[Cut | None, ...] = (None, Cut.NOTHING, None, Cut.TORN, Cut.SECTORS, None)
+"""What of the writes that no fsync covers is lost with each kill; None: the machine stays up, nothing is."""
 
 
 def _script() -> Any:
@@ -30,16 +34,20 @@ def _script() -> Any:
 
 def test_killed_and_restarted_under_load(tmp_path: Path) -> None:
     script = _script()
-    url = f"sqlite:///{tmp_path / 'trimtab.db'}"
-    SQLModel.metadata.create_all(Database(url).engine)
+    folder = tmp_path / "data"
+    folder.mkdir()
+    url = f"sqlite:///{folder / 'trimtab.db'}"
+    database = Database(url)
+    SQLModel.metadata.create_all(database.engine)
+    database.close()
+    recording = Recording(folder, tmp_path / "disk")
     rng = random.Random(5)
     acknowledged: set[int] = set()
     first = 0
-    for _ in range(KILLS):
+    for cut in KILLS:
         command = [sys.executable, str(SCRIPT), url, str(first), str(first + REPORTS)]
-        with subprocess.Popen(
-            command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env={"PYTHONPATH": str(ROOT)}
-        ) as child:
+        environment = {"PYTHONPATH": str(ROOT), **recording.environment()}
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment) as child:
             assert child.stdout is not None
             fatal = rng.randrange(1, REPORTS // 2)
             for _, line in zip(range(fatal), child.stdout, strict=False):
@@ -48,6 +56,10 @@ def test_killed_and_restarted_under_load(tmp_path: Path) -> None:
             # What it still said before it died was acknowledged as well; a last line may be cut off.
             rest = child.stdout.read()
             acknowledged.update(int(line) for line in rest[: rest.rfind("\n") + 1].split())
+        if cut is None:
+            recording.settle()
+        else:
+            recording.cut(rng, cut)
         # The sender goes on a little before what it knows to be acknowledged, as a spool does.
         first = max(0, max(acknowledged) - 20)
     last = first + REPORTS
@@ -72,8 +84,8 @@ def test_killed_and_restarted_under_load(tmp_path: Path) -> None:
         sums, sketches = counted()
         assert acknowledged and acknowledged <= set(sums)
         assert set(sums.values()) == {1.0} and set(sketches.values()) == {3} and set(sums) == set(sketches)
-        outcomes = [store.ingest_metrics(script.report(number)) for number in range(last)]
-        assert all(outcomes[number].repeated == 2 for number in acknowledged)
+        outcomes = [script.ingest(store, number) for number in range(last)]
+        assert all(outcomes[number] == (0, 2) for number in acknowledged)
         sums, sketches = counted()
         assert sums == dict.fromkeys(range(last), 1.0) and sketches == dict.fromkeys(range(last), 3)
         store.tick(script.clock() + timedelta(hours=1))

@@ -14,7 +14,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from agents.report import AgentCounts, NodeIdentity, encode_metrics
 from agents.tally import Tally
 from controlplane.contract.histogram import RELATIVE_ERROR
-from controlplane.telemetry.histogram_point import explicit
+from controlplane.telemetry.histogram_point import on_axis, read_explicit
 from controlplane.telemetry.refusal import Refusals
 
 BOUNDS = [0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0]
@@ -123,9 +123,7 @@ def test_nothing_that_an_agent_sends_is_refused_or_lost(readings: list[list[floa
     export = ExportMetricsServiceRequest.FromString(encode_metrics(tally, NodeIdentity("n", "p"), 1, AgentCounts()))
     metrics = export.resource_metrics[0].scope_metrics[0].metrics
     (point,) = next(metric for metric in metrics if metric.HasField("histogram")).histogram.data_points
-    taken = explicit("ttft", point, Refusals())
-    assert taken is not None
-    _, counts, zero, total, minimum, maximum, _ = taken
+    _, counts, zero, total, minimum, maximum, _ = on_axis("ttft", read_explicit("ttft", point), Refusals())
     everything = [value for found in readings for value in found]
     assert sum(counts) + zero == len(everything)
     assert total == pytest.approx(sum(everything))

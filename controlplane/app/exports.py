@@ -1,0 +1,52 @@
+"""The exporters that the settings ask for; none by default."""
+
+from controlplane.app.settings import ServiceSettings
+from controlplane.contract.clock import Clock
+from controlplane.db.database import Database
+from controlplane.telemetry.export.exporter import Exporter, Sender
+from controlplane.telemetry.export.meters import ExportMeters
+from controlplane.telemetry.export.otlp import OtlpSender
+from controlplane.telemetry.export.otlp_request import Scope
+from controlplane.telemetry.export.remote_write import RemoteWriteSender
+from controlplane.telemetry.reader import TelemetryReader
+
+BOTH = "both"
+
+
+def exporters_of(
+    settings: ServiceSettings, database: Database, reader: TelemetryReader, clock: Clock, meters: ExportMeters
+) -> list[Exporter]:
+    senders: list[Sender] = []
+    if settings.export_otlp_url is not None:
+        scope = settings.export_otlp_scope
+        senders.append(
+            OtlpSender(
+                reader,
+                settings.export_otlp_url,
+                clock,
+                headers=settings.export_otlp_headers,
+                scopes=list(Scope) if scope == BOTH else [Scope(scope)],
+                interval_s=settings.export_otlp_interval_s,
+            )
+        )
+    if settings.export_remote_write_url is not None:
+        senders.append(
+            RemoteWriteSender(
+                reader,
+                settings.export_remote_write_url,
+                clock,
+                headers=settings.export_remote_write_headers,
+                labels=settings.export_remote_write_labels,
+                interval_s=settings.export_remote_write_interval_s,
+            )
+        )
+    return [
+        Exporter(
+            sender,
+            database,
+            meters,
+            delay_s=settings.export_delay_s,
+            longest_lag_s=settings.export_longest_lag_s,
+        )
+        for sender in senders
+    ]

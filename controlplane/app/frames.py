@@ -1,0 +1,15 @@
+"""Which frame store the settings ask for."""
+
+from controlplane.app.settings import ServiceSettings
+from controlplane.db.database import Database
+from controlplane.telemetry.clickhouse import ClickHouseServer
+from controlplane.telemetry.clickhouse_frames import ClickHouseFrames
+from controlplane.telemetry.frame_store import FrameStore
+from controlplane.telemetry.sql_frames import SqlFrames
+
+
+def frames_of(settings: ServiceSettings, database: Database) -> FrameStore:
+    """Raises `Unavailable` where ClickHouse is asked for and does not answer."""
+    if settings.clickhouse_url is None:
+        return SqlFrames(database)
+    return ClickHouseFrames(database, ClickHouseServer(settings.clickhouse_url))

@@ -1,0 +1,145 @@
+"""The service's own health in /metrics: its background work, its database, the fleet and alerts as it knows them.
+
+Guarantee: computed once in a few seconds however often it is scraped; names of nodes, requests or rules are never in
+it. What cannot be read is absent, and the mode that says so is 1.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from sqlalchemy import func, select, text
+from sqlalchemy.exc import SQLAlchemyError
+from sqlmodel import col
+
+from controlplane.alerts.tables import AlertRow
+from controlplane.app.background import Background
+from controlplane.contract.alerts import AlertState, Severity
+from controlplane.contract.nodes import NodeRole
+from controlplane.db.database import Database
+from controlplane.fleet.tables import NodeRow
+from controlplane.telemetry.export.exporter import Exporter
+from controlplane.telemetry.exposition import Remembered
+
+logger = logging.getLogger(__name__)
+
+NODE_STATES = ("healthy", "degraded", "unhealthy", "offline")
+DEGRADED = "trimtab_degraded"
+OPEN = (AlertState.PENDING, AlertState.FIRING)
+
+
+class ServiceHealth(Remembered):
+    """telemetry_ready: whether reports are taken in and written; exporters: those that are configured."""
+
+    def __init__(
+        self,
+        database: Database,
+        background: Background,
+        exporters: Sequence[Exporter],
+        telemetry_ready: Callable[[], bool],
+        version: str,
+    ) -> None:
+        super().__init__()
+        self._database = database
+        self._background = background
+        self._exporters = tuple(exporters)
+        self._telemetry_ready = telemetry_ready
+        self._version = version
+
+    def look(self) -> Iterable[Metric]:
+        yield _gauge("trimtab_build_info", "1, with the version as a label.", ["version"], [((self._version,), 1.0)])
+        yield from _ticks(self._background)
+        try:
+            found = list(self._of_database())
+            database_failing = 0.0
+        except SQLAlchemyError:
+            logger.exception("the database could not be read")
+            found, database_failing = [], 1.0
+        yield from found
+        modes = {
+            ("database_unreadable",): database_failing,
+            ("telemetry_not_written",): 0.0 if self._telemetry_ready() else 1.0,
+            ("background_task_failing",): float(any(tick.failing for tick in self._background.ticks)),
+            **{(f"export_{exporter.name}",): float(bool(exporter.error)) for exporter in self._exporters},
+        }
+        yield _gauge(DEGRADED, "1 while the service runs in this reduced way.", ["mode"], modes.items())
+
+    def _of_database(self) -> Iterable[Metric]:
+        with self._database.read_session() as session:
+            size = session.execute(text(_SIZE[self._database.engine.dialect.name])).scalar_one()
+            told = col(NodeRow.health_detail) != ""
+            nodes = session.execute(
+                select(col(NodeRow.role), col(NodeRow.connected), col(NodeRow.healthy), told, func.count()).group_by(
+                    col(NodeRow.role), col(NodeRow.connected), col(NodeRow.healthy), told
+                )
+            ).all()
+            alerts = session.execute(
+                select(col(AlertRow.state), col(AlertRow.severity), func.count())
+                .where(col(AlertRow.state).in_([state.value for state in OPEN]))
+                .group_by(col(AlertRow.state), col(AlertRow.severity))
+            ).all()
+        yield _gauge("trimtab_database_size_bytes", "Bytes of the database.", [], [((), float(size))])
+        if self._database.is_sqlite:
+            log = Path(f"{self._database.engine.url.database}-wal")
+            log_size = float(log.stat().st_size) if log.exists() else 0.0
+            yield _gauge("trimtab_database_log_size_bytes", "Bytes of SQLite's write-ahead log.", [], [((), log_size)])
+        states: Counter[tuple[str, str]] = Counter()
+        for role, connected, healthy, detail, number in nodes:
+            states[role, _state(connected, healthy, detail)] += number
+        known = [(role.value, state) for role in NodeRole for state in NODE_STATES]
+        yield _gauge(
+            "trimtab_nodes",
+            "Nodes by role and health; degraded: healthy, and something of it cannot be seen or moved.",
+            ["role", "state"],
+            [(key, float(states[key])) for key in known],
+        )
+        counts = {(state, severity): float(number) for state, severity, number in alerts}
+        every = [(state.value, severity.value) for state in OPEN for severity in Severity]
+        yield _gauge(
+            "trimtab_alerts",
+            "Alerts that are open, by state and severity.",
+            ["state", "severity"],
+            [(key, counts.get(key, 0.0)) for key in every],
+        )
+
+
+_Values = Iterable[tuple[tuple[str, ...], float]]
+_SIZE = {
+    "sqlite": "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()",
+    "postgresql": "SELECT pg_database_size(current_database())",
+}
+
+
+def _state(connected: bool, healthy: bool, detail: bool) -> str:
+    if not connected:
+        return "offline"
+    if not healthy:
+        return "unhealthy"
+    return "degraded" if detail else "healthy"
+
+
+def _ticks(background: Background) -> Iterable[Metric]:
+    runs = CounterMetricFamily("trimtab_background_runs", "Runs of a background task.", labels=["task"])
+    failures = CounterMetricFamily("trimtab_background_failures", "Runs that failed.", labels=["task"])
+    failing = GaugeMetricFamily("trimtab_background_failing", "1 while the last run has failed.", labels=["task"])
+    took = GaugeMetricFamily("trimtab_background_last_duration_seconds", "How long it last took.", labels=["task"])
+    ran = GaugeMetricFamily(
+        "trimtab_background_last_run_timestamp_seconds", "When its last run began, since the epoch.", labels=["task"]
+    )
+    for tick in background.ticks:
+        runs.add_metric([tick.name], tick.runs)
+        failures.add_metric([tick.name], tick.failures)
+        failing.add_metric([tick.name], float(tick.failing))
+        if tick.last_run is not None:
+            took.add_metric([tick.name], tick.last_duration_s)
+            ran.add_metric([tick.name], tick.last_run.timestamp())
+    return [runs, failures, failing, took, ran]
+
+
+def _gauge(name: str, text: str, labels: list[str], values: _Values) -> GaugeMetricFamily:
+    found = GaugeMetricFamily(name, text, labels=labels)
+    for key, value in values:
+        found.add_metric(key, value)
+    return found

@@ -1,0 +1,122 @@
+"""Who a bearer token is, without a look into the database for each request.
+
+Guarantee: a token that was revoked, on whichever replica, is refused at most `STALE_S` later: what is remembered is
+used only while a look at the token table (its numbers of rows and of revoked ones), at most that old, has found no
+change. A database that does not answer makes requests wait for it and fail (`Unavailable`), never pass unchecked.
+
+For one event loop: nothing here takes a lock.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from sqlalchemy import func
+from sqlalchemy.exc import SQLAlchemyError
+from sqlmodel import col, select
+
+from controlplane.auth.guard import Principal, authenticate
+from controlplane.auth.tables import TokenRow
+from controlplane.contract.errors import Unauthenticated, Unavailable
+from controlplane.db.database import Database
+
+FRESH_S = 1.0
+STALE_S = 2.0
+"""Between the two, requests go on with what is remembered while one look is under way."""
+LIMIT = 50_000
+
+
+class Fingerprint(NamedTuple):
+    """Of the token table. Rows are only ever added and revoked."""
+
+    tokens: int
+    newest: int
+    revoked: int
+
+
+class TokenCache:
+    """`known` first; `find` where it does not know."""
+
+    def __init__(self, database: Database, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._database = database
+        self._monotonic = monotonic
+        self._found: dict[str, Principal | str] = {}  # Or why it is refused.
+        self._fingerprint: Fingerprint | None = None
+        self._looked_at = -STALE_S
+        self._look: asyncio.Task[None] | None = None
+
+    def known(self, authorization: str) -> Principal | None:
+        """The principal behind an Authorization header, if it is remembered and may be trusted. Raises if refused."""
+        age = self._monotonic() - self._looked_at
+        if age > FRESH_S:
+            if age > STALE_S:
+                return None
+            self._start_look()
+        found = self._found.get(authorization)
+        if isinstance(found, str):
+            raise Unauthenticated(found, field="Authorization")
+        return found
+
+    async def find(self, authorization: str) -> Principal:
+        """As `known`, asking the database where needed. Raises `Unauthenticated`, `Unavailable`."""
+        if self._monotonic() - self._looked_at > FRESH_S:
+            await asyncio.shield(self._start_look())
+        found = self.known(authorization)
+        if found is not None:
+            return found
+        before = self._fingerprint
+        asked = await self._ask(authorization)
+        if self._fingerprint == before:
+            if len(self._found) >= LIMIT:
+                self._found.clear()
+            self._found[authorization] = asked
+        if isinstance(asked, str):
+            raise Unauthenticated(asked, field="Authorization")
+        return asked
+
+    async def _ask(self, authorization: str) -> Principal | str:
+        try:
+            return await asyncio.to_thread(authenticate, self._database, authorization)
+        except Unauthenticated as refused:
+            return refused.message
+        except SQLAlchemyError as error:
+            raise Unavailable("the database does not answer; send the report again later") from error
+
+    def _start_look(self) -> "asyncio.Task[None]":
+        if self._look is None or self._look.done():
+            self._look = asyncio.get_running_loop().create_task(self._look_at_table(), name="token-table")
+            self._look.add_done_callback(_retrieved)
+        return self._look
+
+    async def _look_at_table(self) -> None:
+        began = self._monotonic()
+        try:
+            now = await asyncio.to_thread(_fingerprint, self._database)
+        except SQLAlchemyError as error:
+            raise Unavailable("the database does not answer; send the report again later") from error
+        before = self._fingerprint
+        if before is None or (now.tokens, now.revoked) != (before.tokens, before.revoked):
+            added = 0 if before is None else now.newest - before.newest
+            if before is None or now.revoked != before.revoked or now.tokens != before.tokens + added:
+                self._found.clear()
+            else:
+                # New tokens change nothing for those that are known; one that was unknown may be known now.
+                self._found = {token: found for token, found in self._found.items() if isinstance(found, Principal)}
+        self._fingerprint = now
+        self._looked_at = began
+
+
+def _fingerprint(database: Database) -> Fingerprint:
+    with database.read_session() as session:
+        row = session.exec(
+            select(func.count(), func.max(TokenRow.id), func.count(col(TokenRow.revoked_at))).select_from(TokenRow)
+        ).one()
+    tokens, newest, revoked = row
+    return Fingerprint(tokens, newest or 0, revoked)
+
+
+def _retrieved(look: "asyncio.Task[None]") -> None:
+    """Nobody may be waiting for it; those who come later look again."""
+    if not look.cancelled():
+        look.exception()

@@ -1,0 +1,93 @@
+"""`trimtab export`: telemetry into a CSV or Parquet file."""
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from controlplane.command.connection import FAILURES, SERVER, Server, Token, TokenFile, connect, explain, fail
+from controlplane.contract.errors import nearest
+from controlplane.contract.metrics import LABELS
+
+
+class Format(StrEnum):
+    CSV = "csv"
+    PARQUET = "parquet"
+
+
+def export(
+    metric: Annotated[str | None, typer.Argument(help="Short name, e.g. ttft; none with --requests.")] = None,
+    format: Annotated[Format | None, typer.Option(help="Default: by the end of --out's name, else csv.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="File to write; default: standard output.")] = None,
+    window: Annotated[str | None, typer.Option(help="How far back from --end, e.g. 1h; default 5m.")] = None,
+    start: Annotated[str | None, typer.Option(help="RFC 3339, e.g. 2026-01-31T12:00:00Z.")] = None,
+    end: Annotated[str | None, typer.Option(help="RFC 3339; default: now.")] = None,
+    step: Annotated[str | None, typer.Option(help="A row a step, e.g. 10s; default: one row for the span.")] = None,
+    by: Annotated[str | None, typer.Option(help=f"Labels to group by, comma separated: {', '.join(LABELS)}.")] = None,
+    where: Annotated[
+        list[str] | None, typer.Option(help="Only series with this: label=value; repeat it for more.")
+    ] = None,
+    q: Annotated[str, typer.Option(help="Quantiles, comma separated.")] = "0.5,0.95,0.99",
+    buckets: Annotated[bool, typer.Option("--buckets", help="Raw bucket counts instead of quantiles.")] = False,
+    requests: Annotated[bool, typer.Option("--requests", help="Request records with their waterfalls.")] = False,
+    server: Server = SERVER,
+    token: Token = None,
+    token_file: TokenFile = None,
+) -> None:
+    """Write a metric's series, its bucket counts, or request records into a file. A file is whole or not there."""
+    if (metric is None) != requests:
+        fail("give a metric (e.g. ttft), or --requests, and not both")
+    format = format or (Format.PARQUET if out is not None and out.suffix == ".parquet" else Format.CSV)
+    if format is Format.PARQUET and out is None and sys.stdout.isatty():
+        fail("--format parquet: a terminal cannot show it; give --out FILE")
+    params: dict[str, Any] = {"format": format.value, "window": window, "start": start, "end": end, **_where(where)}
+    if requests:
+        params["requests"] = "true"
+    else:
+        params |= {"metric": metric, "step": step, "by": by}
+        params |= {"buckets": "true"} if buckets else {"q": q}
+    try:
+        with connect(server, token, token_file) as client:
+            _write(client.export(**params), out)
+    except FAILURES as error:
+        fail(explain(error), 1)
+    except OSError as error:
+        fail(f"--out: {error}", 1)
+
+
+def _where(pairs: list[str] | None) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for pair in pairs or []:
+        label, equals, value = pair.partition("=")
+        if not equals or label not in LABELS:
+            fail(f"--where {pair}: wants label=value, {nearest(label, list(LABELS))}")
+        found.setdefault(label, []).append(value)
+    return found
+
+
+def _write(chunks: Iterator[bytes], out: Path | None) -> None:
+    """To the file by way of one beside it, so that what has the file's name is whole."""
+    if out is None:
+        try:
+            for chunk in chunks:
+                sys.stdout.buffer.write(chunk)
+            sys.stdout.buffer.flush()
+        except BrokenPipeError:
+            # Whoever reads has enough (head): nothing to say, and nothing left for Python to flush at its end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(1) from None
+        return
+    part = out.with_name(f"{out.name}.part{os.getpid()}")
+    try:
+        with part.open("wb") as stream:
+            for chunk in chunks:
+                stream.write(chunk)
+        part.replace(out)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            part.unlink()

@@ -1,0 +1,1 @@
+"""Loading telemetry from files: reading them into batches, and sending the batches."""

@@ -1,0 +1,79 @@
+"""`trimtab load`: telemetry out of files, with its own timestamps."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+from controlplane.client import Client
+from controlplane.command import extras
+from controlplane.command.connection import FAILURES, SERVER, Server, Token, TokenFile, explain, fail, read_token
+
+TIMEOUT_S = 120.0
+REASON = 300
+"""Characters of a refusal that are shown: it may name every metric of a request."""
+
+
+class Signal(StrEnum):
+    METRICS = "metrics"
+    TRACES = "traces"
+
+
+def load(
+    files: Annotated[
+        list[Path], typer.Argument(help="JSON lines or length-delimited messages.", exists=True, dir_okay=False)
+    ],
+    protobuf: Annotated[
+        Signal, typer.Option(help="What OTLP protobuf messages are, which they do not tell themselves.")
+    ] = Signal.METRICS,
+    parallel: Annotated[int, typer.Option(help="Requests under way at once.", min=1, max=64)] = 4,
+    server: Server = SERVER,
+    token: Token = None,
+    token_file: TokenFile = None,
+) -> None:
+    """Load history: OTLP or packed reports from files, each under an identity of its own, so that loading a file
+    again, or going on after a break, doubles nothing. docs/history.md has the formats."""
+    extras.need("load", "server")
+    from controlplane.command.history.batches import batches, stream_of
+    from controlplane.command.history.messages import Form
+    from controlplane.command.history.sending import Totals
+    from controlplane.command.history.sending import load as send
+
+    form = Form.TRACES_PROTOBUF if protobuf is Signal.TRACES else Form.METRICS_PROTOBUF
+    console = Console(stderr=True)
+    refused = 0
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    try:
+        with (
+            Client(server, read_token(token, token_file), timeout_s=TIMEOUT_S) as client,
+            Progress(*columns, TimeRemainingColumn(), console=console) as progress,
+        ):
+            for file in files:
+                # Compressed files hold more than their size says: the bar then ends early, the figures do not.
+                task = progress.add_task(file.name, total=file.stat().st_size)
+                totals: Totals = send(
+                    client,
+                    batches(file, stream_of(file), form),
+                    parallel=parallel,
+                    on_answer=lambda batch, task=task: progress.advance(task, batch.size),  # type: ignore[misc]
+                )
+                told = _told(file, totals.messages, totals.known, totals.requests, totals.refused)
+                progress.console.print(told, markup=False, soft_wrap=True)
+                for reason, times in totals.reasons.most_common(3):
+                    progress.console.print(f"  {times} requests: {reason[:REASON]}", markup=False, soft_wrap=True)
+                refused += totals.refused
+    except FAILURES as error:
+        fail(explain(error), 1)
+    except OSError as error:
+        fail(f"a file cannot be read: {error}", 1)
+    raise typer.Exit(1 if refused else 0)
+
+
+def _told(file: Path, messages: int, known: int, requests: int, refused: int) -> str:
+    told = f"{file}: {messages} messages in {requests} requests"
+    if known:
+        told += f", {known} of them were loaded before"
+    return told + (f"; {refused} points or spans were refused" if refused else "")

@@ -1,0 +1,116 @@
+"""`trimtab store`: look the database through, back it up while the service runs, and restore it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from controlplane.command import extras
+from controlplane.command.connection import fail
+from controlplane.contract.clock import utc_now
+from controlplane.contract.errors import TrimtabError
+
+if TYPE_CHECKING:
+    from controlplane.app.settings import ServiceSettings
+    from controlplane.telemetry.verify import Report
+
+app = typer.Typer(help="Check, back up and restore what the service keeps.", no_args_is_help=True)
+
+DataDir = Annotated[
+    Path, typer.Option(envvar="TRIMTAB_DATA_DIR", help="Where `trimtab up` keeps the database and the token files.")
+]
+DatabaseUrl = Annotated[
+    str | None, typer.Option(envvar="TRIMTAB_DATABASE_URL", help="SQLAlchemy URL; else the SQLite file in --data-dir.")
+]
+DATA_DIR = Path("trimtab-data")
+
+
+@app.command("verify")
+def verify(data_dir: DataDir = DATA_DIR, database_url: DatabaseUrl = None) -> None:
+    """Look everything through, also while the service runs; status 1 when something is not as it must be."""
+    settings = _settings(data_dir, database_url)
+    from controlplane.app.frames import frames_of
+    from controlplane.db.database import Database
+    from controlplane.telemetry import verify as check
+
+    if database_url is None and not settings.database_file.is_file():
+        fail(f"{settings.database_file}: there is no database; say where it is with --data-dir or --database-url")
+    database = Database(settings.url)
+    try:
+        report = check.verify(database, frames_of(settings, database))
+    finally:
+        database.close()
+    _tell(report)
+    raise typer.Exit(0 if report.sound else 1)
+
+
+@app.command("backup")
+def backup(
+    file: Annotated[Path, typer.Argument(help="The file to write; it must not be there yet.", dir_okay=False)],
+    data_dir: DataDir = DATA_DIR,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Copy the whole database to FILE while the service runs, and look the copy through."""
+    settings = _settings(data_dir, database_url)
+    from controlplane.telemetry import backup as copies
+
+    if not settings.url.startswith("sqlite"):
+        fail(copies.advice(settings.url, file, restoring=False))
+    try:
+        report = copies.backup(_file_of(settings), file)
+    except copies.Unsound as unsound:
+        _tell(unsound.report)
+        fail(unsound.message, 1)
+    except (TrimtabError, OSError) as error:
+        fail(str(error), 1)
+    _tell(report)
+    typer.echo(f"backed up to {file}. The token files in {data_dir} are not part of it.")
+
+
+@app.command("restore")
+def restore(
+    file: Annotated[Path, typer.Argument(help="A file that `trimtab store backup` has written.", dir_okay=False)],
+    data_dir: DataDir = DATA_DIR,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Put FILE in the place of the database; the service must not be running. The old database is set aside."""
+    settings = _settings(data_dir, database_url)
+    from controlplane.telemetry import backup as copies
+
+    if not settings.url.startswith("sqlite"):
+        fail(copies.advice(settings.url, file, restoring=True))
+    try:
+        report, aside = copies.restore(file, _file_of(settings), utc_now())
+    except copies.Unsound as unsound:
+        _tell(unsound.report)
+        fail(unsound.message, 1)
+    except (TrimtabError, OSError) as error:
+        fail(str(error), 1)
+    _tell(report)
+    typer.echo(f"restored from {file}" + (f"; what was there before is {aside}" if aside else ""))
+
+
+def _settings(data_dir: Path, database_url: str | None) -> "ServiceSettings":
+    extras.need("store", "server")
+    from controlplane.app.settings import load_settings
+
+    try:
+        return load_settings(data_dir=data_dir, database_url=database_url)
+    except TrimtabError as error:
+        fail(error.message)
+
+
+def _file_of(settings: "ServiceSettings") -> Path:
+    """The SQLite file behind the settings."""
+    from sqlalchemy import make_url
+
+    return Path(make_url(settings.url).database or "")
+
+
+def _tell(report: "Report") -> None:
+    for finding in report.findings.all:
+        typer.echo(f"BAD  {finding}")
+    if report.findings.more:
+        typer.echo(f"BAD  and {report.findings.more} more")
+    looked_at = f"{report.frames} frames, {report.pending} pending rows, {report.repeats} rows that recognise repeats"
+    typer.echo(f"{'ok  ' if report.sound else '    '} {looked_at}")

@@ -1,0 +1,22 @@
+"""How far each exporter has come."""
+
+from datetime import datetime
+
+from sqlmodel import Column, Field, SQLModel
+
+from controlplane.db.columns import UtcDateTime
+
+
+class ExportRow(SQLModel, table=True):
+    """One exporter. Everything before `position` has been delivered, or given up and counted.
+
+    `next_attempt_at` is also the lease of the replica that is sending now: one that dies leaves the interval to be sent
+    again. `attempts` counts those at the present position.
+    """
+
+    __tablename__ = "telemetry_export"
+
+    name: str = Field(primary_key=True)
+    position: datetime = Field(sa_column=Column(UtcDateTime, nullable=False))
+    attempts: int = 0
+    next_attempt_at: datetime | None = Field(default=None, sa_column=Column(UtcDateTime, nullable=True))

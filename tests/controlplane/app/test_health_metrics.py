@@ -1,0 +1,124 @@
+"""/metrics of the whole service tells of its own health: background work, database, nodes, alerts, degraded modes."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from sqlalchemy.exc import OperationalError
+
+from controlplane.alerts.tables import AlertRow
+from controlplane.app.background import Background, Tick
+from controlplane.app.health_metrics import DEGRADED, ServiceHealth
+from controlplane.app.service import create_app
+from controlplane.app.settings import ServiceSettings
+from controlplane.db.database import Database
+from controlplane.fleet.tables import NodeRow, PoolRow
+from tests.peers import promtool
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Any:
+    made = create_app(ServiceSettings(data_dir=tmp_path, log_level="error", export_otlp_url="http://127.0.0.1:9"))
+    made.state.telemetry.start()
+    yield made
+    made.state.telemetry.close()
+    made.state.database.close()
+
+
+def node(name: str, **more: Any) -> NodeRow:
+    given = {"pool": "chat", "role": "serving", "backend": "embedded", "config_status": "unset", **more}
+    return NodeRow(node=name, created_at=NOW, **given)
+
+
+def alert(number: int, **more: Any) -> AlertRow:
+    times = {name: NOW for name in ("started_at", "breach_since")}
+    given = {"rule_id": 1, "rule": "r", "kind": "absolute", "pool": "chat", "labels": {}, "summary": "", **times}
+    return AlertRow(fingerprint=str(number), **given, **more)
+
+
+def values(app: Any) -> dict[str, float]:
+    text = TestClient(app).get("/metrics").text
+    return {
+        name: float(value)
+        for name, value in (line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+    }
+
+
+def test_nodes_alerts_ticks_and_the_database_are_told(app: Any) -> None:
+    with app.state.database.session() as session:
+        session.add(PoolRow(name="chat", created_at=NOW))
+        session.flush()
+        session.add_all([
+            node("a", connected=True, healthy=True),
+            node("b", connected=True, healthy=True, health_detail="no plugin"),
+            node("c", connected=True),
+            node("d"),
+            node("e", role="trial"),
+            alert(1, state="firing", severity="page"),
+            alert(2, state="firing", severity="page"),
+            alert(3, state="resolved", severity="page"),
+        ])  # fmt: skip
+    for tick in app.state.background.ticks:
+        if tick.name == "study_leases":
+            tick.run(NOW)
+    found = values(app)
+    for name, value in {
+        'trimtab_nodes{role="serving",state="healthy"}': 1,
+        'trimtab_nodes{role="serving",state="degraded"}': 1,
+        'trimtab_nodes{role="serving",state="unhealthy"}': 1,
+        'trimtab_nodes{role="serving",state="offline"}': 1,
+        'trimtab_nodes{role="trial",state="offline"}': 1,
+        'trimtab_alerts{severity="page",state="firing"}': 2,
+        'trimtab_alerts{severity="page",state="pending"}': 0,
+        'trimtab_background_runs_total{task="study_leases"}': 1,
+        'trimtab_background_runs_total{task="rollouts"}': 0,
+        'trimtab_background_last_run_timestamp_seconds{task="study_leases"}': NOW.timestamp(),
+        f'{DEGRADED}{{mode="export_otlp"}}': 0,
+        f'{DEGRADED}{{mode="telemetry_not_written"}}': 0,
+        'trimtab_export_intervals_total{exporter="otlp"}': 0,
+    }.items():
+        assert found[name] == value, name
+    assert found["trimtab_database_size_bytes"] > 10_000
+    assert found["process_resident_memory_bytes"] > 1e6
+    assert any(name.startswith("trimtab_build_info{") for name in found)
+    assert not any('"a"' in name for name in found), "names of nodes are nobody's business here"
+
+
+def test_promtool_finds_nothing_in_the_whole_page(app: Any) -> None:
+    promtool("check", "metrics", given=TestClient(app).get("/metrics").content)
+
+
+def test_degraded_modes_say_what_is_wrong(tmp_path: Path) -> None:
+    def fails(_: datetime) -> None:
+        raise RuntimeError
+
+    background = Background([Tick("failing", 1.0, fails)], lambda: NOW)
+    background.ticks[0].run(NOW)
+    database = Database(f"sqlite:///{tmp_path / 'empty.db'}")  # It has no tables: every look at it fails.
+    health = ServiceHealth(database, background, [], lambda: False, "1")
+    with pytest.raises(OperationalError):
+        list(health._of_database())
+    (modes,) = [metric for metric in health.collect() if metric.name == DEGRADED]
+    assert {sample.labels["mode"]: sample.value for sample in modes.samples} == {
+        "database_unreadable": 1.0,
+        "telemetry_not_written": 1.0,
+        "background_task_failing": 1.0,
+    }
+    database.close()
+
+
+def test_an_export_that_fails_is_told_and_stops_nothing(app: Any) -> None:
+    (exporter,) = app.state.exporters
+    now = datetime.now(UTC)
+    exporter.tick(now)
+    exporter.error = "ConnectError"
+    http = TestClient(app)
+    answer = http.get("/readyz")
+    assert answer.status_code == 200 and answer.json()["degraded"] == ["export_otlp"]
+    assert answer.json()["exports"]["otlp"]["failing"] is True
+    assert values(app)[f'{DEGRADED}{{mode="export_otlp"}}'] == 1
+    assert exporter.tick(now + timedelta(seconds=1)) == 0

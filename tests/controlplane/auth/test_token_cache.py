@@ -1,0 +1,185 @@
+"""Remembered tokens: no look into the database for each request, and never one that was revoked long ago."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from sqlalchemy.exc import OperationalError
+from sqlmodel import SQLModel
+
+from controlplane.auth import store as tokens
+from controlplane.auth import token_cache
+from controlplane.auth.token_cache import FRESH_S, STALE_S, TokenCache
+from controlplane.contract.access import Scope
+from controlplane.contract.errors import Unauthenticated, Unavailable
+from controlplane.db.database import Database
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    found = Database(f"sqlite:///{tmp_path / 'tokens.db'}")
+    SQLModel.metadata.create_all(found.engine)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def cache(database: Database, clock: Clock) -> TokenCache:
+    return TokenCache(database, clock)
+
+
+def issue(database: Database, name: str) -> tuple[int, str]:
+    with database.session() as session:
+        view, token = tokens.issue(session, name=name, scope=Scope.AGENT, now=NOW, node=name)
+    return view.id, f"Bearer {token}"
+
+
+def revoke(database: Database, number: int) -> None:
+    with database.session() as session:
+        tokens.revoke(session, number, NOW)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The tokens that the database was asked for."""
+    found: list[str] = []
+    original = token_cache.authenticate
+
+    def authenticate(database: Database, authorization: str | None) -> object:
+        found.append(authorization or "")
+        return original(database, authorization)
+
+    monkeypatch.setattr(token_cache, "authenticate", authenticate)
+    return found
+
+
+def test_a_token_is_asked_for_once(database: Database, cache: TokenCache, clock: Clock, asked: list[str]) -> None:
+    _, token = issue(database, "a")
+
+    async def requests() -> None:
+        for _ in range(5):
+            principal = cache.known(token) or await cache.find(token)
+            assert principal.node == "a" and principal.scope is Scope.AGENT
+            clock.now += FRESH_S + 0.1
+
+    asyncio.run(requests())
+    assert asked == [token]
+
+
+def test_a_revoked_token_is_refused(database: Database, cache: TokenCache, clock: Clock) -> None:
+    number, token = issue(database, "a")
+
+    async def requests() -> None:
+        assert (await cache.find(token)).node == "a"
+        revoke(database, number)
+        clock.now += STALE_S + 0.1
+        assert cache.known(token) is None
+        with pytest.raises(Unauthenticated):
+            await cache.find(token)
+
+    asyncio.run(requests())
+
+
+def test_between_fresh_and_stale_nobody_waits(database: Database, cache: TokenCache, clock: Clock) -> None:
+    number, token = issue(database, "a")
+
+    async def requests() -> None:
+        await cache.find(token)
+        revoke(database, number)
+        clock.now += FRESH_S + 0.1
+        assert cache.known(token) is not None  # It starts the look, and goes on with what is remembered.
+        assert cache._look is not None
+        await cache._look
+        assert cache.known(token) is None
+
+    asyncio.run(requests())
+
+
+def test_a_new_token_leaves_the_others_known(
+    database: Database, cache: TokenCache, clock: Clock, asked: list[str]
+) -> None:
+    _, first = issue(database, "a")
+
+    async def requests() -> None:
+        await cache.find(first)
+        with pytest.raises(Unauthenticated):
+            await cache.find("Bearer not-yet")
+        with database.session() as session:
+            tokens.issue(session, name="b", scope=Scope.AGENT, now=NOW, node="b", token="not-yet")
+        with pytest.raises(Unauthenticated):
+            cache.known("Bearer not-yet")  # Remembered as unknown, until the next look.
+        clock.now += STALE_S + 0.1
+        assert (await cache.find("Bearer not-yet")).node == "b"
+        assert cache.known(first) is not None
+
+    asyncio.run(requests())
+    assert asked.count(first) == 1
+
+
+def test_a_database_that_does_not_answer_lets_nobody_in(
+    database: Database, cache: TokenCache, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, token = issue(database, "a")
+
+    def fail(_: Database) -> token_cache.Fingerprint:
+        raise OperationalError("SELECT", {}, Exception("gone"))
+
+    async def requests() -> None:
+        await cache.find(token)
+        monkeypatch.setattr(token_cache, "_fingerprint", fail)
+        clock.now += STALE_S + 0.1
+        with pytest.raises(Unavailable):
+            await cache.find(token)
+
+    asyncio.run(requests())
+
+
+def test_one_look_serves_all_who_wait(database: Database, cache: TokenCache, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [issue(database, name)[1] for name in "abc"]
+    looks: list[int] = []
+    original: Callable[[Database], token_cache.Fingerprint] = token_cache._fingerprint
+
+    def look(database: Database) -> token_cache.Fingerprint:
+        looks.append(1)
+        return original(database)
+
+    monkeypatch.setattr(token_cache, "_fingerprint", look)
+
+    async def requests() -> list[str | None]:
+        return [one.node for one in await asyncio.gather(*(cache.find(token) for token in found))]
+
+    assert asyncio.run(requests()) == ["a", "b", "c"] and len(looks) == 1
+
+
+def test_what_is_remembered_is_bounded(database: Database, cache: TokenCache, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(token_cache, "LIMIT", 3)
+
+    async def requests() -> None:
+        for number in range(10):
+            with pytest.raises(Unauthenticated):
+                await cache.find(f"Bearer {number}")
+            assert len(cache._found) <= 3
+
+    asyncio.run(requests())
+
+
+def test_no_token_is_named(cache: TokenCache) -> None:
+    with pytest.raises(Unauthenticated, match="send 'Authorization"):
+        asyncio.run(cache.find(""))

@@ -1,0 +1,80 @@
+"""`trimtab store` from a shell: what it prints, and its exit status."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from sqlalchemy import update
+from typer.testing import CliRunner
+
+from controlplane.app.settings import ServiceSettings
+from controlplane.command.main import app
+from controlplane.contract import metrics
+from controlplane.db.database import Database
+from controlplane.db.migrate import upgrade
+from controlplane.telemetry.store import TelemetryStore
+from controlplane.telemetry.tables import FrameRow
+from tests.controlplane.telemetry.conftest import Report
+
+NOW = datetime(2026, 3, 1, 12, 10, tzinfo=UTC)
+POSTGRESQL = "postgresql+psycopg://me:secret@there/trimtab"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A data directory with a database that the service has worked in."""
+    found = tmp_path / "data"
+    found.mkdir()
+    database = Database(ServiceSettings(data_dir=found).url)
+    upgrade(database)
+    store = TelemetryStore(database, lambda: NOW)
+    store.start()
+    report = Report()
+    report.histogram([0.1, 0.2])
+    report.number(metrics.OUTPUT_TOKENS.name, 2)
+    store.ingest_metrics(report.request)
+    store.tick(NOW)
+    store.close()
+    database.close()
+    return found
+
+
+def run(*arguments: object) -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["store", *map(str, arguments)])
+    return done.exit_code, done.output
+
+
+def test_a_sound_database(folder: Path) -> None:
+    status, said = run("verify", "--data-dir", folder)
+    assert status == 0 and said.startswith("ok") and "0 pending rows" in said
+
+
+def test_a_damaged_one_is_told_by_the_exit_status(folder: Path) -> None:
+    database = Database(ServiceSettings(data_dir=folder).url)
+    with database.session() as session:
+        session.connection().execute(update(FrameRow).values(frame=b"nothing"))
+    database.close()
+    status, said = run("verify", "--data-dir", folder)
+    assert status == 1 and "BAD  frame of metric 1, 5 s at 2026-03-01T12:00:00Z" in said
+    status, said = run("backup", folder / "copy.db", "--data-dir", folder)
+    assert status == 1 and "is not sound" in said and not (folder / "copy.db").exists()
+
+
+def test_there_and_back(folder: Path) -> None:
+    status, said = run("backup", folder / "copy.db", "--data-dir", folder)
+    assert status == 0 and "backed up to" in said
+    status, said = run("restore", folder / "copy.db", "--data-dir", folder)
+    assert status == 0 and "what was there before is" in said
+    assert run("verify", "--data-dir", folder)[0] == 0
+
+
+def test_what_is_not_there(tmp_path: Path) -> None:
+    assert run("verify", "--data-dir", tmp_path)[0] == 2
+    assert run("backup", tmp_path / "copy.db", "--data-dir", tmp_path)[0] == 1
+    assert run("restore", tmp_path / "copy.db", "--data-dir", tmp_path)[0] == 1
+
+
+@pytest.mark.parametrize(("command", "tool"), [("backup", "pg_dump"), ("restore", "pg_restore")])
+def test_postgresql_is_told_its_own_command(tmp_path: Path, command: str, tool: str) -> None:
+    status, said = run(command, tmp_path / "copy.dump", "--data-dir", tmp_path, "--database-url", POSTGRESQL)
+    assert status == 2 and tool in said and "secret" not in said

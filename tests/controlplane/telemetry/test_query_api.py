@@ -1,0 +1,218 @@
+"""Rates, shares, heat maps and exemplars over HTTP, of what senders sent."""
+
+import threading
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from fastapi import FastAPI
+
+from controlplane.client import Client
+from controlplane.contract import metrics
+from controlplane.contract.histogram import RELATIVE_ERROR, upper_edge
+
+PROTOBUF = {"Content-Type": "application/x-protobuf"}
+
+
+def send(api: httpx.Client, request: Any, path: str = "/v1/metrics") -> None:
+    answer = api.post(path, content=request.SerializeToString(), headers=PROTOBUF)
+    assert answer.status_code == 200, answer.text
+
+
+@pytest.fixture
+def client(api: httpx.Client) -> Client:
+    """The typed client on the application in this process."""
+    found = Client("http://testserver")
+    found.close()
+    found._http = api
+    return found
+
+
+@pytest.fixture
+def minute(start: datetime) -> dict[str, datetime]:
+    return {"start": start, "end": start + timedelta(seconds=60)}
+
+
+def test_rates(client: Client, api: httpx.Client, make_report: Any, start: datetime, minute: Any) -> None:
+    for second in range(0, 60, 5):
+        for node, tokens in (("a", 50), ("b", 100)):
+            report = make_report(node=node, start=start + timedelta(seconds=second))
+            report.number(metrics.OUTPUT_TOKENS.name, tokens)
+            report.number(metrics.REQUESTS.name, 5, finish_reason="stop")
+            report.histogram([0.1, 0.2], name=metrics.TTFT.name)
+            send(api, report.request)
+    whole = client.rates("output_tokens", **minute)
+    assert whole.unit == "{token}/s" and whole.relative_error == 0
+    (series,) = whole.series
+    assert (series.total, series.seconds, series.per_second, series.requests) == (1800, 60, 30, 120)
+    by_node = client.rates("output_tokens", by=["node"], step="30s", **minute)
+    assert [(one.labels["node"], one.per_second, one.requests) for one in by_node.series] == [
+        ("a", 10, 60),
+        ("b", 20, 60),
+    ]
+    points = by_node.series[0].points
+    assert points is not None and [(point.per_second, point.requests) for point in points] == [(10, 30), (10, 30)]
+    (only,) = client.rates("requests", node="a", finish_reason="stop", **minute).series
+    assert (only.per_second, only.requests) == (1, 60)
+    assert client.rates("ttft", **minute).series[0].per_second == pytest.approx(0.8)
+    assert client.rates("requests", finish_reason="length", **minute).series == []
+    # Nothing is known of the time after the newest report: it is not divided by.
+    assert client.rates("requests", start=minute["start"]).series[0].seconds == 60
+
+
+def test_shares_and_what_lies_above(
+    client: Client, api: httpx.Client, make_report: Any, start: datetime, minute: Any
+) -> None:
+    for second, queue in ((0, 0.1), (30, 0.7)):
+        report = make_report(start=start + timedelta(seconds=second))
+        for metric, value in (
+            (metrics.E2E, queue + 0.3),
+            (metrics.QUEUE, queue),
+            (metrics.PREFILL, 0.2),
+            (metrics.DECODE, 0.09),
+            (metrics.UNACCOUNTED, 0.01),
+        ):
+            report.histogram([value], name=metric.name)
+        send(api, report.request)
+    answer = client.shares(above=0.5, step="30s", **minute)
+    (series,) = answer.series
+    assert series.requests == 2 and series.e2e_s == pytest.approx(1.4)
+    assert series.shares == pytest.approx(
+        {"queue": 0.8 / 1.4, "prefill": 2 / 7, "decode": 0.18 / 1.4, "unaccounted": 0.02 / 1.4}
+    )
+    assert answer.error < 1e-9 and abs(1 - sum(series.shares.values())) < 1e-9
+    assert answer.threshold is not None and answer.threshold.edge == 0.5
+    assert series.above is not None and (series.above.share, series.above.error) == (0.5, 0)
+    assert series.points is not None
+    assert [point.above and point.above.above for point in series.points] == [0, 1]
+    assert series.points[1].shares["queue"] == pytest.approx(0.7)
+    edge = client.shares(above=0.31, metric="queue", **minute).threshold
+    assert edge is not None and edge.edge == pytest.approx(0.31, rel=RELATIVE_ERROR / 2)
+    assert client.shares(node="absent", **minute).series == []
+
+
+def test_a_heat_map_counts_everything_once(
+    client: Client, api: httpx.Client, make_report: Any, start: datetime, minute: Any
+) -> None:
+    rng = np.random.default_rng(5)
+    by_step: list[Any] = []
+    for second in (0, 5, 20):
+        values = rng.lognormal(-2, 1.0, 500)
+        report = make_report(start=start + timedelta(seconds=second))
+        report.histogram(values.tolist())
+        send(api, report.request)
+        by_step.append(values)
+    answer = client.heatmap("ttft", "10s", rows=100, **minute)
+    (series,) = answer.series
+    assert [column.time - start for column in series.columns] == [timedelta(0), timedelta(seconds=20)]
+    assert series.count == 1500 and len(answer.edges) <= 101
+    first = np.histogram(np.concatenate(by_step[:2]), answer.edges)[0]
+    assert series.columns[0].counts == first.tolist()
+    assert series.columns[1].counts == np.histogram(by_step[2], answer.edges)[0].tolist()
+    assert all(any(edge == upper_edge(place) for place in range(960)) for edge in answer.edges)
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("rates", "metric"),
+        ("rates?metric=kv_usage", "metric"),
+        ("rates?metric=requests&q=0.5", "q"),
+        ("rates?metric=requests&step=7s", "step"),
+        ("shares?metric=ttft", "metric"),
+        ("shares?metric=ttfx&above=1", "metric"),
+        ("shares?above=5000", "above"),
+        ("shares?by=bucket", "by"),
+        ("heatmap?metric=ttft", "step"),
+        ("heatmap?metric=kv_usage&step=10s", "metric"),
+        ("exemplars?metric=queue", "metric"),
+        ("exemplars?model=m", "model"),
+        ("stream?metric=ttft&start=2026-03-01T12:00:00Z", "start"),
+        ("stream?query=quantiles&metric=ttfx", "metric"),
+        ("stream?query=quantiles&metric=ttft&q=7", "q"),
+    ],
+)
+def test_bad_queries_name_the_parameter(app: FastAPI, api: httpx.Client, query: str, field: str) -> None:
+    app.state.stop = threading.Event()
+    response = api.get(f"/api/v1/{query}")
+    assert response.status_code == 400, response.text
+    assert response.json()["error"]["detail"]["field"] == field
+
+
+@pytest.mark.parametrize("query", ["heatmap?metric=ttft&step=10s&rows=3", "shares?above=nan", "stream?query=heatmap"])
+def test_values_out_of_range_are_refused(api: httpx.Client, query: str) -> None:
+    assert api.get(f"/api/v1/{query}").status_code == 400
+
+
+@pytest.mark.parametrize("path", ["rates", "shares", "heatmap", "exemplars", "stream"])
+def test_an_agents_token_reads_nothing(api: httpx.Client, node_token: Callable[[str], str], path: str) -> None:
+    agent = {"Authorization": f"Bearer {node_token('n1')}"}
+    assert api.get(f"/api/v1/{path}?metric=ttft", headers=agent).status_code == 403
+
+
+def test_the_requests_behind_a_p99(
+    client: Client, api: httpx.Client, make_report: Any, make_spans: Callable[..., Any], start: datetime, minute: Any
+) -> None:
+    values = [0.01 * place for place in range(1, 101)]
+    report = make_report(start=start)
+    report.histogram(values)
+    send(api, report.request)
+    spans = make_spans(
+        "n1",
+        [
+            {"id": f"r{place}", "arrival": start, "parts": {"e2e": value + 1, "ttft": value, "queue": value / 2}}
+            for place, value in enumerate(values, 1)
+        ],
+    )
+    for place, span in enumerate(spans.resource_spans[0].scope_spans[0].spans, 1):
+        span.trace_id = place.to_bytes(16, "big")
+        span.attributes.add(key=metrics.SPAN_BATCH_PREFIX + "running").value.double_value = float(place)
+    send(api, spans, "/v1/traces")
+    send(api, spans, "/v1/traces")
+    p99 = client.quantiles("ttft", (0.99,), **minute).series[0].quantiles["0.99"]
+    # The true p99 is 0.99 s; what is opened reaches down by what the quantile may be off by.
+    found = client.exemplars("ttft", pool="chat", above=p99 / (1 + RELATIVE_ERROR), **minute).items
+    assert [one.request_id for one in found] == ["r100", "r99", "r98", "r97"]
+    one = found[0]
+    assert one.value == 1.0 and one.parts == {"e2e": 2.0, "ttft": 1.0, "queue": 0.5} and one.batch == {"running": 100.0}
+    assert (one.trace_id, one.node, one.revision, one.prompt_bucket) == (
+        (100).to_bytes(16, "big").hex(),
+        "n1",
+        3,
+        "<=128",
+    )
+    assert one.time == start + timedelta(seconds=1) and one.arrival == start
+    everything = client.exemplars("ttft", **minute)
+    assert [one.request_id for one in everything.items] == [
+        "r100",
+        "r99",
+        "r98",
+        "r97",
+        "r96",
+    ] and everything.next is None
+    page = client.exemplars("e2e", limit=2, **minute)
+    assert [one.request_id for one in page.items] == ["r100", "r99"]
+    rest = client.exemplars("e2e", limit=2, cursor=page.next, **minute)
+    assert [one.request_id for one in rest.items] == ["r98", "r97"]
+    assert client.exemplars("ttft", pool="other", **minute).items == []
+    assert client.exemplars("tpot", **minute).items == []
+    (slowest,) = client.requests(order="slowest", limit=1, **minute).items
+    assert slowest.trace_id == one.trace_id and slowest.batch == {"running": 100.0}
+
+
+def test_another_senders_exemplars(
+    client: Client, api: httpx.Client, make_report: Any, start: datetime, minute: Any
+) -> None:
+    report = make_report(node="foreign", start=start)
+    point = report.histogram([0.1, 0.9], prompt_bucket="<=2k", model="m")
+    time_ns = int((start + timedelta(seconds=3)).timestamp()) * 10**9
+    point.exemplars.add(as_double=0.9, trace_id=b"t" * 16, span_id=b"s" * 8, time_unix_nano=time_ns)
+    point.exemplars.add(as_double=0.1, time_unix_nano=time_ns)  # Without a trace there is nothing to open.
+    send(api, report.request)
+    send(api, report.request)
+    (one,) = client.exemplars("ttft", **minute).items
+    assert (one.value, one.node, one.pool, one.model, one.prompt_bucket) == (0.9, "foreign", "chat", "m", "<=2k")
+    assert one.trace_id == (b"t" * 16).hex() and one.request_id == "" and one.parts == {} and one.arrival is None
