@@ -13,6 +13,7 @@ from controlplane.contract.alerts import (
     DriftCondition,
     RegressionCondition,
     Severity,
+    TelemetryLostCondition,
 )
 from controlplane.ledger.tables import LedgerRow
 
@@ -22,6 +23,7 @@ DEFAULT_RULES: tuple[AlertRuleCreate, ...] = (
     AlertRuleCreate(name="Latency regression", condition=RegressionCondition(), severity=Severity.PAGE),
     AlertRuleCreate(name="Configuration drift", condition=DriftCondition(), severity=Severity.TICKET),
     AlertRuleCreate(name="Configuration failed", condition=ConfigFailedCondition(), severity=Severity.PAGE),
+    AlertRuleCreate(name="Telemetry lost", condition=TelemetryLostCondition(), severity=Severity.TICKET),
 )
 FIRST_RULES = frozenset({"regression", "drift"})
 """The kinds of default rules that there were before the ledger entry named them."""

@@ -23,6 +23,7 @@ from controlplane.alerts.lifecycle import Draft, OnFire, Scribe, follow
 from controlplane.alerts.machine import Event, Reading
 from controlplane.alerts.snapshot import OF_THE_FLEET, Job, Snapshot, job_of, read, serving, silences_now, where_of
 from controlplane.alerts.tables import AlertRow, AlertRuleRow, DetectorStateRow
+from controlplane.alerts.telemetry_loss import judge_telemetry_lost, losses_of
 from controlplane.contract.alerts import (
     AbsoluteCondition,
     AlertRule,
@@ -31,6 +32,7 @@ from controlplane.contract.alerts import (
     Diagnosis,
     DriftCondition,
     RegressionCondition,
+    TelemetryLostCondition,
 )
 from controlplane.contract.configs import Revision
 from controlplane.contract.errors import NotFound
@@ -49,7 +51,9 @@ QUIET_S = 60.0
 """With no newer data for so long, time passes all the same: open alerts must be able to end."""
 CATCH_UP_S = 3600.0
 ABSOLUTE_CATCH_UP = 12
-POOL_MEMORY_S = 600.0
+POOL_MEMORY_S, POOL_LATE_S = 600.0, 60.0
+"""A pool with traffic in the last ten minutes is judged. Each tick reads a minute again, for late reports."""
+FOR_EVER_S = 1e12
 
 
 class AlertEvaluator:
@@ -63,12 +67,17 @@ class AlertEvaluator:
         *,
         lag_s: float = LAG_S,
         external_url: str = "",
+        finest_kept_s: float = FOR_EVER_S,
     ) -> None:
+        """finest_kept_s: how long telemetry keeps windows of `WINDOW_S`; a baseline is not read from wider ones."""
         self._database = database
         self._telemetry = telemetry
         self._on_fire = on_fire
         self._lag_s = lag_s
         self._external_url = external_url.rstrip("/")
+        self._finest_kept_s = finest_kept_s
+        self._traffic: dict[str, datetime] = {}  # Pool to when it last had any.
+        self._pools_read_to: datetime | None = None
         self._histories: dict[str, History] = {}
         self._detectors: dict[tuple[int, str], tuple[int, datetime | None, Detector]] = {}
 
@@ -102,11 +111,14 @@ class AlertEvaluator:
 
     def _pools(self, seen: Snapshot, end: datetime) -> set[str]:
         """Pools with recent traffic, with an open alert, or with serving nodes; none that only holds trial nodes."""
-        start = end - timedelta(seconds=POOL_MEMORY_S)
-        found = {row.pool for row in seen.alerts}
+        oldest = end - timedelta(seconds=POOL_MEMORY_S)
+        start = max(oldest, self._pools_read_to - timedelta(seconds=POOL_LATE_S)) if self._pools_read_to else oldest
         for metric in (E2E.short, TTFT.short):
             for series in self._telemetry.histograms(metric, start, end, by=(POOL.label,)):
-                found.add(series.labels.get(POOL.label, ""))
+                self._traffic[series.labels.get(POOL.label, "")] = end
+        self._pools_read_to = end
+        self._traffic = {pool: at for pool, at in self._traffic.items() if at >= oldest}
+        found = {row.pool for row in seen.alerts} | set(self._traffic)
         serving = {node.pool for node in seen.nodes if node.role is NodeRole.SERVING}
         trial = {node.pool for node in seen.nodes} - serving
         return (found | serving) - trial - {""}
@@ -129,14 +141,15 @@ class AlertEvaluator:
             begun = [begin for begin, stop in seen.spans.get(pool, []) if stop == math.inf]
             first_s = min([end.timestamp(), *begun]) - max(spans_s) - GUARD_MAX_S - QUIET_S
             first_s = math.floor(first_s / WINDOW_S) * WINDOW_S
+            readable_s = max(first_s, end.timestamp() - self._finest_kept_s // WINDOW_S * WINDOW_S)
             where = where_of(pool, seen.nodes)
             history = self._histories.get(pool)
             if (
                 history is None
                 or (history.where, history.metrics) != (where, metrics)
-                or first_s < history.start_s - 3600
+                or readable_s < history.start_s - 3600
             ):
-                history = self._histories[pool] = History(where, metrics, first_s)
+                history = self._histories[pool] = History(where, metrics, readable_s)
             try:
                 history.extend(self._telemetry, end.timestamp())
             except Exception:
@@ -156,6 +169,11 @@ class AlertEvaluator:
         elif isinstance(condition, ConfigFailedCondition):
             end = now
             findings, state = self._config_failed(condition, job, seen, now)
+        elif isinstance(condition, TelemetryLostCondition):
+            end = now
+            losses = losses_of(self._telemetry, now)
+            findings, state = judge_telemetry_lost(condition, losses, job.state, serving(job, seen), now)
+            findings += _of_nodes_gone(job, findings, now)
         elif end is None or (job.position is not None and job.position >= end):
             return
         elif isinstance(condition, RegressionCondition):

@@ -19,6 +19,7 @@ from controlplane.contract.alerts import (
     DriftCondition,
     RegressionCondition,
     Silence,
+    TelemetryLostCondition,
 )
 from controlplane.contract.ledger import LedgerEntry
 from controlplane.contract.metrics import NODE, POOL, WINDOW_S
@@ -27,8 +28,8 @@ from controlplane.fleet import registry
 from controlplane.fleet.opamp_session import CONFIG_APPLIED, CONFIG_FAILED
 from controlplane.ledger.tables import LedgerRow
 
-OF_THE_FLEET = (DriftCondition, ConfigFailedCondition)
-"""Conditions that are judged by the registry and the ledger, now, for all pools of the rule at once."""
+OF_THE_FLEET = (DriftCondition, ConfigFailedCondition, TelemetryLostCondition)
+"""Conditions that are judged by what is known now, node by node, for all pools of the rule at once."""
 
 
 @dataclass(frozen=True)

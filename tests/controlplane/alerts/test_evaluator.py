@@ -171,6 +171,29 @@ class TestRegression:
         assert len(alerts(database)) == 1
         assert deliveries(database) == [(alerts(database)[0].id, "firing")]
 
+    def test_a_baseline_is_not_read_from_windows_that_telemetry_keeps_no_more(
+        self, database: Database, telemetry: Any, plant: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """What is older is there in wider windows only, and would look like another load."""
+        asked: list[datetime] = []
+        histograms = telemetry.histograms
+
+        def noted(metric: str, start: datetime, end: datetime, **how: Any) -> Any:
+            if how.get("step_s") is not None:
+                asked.append(start)
+            return histograms(metric, start, end, **how)
+
+        monkeypatch.setattr(telemetry, "histograms", noted)
+        add_rule(database, self.condition, plant.now)
+        plant.serve(120)
+        limited = AlertEvaluator(database, telemetry, finest_kept_s=62.0)
+        run(limited, plant, 30)
+        assert plant.now - timedelta(seconds=120) < min(asked) <= plant.now - timedelta(seconds=60)
+        assert len(asked) < 30  # Nor is it read again at each tick.
+        asked.clear()
+        AlertEvaluator(database, telemetry).tick(plant.now)
+        assert min(asked) < plant.now - timedelta(seconds=120)
+
     def test_missed_ticks_lose_no_window(self, database: Database, telemetry: Any, plant: Any) -> None:
         """One late tick over six windows comes to the same evidence as six ticks."""
         add_rule(database, RegressionCondition(metrics=["ttft"]), plant.now)
@@ -338,7 +361,7 @@ class TestDrift:
 
 def test_default_rules_come_once(database: Database, plant: Any) -> None:
     with database.session() as session:
-        assert ensure_default_rules(session, plant.now) == 3
+        assert ensure_default_rules(session, plant.now) == 4
     with database.session() as session:
         for rule in store.rules(session):
             store.delete_rule(session, rule.id, plant.now)
