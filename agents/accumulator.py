@@ -3,7 +3,7 @@
 Guarantee: every event is in exactly one run, and runs follow one another by sequence number. A run ends where the
 first event of a later report interval begins, or when `seal_overdue` finds it overdue (an idle engine), so a window of
 a steady engine is reported whole, in one report. An event that comes late (its clock stepped back) is counted in the
-run that is open, under its own window: the report's ordinal keeps that window's two parts apart (see agents.report).
+run that is open, under its own window: two parts of a window are two reports, told apart by their ordinals.
 """
 
 import logging
@@ -11,8 +11,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from agents.backend import Position
+from agents.batch_history import BatchHistory
 from agents.tally import Tally
 from controlplane.contract.engine_event import EngineEvent, Hello
+from controlplane.contract.metrics import WINDOW_S
 
 log = logging.getLogger(__name__)
 
@@ -20,14 +22,16 @@ log = logging.getLogger(__name__)
 class Accumulator:
     """Counts events into the open tally and hands out sealed ones with `take`. `position`: what is spooled already."""
 
-    def __init__(self, position: Position | None, interval_s: float) -> None:
+    def __init__(self, position: Position | None, interval_s: float, window_s: float = WINDOW_S) -> None:
         self.boot = position.boot if position is not None else ""
         self._last = position.seq if position is not None else -1
         self._interval_s = interval_s
+        self._window_s = window_s
         self._model = ""
         self._open: Tally | None = None
         self._sealed: list[Tally] = []
         self._malformed = 0
+        self._batches = BatchHistory()
 
     @property
     def read_to(self) -> Position | None:
@@ -55,7 +59,7 @@ class Accumulator:
         """Count one event, once: one that was counted before is passed over, a gap in the numbers is missed events."""
         fields: Mapping[str, Any] = event
         seq, time_s = fields.get("seq"), fields.get("time")
-        if not isinstance(seq, int) or not isinstance(time_s, float | int):
+        if not isinstance(seq, int) or not isinstance(time_s, (float, int)):
             self.malformed(f"no seq or no time in {str(event)[:200]}")
             return
         if seq <= self._last:
@@ -67,6 +71,7 @@ class Accumulator:
         self._last = seq
         try:
             tally.count(event, self.boot)
+            self._batches.see(event)
         except (KeyError, TypeError, ValueError) as error:
             self.malformed(f"event {seq}: {type(error).__name__} {error}")
             tally.missed += 1
@@ -99,9 +104,11 @@ class Accumulator:
         return int(time_s // self._interval_s)
 
     def _tally_for(self, time_s: float) -> Tally:
+        if self._open is not None and 0 <= time_s - self._open.span_start_s < self._interval_s:
+            return self._open
         span = self.span_of(time_s)
         if self._open is not None and span > self._open.span:
             self.seal()
         if self._open is None:
-            self._open = Tally(span, self._interval_s, self._model)
+            self._open = Tally(span, self._interval_s, self._model, self._window_s)
         return self._open

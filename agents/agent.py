@@ -22,8 +22,9 @@ from agents.embedded_backend import EmbeddedBackend
 from agents.enrolment import Enrolment
 from agents.opamp_client import OpampClient
 from agents.opamp_messages import NodeSnapshot
+from agents.phase import phase_s
 from agents.report import NodeIdentity
-from agents.settings import AgentSettings, BadSettings
+from agents.settings import AgentSettings, BadSettings, parsed_headers
 from agents.shipper import Outcome, Shipper
 from agents.spool import Spool
 from agents.vllm_backend import AttachedVllm, ManagedVllm, load_node_file
@@ -69,24 +70,35 @@ class Agent:
         settings = self._settings
         lock = _own(settings.state_dir)
         spool = Spool(settings.state_dir / "spool", settings.spool_limit_bytes)
-        async with httpx.AsyncClient(base_url=settings.server_url, timeout=10.0) as http:
+        async with (
+            httpx.AsyncClient(base_url=settings.server_url, timeout=10.0) as http,
+            httpx.AsyncClient(
+                base_url=settings.otlp_url, headers=parsed_headers(settings.otlp_headers), timeout=10.0
+            ) as otlp_http,
+        ):
             enrolment = Enrolment(settings, http)
+            shipper = Shipper(spool, otlp_http, None) if settings.otlp_url else Shipper(spool, http, enrolment)
             try:
-                await self._serve(spool, http, enrolment)
+                await self._serve(spool, shipper, http, enrolment)
             finally:
                 await self._backend.close()
                 os.close(lock)
 
-    async def _serve(self, spool: Spool, http: httpx.AsyncClient, enrolment: Enrolment) -> None:
+    async def _serve(self, spool: Spool, shipper: Shipper, http: httpx.AsyncClient, enrolment: Enrolment) -> None:
         settings = self._settings
+        loop = asyncio.get_running_loop()
+        wait_s = phase_s(settings.node, settings.report_interval_s, settings.report_window_s)
         enrolling = asyncio.create_task(enrolment.ensure())
         stopping = asyncio.create_task(self._stopping.wait())
         await asyncio.wait({enrolling, stopping}, return_when=asyncio.FIRST_COMPLETED)
         if not enrolling.done():
             enrolling.cancel()
             return
-        shipper = Shipper(spool, http, enrolment)
         applier = Applier(self._backend, settings.state_dir, lambda effective: self._publish(opamp, effective))
+
+        def report_stored() -> None:
+            loop.call_later(wait_s, shipper.wake)
+
         collector = Collector(
             self._backend,
             spool,
@@ -94,8 +106,10 @@ class Agent:
             enrolling.result(),
             interval_s=settings.report_interval_s,
             grace_s=settings.report_grace_s,
+            window_s=settings.report_window_s,
             on_engine=lambda boot, model: self._engine_seen(opamp, applier, boot, model),
-            on_report=shipper.wake,
+            on_report=report_stored,
+            clock=lambda: shipper.clock.best(time.monotonic()),
         )
         opamp = OpampClient(
             settings.server_url,

@@ -25,6 +25,12 @@ class Backoff:
         return wait_s * random.uniform(0.75, 1.0)
 
 
+def spread_s(wait_s: float) -> float:
+    """That long or up to half as long again, by at least a second: many who were told the same do not come back at
+    the same moment."""
+    return wait_s + random.uniform(0.0, max(wait_s / 2, 1.0))
+
+
 def retry_after_s(header: str | None, now: datetime | None = None) -> float | None:
     """A Retry-After header (RFC 9110, 10.2.3: seconds, or a date), in seconds from now; None when there is none."""
     if header is None:

@@ -6,7 +6,6 @@ again, and until it is stored the position stays behind it.
 
 import asyncio
 import contextlib
-import gzip
 import logging
 import time
 from collections import deque
@@ -15,11 +14,15 @@ from collections.abc import Callable
 from agents.accumulator import Accumulator
 from agents.backend import Backend, EngineUnreachable
 from agents.backoff import Backoff
+from agents.body import Body
+from agents.clock_offset import ClockReading
 from agents.credentials import Credentials
-from agents.report import AgentCounts, NodeIdentity, encode_metrics
+from agents.report import AgentCounts, NodeIdentity, body_of
+from agents.report_table import ReportTable
 from agents.request_spans import encode_spans
-from agents.spool import Spool
+from agents.spool import Slot, Spool
 from agents.tally import Tally
+from controlplane.contract.metrics import WINDOW_S
 
 log = logging.getLogger(__name__)
 
@@ -39,8 +42,10 @@ class Collector:
         *,
         interval_s: float,
         grace_s: float,
+        window_s: float = WINDOW_S,
         on_engine: Callable[[str, str], None],
         on_report: Callable[[], None],
+        clock: Callable[[], ClockReading | None] = lambda: None,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._backend = backend
@@ -51,14 +56,15 @@ class Collector:
         self._grace_s = grace_s
         self._on_engine = on_engine
         self._on_report = on_report
+        self._clock = clock
         self._now = now
-        self._accumulator = Accumulator(spool.position, interval_s)
+        self._accumulator = Accumulator(spool.position, interval_s, window_s)
+        self._table = ReportTable()
         self._waiting: deque[Tally] = deque()
         self._ready = asyncio.Event()
         self._one_at_a_time = asyncio.Lock()
         self._storing: asyncio.Task[bool] | None = None
-        self._dropped_told = 0
-        self._dropped_in_memory = 0
+        self._dropped_in_memory = 0  # What the spool does not know of yet.
         self.unaccounted_share: float | None = None
         self.disk_error = ""
 
@@ -122,7 +128,7 @@ class Collector:
             tally = self._waiting[0]
             if tally.position is not None:
                 try:
-                    await asyncio.to_thread(self._append, tally)
+                    await asyncio.to_thread(self._append, tally, self._clock())
                 except (TypeError, ValueError, OverflowError):
                     log.exception("a report cannot be encoded and is dropped")
                     self._dropped_in_memory += 1
@@ -138,22 +144,20 @@ class Collector:
             self._on_report()
         return True
 
-    def _append(self, tally: Tally) -> None:
+    def _append(self, tally: Tally, clock: ClockReading | None) -> None:
         assert tally.position is not None
-        dropped = self.dropped
-        counts = AgentCounts(self._spool.depth, dropped - self._dropped_told)
+        lost, self._dropped_in_memory = self._dropped_in_memory, 0
+        self._spool.note_lost(lost)
+        spans = encode_spans(tally, self._identity, self._key)
+        traces = Body.otlp(spans) if spans else None
 
-        def encode(ordinal: int) -> tuple[bytes, bytes]:
-            body = encode_metrics(tally, self._identity, ordinal, counts)
-            return _compress(body), _compress(encode_spans(tally, self._identity, self._key))
+        def encode(slot: Slot) -> tuple[Body, Body | None]:
+            counts = AgentCounts(self._spool.depth, slot.dropped, clock)
+            body = body_of(tally, self._identity, slot.stream, slot.ordinal, counts, self._table)
+            return body, traces
 
         self._spool.append(encode, tally.position)
-        self._dropped_told = dropped
 
     def _until_next_end_s(self) -> float:
         passed_s = (self._now() - self._grace_s) % self._interval_s
         return self._interval_s - passed_s + 0.01
-
-
-def _compress(body: bytes) -> bytes:
-    return gzip.compress(body, compresslevel=3, mtime=0) if body else b""

@@ -7,7 +7,7 @@ module's error and no other; a value costs well under a microsecond.
 from collections.abc import Sequence
 from math import ceil, inf, log2
 
-from controlplane.contract.histogram import AXIS_LENGTH, SCALE, ZERO_THRESHOLD_S, upper_edge
+from controlplane.contract.histogram import AXIS_LENGTH, AXIS_MIN, SCALE, ZERO_THRESHOLD_S, upper_edge
 
 _PER_OCTAVE = 2.0**SCALE
 LARGEST_S = upper_edge(AXIS_LENGTH - 1)
@@ -67,7 +67,12 @@ class Distribution:
 
     def dense(self) -> tuple[int, list[int]]:
         """(offset, counts) of the filled stretch of the axis; (0, []) when there is none."""
-        if not self.buckets:
+        buckets = self.buckets
+        if not buckets:
             return 0, []
-        low, high = min(self.buckets), max(self.buckets)
-        return low, [self.buckets.get(index, 0) for index in range(low, high + 1)]
+        low, high = max(min(buckets), AXIS_MIN), max(max(buckets), AXIS_MIN)
+        counts = [buckets.get(index, 0) for index in range(low, high + 1)]
+        if low == AXIS_MIN:
+            # The logarithm of a value just above the threshold is rounded to that of the threshold, one bucket below.
+            counts[0] += buckets.get(AXIS_MIN - 1, 0)
+        return low, counts

@@ -13,7 +13,8 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, KeyVa
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from agents.backend import Position
-from agents.report import SCOPE, NodeIdentity, int_attribute, resource, text_attribute
+from agents.otlp_report import SCOPE, int_attribute, resource, text_attribute
+from agents.report import NodeIdentity, resource_attributes
 from agents.tally import Tally
 from controlplane.contract import metrics
 from controlplane.contract.engine_event import FinishedEvent, TracedEvent
@@ -37,7 +38,7 @@ def encode_spans(tally: Tally, identity: NodeIdentity, workload_key: bytes) -> b
     if not tally.finished:
         return b""
     request = ExportTraceServiceRequest()
-    scope = request.resource_spans.add(resource=resource(identity)).scope_spans.add()
+    scope = request.resource_spans.add(resource=resource(resource_attributes(identity))).scope_spans.add()
     scope.scope.name = SCOPE
     for position, event in tally.finished:
         try:
@@ -71,6 +72,8 @@ def _span(
         seconds = event.get(name)
         if isinstance(seconds, float | int):
             attributes.append(KeyValue(key=metrics.SPAN_PART_PREFIX + name, value=AnyValue(double_value=seconds)))
+    for name, figure in event.get("batch", {}).items():
+        attributes.append(KeyValue(key=metrics.SPAN_BATCH_PREFIX + name, value=AnyValue(double_value=figure)))
     tenant = str(event.get("tenant", ""))
     for name, value in ((metrics.TENANT.name, tenant), (metrics.REGION.name, identity.region)):
         if value:

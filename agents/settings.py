@@ -14,6 +14,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from controlplane.contract.errors import BadRequest, nearest
+from controlplane.contract.metrics import WINDOW_S
 
 ENV_PREFIX = "TRIMTAB_"
 NAME_PATTERN = r"^[A-Za-z0-9._:-]+$"
@@ -52,10 +53,24 @@ class AgentSettings(BaseSettings):
     )
     engine_url: str = Field(default="http://127.0.0.1:7400", description="where that engine listens")
     server_url: str = Field(default="http://127.0.0.1:7300", description="where the control plane listens")
+    otlp_url: str = Field(
+        default="",
+        description="an OpenTelemetry receiver that gets the reports instead of server_url, as OTLP/HTTP",
+    )
+    otlp_headers: str = Field(
+        default="", repr=False, description="headers for otlp_url: name=value, several with commas between"
+    )
     state_dir: Path = Field(default=Path("agent-state"), description="spool, credentials and last configuration")
     enrolment_token: str | None = Field(default=None, repr=False, description="lets the node register itself, once")
     enrolment_token_file: Path | None = Field(default=None, description="a file that holds the enrolment token")
     report_interval_s: float = Field(default=5.0, ge=0.5, le=300, description="seconds between reports")
+    report_window_s: float = Field(
+        default=WINDOW_S,
+        ge=WINDOW_S,
+        le=300,
+        description=f"width of the windows that timings are counted in, a multiple of {WINDOW_S:g}; alerts and rollouts"
+        " look at the fleet that finely",
+    )
     report_grace_s: float = Field(
         default=0.5, ge=0, le=5, description="seconds a finished window waits for its last events"
     )
@@ -63,12 +78,31 @@ class AgentSettings(BaseSettings):
     watch_interval_s: float = Field(default=5.0, ge=0.2, le=300, description="seconds between looks at the engine")
     spool_limit_bytes: int = Field(default=256 * 2**20, ge=2**16, description="most bytes of reports kept on disk")
 
-    @field_validator("engine_url", "server_url")
+    @field_validator("engine_url", "server_url", "otlp_url")
     @classmethod
     def _check_url(cls, value: str) -> str:
-        if not value.startswith(("http://", "https://")):
+        if value and not value.startswith(("http://", "https://")):
             raise ValueError(f"wants a URL that begins with http:// or https://, got {value!r}")
         return value.rstrip("/")
+
+    @field_validator("otlp_headers")
+    @classmethod
+    def _check_headers(cls, value: str) -> str:
+        parsed_headers(value)
+        return value
+
+    @field_validator("report_window_s")
+    @classmethod
+    def _check_window(cls, value: float) -> float:
+        if value % WINDOW_S:
+            raise ValueError(f"wants a multiple of {WINDOW_S:g}, got {value:g}")
+        return value
+
+    @model_validator(mode="after")
+    def _check_interval(self) -> "AgentSettings":
+        if self.report_window_s > max(self.report_interval_s, WINDOW_S):
+            raise ValueError("report_window_s is wider than report_interval_s: each window would be cut in pieces")
+        return self
 
     @model_validator(mode="after")
     def _check_token(self) -> "AgentSettings":
@@ -101,6 +135,17 @@ class AgentSettings(BaseSettings):
             except OSError:
                 return None
         return self.enrolment_token
+
+
+def parsed_headers(text: str) -> dict[str, str]:
+    """`name=value,name=value` as a mapping. Raises ValueError."""
+    found = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, value = part.partition("=")
+        if not equals or not name.strip():
+            raise ValueError("wants name=value, several with commas between")
+        found[name.strip()] = value.strip()
+    return found
 
 
 def load(flags: Sequence[str]) -> AgentSettings:

@@ -2,8 +2,10 @@
 
 Guarantee: each event is counted once, in the `metrics.WINDOW_S` window of its own `time` (event time, never the time
 of reading); the position is that of the last event counted, so that a restart which reads on from it counts the rest.
+Where coarser windows are asked for, several times as wide, what happened in one is counted in its last `WINDOW_S`.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -22,8 +24,6 @@ from controlplane.contract.engine_event import (
     TracedEvent,
 )
 from controlplane.contract.metrics import Metric, MetricKind, cache_class, prompt_bucket
-
-WINDOW_NS = int(metrics.WINDOW_S * 1_000_000_000)
 
 SeriesKey = tuple[int, str, str, str]
 """(revision, prompt bucket, cache class, tenant); an empty text where a dimension does not apply."""
@@ -45,11 +45,18 @@ _STEP_METRICS: tuple[tuple[str, Metric], ...] = (
 )
 """Parts that an engine, or a device, may not be able to tell."""
 
+_STEP_SUMS: tuple[tuple[str, Metric], ...] = (
+    ("draft_tokens", metrics.DRAFT_TOKENS),
+    ("accepted_tokens", metrics.ACCEPTED_TOKENS),
+    ("preemptions", metrics.PREEMPTIONS),
+)
 _TRACED_METRICS: tuple[tuple[str, Metric], ...] = tuple(
     (metric.short, metric)
     for metric in (metrics.E2E, metrics.TPOT, metrics.QUEUE, metrics.PREFILL, metrics.DECODE, metrics.UNACCOUNTED)
 )
 _FINISHED_FIELDS = FinishedEvent.__required_keys__
+KEYS_KEPT = 4096
+"""Requests' lengths and tenants whose series are looked up only once."""
 COMPLETE = frozenset({"stop", "length"})
 """Finish reasons whose latencies count; an aborted or failed request counts in `requests` only."""
 
@@ -82,16 +89,21 @@ class WindowTally:
 class Tally:
     """One report in the making, opened in report interval number `span` (seconds since the epoch // interval_s)."""
 
-    def __init__(self, span: int, interval_s: float, model: str) -> None:
+    def __init__(self, span: int, interval_s: float, model: str, window_s: float = metrics.WINDOW_S) -> None:
+        """`window_s` is a multiple of `metrics.WINDOW_S`."""
+        self._merged = max(round(window_s / metrics.WINDOW_S), 1)
         self.span = span
         self.span_start_s = span * interval_s
         self.model = model
-        self.position: Position | None = None
         self.windows: dict[int, WindowTally] = {}  # By window number, seconds since the epoch // WINDOW_S.
         self.finished: list[tuple[Position, FinishedEvent | TracedEvent]] = []
         self.events = 0
         self.missed = 0
+        self._boot = ""
+        self._seq = -1
         self._tenants: set[str] = set()
+        self._keys: dict[tuple[int, int | None, int | None, str], SeriesKey] = {}
+        self._newest: tuple[float, WindowTally] = (math.nan, WindowTally())  # Time // WINDOW_S, and its window.
         self._count_by_kind: dict[str, Callable[[WindowTally, EngineEvent], None]] = {
             "step": self._count_step,  # type: ignore[dict-item]
             "first_token": self._count_first_token,  # type: ignore[dict-item]
@@ -104,13 +116,19 @@ class Tally:
 
     def count(self, event: EngineEvent, boot: str) -> None:
         """Add one event. Raises KeyError, TypeError or ValueError when it is malformed; the position moves on."""
-        self.position = Position(boot, event["seq"])
-        number = int(event["time"] // metrics.WINDOW_S)
-        window = self.windows.get(number)
-        if window is None:
-            window = self.windows[number] = WindowTally()
+        self._boot, self._seq = boot, event["seq"]
+        place = event["time"] // metrics.WINDOW_S
+        last, window = self._newest
+        if place != last:
+            window = self.windows.setdefault(self._window_of(event["time"]), WindowTally())
+            self._newest = place, window
         self._count_by_kind[event["kind"]](window, event)
         self.events += 1
+
+    @property
+    def position(self) -> Position | None:
+        """The last event counted; None when there was none."""
+        return Position(self._boot, self._seq) if self._seq >= 0 else None
 
     def unaccounted_share(self) -> float | None:
         """Sum of unaccounted / sum of e2e over all requests counted; None when none finished."""
@@ -122,32 +140,54 @@ class Tally:
     def empty(self) -> bool:
         return self.events == 0 and self.missed == 0
 
+    @property
+    def own_window(self) -> int:
+        """The window in which the agent speaks of itself."""
+        return self._window_of(self.span_start_s)
+
+    def _window_of(self, time_s: float) -> int:
+        number = int(time_s // metrics.WINDOW_S)
+        return number + self._merged - 1 - number % self._merged
+
     def _key(self, event: FirstTokenEvent | GapEvent | FinishedEvent) -> SeriesKey:
-        tenant = event.get("tenant", "")
+        known = event["revision"], event["prompt_tokens"], event["cached_tokens"], event.get("tenant", "")
+        found = self._keys.get(known)
+        if found is None:
+            if len(self._keys) >= KEYS_KEPT:
+                self._keys.clear()
+            found = self._keys[known] = self._new_key(*known)
+        return found
+
+    def _new_key(self, revision: int, prompt_tokens: int | None, cached_tokens: int | None, tenant: str) -> SeriesKey:
         if tenant and tenant not in self._tenants:
             if len(self._tenants) >= TENANT_LIMIT:
                 tenant = OTHER_TENANT
             else:
                 self._tenants.add(tenant)
-        prompt_tokens, cached_tokens = event["prompt_tokens"], event["cached_tokens"]
         if prompt_tokens is None:
-            return (event["revision"], "", "", tenant)
-        found = "" if cached_tokens is None else cache_class(cached_tokens, prompt_tokens).value
-        return (event["revision"], prompt_bucket(prompt_tokens), found, tenant)
+            return (revision, "", "", tenant)
+        cached = "" if cached_tokens is None else cache_class(cached_tokens, prompt_tokens).value
+        return (revision, prompt_bucket(prompt_tokens), cached, tenant)
 
     def _count_step(self, window: WindowTally, event: StepEvent) -> None:
         key: SeriesKey = (event["revision"], "", "", "")
+        series = window.distributions.get(key)
+        if series is None:
+            series = window.distributions[key] = {}
         for name, metric in _STEP_METRICS:
             seconds = event.get(name)
             if isinstance(seconds, float):
-                window.distribution(key, metric).record(seconds)
+                found = series.get(metric)
+                if found is None:
+                    found = series[metric] = Distribution()
+                found.record(seconds)
         gauges = window.gauges
         gauges[metrics.KV_USAGE, key] = event["kv_usage"]
         gauges[metrics.RUNNING, key] = event["running"]
         gauges[metrics.WAITING, key] = event["waiting"]
-        window.add(metrics.DRAFT_TOKENS, key, event["draft_tokens"])
-        window.add(metrics.ACCEPTED_TOKENS, key, event["accepted_tokens"])
-        window.add(metrics.PREEMPTIONS, key, event["preemptions"])
+        for name, metric in _STEP_SUMS:
+            if event[name]:  # type: ignore[literal-required]
+                window.add(metric, key, event[name])  # type: ignore[literal-required]
 
     def _count_first_token(self, window: WindowTally, event: FirstTokenEvent) -> None:
         window.distribution(self._key(event), metrics.TTFT).record(event["ttft"])
@@ -160,8 +200,7 @@ class Tally:
             raise KeyError(", ".join(sorted(_FINISHED_FIELDS - event.keys())))
         key = self._key(event)
         reason = event["finish_reason"]
-        assert self.position is not None
-        self.finished.append((self.position, event))
+        self.finished.append((Position(self._boot, self._seq), event))
         window.add(metrics.REQUESTS, key, 1, reason)
         if reason not in COMPLETE:
             return
@@ -184,8 +223,7 @@ class Tally:
             value = event[name]  # type: ignore[literal-required]
             if value is not None:
                 window.distribution(key, metric).record(value)
-        assert self.position is not None
-        self.finished.append((self.position, event))
+        self.finished.append((Position(self._boot, self._seq), event))
         window.e2e_s[revision] = window.e2e_s.get(revision, 0.0) + event["e2e"]
         window.unaccounted_s[revision] = window.unaccounted_s.get(revision, 0.0) + max(event["unaccounted"], 0.0)
 

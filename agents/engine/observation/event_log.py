@@ -8,7 +8,7 @@ import secrets
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 from controlplane.contract.engine_event import EngineEvent
 
@@ -39,7 +39,7 @@ class EventLog:
 
     def append(self, event: dict[str, Any]) -> None:
         """Number the event (without `seq`) and keep it; it belongs to the log from here on."""
-        numbered = cast(EngineEvent, event)
+        numbered: EngineEvent = event  # type: ignore[assignment]
         with self._lock:
             event["seq"] = self._next
             self._ring.append(numbered)

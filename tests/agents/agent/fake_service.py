@@ -1,7 +1,8 @@
-"""A stand-in for the control plane: enrolment, an OTLP receiver that counts by the repeat key, and an OpAMP server."""
+"""A stand-in for the control plane: enrolment, a receiver that counts by the repeat key, and an OpAMP server."""
 
 import gzip
 import threading
+import time
 from collections import Counter, deque
 from typing import Any
 
@@ -17,17 +18,29 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from agents.body import Body
+from agents.otlp_report import request_of
+from controlplane.contract import packed_report
+from controlplane.contract.packed_report import ACCEPT_HEADER, ACCEPT_PACKED, MEDIA_TYPE, REPORT_HEADER, TIME_HEADER
+
 WORKLOAD_KEY = "00112233445566778899aabbccddeeff"
 
 
 class FakeService:
-    """`script` holds answers to give before normal ones: (status, headers, is the body counted all the same)."""
+    """`script` holds answers to give before normal ones: (status, headers, is the body counted all the same).
+
+    It knows reports by their points, packed ones as well. `takes_packed` may change at any moment, as when the service
+    is replaced by an older or a newer version of itself.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.script: deque[tuple[int, dict[str, str], bool]] = deque()
         self.trace_script: deque[tuple[int, dict[str, str], bool]] = deque()
         self.partial_success = False
+        self.takes_packed = False
+        self.forms: Counter[str] = Counter()
+        self.bodies_of: dict[str, set[bytes]] = {}  # By identity: the OTLP that says what the report said.
         self.enrolment_token = "enrol-me"
         self.token = "node-token-1"
         self.enrolments: list[dict[str, Any]] = []
@@ -36,6 +49,7 @@ class FakeService:
         self.seen: set[tuple[Any, ...]] = set()
         self.counts: Counter[str] = Counter()  # Short sums by metric name, points once.
         self.totals: Counter[str] = Counter()
+        self.last: dict[str, float] = {}  # Gauges.
         self.windows: set[tuple[int, int]] = set()
         self.spans: dict[str, Any] = {}
         self.websocket_open = True
@@ -68,19 +82,32 @@ class FakeService:
     # -- telemetry -----------------------------------------------------------------------------------------------------
 
     async def _metrics(self, request: Request) -> Response:
-        body = gzip.decompress(await request.body())
         if not self._known(request.headers):
             return _error(401, "unauthenticated", "this token is unknown or revoked")
+        more = {TIME_HEADER: str(time.time_ns()), **({ACCEPT_HEADER: ACCEPT_PACKED} if self.takes_packed else {})}
+        kind = request.headers["Content-Type"]
+        if kind == MEDIA_TYPE and not self.takes_packed:
+            return _error(415, "unsupported", f"content type {kind} is not taken")
+        body = Body(await request.body(), kind, request.headers["Content-Encoding"]).decoded()
+        identity = request.headers.get(REPORT_HEADER, "")
+        if kind == MEDIA_TYPE:
+            report = packed_report.decode(body)
+            identity, body = (
+                packed_report.report_header(report.stream, report.ordinal),
+                request_of(report).SerializeToString(),
+            )
+        self.forms[kind] += 1
+        self.bodies_of.setdefault(identity, set()).add(body)
         answer = self._scripted(self.script)
         if answer is None or answer[2]:
             self._count_metrics(body)
         if answer is not None:
-            return Response(status_code=answer[0], headers=answer[1])
+            return Response(status_code=answer[0], headers={**more, **answer[1]})
         reply = ExportMetricsServiceResponse()
         if self.partial_success:
             reply.partial_success.rejected_data_points = 2
             reply.partial_success.error_message = "two points had no name"
-        return Response(reply.SerializeToString(), media_type="application/x-protobuf")
+        return Response(reply.SerializeToString(), media_type="application/x-protobuf", headers=more)
 
     async def _traces(self, request: Request) -> Response:
         body = gzip.decompress(await request.body())
@@ -123,6 +150,8 @@ class FakeService:
             assert point.count == sum(point.bucket_counts)
         elif metric.HasField("sum"):
             self.counts[metric.name] += point.as_int
+        elif metric.HasField("gauge"):
+            self.last[metric.name] = point.as_double
 
     def count_traces(self, body: bytes) -> None:
         with self._lock:

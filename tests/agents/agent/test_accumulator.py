@@ -1,5 +1,6 @@
 """The hot path counts each event once, in its own window, with quantiles as near as the axis promises."""
 
+import math
 import random
 
 import pytest
@@ -10,7 +11,14 @@ from agents.distribution import Distribution
 from agents.tally import OTHER_TENANT, TENANT_LIMIT, Tally
 from controlplane.contract import metrics
 from controlplane.contract.engine_event import Hello
-from controlplane.contract.histogram import AXIS_LENGTH, AXIS_MIN, RELATIVE_ERROR, bucket_index, quantile
+from controlplane.contract.histogram import (
+    AXIS_LENGTH,
+    AXIS_MIN,
+    RELATIVE_ERROR,
+    axis_position,
+    bucket_index,
+    quantile,
+)
 from tests.agents.agent.fake_engine import request_events, step_event
 
 HELLO: Hello = {"kind": "hello", "boot": "b", "oldest": 1, "model": "m"}
@@ -58,6 +66,18 @@ def test_many_at_once_is_the_same_as_one_by_one() -> None:
     positive_indexes = {bucket_index(min(value, 1024.0)) for value in values if value > 1e-6}
     assert set(positive.buckets) == positive_indexes
     assert len(one.dense()[1]) <= AXIS_LENGTH
+
+
+@pytest.mark.parametrize("value", [math.nextafter(2**-20, 1), math.nextafter(1024.0, 0), 1024.0, 1e9])
+def test_the_ends_of_the_axis_belong_to_it(value: float) -> None:
+    one, many = Distribution(), Distribution()
+    one.record(value)
+    many.record_all([value, value])
+    for distribution in (one, many):
+        offset, counts = distribution.dense()
+        assert offset >= AXIS_MIN and offset + len(counts) <= AXIS_MIN + AXIS_LENGTH
+        assert sum(counts) == distribution.count
+        assert counts[axis_position(min(value, 1024.0)) + AXIS_MIN - offset] == distribution.count
 
 
 def test_an_event_is_counted_in_the_window_of_its_own_time() -> None:

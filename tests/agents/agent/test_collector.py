@@ -1,7 +1,6 @@
 """Between the engine's stream and the spool: nothing is stored twice, whatever is cancelled or full."""
 
 import asyncio
-import gzip
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -11,10 +10,12 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from agents.backend import EngineUnreachable, Position
+from agents.clock_offset import ClockReading
 from agents.collector import Collector
 from agents.credentials import Credentials
 from agents.report import NodeIdentity
 from agents.spool import Spool
+from controlplane.contract import metrics, packed_report
 from tests.agents.agent.fake_engine import request_events
 
 START = 1_700_000_000.0
@@ -46,17 +47,20 @@ def numbered(count: int) -> list[dict[str, Any]]:
     return [{**event, "seq": seq} for seq, event in enumerate(events, 1)]
 
 
-def collector(backend: ListBackend, spool: Spool) -> Collector:
+def collector(backend: ListBackend, spool: Spool, **more: Any) -> Collector:
     return Collector(
         backend,
         spool,
         NodeIdentity("node-a", "pool-a"),
         Credentials("node-a", "t", "00"),
-        interval_s=5.0,
-        grace_s=0.5,
-        on_engine=lambda boot, model: None,
-        on_report=lambda: None,
-        now=lambda: START + 100,
+        **{
+            "interval_s": 5.0,
+            "grace_s": 0.5,
+            "on_engine": lambda boot, model: None,
+            "on_report": lambda: None,
+            "now": lambda: START + 100,
+            **more,
+        },
     )
 
 
@@ -141,8 +145,66 @@ def test_a_report_that_cannot_be_encoded_does_not_stop_the_others(tmp_path: Path
         assert (spool.depth, made.dropped) == (2, 1)
         report = spool.read(spool.waiting()[-1])
         assert report is not None
-        (block,) = ExportTraceServiceRequest.FromString(gzip.decompress(report.traces)).resource_spans
+        assert report.traces is not None
+        (block,) = ExportTraceServiceRequest.FromString(report.traces.decoded()).resource_spans
         assert len(block.scope_spans[0].spans) == 1
+        first = spool.read(1)
+        assert first is not None
+        told = packed_report.decode(first.metrics.decoded())
+        place = told.metrics.index((metrics.SPOOL_DROPPED.name, metrics.SPOOL_DROPPED.kind))
+        assert [one.value for section in told.sections for one in section.sums if one.metric == place] == [1.0]
+        reading.cancel()
+
+    asyncio.run(run())
+
+
+def test_each_report_carries_the_clock_and_the_same_table(tmp_path: Path) -> None:
+    async def run() -> None:
+        backend, spool = ListBackend(numbered(17)), Spool(tmp_path, 10**7)
+        made = collector(backend, spool, clock=lambda: ClockReading(0.25, 0.001))
+        reading = asyncio.create_task(made.read())
+        await asyncio.wait_for(backend.done.wait(), 5)
+        await made.flush()
+        reports = []
+        for ordinal in spool.waiting():
+            stored = spool.read(ordinal)
+            assert stored is not None and stored.metrics.is_packed
+            report = packed_report.decode(stored.metrics.decoded())
+            assert packed_report.report_header(report.stream, report.ordinal) == stored.identity
+            reports.append(report)
+        assert len(reports) == 4
+        for report in reports:
+            own = {
+                report.metrics[one.metric][0]: one.value
+                for one in report.sections[0].gauges
+                if report.labels[one.labels] == {}
+            }
+            assert own == {
+                metrics.SPOOL_DEPTH.name: report.ordinal - 1,
+                metrics.CLOCK_OFFSET.name: 0.25,
+                metrics.CLOCK_OFFSET_ERROR.name: 0.001,
+            }
+        assert reports[1].metrics == reports[2].metrics == reports[3].metrics
+        assert reports[1].labels == reports[2].labels == reports[3].labels
+        reading.cancel()
+
+    asyncio.run(run())
+
+
+def test_windows_may_be_as_wide_as_the_interval(tmp_path: Path) -> None:
+    async def run() -> None:
+        backend, spool = ListBackend(numbered(12)), Spool(tmp_path, 10**7)
+        made = collector(backend, spool, interval_s=10.0, window_s=10.0)
+        reading = asyncio.create_task(made.read())
+        await asyncio.wait_for(backend.done.wait(), 5)
+        await made.flush()
+        windows = []
+        for ordinal in spool.waiting():
+            stored = spool.read(ordinal)
+            assert stored is not None
+            windows.append([section.window for section in packed_report.decode(stored.metrics.decoded()).sections])
+        # What happened in ten seconds is told in the second five of them.
+        assert windows == [[START // 5 + 1], [START // 5 + 3]]
         reading.cancel()
 
     asyncio.run(run())

@@ -1,16 +1,24 @@
-"""A report is valid OTLP, adds up to its events, and can never be taken for another one."""
+"""A report adds up to its events, packed or as OTLP, and can never be taken for another one."""
 
 import json
+import math
+from collections import Counter
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from agents.report import AgentCounts, NodeIdentity, encode_metrics
+from agents.clock_offset import ClockReading
+from agents.otlp_report import request_of
+from agents.report import AgentCounts, NodeIdentity, body_of, encode_metrics, packed
+from agents.report_table import ReportTable
 from agents.request_spans import encode_spans, rekey
 from agents.tally import Tally
-from controlplane.contract import metrics
-from controlplane.contract.histogram import SCALE
+from controlplane.contract import metrics, packed_report
+from controlplane.contract.histogram import AXIS_MIN, SCALE, ZERO_THRESHOLD_S, axis_position
+from controlplane.contract.metrics import prompt_bucket
 from tests.agents.agent.fake_engine import request_events
 
 START = 1_700_000_000
@@ -107,7 +115,93 @@ def test_the_agent_says_what_it_missed_and_dropped() -> None:
     found = decoded(tally, counts=AgentCounts(spool_depth=3, spool_dropped=2))
     assert found[metrics.EVENTS_MISSED.name].sum.data_points[0].as_int == 4
     assert found[metrics.SPOOL_DROPPED.name].sum.data_points[0].as_int == 2
-    assert found[metrics.SPOOL_DEPTH.name].gauge.data_points[0].as_int == 3
+    assert found[metrics.SPOOL_DEPTH.name].gauge.data_points[0].as_double == 3
+    assert metrics.CLOCK_OFFSET.name not in found
+
+
+def test_the_clock_is_told_where_it_is_known() -> None:
+    found = decoded(tally_of(1), counts=AgentCounts(clock=ClockReading(-0.5, 0.001)))
+    assert found[metrics.CLOCK_OFFSET.name].gauge.data_points[0].as_double == -0.5
+    assert found[metrics.CLOCK_OFFSET_ERROR.name].gauge.data_points[0].as_double == 0.001
+
+
+def test_buckets_of_the_engines_own_go_as_otlp_and_all_else_packed() -> None:
+    tally = tally_of(2)
+    body = body_of(tally, IDENTITY, bytes(16), 7, AgentCounts(), ReportTable())
+    assert body.is_packed and packed_report.decode(body.decoded()) == packed(
+        tally, IDENTITY, bytes(16), 7, AgentCounts()
+    )
+    tally.count(
+        {
+            "kind": "buckets", "seq": 99, "time": START + 1.0, "revision": 3, "metric": "ttft", "bounds": [0.1, 1.0],
+            "counts": [1, 2, 0], "total": 1.0,
+        },
+        "boot",
+    )  # fmt: skip
+    body = body_of(tally, IDENTITY, bytes(16), 7, AgentCounts(), ReportTable())
+    assert not body.is_packed and body.decoded() == encode_metrics(tally, IDENTITY, 7, AgentCounts())
+    histograms = [
+        metric.WhichOneof("data")
+        for metric in ExportMetricsServiceRequest.FromString(body.decoded())
+        .resource_metrics[0]
+        .scope_metrics[0]
+        .metrics
+        if metric.name == metrics.TTFT.name
+    ]
+    assert histograms == ["exponential_histogram", "histogram"]
+
+
+durations = st.floats(0, 2000) | st.sampled_from(
+    [0.0, 2.0**-20, math.nextafter(2.0**-20, 1), 1024.0, math.nextafter(1024.0, 0), 1e-300]
+)
+happenings = st.tuples(
+    st.integers(0, 20),
+    st.sampled_from([100, 600]),
+    st.sampled_from(["", "a", "b"]),
+    st.lists(durations, min_size=1, max_size=20),
+)
+
+
+@given(st.lists(happenings, max_size=12), st.integers(1, 5 * 10**9 - 1))
+def test_the_service_sees_what_the_tally_counted(
+    given_events: list[tuple[int, int, str, list[float]]], ordinal: int
+) -> None:
+    """Counts are exact in each window, series and bucket, packed, and as OTLP made of the packed bytes."""
+    tally = Tally(START // 5, 5.0, "model-a")
+    for seq, (second, prompt, tenant, gaps) in enumerate(given_events, 1):
+        tally.count(
+            {
+                "kind": "gaps", "seq": seq, "time": START + second + 0.5, "revision": 3, "prompt_tokens": prompt,
+                "cached_tokens": 0, "gaps": gaps, **({"tenant": tenant} if tenant else {}),
+            },
+            "boot",
+        )  # fmt: skip
+    wanted: Counter[tuple[int, str, str, int]] = Counter()
+    for second, prompt, tenant, gaps in given_events:
+        for gap in gaps:
+            position = -1 if gap <= ZERO_THRESHOLD_S else axis_position(min(gap, 1024.0))
+            wanted[(START + second) // 5, prompt_bucket(prompt), tenant, position] += 1
+    body = body_of(tally, IDENTITY, bytes(16), ordinal, AgentCounts(), ReportTable())
+    report = packed_report.decode(body.decoded())
+    seen: Counter[tuple[int, str, str, int]] = Counter()
+    for section in report.sections:
+        for histogram in section.histograms:
+            labels = report.labels[histogram.labels]
+            key = section.window, labels[metrics.PROMPT_BUCKET.name], labels.get(metrics.TENANT.name, "")
+            seen[(*key, -1)] += histogram.zero
+            for place, count in enumerate(histogram.counts):
+                seen[(*key, histogram.low + place)] += count
+    assert +seen == wanted
+    seen.clear()
+    for metric in request_of(report).resource_metrics[0].scope_metrics[0].metrics:
+        for point in metric.exponential_histogram.data_points:
+            text = {item.key: item.value.string_value for item in point.attributes}
+            window = point.time_unix_nano // 5_000_000_000 - 1
+            place_of = window, text[metrics.PROMPT_BUCKET.name], text.get(metrics.TENANT.name, "")
+            seen[(*place_of, -1)] += point.zero_count
+            for place, count in enumerate(point.positive.bucket_counts):
+                seen[(*place_of, point.positive.offset + place - AXIS_MIN)] += count
+    assert +seen == wanted
 
 
 def test_requests_become_spans_without_text_and_with_hashes_of_the_fleet() -> None:

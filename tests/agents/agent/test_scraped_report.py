@@ -57,7 +57,8 @@ def test_buckets_go_as_a_histogram_with_their_own_bounds() -> None:
 
 
 def test_one_value_alone_is_stated_exactly() -> None:
-    (point,) = next(m for m in report(tally_of(buckets("e2e", [0, 1, 0, 0], 0.75)))).histogram.data_points
+    found = report(tally_of(buckets("e2e", [0, 1, 0, 0], 0.75)))
+    (point,) = next(metric for metric in found if metric.HasField("histogram")).histogram.data_points
     assert point.min == pytest.approx(0.75) and point.max == pytest.approx(0.75)
 
 

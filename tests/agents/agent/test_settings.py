@@ -37,6 +37,10 @@ def test_flags_go_before_the_environment_and_that_before_the_file(
         (["--node", "a", "--spool-limit-bytes", "many"], "spool_limit_bytes:"),
         (["--node", "a", "--enrolment-token", "x", "--enrolment-token-file", "y"], "enrolment_token"),
         (["--config", "/does/not/exist.toml"], "config:"),
+        (["--node", "a", "--report-window-s", "7"], "report_window_s: wants a multiple of 5, got 7"),
+        (["--node", "a", "--report-window-s", "10"], "report_window_s is wider than report_interval_s"),
+        (["--node", "a", "--otlp-url", "collector:4318"], "otlp_url: wants a URL"),
+        (["--node", "a", "--otlp-headers", "key"], "otlp_headers: wants name=value"),
     ],
 )
 def test_a_wrong_setting_is_named(flags: list[str], said: str) -> None:
@@ -62,6 +66,18 @@ def test_every_setting_has_a_flag_with_a_help_text() -> None:
     for name, field in AgentSettings.model_fields.items():
         assert f"--{name.replace('_', '-')}" in help_text
         assert field.description
+
+
+def test_windows_are_five_seconds_and_may_be_wider_with_a_longer_interval() -> None:
+    assert AgentSettings(node="a", report_interval_s=10).report_window_s == 5
+    assert AgentSettings(node="a", report_interval_s=10, report_window_s=10).report_window_s == 10
+    assert AgentSettings(node="a", report_interval_s=0.5).report_window_s == 5
+
+
+def test_headers_for_another_receiver_are_pairs_and_not_shown() -> None:
+    settings = AgentSettings(node="a", otlp_url="http://collector:4318/", otlp_headers="x-key = secret=, b=2,")
+    assert agent_settings.parsed_headers(settings.otlp_headers) == {"x-key": "secret=", "b": "2"}
+    assert settings.otlp_url == "http://collector:4318" and "secret" not in repr(settings)
 
 
 def test_a_token_file_is_read_anew_each_time(tmp_path: Path) -> None:

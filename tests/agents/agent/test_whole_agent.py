@@ -12,6 +12,7 @@ from opentelemetry._opamp.proto import opamp_pb2
 from controlplane.contract import metrics
 from controlplane.contract.errors import Conflict
 from controlplane.contract.knobs import EngineConfig
+from controlplane.contract.packed_report import MEDIA_TYPE
 from tests.agents.agent.conftest import AgentProcess
 from tests.agents.agent.fake_engine import FakeEngine, request_events
 from tests.agents.agent.fake_service import FakeService
@@ -28,21 +29,32 @@ def offer(revision: int, **knobs: object) -> opamp_pb2.AgentRemoteConfig:
     return made
 
 
+@pytest.mark.parametrize("takes_packed", [False, True])
 def test_reports_reach_the_service_and_a_terminated_agent_leaves_nothing_behind(
-    agent_process: AgentProcess, engine: FakeEngine, service: FakeService, eventually: Eventually, tmp_path: Path
+    agent_process: AgentProcess,
+    engine: FakeEngine,
+    service: FakeService,
+    eventually: Eventually,
+    tmp_path: Path,
+    takes_packed: bool,
 ) -> None:
+    service.takes_packed = takes_packed
     agent_process.start()
     eventually(lambda: service.newest("health") is not None)
     for number in range(20):
         engine.emit(*request_events(time.time(), number))
     eventually(lambda: service.counts[REQUESTS] == 20)
     engine.emit(*request_events(time.time(), 20))
+    eventually(lambda: service.counts[REQUESTS] == 21)
+    engine.emit(*request_events(time.time(), 21))
     time.sleep(0.2)
     assert agent_process.end() == 0
-    assert service.counts[REQUESTS] == 21
-    assert service.counts[metrics.ITL.name] == 21 * 7
-    assert len(service.spans) == 21
+    assert service.counts[REQUESTS] == 22
+    assert service.counts[metrics.ITL.name] == 22 * 7
+    assert len(service.spans) == 22
     assert service.repeats == 0
+    assert bool(service.forms[MEDIA_TYPE]) == takes_packed
+    assert abs(service.last[metrics.CLOCK_OFFSET.name]) <= service.last[metrics.CLOCK_OFFSET_ERROR.name] + 0.01
     assert list((tmp_path / "state/spool").glob("*.report")) == []
     assert service.agents[-1].HasField("agent_disconnect")
     assert (tmp_path / "state/credentials.json").stat().st_mode & 0o777 == 0o600
@@ -56,15 +68,21 @@ def test_nothing_is_lost_or_doubled_when_the_agent_is_killed_again_and_again(
 ) -> None:
     chance = random.Random(11)
     number = 0
-    for _ in range(6):
+    for life in range(6):
         # Some answers get lost: the service has counted the body, the agent sees a failure and sends it again.
         for _ in range(chance.randrange(3)):
             service.script.append((500, {}, True))
         for _ in range(chance.randrange(2)):
             service.trace_script.append((503, {"Retry-After": "0"}, True))
+        heard = len(service.agents)
         agent_process.start()
-        until = time.monotonic() + chance.uniform(0.8, 2.2)
-        while time.monotonic() < until:
+        if life != 3:  # One is killed while it starts.
+            eventually(lambda heard=heard: len(service.agents) > heard)
+        lasts_s = chance.uniform(0.8, 2.2)
+        until = time.monotonic() + lasts_s
+        while (left_s := until - time.monotonic()) > 0:
+            # Replaced by an older version, or by a newer one again.
+            service.takes_packed = (life % 2 == 0) == (left_s > 0.4 * lasts_s)
             engine.emit(*request_events(time.time(), number))
             number += 1
             time.sleep(0.004)
@@ -73,7 +91,17 @@ def test_nothing_is_lost_or_doubled_when_the_agent_is_killed_again_and_again(
         number += 1
     service.script.clear()
     service.trace_script.clear()
+    service.takes_packed = True
+    before = service.forms[MEDIA_TYPE]
     agent_process.start()
+
+    def one_came_packed() -> bool:
+        nonlocal number
+        engine.emit(*request_events(time.time(), number))
+        number += 1
+        return service.forms[MEDIA_TYPE] > before
+
+    eventually(one_came_packed)
     eventually(lambda: service.counts[REQUESTS] >= number and len(service.spans) >= number, 20)
     assert agent_process.end() == 0
     assert service.counts[REQUESTS] == number
@@ -83,6 +111,10 @@ def test_nothing_is_lost_or_doubled_when_the_agent_is_killed_again_and_again(
     assert service.counts[metrics.STEP_FORWARD.name] == number
     assert service.counts[metrics.EVENTS_MISSED.name] == 0
     assert len(service.spans) == number
+    # Each report said one thing, however often and in whichever form it came.
+    assert all(identity and len(bodies) == 1 for identity, bodies in service.bodies_of.items())
+    assert len({identity.partition("/")[0] for identity in service.bodies_of}) == 1
+    assert service.forms["application/x-protobuf"] > 0
     for start, end in service.windows:
         assert end % 5_000_000_000 == 0
         assert end - 5_000_000_000 <= start < end

@@ -58,4 +58,3 @@ def test_an_agent_that_is_killed_goes_on_where_its_reports_ended(
     assert service.counts[metrics.OUTPUT_TOKENS.name] == 21 * 6
     assert service.counts[metrics.E2E.name] == service.counts[metrics.TTFT.name] == 21
     assert service.counts[metrics.EVENTS_MISSED.name] == 0
-    assert service.repeats == 0
