@@ -6,12 +6,9 @@ from controlplane.client import Client
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.histogram import error_text
 from controlplane.contract.metrics import BY_SHORT, MetricKind
-from web.views import Params
+from web.views import STEP_OF, Params
 
 QUANTILES = (0.5, 0.95, 0.99)
-STEP_OF = {"5m": "5s", "15m": "10s", "1h": "30s", "6h": "3m", "24h": "10m"}
-"""Spans the pages offer, each with the step that gives about a hundred points."""
-
 MARKS = ("rollout", "alert.fired", "alert.resolved")
 
 

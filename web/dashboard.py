@@ -20,13 +20,13 @@ from controlplane.contract.metrics import REQUEST_PARTS
 from web import charts
 from web.format import FILTERS
 from web.sessions import Clients, client_of, sign_in, sign_out
-from web.views import context_of, pools
+from web.views import STEP_OF, context_of, pools
 
 HERE = Path(__file__).parent
 PAGES = {
     "overview": ("headline", "open_alerts", "activity", "fleet", "recent"),
     "fleet": ("fleet",),
-    "latency": ("slowest",),
+    "latency": ("exemplars", "slowest"),
     "alerts": ("alerts",),
     "studies": ("studies",),
     "rollouts": ("rollouts",),
@@ -233,7 +233,7 @@ def _show(request: Request, name: str) -> Response:
         pools=serving,
         pool=params.get("pool") or (serving[0] if serving else ""),
         span=params.get("span", "15m"),
-        spans=list(charts.STEP_OF),
+        spans=list(STEP_OF),
         parts=[metric.short for metric in REQUEST_PARTS],
         **context,
     )

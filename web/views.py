@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from controlplane.client import Client
+from controlplane.client_clocks import node_clocks
 from controlplane.contract.change import class_of
 from controlplane.contract.clock import utc_now
 from controlplane.contract.errors import BadRequest, NotFound
@@ -18,6 +19,8 @@ Params = Mapping[str, str]
 Context = dict[str, Any]
 
 HEADLINE = ("ttft", "itl", "e2e")
+STEP_OF = {"5m": "5s", "15m": "10s", "1h": "30s", "6h": "3m", "24h": "10m"}
+"""Spans the pages offer, each with the step that gives about a hundred points."""
 
 
 def _number(params: Params, name: str) -> int:
@@ -25,6 +28,13 @@ def _number(params: Params, name: str) -> int:
         return int(params[name])
     except (KeyError, ValueError):
         raise BadRequest(f"{name}: wants a number", field=name) from None
+
+
+def _seconds(params: Params, name: str) -> float | None:
+    try:
+        return float(params[name]) if params.get(name) else None
+    except ValueError:
+        raise BadRequest(f"{name}: wants a number of seconds", field=name) from None
 
 
 def pools(nodes: list[NodeView]) -> list[str]:
@@ -37,7 +47,7 @@ def fleet(client: Client, params: Params) -> Context:
 
 
 def node(client: Client, params: Params) -> Context:
-    """One node: each knob with its value, source, class of change and limits; what changes have cost."""
+    """One node: each knob with its value, source, class of change and limits; what changes have cost; its clock."""
     found = client.node(params.get("node", ""))
     wanted = {} if found.desired_revision is None else client.config(found.desired_revision).knobs.knobs()
     runs = EffectiveConfig(revision=0, knobs={}) if found.effective is None else found.effective
@@ -54,7 +64,7 @@ def node(client: Client, params: Params) -> Context:
         }
         for name in KNOBS
     ]
-    return {"node": found, "rows": rows}
+    return {"node": found, "rows": rows, "clock": node_clocks(client, found.node).get(found.node)}
 
 
 def headline(client: Client, params: Params) -> Context:
@@ -145,8 +155,24 @@ def slowest(client: Client, params: Params) -> Context:
     return {"requests": client.requests(**wanted).items, "now": now}
 
 
+def exemplars(client: Client, params: Params) -> Context:
+    """The requests behind a quantile: of the chart's step at `at`, where one was chosen, else of the whole span."""
+    metric, at, span = params.get("metric") or "ttft", params.get("at", ""), params.get("span") or "15m"
+    wanted = {"pool": params.get("pool") or None, "above": params.get("above") or None, "limit": 20}
+    if at:
+        wanted |= {"start": at, "window": STEP_OF.get(span, STEP_OF["15m"])}
+    else:
+        wanted["window"] = span
+    return {
+        "exemplars": client.exemplars(metric, **wanted).items,
+        "exemplar_metric": metric,
+        "at": at,
+        "above": _seconds(params, "above"),
+    }
+
+
 _ALL = (
-    *(fleet, node, headline, recent, slowest),
+    *(fleet, node, headline, recent, slowest, exemplars),
     *(open_alerts, alerts, alert),
     *(activity, studies, study),
     *(rollouts, rollout, ledger),

@@ -1,5 +1,6 @@
 """The dashboard in a real Chromium over a real stack: sign-in, what it shows, and that it stays live without reload."""
 
+import re
 import shutil
 from collections.abc import Iterator
 from typing import Any
@@ -102,6 +103,26 @@ def test_every_part_of_the_latency_has_its_chart(page: Page, stack: Any) -> None
         expect(plot.locator("svg").first).to_be_visible(timeout=20_000)
         expect(plot).not_to_have_attribute("data-points", "0", timeout=20_000)
     expect(page.locator(".waterfall").first).to_be_visible()
+
+
+def test_a_point_of_a_chart_opens_the_requests_behind_it(page: Page, stack: Any) -> None:
+    assert stack.complete("def area(radius):\n", 12).status_code == 200
+    page.goto("/latency?span=5m")
+    plot = page.locator("[data-chart*='metric=ttft&']")
+    expect(plot).to_have_attribute("data-points", re.compile("[1-9]"), timeout=20_000)
+    at = plot.evaluate("(plot) => plot.drawn.series[2].x.at(-1)")
+    with page.expect_navigation():
+        plot.evaluate(
+            "(plot) => plot.emit('plotly_click', "
+            "{ points: [{ curveNumber: 2, pointIndex: plot.drawn.series[2].x.length - 1 }] })"
+        )
+    section = page.locator("[data-live*='/fragments/exemplars']")
+    expect(section).to_contain_text(at)
+    row = section.locator("tr[data-exemplar]").first
+    expect(row.locator(".waterfall")).to_be_visible()
+    expect(row).to_contain_text("node-1")
+    # What the engine ran beside it came with its span.
+    expect(row.locator("td[title^='at most']")).to_have_count(4)
 
 
 def test_a_rollout_appears_in_its_page_and_in_the_ledger(page: Page, stack: Any) -> None:

@@ -1,12 +1,16 @@
 """What a page says of a node: knobs with source and class, limits, costs, what is degraded; and of coarse quantiles."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from controlplane.client_clocks import node_clocks
 from controlplane.command.status import runs_text
 from controlplane.contract.configs import Revision
 from controlplane.contract.knobs import ChangeClass, EngineConfig
+from controlplane.contract.metrics import CLOCK_OFFSET, CLOCK_OFFSET_ERROR
 from controlplane.contract.nodes import ChangeCost, EffectiveConfig, NodeView
+from controlplane.contract.telemetry import ScalarsAnswer, ScalarSeries
 from web.dashboard import templates
 from web.format import coarse
 from web.views import context_of
@@ -35,7 +39,17 @@ NODE = NodeView(
 
 
 class OneNode:
-    """The two calls that the page makes."""
+    """The calls that the page makes. `clock`: offset and error, where the node has told them."""
+
+    def __init__(self, clock: tuple[float, float] | None = None) -> None:
+        self._clock = dict(zip((CLOCK_OFFSET.short, CLOCK_OFFSET_ERROR.short), clock or (), strict=False))
+
+    def scalars(self, metric: str, *, by: Sequence[str], node: str | None, **_: Any) -> ScalarsAnswer:
+        assert (list(by), node) in ((["node"], NODE.node), (["node"], None))
+        labels = {"node": NODE.node}
+        series = [ScalarSeries(labels=labels, value=self._clock[metric])] if metric in self._clock else []
+        now = datetime(2030, 1, 1, tzinfo=UTC)
+        return ScalarsAnswer(metric=metric, unit="s", kind="gauge", start=now, end=now, series=series)
 
     def node(self, name: str) -> NodeView:
         assert name == NODE.node
@@ -49,8 +63,8 @@ class OneNode:
         return Revision(number=number, hash="h", knobs=EngineConfig(), created_by="t", created_at=now)
 
 
-def rendered(name: str, params: dict[str, str]) -> str:
-    context: dict[str, Any] = context_of(name, OneNode(), params)  # type: ignore[arg-type]
+def rendered(name: str, params: dict[str, str], client: OneNode | None = None) -> str:
+    context: dict[str, Any] = context_of(name, client or OneNode(), params)  # type: ignore[arg-type]
     text: str = templates.get_template(f"fragments/{name}.html").render(**context)
     return " ".join(text.split())
 
@@ -81,6 +95,19 @@ def test_status_says_the_same_in_text() -> None:
     assert "max_num_batched_tokens=256" in text and "quantization=none (restart)" in text
     assert "formats: none, int8" in text
     assert "a restart change: 72 s on average, 80 s last, requests waited 3.2 s" in text
+
+
+def test_a_clock_is_shown_where_it_is_known_with_a_hint_where_it_is_far_off() -> None:
+    known, far = OneNode((0.0004, 0.001)), OneNode((-12.5, 0.02))
+    assert "<dt>Clock</dt>" not in rendered("node", {"node": "gpu 1"})
+    shown = rendered("node", {"node": "gpu 1"}, known)
+    assert "<dt>Clock</dt><dd>0.4 ms behind the service&#39;s, ± 1 ms</dd>" in shown and "NTP" not in shown
+    assert "12.5 s ahead of the service&#39;s, ± 20 ms" in (page := rendered("node", {"node": "gpu 1"}, far))
+    assert "set the node&#39;s clock (NTP)" in page
+    assert "clock:" not in runs_text(NODE)
+    said = runs_text(NODE, node_clocks(far)[NODE.node])  # type: ignore[arg-type]
+    assert said.endswith("clock: 12.5 s ahead of the service's, ± 20 ms (its requests are shown at the wrong time: "
+                         "set the node's clock (NTP))")  # fmt: skip
 
 
 def test_coarse_quantiles_are_marked_and_exact_ones_are_not() -> None:

@@ -47,6 +47,20 @@ async function refresh(part) {
 
 let marks = [];
 
+// The requests behind a point of a chart: those of its step, above its value less what a quantile may be off by.
+const EXEMPLARS_OF = { ttft: "ttft", tpot: "tpot", itl: "tpot" };
+const QUANTILE_ERROR = 0.022;
+
+function openExemplars(data, curve, point) {
+  const series = data.series[curve];
+  const metric = EXEMPLARS_OF[data.metric] || "e2e";
+  const query = new URLSearchParams(window.location.search);
+  query.set("metric", metric);
+  query.set("at", series.x[point]);
+  if (metric === data.metric) query.set("above", String(series.y[point] / (1 + QUANTILE_ERROR))); else query.delete("above");
+  window.location.assign(window.location.pathname + "?" + query + "#exemplars-title");
+}
+
 function draw(plot, data) {
   const style = getComputedStyle(document.body);
   const ink = style.getPropertyValue("--ink").trim();
@@ -73,6 +87,8 @@ function draw(plot, data) {
     annotations: notes,
   };
   window.Plotly.react(plot, traces, layout, { displayModeBar: false, responsive: true });
+  if (!plot.drawn) plot.on("plotly_click", ({ points: [at] }) => openExemplars(plot.drawn, at.curveNumber, at.pointIndex));
+  plot.drawn = data;
   plot.dataset.points = String(data.series.reduce((sum, series) => sum + series.y.length, 0));
 }
 
