@@ -1,6 +1,9 @@
-"""The query parameters of the telemetry API, checked: unknown ones are refused with the nearest valid name."""
+"""The query parameters of the telemetry API, checked: unknown ones are refused with the nearest valid name.
 
-from collections.abc import Callable, Iterable
+The dependencies are coroutines though they wait for nothing: FastAPI hands the others to a thread each.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -45,7 +48,7 @@ def refuse_unknown(request: Request, known: Iterable[str]) -> None:
             )
 
 
-def span_of(request: Request, window: Window = None, start: Start = None, end: End = None) -> Span:
+async def span_of(request: Request, window: Window = None, start: Start = None, end: End = None) -> Span:
     """The asked span; it ends now unless said otherwise."""
     return timespan.resolve(request.app.state.clock(), window, start, end)
 
@@ -53,7 +56,7 @@ def span_of(request: Request, window: Window = None, start: Start = None, end: E
 SpanOf = Annotated[Span, Depends(span_of)]
 
 
-def label_filters(
+async def label_filters(
     node: Filter = None,
     pool: Filter = None,
     model: Filter = None,
@@ -69,11 +72,11 @@ def label_filters(
     return {label: given[label] for label in LABELS if given[label] is not None}
 
 
-def asks(*more: str, metric_by_default: str | None = None) -> Callable[..., SeriesQuery]:
+def asks(*more: str, metric_by_default: str | None = None) -> Callable[..., Awaitable[SeriesQuery]]:
     """The dependency that reads a series query; `more`: parameters of the endpoint's own."""
     known = ("metric", "window", "start", "end", "step", "by", *more, *LABELS)
 
-    def series_query(
+    async def series_query(
         request: Request,
         span: SpanOf,
         where: Annotated[dict[str, list[str]], Depends(label_filters)],

@@ -7,6 +7,7 @@ from controlplane.contract.telemetry import QuantilePoint, QuantilesAnswer, Quan
 from controlplane.telemetry.catalogue import Asked
 from controlplane.telemetry.parameters import SeriesQuery
 from controlplane.telemetry.reader import SketchSeries, TelemetryReader
+from controlplane.telemetry.sketch import Sketch
 
 
 def quantiles(
@@ -26,17 +27,17 @@ def quantiles(
 
 
 def _series(one: SketchSeries, wanted: Mapping[str, float], *, stepped: bool) -> QuantileSeries:
-    points = [
-        QuantilePoint(
-            time=time, count=sketch.count, quantiles={name: sketch.quantile(value) for name, value in wanted.items()}
-        )
-        for time, sketch in one.steps
-    ]
+    points = [QuantilePoint(time=time, count=sketch.count, quantiles=_of(sketch, wanted)) for time, sketch in one.steps]
+    count = one.total.count
     return QuantileSeries(
         labels=one.labels,
-        count=one.total.count,
-        mean=one.total.mean,
+        count=count,
+        mean=one.total.total / count if count else None,
         relative_error=one.total.relative_error,
-        quantiles={name: one.total.quantile(value) for name, value in wanted.items()},
+        quantiles=_of(one.total, wanted),
         points=points if stepped else None,
     )
+
+
+def _of(sketch: Sketch, wanted: Mapping[str, float]) -> dict[str, float]:
+    return dict(zip(wanted, sketch.quantiles(list(wanted.values())), strict=True))

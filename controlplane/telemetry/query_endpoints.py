@@ -47,7 +47,7 @@ router = APIRouter(tags=["telemetry"])
 router.include_router(stream_endpoints.router)
 
 
-def _store(request: Request) -> TelemetryStore:
+async def _store(request: Request) -> TelemetryStore:
     store: TelemetryStore = request.app.state.telemetry
     return store
 

@@ -8,6 +8,7 @@ axis's, both are only as good as `relative_error` says, which is the worst of al
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -57,19 +58,28 @@ class Sketch:
 
     def quantile(self, q: float) -> float:
         """As `controlplane.contract.histogram.quantile`. Raises ValueError when empty."""
-        if not 0.0 <= q <= 1.0:
-            raise ValueError(f"q must be within 0 and 1, got {q}")
-        cumulative = np.cumsum(self.counts) + self.zero_count
+        return self.quantiles([q])[0]
+
+    def quantiles(self, wanted: Sequence[float]) -> list[float]:
+        """Several quantiles, in the order asked. Raises ValueError when empty."""
+        cumulative = np.cumsum(self.counts)
+        cumulative += self.zero_count
         total = int(cumulative[-1])
         if total == 0:
             raise ValueError("a quantile of no values")
-        rank = q * (total - 1)
         low = self.minimum if math.isfinite(self.minimum) else 0.0
         high = self.maximum if math.isfinite(self.maximum) else upper_edge(AXIS_LENGTH - 1)
-        if rank < self.zero_count:
-            return min(max(0.0, low), high)
-        position = int(np.searchsorted(cumulative, rank, side="right"))
-        inside = int(self.counts[position])
-        below = int(cumulative[position]) - inside
-        value: float = BASE ** (position + AXIS_MIN + min((rank - below + 0.5) / inside, 1.0))
-        return min(max(value, low), high)
+        found = []
+        for q in wanted:
+            if not 0.0 <= q <= 1.0:
+                raise ValueError(f"q must be within 0 and 1, got {q}")
+            rank = q * (total - 1)
+            if rank < self.zero_count:
+                found.append(min(max(0.0, low), high))
+                continue
+            position = int(cumulative.searchsorted(rank, side="right"))
+            inside = int(self.counts[position])
+            below = int(cumulative[position]) - inside
+            value: float = BASE ** (position + AXIS_MIN + min((rank - below + 0.5) / inside, 1.0))
+            found.append(min(max(value, low), high))
+        return found
