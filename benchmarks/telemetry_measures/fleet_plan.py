@@ -50,8 +50,9 @@ class FleetPlan:
 class FleetOutcome:
     """Counts are of reports. `refused`: answers that were no 200 by status, each tried again where that may help.
 
-    acknowledged_each_s: by seconds since `started_at`. `counted`: values acknowledged, by node and metric. Milliseconds
-    from when a report was due (`due`) and from when it was first sent (`sent`).
+    acknowledged_each_s, slowest_ms_each_s: by seconds since `started_at`, of the acknowledgement. `counted`: values
+    acknowledged, by node and metric. Milliseconds from when a report was due (`due`), and from when it was first sent
+    (`sent`).
     """
 
     started_at: float = 0.0
@@ -66,6 +67,7 @@ class FleetOutcome:
     due_ms: dict[str, float] = field(default_factory=dict)
     sent_ms: dict[str, float] = field(default_factory=dict)
     acknowledged_each_s: list[int] = field(default_factory=list)
+    slowest_ms_each_s: list[float] = field(default_factory=list)
     counted: list[list[int]] = field(default_factory=list)
     first_window: int = 0
     last_window: int = 0

@@ -76,6 +76,7 @@ class SimulatedFleet:
         self._due_s: list[float] = []
         self._sent_s: list[float] = []
         self._acknowledged_at: Counter[int] = Counter()
+        self._slowest_s: dict[int, float] = {}
         self._refused: Counter[str] = Counter()
         self._bytes = 0
         self.outcome = FleetOutcome()
@@ -106,6 +107,7 @@ class SimulatedFleet:
         outcome.due_ms, outcome.sent_ms = _milliseconds(self._due_s), _milliseconds(self._sent_s)
         length = int(max(self._acknowledged_at, default=-1)) + 1
         outcome.acknowledged_each_s = [self._acknowledged_at[second] for second in range(length)]
+        outcome.slowest_ms_each_s = [round(1000 * self._slowest_s.get(second, 0.0), 1) for second in range(length)]
         outcome.counted = self._counted.tolist()
         outcome.first_window, outcome.last_window = min(windows), max(windows) + (plan.sections - 1) * plan.spacing
         outcome.body_bytes = self._bytes / max(1, outcome.acknowledged)
@@ -193,8 +195,11 @@ class SimulatedFleet:
         self._counted[due.report.node] += counts
         self._bytes += size
         self._sent_s.append(now - sent)
-        self._due_s.append(now - (due.at or sent))
-        self._acknowledged_at[int(now - outcome.started_at)] += 1
+        waited = now - (due.at or sent)
+        self._due_s.append(waited)
+        second = int(now - outcome.started_at)
+        self._acknowledged_at[second] += 1
+        self._slowest_s[second] = max(waited, self._slowest_s.get(second, 0.0))
 
 
 def _milliseconds(seconds: list[float]) -> dict[str, float]:

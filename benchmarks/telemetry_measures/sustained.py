@@ -18,6 +18,8 @@ from controlplane.contract.slo import UseCase
 NODES_GOAL, NODES_AIM = 4000, 8000
 LATENCY_GOAL_MS = 1000.0
 _OUTCOME_LIMIT_S = 180.0
+_FIRST_S = 20
+"""While every node's first report brings its names."""
 
 
 @dataclass(frozen=True)
@@ -139,6 +141,7 @@ def _print(runs: list[Sustained]) -> None:
         row("reports due, acknowledged", lambda run: f"{run.outcome.scheduled:,}, {run.outcome.acknowledged:,}"),
         row("answers that were no 200", lambda run: _refusals(run.outcome)),
         row("latency p50 / p99 / max, ms", lambda run: _latency(run.outcome.due_ms)),
+        row("seconds in which something waited over 1 s", lambda run: _stalls(run.outcome)),
         row("CPU of the service, share of its core", lambda run: f"{100 * run.cpu_s / run.seconds:.0f} %"),
         row(
             "CPU per report, all included, ms", lambda run: figure(1000 * run.cpu_s / max(1, run.outcome.acknowledged))
@@ -184,6 +187,13 @@ def _refusals(outcome: FleetOutcome) -> str:
 
 def _latency(found: dict[str, float]) -> str:
     return " / ".join(figure(found[name]) for name in ("p50", "p99", "max")) if found else "-"
+
+
+def _stalls(outcome: FleetOutcome) -> str:
+    """How many, and where they lie: a fleet that all starts at once shows at the beginning."""
+    found = [second for second, slowest in enumerate(outcome.slowest_ms_each_s) if slowest > LATENCY_GOAL_MS]
+    early = sum(second < _FIRST_S for second in found)
+    return f"{len(found)} ({early} in the first {_FIRST_S})"
 
 
 def _queries(dashboards: DashboardOutcome) -> str:

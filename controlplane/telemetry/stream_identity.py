@@ -54,7 +54,7 @@ class Recognised(NamedTuple):
 def mark(seen: Seen, ordinal: int) -> tuple[Sighting, Seen]:
     """Note one ordinal (pure)."""
     ahead = ordinal - seen.high
-    if ahead > REMEMBERED:
+    if ahead > REMEMBERED or not seen.high:
         return Sighting.NEW, Seen(ordinal)
     if ahead > 0:
         return Sighting.NEW, Seen(ordinal, ((seen.below << 1 | 1) << (ahead - 1)) & _MASK)

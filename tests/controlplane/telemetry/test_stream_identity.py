@@ -62,6 +62,12 @@ class Stream(RuleBasedStateMachine):
         assert self.seen.below.bit_length() <= REMEMBERED
         assert self.seen.high == max(self.counted, default=0)
 
+    @invariant()
+    def its_bits_stand_for_what_was_counted(self) -> None:
+        high, below = self.seen
+        told = {high - 1 - place for place in range(below.bit_length()) if below >> place & 1}
+        assert told == {ordinal for ordinal in self.counted if high - REMEMBERED <= ordinal < high}
+
 
 TestStream = Stream.TestCase
 TestStream.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
