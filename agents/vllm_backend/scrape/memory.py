@@ -58,6 +58,16 @@ class ScrapeMemory:
                 log.error("%s cannot be written: %s", self._file, error)
             self._complained = True
 
+    def resume(self, position: Position) -> Point | None:
+        """`find`, to go on from there. What this course told after it was never stored, and will be told anew under the
+        same numbers: those points are forgotten, or a later look-up would take a reading of the life before.
+        """
+        found = self.find(position)
+        if found is not None:
+            kept = [one for one in self._points if one.boot != found.boot or one.seq <= found.seq]
+            self._points = deque(kept, maxlen=KEPT)
+        return found
+
     def find(self, position: Position) -> Point | None:
         """The point at this position, or else the next one behind it."""
         behind = [one for one in self._points if one.boot == position.boot and one.seq >= position.seq]

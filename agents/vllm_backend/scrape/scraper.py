@@ -62,7 +62,7 @@ class Scraper:
     def begin(self, position: Position | None, now: Reading, counted_until: float | None) -> Hello:
         """Go on from a position. `counted_until`: until when this server's statistics were counted in another way."""
         if position is None or position != self.position:
-            point = self._memory.find(position) if position is not None else None
+            point = self._memory.resume(position) if position is not None else None
             if point is not None:
                 self._boot, self._seq, self._before = point.boot, point.seq, point.reading
                 self._merge = TracedMerge.restored(point.merge)

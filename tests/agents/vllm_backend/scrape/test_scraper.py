@@ -1,9 +1,12 @@
 """Numbered events from readings: over failed readings, restarts of the server, and of the agent."""
 
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agents.backend import Position
 from agents.vllm_backend.scrape.memory import FILE_NAME, KEPT, ScrapeMemory
@@ -83,6 +86,32 @@ def test_another_agent_process_goes_on_at_the_position_that_was_stored(tmp_path:
     told = later.read(server.read(120.0), 0, tracing=False)
     assert hello["boot"] == stored.boot and hello["oldest"] == stored.seq + 1
     assert requests_in(unstored) == 1 and requests_in(told) == e2e_in(told) == 2
+
+
+LIFE = st.lists(st.sampled_from(["serve", "read", "read", "store"]), max_size=8)
+
+
+@given(st.lists(LIFE, min_size=1, max_size=5))
+def test_whatever_dies_when_each_request_is_stored_once(lives: list[list[str]]) -> None:
+    """Each life reads and stores as it likes and is then killed: what it told and did not store was for nothing."""
+    server, now, served, counted = Server(started=0.0), 100.0, 0, 0
+    with tempfile.TemporaryDirectory() as folder:
+        position: Position | None = None
+        for deeds in [["read", "serve", "read", "store"], *lives, ["read", "store"]]:
+            now += 1.0
+            scraper = Scraper(ScrapeMemory(Path(folder)))
+            scraper.begin(position, server.read(now), None)
+            told = 0
+            for deed in deeds:
+                now += 1.0
+                if deed == "serve":
+                    server.serve(0)
+                    served += 1
+                elif deed == "read":
+                    told += requests_in(scraper.read(server.read(now), 0, tracing=False))
+                else:
+                    position, counted, told = scraper.position, counted + told, 0
+        assert counted == served
 
 
 @pytest.mark.parametrize("content", [None, b"", b"{}", b'{"series": [], "points": [{"boot": 3}]}'])
