@@ -51,7 +51,9 @@ async def ensure_proxy(
             if status == ExitStatus.SOCKET_TAKEN and await _adopted(proxy, host, port):
                 return proxy
             raise _start_failure(status, host, port, socket_path, log_path)
-        if await _adopted(proxy, host, port):
+        if pid := await _adopted(proxy, host, port):
+            if pid != process.pid:
+                process.terminate()  # Somebody else's was first; this one must not come up once that one has ended.
             # A child that ends while this process lives would stay a zombie if nobody waited for it.
             threading.Thread(target=process.wait, name="reap-vllm-proxy", daemon=True).start()
             return proxy
@@ -61,11 +63,12 @@ async def ensure_proxy(
     raise Unavailable(f"the proxy on {host}:{port} did not listen within {START_LIMIT_S:g} s{_log_end(log_path)}")
 
 
-async def _adopted(proxy: ProxyClient, host: str, port: int) -> bool:
+async def _adopted(proxy: ProxyClient, host: str, port: int) -> int | None:
+    """The process of the proxy that answers, if one does."""
     try:
         state = await proxy.state()
     except ProxyUnreachable:
-        return False
+        return None
     if state.stopping:
         raise Conflict(f"the proxy of {proxy.socket_path} (pid {state.pid}) is ending: try again when it has ended")
     if state.host != host or port not in (0, state.port):
@@ -75,7 +78,7 @@ async def _adopted(proxy: ProxyClient, host: str, port: int) -> bool:
             field="port",
             socket=str(proxy.socket_path),
         )
-    return True
+    return state.pid
 
 
 def _start(

@@ -57,6 +57,7 @@ def test_several_at_once_get_the_same_one(folder: Path) -> None:
     async def run() -> None:
         found = await asyncio.gather(*(ensure(folder) for _ in range(4)))
         assert len({(await proxy.state()).pid for proxy in found}) == 1
+        assert await found[0].stop()
 
     asyncio.run(run())
 
