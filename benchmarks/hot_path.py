@@ -42,7 +42,6 @@ from agents.engine.observation.step_report import StepClock, step_event
 from agents.engine.step import StepEngine
 
 GOAL_NS = 300
-EVENT_S = 0.25
 PARTS = ("schedule", "draft", "forward", "sample", "commit")
 STEP_VALUES = 12
 ATTRIBUTES = {"model": "m", "revision": "3"}

@@ -119,21 +119,6 @@ def nbytes(columns: Columns) -> int:
     return sum(getattr(kind, f.name).nbytes for kind in rows for f in fields(kind))
 
 
-def dense(rows: HistogramRows) -> tuple[int, NDArray[Any]]:
-    """(low, counts): the ragged buckets as counts[n, width] whose first column is axis position `low`."""
-    occupied = rows.width > 0
-    if not occupied.any():
-        return 0, np.zeros((len(rows), 0), rows.cells.dtype)
-    low = int(rows.low[occupied].min())
-    width = int((rows.low + rows.width)[occupied].max()) - low
-    counts = np.zeros((len(rows), width), rows.cells.dtype)
-    ends = np.cumsum(rows.width)
-    starts = ends - rows.width
-    columns = np.arange(len(rows.cells)) - np.repeat(starts - (rows.low - low), rows.width)
-    counts[np.repeat(np.arange(len(rows)), rows.width), columns] = rows.cells
-    return low, counts
-
-
 def _joined(kind: type[R], parts: Sequence[R]) -> R:
     filled = [part for part in parts if len(part)]
     if not filled:

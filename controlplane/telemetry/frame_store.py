@@ -5,7 +5,7 @@ own database, whatever keeps the frames. A fold moves points from the one to the
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -114,11 +114,3 @@ class FrameStore(ABC):
     @abstractmethod
     def size_bytes(self) -> int:
         """Bytes on disk that frames (or the database that they share) take."""
-
-
-def by_resolution(keys: Iterable[FrameKey]) -> dict[int, list[FrameKey]]:
-    """Keys of one level together."""
-    found: dict[int, list[FrameKey]] = {}
-    for key in keys:
-        found.setdefault(key.resolution, []).append(key)
-    return found

@@ -8,7 +8,6 @@ import struct
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-STRING = "String"
 _LAYOUTS = {
     "UInt16": struct.Struct("<H"),
     "Int32": struct.Struct("<i"),

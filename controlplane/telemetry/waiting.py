@@ -15,7 +15,6 @@ from controlplane.telemetry.entry import Entry
 logger = logging.getLogger(__name__)
 
 Result = Entry | BaseException
-Waiter = "Future[Entry] | asyncio.Future[Entry]"
 
 
 class Settled(NamedTuple):
