@@ -19,7 +19,8 @@ from websockets.exceptions import InvalidHandshake, InvalidStatus, WebSocketExce
 
 from agents.backoff import Backoff, retry_after_s
 from agents.enrolment import Enrolment
-from agents.opamp_messages import OFFERED_ENTRY, MessageBuilder, NodeSnapshot, new_instance_uid
+from agents.opamp_messages import MessageBuilder, NodeSnapshot, new_instance_uid
+from controlplane.contract.opamp import ENGINE_CONFIG
 
 log = logging.getLogger(__name__)
 
@@ -177,7 +178,7 @@ class OpampClient:
             self._heartbeat_s = float(interval_s)
         if message.HasField("remote_config"):
             offer = message.remote_config
-            file = offer.config.config_map.get(OFFERED_ENTRY)
+            file = offer.config.config_map.get(ENGINE_CONFIG)
             # Who offers what is known already has missed its status: the next message says all, in its own time.
             self._full = self._full or offer.config_hash == self._snapshot().outcome.offer_hash
             self._on_offer(offer.config_hash, b"" if file is None else file.body)

@@ -14,15 +14,11 @@ from opentelemetry._opamp.proto import anyvalue_pb2, opamp_pb2
 from agents.applier import ConfigOutcome
 from agents.backend import EngineHealth
 from agents.report import SERVICE_NAME
-from controlplane.contract import metrics
+from controlplane.contract import metrics, opamp
 from controlplane.contract.nodes import ConfigStatus, EffectiveConfig
 
 CAPABILITIES = 0x3807
 """ReportsStatus, AcceptsRemoteConfig, ReportsEffectiveConfig, ReportsHealth, ReportsRemoteConfig, ReportsHeartbeat."""
-SERVING = "serving"
-SERVING_DEGRADED = "serving, degraded"
-OFFERED_ENTRY = "engine.json"
-EFFECTIVE_ENTRY = "effective.json"
 
 _STATUSES = {
     ConfigStatus.UNSET: opamp_pb2.RemoteConfigStatuses_UNSET,
@@ -111,10 +107,10 @@ def describe(snapshot: NodeSnapshot) -> opamp_pb2.AgentDescription:
         non_identifying_attributes=attributes(
             **{
                 metrics.POOL.name: snapshot.pool,
-                "trimtab.role": snapshot.role,
-                "trimtab.backend": snapshot.backend,
+                opamp.ROLE: snapshot.role,
+                opamp.BACKEND: snapshot.backend,
                 metrics.MODEL.name: snapshot.model,
-                "trimtab.engine_url": snapshot.engine_url,
+                opamp.ENGINE_URL: snapshot.engine_url,
             }
         ),
     )
@@ -129,7 +125,7 @@ def health(snapshot: NodeSnapshot) -> opamp_pb2.ComponentHealth:
     engine, spool, share = snapshot.engine, snapshot.spool, snapshot.unaccounted_share
     problems = "; ".join(part.detail for part in (engine, spool) if not part.healthy)
     healthy = engine.healthy and spool.healthy
-    serving = SERVING_DEGRADED if engine.degraded else SERVING
+    serving = opamp.SERVING_DEGRADED if engine.degraded else opamp.SERVING
     message = opamp_pb2.ComponentHealth(
         healthy=healthy,
         start_time_unix_nano=snapshot.started_ns,
@@ -139,7 +135,7 @@ def health(snapshot: NodeSnapshot) -> opamp_pb2.ComponentHealth:
     for name, ok, status, error in (
         ("engine", engine.healthy, serving if engine.healthy else "down", engine.detail or engine.degraded),
         ("spool", spool.healthy, snapshot.spool_status, spool.detail),
-        ("decomposition", True, "" if share is None else f"{share:.6f}", ""),
+        (opamp.DECOMPOSITION, True, "" if share is None else f"{share:.6f}", ""),
     ):
         component = message.component_health_map[name]
         component.healthy, component.status, component.last_error = ok, status, error
@@ -152,7 +148,7 @@ def effective_config(effective: EffectiveConfig | None) -> opamp_pb2.EffectiveCo
     if effective is None:
         return None
     message = opamp_pb2.EffectiveConfig()
-    file = message.config_map.config_map[EFFECTIVE_ENTRY]
+    file = message.config_map.config_map[opamp.EFFECTIVE_CONFIG]
     file.body = json.dumps(effective.model_dump(mode="json", exclude_defaults=True), sort_keys=True).encode()
     file.content_type = "application/json"
     return message

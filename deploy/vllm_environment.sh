@@ -5,6 +5,7 @@
 # Usage: deploy/vllm_environment.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source deploy/python.sh
 readonly vllm_version=0.32.0 torch_version=2.13.0
 readonly least_free_gib=6
 environment=${TRIMTAB_VLLM_ENV:-.venv-vllm}
@@ -24,32 +25,6 @@ trap on_exit EXIT
 begin() {
     step=$1
     echo "vLLM environment: $step"
-}
-
-fail() {
-    echo "$1" >&2
-    exit 1
-}
-
-as_root() {
-    if [ "$(id -u)" = 0 ]; then "$@"; elif command -v sudo >/dev/null; then sudo "$@"; else return 1; fi
-}
-
-install_debian() {
-    echo "Installing the Debian package $1 ($2)."
-    as_root apt-get update -qq && as_root apt-get install -y -qq --no-install-recommends "$1" >/dev/null ||
-        fail "Could not install it; please run: apt-get install $1"
-}
-
-find_python() {
-    local candidate
-    for candidate in ${PYTHON:-} python3.11 python3.12 python3.13 python3; do
-        if command -v "$candidate" >/dev/null && "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
-            command -v "$candidate"
-            return
-        fi
-    done
-    fail "vLLM $vllm_version needs Python 3.11 or newer. On Debian or Ubuntu: apt-get install python3.11 python3.11-venv"
 }
 
 pip() { "$environment/bin/python" -m pip --disable-pip-version-check "$@"; }
@@ -82,14 +57,7 @@ if [ "$(cat "$built" 2>/dev/null)" != "$recipe" ] || ! has_versions; then
         fail "It takes about 3 GB, and as much again while it is unpacked; $environment has $free_gib GiB free, wanted are $least_free_gib."
     fi
     begin "the interpreter (1 of 6)"
-    if [ ! -x "$environment/bin/python" ]; then
-        python=$(find_python)
-        if ! "$python" -c 'import ensurepip' 2>/dev/null; then
-            install_debian "python$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')-venv" \
-                "this Python has no ensurepip"
-        fi
-        "$python" -m venv "$environment"
-    fi
+    if [ ! -x "$environment/bin/python" ]; then make_environment "$environment" "vLLM $vllm_version"; fi
     ldconfig -p | grep -q 'libnuma\.so\.1' || install_debian libnuma1 "vLLM's CPU kernels link to it"
 
     begin "torch $torch_version, large (2 of 6)"

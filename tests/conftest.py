@@ -1,7 +1,5 @@
 """A real stack for the tests that need one: control plane, one engine, one agent, each its own process."""
 
-import socket
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,37 +10,15 @@ from controlplane.client import Client
 from controlplane.demo.fleet import Fleet
 from controlplane.demo.plan import MODEL, POOL, Plan
 from tests.postgresql import postgres_schema_url, postgres_url  # noqa: F401 - fixtures of all tests
-
-START_LIMIT_S = 120.0
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def wait_for(what: str, look: Callable[[], object], limit_s: float = START_LIMIT_S) -> object:
-    """Poll `look` until it is true; a failed connection counts as not yet."""
-    deadline = time.monotonic() + limit_s
-    last: object = None
-    while time.monotonic() < deadline:
-        try:
-            last = look()
-        except httpx.TransportError as error:
-            last = error
-        else:
-            if last:
-                return last
-        time.sleep(0.2)
-    raise AssertionError(f"{what}: not within {limit_s:.0f} s; last seen: {last!r}")
+from tests.processes import free_ports, wait_for
 
 
 class Stack:
     """One node of the bundled model under a real control plane. `complete` sends it a request."""
 
     def __init__(self, folder: Path) -> None:
-        self.plan = Plan(data_dir=folder, port=free_port(), engine_ports=(free_port(),), trial_port=free_port())
+        port, engine_port, trial_port = free_ports(3)
+        self.plan = Plan(data_dir=folder, port=port, engine_ports=(engine_port,), trial_port=trial_port)
         self.fleet = Fleet(self.plan)
         self.fleet.clear()
         self.engine_url = f"http://127.0.0.1:{self.plan.engine_ports[0]}"

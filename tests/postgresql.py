@@ -3,7 +3,6 @@
 import os
 import secrets
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -12,6 +11,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, text
 
+from tests.processes import free_port
+
 
 def _binaries() -> Path | None:
     """The folder of initdb and pg_ctl, the newest version first."""
@@ -19,12 +20,6 @@ def _binaries() -> Path | None:
     found = shutil.which("pg_ctl")
     folders += [Path("/usr/local/bin")] if found is None else [Path(found).parent]
     return next((folder for folder in folders if (folder / "pg_ctl").exists() and (folder / "initdb").exists()), None)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture(scope="session")
@@ -43,7 +38,7 @@ def postgres_url() -> Iterator[str]:
     try:
         if as_server:
             shutil.chown(folder, "postgres")
-        data, port = folder / "data", _free_port()
+        data, port = folder / "data", free_port()
         steps = (
             [binaries / "initdb", "-D", data, "-U", "trimtab", "-A", "trust", "-E", "UTF8", "--no-sync"],
             [binaries / "pg_ctl", "-D", data, "-l", folder / "log", "-w", "-t", "30", "-o",

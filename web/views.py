@@ -6,9 +6,10 @@ Each fragment is rendered in its page first and refreshed alone afterwards, both
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
+from urllib.parse import urlencode
 
 from controlplane.client import Client
-from controlplane.client_clocks import node_clocks
+from controlplane.client.clocks import node_clocks
 from controlplane.contract.change import class_of
 from controlplane.contract.clock import utc_now
 from controlplane.contract.errors import BadRequest, NotFound
@@ -158,7 +159,8 @@ def slowest(client: Client, params: Params) -> Context:
 def exemplars(client: Client, params: Params) -> Context:
     """The requests behind a quantile: of the chart's step at `at`, where one was chosen, else of the whole span."""
     metric, at, span = params.get("metric") or "ttft", params.get("at", ""), params.get("span") or "15m"
-    wanted = {"pool": params.get("pool") or None, "above": params.get("above") or None, "limit": 20}
+    pool = params.get("pool") or None
+    wanted = {"pool": pool, "above": params.get("above") or None, "limit": 20}
     if at:
         wanted |= {"start": at, "window": STEP_OF.get(span, STEP_OF["15m"])}
     else:
@@ -168,6 +170,7 @@ def exemplars(client: Client, params: Params) -> Context:
         "exemplar_metric": metric,
         "at": at,
         "above": _seconds(params, "above"),
+        "whole_span": "/latency?" + urlencode({"pool": pool or "", "span": span, "metric": metric}),
     }
 
 

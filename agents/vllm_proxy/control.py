@@ -16,30 +16,28 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
 
 from aiohttp import web
 
-from agents.vllm_proxy.errors import error_answer
+from agents.error_answers import errors_answered
 from agents.vllm_proxy.exposition import CONTENT_TYPE, exposition
 from agents.vllm_proxy.forwarding import Forwarder
 from agents.vllm_proxy.state import ProxyState
 from agents.vllm_proxy.switchboard import Switchboard
 from agents.vllm_proxy.target import target_url
-from controlplane.contract.errors import BadRequest, Conflict, NotFound, TooLarge, TrimtabError, nearest
+from controlplane.contract.errors import BadRequest, Conflict, nearest
 
 SOCKET_PATH_BYTES: Final = 107  # sun_path of unix(7), less its closing zero.
 BODY_LIMIT_BYTES: Final = 64 * 1024
+_ERRORS: Final = errors_answered(
+    largest_bytes=BODY_LIMIT_BYTES, not_found="no such path; there are /target, /hold, /state, /metrics, /stop"
+)
 
 log = logging.getLogger("trimtab.vllm_proxy")
-
-
-class MethodNotAllowed(TrimtabError):
-    status = 405
-    code = "method_not_allowed"
 
 
 class Control:
@@ -56,7 +54,7 @@ class Control:
         self._version = _version()
 
     def app(self) -> web.Application:
-        app = web.Application(middlewares=[_errors], client_max_size=BODY_LIMIT_BYTES)
+        app = web.Application(middlewares=[_ERRORS], client_max_size=BODY_LIMIT_BYTES)
         app.router.add_put("/target", self._put_target)
         app.router.add_put("/hold", self._put_hold)
         app.router.add_get("/state", self._get_state)
@@ -130,24 +128,6 @@ async def _fields(request: web.Request, *known: str) -> dict[str, Any]:
             hint = nearest(name, list(known)) if known else "this call takes no fields"
             raise BadRequest(f"{name}: no such field; {hint}", field=name)
     return told
-
-
-@web.middleware
-async def _errors(
-    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-) -> web.StreamResponse:
-    try:
-        return await handler(request)
-    except TrimtabError as error:
-        return error_answer(error)
-    except web.HTTPRequestEntityTooLarge:
-        return error_answer(TooLarge(f"body: more than {BODY_LIMIT_BYTES} bytes", field="body"))
-    except web.HTTPMethodNotAllowed as error:
-        allowed = ", ".join(sorted(error.allowed_methods))
-        return error_answer(MethodNotAllowed(f"{request.method} {request.path}: use {allowed}", field="method"))
-    except web.HTTPNotFound:
-        paths = "/target, /hold, /state, /metrics, /stop"
-        return error_answer(NotFound(f"{request.path}: no such path; there are {paths}", field="path"))
 
 
 def claim(path: Path) -> socket.socket:

@@ -1,13 +1,11 @@
 """A process that ends when its parent does."""
 
-import ctypes
 import os
 import signal
 import sys
 
+from agents.parent_death import ask_for_sigterm
 from controlplane.contract.errors import BadRequest
-
-PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 def end_with_parent(parent_pid: int) -> None:
@@ -17,7 +15,6 @@ def end_with_parent(parent_pid: int) -> None:
     """
     if sys.platform != "linux":
         raise BadRequest("--end-with-parent: works on Linux only; leave it out", field="end_with_parent")
-    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGTERM):
-        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
+    ask_for_sigterm()
     if os.getppid() != parent_pid:
         os.kill(os.getpid(), signal.SIGTERM)

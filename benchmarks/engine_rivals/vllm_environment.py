@@ -9,6 +9,8 @@ import ctypes.util
 from collections.abc import Sequence
 from pathlib import Path
 
+from controlplane.command.vllm_environment import OFFLINE
+
 _SYSTEM = (Path("/usr/lib/x86_64-linux-gnu"), Path("/usr/lib64"), Path("/usr/lib"))
 
 
@@ -31,9 +33,7 @@ def common_environment(python: str) -> dict[str, str]:
     return {
         "LD_PRELOAD": preload(python),
         "VLLM_CPU_KVCACHE_SPACE": "1",
-        "HF_HUB_OFFLINE": "1",
-        "VLLM_NO_USAGE_STATS": "1",
-        "DO_NOT_TRACK": "1",
+        **OFFLINE,
     }
 
 

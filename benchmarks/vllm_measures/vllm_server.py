@@ -13,6 +13,7 @@ from typing import Any
 from benchmarks.engine_rivals.servers import HOST, MODEL, free_port
 from benchmarks.engine_rivals.vllm_environment import common_environment
 from benchmarks.vllm_measures.processes import Child, Nursery
+from controlplane.command.vllm_environment import sharing_cores
 
 RAW_LOG_FOLDER = Path(__file__).resolve().parent / "raw_log"
 SCHEDULER = "trimtab_vllm.scheduler.live_scheduler"
@@ -36,14 +37,8 @@ class Recipe:
 
     @property
     def environment(self) -> dict[str, str]:
-        threads = {"OMP_NUM_THREADS": str(self.threads), "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
-        # A worker of its own would spin on a core for a second after each step, which on few cores starves the rest
-        # (vllm/distributed/device_communicators/shm_broadcast.py, SpinCondition).
-        threads["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
-        # So would the n-gram drafter's threads (numba), and any that spin while they wait.
-        threads |= {"NUMBA_NUM_THREADS": str(self.threads), "OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0"}
         path = os.pathsep.join(filter(None, (str(RAW_LOG_FOLDER), os.environ.get("PYTHONPATH"))))
-        return {**common_environment(self.python), **threads, "PYTHONPATH": path}
+        return {**common_environment(self.python), **sharing_cores(self.threads), "PYTHONPATH": path}
 
     @property
     def arguments(self) -> list[str]:

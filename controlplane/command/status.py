@@ -4,7 +4,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from controlplane.client import Client
-from controlplane.client_clocks import node_clocks
+from controlplane.client.clocks import node_clocks
 from controlplane.command.connection import FAILURES, SERVER, Server, Token, TokenFile, connect, explain, fail
 from controlplane.contract.change import class_of
 from controlplane.contract.histogram import error_text

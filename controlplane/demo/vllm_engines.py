@@ -13,6 +13,7 @@ from pathlib import Path
 
 from controlplane.command.child import one_thread_each
 from controlplane.command.vllm_doctor.folder import EVENTS, KNOBS, LONGEST_SOCKET
+from controlplane.command.vllm_environment import OFFLINE, sharing_cores
 from controlplane.command.vllm_installation import InstallationMissing, examine, plugin_version
 from controlplane.contract.errors import BadRequest, Conflict
 from controlplane.demo.plan import MODEL, Plan, VllmServers
@@ -101,17 +102,9 @@ class VllmEngines:
         return {
             **{name: value for name, value in one_thread_each().items() if name not in left_out},
             "TRIMTAB_VLLM_DIR": str(folder),
-            "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-            "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
-            # The n-gram drafter's own threads (numba), and threads that spin while they wait, make two servers on two
-            # cores several times slower than one.
-            "NUMBA_NUM_THREADS": "1",
-            "OMP_WAIT_POLICY": "PASSIVE",
-            "KMP_BLOCKTIME": "0",
+            **sharing_cores(threads=1),
+            **OFFLINE,
             "VLLM_SERVER_DEV_MODE": "1",  # So that the tuner can empty the prefix cache between two replays.
-            "HF_HUB_OFFLINE": "1",
-            "VLLM_NO_USAGE_STATS": "1",
-            "DO_NOT_TRACK": "1",
         }
 
 

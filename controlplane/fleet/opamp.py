@@ -21,18 +21,20 @@ from controlplane.contract import metrics
 from controlplane.contract.configs import Revision
 from controlplane.contract.errors import BadRequest, TooLarge, Unsupported
 from controlplane.contract.nodes import ConfigStatus, EffectiveConfig
+from controlplane.contract.opamp import (
+    BACKEND,
+    DECOMPOSITION,
+    EFFECTIVE_CONFIG,
+    ENGINE_CONFIG,
+    ENGINE_URL,
+    ROLE,
+    SERVING_DEGRADED,
+)
 from controlplane.fleet import machine
 
 CONTENT_TYPE = "application/x-protobuf"
 MESSAGE_LIMIT_BYTES = 1 << 20
 SERVER_CAPABILITIES = 7  # Accepts status, offers remote configuration, accepts the effective configuration.
-ENGINE_CONFIG = "engine.json"
-EFFECTIVE_CONFIG = "effective.json"
-ROLE = "trimtab.role"
-BACKEND = "trimtab.backend"
-ENGINE_URL = "trimtab.engine_url"
-SERVING_DEGRADED = "serving, degraded"  # Status of a healthy component that tells in last_error what is missing.
-DECOMPOSITION = "decomposition"  # Component whose status is the unaccounted share, as decimal text.
 
 _NAME = re.compile(r"^[A-Za-z0-9._:-]{1,128}$")
 _TEXT_LIMIT = 2000

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import yaml
 
-from tests.conftest import free_port
 from tests.peers import poll, prometheus, promtool, send, service
+from tests.processes import free_port
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "prometheus"
 TARGET = "127.0.0.1:7300"

@@ -3,12 +3,10 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -17,6 +15,7 @@ from pathlib import Path
 import httpx
 
 from controlplane.client import Client
+from tests.processes import free_ports, wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 MODEL = ROOT / "agents/models/trimtab-py-5m"
@@ -29,20 +28,6 @@ class Timing:
 
     ttft: float
     e2e: float
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def wait_for(what: str, condition: Callable[[], bool], limit_s: float = 60.0) -> None:
-    deadline = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < deadline, f"{what}: did not happen within {limit_s} s"
-        time.sleep(0.1)
 
 
 def answers(url: str) -> bool:
@@ -60,7 +45,7 @@ class Datum:
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._numbers = iter(range(10**9))
         self._lock = threading.Lock()
-        ports = free_port(), free_port()
+        ports = free_ports(2)
         self.url, self.engine_url = (f"http://127.0.0.1:{port}" for port in ports)
         data, state = str(folder / "data"), str(folder / "agent")
         token_file = str(folder / "data/enrolment-token")

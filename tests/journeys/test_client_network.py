@@ -7,7 +7,8 @@ from agents.client_measure import NetworkJoin, NetworkTime, Recorder, wrap_opena
 from controlplane.contract import metrics
 from controlplane.contract.access import Scope, TokenCreate
 from controlplane.demo.plan import MODEL, POOL
-from tests.conftest import Stack, wait_for
+from tests.conftest import Stack
+from tests.processes import wait_for
 
 REQUESTS = 6
 TOKENS = 12

@@ -11,7 +11,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.journeys.datum import MODEL, Datum, wait_for
+from tests.journeys.datum import MODEL, Datum
+from tests.processes import wait_for
 
 TOLERANCE = 0.025
 CLIENT_S = 0.002

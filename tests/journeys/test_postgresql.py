@@ -10,7 +10,8 @@ import pytest
 from controlplane.contract.configs import RevisionCreate
 from controlplane.contract.rollouts import RolloutCreate, RolloutPhase, Verdict
 from controlplane.contract.studies import StudyCreate, StudyState
-from tests.journeys.datum import Datum, wait_for
+from tests.journeys.datum import Datum
+from tests.processes import wait_for
 
 POOL = "journey"
 

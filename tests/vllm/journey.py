@@ -10,8 +10,8 @@ import httpx
 
 from controlplane.client import Client
 from controlplane.contract.nodes import ConfigStatus, NodeView
-from tests.conftest import free_port
-from tests.vllm.real_vllm import ROOT, VllmServer, wait_until
+from tests.processes import free_port, wait_for
+from tests.vllm.real_vllm import ROOT, VllmServer
 
 NODE = "vllm-1"
 POOL = "vllm"
@@ -39,9 +39,9 @@ class Journey:
             command = [sys.executable, "-m", *self._commands[name]]
             self._processes[name] = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
         if name == "service":
-            wait_until("the control plane is ready", self._ready, 120)
+            wait_for("the control plane is ready", self._ready, 120)
         else:
-            wait_until("the node is healthy", self._healthy, 120)
+            wait_for("the node is healthy", self._healthy, 120)
 
     def kill(self, name: str) -> None:
         """kill -9."""
@@ -68,7 +68,7 @@ class Journey:
             assert node.config_status is not ConfigStatus.FAILED, node.config_error
             return node.effective is not None and node.effective.revision == revision
 
-        wait_until(f"revision {revision} in force", applied, 60)
+        wait_for(f"revision {revision} in force", applied, 60)
         return self.node()
 
     def log_end(self, name: str) -> str:

@@ -8,7 +8,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from tests.vllm.real_vllm import DRAFTS, MAX_NUM_BATCHED_TOKENS, MAX_NUM_SEQS, VllmServer, wait_until
+from tests.processes import wait_for
+from tests.vllm.real_vllm import DRAFTS, MAX_NUM_BATCHED_TOKENS, MAX_NUM_SEQS, VllmServer
 
 FULL = {
     "max_num_batched_tokens": MAX_NUM_BATCHED_TOKENS,
@@ -47,4 +48,4 @@ def in_force(server: VllmServer, revision: int, knobs: Mapping[str, Any]) -> boo
 def give(server: VllmServer, knobs: Mapping[str, Any], revision: int) -> None:
     """Ask for it, and wait until it is in force."""
     ask(server, revision, knobs)
-    wait_until(f"{dict(knobs)} in force", lambda: in_force(server, revision, knobs))
+    wait_for(f"{dict(knobs)} in force", lambda: in_force(server, revision, knobs))

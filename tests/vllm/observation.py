@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agents.vllm_backend.plugin_link import PluginLink
-from tests.vllm.real_vllm import Answer, VllmServer, read_raw_log, wait_until
+from tests.processes import wait_for
+from tests.vllm.real_vllm import Answer, VllmServer, read_raw_log
 
 READ_LIMIT_S = 60.0
 
@@ -71,5 +72,5 @@ def told_by_vllm(server: VllmServer, ids: Collection[str], began: float) -> Valu
                 found.finished.update({one["request_id"]: one for one in line["finished"]})
         return not set(ids) - found.finished.keys()
 
-    wait_until("every request is in vLLM's own log", whole, READ_LIMIT_S)
+    wait_for("every request is in vLLM's own log", whole, READ_LIMIT_S)
     return found.sorted()

@@ -13,7 +13,7 @@ import shlex
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -23,7 +23,8 @@ from typing import Any
 import httpx
 from tokenizers import Tokenizer
 
-from tests.conftest import free_port
+from controlplane.command.vllm_environment import OFFLINE, sharing_cores
+from tests.processes import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = Path(os.environ.get("TRIMTAB_VLLM_ENV") or ROOT / ".venv-vllm").absolute()
@@ -57,15 +58,10 @@ def vllm_environment() -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("TRIMTAB_", "VLLM_"))}
     return {
         **kept,
+        **sharing_cores(threads=1),
+        **OFFLINE,
         "VLLM_CPU_KVCACHE_SPACE": "1",
-        "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # A worker of its own spins on a core for a second after each step.
         "VLLM_SERVER_DEV_MODE": "1",
-        "VLLM_NO_USAGE_STATS": "1",
-        "DO_NOT_TRACK": "1",
-        "HF_HUB_OFFLINE": "1",
-        "OMP_NUM_THREADS": "1",
-        "NUMBA_NUM_THREADS": "1",  # The n-gram drafter's.
     }
 
 
@@ -190,14 +186,6 @@ class VllmServer:
         """A file of the shared folder."""
         found: dict[str, Any] = json.loads((self.folder / name).read_bytes())
         return found
-
-
-def wait_until(what: str, look: Callable[[], object], limit_s: float = 30.0) -> None:
-    """Poll `look` until it is true. Raises AssertionError that names `what`."""
-    deadline = time.monotonic() + limit_s
-    while not look():
-        assert time.monotonic() < deadline, f"{what}: not within {limit_s:g} s"
-        time.sleep(0.05)
 
 
 def complete(url: str, prompt: str | list[int], max_tokens: int = 16, **more: Any) -> Answer:

@@ -14,7 +14,7 @@ from controlplane.contract.errors import KnobOutOfRange
 from controlplane.contract.knobs import EngineConfig
 from tests.agents.vllm_backend.conftest import eventually
 from tests.agents.vllm_backend.following import Following, followed
-from tests.conftest import free_port
+from tests.processes import free_port
 from tests.vllm.observation import Values, engine_ids, told_by_vllm
 from tests.vllm.prompts import prompts
 from tests.vllm.real_vllm import DRAFTS, MAX_NUM_BATCHED_TOKENS, MAX_NUM_SEQS, VllmServer, vllm_arguments

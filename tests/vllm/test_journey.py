@@ -9,11 +9,12 @@ import pytest
 from controlplane.contract import metrics
 from controlplane.contract.histogram import RELATIVE_ERROR
 from controlplane.contract.nodes import TrialConfig
+from tests.processes import wait_for
 from tests.vllm import limits
 from tests.vllm.journey import NODE, POOL, Journey
 from tests.vllm.observation import engine_ids, told_by_vllm
 from tests.vllm.prompts import prompts
-from tests.vllm.real_vllm import VllmServer, wait_until
+from tests.vllm.real_vllm import VllmServer
 
 QUANTILES = (0.5, 0.95, 0.99)
 MOST_ERROR = 0.022
@@ -43,7 +44,7 @@ def test_the_apis_percentiles_are_vllms_own(vllm_server: VllmServer, journey: Jo
     assert RELATIVE_ERROR < MOST_ERROR
     # What was served before, in another test, belongs to windows before this one.
     began = (int(time.time() / metrics.WINDOW_S) + 1) * metrics.WINDOW_S
-    wait_until("a new window begins", lambda: time.time() >= began, metrics.WINDOW_S + 5)
+    wait_for("a new window begins", lambda: time.time() >= began, metrics.WINDOW_S + 5)
     start = datetime.fromtimestamp(began, UTC)
     answers = vllm_server.complete_all(prompts(REQUESTS, seed=31), OUTPUT_TOKENS)
     assert not any(answer.failed for answer in answers)
@@ -53,8 +54,8 @@ def test_the_apis_percentiles_are_vllms_own(vllm_server: VllmServer, journey: Jo
         def counted(metric: str) -> int:
             return sum(series.count for series in client.quantiles(metric, start=start, end=_soon()).series)
 
-        wait_until("every request is counted", lambda: counted("e2e") >= REQUESTS, 60)
-        wait_until("every token is counted", lambda: counted("itl") >= len(own.itl), 60)
+        wait_for("every request is counted", lambda: counted("e2e") >= REQUESTS, 60)
+        wait_for("every token is counted", lambda: counted("itl") >= len(own.itl), 60)
         exact = {"ttft": own.ttft, "itl": own.itl}
         for part in ("e2e", "queue", "prefill", "decode"):
             exact[part] = sorted(one[part] for one in own.finished.values())
@@ -87,7 +88,7 @@ def test_a_decision_reaches_the_scheduler_and_the_control_plane_says_where_it_re
     with journey.client() as client:
         wanted = {"max_num_seqs": 6, "prefill_chunk_size": 96, "num_speculative_tokens": [[2, 6], [6, 1]]}
         client.set_trial_config(NODE, TrialConfig(knobs={**limits.FULL, **wanted}))
-        wait_until("the scheduler runs it", lambda: wanted.items() <= limits.told(vllm_server)["knobs"].items(), 60)
+        wait_for("the scheduler runs it", lambda: wanted.items() <= limits.told(vllm_server)["knobs"].items(), 60)
         says = limits.told(vllm_server)
         node = journey.wait_applied(says["revision"])
         assert node.effective is not None

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from controlplane.contract.nodes import TrialConfig
+from tests.processes import wait_for
 from tests.vllm import limits
 from tests.vllm.journey import NODE, Journey
 from tests.vllm.observation import engine_ids, told_by_plugin
 from tests.vllm.prompts import prompts
-from tests.vllm.real_vllm import VllmServer, wait_until
+from tests.vllm.real_vllm import VllmServer
 
 GOOD = {**limits.FULL, "max_num_seqs": 5, "prefill_chunk_size": 64}
 REVISION = 41
@@ -51,7 +52,7 @@ def serves(server: VllmServer) -> bool:
 )
 def test_a_bad_knob_file_is_named_and_the_last_good_limits_stay(server: VllmServer, content: bytes) -> None:
     limits.put(server, content)
-    wait_until("the scheduler says what is wrong", lambda: limits.told(server).get("error"))
+    wait_for("the scheduler says what is wrong", lambda: limits.told(server).get("error"))
     assert serves(server)
     says = limits.told(server)
     assert (says["revision"], says["knobs"]) == (REVISION, GOOD)
@@ -82,17 +83,17 @@ def test_the_socket_file_removed(server: VllmServer) -> None:
     (server.folder / "events.sock").unlink()
     assert serves(server)
     limits.give(server, {"max_num_seqs": 6}, 45)
-    wait_until("the plugin listens again", lambda: (server.folder / "events.sock").exists())
+    wait_for("the plugin listens again", lambda: (server.folder / "events.sock").exists())
     _is_told_again(server)
 
 
 def test_the_whole_folder_removed(server: VllmServer) -> None:
     shutil.rmtree(server.folder)
     assert serves(server)
-    wait_until("the scheduler tells its limits again", lambda: limits.told(server))
+    wait_for("the scheduler tells its limits again", lambda: limits.told(server))
     assert limits.told(server)["knobs"] == GOOD
     limits.give(server, {"max_num_seqs": 7}, 46)
-    wait_until("the plugin listens again", lambda: (server.folder / "events.sock").exists())
+    wait_for("the plugin listens again", lambda: (server.folder / "events.sock").exists())
     _is_told_again(server)
 
 
@@ -124,7 +125,7 @@ def test_an_agent_killed_while_it_follows(server: VllmServer, tmp_path: Path) ->
         revision = limits.told(server)["revision"]
         with journey.client() as client:
             client.set_trial_config(NODE, TrialConfig(knobs=GOOD))
-        wait_until("the agent's limits are in force", lambda: limits.told(server)["revision"] != revision)
+        wait_for("the agent's limits are in force", lambda: limits.told(server)["revision"] != revision)
         given = limits.told(server)["revision"]
         with ThreadPoolExecutor(1) as pool:
             loading = pool.submit(server.complete_all, prompts(24, seed=23), 16)

@@ -76,6 +76,15 @@ def test_each_is_shown_with_its_waterfall_and_its_batch() -> None:
     assert "above 500 ms" in text
 
 
+def test_a_step_without_any_says_why_and_leads_to_the_whole_span() -> None:
+    asked = {"metric": "e2e", "pool": "chat & code", "span": "1h", "above": "0.5"}
+    text = shown(Asked(), {**asked, "at": "2026-03-01T12:00:00+00:00"})
+    assert "the slowest 5 are kept" in text
+    assert 'href="/latency?pool=chat+%26+code&amp;span=1h&amp;metric=e2e#exemplars-title"' in text
+    assert "slowest 5" not in shown(Asked(), asked)  # There is no wider span to look at.
+    assert "slowest 5" not in shown(Asked(WHOLE), {**asked, "at": "2026-03-01T12:00:00+00:00"})
+
+
 def test_a_threshold_that_is_none_is_told() -> None:
     with pytest.raises(BadRequest, match="above: wants a number"):
         shown(Asked(), {"above": "much"})

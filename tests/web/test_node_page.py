@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from controlplane.client_clocks import node_clocks
+from controlplane.client.clocks import node_clocks
 from controlplane.command.status import runs_text
 from controlplane.contract.configs import Revision
 from controlplane.contract.knobs import ChangeClass, EngineConfig

@@ -15,7 +15,9 @@ import signal
 import sys
 from pathlib import Path
 
-_SET_PARENT_DEATH_SIGNAL = 1  # prctl(2), PR_SET_PDEATHSIG; it survives execve(2) of an ordinary program.
+# prctl(2), PR_SET_PDEATHSIG; it survives execve(2) of an ordinary program. As in agents/parent_death.py, which a
+# program that runs by itself cannot import.
+_SET_PARENT_DEATH_SIGNAL = 1
 
 
 def start_ticks(pid: int) -> int | None:

@@ -8,7 +8,6 @@ import asyncio
 import logging
 import zlib
 from collections import deque
-from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 from google.protobuf.message import DecodeError
@@ -17,8 +16,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
+from agents.error_answers import errors_answered
 from agents.vllm_backend.traces.request import TracedRequest, requests_of
-from controlplane.contract.errors import BadRequest, NotFound, TooLarge, TrimtabError, Unsupported
+from controlplane.contract.errors import BadRequest, TooLarge, Unsupported
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +29,11 @@ LARGEST_DECODED_BYTES = 32 * 2**20
 MOST_WAITING = 50_000
 _RETRY_S = 10.0
 _MEND = "start vLLM with OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=http/protobuf and --otlp-traces-endpoint"
+_ERRORS = errors_answered(
+    largest_bytes=LARGEST_BODY_BYTES,
+    too_large="send smaller batches",
+    not_found=f"vLLM's traces go to {PATH}; {_MEND} http://127.0.0.1:PORT{PATH}",
+)
 
 
 class TraceReceiver:
@@ -79,7 +84,7 @@ class TraceReceiver:
         return taken
 
     def _app(self) -> web.Application:
-        app = web.Application(client_max_size=LARGEST_BODY_BYTES, middlewares=[_errors])
+        app = web.Application(client_max_size=LARGEST_BODY_BYTES, middlewares=[_ERRORS])
         app.router.add_post(PATH, self._receive)
         return app
 
@@ -112,25 +117,6 @@ class TraceReceiver:
             for _ in range(over):
                 self._waiting.popleft()
         self.arrived.set()
-
-
-@web.middleware
-async def _errors(
-    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-) -> web.StreamResponse:
-    try:
-        return await handler(request)
-    except TrimtabError as error:
-        found = error
-    except web.HTTPRequestEntityTooLarge:
-        found = TooLarge(f"body: over {LARGEST_BODY_BYTES} bytes; send smaller batches", field="body")
-    except web.HTTPNotFound:
-        found = NotFound(f"{request.path}: vLLM's traces go to {PATH}; {_MEND} http://127.0.0.1:PORT{PATH}")
-    except web.HTTPException as error:
-        return web.json_response(
-            {"error": {"code": "http", "message": error.reason, "detail": {}}}, status=error.status
-        )
-    return web.json_response(found.body(), status=found.status)
 
 
 def _decoded(body: bytes, encoding: str) -> bytes:

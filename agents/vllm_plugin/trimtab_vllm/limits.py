@@ -19,6 +19,7 @@ one; nothing here waits for a disk but the reading of a small file after it has 
 """
 
 import contextlib
+import itertools
 import json
 import os
 import threading
@@ -36,15 +37,13 @@ from trimtab_vllm.levers import capacity_of, floor_of, levers_of
 from trimtab_vllm.surprises import described, log, surprises
 from trimtab_vllm.weight_format import weight_format
 
-POLL_S = 0.02
-"""How often the thread looks for a new file while the server is idle."""
-BUSY_POLL_S = 0.2
-"""The same while it steps: each step looks by itself, and the thread wakes for what there is to write."""
+POLL_S = 0.2
+"""How often the thread wakes with nothing to write. It looks for a new file only if no step has begun since."""
 STARTS_KEPT = 512
 HISTORY_KEPT = 64
 _UNSEEN = (-1, -1, -1)
-_CHECK_S = 1.0
-"""How often the thread looks whether effective.json is still there."""
+_CHECK_EVERY = 5
+"""In one of so many wakings the thread looks whether effective.json is still there."""
 
 
 class Limits:
@@ -167,23 +166,22 @@ class Limits:
         }
 
     def follow(self) -> None:
-        """Write what is untold, and look for a new file while no step does; for ever, in a thread of its own."""
-        checked = time.monotonic()
-        step = self.step
-        while True:
-            self._news.wait(POLL_S if step == self.step else BUSY_POLL_S)
-            self._news.clear()
+        """Write what is untold, and look for a new file while no step does; for ever, in a thread of its own.
+
+        Waking costs more than all that is done then, so that it wakes seldom, and beside steps only compares a number.
+        """
+        for waking in itertools.count(1):
             step = self.step
+            self._news.wait(POLL_S)
+            self._news.clear()
             try:
-                if self.between_steps.acquire(blocking=False):  # A step is never waited for: it looks by itself.
+                # A step is never waited for: it looks by itself.
+                if step == self.step and self.between_steps.acquire(blocking=False):
                     try:
                         self.look()
                     finally:
                         self.between_steps.release()
-                again = time.monotonic() - checked >= _CHECK_S
-                if again:
-                    checked = time.monotonic()
-                self.write(again)
+                self.write(look_again=waking % _CHECK_EVERY == 0)
             except Exception as error:  # noqa: BLE001 - the thread lives as long as vLLM.
                 surprises.note("limits", "the knob file could not be followed", error)
 

@@ -3,7 +3,6 @@
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -14,16 +13,11 @@ from pathlib import Path
 
 import httpx
 
+from tests.processes import free_port
+
 ROOT = Path(__file__).resolve().parents[3]
 MODEL = ROOT / "agents/models/trimtab-py-5m"
 MODEL_NAME = MODEL.name
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 class EngineProcess:

@@ -128,11 +128,10 @@ def test_a_knob_that_is_not_live_here_may_keep_its_value(server: StandInServer) 
 def test_a_scheduler_that_does_not_take_up_the_knobs_is_waited_for_and_the_old_knobs_are_put_back(
     live: StandInServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agents.vllm_backend.attached.TAKE_UP_TIMEOUT_S", 0.05)
-
     async def run() -> None:
         backend = AttachedVllm(live.url, live.folder)
         await backend.apply(EngineConfig(max_num_seqs=5), 4)
+        monkeypatch.setattr("agents.vllm_backend.attached.TAKE_UP_TIMEOUT_S", 0.05)
         told = (live.folder / "effective.json").read_bytes()
         monkeypatch.setattr(backend._link, "read_effective", lambda: json.loads(told))
         with pytest.raises(EngineUnreachable, match=r"knobs\.json"):

@@ -14,7 +14,7 @@ from agents.vllm_backend.attached import AttachedVllm
 from tests.agents.vllm_backend.conftest import ALL_LIMITS, StandInServer, eventually
 from tests.agents.vllm_backend.following import Following, followed
 from tests.agents.vllm_backend.traces.spans import export, span
-from tests.conftest import free_port
+from tests.processes import free_port
 
 PARTS = ("requests", "output_tokens", "e2e", "ttft", "itl")
 

@@ -87,8 +87,8 @@ class PromptTokenStats:
 
 
 class IterationStats:
-    def __init__(self) -> None:
-        self.iteration_timestamp = time.time()
+    def __init__(self, timestamp: float | None = None) -> None:
+        self.iteration_timestamp = time.time() if timestamp is None else timestamp
         self.num_generation_tokens = 0
         self.prompt_token_stats = PromptTokenStats()
         self.num_preempted_reqs = 0

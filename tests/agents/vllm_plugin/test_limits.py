@@ -3,6 +3,7 @@
 import json
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -240,6 +241,66 @@ def test_an_idle_server_takes_up_a_file_without_a_step(tmp_path: Path) -> None:
             break
         taken.wait(0.01)
     assert taken.is_set() and scheduler.max_num_active_reqs == 3
+
+
+class Wakings:
+    """In place of the thread's event: each waking happens after one of these, then the thread ends."""
+
+    def __init__(self, *before: Callable[[], None]) -> None:
+        self.before = iter(before)
+        self.waited_s: list[float] = []
+
+    def wait(self, timeout_s: float) -> None:
+        self.waited_s.append(timeout_s)
+        next(self.before)()  # StopIteration ends `follow`: waiting lies outside of what it survives.
+
+    def set(self) -> None: ...
+
+    def clear(self) -> None: ...
+
+
+def _nothing() -> None: ...
+
+
+def _looks(limits: Limits, *before: Callable[[], None]) -> list[int]:
+    """How often the thread itself has looked for a file after each waking."""
+    looks, seen = 0, []
+    look = limits.look
+
+    def counted() -> None:
+        nonlocal looks
+        looks += 1
+        look()
+
+    def waking(happens: Callable[[], None]) -> Callable[[], None]:
+        def happen() -> None:
+            seen.append(looks)
+            limits.look = look  # type: ignore[method-assign]
+            happens()
+            limits.look = counted  # type: ignore[method-assign]
+
+        return happen
+
+    limits._news = Wakings(*map(waking, before), lambda: seen.append(looks))  # type: ignore[assignment]
+    with pytest.raises(StopIteration):
+        limits.follow()
+    assert all(0.0 < waited_s <= 0.25 for waited_s in limits._news.waited_s)  # type: ignore[attr-defined]
+    return seen[1:]
+
+
+def test_the_thread_looks_only_if_no_step_has_begun_since_it_last_woke(tmp_path: Path) -> None:
+    scheduler, limits = _limits(tmp_path)
+    step = limits.begin_step
+    assert _looks(limits, _nothing, step, step, _nothing, step, _nothing) == [1, 1, 1, 2, 2, 3]
+    assert _looks(limits, step, lambda: _want(tmp_path, {"max_num_seqs": 3}, revision=4)) == [0, 1]
+    assert scheduler.max_num_active_reqs == 3  # Within two wakings of the last step.
+    assert json.loads((tmp_path / "effective.json").read_bytes())["revision"] == 4
+
+
+def test_the_thread_never_waits_for_a_step(tmp_path: Path) -> None:
+    _, limits = _limits(tmp_path)
+    with limits.between_steps:
+        assert _looks(limits, _nothing) == [0]
 
 
 def test_a_knob_that_can_no_longer_be_moved_is_told_and_the_others_move(tmp_path: Path) -> None:

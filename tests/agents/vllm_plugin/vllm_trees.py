@@ -8,6 +8,8 @@ from typing import Any
 
 from trimtab_vllm import installation
 
+from tests.agents.vllm_backend import toy_vllm
+
 PLUGIN_MODULES = ("trimtab_vllm.stat_logger", "trimtab_vllm.scheduler")
 
 
@@ -46,52 +48,11 @@ class AsyncScheduler(Scheduler):
     pass
 
 
-class IterationStats:
-    """The lists and methods of vLLM 0.32's that the plugin reads and wraps."""
+class IterationStats(toy_vllm.IterationStats):
+    """An iteration at a known time."""
 
     def __init__(self, timestamp: float = 1000.0) -> None:
-        self.iteration_timestamp = timestamp
-        self.num_generation_tokens = self.num_preempted_reqs = 0
-        self.prompt_token_stats = SimpleNamespace(computed=0)
-        self.time_to_first_tokens_iter: list[float] = []
-        self.inter_token_latencies_iter: list[float] = []
-        self.finished_requests: list[Any] = []
-
-    def update_from_output(
-        self,
-        output: Any,
-        engine_core_timestamp: float,
-        is_prefilling: bool,
-        req_stats: Any,
-        lora_states: Any = None,
-        lora_name: Any = None,
-    ) -> None:
-        self.num_generation_tokens += len(output.new_token_ids)
-        if is_prefilling:
-            self.prompt_token_stats.computed += output.prefill_stats.num_prompt_tokens
-            req_stats.first_token_latency = self.iteration_timestamp - req_stats.arrival_time
-            req_stats.first_token_ts = engine_core_timestamp
-            self.time_to_first_tokens_iter.append(req_stats.first_token_latency)
-        else:
-            self.inter_token_latencies_iter.append(engine_core_timestamp - req_stats.last_token_ts)
-        req_stats.last_token_ts = engine_core_timestamp
-
-    def update_from_finished_request(
-        self,
-        finish_reason: Any,
-        request_id: str,
-        num_prompt_tokens: int,
-        max_tokens_param: Any,
-        req_stats: Any,
-        num_cached_tokens: int = 0,
-    ) -> None:
-        self.finished_requests.append(
-            SimpleNamespace(
-                finish_reason=finish_reason, request_id=request_id, e2e_latency=1.0, queued_time=0.1,
-                num_prompt_tokens=num_prompt_tokens, num_generation_tokens=3, num_cached_tokens=num_cached_tokens,
-                prefill_time=0.2, decode_time=0.5,
-            )
-        )  # fmt: skip
+        super().__init__(timestamp)
 
 
 def config_of(drafts: int = 0, **scheduler: Any) -> SimpleNamespace:
@@ -110,11 +71,8 @@ def config_of(drafts: int = 0, **scheduler: Any) -> SimpleNamespace:
     )
 
 
-def request_stats() -> SimpleNamespace:
-    return SimpleNamespace(
-        arrival_time=999.0, queued_ts=1.0, scheduled_ts=2.0, first_token_ts=0.0, last_token_ts=0.0,
-        first_token_latency=0.0,
-    )  # fmt: skip
+def request_stats() -> toy_vllm.RequestStateStats:
+    return toy_vllm.RequestStateStats(arrival_time=999.0, queued_ts=1.0, scheduled_ts=2.0)
 
 
 def scheduler_stats(running: int = 1, **others: Any) -> SimpleNamespace:

@@ -285,6 +285,8 @@ def test_it_loads_neither_the_agent_nor_what_it_does_not_need() -> None:
     assert not tops & {"pydantic", "google", "httpx", "numpy", "torch", "prometheus_client", "opentelemetry"}
     ours = {name for name in names if name.startswith(("agents.", "controlplane."))}
     assert ours <= {name for name in ours if name.startswith("agents.vllm_proxy")} | {
+        "agents.error_answers",
+        "agents.parent_death",
         "controlplane.contract",
         "controlplane.contract.errors",
     }

@@ -16,8 +16,8 @@ from controlplane.contract.errors import BadRequest, Conflict
 from controlplane.demo.plan import Plan
 from controlplane.demo.processes import Processes
 from controlplane.demo.vllm_engines import STAGES, VllmEngines, stage
-from tests.conftest import free_port
 from tests.controlplane.command.vllm_environment import make_environment
+from tests.processes import free_port
 
 ROOT = Path(__file__).resolve().parents[3]
 STAND_IN = ROOT / "tests/agents/vllm_backend/stand_in.py"

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import shutil
-import socket
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
@@ -18,6 +17,7 @@ from agents.vllm_backend.managed.records import Records, ServerRecord
 from agents.vllm_backend.managed.run_folder import choose_run_folder
 from agents.vllm_proxy.client import ProxyClient
 from controlplane.contract.errors import TrimtabError
+from tests.processes import free_ports
 
 STAND_IN = Path(__file__).resolve().parents[1] / "stand_in.py"
 NODE = """
@@ -55,14 +55,6 @@ model = "broken"
 arguments = ["--quantization", "fp8"]
 environment = {{ STAND_IN_FAIL = "ValueError: fp8 wants a device that has it" }}
 """
-
-
-def free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]
 
 
 class Node:

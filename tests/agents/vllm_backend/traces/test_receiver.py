@@ -14,7 +14,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from agents.vllm_backend.traces.receiver import LARGEST_BODY_BYTES, LARGEST_DECODED_BYTES, MOST_WAITING, TraceReceiver
 from tests.agents.vllm_backend.conftest import eventually
 from tests.agents.vllm_backend.traces.spans import export, span
-from tests.conftest import free_port
+from tests.processes import free_port
 
 PROTOBUF = {"Content-Type": "application/x-protobuf"}
 

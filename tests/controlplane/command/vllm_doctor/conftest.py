@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.conftest import free_port
+from tests.processes import free_port
 
 STAND_IN = Path(__file__).resolve().parents[4] / "tests/agents/vllm_backend/stand_in.py"
 SCHEDULER = ("--scheduler-cls", "trimtab_vllm.scheduler.live_scheduler")

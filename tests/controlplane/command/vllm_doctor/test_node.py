@@ -8,7 +8,7 @@ import pytest
 from agents.settings import BadSettings
 from controlplane.command.finding import Finding
 from controlplane.command.vllm_doctor.node import findings, load
-from tests.conftest import free_port
+from tests.processes import free_port
 
 
 def node_file(folder: Path, extra: str = "", model: str = "./model") -> Path:

@@ -8,7 +8,7 @@ import pytest
 
 from controlplane.command.finding import Finding
 from controlplane.command.vllm_doctor.server import Server, _is_cpu, ask, findings
-from tests.conftest import free_port
+from tests.processes import free_port
 
 SCHEDULER = ("--scheduler-cls", "trimtab_vllm.scheduler.live_scheduler")
 

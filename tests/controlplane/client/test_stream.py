@@ -8,8 +8,7 @@ from itertools import islice
 import httpx
 import pytest
 
-from controlplane import client_stream
-from controlplane.client import Client
+from controlplane.client import Client, stream
 from controlplane.contract.errors import BadRequest, Unauthenticated
 from controlplane.contract.telemetry import RatesAnswer
 
@@ -34,10 +33,10 @@ class Broken(httpx.SyncByteStream):
 
 def follow(
     handler: Callable[[httpx.Request], httpx.Response], monkeypatch: pytest.MonkeyPatch
-) -> tuple[Iterator[client_stream.Streamed], list[float]]:
+) -> tuple[Iterator[stream.Streamed], list[float]]:
     waits: list[float] = []
-    real = client_stream.follow
-    monkeypatch.setattr(client_stream, "follow", lambda *given, **named: real(*given, **named, sleep=waits.append))
+    real = stream.follow
+    monkeypatch.setattr(stream, "follow", lambda *given, **named: real(*given, **named, sleep=waits.append))
     client = Client("http://service", "t", transport=httpx.MockTransport(handler))
     return client.stream("rates", "requests", window="1m", by=("node", "pool"), q=(0.5, 0.9)), waits
 

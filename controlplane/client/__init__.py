@@ -1,0 +1,21 @@
+"""The typed client everybody uses: dashboard, tuner, agents, command line, demo, and automated config rollout.
+
+Guarantee: an error answer of the service is raised as the matching class of `controlplane.contract.errors`, with its
+message and detail; a connection problem is raised as httpx's own error. Thread-safe, as httpx.Client is.
+"""
+
+from controlplane.client.access import AccessCalls
+from controlplane.client.alerts import AlertCalls
+from controlplane.client.error_answer import raise_for_error
+from controlplane.client.fleet import FleetCalls
+from controlplane.client.ledger import LedgerCalls
+from controlplane.client.queries import QueryCalls
+from controlplane.client.rollouts import RolloutCalls
+from controlplane.client.studies import StudyCalls
+from controlplane.client.telemetry import TelemetryCalls
+
+__all__ = ["Client", "raise_for_error"]
+
+
+class Client(AccessCalls, QueryCalls, TelemetryCalls, FleetCalls, AlertCalls, StudyCalls, RolloutCalls, LedgerCalls):
+    """One service at `base_url`, with one bearer token. Use as a context manager, or call `close`."""

@@ -1,0 +1,16 @@
+"""What agent and service call things in OpAMP messages, beside the names of the specification."""
+
+ENGINE_CONFIG = "engine.json"
+"""The entry of an offered configuration that holds a revision."""
+EFFECTIVE_CONFIG = "effective.json"
+"""The entry of a reported one that holds what the engine runs."""
+
+ROLE = "trimtab.role"
+BACKEND = "trimtab.backend"
+ENGINE_URL = "trimtab.engine_url"
+
+SERVING = "serving"
+SERVING_DEGRADED = "serving, degraded"
+"""Status of a healthy component that tells in last_error what is missing."""
+DECOMPOSITION = "decomposition"
+"""Component whose status is the unaccounted share, as decimal text."""
