@@ -9,13 +9,14 @@ factor), wider the shorter the history; a load that the baseline has not seen is
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from controlplane.alerts.history import Window, merged
 from controlplane.alerts.load import load_bin
 from controlplane.contract.histogram import axis_position, upper_edge
 from controlplane.contract.metrics import WINDOW_S
+from controlplane.telemetry.sketch import Sketch
 
 MARGIN_BUCKETS = 2
 YOUNG_MARGIN_BUCKETS = 18
@@ -111,19 +112,33 @@ def wilson_upper(above: float, count: float, z: float) -> float:
 
 def build(windows: Sequence[Window], metric: str, q: float, min_count: int) -> Baseline | None:
     """The baseline of one metric at quantile `q`, or None when the windows hold fewer than `min_count` values."""
+    return build_each(windows, metric, [q], min_count).get(q)
+
+
+def build_each(windows: Sequence[Window], metric: str, qs: Sequence[float], min_count: int) -> dict[float, Baseline]:
+    """`build` at several quantiles, each window added up once."""
     spans = [window for window in windows if window.tails.get(metric)]
     names = sorted({name for window in spans for name in window.tails[metric]})
     sketches = {name: merged(spans, metric, name) for name in names}
-    if sum(sketch.count for sketch in sketches.values()) < min_count:
-        return None
+    whole = Sketch()
+    for sketch in sketches.values():
+        whole.merge(sketch)
+    if not spans or whole.count < min_count:
+        return {}
     margin = margin_buckets(spans[-1].start_s - spans[0].start_s + WINDOW_S)
-    edges = {
-        name: axis_position(sketch.quantile(q)) + margin
-        for name, sketch in sketches.items()
-        if sketch.count >= MIN_BUCKET_COUNT
-    }
-    if not edges:
-        return None
+    found = {}
+    for q in qs:
+        edges = {
+            name: axis_position(sketch.quantile(q)) + margin
+            for name, sketch in sketches.items()
+            if sketch.count >= MIN_BUCKET_COUNT
+        }
+        if edges:
+            found[q] = _baseline(spans, metric, q, edges, whole.quantile(q))
+    return found
+
+
+def _baseline(spans: Sequence[Window], metric: str, q: float, edges: Mapping[str, int], quantile_s: float) -> Baseline:
     ticks = {name: _ticks(spans, metric, name, edge) for name, edge in edges.items()}
     buckets = {name: BucketBaseline(edge, *_cells(ticks[name])) for name, edge in edges.items()}
     phi = {name: tempering([(ticks[name], buckets[name])]) for name in edges}
@@ -133,7 +148,7 @@ def build(windows: Sequence[Window], metric: str, q: float, min_count: int) -> B
         q,
         buckets,
         phi,
-        merged(spans, metric).quantile(q),
+        quantile_s,
         spans[0].start_s,
         spans[-1].start_s,
         max(window.load for window in spans),

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from controlplane.alerts.baseline import FLEET, Baseline, build
+from controlplane.alerts.baseline import FLEET, Baseline, build_each
 from controlplane.alerts.history import Window
 from controlplane.alerts.regression import Exceedances, Stream, observe
 from controlplane.contract.alerts import RegressionCondition
@@ -134,10 +134,8 @@ class Detector:
         windows = [window for window in windows if not _inside(window.start_s, closed)]
         self._built_s, self._built_for = at_s, closed
         for metric in self.condition.metrics:
-            for q in self.condition.q:
-                built = build(windows, metric, q, self.condition.min_baseline_count)
-                if built is not None:
-                    self.baselines[f"{metric}|{q:g}"] = built
+            for q, built in build_each(windows, metric, self.condition.q, self.condition.min_baseline_count).items():
+                self.baselines[f"{metric}|{q:g}"] = built
 
     def _suspected(self) -> list[float]:
         limit = SUSPICION * self.log_threshold

@@ -3,13 +3,18 @@
 Guarantees: each window is judged once per rule and pool, whether ticks are missed, repeated or run in two replicas
 (the position is moved in the transaction that writes what was found, and only from where it was read); a restart
 keeps the evidence; telemetry is never read inside a write transaction; a rule that fails does not stop the others.
+
+What many rules and pools want to know is asked for once (see `histories`, `pool_totals`, `watched_nodes`), and what
+they found is written at once.
 """
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
+
+from sqlmodel import col, select
 
 from controlplane.alerts import context as gathering
 from controlplane.alerts import judges
@@ -18,12 +23,15 @@ from controlplane.alerts.detector import GUARD_MAX_S, Detector
 from controlplane.alerts.diagnosis import Shift, diagnose
 from controlplane.alerts.finding import Finding
 from controlplane.alerts.fingerprint import fingerprint
+from controlplane.alerts.histories import Histories, Wanted
 from controlplane.alerts.history import History, Where, instant
 from controlplane.alerts.lifecycle import Draft, OnFire, Scribe, follow
 from controlplane.alerts.machine import Event, Reading
-from controlplane.alerts.snapshot import OF_THE_FLEET, Job, Snapshot, job_of, read, serving, silences_now, where_of
+from controlplane.alerts.pool_totals import PoolTotals
+from controlplane.alerts.snapshot import OF_THE_FLEET, Job, Snapshot, job_of, read, serving, silences_now
 from controlplane.alerts.tables import AlertRow, AlertRuleRow, DetectorStateRow
 from controlplane.alerts.telemetry_loss import judge_telemetry_lost, losses_of
+from controlplane.alerts.watched_nodes import WatchedNodes
 from controlplane.contract.alerts import (
     AbsoluteCondition,
     AlertRule,
@@ -36,7 +44,7 @@ from controlplane.contract.alerts import (
 )
 from controlplane.contract.configs import Revision
 from controlplane.contract.errors import NotFound
-from controlplane.contract.metrics import E2E, POOL, TTFT, WINDOW_S
+from controlplane.contract.metrics import E2E, NODE, POOL, TTFT, WINDOW_S
 from controlplane.contract.nodes import NodeRole
 from controlplane.contract.slo import Limit
 from controlplane.db.database import Database
@@ -54,6 +62,7 @@ ABSOLUTE_CATCH_UP = 12
 POOL_MEMORY_S, POOL_LATE_S = 600.0, 60.0
 """A pool with traffic in the last ten minutes is judged. Each tick reads a minute again, for late reports."""
 FOR_EVER_S = 1e12
+FAILED = "rule %s (%s) could not be evaluated on pool %r"
 
 
 class AlertEvaluator:
@@ -78,25 +87,29 @@ class AlertEvaluator:
         self._finest_kept_s = finest_kept_s
         self._traffic: dict[str, datetime] = {}  # Pool to when it last had any.
         self._pools_read_to: datetime | None = None
-        self._histories: dict[str, History] = {}
+        self._histories = Histories(telemetry)
+        self._watched = WatchedNodes()
         self._detectors: dict[tuple[int, str], tuple[int, datetime | None, Detector]] = {}
 
     def tick(self, now: datetime) -> None:
         """Judge what is new since the tick before."""
         end = self._end(now)
         with self._database.read_session() as session:
-            seen = read(session, now)
+            seen = read(session, now, self._watched)
         if end is not None:
             seen.pools = self._pools(seen, end)
             self._extend_histories(seen, end)
+        totals = PoolTotals(self._telemetry, self._wheres(seen, AbsoluteCondition))
+        outcomes: list[Outcome] = []
         for rule, version in seen.rules:
             for pool in self._pools_of(rule, seen):
                 job = job_of(rule, version, pool, seen)
                 try:
-                    self._run(job, seen, end, now)
+                    outcomes += self._judged(job, seen, totals, end, now)
                 except Exception:
                     self._detectors.pop((rule.id, pool), None)
-                    log.exception("rule %s (%s) could not be evaluated on pool %r", rule.id, rule.name, pool)
+                    log.exception(FAILED, rule.id, rule.name, pool)
+        self._write_all(outcomes, now)
         self._deliver_unsilenced(seen, now)
 
     # -- what to judge -------------------------------------------------------------------------------------------------
@@ -114,7 +127,7 @@ class AlertEvaluator:
         oldest = end - timedelta(seconds=POOL_MEMORY_S)
         start = max(oldest, self._pools_read_to - timedelta(seconds=POOL_LATE_S)) if self._pools_read_to else oldest
         for metric in (E2E.short, TTFT.short):
-            for series in self._telemetry.histograms(metric, start, end, by=(POOL.label,)):
+            for series in self._telemetry.counts(metric, start, end, by=(POOL.label,)):
                 self._traffic[series.labels.get(POOL.label, "")] = end
         self._pools_read_to = end
         self._traffic = {pool: at for pool, at in self._traffic.items() if at >= oldest}
@@ -128,72 +141,87 @@ class AlertEvaluator:
             return [rule.pool or ""]
         return sorted(seen.pools if rule.pool is None else seen.pools & {rule.pool})
 
+    def _wheres(self, seen: Snapshot, kind: type[AbsoluteCondition] | type[RegressionCondition]) -> dict[str, Where]:
+        """The filters of the pools that rules of this kind look at."""
+        pools = {
+            pool for rule, _ in seen.rules if isinstance(rule.condition, kind) for pool in self._pools_of(rule, seen)
+        }
+        return {pool: seen.where(pool) for pool in pools}
+
     def _extend_histories(self, seen: Snapshot, end: datetime) -> None:
         """Bring the windows of each pool that a regression rule looks at up to `end`."""
         conditions = [
             (rule, rule.condition) for rule, _ in seen.rules if isinstance(rule.condition, RegressionCondition)
         ]
         metrics = tuple(sorted({metric for _, condition in conditions for metric in condition.metrics}))
-        for pool in sorted(seen.pools):
+        wanted = {}
+        for pool, where in self._wheres(seen, RegressionCondition).items():
             spans_s = [condition.baseline_s for rule, condition in conditions if rule.pool in (None, pool)]
-            if not spans_s:
-                continue
             begun = [begin for begin, stop in seen.spans.get(pool, []) if stop == math.inf]
             first_s = min([end.timestamp(), *begun]) - max(spans_s) - GUARD_MAX_S - QUIET_S
             first_s = math.floor(first_s / WINDOW_S) * WINDOW_S
             readable_s = max(first_s, end.timestamp() - self._finest_kept_s // WINDOW_S * WINDOW_S)
-            where = where_of(pool, seen.nodes)
-            history = self._histories.get(pool)
-            if (
-                history is None
-                or (history.where, history.metrics) != (where, metrics)
-                or readable_s < history.start_s - 3600
-            ):
-                history = self._histories[pool] = History(where, metrics, readable_s)
-            try:
-                history.extend(self._telemetry, end.timestamp())
-            except Exception:
-                del self._histories[pool]
-                log.exception("telemetry of pool %r could not be read", pool)
-                continue
-            history.forget_before(first_s)
+            wanted[pool] = Wanted(where, first_s, readable_s)
+        self._histories.extend(wanted, metrics, end.timestamp())
 
     # -- one rule on one pool ------------------------------------------------------------------------------------------
 
-    def _run(self, job: Job, seen: Snapshot, end: datetime | None, now: datetime) -> None:
+    def _judged(
+        self, job: Job, seen: Snapshot, totals: PoolTotals, end: datetime | None, now: datetime
+    ) -> list["Outcome"]:
+        """What is to be written of one job; nothing where nothing is new."""
         condition = job.rule.condition
         state: dict[str, Any] = {}
-        if isinstance(condition, DriftCondition):
+        if isinstance(condition, OF_THE_FLEET):
             end = now
-            findings = self._drift(condition, job, seen, now)
-        elif isinstance(condition, ConfigFailedCondition):
-            end = now
-            findings, state = self._config_failed(condition, job, seen, now)
-        elif isinstance(condition, TelemetryLostCondition):
-            end = now
-            losses = losses_of(self._telemetry, now)
-            findings, state = judge_telemetry_lost(condition, losses, job.state, serving(job, seen), now)
-            findings += _of_nodes_gone(job, findings, now)
+            findings, state = self._of_the_fleet(condition, job, seen, now)
+            findings = _that_matter(job, findings, now)
         elif end is None or (job.position is not None and job.position >= end):
-            return
+            return []
         elif isinstance(condition, RegressionCondition):
-            if job.pool not in self._histories:
-                return
-            findings, state = self._regression(condition, job, seen, end)
+            history = self._histories.get(job.pool)
+            if history is None:
+                return []
+            findings, state = self._regression(condition, history, job, seen, end)
         else:
-            findings = judges.judge_absolute(
-                condition,
-                self._telemetry,
-                job.pool,
-                where_of(job.pool, seen.nodes),
-                _window_ends(job.position, end),
-                self._firing(job),
-            )
+            ends = _window_ends(job.position, end)
+            findings = judges.judge_absolute(condition, totals, job.pool, ends, self._firing(job))
         drafts = follow(job.rule.id, job.open_alerts, findings)
         for draft in drafts:
             if Event.FIRED in draft.events and draft.story is not None:
                 self._tell_story(job, draft, seen, now)
-        self._write(job, end, state, drafts, now)
+        if isinstance(condition, OF_THE_FLEET) and not drafts and job.position is not None and state == job.state:
+            return []
+        return [Outcome(job, end, state, drafts)]
+
+    def _of_the_fleet(
+        self,
+        condition: DriftCondition | ConfigFailedCondition | TelemetryLostCondition,
+        job: Job,
+        seen: Snapshot,
+        now: datetime,
+    ) -> tuple[list[Finding], dict[str, Any]]:
+        # Of thousands of nodes hardly any has anything to it: the others are not looked at one by one.
+        nodes, concerned = serving(job, seen), {row.labels.get(NODE.label) for row in job.open_alerts.values()}
+        if isinstance(condition, DriftCondition):
+            nodes = [node for node in nodes if node.drift or node.node in concerned]
+            return judges.judge_drift(condition, nodes, now, self._revision), {}
+        for known in ("told", "open"):
+            concerned |= set(job.state.get(known, {}))
+        if isinstance(condition, ConfigFailedCondition):
+            concerned |= {failure.node for failure in seen.configs.failures}
+            nodes = [node for node in nodes if node.node in concerned]
+            return judge_config_failed(condition, seen.configs, job.state, nodes, now, self._firing(job))
+        losses = losses_of(self._telemetry, now)
+        nodes = [node for node in nodes if node.node in losses or node.node in concerned]
+        return judge_telemetry_lost(condition, losses, job.state, nodes, now)
+
+    def _revision(self, number: int) -> Revision | None:
+        with self._database.read_session() as session:
+            try:
+                return registry.revision(session, number)
+            except NotFound:
+                return None
 
     def _firing(self, job: Job) -> judges.Open:
         def firing(labels: dict[str, str]) -> bool:
@@ -203,7 +231,7 @@ class AlertEvaluator:
         return firing
 
     def _regression(
-        self, condition: RegressionCondition, job: Job, seen: Snapshot, end: datetime
+        self, condition: RegressionCondition, history: History, job: Job, seen: Snapshot, end: datetime
     ) -> tuple[list[Finding], dict[str, Any]]:
         key = (job.rule.id, job.pool)
         kept = self._detectors.get(key)
@@ -217,7 +245,7 @@ class AlertEvaluator:
         start = max(start, end - timedelta(seconds=CATCH_UP_S))
         findings = judges.judge_regression(
             detector,
-            self._histories[job.pool],
+            history,
             job.pool,
             start.timestamp(),
             end.timestamp(),
@@ -227,27 +255,6 @@ class AlertEvaluator:
         self._detectors[key] = (job.version, end, detector)
         return findings, detector.state()
 
-    def _drift(self, condition: DriftCondition, job: Job, seen: Snapshot, now: datetime) -> list[Finding]:
-        nodes = serving(job, seen)
-
-        def desired(number: int) -> Revision | None:
-            with self._database.read_session() as session:
-                try:
-                    return registry.revision(session, number)
-                except NotFound:
-                    return None
-
-        findings = judges.judge_drift(condition, nodes, now, desired)
-        return findings + _of_nodes_gone(job, findings, now)
-
-    def _config_failed(
-        self, condition: ConfigFailedCondition, job: Job, seen: Snapshot, now: datetime
-    ) -> tuple[list[Finding], dict[str, Any]]:
-        findings, state = judge_config_failed(
-            condition, seen.configs, job.state, serving(job, seen), now, self._firing(job)
-        )
-        return findings + _of_nodes_gone(job, findings, now), state
-
     def _tell_story(self, job: Job, draft: Draft, seen: Snapshot, now: datetime) -> None:
         """Diagnose a firing alert. A failure here costs the diagnosis, never the alert."""
         story = draft.story
@@ -256,7 +263,7 @@ class AlertEvaluator:
             draft.diagnosis = Diagnosis(stage=None, summary=story.summary + ".", causes=[])
             return
         try:
-            draft.diagnosis = self._diagnose(job, draft, story, where_of(job.pool, seen.nodes), now)
+            draft.diagnosis = self._diagnose(job, draft, story, seen.where(job.pool), now)
         except Exception:
             log.exception("no diagnosis for rule %s on pool %r", job.rule.id, job.pool)
 
@@ -285,22 +292,44 @@ class AlertEvaluator:
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
-    def _write(self, job: Job, end: datetime, state: dict[str, Any], drafts: Sequence[Draft], now: datetime) -> None:
-        with self._database.session() as session:
-            rule = session.get(AlertRuleRow, job.rule.id, with_for_update=True)
-            row = session.get(DetectorStateRow, (job.rule.id, job.pool), with_for_update=True)
-            position = None if row is None or row.version != job.version else row.position
-            if rule is None or not rule.enabled or rule.version != job.version or position != job.position:
+    def _write_all(self, outcomes: Sequence["Outcome"], now: datetime) -> None:
+        """Everything in one transaction; where that fails, each by itself."""
+        if not outcomes:
+            return
+        try:
+            self._write(outcomes, now)
+        except Exception:
+            if len(outcomes) == 1:
+                job = outcomes[0].job
                 self._detectors.pop((job.rule.id, job.pool), None)
-                return  # Somebody changed the rule or was faster; what was found here is theirs to find.
-            if row is None:
-                row = DetectorStateRow(rule_id=job.rule.id, pool=job.pool, version=job.version, position=end)
-            row.version, row.position, row.state = job.version, end, state
-            session.add(row)
-            silences = silences_now(session)
+                log.exception(FAILED, job.rule.id, job.rule.name, job.pool)
+                return
+            log.warning("what %d rules found could not be written together, each is tried alone", len(outcomes))
+            for outcome in outcomes:
+                self._write_all([outcome], now)
+
+    def _write(self, outcomes: Sequence["Outcome"], now: datetime) -> None:
+        ids = {outcome.job.rule.id for outcome in outcomes}
+        with self._database.session() as session:
+            rules = select(AlertRuleRow).where(col(AlertRuleRow.id).in_(ids)).order_by(col(AlertRuleRow.id))
+            rule_of = {row.id: row for row in session.exec(rules.with_for_update())}
+            states = select(DetectorStateRow).where(col(DetectorStateRow.rule_id).in_(ids))
+            states = states.order_by(col(DetectorStateRow.rule_id), col(DetectorStateRow.pool))
+            state_of = {(row.rule_id, row.pool): row for row in session.exec(states.with_for_update())}
+            silences = silences_now(session) if any(outcome.drafts for outcome in outcomes) else []
             scribe = Scribe(now, self._external_url, self._on_fire)
-            for draft in drafts:
-                scribe.write(session, job.rule, draft, silences)
+            for job, end, state, drafts in outcomes:
+                rule, row = rule_of.get(job.rule.id), state_of.get((job.rule.id, job.pool))
+                position = None if row is None or row.version != job.version else row.position
+                if rule is None or not rule.enabled or rule.version != job.version or position != job.position:
+                    self._detectors.pop((job.rule.id, job.pool), None)
+                    continue  # Somebody changed the rule or was faster; what was found here is theirs to find.
+                if row is None:
+                    row = DetectorStateRow(rule_id=job.rule.id, pool=job.pool, version=job.version, position=end)
+                row.version, row.position, row.state = job.version, end, state
+                session.add(row)
+                for draft in drafts:
+                    scribe.write(session, job.rule, draft, silences)
 
     def _deliver_unsilenced(self, seen: Snapshot, now: datetime) -> None:
         held = [row.id for row in seen.alerts if row.silenced and row.state == AlertState.FIRING.value]
@@ -315,10 +344,28 @@ class AlertEvaluator:
                     scribe.deliver_unsilenced(session, row, silences)
 
 
-def _of_nodes_gone(job: Job, findings: Sequence[Finding], now: datetime) -> list[Finding]:
-    """What is open of nodes that are no longer there, or serve no longer, is over."""
-    there = {fingerprint(job.rule.id, finding.labels) for finding in findings}
-    return [Finding(row.labels, now, Reading.CLEAR) for print_, row in job.open_alerts.items() if print_ not in there]
+class Outcome(NamedTuple):
+    """What came of one job: the position and the state after it, and the lives of its alerts."""
+
+    job: Job
+    end: datetime
+    state: dict[str, Any]
+    drafts: Sequence[Draft]
+
+
+def _that_matter(job: Job, findings: Sequence[Finding], now: datetime) -> list[Finding]:
+    """Of a finding for each node those that tell of a breach or of an open alert; and the end of what is open of nodes
+    that are no longer there, or serve no longer."""
+    is_open = {_same(row.labels): row for row in job.open_alerts.values()}
+    if not is_open:
+        return [finding for finding in findings if finding.reading is Reading.BREACH]
+    there = {_same(finding.labels) for finding in findings}
+    kept = [finding for finding in findings if finding.reading is Reading.BREACH or _same(finding.labels) in is_open]
+    return kept + [Finding(row.labels, now, Reading.CLEAR) for labels, row in is_open.items() if labels not in there]
+
+
+def _same(labels: Mapping[str, str]) -> frozenset[tuple[str, str]]:
+    return frozenset(labels.items())
 
 
 def _window_ends(position: datetime | None, end: datetime) -> list[datetime]:

@@ -13,6 +13,7 @@ from controlplane.alerts.diagnosis import duration, percentile
 from controlplane.alerts.finding import Finding
 from controlplane.alerts.history import History, Where, Window, instant, merged
 from controlplane.alerts.machine import Patience, Reading
+from controlplane.alerts.pool_totals import PoolTotals
 from controlplane.contract.alerts import AbsoluteCondition, DriftCondition
 from controlplane.contract.configs import Revision
 from controlplane.contract.histogram import axis_position
@@ -41,24 +42,17 @@ def absolute_labels(pool: str, limit: Limit) -> dict[str, str]:
 
 
 def judge_absolute(
-    condition: AbsoluteCondition,
-    telemetry: TelemetryReader,
-    pool: str,
-    where: Where,
-    ends: Iterable[datetime],
-    firing: Open,
+    condition: AbsoluteCondition, totals: PoolTotals, pool: str, ends: Iterable[datetime], firing: Open
 ) -> list[Finding]:
     """One finding per limit and window end."""
     patience = Patience(condition.for_s, max(condition.for_s, RESOLVE_S))
     findings = []
     for end in ends:
-        sketches: dict[str, Sketch] = {}
+        start = end - timedelta(seconds=condition.window_s)
         for limit in limits_of(condition):
-            if limit.metric not in sketches:
-                start = end - timedelta(seconds=condition.window_s)
-                sketches[limit.metric] = _total(telemetry, limit.metric, start, end, where)
             labels = absolute_labels(pool, limit)
-            seen = absolute.judge(sketches[limit.metric], limit, min_count=condition.min_count, firing=firing(labels))
+            total = totals.of(pool, limit.metric, start, end)
+            seen = absolute.judge(total, limit, min_count=condition.min_count, firing=firing(labels))
             findings.append(_absolute_finding(condition, limit, labels, end, patience, seen))
     return findings
 
@@ -114,13 +108,6 @@ def onset_of_breach(
             break
         onset = time
     return onset
-
-
-def _total(telemetry: TelemetryReader, metric: str, start: datetime, end: datetime, where: Where) -> Sketch:
-    total = Sketch()
-    for series in telemetry.histograms(metric, start, end, where=where):
-        total.merge(series.total)
-    return total
 
 
 # -- regression --------------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import Any
 
 from sqlmodel import Session, col, select
@@ -13,6 +14,7 @@ from controlplane.alerts.detector import Span
 from controlplane.alerts.store import OPEN_STATES
 from controlplane.alerts.tables import AlertRow, AlertRuleRow, DetectorStateRow, SilenceRow
 from controlplane.alerts.view import rule_view, silence_view
+from controlplane.alerts.watched_nodes import WatchedNodes
 from controlplane.contract.alerts import (
     AlertRule,
     ConfigFailedCondition,
@@ -24,7 +26,6 @@ from controlplane.contract.alerts import (
 from controlplane.contract.ledger import LedgerEntry
 from controlplane.contract.metrics import NODE, POOL, WINDOW_S
 from controlplane.contract.nodes import NodeRole, NodeView
-from controlplane.fleet import registry
 from controlplane.fleet.opamp_session import CONFIG_APPLIED, CONFIG_FAILED
 from controlplane.ledger.tables import LedgerRow
 
@@ -56,14 +57,20 @@ class Snapshot:
     configs: ConfigHistory = field(default_factory=ConfigHistory)
     pools: set[str] = field(default_factory=set)
 
+    @cached_property
+    def by_pool(self) -> dict[str, list[NodeView]]:
+        found: dict[str, list[NodeView]] = {}
+        for node in self.nodes:
+            found.setdefault(node.pool, []).append(node)
+        return found
 
-def where_of(pool: str, nodes: Sequence[NodeView]) -> dict[str, str | list[str]]:
-    """The filter for a pool's serving traffic: trial nodes that share its name are left out."""
-    here = [node for node in nodes if node.pool == pool]
-    where: dict[str, str | list[str]] = {POOL.label: pool}
-    if any(node.role is NodeRole.TRIAL for node in here):
-        where[NODE.label] = [node.node for node in here if node.role is NodeRole.SERVING]
-    return where
+    def where(self, pool: str) -> dict[str, str | list[str]]:
+        """The filter for a pool's serving traffic: trial nodes that share its name are left out."""
+        here = self.by_pool.get(pool, [])
+        where: dict[str, str | list[str]] = {POOL.label: pool}
+        if any(node.role is NodeRole.TRIAL for node in here):
+            where[NODE.label] = [node.node for node in here if node.role is NodeRole.SERVING]
+        return where
 
 
 def serving(job: Job, seen: Snapshot) -> list[NodeView]:
@@ -88,7 +95,7 @@ def silences_now(session: Session) -> list[Silence]:
     ]
 
 
-def read(session: Session, now: datetime) -> Snapshot:
+def read(session: Session, now: datetime, watched: WatchedNodes) -> Snapshot:
     rows = session.exec(select(AlertRuleRow).where(col(AlertRuleRow.enabled).is_(True)).order_by(col(AlertRuleRow.id)))
     rules = [(rule_view(row), row.version) for row in rows]
     longest_s = max(
@@ -104,7 +111,7 @@ def read(session: Session, now: datetime) -> Snapshot:
         spans.setdefault(row.pool, []).append((row.started_at.timestamp() - WINDOW_S, until_s))
     return Snapshot(
         rules=rules,
-        nodes=registry.nodes(session),
+        nodes=watched.read(session),
         states={(row.rule_id, row.pool): row for row in session.exec(select(DetectorStateRow))},
         alerts=list(session.exec(select(AlertRow).where(col(AlertRow.state).in_(OPEN_STATES)))),
         spans=spans,

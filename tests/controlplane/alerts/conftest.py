@@ -73,6 +73,25 @@ class FakeTelemetry:
                 series.steps = sorted(steps[key].items(), key=lambda pair: pair[0])
         return list(groups.values())
 
+    def counts(
+        self,
+        metric: str,
+        start: datetime,
+        end: datetime,
+        *,
+        by: Sequence[str] = (),
+        where: Mapping[str, str | Sequence[str]] = {},
+        step_s: float | None = None,
+    ) -> list[ValueSeries]:
+        counted = []
+        for series in FakeTelemetry.histograms(self, metric, start, end, by=by, where=where, step_s=WINDOW_S):
+            steps: dict[datetime, float] = {}
+            for time, sketch in series.steps if step_s is not None else ():
+                begun = datetime.fromtimestamp(time.timestamp() // (step_s or 1) * (step_s or 1), UTC)
+                steps[begun] = steps.get(begun, 0.0) + sketch.count
+            counted.append(ValueSeries(series.labels, float(series.total.count), list(steps.items())))
+        return counted
+
     def scalars(
         self,
         metric: str,
