@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -12,9 +12,16 @@ from controlplane.client import Client
 from controlplane.command import extras
 from controlplane.command.connection import FAILURES, SERVER, Server, Token, TokenFile, explain, fail, read_token
 
-TIMEOUT_S = 120.0
+if TYPE_CHECKING:
+    from controlplane.command.history.sending import Totals
+
+TIMEOUT_S = 330.0
 REASON = 300
 """Characters of a refusal that are shown: it may name every metric of a request."""
+NAMES = 60
+"""Characters of files' names beside the bar."""
+FILES_AT_ONCE = 256
+"""Are read side by side: each is open meanwhile."""
 
 
 class Signal(StrEnum):
@@ -39,6 +46,7 @@ def load(
     extras.need("load", "server")
     from controlplane.command.history.batches import batches, stream_of
     from controlplane.command.history.messages import Form
+    from controlplane.command.history.requests import side_by_side
     from controlplane.command.history.sending import Totals
     from controlplane.command.history.sending import load as send
 
@@ -51,20 +59,23 @@ def load(
             Client(server, read_token(token, token_file), timeout_s=TIMEOUT_S) as client,
             Progress(*columns, TimeRemainingColumn(), console=console) as progress,
         ):
-            for file in files:
+            for start in range(0, len(files), FILES_AT_ONCE):
+                streams = {stream_of(file): file for file in files[start : start + FILES_AT_ONCE]}
                 # Compressed files hold more than their size says: the bar then ends early, the figures do not.
-                task = progress.add_task(file.name, total=file.stat().st_size)
-                totals: Totals = send(
+                told = ", ".join(file.name for file in streams.values())
+                task = progress.add_task(told[:NAMES], total=sum(file.stat().st_size for file in streams.values()))
+                totals = send(
                     client,
-                    batches(file, stream_of(file), form),
+                    side_by_side([batches(file, stream, form) for stream, file in streams.items()]),
                     parallel=parallel,
                     on_answer=lambda batch, task=task: progress.advance(task, batch.size),  # type: ignore[misc]
                 )
-                told = _told(file, totals.messages, totals.known, totals.requests, totals.refused)
-                progress.console.print(told, markup=False, soft_wrap=True)
-                for reason, times in totals.reasons.most_common(3):
-                    progress.console.print(f"  {times} requests: {reason[:REASON]}", markup=False, soft_wrap=True)
-                refused += totals.refused
+                for stream, file in streams.items():
+                    found = totals.get(stream, Totals())
+                    progress.console.print(_told(file, found), markup=False, soft_wrap=True)
+                    for reason, times in found.reasons.most_common(3):
+                        progress.console.print(f"  {times} times: {reason[:REASON]}", markup=False, soft_wrap=True)
+                    refused += found.refused
     except FAILURES as error:
         fail(explain(error), 1)
     except OSError as error:
@@ -72,8 +83,8 @@ def load(
     raise typer.Exit(1 if refused else 0)
 
 
-def _told(file: Path, messages: int, known: int, requests: int, refused: int) -> str:
-    told = f"{file}: {messages} messages in {requests} requests"
-    if known:
-        told += f", {known} of them were loaded before"
-    return told + (f"; {refused} points or spans were refused" if refused else "")
+def _told(file: Path, totals: "Totals") -> str:
+    told = f"{file}: {totals.messages} messages in {totals.batches} parts"
+    if totals.known:
+        told += f", {totals.known} of them were loaded before"
+    return told + (f"; {totals.refused} points or spans were refused" if totals.refused else "")

@@ -2,6 +2,7 @@
 
 import base64
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,14 @@ from controlplane.command.history import batches as module
 from controlplane.command.history.batches import batches, stream_of
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.packed_report import (
-    MEDIA_TYPE,
     REPORT_HEADER,
     PackedReport,
+    Section,
     decode,
     encode,
     parse_report_header,
 )
+from controlplane.contract.report_bundle import MEDIA_TYPE, PATH, unbundle
 
 
 def metrics(name: int) -> dict[str, Any]:
@@ -67,15 +69,35 @@ def test_the_identity_is_the_content(tmp_path: Path) -> None:
     assert stream_of(written(tmp_path, metrics(1), metrics(2))) != first
 
 
+def packed(window: int, name: str = "a", size: int = 0) -> PackedReport:
+    """A report of one empty window, with about `size` bytes."""
+    resource = {"service.instance.id": name, "filling": "x" * size}
+    return PackedReport(stream=b"o" * 16, ordinal=900, resource=resource, sections=(Section(window),))
+
+
+def packed_file(path: Path, reports: Sequence[PackedReport]) -> Path:
+    path.write_bytes(b"".join(len(body).to_bytes(4, "big") + body for body in map(encode, reports)))
+    return path
+
+
 def test_packed_reports_take_the_files_identity(tmp_path: Path) -> None:
-    reports = [PackedReport(stream=b"o" * 16, ordinal=900, resource={"service.instance.id": name}) for name in "ab"]
+    reports = [packed(5, name) for name in "ab"]
     path = written(tmp_path, *({"packed": base64.b64encode(encode(report)).decode()} for report in reports))
     stream = stream_of(path)
-    found = list(batches(path, stream))
-    assert [one.headers["Content-Type"] for one in found] == [MEDIA_TYPE] * 2
-    for number, (one, report) in enumerate(zip(found, reports, strict=True), 1):
-        sent = decode(one.body)
-        assert (sent.stream, sent.ordinal, sent.resource) == (stream, number, report.resource)
+    (part,) = batches(path, stream)
+    assert (part.path, part.headers["Content-Type"]) == (PATH, MEDIA_TYPE) and (part.window, part.messages) == (5, 2)
+    found = [decode(body) for body in unbundle(part.body)]
+    assert [(one.stream, one.ordinal, one.resource) for one in found] == [(stream, 1, one.resource) for one in reports]
+
+
+def test_a_part_stays_within_its_size_and_half_an_hour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    windows = [0, 1, 359, 360, 361, 719, 720, 10]
+    path = packed_file(tmp_path / "node", [packed(window) for window in windows])
+    stream = stream_of(path)
+    assert [(one.window, one.messages) for one in batches(path, stream)] == [(0, 3), (360, 3), (720, 1), (10, 1)]
+    sized = packed_file(tmp_path / "sized", [packed(0, size=1000) for _ in range(5)])
+    monkeypatch.setattr(module, "BATCH_BYTES", 2500)
+    assert [one.messages for one in batches(sized, stream_of(sized))] == [2, 2, 1]
 
 
 def test_a_cut_packed_report_names_its_place(tmp_path: Path) -> None:

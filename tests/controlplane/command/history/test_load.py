@@ -113,7 +113,7 @@ def test_history_of_any_age_is_kept_once(
     with Client(url, (data_dir / "admin-token").read_text().strip()) as client:
         for _ in range(2):
             output = loaded(url, data_dir, file)
-            assert "day.jsonl: 5 messages in 5 requests" in output
+            assert "day.jsonl: 5 messages in " in output
             assert count(client, start, 3600) == 5 * 720 * 2
             assert count(client, start, 3600, node="n3") == 720 * 2
             (total,) = client.scalars("requests", start=start, end=start + timedelta(hours=1)).series
