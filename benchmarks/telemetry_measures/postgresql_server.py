@@ -1,23 +1,37 @@
-"""A throw-away PostgreSQL that keeps its promises: fsync and synchronous_commit as they come."""
+"""A throw-away PostgreSQL that keeps its promises, set as docs/telemetry.md advises; and what it uses, by role."""
 
 import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Mapping
 from pathlib import Path
+
+import psycopg
 
 from benchmarks.engine_rivals.protocol import WorkerFailed, tail
 from benchmarks.engine_rivals.servers import HOST, free_port
 from benchmarks.vllm_measures.proc_files import all_pids, cpu_s_of
 
-_START_S = 60
+SETTINGS: Mapping[str, str] = {
+    "fsync": "on",
+    "synchronous_commit": "on",
+    "full_page_writes": "on",
+    "wal_compression": "lz4",
+    "shared_buffers": "512MB",
+    "max_wal_size": "8GB",
+    "checkpoint_timeout": "15min",
+    "max_connections": "200",
+}
+_START_S, _STOP_S = 60, 60
+BACKEND = "backends"
 
 
 class Postgresql:
     """One cluster in a folder of its own. `close` ends it and removes the folder."""
 
-    def __init__(self, cores: Collection[int], connections: int = 200) -> None:
+    def __init__(self, cores: Collection[int], settings: Mapping[str, str] = SETTINGS) -> None:
         self._binaries, self._cores = _binaries(), cores
         # The server refuses to run as root: borrow its own user there. That user must be able to enter the folder.
         self._as_server = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
@@ -25,30 +39,63 @@ class Postgresql:
         if self._as_server:
             shutil.chown(self.folder, "postgres")
         self._data, port = self.folder / "data", free_port()
-        options = f"-p {port} -h {HOST} -k {self.folder} -c max_connections={connections} -c shared_buffers=256MB"
-        options += " -c max_wal_size=4GB"
+        options = f"-p {port} -h {HOST} -k {self.folder} "
+        options += " ".join(f"-c {name}={value}" for name, value in settings.items())
         self._run("initdb", "-D", self._data, "-U", "trimtab", "-A", "trust", "-E", "UTF8", "--no-sync")
         self._run("pg_ctl", "-D", self._data, "-l", self.folder / "log", "-w", "-t", _START_S, "-o", options, "start")
         self.url = f"postgresql+psycopg://trimtab@{HOST}:{port}/postgres"
+        self._plain_url = f"postgresql://trimtab@{HOST}:{port}/postgres"
         self._pid = int((self._data / "postmaster.pid").read_text(encoding="utf-8").splitlines()[0])
+        self._roles: dict[int, str] = {}
+        self._seen: dict[int, float] = {}
 
     @property
     def version(self) -> str:
         told = subprocess.run([self._binaries / "postgres", "--version"], capture_output=True, text=True, check=True)
         return told.stdout.split()[2]
 
-    def cpu_s(self) -> dict[int, float]:
-        """CPU seconds of each of its processes; one that has ended is missing."""
-        return {pid: cpu_s_of(pid) for pid in all_pids() if pid == self._pid or _parent(pid) == self._pid}
+    def cpu_s(self) -> Counter[str]:
+        """CPU seconds by role, of all its processes ever seen here: ask often, or one that ends between is missed."""
+        for pid in all_pids():
+            if pid == self._pid or _parent(pid) == self._pid:
+                self._roles.setdefault(pid, _role(pid))
+                self._seen[pid] = max(cpu_s_of(pid), self._seen.get(pid, 0.0))
+        found: Counter[str] = Counter()
+        for pid, seconds in self._seen.items():
+            found[self._roles[pid]] += seconds
+        return found
+
+    def wal_bytes(self) -> int:
+        """Written to the write-ahead log since it was made."""
+        return self._ask("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn")
+
+    def waiting_rows(self) -> int:
+        """Commits that are not folded yet."""
+        return self._ask("SELECT count(*) FROM telemetry_pending")
 
     def bytes(self) -> int:
         """Of the data folder, its write-ahead log included."""
         return sum(path.stat().st_size for path in self._data.rglob("*") if path.is_file())
 
     def close(self) -> None:
-        stop = [*self._as_server, str(self._binaries / "pg_ctl"), "-D", str(self._data), "-m", "fast", "stop"]
-        subprocess.run(stop, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=self.folder, check=False)
+        stop = [*self._as_server, str(self._binaries / "pg_ctl"), "-D", str(self._data), "-t", str(_STOP_S), "-m"]
+        for mode in ("fast", "immediate"):
+            done = subprocess.run(
+                [*stop, mode, "stop"],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd=self.folder,
+                check=False,
+            )
+            if not done.returncode:
+                break
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _ask(self, query: str) -> int:
+        with psycopg.connect(self._plain_url, connect_timeout=_START_S) as connection:
+            row = connection.execute(query).fetchone()
+        assert row is not None
+        return int(row[0])
 
     def _bind(self) -> None:
         os.sched_setaffinity(0, self._cores)
@@ -74,3 +121,15 @@ def _parent(pid: int) -> int:
         return int(Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1])
     except (OSError, IndexError):
         return 0
+
+
+def _role(pid: int) -> str:
+    """As the process names itself: "postgres: walwriter", "postgres: USER DATABASE HOST(PORT) ..."."""
+    try:
+        title = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].decode(errors="replace")
+    except OSError:
+        return BACKEND
+    name = title.partition("postgres: ")[2].strip()
+    if not name:
+        return "postmaster"
+    return BACKEND if name.startswith("trimtab ") else name

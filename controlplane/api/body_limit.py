@@ -1,7 +1,7 @@
 """A limit on request bodies, before anything reads them.
 
-Guarantee: a body over the limit is answered with 413 and never held whole in memory. OTLP has limits of its own,
-larger and after decompression.
+Guarantee: a body over the limit is answered with 413 and never held whole in memory. Telemetry has limits of its
+own, larger and after decompression.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from controlplane.api.errors import error_response
 from controlplane.contract.errors import BadRequest, TooLarge
 
 LIMIT_BYTES = 1 << 20
-EXEMPT = ("/v1/metrics", "/v1/traces")
+EXEMPT = ("/v1/metrics", "/v1/traces", "/v1/history")
 
 
 class BodyLimit:

@@ -57,12 +57,15 @@ def readyz(request: Request) -> JSONResponse:
     telemetry_ready = bool(state.telemetry.ready())
     stopping = state.stop.is_set()
     ready = telemetry_ready and not database_error and not stopping
+    degraded = [f"export_{exporter.name}" for exporter in state.exporters if exporter.error]
+    if state.telemetry.frames.fault():  # Its text stays in the log: anybody may ask.
+        degraded.append("frames_unavailable")
     body = {
         "status": "ready" if ready else "stopping" if stopping else "not ready",
         "database": database_error or "writable",
         "telemetry": "ready" if telemetry_ready else "not ready",
         "background": state.background.report(),
         "exports": {exporter.name: exporter.report() for exporter in state.exporters},
-        "degraded": [f"export_{exporter.name}" for exporter in state.exporters if exporter.error],
+        "degraded": degraded,
     }
     return JSONResponse(body, 200 if ready else 503)

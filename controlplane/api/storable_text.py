@@ -13,7 +13,7 @@ from controlplane.contract.errors import BadRequest
 def unstorable(value: Any, place: str) -> Iterator[str]:
     """The place of each text within a JSON value, key or value, that cannot be kept."""
     if isinstance(value, str):
-        if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
+        if "\0" in value or (not value.isascii() and any("\ud800" <= one <= "\udfff" for one in value)):
             yield place
     elif isinstance(value, dict):
         for name, inner in value.items():

@@ -5,8 +5,9 @@ own to the others): parameters that the route does not have.
 """
 
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any, Union, get_args, get_origin
+from weakref import WeakKeyDictionary
 
 from fastapi import Request, params
 from fastapi.dependencies.utils import get_flat_params
@@ -16,6 +17,8 @@ from pydantic import BaseModel
 
 from controlplane.api.json_body import json_body
 from controlplane.contract.errors import BadRequest, nearest
+
+_parameters: WeakKeyDictionary[Callable[..., Any], list[str]] = WeakKeyDictionary()
 
 
 def unknown_fields(annotation: Any, value: Any, place: str = "body") -> Iterator[str]:
@@ -81,9 +84,19 @@ async def refuse_unknown_fields(request: HTTPConnection) -> None:
 
 
 def _refuse_unknown_parameters(request: Request, route: APIRoute) -> None:
-    found = (field for field in get_flat_params(route.dependant) if isinstance(field.field_info, params.Query))
-    known = [field.alias for field in found]
+    if not request.query_params:
+        return
+    known = _known_parameters(route)
     for name in request.query_params:
         if name not in known:
             hint = nearest(name[:100], known) if known else "this URL takes none"
             raise BadRequest(f"{name[:100]}: no such parameter; {hint}", field=name[:100])
+
+
+def _known_parameters(route: APIRoute) -> list[str]:
+    """To find them takes longer than many a query: they are remembered while there is the route's function."""
+    known = _parameters.get(route.endpoint)
+    if known is None:
+        found = (field for field in get_flat_params(route.dependant) if isinstance(field.field_info, params.Query))
+        known = _parameters[route.endpoint] = [field.alias for field in found]
+    return known

@@ -15,7 +15,8 @@ from controlplane.contract.clock import Clock
 
 logger = logging.getLogger(__name__)
 
-JOIN_TIMEOUT_S = 5.0
+JOIN_TIMEOUT_S = 1.0
+"""All that a tick does is either committed or done again by the next process, so none is waited for any longer."""
 
 
 @dataclass
@@ -49,12 +50,12 @@ class Tick:
 
 
 class Background:
-    """Starts and stops the ticks."""
+    """Starts and stops the ticks. No deed begins once `stopping` is set, by whomever."""
 
-    def __init__(self, ticks: Sequence[Tick], clock: Clock) -> None:
+    def __init__(self, ticks: Sequence[Tick], clock: Clock, stopping: threading.Event | None = None) -> None:
         self.ticks = tuple(ticks)
         self._clock = clock
-        self._stop = threading.Event()
+        self._stop = threading.Event() if stopping is None else stopping
         self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
@@ -69,6 +70,8 @@ class Background:
         until = time.monotonic() + JOIN_TIMEOUT_S
         for thread in self._threads:
             thread.join(max(0.0, until - time.monotonic()))
+            if thread.is_alive():
+                logger.info("%s is left behind", thread.name)
         self._threads.clear()
 
     def report(self) -> dict[str, dict[str, Any]]:

@@ -3,6 +3,7 @@
 from controlplane.app.settings import ServiceSettings
 from controlplane.contract.clock import Clock
 from controlplane.db.database import Database
+from controlplane.telemetry.export import instance
 from controlplane.telemetry.export.exporter import Exporter, Sender
 from controlplane.telemetry.export.meters import ExportMeters
 from controlplane.telemetry.export.otlp import OtlpSender
@@ -16,7 +17,12 @@ BOTH = "both"
 def exporters_of(
     settings: ServiceSettings, database: Database, reader: TelemetryReader, clock: Clock, meters: ExportMeters
 ) -> list[Exporter]:
+    """Raises `BadRequest` where a URL is the service's own."""
     senders: list[Sender] = []
+    for setting in ("export_otlp_url", "export_remote_write_url"):
+        url = getattr(settings, setting)
+        if url is not None:
+            instance.refuse_own_url(setting, url, settings.host, settings.port)
     if settings.export_otlp_url is not None:
         scope = settings.export_otlp_scope
         senders.append(
@@ -24,7 +30,7 @@ def exporters_of(
                 reader,
                 settings.export_otlp_url,
                 clock,
-                headers=settings.export_otlp_headers,
+                headers={**settings.export_otlp_headers, instance.HEADER: instance.name_of(database)},
                 scopes=list(Scope) if scope == BOTH else [Scope(scope)],
                 interval_s=settings.export_otlp_interval_s,
             )

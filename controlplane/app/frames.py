@@ -9,7 +9,7 @@ from controlplane.telemetry.sql_frames import SqlFrames
 
 
 def frames_of(settings: ServiceSettings, database: Database) -> FrameStore:
-    """Raises `Unavailable` where ClickHouse is asked for and does not answer."""
+    """A ClickHouse that is asked for need not answer yet."""
     if settings.clickhouse_url is None:
         return SqlFrames(database)
     return ClickHouseFrames(database, ClickHouseServer(settings.clickhouse_url))

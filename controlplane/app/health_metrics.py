@@ -31,7 +31,8 @@ OPEN = (AlertState.PENDING, AlertState.FIRING)
 
 
 class ServiceHealth(Remembered):
-    """telemetry_ready: whether reports are taken in and written; exporters: those that are configured."""
+    """telemetry_ready: whether reports are taken in and written; frames_fault: see `FrameStore.fault`; exporters: those
+    that are configured."""
 
     def __init__(
         self,
@@ -39,6 +40,7 @@ class ServiceHealth(Remembered):
         background: Background,
         exporters: Sequence[Exporter],
         telemetry_ready: Callable[[], bool],
+        frames_fault: Callable[[], str],
         version: str,
     ) -> None:
         super().__init__()
@@ -46,6 +48,7 @@ class ServiceHealth(Remembered):
         self._background = background
         self._exporters = tuple(exporters)
         self._telemetry_ready = telemetry_ready
+        self._frames_fault = frames_fault
         self._version = version
 
     def look(self) -> Iterable[Metric]:
@@ -61,6 +64,7 @@ class ServiceHealth(Remembered):
         modes = {
             ("database_unreadable",): database_failing,
             ("telemetry_not_written",): 0.0 if self._telemetry_ready() else 1.0,
+            ("frames_unavailable",): float(bool(self._frames_fault())),
             ("background_task_failing",): float(any(tick.failing for tick in self._background.ticks)),
             **{(f"export_{exporter.name}",): float(bool(exporter.error)) for exporter in self._exporters},
         }

@@ -1,7 +1,7 @@
 """Runs the service under uvicorn, in this process.
 
-Guarantee: SIGTERM and SIGINT stop accepting, let running requests end, and `run` returns 0 within `DRAIN_S` and a few
-seconds; a second signal does not wait.
+Guarantee: SIGTERM and SIGINT stop accepting, give running requests and background work a second each to end, write what
+was taken in, and `run` returns 0; a second signal does not wait.
 """
 
 import logging
@@ -17,12 +17,14 @@ import uvicorn
 from fastapi import FastAPI
 from sqlalchemy.exc import ArgumentError, OperationalError
 
+from controlplane.app import garbage
 from controlplane.app.service import create_app
 from controlplane.app.settings import ServiceSettings
 from controlplane.contract.errors import BadRequest, Unavailable
 from controlplane.fleet import opamp
 
-DRAIN_S = 5
+DRAIN_S = 1
+"""For requests under way. A report that is cut off was not acknowledged: it is sent again, and counted once."""
 KEEP_ALIVE_S = 75
 """Longer than any report interval: a connection anew for each report costs more than the report."""
 
@@ -109,5 +111,6 @@ def run(settings: ServiceSettings, mount: Mount | None = None) -> int:
         raise BadRequest(f"database_url: {error}", field="database_url") from error
     except OperationalError as error:
         raise Unavailable(f"the database does not answer: {error.orig}", field="database_url") from error
+    garbage.settle()
     server.run()
     return 0 if server.started else 1

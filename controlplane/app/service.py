@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 from fastapi import Depends, FastAPI
 from prometheus_client import ProcessCollector, disable_created_metrics
 
@@ -37,8 +37,8 @@ from controlplane.contract.nodes import NodeRole
 from controlplane.db.database import Database
 from controlplane.db.migrate import upgrade
 from controlplane.fleet import FleetHub, registry
-from controlplane.telemetry import receiver
 from controlplane.telemetry.export.meters import ExportMeters
+from controlplane.telemetry.receiver import Application
 from controlplane.telemetry.store import TelemetryStore
 
 DESCRIPTION = """The control plane beside an LLM serving fleet: sees the latency tail first, says why, and fixes it.
@@ -61,7 +61,8 @@ def create_app(settings: ServiceSettings, clock: Clock = utc_now) -> FastAPI:
     with database.session() as session:
         secrets_files.ensure(session, settings.data_dir, clock())
         ensure_default_rules(session, clock())
-    app = FastAPI(
+    app = Application(
+        errors.error_response,
         title="Trimtab",
         description=DESCRIPTION,
         version=_version(),
@@ -95,14 +96,22 @@ def create_app(settings: ServiceSettings, clock: Clock = utc_now) -> FastAPI:
         exporters=state.exporters,
         finest_kept_s=settings.retention.levels_s[int(WINDOW_S)],
     )
-    state.background = Background(ticks, clock)
-    shown.register(ServiceHealth(database, state.background, state.exporters, state.telemetry.ready, app.version))
+    state.background = Background(ticks, clock, state.stop)
+    shown.register(
+        ServiceHealth(
+            database,
+            state.background,
+            state.exporters,
+            state.telemetry.ready,
+            state.telemetry.frames.fault,
+            app.version,
+        )
+    )
     ProcessCollector(registry=shown)
     errors.install(app)
     app.add_middleware(BodyLimit)
     for router in all_routers():
         app.include_router(router)
-    receiver.install(app, errors.error_response)
     return app
 
 
@@ -123,10 +132,11 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
             await hub
         for exporter in state.exporters:
             exporter.stop()
-        await to_thread.run_sync(state.background.stop)
+        own_thread = CapacityLimiter(1)  # Slow queries may hold all of the others.
+        await to_thread.run_sync(state.background.stop, limiter=own_thread)
         for exporter in state.exporters:
             exporter.close()
-        await to_thread.run_sync(state.telemetry.close)
+        await to_thread.run_sync(state.telemetry.close, limiter=own_thread)
         state.deliverer.close()
         state.database.close()
 

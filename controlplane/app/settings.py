@@ -11,10 +11,10 @@ from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from controlplane.contract.errors import BadRequest, nearest
-from controlplane.telemetry.retention import DAY_S, LEVELS_S, Retention
+from controlplane.contract.retention import DAY_S, HOUR_S, LEVELS_S, LONGEST_S
+from controlplane.telemetry.retention import Retention
 
 TABLE = "up"
-HOUR_S = 3600.0
 HTTP_URL = r"^https?://[^\s/]+"
 
 
@@ -33,9 +33,7 @@ class ServiceSettings(BaseSettings):
         repr=False,
         description="http(s)://USER:PASSWORD@HOST:8123/DATABASE to keep the frames in; default: the database.",
     )
-    retention_s: float = Field(
-        default=max(LEVELS_S.values()), gt=0, description="No telemetry is kept longer, seconds."
-    )
+    retention_s: float = Field(default=LONGEST_S, gt=0, description="No telemetry is kept longer, seconds.")
     retention_5s_hours: float = Field(
         default=LEVELS_S[5] / HOUR_S, gt=0, description="How long windows of 5 s are kept."
     )

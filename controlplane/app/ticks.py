@@ -10,11 +10,15 @@ from controlplane.alerts.evaluator import FOR_EVER_S, AlertEvaluator
 from controlplane.app.background import Tick
 from controlplane.app.remedy import start_remedy
 from controlplane.db.database import Database
+from controlplane.db.sole_replica import SoleReplica
 from controlplane.fleet import FleetHub, registry
 from controlplane.rollouts.controller import RolloutController
 from controlplane.studies import store as studies
 from controlplane.telemetry.export.exporter import Exporter
 from controlplane.telemetry.store import TelemetryStore
+
+READING_LOCK = 0x72656164
+"""PostgreSQL's advisory lock of the one replica that folds and evaluates ("read")."""
 
 
 def ticks_of(
@@ -36,9 +40,11 @@ def ticks_of(
     evaluator = AlertEvaluator(
         database, telemetry, on_fire=start_remedy, external_url=public_url, finest_kept_s=finest_kept_s
     )
+    # Both read all that has come in lately, whichever replica has taken it in: where one reads it, no other has to.
+    reading = SoleReplica(database, READING_LOCK)
     return [
-        Tick("telemetry_compaction", 5.0, telemetry.tick),
-        Tick("alert_evaluation", 5.0, evaluator.tick),
+        Tick("telemetry_compaction", 5.0, reading.only(telemetry.tick, otherwise=telemetry.follow)),
+        Tick("alert_evaluation", 5.0, reading.only(evaluator.tick)),
         Tick("webhook_delivery", 1.0, deliverer.tick),
         Tick("rollouts", 1.0, RolloutController(database, telemetry, hub.poke).tick),
         Tick("study_leases", 5.0, in_transaction(studies.expire_leases)),

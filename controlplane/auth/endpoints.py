@@ -4,7 +4,8 @@ from fastapi import APIRouter, Request
 
 from controlplane import ledger
 from controlplane.auth import store
-from controlplane.auth.guard import Admin, authenticate
+from controlplane.auth.guard import Admin
+from controlplane.auth.principal import authenticate
 from controlplane.auth.tables import TokenRow
 from controlplane.contract.access import TokenCreate, TokenCreated, TokenView
 from controlplane.contract.errors import NotFound

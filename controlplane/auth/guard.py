@@ -1,52 +1,25 @@
-"""FastAPI dependencies that let a request in: `principal: Operator` is all an endpoint has to say."""
+"""FastAPI dependencies that let a request in: `principal: Operator` is all an endpoint has to say.
 
-from collections.abc import Callable
-from dataclasses import dataclass
+They are coroutines: FastAPI hands other dependencies to a worker thread each, which costs more than the look-up.
+"""
+
+from collections.abc import Awaitable, Callable
 from typing import Annotated
 
 from fastapi import Depends, Request
 
-from controlplane.auth import store
-from controlplane.contract.access import IMPLIED, Scope
-from controlplane.contract.errors import Forbidden, Unauthenticated
-from controlplane.db.database import Database
+from controlplane.auth.principal import Principal, check_scope
+from controlplane.auth.token_cache import tokens_of
+from controlplane.contract.access import Scope
+
+__all__ = ["Admin", "AgentAccess", "Enroller", "Operator", "Principal", "Reader", "check_scope"]
 
 
-@dataclass(frozen=True)
-class Principal:
-    """Who speaks: the token's name (the ledger's actor), its scope, and its node where it is an agent's."""
-
-    name: str
-    scope: Scope
-    token_id: int
-    node: str | None = None
-
-
-def authenticate(database: Database, authorization: str | None) -> Principal:
-    """The principal behind an Authorization header. Raises `Unauthenticated`."""
-    scheme, _, token = (authorization or "").partition(" ")
-    if scheme.lower() != "bearer" or not token.strip():
-        raise Unauthenticated("send 'Authorization: Bearer TOKEN'", field="Authorization")
-    with database.read_session() as session:
-        found = store.find(session, token.strip())
-    if found is None:
-        raise Unauthenticated("this token is unknown or revoked", field="Authorization")
-    return Principal(found.name, found.scope, found.id, found.node)
-
-
-def check_scope(principal: Principal, wanted: Scope) -> None:
-    """Raises `Forbidden` when the principal's scope does not imply `wanted`."""
-    if wanted not in IMPLIED[principal.scope]:
-        raise Forbidden(
-            f"this needs scope {wanted.value}, the token {principal.name!r} has {principal.scope.value}",
-            field="Authorization",
-            needed=wanted.value,
-        )
-
-
-def _needs(scope: Scope) -> Callable[[Request], Principal]:
-    def dependency(request: Request) -> Principal:
-        principal = authenticate(request.app.state.database, request.headers.get("Authorization"))
+def _needs(scope: Scope) -> Callable[[Request], Awaitable[Principal]]:
+    async def dependency(request: Request) -> Principal:
+        tokens = tokens_of(request.app.state)
+        authorization = request.headers.get("Authorization", "")
+        principal = tokens.known(authorization) or await tokens.find(authorization)
         check_scope(principal, scope)
         return principal
 

@@ -1,14 +1,18 @@
 """Tokens in the database, inside the caller's transaction."""
 
 import secrets
+from collections.abc import Iterable
 from datetime import datetime
 
 from sqlmodel import Session, col, select
 
+from controlplane.auth import revocations
 from controlplane.auth.tables import FleetSecretRow, TokenRow
 from controlplane.auth.token import digest, new_token
 from controlplane.contract.access import Scope, TokenView
 from controlplane.contract.errors import NotFound
+
+CHUNK = 500
 
 
 def issue(
@@ -28,6 +32,18 @@ def find(session: Session, token: str) -> TokenView | None:
     return None if row is None or row.revoked_at is not None else view(row)
 
 
+def find_all(session: Session, tokens: Iterable[str]) -> dict[str, TokenView]:
+    """The live ones of tokens with these secrets, by secret."""
+    secret_of = {digest(token): token for token in tokens}
+    digests = list(secret_of)
+    found = {}
+    for start in range(0, len(digests), CHUNK):
+        chosen = col(TokenRow.digest).in_(digests[start : start + CHUNK])
+        for row in session.exec(select(TokenRow).where(chosen, col(TokenRow.revoked_at).is_(None))):
+            found[secret_of[row.digest]] = view(row)
+    return found
+
+
 def was_issued(session: Session, token: str) -> bool:
     """True for a live token and for a revoked one."""
     return session.exec(select(TokenRow.id).where(TokenRow.digest == digest(token))).first() is not None
@@ -39,6 +55,7 @@ def revoke(session: Session, token_id: int, now: datetime) -> TokenView:
         raise NotFound(f"no token {token_id}", field="token_id")
     row.revoked_at = row.revoked_at or now
     session.add(row)
+    revocations.count(session)
     return view(row)
 
 
@@ -47,6 +64,7 @@ def revoke_of_node(session: Session, node: str, now: datetime) -> None:
     for row in session.exec(select(TokenRow).where(TokenRow.node == node, col(TokenRow.revoked_at).is_(None))):
         row.revoked_at = now
         session.add(row)
+        revocations.count(session)
 
 
 def listing(session: Session, *, before_id: int | None, limit: int) -> list[TokenView]:

@@ -2,22 +2,28 @@
 
 Guarantee: a token that was revoked, on whichever replica, is refused at most `STALE_S` later: what is remembered is
 used only while a look at the token table (its numbers of rows and of revoked ones), at most that old, has found no
-change. A database that does not answer makes requests wait for it and fail (`Unavailable`), never pass unchecked.
+change. One that this process itself revoked is refused from then on. A database that does not answer makes requests
+wait for it and fail (`Unavailable`), never pass unchecked.
 
-For one event loop: nothing here takes a lock.
+For the event loop: nothing here takes a lock.
 """
 
 import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from sqlalchemy import func
 from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import col, select
+from starlette.datastructures import State
 
-from controlplane.auth.guard import Principal, authenticate
+from controlplane.auth import revocations
+from controlplane.auth.principal import Principal, authenticate_all
 from controlplane.auth.tables import TokenRow
+from controlplane.auth.token_lookup import TokenLookup
 from controlplane.contract.errors import Unauthenticated, Unavailable
 from controlplane.db.database import Database
 
@@ -25,6 +31,8 @@ FRESH_S = 1.0
 STALE_S = 2.0
 """Between the two, requests go on with what is remembered while one look is under way."""
 LIMIT = 50_000
+LONGEST = 512
+"""Longer headers are nobody's token; they are asked for each time, so that what is remembered stays small."""
 
 
 class Fingerprint(NamedTuple):
@@ -44,10 +52,14 @@ class TokenCache:
         self._found: dict[str, Principal | str] = {}  # Or why it is refused.
         self._fingerprint: Fingerprint | None = None
         self._looked_at = -STALE_S
+        self._revocations = -1
         self._look: asyncio.Task[None] | None = None
+        self._lookups: WeakKeyDictionary[asyncio.AbstractEventLoop, TokenLookup[Principal | str]] = WeakKeyDictionary()
 
     def known(self, authorization: str) -> Principal | None:
         """The principal behind an Authorization header, if it is remembered and may be trusted. Raises if refused."""
+        if self._revocations != revocations.number(self._database.engine):
+            return None
         age = self._monotonic() - self._looked_at
         if age > FRESH_S:
             if age > STALE_S:
@@ -60,14 +72,16 @@ class TokenCache:
 
     async def find(self, authorization: str) -> Principal:
         """As `known`, asking the database where needed. Raises `Unauthenticated`, `Unavailable`."""
-        if self._monotonic() - self._looked_at > FRESH_S:
+        revoked = revocations.number(self._database.engine)
+        if self._monotonic() - self._looked_at > FRESH_S or self._revocations != revoked:
             await asyncio.shield(self._start_look())
         found = self.known(authorization)
         if found is not None:
             return found
-        before = self._fingerprint
+        before, revoked = self._fingerprint, revocations.number(self._database.engine)
         asked = await self._ask(authorization)
-        if self._fingerprint == before:
+        unchanged = self._fingerprint == before and revocations.number(self._database.engine) == revoked
+        if unchanged and len(authorization) <= LONGEST:
             if len(self._found) >= LIMIT:
                 self._found.clear()
             self._found[authorization] = asked
@@ -77,24 +91,31 @@ class TokenCache:
 
     async def _ask(self, authorization: str) -> Principal | str:
         try:
-            return await asyncio.to_thread(authenticate, self._database, authorization)
-        except Unauthenticated as refused:
-            return refused.message
+            return await self._lookup().find(authorization)
         except SQLAlchemyError as error:
-            raise Unavailable("the database does not answer; send the report again later") from error
+            raise Unavailable("the database does not answer; try again later") from error
+
+    def _lookup(self) -> TokenLookup[Principal | str]:
+        """The running loop's own."""
+        loop = asyncio.get_running_loop()
+        if loop not in self._lookups:
+            self._lookups[loop] = TokenLookup(partial(authenticate_all, self._database))
+        return self._lookups[loop]
 
     def _start_look(self) -> "asyncio.Task[None]":
-        if self._look is None or self._look.done():
-            self._look = asyncio.get_running_loop().create_task(self._look_at_table(), name="token-table")
+        loop = asyncio.get_running_loop()
+        # Another loop's task cannot be waited for: an application that is called from several has a look in each.
+        if self._look is None or self._look.done() or self._look.get_loop() is not loop:
+            self._look = loop.create_task(self._look_at_table(), name="token-table")
             self._look.add_done_callback(_retrieved)
         return self._look
 
     async def _look_at_table(self) -> None:
-        began = self._monotonic()
+        began, revoked = self._monotonic(), revocations.number(self._database.engine)
         try:
             now = await asyncio.to_thread(_fingerprint, self._database)
         except SQLAlchemyError as error:
-            raise Unavailable("the database does not answer; send the report again later") from error
+            raise Unavailable("the database does not answer; try again later") from error
         before = self._fingerprint
         if before is None or (now.tokens, now.revoked) != (before.tokens, before.revoked):
             added = 0 if before is None else now.newest - before.newest
@@ -105,6 +126,15 @@ class TokenCache:
                 self._found = {token: found for token, found in self._found.items() if isinstance(found, Principal)}
         self._fingerprint = now
         self._looked_at = began
+        self._revocations = revoked
+
+
+def tokens_of(state: State) -> TokenCache:
+    """The application's own cache, made when it is first wanted; `state` has its database."""
+    if not hasattr(state, "tokens"):
+        state.tokens = TokenCache(state.database)
+    found: TokenCache = state.tokens
+    return found
 
 
 def _fingerprint(database: Database) -> Fingerprint:

@@ -11,9 +11,10 @@ import typer
 
 from controlplane.command import extras
 from controlplane.command.checkout import ROOT
-from controlplane.command.child import die_with_parent, one_thread_each
+from controlplane.command.child import die_with_parent, leave, one_thread_each
 from controlplane.command.connection import fail
 from controlplane.contract.errors import TrimtabError
+from controlplane.contract.retention import DAY_S, HOUR_S, LEVELS_S, LONGEST_S
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 RESTART_AFTER_S = 5.0
+WORKER_STOP_S = 1.0
+"""A trial that is cut off is measured again: its lease ends."""
 
 
 class Worker(threading.Thread):
@@ -47,7 +50,7 @@ class Worker(threading.Thread):
         self._over.set()
         if self._process is not None and self._process.poll() is None:
             self._process.terminate()
-        self.join(10)
+        self.join(WORKER_STOP_S)
         if self._process is not None and self._process.poll() is None:
             self._process.kill()
 
@@ -69,22 +72,24 @@ def up(
             help="http(s)://USER:PASSWORD@HOST:8123/DATABASE to keep telemetry's frames in; else the database.",
         ),
     ] = None,
-    retention_hours: Annotated[float, typer.Option(help="No telemetry is kept longer than this.", min=0.1)] = 17_520,
+    retention_hours: Annotated[float, typer.Option(help="No telemetry is kept longer than this.", min=0.1)] = (
+        LONGEST_S / HOUR_S
+    ),
     retention_5s_hours: Annotated[
         float, typer.Option(envvar="TRIMTAB_RETENTION_5S_HOURS", help="How long windows of 5 s are kept.")
-    ] = 8,
+    ] = LEVELS_S[5] / HOUR_S,
     retention_10s_hours: Annotated[
         float, typer.Option(envvar="TRIMTAB_RETENTION_10S_HOURS", help="How long windows of 10 s are kept.")
-    ] = 48,
+    ] = LEVELS_S[10] / HOUR_S,
     retention_1m_days: Annotated[
         float, typer.Option(envvar="TRIMTAB_RETENTION_1M_DAYS", help="How long windows of a minute are kept.")
-    ] = 14,
+    ] = LEVELS_S[60] / DAY_S,
     retention_5m_days: Annotated[
         float, typer.Option(envvar="TRIMTAB_RETENTION_5M_DAYS", help="How long windows of 5 minutes are kept.")
-    ] = 90,
+    ] = LEVELS_S[300] / DAY_S,
     retention_1h_days: Annotated[
         float, typer.Option(envvar="TRIMTAB_RETENTION_1H_DAYS", help="How long windows of an hour are kept.")
-    ] = 730,
+    ] = LEVELS_S[3600] / DAY_S,
     telemetry_max_bytes: Annotated[
         int | None,
         typer.Option(envvar="TRIMTAB_TELEMETRY_MAX_BYTES", help="Beyond it the oldest of the finest windows go first."),
@@ -173,7 +178,7 @@ def up(
     finally:
         if worker is not None:
             worker.stop()
-    raise typer.Exit(status)
+    leave(status)
 
 
 def _headers(option: str, pairs: list[str] | None) -> dict[str, Any]:

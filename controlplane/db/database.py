@@ -13,6 +13,7 @@ from fastapi import Depends, Request
 from sqlalchemy import Engine, create_engine, event
 from sqlmodel import Session
 
+from controlplane.db import binary_transfer
 from controlplane.db.refused_values import as_data_error
 
 BUSY_TIMEOUT_MS = 30_000
@@ -37,6 +38,8 @@ class Database:
         if self.is_sqlite:
             event.listen(self.engine, "connect", _prepare_sqlite)
             event.listen(self.engine, "begin", _begin_sqlite)
+        elif self.engine.dialect.driver == "psycopg":
+            binary_transfer.install(self.engine)
 
     @contextmanager
     def session(self) -> Iterator[Session]:

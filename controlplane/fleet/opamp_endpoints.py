@@ -15,7 +15,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.websockets import WebSocketDisconnect
 
 from controlplane.auth import AgentAccess
-from controlplane.auth.guard import authenticate, check_scope
+from controlplane.auth.principal import authenticate, check_scope
 from controlplane.contract.access import Scope
 from controlplane.contract.errors import BadRequest, TooLarge, TrimtabError, Unavailable, Unsupported
 from controlplane.db.database import Database

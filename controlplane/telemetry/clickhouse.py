@@ -15,6 +15,8 @@ from controlplane.contract.errors import Unavailable
 from controlplane.telemetry import row_binary
 
 TIMEOUT_S = 60.0
+CONNECT_TIMEOUT_S = 5.0
+"""A host that answers nothing at all costs a start, or a stop, no more than this."""
 SETTINGS = {"wait_end_of_query": "1", "async_insert": "0"}
 """Answers come when the work is done, so that a failure half-way is a status and not a line in the body."""
 
@@ -47,7 +49,8 @@ class ClickHouseServer(ClickHouse):
             headers = {"X-ClickHouse-User": parsed.username, "X-ClickHouse-Key": parsed.password}
         self._where = f"{parsed.scheme}://{parsed.netloc.decode().rpartition('@')[2]}"
         self._settings = {"database": parsed.path.strip("/") or "default", **SETTINGS}
-        self._http = httpx.Client(base_url=self._where, headers=headers, timeout=TIMEOUT_S, transport=transport)
+        timeout = httpx.Timeout(TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
+        self._http = httpx.Client(base_url=self._where, headers=headers, timeout=timeout, transport=transport)
 
     def ask(self, statement: str, body: bytes | None = None) -> bytes:
         parameters = self._settings if body is None else {**self._settings, "query": statement}

@@ -5,7 +5,8 @@ whether a fold has happened. Rows here carry the number of the fold that wrote t
 reader takes the newest one up to the fold that its moment knows. So a fold that was prepared and never committed is not
 seen; its number comes again, and preparing it anew removes what it left.
 
-Guarantee: as `FrameStore`. Superseded rows are removed once no reader's moment can be so old.
+Guarantee: as `FrameStore`. Superseded rows are removed once no reader's moment can be so old. ClickHouse may be away,
+from the start or later: reports are taken in all the same, and their points wait in the pending rows until it is back.
 """
 
 from collections.abc import Collection, Iterator
@@ -17,6 +18,7 @@ from sqlmodel import Session
 
 from controlplane.db.database import Database
 from controlplane.telemetry.clickhouse import ClickHouse
+from controlplane.telemetry.clickhouse_absence import LateClickHouse
 from controlplane.telemetry.frame_store import Fold, Frame, FrameKey, FrameStore, Moment
 from controlplane.telemetry.levels import FoldState
 from controlplane.telemetry.sql_frames import SqlFrames
@@ -44,9 +46,8 @@ class ClickHouseFrames(FrameStore):
     def __init__(self, database: Database, clickhouse: ClickHouse) -> None:
         self._folds = SqlFrames(database)
         self._database = database
-        self.clickhouse = clickhouse
+        self.clickhouse = LateClickHouse(clickhouse, [SCHEMA])
         self._cleaned_to = 0
-        clickhouse.execute(SCHEMA)
 
     def state(self, connection: Connection) -> FoldState:
         return self._folds.state(connection)
@@ -123,6 +124,7 @@ class ClickHouseFrames(FrameStore):
 
     def make_room(self, now: datetime) -> None:
         """Remove what newer folds have replaced."""
+        self.clickhouse.make()
         with self._database.engine.connect() as connection:
             settled = self.state(connection).number - READERS_KEEP
         if settled <= self._cleaned_to:
@@ -144,6 +146,9 @@ class ClickHouseFrames(FrameStore):
         query = f"SELECT sum(bytes_on_disk) FROM system.parts WHERE active AND {of_table}"
         ((size,),) = self.clickhouse.rows(query, ("UInt64",))
         return int(size)
+
+    def fault(self) -> str:
+        return self.clickhouse.fault
 
     def _extreme(self, moment: Moment, function: str, where: str) -> int | None:
         query = f"SELECT count(), {function}(window) FROM {TABLE} WHERE {where} AND fold <= {moment.state.number:d}"

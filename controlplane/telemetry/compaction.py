@@ -7,20 +7,19 @@ replicas one folds; if two ever did, one of them would find the other's number t
 """
 
 import logging
-import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from sqlalchemy import Connection, delete, func, or_, select, text
+from sqlalchemy import Connection, delete, func, or_, select
 from sqlmodel import col
 
 from controlplane.db.database import Database
 from controlplane.telemetry import frame, retention, rollup
 from controlplane.telemetry.block import Block, merge
 from controlplane.telemetry.columns import Columns, Ids, concatenate
+from controlplane.telemetry.fold_turn import FoldTurn
 from controlplane.telemetry.frame_store import Fold, Frame, FrameKey, FrameStore, Moment
 from controlplane.telemetry.gather import BlocksOf, fleet_blocks, node_blocks
 from controlplane.telemetry.head import Head
@@ -42,7 +41,6 @@ BYTES_AT_ONCE = 64 << 20
 ROWS_AT_ONCE = 5_000
 ROUNDS = 20
 PRUNE_EVERY_S = 60
-ADVISORY_LOCK = 0x7472696D  # "trim"
 
 
 class Sealed(NamedTuple):
@@ -65,6 +63,7 @@ class Compactor:
         meters: Meters,
         limits: Retention,
         note_backlog: Callable[[int], None],
+        turn: FoldTurn,
     ) -> None:
         """note_backlog: is told how many bytes wait to be folded, after each round of folds."""
         self._database = database
@@ -75,17 +74,13 @@ class Compactor:
         self._retention = limits
         self._note_backlog = note_backlog
         self._pruned_at: datetime | None = None
-        self._folding = threading.Lock()
+        self._sweeps = retention.sweeps()
+        self._turn = turn
 
     def tick(self, now: datetime) -> int:
         """Fold what is sealed, build what is due, then prune. Returns the number of frames written."""
-        if not self._folding.acquire(blocking=False):
-            return 0
-        try:
-            with self._only_folder() as mine:
-                return self._all(now) if mine else 0
-        finally:
-            self._folding.release()
+        with self._turn.take() as mine:
+            return self._all(now) if mine else 0
 
     def _all(self, now: datetime) -> int:
         written = 0
@@ -102,7 +97,7 @@ class Compactor:
             with snapshot(self._database) as connection:
                 self._names.load(connection)  # Another replica's names count towards the limits once they are known.
             self._frames.make_room(now)
-            retention.prune(self._database, self._frames, self._retention, self._meters, now)
+            retention.prune(self._database, self._frames, self._retention, self._meters, now, self._sweeps)
             self._pruned_at = now
         return written
 
@@ -175,21 +170,6 @@ class Compactor:
 
         columns = [row.columns for row in found] or [Columns.empty()]
         return _Points(concatenate(columns), concatenate([row.fleet for row in found] or columns), blocks_of)
-
-    @contextmanager
-    def _only_folder(self) -> Iterator[bool]:
-        """Whether nobody else folds, for as long as the block lasts."""
-        if self._database.is_sqlite:
-            yield True
-            return
-        engine = self._database.engine.execution_options(isolation_level="AUTOCOMMIT")
-        with engine.connect() as connection:
-            mine = connection.execute(text("SELECT pg_try_advisory_lock(:key)"), {"key": ADVISORY_LOCK}).scalar_one()
-            try:
-                yield bool(mine)
-            finally:
-                if mine:
-                    connection.execute(text("SELECT pg_advisory_unlock(:key)"), {"key": ADVISORY_LOCK})
 
 
 def backlog(connection: Connection) -> int:

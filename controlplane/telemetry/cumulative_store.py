@@ -6,21 +6,17 @@ transaction ends.
 
 from collections.abc import Sequence
 
-from sqlalchemy import Table, bindparam, delete, select, update
-from sqlmodel import Session, SQLModel, col
+from sqlalchemy import Table, select
+from sqlmodel import Session, SQLModel
 
 from controlplane.telemetry.cumulative_rows import CumulativeRows, advance_all, time_of
 from controlplane.telemetry.entry import Entry
+from controlplane.telemetry.many_rows import set_by_key
 from controlplane.telemetry.row_locks import has_locks, make_and_lock
 from controlplane.telemetry.tables import CumulativeRow
 
 CHUNK = 500
-_TABLE: Table = SQLModel.metadata.tables["telemetry_cumulative"]
-_UPDATE = (
-    update(_TABLE)
-    .where(_TABLE.c.key == bindparam("of"))
-    .values(state=bindparam("to_state"), time_ns=bindparam("to_time"))
-)
+_TABLE: Table = SQLModel.metadata.tables[str(CumulativeRow.__tablename__)]
 
 
 def advance(session: Session, entries: Sequence[Entry]) -> list[CumulativeRows]:
@@ -37,15 +33,9 @@ def advance(session: Session, entries: Sequence[Entry]) -> list[CumulativeRows]:
     found = [advance_all(entry.cumulative, states, entry.kept_from_ns, entry.late) for entry in entries]
     changed = {key: state for rows in found for key, state in rows.changed.items()}
     if changed:
-        rows = [{"of": key, "to_state": state, "to_time": time_of(state)} for key, state in changed.items()]
-        session.execute(_UPDATE, rows)
+        rows = [{"key": key, "state": state, "time_ns": time_of(state)} for key, state in changed.items()]
+        set_by_key(session, _TABLE, rows)
     return found
-
-
-def forget(session: Session, before_ns: int) -> None:
-    """Drop what was last heard of before an instant; points that old are no longer accepted."""
-    statement = delete(CumulativeRow).where(col(CumulativeRow.time_ns) < before_ns)
-    session.execute(statement.execution_options(synchronize_session=False))
 
 
 def _look_up(session: Session, keys: Sequence[int]) -> dict[int, bytes]:

@@ -6,10 +6,11 @@ from fastapi import APIRouter
 
 from controlplane.auth import AgentAccess
 from controlplane.contract import packed_report
-from controlplane.telemetry import otlp, query_endpoints
+from controlplane.telemetry import history_endpoints, otlp, query_endpoints
 
 router = APIRouter(tags=["telemetry"])
 router.include_router(query_endpoints.router)
+router.include_router(history_endpoints.router)
 
 
 def _body(*kinds: str) -> dict[str, Any]:

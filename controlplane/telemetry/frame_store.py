@@ -114,3 +114,7 @@ class FrameStore(ABC):
     @abstractmethod
     def size_bytes(self) -> int:
         """Bytes on disk that frames (or the database that they share) take."""
+
+    def fault(self) -> str:
+        """Why frames cannot be read and written now, though the service's own database can; else empty."""
+        return ""

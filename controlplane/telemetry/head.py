@@ -9,9 +9,10 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import Connection, Table, select
+from sqlalchemy import Connection, Table, bindparam, select
 from sqlmodel import SQLModel
 
+from controlplane.db.binary_transfer import BINARY_ROWS
 from controlplane.telemetry import pending
 from controlplane.telemetry.columns import Columns, nbytes
 from controlplane.telemetry.fleet_columns import summed
@@ -20,6 +21,11 @@ from controlplane.telemetry.names import Names
 CACHED_BYTES = 256 << 20
 CHUNK = 100
 _TABLE: Table = SQLModel.metadata.tables["telemetry_pending"]
+_IDS = (
+    select(_TABLE.c.id)
+    .where(_TABLE.c.first_window < bindparam("last"), _TABLE.c.last_window >= bindparam("first"))
+    .order_by(_TABLE.c.id)
+)
 
 
 class PendingColumns(NamedTuple):
@@ -41,14 +47,9 @@ class Head:
         self._lock = threading.Lock()
         self._cache: OrderedDict[int, PendingColumns] = OrderedDict()
 
-    def read(self, connection: Connection, first_window: int, last_window: int) -> Iterator[PendingColumns]:
-        """All pending rows that hold points of windows first .. last - 1, in the order they were written."""
-        query = (
-            select(_TABLE.c.id)
-            .where(_TABLE.c.first_window < last_window, _TABLE.c.last_window >= first_window)
-            .order_by(_TABLE.c.id)
-        )
-        return self.of_rows(connection, list(connection.execute(query).scalars()))
+    def ids(self, connection: Connection, first_window: int, last_window: int) -> Sequence[int]:
+        """Of all pending rows that hold points of windows first .. last - 1, in the order they were written."""
+        return connection.execute(_IDS, {"first": first_window, "last": last_window}).scalars().all()
 
     def of_rows(self, connection: Connection, ids: Sequence[int]) -> Iterator[PendingColumns]:
         """These pending rows, in the order given; one that the snapshot does not have is left out."""
@@ -59,6 +60,7 @@ class Head:
             missing = [number for number in part if number not in found]
             if missing:
                 query = select(_TABLE.c.id, _TABLE.c.points).where(_TABLE.c.id.in_(missing))
+                query = query.execution_options(**BINARY_ROWS)
                 decoded = {
                     number: self._decode(connection, number, points) for number, points in connection.execute(query)
                 }

@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 class IngestQueue(Generic[T]):
-    """Thread-safe; one thread takes."""
+    """Thread-safe; one thread takes: `wait` and `pop` are for it alone."""
 
     def __init__(self, most: int, most_bytes: int) -> None:
         self._most = most
@@ -17,7 +17,11 @@ class IngestQueue(Generic[T]):
         self._changed = threading.Condition()
         self._closed = False
         self._wanted = 1  # Nobody is woken for fewer.
-        self.nbytes = 0
+        self._put = self._popped = 0  # Bytes, each counted by one side only, so that `pop` takes no lock.
+
+    @property
+    def nbytes(self) -> int:
+        return self._put - self._popped
 
     def __len__(self) -> int:
         return len(self._items)
@@ -28,7 +32,7 @@ class IngestQueue(Generic[T]):
             if len(self._items) >= self._most or (self._items and self.nbytes + nbytes > self._most_bytes):
                 return False
             self._items.append((item, nbytes))
-            self.nbytes += nbytes
+            self._put += nbytes
             if len(self._items) >= self._wanted:
                 self._changed.notify()
             return True
@@ -50,9 +54,8 @@ class IngestQueue(Generic[T]):
 
     def pop(self) -> T | None:
         """The oldest, or None."""
-        with self._changed:
-            if not self._items:
-                return None
-            item, nbytes = self._items.popleft()
-            self.nbytes -= nbytes
-            return item
+        if not self._items:
+            return None
+        item, nbytes = self._items.popleft()
+        self._popped += nbytes
+        return item

@@ -7,10 +7,10 @@ than `COMMIT_TIMEOUT_S` is `Unavailable`; the report may still be written, and i
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from typing import Protocol
+from typing import Any, Protocol
 
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -65,9 +65,9 @@ class Intake:
 
     # -- on the event loop ---------------------------------------------------------------------------------------
 
-    async def packed(self, body: bytes, encoding: str, node: str | None) -> Outcome:
+    def packed(self, body: bytes, encoding: str, node: str | None) -> Coroutine[Any, Any, Outcome]:
         """A packed report, as sent."""
-        return await self._written(METRICS, lambda: self._writer.submit_packed_soon(body, encoding, self._of(node)))
+        return self._written(METRICS, lambda: self._writer.submit_packed_soon(body, encoding, self._of(node)))
 
     async def metrics(
         self, body: bytes, encoding: str, kind: str, node: str | None, identity: StreamIdentity | None

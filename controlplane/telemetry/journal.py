@@ -25,7 +25,7 @@ from controlplane.telemetry.repeat import PointIdentities
 from controlplane.telemetry.stream_identity import REMEMBERED, Recognised, Sighting, StreamIdentity
 from controlplane.telemetry.timespan import to_ns
 
-__all__ = ["Entry", "Prepared", "Written", "forget", "prepare", "write"]
+__all__ = ["Entry", "Prepared", "Written", "prepare", "with_ids", "write"]
 
 _PENDING: SqlTable = SQLModel.metadata.tables["telemetry_pending"]
 
@@ -81,31 +81,19 @@ def write(session: Session, prepared: Prepared, names: Names, now: datetime) -> 
     for part in parts:
         resolved = resolution.of[done : done + len(part.tables)]
         done += len(part.tables)
-        columns.append(_with_ids(part, resolved, entries, names))
+        columns.append(with_ids(part, resolved, entries, names))
     if columns:
         _write_pending(session, concatenate(columns), now, written)
     written.records = record_rows.write(session, [entry for place, entry in enumerate(entries) if counted[place]])
     return written
 
 
-def forget(session: Session, *, points_before_ns: int, states_before_ns: int) -> None:
-    """Drop what repeats are recognised by: of points that ended before an instant, and of streams and running totals
-    that were last heard of before one. Nothing as old as that may be accepted any more.
-    """
-    repeat.forget(session, points_before_ns)
-    stream_identity.forget(session, states_before_ns)
-    cumulative_store.forget(session, states_before_ns)
-
-
 def _recognise(session: Session, prepared: Prepared, now: datetime) -> Mask:
     """Which entries count, as far as they are recognised as a whole."""
     entries = prepared.entries
     counted = np.ones(len(entries), bool)
-    known = {
-        place: entry.stream
-        for place, entry in enumerate(entries)
-        if entry.stream is not None and not entry.refused_as_a_whole
-    }
+    streams = ((place, entry, entry.stream) for place, entry in enumerate(entries))
+    known = {place: stream for place, entry, stream in streams if stream is not None and not entry.refused_as_a_whole}
     if known:
         found = stream_identity.recognise(session, list(known.values()), to_ns(now))
         for (place, identity), recognised in zip(known.items(), found, strict=True):
@@ -173,7 +161,7 @@ def _totals(
     ]
 
 
-def _with_ids(part: Batch, resolved: Sequence[Resolved], entries: Sequence[Entry], names: Names) -> Columns:
+def with_ids(part: Batch, resolved: Sequence[Resolved], entries: Sequence[Entry], names: Names) -> Columns:
     """Places in tables to the store's ids; rows whose names got none are refused."""
     metric = np.concatenate([one.metric for one in resolved])
     labels = np.concatenate([one.labels for one in resolved])

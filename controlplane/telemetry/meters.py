@@ -8,6 +8,7 @@ from controlplane.telemetry.refusal import Outcome
 class Meters:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        self._of_signal: dict[str, tuple[Counter, Counter]] = {}  # Looking a child up costs more than counting.
         self.reports = Counter(
             "trimtab_ingest_reports", "OTLP requests answered, by signal.", ["signal"], registry=self.registry
         )
@@ -72,8 +73,12 @@ class Meters:
 
     def count(self, signal: str, outcome: Outcome) -> None:
         """One request's outcome."""
-        self.reports.labels(signal).inc()
-        self.accepted.labels(signal).inc(outcome.accepted)
+        found = self._of_signal.get(signal)
+        if found is None:
+            found = self._of_signal[signal] = self.reports.labels(signal), self.accepted.labels(signal)
+        reports, accepted = found
+        reports.inc()
+        accepted.inc(outcome.accepted)
         if outcome.repeated:
             self.repeated.labels(signal).inc(outcome.repeated)
         if not outcome.refusals.any:

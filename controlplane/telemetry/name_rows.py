@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 
 import orjson
 from sqlalchemy import Connection, Table, select, tuple_
-from sqlalchemy.dialects.postgresql import insert as postgresql_insert
-from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlmodel import Session, SQLModel
 
 from controlplane.contract.metrics import NODE, TENANT, MetricKind
 from controlplane.telemetry.labels import canonical, hash64
+from controlplane.telemetry.many_rows import insert_missing
 from controlplane.telemetry.tables import LabelsRow, MetricRow, NodeRow
 
 MetricKey = tuple[str, MetricKind]
@@ -71,7 +70,7 @@ def metrics(session: Session, keys: Iterable[MetricKey]) -> dict[MetricKey, int]
 def make_metrics(session: Session, keys: Iterable[MetricKey]) -> dict[MetricKey, int]:
     """Ids of these metrics, made where they are missing."""
     wanted = sorted(keys)
-    _insert(session, _table(MetricRow), [{"name": name, "kind": kind.value} for name, kind in wanted])
+    insert_missing(session, _table(MetricRow), [{"name": name, "kind": kind.value} for name, kind in wanted])
     return metrics(session, wanted)
 
 
@@ -99,7 +98,7 @@ def make_label_sets(session: Session, sets: Iterable[NewSet]) -> dict[int, Label
     fleet_sets = {one.key: one for one in (*fleet_of.values(), *(wanted[key] for key in wanted.keys() - with_node))}
     made = label_sets(session, fleet_sets)
     missing = [one for key, one in sorted(fleet_sets.items()) if key not in made]
-    _insert(session, _table(LabelsRow), [_values(one, None, 0) for one in missing])
+    insert_missing(session, _table(LabelsRow), [_values(one, None, 0) for one in missing])
     made |= label_sets(session, [one.key for one in missing])
     numbers = _make_nodes(session, {one.node for one in with_node.values() if one.node is not None})
     rows = [
@@ -107,7 +106,7 @@ def make_label_sets(session: Session, sets: Iterable[NewSet]) -> dict[int, Label
         for key, one in sorted(with_node.items())
         if one.node is not None
     ]
-    _insert(session, _table(LabelsRow), rows)
+    insert_missing(session, _table(LabelsRow), rows)
     return made | label_sets(session, with_node)
 
 
@@ -143,7 +142,7 @@ def _make_nodes(session: Session, names: Iterable[str]) -> dict[str, int]:
     wanted = set(names)
     found = nodes(session, wanted)
     missing = sorted(wanted - found.keys())
-    _insert(session, _table(NodeRow), [{"name": name} for name in missing])
+    insert_missing(session, _table(NodeRow), [{"name": name} for name in missing])
     return found | nodes(session, missing)
 
 
@@ -162,12 +161,6 @@ def _of_set(table: Table) -> tuple[Any, ...]:
 def _label_set(row: Sequence[Any]) -> LabelSet:
     number, key, fleet_id, block, tenant = row
     return LabelSet(number, key, number if fleet_id is None else fleet_id, block, tenant)
-
-
-def _insert(session: Session, table: Table, rows: list[dict[str, Any]]) -> None:
-    if rows:
-        insert = sqlite_insert if session.get_bind().dialect.name == "sqlite" else postgresql_insert
-        session.execute(insert(table).on_conflict_do_nothing(), rows)
 
 
 def _table(of: type[SQLModel]) -> Table:

@@ -134,7 +134,8 @@ class Names:
     def resolve(self, session: Session, tables: Sequence[Table]) -> Resolution:
         """The ids of tables' names, made in the session's transaction where they are missing."""
         learnt = Learnt()
-        unknown = [table for table in dict.fromkeys(tables) if table not in self._resolved]
+        known = [self._resolved.get(table) for table in tables]
+        unknown = list(dict.fromkeys(table for table, found in zip(tables, known, strict=True) if found is None))
         if unknown:
             metrics = self._resolve_metrics(session, unknown, learnt)
             sets = self._resolve_sets(session, unknown, learnt)
@@ -143,7 +144,7 @@ class Names:
                     np.array([metrics.get(key, REFUSED) for key in table.metrics], np.int32),
                     np.array([sets.get(text, REFUSED) for text in table.labels], np.int32),
                 )
-        return Resolution([learnt.tables.get(table) or self._resolved[table] for table in tables], learnt)
+        return Resolution([found or learnt.tables[table] for table, found in zip(tables, known, strict=True)], learnt)
 
     def learn(self, learnt: Learnt) -> None:
         """Take in what is committed."""

@@ -30,6 +30,8 @@ _HISTOGRAM = ("<u2", "<u2", "<u2", "<u2", "<u8", "<f8", "<f8", "<f8")
 _NUMBER = ("<u2", "<u2", "<f8")
 _HISTOGRAM_SIZES = tuple(np.dtype(dtype).itemsize for dtype in _HISTOGRAM)
 _NUMBER_SIZES = tuple(np.dtype(dtype).itemsize for dtype in _NUMBER)
+_HISTOGRAM_BYTES, _NUMBER_BYTES = sum(_HISTOGRAM_SIZES), sum(_NUMBER_SIZES)
+_CELL = {size: np.dtype(f"<u{size}") for size in CELLS}
 SECTIONS_AT_MOST = 4096
 ROWS_AT_MOST = 50_000
 TABLE_BYTES_AT_MOST = 1 << 20
@@ -54,16 +56,13 @@ class PackedSection(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Packed:
-    """A body whose layout holds. Its rows are not checked yet."""
+    """A body whose layout holds, and how many rows it has. They are not checked yet."""
 
     identity: StreamIdentity
     table: PackedTable
     sections: Sequence[PackedSection]
     body: bytes
-
-    @property
-    def rows(self) -> int:
-        return sum(section.rows for section in self.sections)
+    rows: int
 
 
 @dataclass(eq=False)
@@ -92,24 +91,25 @@ def split(body: bytes, tables: PackedTables) -> Packed:
         )
     table = tables.read(body[HEADER.size : at])
     sections = []
+    rows = 0
     for _ in range(count):
         if at + SECTION.size > len(body):
             raise BadRequest("body: section: cut off", field="body")
         section = PackedSection(*(*SECTION.unpack_from(body, at), at + SECTION.size))
         if section.cell_bytes not in CELLS:
             raise BadRequest(f"body: section: {section.cell_bytes} bytes a cell; one of {[*CELLS]}", field="body")
-        histograms = section.histograms * sum(_HISTOGRAM_SIZES) + section.cells * section.cell_bytes
-        at = section.at + histograms + (section.sums + section.gauges) * sum(_NUMBER_SIZES)
+        histograms = section.histograms * _HISTOGRAM_BYTES + section.cells * section.cell_bytes
+        at = section.at + histograms + (section.sums + section.gauges) * _NUMBER_BYTES
         if at > len(body):
             raise BadRequest(f"body: section: cut off, {at} bytes are stated and {len(body)} are there", field="body")
         _check_widths(body, section)
         sections.append(section)
+        rows += section.rows
     if at != len(body):
         raise BadRequest(f"body: {len(body) - at} bytes are left over after the last section", field="body")
-    found = Packed(StreamIdentity(stream, ordinal), table, sections, body)
-    if found.rows > ROWS_AT_MOST:
-        raise BadRequest(f"body: {found.rows} points, at most {ROWS_AT_MOST}: send smaller reports", field="body")
-    return found
+    if rows > ROWS_AT_MOST:
+        raise BadRequest(f"body: {rows} points, at most {ROWS_AT_MOST}: send smaller reports", field="body")
+    return Packed(StreamIdentity(stream, ordinal), table, sections, body, rows)
 
 
 def read(reports: Sequence[Packed], bounds: Sequence[Bounds], refusals: Sequence[Refusals]) -> Read:
@@ -151,7 +151,7 @@ def _whole_is_refused(report: Packed, bounds: Bounds, refusals: Refusals) -> boo
 
 def _check_widths(body: bytes, section: PackedSection) -> None:
     width = np.frombuffer(body, "<u2", section.histograms, section.at + 6 * section.histograms)
-    total = int(width.sum(dtype=np.int64))
+    total = int(np.add.reduce(width, dtype=np.int64))
     if total != section.cells:
         raise BadRequest(f"body: section: widths add up to {total}, there are {section.cells} cells", field="body")
 
@@ -162,7 +162,7 @@ class _Joined:
 
     owners: list[int] = field(default_factory=list)
     sections: list[PackedSection] = field(default_factory=list)
-    pieces: tuple[list[list[memoryview]], ...] = field(
+    pieces: tuple[list[list[bytes]], ...] = field(
         default_factory=lambda: ([[] for _ in _HISTOGRAM], [[] for _ in _NUMBER], [[] for _ in _NUMBER])
     )
     cells: list[NDArray[Any]] = field(default_factory=list)
@@ -170,16 +170,20 @@ class _Joined:
     def add(self, owner: int, body: bytes, section: PackedSection) -> None:
         self.owners.append(owner)
         self.sections.append(section)
-        view, at = memoryview(body), section.at
-        for size, column in zip(_HISTOGRAM_SIZES, self.pieces[0], strict=True):
-            column.append(view[at : at + size * section.histograms])
-            at += size * section.histograms
-        self.cells.append(np.frombuffer(body, f"<u{section.cell_bytes}", section.cells, at))
+        at = self._cut(0, body, section.at, _HISTOGRAM_SIZES, section.histograms)
+        self.cells.append(np.frombuffer(body, _CELL[section.cell_bytes], section.cells, at))
         at += section.cells * section.cell_bytes
-        for kind, count in ((1, section.sums), (2, section.gauges)):
-            for size, column in zip(_NUMBER_SIZES, self.pieces[kind], strict=True):
-                column.append(view[at : at + size * count])
-                at += size * count
+        at = self._cut(1, body, at, _NUMBER_SIZES, section.sums)
+        self._cut(2, body, at, _NUMBER_SIZES, section.gauges)
+
+    def _cut(self, kind: int, body: bytes, at: int, sizes: Sequence[int], count: int) -> int:
+        """Add the columns that begin at a place of the body; where they end."""
+        if count:
+            for size, column in zip(sizes, self.pieces[kind], strict=True):
+                end = at + size * count
+                column.append(body[at:end])
+                at = end
+        return at
 
     def histograms(
         self, places: Places, refusals: Sequence[Refusals], silent: NDArray[np.int64]

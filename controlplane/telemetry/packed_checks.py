@@ -5,7 +5,7 @@ sum, minimum and maximum agree with the buckets. A row that is not kept is in `r
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from controlplane.telemetry.refusal import Reason, Refusals, Refused
 EDGES = np.exp2((np.arange(AXIS_LENGTH + 1) + AXIS_MIN) / 2.0**SCALE)
 """EDGES[i], EDGES[i + 1]: the lower and upper edge of axis position i; values beyond the axis are at its ends."""
 EDGES[0], EDGES[-1] = 0.0, np.inf
+SUMMED_ROWS = 8192
 Problem = tuple[Mask, Callable[[int], Refused]]
 
 
@@ -188,8 +189,21 @@ def _counts(rows: HistogramRows) -> tuple[NDArray[np.float64], Mask]:
     occupied = rows.width > 0
     if occupied.any():
         starts = (np.cumsum(rows.width) - rows.width)[occupied]
-        inside[occupied] = np.add.reduceat(cells, starts, dtype=np.uint64)
+        inside[occupied] = _sums(cells, starts)
     return inside, huge
+
+
+def _sums(cells: NDArray[Any], starts: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Of the cells from each start to the next, some at a time: `reduceat` makes a wide copy of all it is given."""
+    found = [
+        np.add.reduceat(
+            cells[starts[at] : starts[at + SUMMED_ROWS] if at + SUMMED_ROWS < len(starts) else None],
+            starts[at : at + SUMMED_ROWS] - starts[at],
+            dtype=np.uint64,
+        )
+        for at in range(0, len(starts), SUMMED_ROWS)
+    ]
+    return np.concatenate(found)
 
 
 def _occupied(rows: HistogramRows) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -1,43 +1,78 @@
-"""Quantiles of a histogram metric, each with its error bound and the number of values behind it (pure)."""
+"""Quantiles of a histogram metric, each with its error bound and the number of values behind it (pure).
 
-from collections.abc import Mapping
+The answer is made of plain dictionaries and goes out as it is: a model for each of hundreds of points would cost more
+than the quantiles. `contract.telemetry.QuantilesAnswer` is what it must be.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Protocol
+
+import orjson
 
 from controlplane.contract.histogram import RELATIVE_ERROR
-from controlplane.contract.telemetry import QuantilePoint, QuantilesAnswer, QuantileSeries
 from controlplane.telemetry.catalogue import Asked
+from controlplane.telemetry.histogram_sums import SketchGroups
 from controlplane.telemetry.parameters import SeriesQuery
-from controlplane.telemetry.reader import SketchSeries, TelemetryReader
-from controlplane.telemetry.sketch import Sketch
+from controlplane.telemetry.sketch_table import SketchTable
 
 
-def quantiles(
-    reader: TelemetryReader, metric: Asked, asked: SeriesQuery, wanted: Mapping[str, float]
-) -> QuantilesAnswer:
-    """`wanted`: the answer's keys, as asked, and their values. No data: an empty list of series."""
+class SketchReader(Protocol):
+    """What answers with tables, of one snapshot for all metrics."""
+
+    def sketches(
+        self,
+        metrics: Sequence[str],
+        start: datetime,
+        end: datetime,
+        *,
+        by: Sequence[str] = (),
+        where: Mapping[str, str | Sequence[str]] = {},
+        step_s: float | None = None,
+    ) -> list[SketchGroups]: ...
+
+
+def quantiles(reader: SketchReader, metric: Asked, asked: SeriesQuery, wanted: Mapping[str, float]) -> bytes:
+    """The answer as JSON. `wanted`: its keys, as asked, and their values. No data: an empty list of series."""
     span = asked.span
-    found = reader.histograms(asked.metric, span.start, span.end, by=asked.by, where=asked.where, step_s=asked.step_s)
-    return QuantilesAnswer(
-        metric=metric.short,
-        unit=metric.unit,
-        start=span.start,
-        end=span.end,
-        relative_error=max((one.total.relative_error for one in found), default=RELATIVE_ERROR),
-        series=[_series(one, wanted, stepped=asked.step_s is not None) for one in found],
+    (found,) = reader.sketches(
+        [asked.metric], span.start, span.end, by=asked.by, where=asked.where, step_s=asked.step_s
     )
+    answer = {
+        "metric": metric.short,
+        "unit": metric.unit,
+        "start": span.start,
+        "end": span.end,
+        "relative_error": max(found.totals.error.tolist(), default=RELATIVE_ERROR),
+        "series": _series(found, wanted, stepped=asked.step_s is not None),
+    }
+    return orjson.dumps(answer, option=orjson.OPT_UTC_Z)
 
 
-def _series(one: SketchSeries, wanted: Mapping[str, float], *, stepped: bool) -> QuantileSeries:
-    points = [QuantilePoint(time=time, count=sketch.count, quantiles=_of(sketch, wanted)) for time, sketch in one.steps]
-    count = one.total.count
-    return QuantileSeries(
-        labels=one.labels,
-        count=count,
-        mean=one.total.total / count if count else None,
-        relative_error=one.total.relative_error,
-        quantiles=_of(one.total, wanted),
-        points=points if stepped else None,
+def _series(found: SketchGroups, wanted: Mapping[str, float], *, stepped: bool) -> list[dict[str, Any]]:
+    totals = found.totals
+    counts = totals.count().tolist()
+    rows = zip(
+        found.labels, counts, totals.total.tolist(), totals.error.tolist(), _quantiles(totals, wanted), strict=True
     )
+    series: list[dict[str, Any]] = [
+        {
+            "labels": labels,
+            "count": count,
+            "mean": total / count,
+            "relative_error": error,
+            "quantiles": values,
+            "points": None,
+        }
+        for labels, count, total, error, values in rows
+    ]
+    if stepped:
+        steps = zip(found.times, found.by_step.count().tolist(), _quantiles(found.by_step, wanted), strict=True)
+        points = [{"time": time, "count": count, "quantiles": values} for time, count, values in steps]
+        for one, start, end in zip(series, found.starts, found.starts[1:], strict=False):
+            one["points"] = points[start:end]
+    return series
 
 
-def _of(sketch: Sketch, wanted: Mapping[str, float]) -> dict[str, float]:
-    return dict(zip(wanted, sketch.quantiles(list(wanted.values())), strict=True))
+def _quantiles(table: SketchTable, wanted: Mapping[str, float]) -> list[dict[str, float]]:
+    return [dict(zip(wanted, values, strict=True)) for values in table.quantiles(list(wanted.values()))]

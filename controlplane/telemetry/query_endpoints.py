@@ -1,6 +1,7 @@
 """Quantiles, rates, shares, heat maps, requests, exemplars and workloads out, and the service's own `/metrics`.
 
-Every answer is of one snapshot, and absent data is absent.
+Every answer is of one snapshot, and absent data is absent. Queries are computed and written as JSON in one worker
+thread (`answers`); the models say what they are.
 """
 
 from typing import Annotated, Literal
@@ -25,6 +26,7 @@ from controlplane.contract.telemetry import (
 from controlplane.contract.workload import RequestRecord, Workload
 from controlplane.db.database import Database
 from controlplane.telemetry import exemplar, exemplar_store, stream_endpoints
+from controlplane.telemetry.answers import answered, as_json
 from controlplane.telemetry.heatmap import FEWEST_ROWS, MOST_ROWS
 from controlplane.telemetry.heatmap import heatmap as of_heatmap
 from controlplane.telemetry.parameters import (
@@ -55,40 +57,41 @@ async def _store(request: Request) -> TelemetryStore:
 Store = Annotated[TelemetryStore, Depends(_store)]
 
 
-@router.get("/api/v1/quantiles")
-def quantiles(
+@router.get("/api/v1/quantiles", response_model=QuantilesAnswer)
+async def quantiles(
     _: Reader, asked: Annotated[SeriesQuery, Depends(asks("q"))], store: Store, q: Quantiles = "0.5,0.95,0.99"
-) -> QuantilesAnswer:
+) -> Response:
     """Quantiles of a histogram metric, by event time; `q` comma separated. No data: an empty series list."""
-    return of_quantiles(store, store.find(asked.metric), asked, quantiles_of(q))
+    wanted = quantiles_of(q)
+    return await answered(lambda: of_quantiles(store, store.find(asked.metric), asked, wanted))
 
 
-@router.get("/api/v1/rates")
-def rates(_: Reader, asked: Annotated[SeriesQuery, Depends(asks())], store: Store) -> RatesAnswer:
+@router.get("/api/v1/rates", response_model=RatesAnswer)
+async def rates(_: Reader, asked: Annotated[SeriesQuery, Depends(asks())], store: Store) -> Response:
     """What a sum, or the count of a histogram, grew by in a second; of whole windows that have data."""
-    return of_rates(store, store.find(asked.metric), asked)
+    return await answered(lambda: as_json(of_rates(store, store.find(asked.metric), asked)))
 
 
-@router.get("/api/v1/shares")
-def shares(
+@router.get("/api/v1/shares", response_model=SharesAnswer)
+async def shares(
     _: Reader,
     asked: Annotated[SeriesQuery, Depends(asks("above", metric_by_default=E2E.short))],
     store: Store,
     above: AboveSeconds = None,
-) -> SharesAnswer:
+) -> Response:
     """Each component's share of e2e. With `above`, also the share of `metric`'s values (e2e) above so many seconds."""
-    return of_shares(store, asked, limit_of(store, asked, above))
+    return await answered(lambda: as_json(of_shares(store, asked, limit_of(store, asked, above))))
 
 
-@router.get("/api/v1/heatmap")
-def heatmap(
+@router.get("/api/v1/heatmap", response_model=HeatmapAnswer)
+async def heatmap(
     _: Reader,
     asked: Annotated[SeriesQuery, Depends(asks("rows"))],
     store: Store,
     rows: Annotated[int, Query(ge=FEWEST_ROWS, le=MOST_ROWS, description="the finest resolution within so many")] = 64,
-) -> HeatmapAnswer:
+) -> Response:
     """How many values lie in each row of the axis at each step; `step` is needed."""
-    return of_heatmap(store, store.find(asked.metric), asked, rows)
+    return await answered(lambda: as_json(of_heatmap(store, store.find(asked.metric), asked, rows)))
 
 
 @router.get("/api/v1/exemplars")
@@ -130,9 +133,13 @@ def exemplars(
     return Page(items=items[:limit], next=str(cursor + limit) if len(items) > limit else None)
 
 
-@router.get("/api/v1/scalars")
-def scalars(_: Reader, asked: Annotated[SeriesQuery, Depends(asks())], store: Store) -> ScalarsAnswer:
+@router.get("/api/v1/scalars", response_model=ScalarsAnswer)
+async def scalars(_: Reader, asked: Annotated[SeriesQuery, Depends(asks())], store: Store) -> Response:
     """Sums (total, and per second) and gauges (last value), by event time."""
+    return await answered(lambda: as_json(_scalars(store, asked)))
+
+
+def _scalars(store: TelemetryStore, asked: SeriesQuery) -> ScalarsAnswer:
     span = asked.span
     metric = store.find(asked.metric)
     kind, found = store.scalars_of_kind(
@@ -169,14 +176,22 @@ def requests(
     store: Store,
     pool: Text = None,
     node: Text = None,
+    request_id: Annotated[Text, Query(description="exactly this id")] = None,
     order: Literal["newest", "slowest"] = "newest",
     limit: Annotated[int, Query(ge=1, le=500, description="items per page")] = 50,
     cursor: Annotated[int, Query(ge=0, le=1_000_000, description="`next` of the page before")] = 0,
 ) -> Page[RequestRecord]:
     """Finished requests that arrived in the span, each with its whole waterfall."""
-    refuse_unknown(request, ("pool", "node", "window", "start", "end", "order", "limit", "cursor"))
+    refuse_unknown(request, ("pool", "node", "request_id", "window", "start", "end", "order", "limit", "cursor"))
     items = store.requests(
-        start=span.start, end=span.end, pool=pool, node=node, order=order, limit=limit + 1, offset=cursor
+        start=span.start,
+        end=span.end,
+        pool=pool,
+        node=node,
+        request_id=request_id,
+        order=order,
+        limit=limit + 1,
+        offset=cursor,
     )
     return Page(items=items[:limit], next=str(cursor + limit) if len(items) > limit else None)
 

@@ -89,11 +89,7 @@ def _covered(reader: TelemetryReader, asked: SeriesQuery) -> tuple[int, int]:
 
 def _growths(reader: KindReader, metric: Asked, asked: SeriesQuery, start: datetime, end: datetime) -> list[_Growth]:
     if metric.kind is MetricKind.HISTOGRAM:
-        sketches = reader.histograms(asked.metric, start, end, by=asked.by, where=asked.where, step_s=asked.step_s)
-        return [
-            _Growth(one.labels, one.total.count, [(time, sketch.count) for time, sketch in one.steps])
-            for one in sketches
-        ]
+        return _sums(reader.counts(asked.metric, start, end, by=asked.by, where=asked.where, step_s=asked.step_s))
     kind, found = reader.scalars_of_kind(asked.metric, start, end, by=asked.by, where=asked.where, step_s=asked.step_s)
     _check_kind(metric, kind)
     return _sums(found)

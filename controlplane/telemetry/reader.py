@@ -45,6 +45,18 @@ class TelemetryReader(Protocol):
     ) -> list[SketchSeries]:
         """Merged sketches of a metric (short name) grouped by labels; a `where` list means any of its values."""
 
+    def counts(
+        self,
+        metric: str,
+        start: datetime,
+        end: datetime,
+        *,
+        by: Sequence[str] = (),
+        where: Mapping[str, str | Sequence[str]] = {},
+        step_s: float | None = None,
+    ) -> list[ValueSeries]:
+        """How many values a histogram's sketches hold, grouped by labels: by node it is far less than the sketches."""
+
     def scalars(
         self,
         metric: str,

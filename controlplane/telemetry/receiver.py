@@ -1,11 +1,12 @@
-"""The way in for reports: POST /v1/metrics and /v1/traces, in front of FastAPI.
+"""The way in for reports: POST /v1/metrics and /v1/traces, in front of all of FastAPI.
 
-An ASGI middleware, since a report every few milliseconds cannot pay for routing, dependencies and a worker thread;
-everything else goes on to the application. Answers come in the content type of the request (to a packed report: OTLP's
-answer in protobuf) and only once the data is on the disk; errors in the contract's form.
+A report every few milliseconds cannot pay for FastAPI's layers, routing, dependencies and a worker thread; everything
+else goes on to the application. Answers come in the content type of the request (to a packed report: OTLP's answer in
+protobuf) and only once the data is on the disk; errors in the contract's form.
 
 Guarantee: the token is looked at before anything else of the request; a body over the limits is never held whole; what
-a client does with its connection (gone in the middle, a length that is not the body's) harms nobody else.
+a client does with its connection (gone in the middle, a length that is not the body's) harms nobody else. What nobody
+has foreseen is logged, and answered with a 500 that tells nothing of it.
 
 What is answered when not everything could be kept:
 
@@ -16,16 +17,19 @@ What is answered when not everything could be kept:
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from anyio import to_thread
 from fastapi import FastAPI
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceResponse
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+from starlette.datastructures import State
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from controlplane.auth.guard import Principal, check_scope
-from controlplane.auth.token_cache import TokenCache
+from controlplane.auth.principal import check_scope
+from controlplane.auth.token_cache import tokens_of
 from controlplane.contract import packed_report
 from controlplane.contract.access import Scope as TokenScope
 from controlplane.contract.errors import (
@@ -38,11 +42,13 @@ from controlplane.contract.errors import (
 )
 from controlplane.contract.metrics import NODE
 from controlplane.telemetry import otlp
-from controlplane.telemetry.intake import Intake
+from controlplane.telemetry.export import instance
 from controlplane.telemetry.pace import LEAST_S
 from controlplane.telemetry.refusal import Outcome, Reason
 from controlplane.telemetry.report_request import ClientGone, Headers, ReportRequest, identity
 from controlplane.telemetry.store import TelemetryStore
+
+logger = logging.getLogger(__name__)
 
 METRICS_PATH, TRACES_PATH = "/v1/metrics", "/v1/traces"
 METRICS_KINDS = (packed_report.MEDIA_TYPE, *otlp.KINDS)
@@ -51,28 +57,38 @@ LIMIT_HELD = 256 << 20
 BODY_TIMEOUT_S = 60.0
 _CONTENT_TYPES = {kind: (b"content-type", kind.encode()) for kind in otlp.KINDS}
 _CLOSE = (b"connection", b"close")
+_EXPORTED_BY = instance.HEADER.lower().encode()
+_INTERNAL = "an internal error; the service's log has its trace"
 
 Refuse = Callable[[TrimtabError], ASGIApp]
 """Makes the answer that says an error, as for every other route."""
 
 
-def install(app: FastAPI, refuse: Refuse) -> None:
-    """Put the receiver in front of an application whose state has database, telemetry and clock."""
-    app.add_middleware(Receiver, refuse=refuse)
+class Application(FastAPI):
+    """FastAPI behind the receiver. Its state has database, telemetry and clock before it is called."""
+
+    def __init__(self, refuse: Refuse, **options: Any) -> None:
+        super().__init__(**options)
+        self.receiver = Receiver(super().__call__, self.state, refuse)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.receiver(scope, receive, send)
 
 
 class Receiver:
-    def __init__(self, app: ASGIApp, refuse: Refuse) -> None:
+    """Answers reports, and gives everything else to `app`. state: the application's."""
+
+    def __init__(self, app: ASGIApp, state: State, refuse: Refuse) -> None:
         self._app = app
+        self._state = state
         self._refuse = refuse
-        self._tokens: TokenCache | None = None
         self._held = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] not in (METRICS_PATH, TRACES_PATH) or scope["method"] != "POST":
             await self._app(scope, receive, send)
             return
-        request = ReportRequest(scope, receive)
+        request = ReportRequest(scope, receive, self._state.clock)
         try:
             kind, body = await self._answer(request)
         except ClientGone:
@@ -80,21 +96,27 @@ class Receiver:
         except TrimtabError as error:
             await self._say(error, request, receive, send)
             return
+        except Exception:
+            logger.exception("POST %s failed", request.path)
+            await self._say(TrimtabError(_INTERNAL), request, receive, send)
+            return
         headers = [_CONTENT_TYPES[kind], (b"content-length", b"%d" % len(body)), *request.own_headers()]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
     async def _answer(self, request: ReportRequest) -> tuple[str, bytes]:
         """(content type, body) of the 200."""
-        state, headers = request.state, request.headers
-        if self._tokens is None:
-            self._tokens = TokenCache(state.database)
+        state, headers = self._state, request.headers
+        tokens = tokens_of(state)
         authorization = headers.get(b"authorization", b"").decode("latin-1")
-        principal = self._tokens.known(authorization) or await self._tokens.find(authorization)
+        principal = tokens.known(authorization) or await tokens.find(authorization)
         check_scope(principal, TokenScope.AGENT)
         store: TelemetryStore = state.telemetry
         if not store.ready():
             raise Unavailable("the telemetry store is not running; send the report again later")
+        exported_by = headers.get(_EXPORTED_BY)
+        if exported_by is not None:
+            await to_thread.run_sync(instance.refuse_own, state.database, exported_by.decode("latin-1"))
         stated = headers.get(b"content-type", b"").decode("latin-1")
         encoding = headers.get(b"content-encoding", b"").decode("latin-1")
         if request.path == TRACES_PATH:
@@ -105,7 +127,11 @@ class Receiver:
             return kind, _traces_answer(outcome, kind)
         kind = otlp.content_type(stated, METRICS_KINDS)
         body = await self._body(request)
-        outcome = await self._holding(body, self._metrics(store.intake, principal, kind, encoding, request, body))
+        if kind == packed_report.MEDIA_TYPE:
+            work = store.intake.packed(body, encoding, principal.node)
+        else:
+            work = store.intake.metrics(body, encoding, kind, principal.node, identity(headers))
+        outcome = await self._holding(body, work)
         if outcome.refusals.count and not outcome.accepted and not outcome.repeated:
             _refuse_wrong_node(outcome)
             reasons = {reason.value: count for reason, count in outcome.refusals.by_reason.items()}
@@ -114,13 +140,6 @@ class Receiver:
             )
         kind = otlp.JSON if kind == otlp.JSON else otlp.PROTOBUF
         return kind, _metrics_answer(outcome, kind)
-
-    async def _metrics(
-        self, intake: Intake, principal: Principal, kind: str, encoding: str, request: ReportRequest, body: bytes
-    ) -> Outcome:
-        if kind == packed_report.MEDIA_TYPE:
-            return await intake.packed(body, encoding, principal.node)
-        return await intake.metrics(body, encoding, kind, principal.node, identity(request.headers))
 
     async def _holding(self, body: bytes, work: Coroutine[Any, Any, Outcome]) -> Outcome:
         """The work's outcome; its body counts as held until then."""
@@ -186,6 +205,8 @@ def _refuse_wrong_node(outcome: Outcome) -> None:
 
 
 def _metrics_answer(outcome: Outcome, kind: str) -> bytes:
+    if kind == otlp.PROTOBUF and not outcome.refusals.any:
+        return b""
     answer = ExportMetricsServiceResponse()
     if outcome.refusals.count or outcome.refusals.warnings:
         answer.partial_success.rejected_data_points = outcome.refusals.count

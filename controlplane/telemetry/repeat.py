@@ -13,17 +13,18 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Table, bindparam, delete, select, update
-from sqlmodel import Session, SQLModel, col
+from sqlalchemy import Table, select
+from sqlmodel import Session, SQLModel
 
 from controlplane.telemetry.columns import Ints, Mask
+from controlplane.telemetry.many_rows import set_by_key
 from controlplane.telemetry.row_locks import has_locks, make_and_lock
 from controlplane.telemetry.tables import SeenRow
 
 Span = tuple[int, int, int]
 """end_ns, resource, start_ns: the key of a row."""
 CHUNK = 200
-_TABLE: Table = SQLModel.metadata.tables["telemetry_seen"]
+_TABLE: Table = SQLModel.metadata.tables[str(SeenRow.__tablename__)]
 _KEY = (_TABLE.c.end_ns, _TABLE.c.resource, _TABLE.c.start_ns)
 
 
@@ -68,25 +69,12 @@ def first_seen(session: Session, points: PointIdentities) -> Mask:
             new[places[firsts]] = True
             changed.append(_row(span, known[span] + keys[firsts].astype("<i8").tobytes()))
     if changed:
-        session.execute(_UPDATE, changed)
+        set_by_key(session, _TABLE, changed)
     return new
 
 
-def forget(session: Session, before_ns: int) -> None:
-    """Drop what ended before an instant; points that old are no longer accepted."""
-    statement = delete(SeenRow).where(col(SeenRow.end_ns) < before_ns)
-    session.execute(statement.execution_options(synchronize_session=False))
-
-
-_UPDATE = (
-    update(_TABLE)
-    .where(_KEY[0] == bindparam("of_end"), _KEY[1] == bindparam("of_resource"), _KEY[2] == bindparam("of_start"))
-    .values(hashes=bindparam("to_hashes"))
-)
-
-
 def _row(span: Span, hashes: bytes) -> dict[str, object]:
-    return dict(zip(("of_end", "of_resource", "of_start"), span, strict=True)) | {"to_hashes": hashes}
+    return dict(zip(("end_ns", "resource", "start_ns"), span, strict=True)) | {"hashes": hashes}
 
 
 def _by_span(points: PointIdentities) -> dict[Span, NDArray[np.intp]]:

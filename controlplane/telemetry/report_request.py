@@ -1,11 +1,11 @@
 """One request to the receiver as far as it has been read, and the headers that its answer carries."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from starlette.types import Receive, Scope
 
 from controlplane.contract import packed_report
+from controlplane.contract.clock import Clock
 from controlplane.contract.errors import BadRequest
 from controlplane.telemetry.stream_identity import StreamIdentity
 from controlplane.telemetry.timespan import to_ns
@@ -25,13 +25,13 @@ class ClientGone(Exception):
 
 
 class ReportRequest:
-    """state: the application's; headers: by their names in lower case."""
+    """headers: by their names in lower case."""
 
-    def __init__(self, scope: Scope, receive: Receive) -> None:
+    def __init__(self, scope: Scope, receive: Receive, clock: Clock) -> None:
         self.scope = scope
         self.path: str = scope["path"]
         self.headers: Mapping[bytes, bytes] = dict(scope["headers"])
-        self.state: Any = scope["app"].state
+        self._clock = clock
         self._receive = receive
         self._complete = False
 
@@ -52,7 +52,7 @@ class ReportRequest:
         return not length.isdigit() or int(length) > _DRAINED_BYTES
 
     def own_headers(self) -> Headers:
-        return [_ACCEPT, (_TIME_NAME, b"%d" % to_ns(self.state.clock()))]
+        return [_ACCEPT, (_TIME_NAME, b"%d" % to_ns(self._clock()))]
 
 
 def identity(headers: Mapping[bytes, bytes]) -> StreamIdentity | None:

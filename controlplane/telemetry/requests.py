@@ -1,11 +1,11 @@
-"""Reading request records: workloads for replay, and waterfalls."""
+"""Reading request records: workloads for replay, waterfalls, and one request by its id."""
 
 from collections import Counter
 from collections.abc import Collection
 from datetime import datetime
 
 import orjson
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, ScalarSelect, Select, func, select
 from sqlmodel import col
 
 from controlplane.contract.workload import RequestRecord, Workload, WorkloadRequest
@@ -66,6 +66,7 @@ def records(
     *,
     pool: str | None,
     node: str | None,
+    request_id: str | None,
     slowest: bool,
     limit: int,
     offset: int,
@@ -93,6 +94,10 @@ def records(
         query = query.where(col(RequestRow.pool) == pool)
     if node is not None:
         query = query.where(col(RequestRow.node) == node)
+    if request_id is not None:
+        query = query.where(col(RequestRow.request_id) == request_id)
+        if node is None:
+            query = query.where(col(RequestRow.node).in_(_nodes()))
     query = query.order_by(*((col(RequestRow.e2e_s).desc(), number) if slowest else (arrival.desc(), number.desc())))
     return [
         RequestRecord(
@@ -112,3 +117,15 @@ def records(
         )
         for row in connection.execute(query.limit(limit).offset(offset))
     ]
+
+
+def _nodes() -> Select[tuple[str]]:
+    """Every node that has requests, by one step in the index of (node, request id, arrival) for each.
+
+    So an id is looked up in as many steps, and needs no index of its own, which every request would have to pay for.
+    """
+    least: ScalarSelect[str] = select(func.min(col(RequestRow.node))).scalar_subquery()
+    found = select(least.label("node")).cte("nodes", recursive=True)
+    following = select(func.min(col(RequestRow.node))).where(col(RequestRow.node) > found.c.node).scalar_subquery()
+    found = found.union_all(select(following).where(found.c.node.is_not(None)))
+    return select(found.c.node).where(found.c.node.is_not(None))

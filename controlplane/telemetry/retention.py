@@ -5,30 +5,29 @@ at a time, the oldest first, and never what a coarser level is still to be built
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Self
 
-from sqlalchemy import Delete, delete
-from sqlmodel import Session, col
+from sqlalchemy import Table
+from sqlmodel import SQLModel
 
+from controlplane.contract.retention import DAY_S, HOUR_S, LEVELS_S
 from controlplane.db.database import Database
-from controlplane.telemetry import exemplar_store, journal
+from controlplane.telemetry import exemplar_store
+from controlplane.telemetry.forgetting import Sweep, drop_older
 from controlplane.telemetry.frame_store import Fold, FrameStore, Moment
-from controlplane.telemetry.levels import HOUR_S, FoldState, Level, prunable_to
+from controlplane.telemetry.levels import FoldState, Level, prunable_to
 from controlplane.telemetry.meters import Meters
 from controlplane.telemetry.snapshot import snapshot
-from controlplane.telemetry.tables import RequestRow
+from controlplane.telemetry.tables import CumulativeRow, RequestRow, SeenRow, StreamRow
 from controlplane.telemetry.timespan import EPOCH, to_ns
 
 logger = logging.getLogger(__name__)
 
-DAY_S = 24.0 * HOUR_S
-LEVELS_S: Mapping[int, float] = {5: 8.0 * HOUR_S, 10: 2 * DAY_S, 60: 14 * DAY_S, 300: 90 * DAY_S, 3600: 730 * DAY_S}
-"""Resolution in seconds to how long it is kept. The default alert rule's baseline reads six hours and a half at 5 s."""
-REPEATS_S = 2 * DAY_S
-REQUESTS_S = 2 * DAY_S
+REPEATS_S = 2.0 * DAY_S
+REQUESTS_S = 2.0 * DAY_S
 SLACK_S = 600.0
 """What recognises repeats outlives the oldest acceptable point by this much, so that none is ever accepted twice."""
 
@@ -84,9 +83,22 @@ def aged(state: FoldState, retention: Retention, now: datetime) -> list[Level]:
     ]
 
 
-def prune(database: Database, frames: FrameStore, retention: Retention, meters: Meters, now: datetime) -> None:
+def sweeps() -> list[Sweep]:
+    """Of senders' streams and running totals, for `prune`: whoever calls it keeps them."""
+    timed = ((StreamRow, "heard_ns"), (CumulativeRow, "time_ns"))
+    return [Sweep(_table(row), time) for row, time in timed]
+
+
+def prune(
+    database: Database,
+    frames: FrameStore,
+    retention: Retention,
+    meters: Meters,
+    now: datetime,
+    sweeps: Iterable[Sweep],
+) -> None:
     """Drop what is too old, and the oldest of what is too much. For the one who folds, between two folds."""
-    _forget(database, retention, now)
+    _forget(database, sweeps, retention, now)
     state = _state(database, frames)
     _keep_less(database, frames, state, aged(state, retention, now))
     _drop(database, frames, meters)
@@ -114,15 +126,13 @@ def prune(database: Database, frames: FrameStore, retention: Retention, meters: 
     meters.frame_bytes.set(size)
 
 
-def _forget(database: Database, retention: Retention, now: datetime) -> None:
+def _forget(database: Database, sweeps: Iterable[Sweep], retention: Retention, now: datetime) -> None:
+    """Drop what repeats are recognised by, of what is too old to be accepted, and requests and exemplars."""
+    drop_older(database, _table(SeenRow), "end_ns", to_ns(retention.repeats_from(now)))
+    drop_older(database, _table(RequestRow), "arrival_ns", to_ns(retention.requests_from(now)))
+    for sweep in sweeps:
+        sweep.step(database, to_ns(retention.identities_from(now)))
     with database.session() as session:
-        journal.forget(
-            session,
-            points_before_ns=to_ns(retention.repeats_from(now)),
-            states_before_ns=to_ns(retention.identities_from(now)),
-        )
-        oldest_request = to_ns(retention.requests_from(now))
-        _do(session, delete(RequestRow).where(col(RequestRow.arrival_ns) < oldest_request))
         exemplar_store.drop(session, now)
 
 
@@ -169,6 +179,5 @@ def _oldest_hour(database: Database, frames: FrameStore, state: FoldState) -> Le
     return None
 
 
-def _do(session: Session, statement: Delete) -> None:
-    # No row of these tables is ever held as an object, so there is nothing to bring in step with.
-    session.execute(statement.execution_options(synchronize_session=False))
+def _table(of: type[SQLModel]) -> Table:
+    return SQLModel.metadata.tables[str(of.__tablename__)]

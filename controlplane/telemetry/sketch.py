@@ -67,6 +67,7 @@ class Sketch:
         total = int(cumulative[-1])
         if total == 0:
             raise ValueError("a quantile of no values")
+        last = int(cumulative.searchsorted(total))
         low = self.minimum if math.isfinite(self.minimum) else 0.0
         high = self.maximum if math.isfinite(self.maximum) else upper_edge(AXIS_LENGTH - 1)
         found = []
@@ -74,10 +75,11 @@ class Sketch:
             if not 0.0 <= q <= 1.0:
                 raise ValueError(f"q must be within 0 and 1, got {q}")
             rank = q * (total - 1)
-            if rank < self.zero_count:
+            if rank < self.zero_count or self.zero_count == total:
                 found.append(min(max(0.0, low), high))
                 continue
-            position = int(cumulative.searchsorted(rank, side="right"))
+            # Of more values than a float tells apart the rank may be rounded to one beyond the last.
+            position = min(int(cumulative.searchsorted(rank, side="right")), last)
             inside = int(self.counts[position])
             below = int(cumulative[position]) - inside
             value: float = BASE ** (position + AXIS_MIN + min((rank - below + 0.5) / inside, 1.0))

@@ -9,26 +9,21 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
 
-import numpy as np
 from sqlalchemy import Connection
 
 from controlplane.contract.metrics import NODE, MetricKind
 from controlplane.db.database import Database
-from controlplane.telemetry import extremes, frame
-from controlplane.telemetry.block import Block, ScalarBlock
-from controlplane.telemetry.columns import Columns, Ints, NumberRows, concatenate
+from controlplane.telemetry.block import Block
+from controlplane.telemetry.decoded_frames import DecodedFrames
 from controlplane.telemetry.frame_store import FrameStore, Moment
-from controlplane.telemetry.gather import FLEET, Ragged
-from controlplane.telemetry.head import Head
-from controlplane.telemetry.levels import BASE_S
+from controlplane.telemetry.gather import FLEET
 from controlplane.telemetry.names import Names
 from controlplane.telemetry.plan import plan
+from controlplane.telemetry.query import Seconds
 from controlplane.telemetry.timespan import windows_in
+from controlplane.telemetry.unfolded import Unfolded
 
-SMALL_BYTES, SMALL_FRAMES = 4096, 8192
-"""Frames that are kept decoded: some 30 MB at most."""
 Where = Mapping[str, str | Sequence[str]]
 
 
@@ -58,8 +53,7 @@ class Wanted:
     blocks: Collection[int] | None
 
 
-Piece = tuple[Ints, Block]
-"""A block, and of each of its rows the second since the epoch at which its window begins."""
+Piece = tuple[Seconds, Block]
 
 
 def scope(
@@ -72,45 +66,19 @@ def scope(
     return kind is not MetricKind.GAUGE and NODE.label not in by, None
 
 
-def pieces(moment: Moment, frames: FrameStore, head: Head, wanted: Wanted) -> Iterator[Piece]:
+def pieces(
+    moment: Moment, frames: FrameStore, decoded: DecodedFrames, unfolded: Unfolded, wanted: Wanted
+) -> Iterator[Piece]:
     """Everything that is wanted: frames first, then what is not folded yet."""
     first, last = windows_in(wanted.start, wanted.end)
     step_s = None if wanted.step_s is None else int(wanted.step_s)
     blocks = [FLEET] if wanted.fleet else wanted.blocks
     for part in plan(moment.state.levels, first, last, step_s):
-        for key, data in frames.read(moment, part.resolution, wanted.metric, blocks, part.first, part.last):
-            if blocks is None and key.block == FLEET:
+        for frame in frames.read(moment, part.resolution, wanted.metric, blocks, part.first, part.last):
+            if blocks is None and frame.key.block == FLEET:
                 continue
-            block = _decode_small(data) if len(data) <= SMALL_BYTES else frame.decode(data)
-            yield np.full(len(block), key.window * key.resolution, np.int64), block
-    yield from _unfolded(moment.connection, head, wanted, first, last)
-
-
-@lru_cache(SMALL_FRAMES)
-def _decode_small(data: bytes) -> Block:
-    """The fleet's frames are small and asked for over and over. Nobody changes a block that was read."""
-    return frame.decode(data)
-
-
-def _unfolded(connection: Connection, head: Head, wanted: Wanted, first: int, last: int) -> Iterator[Piece]:
-    rows = head.read(connection, first, last)
-    if wanted.fleet:  # Few points in each: all together at once.
-        parts = [concatenate([row.fleet for row in rows] or [Columns.empty()])]
+            yield frame.key.window * frame.key.resolution, decoded.block(frame)
+    if wanted.fleet:
+        yield from unfolded.of_fleet(wanted.kind, wanted.metric)
     else:
-        parts = [row.columns for row in rows]
-    for columns in parts:
-        if wanted.kind is MetricKind.HISTOGRAM:
-            histograms = columns.histograms
-            chosen = np.flatnonzero(
-                (histograms.metric == wanted.metric) & (histograms.window >= first) & (histograms.window < last)
-            )
-            if len(chosen):
-                read = Ragged(histograms).block(chosen)
-                read.minimum, read.maximum = extremes.rounded(read.minimum, read.maximum)  # As once it is folded.
-                yield histograms.window[chosen] * BASE_S, read
-            continue
-        numbers: NumberRows = columns.sums if wanted.kind is MetricKind.SUM else columns.gauges
-        chosen = np.flatnonzero((numbers.metric == wanted.metric) & (numbers.window >= first) & (numbers.window < last))
-        if len(chosen):
-            block = ScalarBlock(numbers.labels[chosen], numbers.value[chosen], numbers.time_ns[chosen], wanted.kind)
-            yield numbers.window[chosen] * BASE_S, block
+        yield from unfolded.of_nodes(wanted.kind, wanted.metric)

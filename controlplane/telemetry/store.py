@@ -4,6 +4,7 @@ Guarantee: what `ingest_*` has returned is on the disk, visible to the next quer
 sent again (within the retention of repeats). Reads see one snapshot: never half of a fold.
 """
 
+import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -21,26 +22,35 @@ from controlplane.contract.workload import RequestRecord, Workload
 from controlplane.db.database import Database
 from controlplane.telemetry import catalogue, requests
 from controlplane.telemetry.bounds import FUTURE_S, Bounds
+from controlplane.telemetry.bulk import BulkLoader
+from controlplane.telemetry.bulk_parts import Loaded
 from controlplane.telemetry.catalogue import Asked
 from controlplane.telemetry.compaction import Compactor, backlog
+from controlplane.telemetry.decoded_frames import DecodedFrames
 from controlplane.telemetry.entry import Entry
 from controlplane.telemetry.exposition import FleetQuantiles
+from controlplane.telemetry.fold_turn import FoldTurn
 from controlplane.telemetry.frame_store import FrameStore, Moment
 from controlplane.telemetry.grouping import Groupings, LabelsOf
 from controlplane.telemetry.head import Head
+from controlplane.telemetry.histogram_sums import HistogramSums, SketchGroups
 from controlplane.telemetry.intake import Intake
 from controlplane.telemetry.levels import BASE_S
 from controlplane.telemetry.meters import Meters
 from controlplane.telemetry.names import Names
-from controlplane.telemetry.query import HistogramSums, ScalarSums
+from controlplane.telemetry.query import ScalarSums
 from controlplane.telemetry.reader import SketchSeries, ValueSeries
 from controlplane.telemetry.refusal import Outcome, Refusals
 from controlplane.telemetry.retention import Retention
 from controlplane.telemetry.snapshot import Wanted, Where, pieces, scope, snapshot
 from controlplane.telemetry.sql_frames import SqlFrames
 from controlplane.telemetry.tables import PendingRow
-from controlplane.telemetry.timespan import EPOCH, check_step, to_ns, window_at
+from controlplane.telemetry.timespan import EPOCH, check_step, to_ns, window_at, windows_in
+from controlplane.telemetry.unfolded import FleetRuns, Unfolded
+from controlplane.telemetry.value_counts import CountSums
 from controlplane.telemetry.writer import Writer
+
+logger = logging.getLogger(__name__)
 
 COMMIT_TIMEOUT_S = 60.0
 NONE_OF_THEM: Where = {}
@@ -74,12 +84,16 @@ class TelemetryStore:
         self._retention = kept if retention_s is None else kept.at_most(retention_s)
         self._not_serving = not_serving
         self._groupings = Groupings()
+        self._decoded = DecodedFrames()
         self._head = Head(self.names)
+        self._fleet_runs = FleetRuns(self._head)
         self._writer = Writer(database, self.names, clock, self.meters)
         self.intake = Intake(self._writer, self.meters, self.bounds)
+        turn = FoldTurn(database)
         self._compactor = Compactor(
-            database, self.frames, self._head, self.names, self.meters, self._retention, self._writer.note_backlog
+            database, self.frames, self._head, self.names, self.meters, self._retention, self._writer.note_backlog, turn
         )
+        self._bulk = BulkLoader(database, self.frames, self.names, clock, self.meters, self._retention, turn)
         self.meters.queue_depth.set_function(lambda: self._writer.depth)
         self.meters.series.set_function(lambda: len(self.names))
         self.meters.registry.register(FleetQuantiles(self, clock))
@@ -90,11 +104,17 @@ class TelemetryStore:
         with snapshot(self._database) as connection:
             self.names.load(connection)
             self._writer.note_backlog(backlog(connection))
-        self.frames.make_room(self._clock())
+        try:
+            self.frames.make_room(self._clock())
+        except Unavailable as error:
+            # Frames elsewhere are away: reports wait in the service's own database, and the first fold makes room.
+            logger.warning("starting without the frames: %s", error.message)
         self._writer.start()
+        self._bulk.start()
 
     def close(self) -> None:
         """Write what was taken in, then stop. Reading still works."""
+        self._bulk.close()
         self.intake.close()
         self._writer.close()
 
@@ -106,6 +126,11 @@ class TelemetryStore:
         """Fold sealed windows into frames and drop what is too old. Returns the frames written."""
         return self._compactor.tick(now)
 
+    def follow(self, _: datetime) -> None:
+        """Instead of `tick`, where another replica folds: look how much waits, so that the bound on it holds here."""
+        with snapshot(self._database) as connection:
+            self._writer.note_backlog(backlog(connection))
+
     # -- ingest --------------------------------------------------------------------------------------------------
 
     def bounds(self, node: str | None, *, requests: bool = False, identified: bool = False) -> Bounds:
@@ -116,7 +141,7 @@ class TelemetryStore:
             oldest = self._retention.requests_accepted_from(now)
         else:
             oldest = self._retention.accepted_from(now, identified=identified)
-        return Bounds(to_ns(oldest), to_ns(now + timedelta(seconds=FUTURE_S)), node)
+        return Bounds(to_ns(oldest), to_ns(now) + FUTURE_S * 1_000_000_000, node)
 
     def submit_metrics(
         self, request: ExportMetricsServiceRequest, *, node: str | None = None, refusals: Refusals | None = None
@@ -133,6 +158,10 @@ class TelemetryStore:
     def submit_packed(self, body: bytes, *, encoding: str = "", node: str | None = None) -> "Future[Entry]":
         """Queue a packed report as it was sent; `encoding` is its Content-Encoding."""
         return self._writer.submit_packed(body, encoding, self.bounds(node, identified=True))
+
+    def submit_bundle(self, body: bytes, *, encoding: str = "", node: str | None = None) -> "Future[Loaded]":
+        """Queue a bundle of packed reports of the past; the future is done when they are in frames on the disk."""
+        return self._bulk.submit(body, encoding, self.bounds(node, identified=True))
 
     def ingest_metrics(self, request: ExportMetricsServiceRequest, *, node: str | None = None) -> Outcome:
         """Keep a request's points; returns once they are on the disk."""
@@ -155,15 +184,47 @@ class TelemetryStore:
         step_s: float | None = None,
     ) -> list[SketchSeries]:
         """See `TelemetryReader`."""
-        asked = self.find(metric)
-        if asked.kind not in (None, MetricKind.HISTOGRAM):
-            raise BadRequest(
-                f"metric: {metric} is a {asked.kind}, it has no quantiles; see /api/v1/scalars", field="metric"
-            )
+        return self.sketches([metric], start, end, by=by, where=where, step_s=step_s)[0].series()
+
+    def sketches(
+        self,
+        metrics: Sequence[str],
+        start: datetime,
+        end: datetime,
+        *,
+        by: Sequence[str] = (),
+        where: Where = NONE_OF_THEM,
+        step_s: float | None = None,
+    ) -> list[SketchGroups]:
+        """`histograms` of several metrics, all of one snapshot, as tables."""
+        asked = [self._histogram(metric) for metric in metrics]
+        _check(by, where, step_s)
+        found = []
+        with self._moment() as moment:
+            unfolded = self._unfolded(moment, start, end)
+            for one in asked:
+                sums = HistogramSums(self._groupings.get(by, where), self._labels_of(moment), step_s)
+                self._add_up(moment, unfolded, sums, one.name, MetricKind.HISTOGRAM, start, end, by, where, step_s)
+                found.append(sums.groups())
+        return found
+
+    def counts(
+        self,
+        metric: str,
+        start: datetime,
+        end: datetime,
+        *,
+        by: Sequence[str] = (),
+        where: Where = NONE_OF_THEM,
+        step_s: float | None = None,
+    ) -> list[ValueSeries]:
+        """See `TelemetryReader`."""
+        asked = self._histogram(metric)
         _check(by, where, step_s)
         with self._moment() as moment:
-            sums = HistogramSums(self._groupings.get(by, where), self._labels_of(moment), step_s)
-            self._add_up(moment, sums, asked.name, MetricKind.HISTOGRAM, start, end, by, where, step_s)
+            sums = CountSums(self._groupings.get(by, where), self._labels_of(moment), step_s)
+            unfolded = self._unfolded(moment, start, end)
+            self._add_up(moment, unfolded, sums, asked.name, MetricKind.HISTOGRAM, start, end, by, where, step_s)
             return sums.series()
 
     def scalars(
@@ -196,9 +257,10 @@ class TelemetryStore:
         _check(by, where, step_s)
         kinds = [asked.kind] if asked.kind is not None else [MetricKind.SUM, MetricKind.GAUGE]
         with self._moment() as moment:
+            unfolded = self._unfolded(moment, start, end)
             for kind in kinds:
                 sums = ScalarSums(self._groupings.get(by, where), self._labels_of(moment), step_s, kind)
-                self._add_up(moment, sums, asked.name, kind, start, end, by, where, step_s)
+                self._add_up(moment, unfolded, sums, asked.name, kind, start, end, by, where, step_s)
                 found = sums.series()
                 if found:
                     break
@@ -232,16 +294,25 @@ class TelemetryStore:
         end: datetime,
         pool: str | None = None,
         node: str | None = None,
+        request_id: str | None = None,
         order: str = "newest",
         limit: int = 50,
         offset: int = 0,
     ) -> list[RequestRecord]:
-        """See `TelemetryReader`; `offset` skips that many of the first."""
+        """See `TelemetryReader`; `offset` skips that many of the first; `request_id`: those with exactly this id."""
         if order not in ("newest", "slowest"):
             raise BadRequest(f"order: {order[:40]!r} is neither newest nor slowest", field="order")
         with snapshot(self._database) as connection:
             return requests.records(
-                connection, start, end, pool=pool, node=node, slowest=order == "slowest", limit=limit, offset=offset
+                connection,
+                start,
+                end,
+                pool=pool,
+                node=node,
+                request_id=request_id,
+                slowest=order == "slowest",
+                limit=limit,
+                offset=offset,
             )
 
     def find(self, metric: str) -> Asked:
@@ -255,6 +326,14 @@ class TelemetryStore:
 
     # -- inside --------------------------------------------------------------------------------------------------
 
+    def _histogram(self, metric: str) -> Asked:
+        asked = self.find(metric)
+        if asked.kind not in (None, MetricKind.HISTOGRAM):
+            raise BadRequest(
+                f"metric: {metric} is a {asked.kind}, it has no quantiles; see /api/v1/scalars", field="metric"
+            )
+        return asked
+
     def _own_names(self) -> set[str]:
         return {name for name, _ in self.names.metrics()}
 
@@ -266,9 +345,13 @@ class TelemetryStore:
     def _labels_of(self, moment: Moment) -> LabelsOf:
         return lambda ids: self.names.labels(moment.connection, ids)
 
+    def _unfolded(self, moment: Moment, start: datetime, end: datetime) -> Unfolded:
+        return Unfolded(moment.connection, self._head, self._fleet_runs, *windows_in(start, end))
+
     def _add_up(
         self,
         moment: Moment,
+        unfolded: Unfolded,
         sums: HistogramSums | ScalarSums,
         name: str,
         kind: MetricKind,
@@ -286,7 +369,7 @@ class TelemetryStore:
                 return
         fleet, blocks = scope(moment.connection, self.names, kind, by, where)
         wanted = Wanted(metric, kind, start, end, step_s, fleet, blocks)
-        for seconds, block in pieces(moment, self.frames, self._head, wanted):
+        for seconds, block in pieces(moment, self.frames, self._decoded, unfolded, wanted):
             sums.add(seconds, block)
 
     def _result(self, outcome: "Future[Outcome]") -> Outcome:

@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar
 from anyio import CapacityLimiter, to_thread
 
 from controlplane.contract.clock import Clock
-from controlplane.contract.errors import BadRequest, Overloaded
+from controlplane.contract.errors import BadRequest, Overloaded, Unavailable
 from controlplane.contract.metrics import WINDOW_S
 from controlplane.telemetry.timespan import EPOCH
 
@@ -25,6 +25,8 @@ logger = logging.getLogger(__name__)
 LAG_S = 5.0
 """A window is taken for complete this long after its end: by then the nodes have reported it."""
 POLL_S = 0.5
+STOP_POLL_S = 0.1
+"""A listener ends so soon after the service is told to, whatever is being computed."""
 KEPT = 60
 """Answers that a query keeps, and at most so many that a listener is sent when it comes back."""
 LISTENERS = 200
@@ -124,6 +126,8 @@ class Streams:
         """See to it that a feed has an answer, and is kept up to date. Raises what the query itself raises."""
         async with feed.lock:
             if not feed.kept:
+                if self._stop.is_set():
+                    raise Unavailable("the service stops; ask again when it is back")
                 end = await self._in_thread(self._complete) or self._settled()
                 feed.add(await self._computed(feed, end))
         if self._task is None or self._task.done():
@@ -165,18 +169,35 @@ class Streams:
         return [update for update in feed.newer(after) if update.number <= newest]
 
     async def _run(self) -> None:
-        """Look for a new complete window, and compute every feed's answer to it, while anybody listens."""
-        while self._feeds and not self._stop.is_set():
-            try:
-                end = await self._in_thread(self._complete)
-                for feed in list(self._feeds.values()):
-                    if end is not None and feed.kept and _number(end) > feed.newest:
-                        await self._advance(feed, end)
-            except Exception:
-                logger.exception("streams could not be brought up to date; trying again")
-            await asyncio.sleep(self._poll_s)
+        """Keep every feed up to date while anybody listens, and end all listeners with the service."""
+        ending = asyncio.create_task(self._wake_at_the_end(), name="telemetry-streams-end")
+        try:
+            while self._feeds and not self._stop.is_set():
+                await self._advance_all()
+                await asyncio.sleep(self._poll_s)
+        finally:
+            ending.cancel()
+            self._wake_all()
+
+    async def _wake_at_the_end(self) -> None:
+        # A signal handler sets it, which can wake nothing of an event loop.
+        while not self._stop.is_set():  # noqa: ASYNC110
+            await asyncio.sleep(STOP_POLL_S)
+        self._wake_all()
+
+    def _wake_all(self) -> None:
         for feed in self._feeds.values():
             feed.wake()
+
+    async def _advance_all(self) -> None:
+        """Look for a new complete window, and compute every feed's answer to it."""
+        try:
+            end = await self._in_thread(self._complete)
+            for feed in list(self._feeds.values()):
+                if end is not None and feed.kept and _number(end) > feed.newest and not self._stop.is_set():
+                    await self._advance(feed, end)
+        except Exception:
+            logger.exception("streams could not be brought up to date; trying again")
 
     async def _advance(self, feed: Feed, end: datetime) -> None:
         try:

@@ -93,7 +93,7 @@ def _compute(store: TelemetryStore, kind: Kind, asked: SeriesQuery, q: str, abov
     def compute(end: datetime) -> str:
         at = replace(asked, span=Span(end - timedelta(seconds=asked.span.seconds), end))
         if kind is Kind.QUANTILES:
-            return quantiles(store, store.find(at.metric), at, wanted).model_dump_json()
+            return quantiles(store, store.find(at.metric), at, wanted).decode()
         if kind is Kind.RATES:
             return rates(store, store.find(at.metric), at).model_dump_json()
         return shares(store, at, limit_of(store, at, above)).model_dump_json()

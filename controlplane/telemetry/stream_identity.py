@@ -12,16 +12,18 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple
 
-from sqlalchemy import Table, bindparam, delete, select, update
-from sqlmodel import Session, SQLModel, col
+from sqlalchemy import Table, bindparam, select
+from sqlmodel import Session, SQLModel
 
+from controlplane.db.binary_transfer import BINARY_ROWS
+from controlplane.telemetry.many_rows import set_by_key
 from controlplane.telemetry.row_locks import has_locks, make_and_lock
 from controlplane.telemetry.tables import StreamRow
 
 REMEMBERED = 1024
 CHUNK = 500
 _MASK = (1 << REMEMBERED) - 1
-_TABLE: Table = SQLModel.metadata.tables["telemetry_stream"]
+_TABLE: Table = SQLModel.metadata.tables[str(StreamRow.__tablename__)]
 
 
 class StreamIdentity(NamedTuple):
@@ -77,6 +79,27 @@ def recognise(session: Session, reports: Sequence[StreamIdentity], now_ns: int) 
         first = [{"stream": stream, "high": 0, "below": b"", "heard_ns": now_ns} for stream in missing]
         make_and_lock(session, _TABLE, first)
         known |= _look_up(session, missing)
+    found, changed = _marked(reports, known)
+    if changed:
+        set_by_key(session, _TABLE, [_row(stream, seen, now_ns) for stream, seen in changed.items()])
+    return found
+
+
+def sighted(session: Session, reports: Sequence[StreamIdentity]) -> list[Recognised]:
+    """What `recognise` would say now. Nothing is locked or written: by the time it is asked, it may say otherwise."""
+    streams = sorted({report.stream for report in reports})
+    return _marked(reports, dict.fromkeys(streams, Seen()) | _look_up(session, streams))[0]
+
+
+_LOOK_UP = (
+    select(_TABLE.c.stream, _TABLE.c.high, _TABLE.c.below)
+    .where(_TABLE.c.stream.in_(bindparam("streams", expanding=True)))
+    .execution_options(**BINARY_ROWS)
+)
+
+
+def _marked(reports: Sequence[StreamIdentity], known: dict[bytes, Seen]) -> tuple[list[Recognised], dict[bytes, Seen]]:
+    """What each report is; and what is known afterwards of the streams of which one is new. Changes `known`."""
     found = []
     changed: dict[bytes, Seen] = {}
     for report in reports:
@@ -84,30 +107,12 @@ def recognise(session: Session, reports: Sequence[StreamIdentity], now_ns: int) 
         if sighting is Sighting.NEW:
             known[report.stream] = changed[report.stream] = seen
         found.append(Recognised(sighting, seen.high))
-    if changed:
-        session.execute(_UPDATE, [_row(stream, seen, now_ns) for stream, seen in changed.items()])
-    return found
-
-
-def forget(session: Session, before_ns: int) -> None:
-    """Drop streams that were last heard of before an instant; their points must be too old to be accepted by then."""
-    statement = delete(StreamRow).where(col(StreamRow.heard_ns) < before_ns)
-    session.execute(statement.execution_options(synchronize_session=False))
-
-
-_LOOK_UP = select(_TABLE.c.stream, _TABLE.c.high, _TABLE.c.below).where(
-    _TABLE.c.stream.in_(bindparam("streams", expanding=True))
-)
-_UPDATE = (
-    update(_TABLE)
-    .where(_TABLE.c.stream == bindparam("of"))
-    .values(high=bindparam("to_high"), below=bindparam("to_below"), heard_ns=bindparam("now_ns"))
-)
+    return found, changed
 
 
 def _row(stream: bytes, seen: Seen, now_ns: int) -> dict[str, object]:
     below = seen.below.to_bytes((seen.below.bit_length() + 7) // 8, "little")
-    return {"of": stream, "to_high": seen.high, "to_below": below, "now_ns": now_ns}
+    return {"stream": stream, "high": seen.high, "below": below, "heard_ns": now_ns}
 
 
 def _look_up(session: Session, streams: Sequence[bytes]) -> dict[bytes, Seen]:

@@ -19,6 +19,7 @@ YEARS = range(1970, 2200)
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|[smhdw]))+", re.ASCII)
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])", re.ASCII)
+_MICROSECOND = timedelta(microseconds=1)
 _WINDOW_US = int(WINDOW_S * 1_000_000)
 _LOST_PLUS = re.compile(r" (\d\d:?\d\d)$")
 
@@ -105,7 +106,7 @@ def at_ns(ns: int) -> datetime:
 
 
 def to_ns(time: datetime) -> int:
-    return (time - EPOCH) // timedelta(microseconds=1) * 1000
+    return (time - EPOCH) // _MICROSECOND * 1000
 
 
 def start_of(window: int) -> datetime:
@@ -114,7 +115,7 @@ def start_of(window: int) -> datetime:
 
 def windows_in(start: datetime, end: datetime) -> tuple[int, int]:
     """First and last-plus-one of the windows whose own start lies in [start, end)."""
-    first, last = ((time - EPOCH) // timedelta(microseconds=1) for time in (start, end))
+    first, last = ((time - EPOCH) // _MICROSECOND for time in (start, end))
     return -(-first // _WINDOW_US), -(-last // _WINDOW_US)
 
 

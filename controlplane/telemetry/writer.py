@@ -67,7 +67,7 @@ class Ready(NamedTuple):
 
 
 class Writer:
-    """Start it once; `close` writes what still waits."""
+    """`close` writes what still waits; after it, it may be started again."""
 
     def __init__(
         self,
@@ -88,7 +88,8 @@ class Writer:
         self._linger_s = linger_s
         self._backlog_bytes = backlog_bytes
         self._backlog: int | None = None
-        self._queue: IngestQueue[Job] = IngestQueue(queue_limit, queue_bytes)
+        self._limits = queue_limit, queue_bytes
+        self._queue: IngestQueue[Job] = IngestQueue(*self._limits)
         self._tables = PackedTables()
         self._thread: threading.Thread | None = None
         self._closing = threading.Lock()
@@ -108,6 +109,8 @@ class Writer:
         return self._open and self._thread is not None and self._thread.is_alive()
 
     def start(self) -> None:
+        assert not self.alive, "it runs already"
+        self._queue = IngestQueue(*self._limits)  # One that was closed stays so.
         self._open = True
         self._thread = threading.Thread(target=self._run, name="telemetry-writer", daemon=True)
         self._thread.start()

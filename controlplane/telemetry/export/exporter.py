@@ -30,7 +30,7 @@ TICK_S = 20.0
 class Sent:
     """What a receiver took of an interval, and what it refused while it took the rest.
 
-    late: values of earlier intervals that have come since those were sent.
+    late: values of earlier intervals that have come since those were sent; they are among the points.
     """
 
     points: int = 0
@@ -59,7 +59,7 @@ class Exporter:
     """Call `tick` every second or so, from one thread; several replicas may run at once.
 
     delay_s: how long an interval waits for late reports before it is sent, also after a start, when agents hand over
-    what they spooled; what comes later stays with us. longest_lag_s: beyond it intervals are given up.
+    what they spooled; what comes later is the sender's to deal with. longest_lag_s: beyond it intervals are given up.
     """
 
     def __init__(

@@ -20,7 +20,7 @@ class ExportMeters:
         )
         self.late = Counter(
             "trimtab_export_values_late",
-            "Values that came after their interval had been sent, and so stay here; a longer delay waits for them.",
+            "Values that came after their interval had been sent, and were sent apart; a longer delay waits for them.",
             label,
             registry=registry,
         )

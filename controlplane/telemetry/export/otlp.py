@@ -2,20 +2,22 @@
 
 import gzip
 import logging
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 
 import httpx
 from google.protobuf.message import DecodeError
-from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceResponse
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsServiceRequest,
+    ExportMetricsServiceResponse,
+)
 
 from controlplane.contract.clock import Clock
-from controlplane.contract.metrics import Metric
 from controlplane.telemetry.export import series
-from controlplane.telemetry.export.delivery import TIMEOUT_S, post
+from controlplane.telemetry.export.delivery import TIMEOUT_S, Refused, post
 from controlplane.telemetry.export.exporter import Sent
 from controlplane.telemetry.export.interval import Interval
-from controlplane.telemetry.export.late import LateWatch, counts_of
+from controlplane.telemetry.export.late import LateWatch, Totals, totals_of
 from controlplane.telemetry.export.otlp_request import Scope, encode, split
 from controlplane.telemetry.export.series import Portion
 from controlplane.telemetry.reader import TelemetryReader
@@ -54,31 +56,59 @@ class OtlpSender:
         self._headers = {**headers, **HEADERS}
         self._scopes = tuple(scopes)
         self._http = http or httpx.Client(timeout=TIMEOUT_S)
-        self._late = LateWatch(reader)
+        self._late = LateWatch(reader, self._requests_of)
 
     def close(self) -> None:
         self._http.close()
 
     def send(self, interval: Interval) -> Sent:
+        now = self._clock()
+        late = self._send_late(now)
         points = refused = 0
-        counts: Counter[Metric] = Counter()
+        totals: Totals = {}
+        bodies: list[bytes] = []
         for scope, portion in self._portions(interval):
             if scope is self._scopes[0]:
-                counts += counts_of(portion)
+                for metric, total in totals_of(portion).items():
+                    totals[metric] = totals.get(metric, 0.0) + total
             request, count = encode(portion, interval, scope)
             points += count
-            for part in split(request, REQUEST_BYTES):
-                body = gzip.compress(part.SerializeToString(), compresslevel=1)
+            for body in _bodies(request):
                 refused += _refused(post(self._http, self._url, body, self._headers, self._clock))
-        now = self._clock()
-        self._late.sent(interval, counts, now)
-        return Sent(points - refused, refused, self._late.look(now))
+                bodies.append(body)
+        self._late.sent(interval, totals, bodies, now)
+        return Sent(points - refused + late.points, refused + late.refused, late.late)
+
+    def _send_late(self, now: datetime) -> Sent:
+        """What came after its interval was sent. It goes first: where it must wait, nothing was sent twice for it."""
+        points = refused = values = 0
+        self._late.look(now)
+        while self._late.owed:
+            owed = self._late.owed[0]
+            rejected = 0
+            try:
+                for body in _bodies(owed.request):
+                    rejected += _refused(post(self._http, self._url, body, self._headers, self._clock))
+            except Refused as error:
+                logger.error("%d late points are given up: %s", owed.points, error)
+                rejected = owed.points
+            self._late.owed.popleft()
+            points, refused, values = points + owed.points - rejected, refused + rejected, values + owed.values
+        return Sent(points, refused, values)
+
+    def _requests_of(self, interval: Interval) -> Iterator[ExportMetricsServiceRequest]:
+        return (encode(portion, interval, scope)[0] for scope, portion in self._portions(interval))
 
     def _portions(self, interval: Interval) -> Iterator[tuple[Scope, Portion]]:
         for scope in self._scopes:
             read = series.of_nodes if scope is Scope.NODE else series.of_fleet
             for portion in read(self._reader, interval):
                 yield scope, portion
+
+
+def _bodies(request: ExportMetricsServiceRequest) -> Iterator[bytes]:
+    for part in split(request, REQUEST_BYTES):
+        yield gzip.compress(part.SerializeToString(), compresslevel=1)
 
 
 def _refused(answer: httpx.Response) -> int:

@@ -1,4 +1,4 @@
-"""How far each exporter has come."""
+"""How far each exporter has come, and the name that exports go out under."""
 
 from datetime import datetime
 
@@ -20,3 +20,12 @@ class ExportRow(SQLModel, table=True):
     position: datetime = Field(sa_column=Column(UtcDateTime, nullable=False))
     attempts: int = 0
     next_attempt_at: datetime | None = Field(default=None, sa_column=Column(UtcDateTime, nullable=True))
+
+
+class InstanceRow(SQLModel, table=True):
+    """One row, with id 1: a random name for the service, all replicas on this database together. Never changed."""
+
+    __tablename__ = "telemetry_instance"
+
+    id: int | None = Field(default=None, primary_key=True)
+    name: str

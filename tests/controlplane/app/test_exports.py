@@ -14,6 +14,7 @@ from controlplane.command.up import _headers
 from controlplane.contract.clock import utc_now
 from controlplane.contract.errors import BadRequest
 from controlplane.db.database import Database
+from controlplane.db.migrate import upgrade
 from controlplane.telemetry.export.exporter import Exporter
 from controlplane.telemetry.export.meters import ExportMeters
 from controlplane.telemetry.store import TelemetryStore
@@ -21,7 +22,8 @@ from controlplane.telemetry.store import TelemetryStore
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
-    found = Database(f"sqlite:///{tmp_path / 'none.db'}")
+    found = Database(f"sqlite:///{tmp_path / 'own.db'}")
+    upgrade(found)
     yield found
     found.close()
 
@@ -68,3 +70,26 @@ def test_headers_come_as_pairs() -> None:
     }
     with pytest.raises(typer.Exit):
         _headers("export_otlp_header", ["Authorization"])
+
+
+@pytest.mark.parametrize("setting", ["export_otlp_url", "export_remote_write_url"])
+@pytest.mark.parametrize(
+    ("host", "port", "url"),
+    [
+        ("127.0.0.1", 7300, "http://127.0.0.1:7300"),
+        ("127.0.0.1", 7300, "http://localhost:7300/v1/metrics"),
+        ("0.0.0.0", 7300, "http://[::1]:7300/api"),
+        ("Box.example", 80, "http://box.example/v1/metrics"),
+    ],
+)
+def test_the_service_s_own_address_is_refused(database: Database, setting: str, host: str, port: int, url: str) -> None:
+    with pytest.raises(BadRequest, match=f"{setting}: .* is this service itself"):
+        exporters(database, host=host, port=port, **{setting: url})
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:4318", "http://10.0.0.5:7300", "https://localhost", "http://box:7300"]
+)
+def test_other_addresses_are_not(database: Database, url: str) -> None:
+    (found,) = exporters(database, host="127.0.0.1", port=7300, export_otlp_url=url)
+    found.close()

@@ -99,13 +99,14 @@ def test_degraded_modes_say_what_is_wrong(tmp_path: Path) -> None:
     background = Background([Tick("failing", 1.0, fails)], lambda: NOW)
     background.ticks[0].run(NOW)
     database = Database(f"sqlite:///{tmp_path / 'empty.db'}")  # It has no tables: every look at it fails.
-    health = ServiceHealth(database, background, [], lambda: False, "1")
+    health = ServiceHealth(database, background, [], lambda: False, lambda: "away", "1")
     with pytest.raises(OperationalError):
         list(health._of_database())
     (modes,) = [metric for metric in health.collect() if metric.name == DEGRADED]
     assert {sample.labels["mode"]: sample.value for sample in modes.samples} == {
         "database_unreadable": 1.0,
         "telemetry_not_written": 1.0,
+        "frames_unavailable": 1.0,
         "background_task_failing": 1.0,
     }
     database.close()

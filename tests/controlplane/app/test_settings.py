@@ -1,11 +1,14 @@
 """Settings: arguments beat the environment, which beats the file; mistakes are named."""
 
+import inspect
 from pathlib import Path
 
 import pytest
 
 from controlplane.app.settings import ServiceSettings, load_settings
+from controlplane.command.up import up
 from controlplane.contract.errors import BadRequest
+from controlplane.telemetry.retention import Retention
 
 
 @pytest.fixture
@@ -60,3 +63,12 @@ def test_an_unknown_argument_is_refused() -> None:
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadRequest, match=r"none\.toml"):
         load_settings(tmp_path / "none.toml")
+
+
+def test_the_command_line_keeps_for_as_long_as_the_settings_say() -> None:
+    shown = {name: parameter.default for name, parameter in inspect.signature(up).parameters.items()}
+    by_default = ServiceSettings()
+    names = [name for name in ServiceSettings.model_fields if name.startswith("retention_") and name != "retention_s"]
+    assert names and {name: shown[name] for name in names} == {name: getattr(by_default, name) for name in names}
+    assert shown["retention_hours"] * 3600 == by_default.retention_s
+    assert by_default.retention == Retention()

@@ -1,7 +1,7 @@
 """Remembered tokens: no look into the database for each request, and never one that was revoked long ago."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -36,6 +36,14 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 
 @pytest.fixture
+def replica(database: Database) -> Iterator[Database]:
+    """The same database as another replica has it open."""
+    found = Database(database.url)
+    yield found
+    found.close()
+
+
+@pytest.fixture
 def clock() -> Clock:
     return Clock()
 
@@ -60,13 +68,13 @@ def revoke(database: Database, number: int) -> None:
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The tokens that the database was asked for."""
     found: list[str] = []
-    original = token_cache.authenticate
+    original = token_cache.authenticate_all
 
-    def authenticate(database: Database, authorization: str | None) -> object:
-        found.append(authorization or "")
-        return original(database, authorization)
+    def authenticate_all(database: Database, authorizations: Sequence[str]) -> object:
+        found.extend(authorizations)
+        return original(database, authorizations)
 
-    monkeypatch.setattr(token_cache, "authenticate", authenticate)
+    monkeypatch.setattr(token_cache, "authenticate_all", authenticate_all)
     return found
 
 
@@ -83,12 +91,14 @@ def test_a_token_is_asked_for_once(database: Database, cache: TokenCache, clock:
     assert asked == [token]
 
 
-def test_a_revoked_token_is_refused(database: Database, cache: TokenCache, clock: Clock) -> None:
+def test_a_token_that_another_replica_revoked_is_refused(
+    database: Database, replica: Database, cache: TokenCache, clock: Clock
+) -> None:
     number, token = issue(database, "a")
 
     async def requests() -> None:
         assert (await cache.find(token)).node == "a"
-        revoke(database, number)
+        revoke(replica, number)
         clock.now += STALE_S + 0.1
         assert cache.known(token) is None
         with pytest.raises(Unauthenticated):
@@ -97,12 +107,64 @@ def test_a_revoked_token_is_refused(database: Database, cache: TokenCache, clock
     asyncio.run(requests())
 
 
-def test_between_fresh_and_stale_nobody_waits(database: Database, cache: TokenCache, clock: Clock) -> None:
+def test_a_token_that_this_process_revoked_is_refused_at_once(database: Database, cache: TokenCache) -> None:
+    number, token = issue(database, "a")
+    _, other = issue(database, "b")
+
+    async def requests() -> None:
+        assert (await cache.find(token)).node == "a" and (await cache.find(other)).node == "b"
+        with database.session() as session:
+            tokens.revoke(session, number, NOW)
+            assert cache.known(token) is not None  # Not committed yet.
+        assert cache.known(token) is None
+        with pytest.raises(Unauthenticated):
+            await cache.find(token)
+        assert (await cache.find(other)).node == "b" and cache.known(other) is not None
+
+    asyncio.run(requests())
+
+
+def test_a_look_from_before_a_revocation_tells_nothing(
+    database: Database, cache: TokenCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number, token = issue(database, "a")
+    original = token_cache._fingerprint
+
+    def look_then_revoke(database: Database) -> token_cache.Fingerprint:
+        found = original(database)
+        revoke(database, number)
+        return found
+
+    async def requests() -> None:
+        monkeypatch.setattr(token_cache, "_fingerprint", look_then_revoke)
+        with pytest.raises(Unauthenticated):
+            await cache.find(token)
+        assert cache.known(token) is None
+
+    asyncio.run(requests())
+
+
+def test_a_revocation_that_is_rolled_back_was_none(database: Database, cache: TokenCache) -> None:
     number, token = issue(database, "a")
 
     async def requests() -> None:
         await cache.find(token)
-        revoke(database, number)
+        with pytest.raises(RuntimeError), database.session() as session:
+            tokens.revoke(session, number, NOW)
+            raise RuntimeError
+        assert cache.known(token) is not None
+
+    asyncio.run(requests())
+
+
+def test_between_fresh_and_stale_nobody_waits(
+    database: Database, replica: Database, cache: TokenCache, clock: Clock
+) -> None:
+    number, token = issue(database, "a")
+
+    async def requests() -> None:
+        await cache.find(token)
+        revoke(replica, number)
         clock.now += FRESH_S + 0.1
         assert cache.known(token) is not None  # It starts the look, and goes on with what is remembered.
         assert cache._look is not None
@@ -178,6 +240,26 @@ def test_what_is_remembered_is_bounded(database: Database, cache: TokenCache, mo
             assert len(cache._found) <= 3
 
     asyncio.run(requests())
+
+
+def test_a_header_that_is_too_long_for_a_token_is_not_remembered(cache: TokenCache) -> None:
+    with pytest.raises(Unauthenticated):
+        asyncio.run(cache.find("Bearer " + "x" * token_cache.LONGEST))
+    assert not cache._found
+
+
+def test_each_event_loop_has_looks_of_its_own(database: Database, cache: TokenCache, clock: Clock) -> None:
+    _, token = issue(database, "a")
+    other = asyncio.new_event_loop()
+    try:
+        cache._look = other.create_task(asyncio.sleep(3600))
+        assert asyncio.run(cache.find(token)).node == "a"
+        cache._look = None
+        for task in asyncio.all_tasks(other):
+            task.cancel()
+        other.run_until_complete(asyncio.sleep(0))
+    finally:
+        other.close()
 
 
 def test_no_token_is_named(cache: TokenCache) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.auth import Principal, store
-from controlplane.auth.guard import authenticate, check_scope
+from controlplane.auth.principal import authenticate, check_scope
 from controlplane.auth.tables import TokenRow
 from controlplane.auth.token import PREFIX, digest, new_token
 from controlplane.contract.access import IMPLIED, Scope

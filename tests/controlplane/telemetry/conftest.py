@@ -22,8 +22,9 @@ from controlplane.auth import store as tokens
 from controlplane.contract import metrics
 from controlplane.contract.access import Scope
 from controlplane.db.database import Database
-from controlplane.telemetry import clickhouse_frames, receiver
+from controlplane.telemetry import clickhouse_frames
 from controlplane.telemetry.endpoints import router
+from controlplane.telemetry.receiver import Application
 from controlplane.telemetry.store import TelemetryStore
 from tests.controlplane.telemetry.databases import any_database  # noqa: F401 - a fixture of all tests here
 from tests.controlplane.telemetry.embedded_clickhouse import EmbeddedClickHouse
@@ -179,12 +180,11 @@ def store(database: Database, clock: TestClock) -> Iterator[TelemetryStore]:
 
 def application(database: Database, store: TelemetryStore, clock: Callable[[], datetime]) -> FastAPI:
     """The domain's routes, and the contract's errors on the wire."""
-    app = FastAPI()
+    app = Application(errors.error_response)
     app.include_router(router)
     app.state.database, app.state.telemetry, app.state.clock = database, store, clock
 
     errors.install(app)
-    receiver.install(app, errors.error_response)
     return app
 
 

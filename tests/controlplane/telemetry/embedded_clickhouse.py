@@ -51,7 +51,7 @@ class EmbeddedClickHouse(ClickHouse):
 
 
 @contextmanager
-def served(clickhouse: EmbeddedClickHouse) -> Iterator[str]:
+def served(clickhouse: EmbeddedClickHouse, port: int = 0) -> Iterator[str]:
     """The URL of a server that answers as ClickHouse's HTTP interface does, with the embedded engine behind it."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -75,7 +75,7 @@ def served(clickhouse: EmbeddedClickHouse) -> Iterator[str]:
         def log_message(self, format: str, *args: object) -> None:
             """Quiet."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:

@@ -4,12 +4,16 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+import numpy as np
+
 from controlplane.contract.histogram import RELATIVE_ERROR, ZERO_THRESHOLD_S, axis_position
 from controlplane.contract.metrics import BY_SHORT, WINDOW_S, MetricKind
 from controlplane.telemetry import catalogue
 from controlplane.telemetry.catalogue import Asked
+from controlplane.telemetry.histogram_sums import SketchGroups
 from controlplane.telemetry.reader import SketchSeries, ValueSeries
 from controlplane.telemetry.sketch import Sketch
+from controlplane.telemetry.sketch_table import SketchTable
 from controlplane.telemetry.timespan import EPOCH, start_of, window_at, windows_in
 
 
@@ -23,6 +27,32 @@ def sketch_of(values: Sequence[float], relative_error: float = RELATIVE_ERROR) -
         found.total += value
         found.minimum, found.maximum = min(found.minimum, value), max(found.maximum, value)
     return found
+
+
+def groups_of(series: Sequence[SketchSeries]) -> SketchGroups:
+    """The same as tables."""
+    steps = [step for one in series for step in one.steps]
+    return SketchGroups(
+        [one.labels for one in series],
+        table_of([one.total for one in series]),
+        [time for time, _ in steps],
+        table_of([sketch for _, sketch in steps]),
+        np.cumsum([0, *(len(one.steps) for one in series)]).tolist(),
+    )
+
+
+def table_of(sketches: Sequence[Sketch]) -> SketchTable:
+    if not sketches:
+        return SketchTable.empty()
+    return SketchTable(
+        0,
+        np.array([one.counts for one in sketches]),
+        np.array([one.zero_count for one in sketches]),
+        *(
+            np.array([getattr(one, name) for one in sketches])
+            for name in ("total", "minimum", "maximum", "relative_error")
+        ),
+    )
 
 
 class FakeReader:
@@ -68,6 +98,15 @@ class FakeReader:
                     series.steps.append((time, Sketch()))
                 series.steps[-1][1].merge(sketch)
         return [found[key] for key in sorted(found)]
+
+    def sketches(self, metrics: Sequence[str], start: datetime, end: datetime, **asked: Any) -> list[SketchGroups]:
+        return [groups_of(self.histograms(metric, start, end, **asked)) for metric in metrics]
+
+    def counts(self, metric: str, start: datetime, end: datetime, **asked: Any) -> list[ValueSeries]:
+        return [
+            ValueSeries(one.labels, float(one.total.count), [(time, float(sketch.count)) for time, sketch in one.steps])
+            for one in self.histograms(metric, start, end, **asked)
+        ]
 
     def scalars(self, metric: str, start: datetime, end: datetime, **asked: Any) -> list[ValueSeries]:
         return self.scalars_of_kind(metric, start, end, **asked)[1]

@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from sqlalchemy import delete, select
+from sqlalchemy import Connection, delete, select
 from sqlmodel import col
 
 from controlplane.contract import metrics
@@ -41,6 +41,10 @@ def write(database: Database, names: Names, windows: list[int], ordinal: int) ->
     return number
 
 
+def rows(head: Head, connection: Connection, first: int, last: int) -> list[PendingColumns]:
+    return list(head.of_rows(connection, head.ids(connection, first, last)))
+
+
 def test_reads_the_rows_that_touch_a_span_of_windows(any_database: Database) -> None:
     names = Names()
     head = Head(names)
@@ -50,7 +54,7 @@ def test_reads_the_rows_that_touch_a_span_of_windows(any_database: Database) -> 
 
     def read(first: int, last: int) -> list[int]:
         with snapshot(any_database) as connection:
-            return [row.id for row in head.read(connection, first, last)]
+            return [row.id for row in rows(head, connection, first, last)]
 
     for _ in range(2):  # From the database, then from memory.
         assert read(WINDOW - 20, WINDOW - 19) == [old, wide]
@@ -63,7 +67,7 @@ def test_the_nodes_are_summed(any_database: Database) -> None:
     names = Names()
     write(any_database, names, [WINDOW], 1)
     with snapshot(any_database) as connection:
-        (row,) = Head(names).read(connection, WINDOW, WINDOW + 1)
+        (row,) = rows(Head(names), connection, WINDOW, WINDOW + 1)
         labels = names.labels(connection, row.fleet.histograms.labels.tolist())
     fleet = row.fleet.histograms
     assert len(row.columns.histograms) == 4 and len(fleet) == 2 and len(row.fleet.gauges) == 0
@@ -82,13 +86,13 @@ def test_a_row_that_was_folded_is_in_older_snapshots_only(any_database: Database
     head = Head(names)
     number = write(any_database, names, [WINDOW], 1)
     with snapshot(any_database) as before:
-        assert [row.id for row in head.read(before, WINDOW, WINDOW + 1)] == [number]
+        assert [row.id for row in rows(head, before, WINDOW, WINDOW + 1)] == [number]
         with any_database.session() as session:
             session.execute(delete(PendingRow).where(col(PendingRow.id) == number))
         head.drop([number])
-        assert [row.id for row in head.read(before, WINDOW, WINDOW + 1)] == [number]
+        assert [row.id for row in rows(head, before, WINDOW, WINDOW + 1)] == [number]
         with snapshot(any_database) as after:
-            assert list(head.read(after, WINDOW, WINDOW + 1)) == []
+            assert rows(head, after, WINDOW, WINDOW + 1) == []
             head.drop([number])
             assert list(head.of_rows(after, [number])) == []
 

@@ -18,11 +18,13 @@ from controlplane.telemetry.column_builder import ColumnBuilder
 from controlplane.telemetry.columns import Table
 from controlplane.telemetry.cumulative_rows import CumulativePoint
 from controlplane.telemetry.entry import Entry
+from controlplane.telemetry.forgetting import drop_older
 from controlplane.telemetry.names import Names
 from controlplane.telemetry.packed_table import PackedTables
 from controlplane.telemetry.raw_point import RawNumber
 from controlplane.telemetry.records import Record
 from controlplane.telemetry.refusal import Reason
+from controlplane.telemetry.retention import sweeps
 from controlplane.telemetry.snapshot import snapshot
 from controlplane.telemetry.stream_identity import StreamIdentity
 from controlplane.telemetry.tables import CumulativeRow, PendingRow, RequestRow, SeenRow, StreamRow
@@ -210,9 +212,13 @@ def test_records_are_counted_once(any_database: Database) -> None:
 def test_what_repeats_are_recognised_by_is_forgotten_in_time(any_database: Database) -> None:
     names = Names()
     write(any_database, names, sums(1.0, 2.0), packed_entry(report(1)), total(10, 5))
-    with any_database.session() as session:
-        journal.forget(session, points_before_ns=NOW_NS + WINDOW_NS, states_before_ns=NOW_NS)
+
+    def forget(points_before_ns: int, states_before_ns: int) -> None:
+        drop_older(any_database, SQLModel.metadata.tables["telemetry_seen"], "end_ns", points_before_ns)
+        for sweep in sweeps():
+            sweep.step(any_database, states_before_ns)
+
+    forget(points_before_ns=NOW_NS + WINDOW_NS, states_before_ns=NOW_NS)
     assert [rows(any_database, table) for table in (SeenRow, StreamRow, CumulativeRow)] == [1, 1, 1]
-    with any_database.session() as session:
-        journal.forget(session, points_before_ns=NOW_NS + 10**12, states_before_ns=NOW_NS + 10**12)
+    forget(points_before_ns=NOW_NS + 10**12, states_before_ns=NOW_NS + 10**12)
     assert [rows(any_database, table) for table in (SeenRow, StreamRow, CumulativeRow)] == [0, 0, 0]

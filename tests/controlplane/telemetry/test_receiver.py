@@ -18,11 +18,12 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from controlplane.auth import store as tokens
 from controlplane.contract import metrics, packed_report
 from controlplane.contract.access import Scope
-from controlplane.contract.errors import Overloaded
+from controlplane.contract.errors import Overloaded, TrimtabError
 from controlplane.contract.metrics import MetricKind
 from controlplane.contract.packed_report import PackedNumber, PackedReport, Section
 from controlplane.db.database import Database
 from controlplane.telemetry import intake, otlp, receiver, report_request
+from controlplane.telemetry.receiver import Application
 from controlplane.telemetry.store import TelemetryStore
 from controlplane.telemetry.timespan import to_ns
 from tests.controlplane.telemetry import packed_reports
@@ -89,6 +90,28 @@ def test_every_answer_says_the_time_and_what_is_taken(api: httpx.Client, clock: 
     for answer in answers:
         assert answer.headers[packed_report.ACCEPT_HEADER] == packed_report.ACCEPT_PACKED
         assert int(answer.headers[report_request.TIME_HEADER]) == to_ns(clock.now)
+
+
+def test_a_report_is_answered_in_front_of_fastapi(app: FastAPI, agent: dict[str, str], make_report: Any) -> None:
+    report = make_report()
+    report.histogram([0.1])
+    bodies = (report.request.SerializeToString(), b"\xff")
+    assert [Connection(app, agent, [{"body": body}]).run().status for body in bodies] == [200, 400]
+    assert app.middleware_stack is None, "FastAPI makes its layers for the first request that it sees"
+
+
+def test_what_nobody_has_foreseen_is_a_500_that_tells_nothing(
+    app: FastAPI, agent: dict[str, str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: Any) -> None:
+        raise ZeroDivisionError("a secret")
+
+    monkeypatch.setattr(otlp, "content_type", broken)
+    found = Connection(app, agent, [{"body": b""}]).run()
+    assert found.status == 500 and packed_report.ACCEPT_HEADER.lower().encode() in found.headers
+    error = json.loads(found.sent[1]["body"])["error"]
+    assert error["code"] == TrimtabError.code and "secret" not in error["message"]
+    assert "a secret" in caplog.text
 
 
 def test_other_methods_and_the_documentation_are_the_applications(api: httpx.Client) -> None:
@@ -459,7 +482,7 @@ def test_lengths_that_lie_on_a_real_connection(
     assert ttft_count(api) == 1
 
 
-def test_what_is_held_is_let_go(app: FastAPI, agent: dict[str, str], make_report: Any) -> None:
+def test_what_is_held_is_let_go(app: Application, agent: dict[str, str], make_report: Any) -> None:
     report = make_report()
     report.histogram([0.1])
     body = report.request.SerializeToString()
@@ -467,7 +490,4 @@ def test_what_is_held_is_let_go(app: FastAPI, agent: dict[str, str], make_report
     Connection(app, agent, [half, {"type": "http.disconnect"}]).run()
     Connection(app, agent, [half, {"body": body[9:]}]).run()
     Connection(app, agent, [{"body": b"\xff"}]).run()
-    inner: Any = app.middleware_stack
-    while not isinstance(inner, receiver.Receiver):
-        inner = inner.app
-    assert inner._held == 0
+    assert app.receiver._held == 0

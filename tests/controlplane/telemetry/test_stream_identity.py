@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from controlplane.db.database import Database
-from controlplane.telemetry import stream_identity
+from controlplane.telemetry.retention import sweeps
 from controlplane.telemetry.stream_identity import (
     REMEMBERED,
     Recognised,
@@ -127,6 +127,6 @@ def test_of_replicas_that_get_a_report_at_once_one_counts_it(any_database: Datab
 def test_streams_not_heard_of_are_forgotten(any_database: Database) -> None:
     sightings(any_database, of(1))
     sightings(any_database, of(1, stream=1), now_ns=NOW_NS + 2 * HOUR_NS)
-    with any_database.session() as session:
-        stream_identity.forget(session, NOW_NS + HOUR_NS)
+    for sweep in sweeps():
+        sweep.step(any_database, NOW_NS + HOUR_NS)
     assert sightings(any_database, of(1), of(1, stream=1)) == ["new", "repeat"]

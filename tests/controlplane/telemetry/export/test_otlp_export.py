@@ -15,7 +15,8 @@ from controlplane.contract import metrics
 from controlplane.contract.clock import utc_now
 from controlplane.db.database import Database
 from controlplane.telemetry.export.exporter import Exporter
-from controlplane.telemetry.export.interval import floor
+from controlplane.telemetry.export.interval import Interval, floor
+from controlplane.telemetry.export.late import WATCHED_S
 from controlplane.telemetry.export.meters import ExportMeters
 from controlplane.telemetry.export.otlp import OtlpSender
 from controlplane.telemetry.export.otlp_request import Scope
@@ -183,3 +184,54 @@ def test_a_whole_service_exports_by_its_settings_and_says_when_it_cannot(
 
         wait_for("the service says that its export fails", degraded, 60)
         assert lost.http.get("/readyz").json()["exports"]["otlp"]["last_error"] == "ConnectError"
+
+
+@pytest.mark.parametrize("scopes", [[Scope.NODE], [Scope.FLEET]])
+def test_what_comes_late_arrives_too_and_everything_counts_once(
+    store: TelemetryStore,
+    database: Database,
+    receiver: Service,
+    make_report: Any,
+    minute: datetime,
+    scopes: list[Scope],
+) -> None:
+    pool = f"afterwards-{scopes[0].value}"
+    fill(store, make_report, minute, pool)
+    now = utc_now()
+    clock = [now]
+    sender = OtlpSender(
+        store,
+        receiver.url,
+        lambda: clock[0],
+        headers={"Authorization": f"Bearer {receiver.token}"},
+        scopes=scopes,
+        interval_s=60,
+    )
+    interval, following = (Interval(minute + timedelta(minutes=n), minute + timedelta(minutes=n + 1)) for n in (0, 1))
+    sender.send(interval)
+    for node in (f"{pool}-a", f"{pool}-new"):
+        report = make_report(node=node, pool=pool, start=minute + timedelta(seconds=20), seconds=4.0)
+        report.histogram([0.001, 0.5, 90.0], model="m", prompt_bucket="<=2k")
+        report.histogram([0.25], name=metrics.QUEUE.name, model="m", prompt_bucket="<=2k")
+        report.number(metrics.OUTPUT_TOKENS.name, 1000.0, model="m")
+        assert store.ingest_metrics(report.request).accepted == 3
+    clock[0] = now + timedelta(seconds=WATCHED_S)
+    sent = sender.send(following)
+    assert sent.late == 2 * (3 + 1) and not sent.refused
+    clock[0] = now + timedelta(seconds=3 * WATCHED_S)
+    assert sender.send(following).late == 0
+    sender.close()
+    by = ["model", "prompt_bucket"] + (["node"] if scopes == [Scope.NODE] else [])
+    span = {"start": minute.isoformat(), "end": (minute + timedelta(seconds=120)).isoformat()}
+    for metric in ("ttft", "queue"):
+        theirs = receiver.http.get(
+            "/api/v1/quantiles",
+            params={"metric": metric, "q": ",".join(map(str, Q)), "by": ",".join(by), "pool": pool, **span},
+        ).json()["series"]
+        ours = store.histograms(metric, minute, minute + timedelta(seconds=120), by=by, where={"pool": pool})
+        assert [(one["labels"], one["count"]) for one in theirs] == [(one.labels, one.total.count) for one in ours]
+        for their, our in zip(theirs, ours, strict=True):
+            assert their["mean"] == pytest.approx(our.total.mean, rel=1e-12)
+            assert list(their["quantiles"].values()) == pytest.approx([our.total.quantile(q) for q in Q], rel=1e-6)
+    tokens = receiver.http.get("/api/v1/scalars", params={"metric": "output_tokens", "pool": pool, **span}).json()
+    assert tokens["series"][0]["value"] == 24 * 2 * 7.0 + 2 * 1000.0

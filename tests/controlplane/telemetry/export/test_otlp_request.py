@@ -17,7 +17,6 @@ from controlplane.contract.errors import BadRequest
 from controlplane.contract.histogram import AXIS_LENGTH, AXIS_MIN, SCALE, ZERO_THRESHOLD_S
 from controlplane.telemetry.export import series
 from controlplane.telemetry.export.interval import Interval
-from controlplane.telemetry.export.late import WATCHED_S, LateWatch, counts_of
 from controlplane.telemetry.export.otlp_request import SCOPE, Scope, encode, split
 from controlplane.telemetry.export.series import NODES_AT_ONCE, Portion
 from controlplane.telemetry.reader import SketchSeries, ValueSeries
@@ -120,18 +119,6 @@ def test_nodes_with_more_series_than_one_answer_holds_come_fewer_at_a_time(make_
     assert len(found) == len(set(found)) == 210
     with pytest.raises(BadRequest):
         list(series.of_nodes(make_reader(most_rows=6, measured=reader.measured[:7]), MINUTE))
-
-
-def test_what_comes_after_the_sending_is_counted(reader: Any) -> None:
-    reader.add("ttft", START, 0.25, node="a")
-    (portion,) = series.of_nodes(reader, MINUTE)
-    watch = LateWatch(reader)
-    watch.sent(MINUTE, counts_of(portion), MINUTE.end)
-    for number in range(3):
-        reader.add("ttft", START, 0.5, node=f"late-{number}")
-    assert watch.look(MINUTE.end + timedelta(seconds=WATCHED_S - 1)) == 0
-    assert watch.look(MINUTE.end + timedelta(seconds=WATCHED_S)) == 3
-    assert watch.look(MINUTE.end + timedelta(seconds=2 * WATCHED_S)) == 0, "each interval is looked at once"
 
 
 @given(st.integers(1, 40_000))

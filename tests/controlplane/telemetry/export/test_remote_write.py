@@ -20,8 +20,8 @@ from controlplane.telemetry.export.interval import Interval, floor
 from controlplane.telemetry.export.meters import ExportMeters
 from controlplane.telemetry.export.prompb import WriteRequest
 from controlplane.telemetry.export.remote_write import STALE, RemoteWriteSender
-from tests.conftest import free_port
 from tests.peers import poll, prometheus
+from tests.processes import free_port
 
 CONFIG = "global: {scrape_interval: 1m}\n"
 

@@ -1,0 +1,24 @@
+"""A store that was closed may be started again: it takes reports in as before, and has what it had."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from controlplane.contract.errors import Unavailable
+from controlplane.telemetry.store import TelemetryStore
+
+
+def test_closed_and_started_again(store: TelemetryStore, make_report: Any, start: datetime) -> None:
+    for round_ in range(3):
+        report = make_report(node=f"n{round_}", start=start)
+        report.histogram([0.1, 0.2])
+        assert store.ready()
+        assert store.ingest_metrics(report.request).accepted == 1
+        store.close()
+        assert not store.ready()
+        with pytest.raises(Unavailable):
+            store.ingest_metrics(report.request)
+        store.start()
+    found = store.histograms("ttft", start, start + timedelta(seconds=5), by=["node"])
+    assert [(one.labels["node"], one.total.count) for one in found] == [("n0", 2), ("n1", 2), ("n2", 2)]
