@@ -17,7 +17,7 @@ import uvicorn
 from fastapi import FastAPI
 from sqlalchemy.exc import ArgumentError, OperationalError
 
-from controlplane.app import garbage
+from controlplane.app import allocation, garbage
 from controlplane.app.service import create_app
 from controlplane.app.settings import ServiceSettings
 from controlplane.contract.errors import BadRequest, Unavailable
@@ -103,6 +103,7 @@ def run(settings: ServiceSettings, mount: Mount | None = None) -> int:
 
     Raises `BadRequest` (`Unavailable`) that names the setting when its folder or its database cannot be used.
     """
+    allocation.settle()
     try:
         server = server_of(settings, mount)
     except OSError as error:

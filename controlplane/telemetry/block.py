@@ -82,12 +82,12 @@ def merge_histograms(blocks: Sequence[HistogramBlock]) -> HistogramBlock:
     low, width = _extent(blocks)
     dtype = narrowest(min(sum(int(block.counts.max(initial=0)) for block in blocks), 2**64 - 1))
     labels = blocks[0].labels
-    same = all(np.array_equal(block.labels, labels) for block in blocks[1:])
-    if not same:
-        labels, inverse = np.unique(np.concatenate([block.labels for block in blocks]), return_inverse=True)
+    if all(np.array_equal(block.labels, labels) for block in blocks[1:]):
+        return _of_same_rows(blocks, low, np.zeros((len(labels), width), dtype))
+    labels, inverse = np.unique(np.concatenate([block.labels for block in blocks]), return_inverse=True)
     n = len(labels)
     # Of nodes that report every 10 s each is in one of two windows of 5 s: then nothing is to be added up.
-    apart = not same and n == len(inverse)
+    apart = n == len(inverse)
     merged = HistogramBlock(
         labels.astype(np.int32, copy=False),
         low,
@@ -100,10 +100,10 @@ def merge_histograms(blocks: Sequence[HistogramBlock]) -> HistogramBlock:
     )
     start = 0
     for block in blocks:
-        rows: Any = slice(None) if same else inverse[start : start + len(block)]
+        rows = inverse[start : start + len(block)]
         start += len(block)
         if block.counts.shape[1]:
-            columns = merged.counts[:, block.low - low : block.low - low + block.counts.shape[1]]
+            columns = _columns(merged.counts, low, block)
             if apart:
                 columns[rows] = block.counts
             else:
@@ -114,6 +114,29 @@ def merge_histograms(blocks: Sequence[HistogramBlock]) -> HistogramBlock:
         merged.maximum[rows] = np.maximum(merged.maximum[rows], block.maximum)
         merged.error[rows] = np.maximum(merged.error[rows], block.error)
     return merged
+
+
+def _of_same_rows(blocks: Sequence[HistogramBlock], low: int, counts: NDArray[Any]) -> HistogramBlock:
+    """The sum of blocks with the same labels; counts: zeros, from axis position `low` on, that hold it."""
+    for block in blocks:
+        if block.counts.shape[1]:
+            columns = _columns(counts, low, block)
+            np.add(columns, block.counts, out=columns, casting="same_kind")
+    return HistogramBlock(
+        blocks[0].labels,
+        low,
+        counts,
+        np.add.reduce([block.zero for block in blocks]),
+        np.add.reduce([block.total for block in blocks]),
+        np.minimum.reduce([block.minimum for block in blocks]),
+        np.maximum.reduce([block.maximum for block in blocks]),
+        np.maximum.reduce([block.error for block in blocks]),
+    )
+
+
+def _columns(counts: NDArray[Any], low: int, block: HistogramBlock) -> NDArray[Any]:
+    """Those of `counts`, which begin at axis position `low`, that a block has."""
+    return counts[:, block.low - low : block.low - low + block.counts.shape[1]]
 
 
 def collapse_histograms(block: HistogramBlock) -> HistogramBlock:

@@ -38,17 +38,25 @@ def pack(counts: NDArray[Any], digits: int) -> bytes:
 
 def unpack(packed: memoryview, digits: int, rows: int, width: int) -> NDArray[Any]:
     """counts[rows, width]. Raises ValueError where `packed` has another size."""
-    half = (width + 1) // 2
-    pairs = np.frombuffer(packed, np.uint8).reshape(digits, rows, half).astype("<u2")
-    planes: NDArray[np.uint8] = ((pairs | pairs << _BITS) & 0x0F0F).view(np.uint8)[:, :, :width]
-    if digits == 1:
-        lowest: NDArray[np.uint8] = planes[0]
-        return lowest
+    planes = np.frombuffer(packed, np.uint8).reshape(digits, rows, (width + 1) // 2)
+    if digits <= 2:  # As nearly always: both neighbours at once.
+        pairs = _apart(planes[0])
+        if digits == 2:
+            pairs |= _apart(planes[1]) << _BITS
+        return pairs.view(np.uint8)[:, :width]
     dtype = _TYPES[next(size for size in _TYPES if 2 * size >= digits)]
-    whole: NDArray[Any] = planes[0].astype(dtype)
-    for digit in range(1, digits):
-        whole |= planes[digit].astype(dtype) << dtype(_BITS * digit)
+    whole: NDArray[Any] = np.zeros((rows, width), dtype)
+    for digit in range(digits):
+        whole |= _apart(planes[digit]).view(np.uint8)[:, :width].astype(dtype) << dtype(_BITS * digit)
     return whole
+
+
+def _apart(plane: NDArray[np.uint8]) -> NDArray[np.uint16]:
+    """The two neighbours of each byte, a byte each."""
+    pairs = plane.astype("<u2")
+    pairs |= pairs << _BITS
+    pairs &= 0x0F0F
+    return pairs
 
 
 def _halved(digits: NDArray[np.uint8]) -> bytes:

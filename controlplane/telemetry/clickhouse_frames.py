@@ -20,6 +20,7 @@ from controlplane.db.database import Database
 from controlplane.telemetry.clickhouse import ClickHouse
 from controlplane.telemetry.clickhouse_absence import LateClickHouse
 from controlplane.telemetry.frame_store import Fold, Frame, FrameKey, FrameStore, Moment
+from controlplane.telemetry.gather import FLEET
 from controlplane.telemetry.levels import FoldState
 from controlplane.telemetry.sql_frames import SqlFrames
 
@@ -53,9 +54,19 @@ class ClickHouseFrames(FrameStore):
         return self._folds.state(connection)
 
     def read(
-        self, moment: Moment, resolution: int, metric: int, blocks: Collection[int] | None, first: int, last: int
+        self,
+        moment: Moment,
+        resolution: int,
+        metric: int,
+        blocks: Collection[int] | None,
+        first: int,
+        last: int,
+        *,
+        fleet: bool = True,
     ) -> Iterator[Frame]:
         chosen = "" if blocks is None else f"AND block IN ({_numbers(blocks)})"
+        if not fleet:
+            chosen += f" AND block > {FLEET:d}"
         if blocks is not None and not blocks:
             return
         query = (

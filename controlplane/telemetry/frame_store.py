@@ -75,9 +75,17 @@ class FrameStore(ABC):
 
     @abstractmethod
     def read(
-        self, moment: Moment, resolution: int, metric: int, blocks: Collection[int] | None, first: int, last: int
+        self,
+        moment: Moment,
+        resolution: int,
+        metric: int,
+        blocks: Collection[int] | None,
+        first: int,
+        last: int,
+        *,
+        fleet: bool = True,
     ) -> Iterator[Frame]:
-        """A metric's frames of windows first .. last - 1. `blocks`: those wanted; None: all, the fleet's too."""
+        """A metric's frames of windows first .. last - 1. `blocks`: those wanted, None: all; `fleet`: that too."""
 
     @abstractmethod
     def find(self, moment: Moment, keys: Collection[FrameKey]) -> dict[FrameKey, bytes]:

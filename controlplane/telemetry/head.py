@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Table, bindparam, select
 from sqlmodel import SQLModel
 
 from controlplane.db.binary_transfer import BINARY_ROWS
+from controlplane.db.driver_statement import DriverStatement
 from controlplane.telemetry import pending
 from controlplane.telemetry.columns import Columns, nbytes
 from controlplane.telemetry.fleet_columns import summed
@@ -21,7 +22,7 @@ from controlplane.telemetry.names import Names
 CACHED_BYTES = 256 << 20
 CHUNK = 100
 _TABLE: Table = SQLModel.metadata.tables["telemetry_pending"]
-_IDS = (
+_IDS = DriverStatement(
     select(_TABLE.c.id)
     .where(_TABLE.c.first_window < bindparam("last"), _TABLE.c.last_window >= bindparam("first"))
     .order_by(_TABLE.c.id)
@@ -49,7 +50,7 @@ class Head:
 
     def ids(self, connection: Connection, first_window: int, last_window: int) -> Sequence[int]:
         """Of all pending rows that hold points of windows first .. last - 1, in the order they were written."""
-        return connection.execute(_IDS, {"first": first_window, "last": last_window}).scalars().all()
+        return _IDS.run(connection, {"first": first_window, "last": last_window}).scalars().all()
 
     def of_rows(self, connection: Connection, ids: Sequence[int]) -> Iterator[PendingColumns]:
         """These pending rows, in the order given; one that the snapshot does not have is left out."""

@@ -74,9 +74,8 @@ def pieces(
     step_s = None if wanted.step_s is None else int(wanted.step_s)
     blocks = [FLEET] if wanted.fleet else wanted.blocks
     for part in plan(moment.state.levels, first, last, step_s):
-        for frame in frames.read(moment, part.resolution, wanted.metric, blocks, part.first, part.last):
-            if blocks is None and frame.key.block == FLEET:
-                continue
+        span = (part.first, part.last)
+        for frame in frames.read(moment, part.resolution, wanted.metric, blocks, *span, fleet=wanted.fleet):
             yield frame.key.window * frame.key.resolution, decoded.block(frame)
     if wanted.fleet:
         yield from unfolded.of_fleet(wanted.kind, wanted.metric)

@@ -6,7 +6,7 @@ by itself, and shows of them what its number says.
 """
 
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -17,9 +17,11 @@ from sqlmodel import Session, col
 
 from controlplane.db.binary_transfer import BINARY_ROWS
 from controlplane.db.database import Database
+from controlplane.db.driver_statement import DriverStatement
 from controlplane.telemetry import frame_partitions, frames_ahead, frames_copy
 from controlplane.telemetry.frame_store import Fold, Frame, FrameKey, FrameStore, Moment
 from controlplane.telemetry.frames_ahead import ONE, FramesAhead
+from controlplane.telemetry.gather import FLEET
 from controlplane.telemetry.levels import FoldState
 from controlplane.telemetry.tables import FoldRow, FrameRow
 
@@ -30,7 +32,8 @@ NO_METRIC = -1
 """Below every metric's id."""
 _BLOCKS = text(
     """WITH RECURSIVE found(block) AS (
-    SELECT min(block) FROM telemetry_frame WHERE resolution = :resolution AND metric = :metric
+    SELECT min(block) FROM telemetry_frame
+    WHERE resolution = :resolution AND metric = :metric AND block >= :least
     UNION ALL
     SELECT (SELECT min(one.block) FROM telemetry_frame AS one
             WHERE one.resolution = :resolution AND one.metric = :metric AND one.block > found.block)
@@ -60,14 +63,15 @@ class SqlFrames(FrameStore):
             select(block, window, col(FrameRow.frame))
             .where(col(FrameRow.resolution) == bindparam("resolution"), col(FrameRow.metric) == bindparam("metric"))
             .where(window >= bindparam("first"), window < bindparam("last"))
-            .where(col(FrameRow.version) <= bindparam("number"))
+            .where(col(FrameRow.version) <= bindparam("number"), block >= bindparam("least"))
             .order_by(block, window)
             .execution_options(yield_per=FRAMES_AT_ONCE, **BINARY_ROWS)
         )
         self._read_blocks = self._read_all.where(block.in_(bindparam("blocks", expanding=True)))
-        # The fleet's: most queries, and to expand a list costs as much as to run the statement.
-        self._read_block = self._read_all.where(block == bindparam("block"))
-        self._state = select(col(FoldRow.number), col(FoldRow.levels))
+        # The fleet's, and a small fleet's nodes: most queries.
+        self._read_block = DriverStatement(self._read_all.where(block == bindparam("block")), **BINARY_ROWS)
+        self._blocks = DriverStatement(_BLOCKS)
+        self._state = DriverStatement(select(col(FoldRow.number), col(FoldRow.levels)))
         metric = col(FrameRow.metric)
         self._next_metric = select(func.min(metric)).where(
             col(FrameRow.resolution) == bindparam("resolution"), metric > bindparam("after")
@@ -79,25 +83,38 @@ class SqlFrames(FrameStore):
         )
 
     def state(self, connection: Connection) -> FoldState:
-        row = connection.execute(self._state).one_or_none()
-        return FoldState.first() if row is None else FoldState.load(*row)
+        row = self._state.run(connection, {}).one_or_none()
+        if row is None:
+            return FoldState.first()
+        number, levels = row
+        return FoldState.load(number, levels)
 
     def read(
-        self, moment: Moment, resolution: int, metric: int, blocks: Collection[int] | None, first: int, last: int
+        self,
+        moment: Moment,
+        resolution: int,
+        metric: int,
+        blocks: Collection[int] | None,
+        first: int,
+        last: int,
+        *,
+        fleet: bool = True,
     ) -> Iterator[Frame]:
         given = {"resolution": resolution, "metric": metric, "first": first, "last": last}
-        given["number"] = moment.state.number
+        given |= {"number": moment.state.number, "least": FLEET if fleet else FLEET + 1}
+        connection = moment.connection
         if blocks is None and self._database.is_sqlite:
             # Without statistics SQLite would rather walk all metrics of the windows than a metric's blocks.
-            blocks = list(moment.connection.execute(_BLOCKS, {"resolution": resolution, "metric": metric}).scalars())
+            blocks = self._blocks.run(connection, given).scalars().all()
+        found: Iterable[Any]
         if blocks is None:
-            found = moment.connection.execute(self._read_all, given)
+            found = connection.execute(self._read_all, given)
         elif len(blocks) == 1:
-            found = moment.connection.execute(self._read_block, {**given, "block": next(iter(blocks))})
+            found = self._read_block.run(connection, {**given, "block": next(iter(blocks))})
         else:
-            found = moment.connection.execute(self._read_blocks, {**given, "blocks": sorted(blocks)})
+            found = connection.execute(self._read_blocks, {**given, "blocks": sorted(blocks)})
         for number, at, data in found:
-            yield Frame(FrameKey(resolution, metric, number, at), data)
+            yield Frame(FrameKey(resolution, metric, number, at), bytes(data))
 
     def find(self, moment: Moment, keys: Collection[FrameKey]) -> dict[FrameKey, bytes]:
         found = {}

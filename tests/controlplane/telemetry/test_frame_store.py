@@ -84,6 +84,8 @@ class TestFrameStore:
         assert [data for _, data in self.read(first=8)] == [b"b"] and self.read(last=7) == []
         with snapshot(self.database) as connection:
             moment = self.moment(connection)
+            nodes_only = self.frames.read(moment, 5, 1, None, 0, 100, fleet=False)
+            assert [data for _, data in nodes_only] == [b"a", b"b", b"c"]
             assert self.frames.metrics(moment, 5, 7, 8) == [1, 2] and 1 in self.frames.metrics(moment, 5, 8, 10)
             assert self.frames.metrics(moment, 10, 0, 100) == [1] and self.frames.metrics(moment, 60, 0, 100) == []
             assert (self.frames.newest(moment, 5, 100), self.frames.newest(moment, 5, 8)) == (9, 7)
