@@ -24,7 +24,7 @@ class DriverStatement:
         self._options = options
         self._compiled: dict[str, Compiled] = {}
 
-    def run(self, connection: Connection, given: Mapping[str, Any]) -> CursorResult[Any]:
+    def run(self, connection: Connection, given: Mapping[str, Any]) -> CursorResult[*tuple[Any, ...]]:
         """`given`: by name; others than the statement's own do no harm."""
         dialect = connection.dialect
         found = self._compiled.get(dialect.name)
