@@ -66,7 +66,7 @@ def measure(session: Session) -> None:
 
 
 def _otlp_nodes(session: Session) -> int:
-    return min(session.settings.nodes) // 2
+    return min(*session.settings.nodes, NODES_GOAL) // 2
 
 
 def _run(session: Session, nodes: int, form: Form, seconds: float) -> Sustained:

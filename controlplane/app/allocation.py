@@ -4,16 +4,18 @@ Queries and folds work on arrays of a few hundred kilobytes that live for less t
 gives such memory back to the kernel when it is freed, and takes it again page by page, each page cleared and mapped at
 its first touch: two thirds of the time that it takes to read a frame.
 
-Guarantee: at most `KEPT_BYTES` of free memory are kept at the top of each of `ARENAS` heaps. With another C library
-nothing changes, and the log says so.
+Guarantee: what is kept longer than from one `trim` to the next is in use. With another C library nothing changes, and
+the log says so.
 """
 
 import ctypes
 import logging
+from datetime import datetime
 
 logger = logging.getLogger(__name__)
 
 KEPT_BYTES = 64 << 20
+"""At the top of each of `ARENAS` heaps; between what is in use more may be free until it is trimmed."""
 MAPPED_FROM = 32 << 20
 """Bytes of an allocation from which on it is mapped by itself, and given back when it is freed; glibc's own limit."""
 ARENAS = 4
@@ -28,3 +30,10 @@ def settle() -> bool:
         return False
     wanted = ((_TRIM_THRESHOLD, KEPT_BYTES), (_MMAP_THRESHOLD, MAPPED_FROM), (_ARENA_MAX, ARENAS))
     return all([library.mallopt(name, value) == 1 for name, value in wanted])
+
+
+def trim(_: datetime) -> None:
+    """Give back what is free now, wherever it lies. To be called every minute: what is wanted again costs its pages."""
+    library = ctypes.CDLL(None)
+    if hasattr(library, "malloc_trim"):
+        library.malloc_trim(KEPT_BYTES)

@@ -7,6 +7,7 @@ from sqlmodel import Session
 
 from controlplane.alerts.delivery import Deliverer
 from controlplane.alerts.evaluator import FOR_EVER_S, AlertEvaluator
+from controlplane.app import allocation
 from controlplane.app.background import Tick
 from controlplane.app.remedy import start_remedy
 from controlplane.db.database import Database
@@ -49,5 +50,6 @@ def ticks_of(
         Tick("rollouts", 1.0, RolloutController(database, telemetry, hub.poke).tick),
         Tick("study_leases", 5.0, in_transaction(studies.expire_leases)),
         Tick("fleet_liveness", 5.0, in_transaction(registry.expire_silent)),
+        Tick("memory", 60.0, allocation.trim),
         *(Tick(f"export_{exporter.name}", 1.0, exporter.tick) for exporter in exporters),
     ]

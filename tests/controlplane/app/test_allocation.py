@@ -1,4 +1,4 @@
-"""Freed memory stays with the process: it is not taken from the kernel page by page again."""
+"""Freed memory stays with the process, and is not taken from the kernel page by page again, until it is trimmed."""
 
 import subprocess
 import sys
@@ -29,3 +29,26 @@ def faults(mode: str) -> int:
 def test_freed_memory_is_used_again() -> None:
     assert faults("settled") < 2 * PAGES
     assert faults("plain") > 100 * PAGES, "this C library keeps what was freed by itself: the setting is of no use here"
+
+
+TRIMMED = """
+import os
+from datetime import UTC, datetime
+from controlplane.app import allocation
+
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+allocation.settle()
+parts = [b"x" * (1 << 20) for _ in range(200)]
+del parts[:-1]  # The last one lies above all that is free.
+before = resident()
+allocation.trim(datetime.now(UTC))
+print(before - resident())
+"""
+
+
+def test_what_lies_between_is_given_back_when_it_is_trimmed() -> None:
+    done = subprocess.run([sys.executable, "-c", TRIMMED], check=True, capture_output=True, text=True)
+    assert int(done.stdout) > 150 << 20
