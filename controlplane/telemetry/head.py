@@ -20,8 +20,8 @@ from controlplane.telemetry.fleet_columns import summed
 from controlplane.telemetry.names import Names
 
 CACHED_BYTES = 640 << 20
-"""A report of 60 histograms takes some 12 kB for about 40 s: room for 10,000 nodes that report each 10 s. With too little
-room, who reads the head in its order finds nothing of it here."""
+"""A report of 60 histograms takes some 12 kB for about 40 s: room for 10,000 nodes that report each 10 s. With too
+little of it, who reads the head in its order finds nothing here."""
 CHUNK = 100
 _TABLE: Table = SQLModel.metadata.tables["telemetry_pending"]
 _IDS = DriverStatement(
