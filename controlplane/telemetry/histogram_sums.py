@@ -83,11 +83,14 @@ class HistogramSums:
 
     def groups(self) -> SketchGroups:
         self._add_up()
-        cells, totals = reduced(group_cells(self._cell), [self._table])
+        cells, totals = self._cell, self._table
+        if self._with_steps:
+            cells, totals = reduced(group_cells(cells), [totals])
         labels = [self._cells.labels(cell) for cell in cells.tolist()]
         order = sorted(range(len(labels)), key=lambda place: tuple(labels[place].values()))
-        labels = [labels[place] for place in order]
-        totals = totals.take(order)
+        if order != list(range(len(order))):
+            labels = [labels[place] for place in order]
+            totals = totals.take(order)
         if not self._with_steps:
             return SketchGroups(labels, totals, (), SketchTable.empty(), [0] * (len(labels) + 1))
         edges = np.append(np.searchsorted(self._cell, cells), len(self._cell)).tolist()

@@ -6,7 +6,7 @@ by itself, and shows of them what its number says.
 """
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -71,6 +71,7 @@ class SqlFrames(FrameStore):
         # The fleet's, and a small fleet's nodes: most queries.
         self._read_block = DriverStatement(self._read_all.where(block == bindparam("block")), **BINARY_ROWS)
         self._blocks = DriverStatement(_BLOCKS)
+        self._known_blocks: dict[tuple[int, int, int], tuple[int, Sequence[int]]] = {}
         self._state = DriverStatement(select(col(FoldRow.number), col(FoldRow.levels)))
         metric = col(FrameRow.metric)
         self._next_metric = select(func.min(metric)).where(
@@ -105,7 +106,7 @@ class SqlFrames(FrameStore):
         connection = moment.connection
         if blocks is None and self._database.is_sqlite:
             # Without statistics SQLite would rather walk all metrics of the windows than a metric's blocks.
-            blocks = self._blocks.run(connection, given).scalars().all()
+            blocks = self._blocks_of(connection, given)
         found: Iterable[Any]
         if blocks is None:
             found = connection.execute(self._read_all, given)
@@ -204,6 +205,15 @@ class SqlFrames(FrameStore):
                 "SELECT coalesce(sum(pg_total_relation_size(relid)), 0) FROM pg_partition_tree('telemetry_frame')"
             )
             return int(connection.execute(query).scalar() or 0)
+
+    def _blocks_of(self, connection: Connection, given: Mapping[str, int]) -> Sequence[int]:
+        """The blocks of a metric at a level, and maybe others: the same from one fold to the next."""
+        key = given["resolution"], given["metric"], given["least"]
+        number, blocks = self._known_blocks.get(key, (-1, ()))
+        if number != given["number"]:
+            blocks = self._blocks.run(connection, given).scalars().all()
+            self._known_blocks[key] = given["number"], blocks
+        return blocks
 
     def _make_first(self, session: Session) -> None:
         session.execute(self._first, {"id": ONE, "number": 0, "levels": FoldState.first().dump()})
