@@ -4,8 +4,7 @@ import shutil
 import signal
 import subprocess
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -21,25 +20,9 @@ from controlplane.app.serve import Server, server_of
 from controlplane.app.settings import ServiceSettings
 from controlplane.contract import metrics
 from controlplane.contract.clock import utc_now
+from tests.processes import wait_for
 
 LIMIT_S = 60.0
-PAUSE_S = 0.1
-
-
-def poll(what: str, look: Callable[[], Any], limit_s: float = LIMIT_S) -> Any:
-    """`look` until it is true; a failed connection counts as not yet. Fails with what was last seen."""
-    until = time.monotonic() + limit_s
-    last: Any = None
-    while time.monotonic() < until:
-        try:
-            last = look()
-        except httpx.TransportError as error:
-            last = error
-        else:
-            if last:
-                return last
-        time.sleep(PAUSE_S)
-    raise AssertionError(f"{what}: not within {limit_s:.0f} s; last seen: {last!r}")
 
 
 @dataclass
@@ -137,7 +120,7 @@ def prometheus(folder: Path, config: str, port: int, *options: str) -> Iterator[
             assert process.poll() is None, (folder / "log").read_text()
             return httpx.get(f"{url}/-/ready").status_code == 200
 
-        poll("prometheus is ready", ready)
+        wait_for("prometheus is ready", ready, LIMIT_S)
         yield Prometheus(url)
     finally:
         process.terminate()

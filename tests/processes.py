@@ -4,10 +4,12 @@ import contextlib
 import socket
 import time
 from collections.abc import Callable
+from typing import TypeVar
 
 import httpx
 
 START_LIMIT_S = 120.0
+T = TypeVar("T")
 
 
 def free_ports(count: int) -> list[int]:
@@ -23,17 +25,17 @@ def free_port() -> int:
     return free_ports(1)[0]
 
 
-def wait_for(what: str, look: Callable[[], object], limit_s: float = START_LIMIT_S) -> object:
-    """Poll `look` until it is true; a failed connection counts as not yet."""
+def wait_for(what: str, look: Callable[[], T], limit_s: float = START_LIMIT_S) -> T:
+    """Poll `look` until it is true; a failed connection counts as not yet. Fails with what was last seen."""
     deadline = time.monotonic() + limit_s
     last: object = None
     while time.monotonic() < deadline:
         try:
-            last = look()
+            found = last = look()
         except httpx.TransportError as error:
             last = error
         else:
-            if last:
-                return last
+            if found:
+                return found
         time.sleep(0.05)
     raise AssertionError(f"{what}: not within {limit_s:g} s; last seen: {last!r}")

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import yaml
 
-from tests.peers import poll, prometheus, promtool, send, service
-from tests.processes import free_port
+from tests.peers import prometheus, promtool, send, service
+from tests.processes import free_port, wait_for
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "prometheus"
 TARGET = "127.0.0.1:7300"
@@ -44,7 +44,7 @@ def test_a_real_prometheus_scrapes_and_evaluates_the_rules(tmp_path: Path) -> No
                 send(running, "chat")
                 return scraping.query('pool:trimtab_fleet_ttft_seconds:max{pool="chat", q="0.99"}')
 
-            (found,) = poll("the recorded quantile", recorded)
+            (found,) = wait_for("the recorded quantile", recorded)
             assert 0.24 < float(found["value"][1]) < 0.26
             assert scraping.query('up{job="trimtab"} == 1')
             assert scraping.query('trimtab_background_failing{task="rollouts"} == 0')
@@ -55,4 +55,4 @@ def test_a_real_prometheus_scrapes_and_evaluates_the_rules(tmp_path: Path) -> No
             for name in sorted(ours):
                 if re.search(rf"^{name}(_total|_bucket|_count)?(\{{| )", text, re.MULTILINE):
                     scraped = f'count({{__name__=~"{name}(_total|_count)?"}})'
-                    poll(f"{name} is scraped", lambda query=scraped: scraping.query(query), 30)
+                    wait_for(f"{name} is scraped", lambda query=scraped: scraping.query(query), 30)

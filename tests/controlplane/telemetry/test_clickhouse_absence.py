@@ -18,7 +18,8 @@ from controlplane.telemetry.store import TelemetryStore
 from controlplane.telemetry.tables import PendingRow
 from controlplane.telemetry.verify import verify
 from tests.controlplane.telemetry.embedded_clickhouse import EmbeddedClickHouse, served
-from tests.peers import poll, service
+from tests.peers import service
+from tests.processes import wait_for
 
 
 class Sometimes(ClickHouse):
@@ -121,7 +122,7 @@ def test_a_whole_service_starts_without_it_and_says_so(
                 return int(found)
 
             empty_clickhouse.execute(SCHEMA)  # For the look below; it bears repeating.
-            poll("the report is folded", rows)
+            wait_for("the report is folded", rows)
             assert "frames_unavailable" not in running.http.get("/readyz").json()["degraded"]
             (series,) = running.http.get("/api/v1/quantiles", params=asked).json()["series"]
             assert series["count"] == 7

@@ -2,23 +2,16 @@
 even after retries. `benchmarks/telemetry.py --section kills` does it at length, to a whole service and to agents."""
 
 import importlib.util
-import random
-import signal
-import subprocess
-import sys
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from sqlmodel import SQLModel
-
 from benchmarks.power_loss.disk import Cut
-from benchmarks.power_loss.recording import Recording
 from controlplane.db.database import Database
 from controlplane.telemetry.store import TelemetryStore
+from tests.controlplane.telemetry.kill_runs import run_and_kill
 
 SCRIPT = Path(__file__).with_name("ingest_until_killed.py")
-ROOT = Path(__file__).parents[3]
 REPORTS = 300
 KILLS: tuple[Cut | None, ...] = (None, Cut.NOTHING, None, Cut.TORN, Cut.SECTORS, None)
 """What of the writes that no fsync covers is lost with each kill; None: the machine stays up, nothing is."""
@@ -34,35 +27,9 @@ def _script() -> Any:
 
 def test_killed_and_restarted_under_load(tmp_path: Path) -> None:
     script = _script()
-    folder = tmp_path / "data"
-    folder.mkdir()
-    url = f"sqlite:///{folder / 'trimtab.db'}"
-    database = Database(url)
-    SQLModel.metadata.create_all(database.engine)
-    database.close()
-    recording = Recording(folder, tmp_path / "disk")
-    rng = random.Random(5)
-    acknowledged: set[int] = set()
-    first = 0
-    for cut in KILLS:
-        command = [sys.executable, str(SCRIPT), url, str(first), str(first + REPORTS)]
-        environment = {"PYTHONPATH": str(ROOT), **recording.environment()}
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment) as child:
-            assert child.stdout is not None
-            fatal = rng.randrange(1, REPORTS // 2)
-            for _, line in zip(range(fatal), child.stdout, strict=False):
-                acknowledged.add(int(line))
-            child.send_signal(signal.SIGKILL)
-            # What it still said before it died was acknowledged as well; a last line may be cut off.
-            rest = child.stdout.read()
-            acknowledged.update(int(line) for line in rest[: rest.rfind("\n") + 1].split())
-        if cut is None:
-            recording.settle()
-        else:
-            recording.cut(rng, cut)
-        # The sender goes on a little before what it knows to be acknowledged, as a spool does.
-        first = max(0, max(acknowledged) - 20)
-    last = first + REPORTS
+    # The sender goes on a little before what it knows to be acknowledged, as a spool does.
+    killed = run_and_kill(tmp_path, SCRIPT, KILLS, numbers=REPORTS, within=REPORTS // 2, again=20, seed=5)
+    url, acknowledged, last = killed
 
     store = TelemetryStore(Database(url), script.clock)
     store.start()

@@ -20,8 +20,8 @@ from controlplane.telemetry.export.interval import Interval, floor
 from controlplane.telemetry.export.meters import ExportMeters
 from controlplane.telemetry.export.prompb import WriteRequest
 from controlplane.telemetry.export.remote_write import STALE, RemoteWriteSender
-from tests.peers import poll, prometheus
-from tests.processes import free_port
+from tests.peers import prometheus
+from tests.processes import free_port, wait_for
 
 CONFIG = "global: {scrape_interval: 1m}\n"
 
@@ -83,7 +83,7 @@ def test_a_real_prometheus_has_the_pushed_gauges(
             store.ingest_metrics(report.request)
         assert exporter.tick(end) == 2, exporter.error
         expected = store.histograms("ttft", end - timedelta(minutes=1), end)[0].total.quantile(0.99)
-        (found,) = poll(
+        (found,) = wait_for(
             "the pushed gauge",
             lambda: receiver.query(f'trimtab_fleet_ttft_seconds{{pool="chat", q="0.99"}} @ {end.timestamp()}'),
         )
