@@ -55,6 +55,12 @@ class AlertRow(SQLModel, table=True):
     diagnosis: dict[str, Any] | None = Field(default=None, sa_column=Column(JsonColumn, nullable=True))
     silenced: bool = False
     study_id: int | None = None
+    updates: list[dict[str, Any]] = Field(
+        default_factory=list, sa_column=Column(JsonColumn, nullable=False, server_default="[]")
+    )
+    remedies: list[dict[str, Any]] = Field(
+        default_factory=list, sa_column=Column(JsonColumn, nullable=False, server_default="[]")
+    )
 
 
 class DestinationRow(SQLModel, table=True):

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
+from controlplane.contract.remedies import RemedyStep
 from controlplane.contract.slo import Limit, UseCase
 from controlplane.contract.studies import StudyCreate
 
@@ -123,6 +124,23 @@ class Diagnosis(BaseModel):
     causes: list[dict[str, Any]] = []  # {"cause": "config_change" | "load" | "prompt_mix" | ..., "message", ...}
 
 
+class UpdateKind(StrEnum):
+    """How an open alert has changed since it was last told of."""
+
+    GREW = "grew"  # The same metric, clearly slower than when it was told.
+    SPREAD = "spread"  # It reached another metric, stage, prompt bucket or node.
+    CAUSE = "cause"  # The likeliest cause is another one now.
+
+
+class AlertUpdate(BaseModel):
+    """One change of an open alert that was told, with a delivery of its own."""
+
+    time: datetime
+    kinds: list[UpdateKind]
+    summary: str
+    value: float | None = None  # The observed quantile then, seconds.
+
+
 class Alert(BaseModel):
     """One alert. `fingerprint` is stable: the same rule and labels always give the same."""
 
@@ -143,6 +161,8 @@ class Alert(BaseModel):
     diagnosis: Diagnosis | None = None
     silenced: bool = False
     study_id: int | None = None
+    updates: list[AlertUpdate] = []  # Oldest first.
+    remedies: list[RemedyStep] = []  # Oldest first.
 
 
 class DestinationCreate(BaseModel):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from controlplane.alerts.causes import Context, causes
+from controlplane.alerts.diagnosis.causes import Context, causes
 from controlplane.contract.alerts import Diagnosis, StageShift
 from controlplane.contract.histogram import RELATIVE_ERROR, error_text, is_coarse
 from controlplane.contract.metrics import (

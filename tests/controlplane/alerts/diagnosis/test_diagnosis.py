@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from controlplane.alerts.causes import Context, Level, RevisionSeen, causes
-from controlplane.alerts.diagnosis import Measured, Shift, diagnose
+from controlplane.alerts.diagnosis.causes import Context, Level, RevisionSeen, causes
+from controlplane.alerts.diagnosis.diagnosis import Measured, Shift, diagnose
 
 ONSET = datetime(2030, 1, 1, 14, 3, 10, tzinfo=UTC)
 USUAL = {"receive": 0.001, "tokenize": 0.002, "queue": 0.02, "prefill": 0.1, "decode": 0.4, "send": 0.001}

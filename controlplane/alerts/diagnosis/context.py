@@ -6,8 +6,8 @@ from typing import Any
 
 from sqlmodel import Session, col, select
 
-from controlplane.alerts.causes import Context, Level, RevisionSeen
-from controlplane.alerts.diagnosis import STAGES, Measured
+from controlplane.alerts.diagnosis.causes import Context, Level, RevisionSeen
+from controlplane.alerts.diagnosis.diagnosis import STAGES, Measured
 from controlplane.alerts.history import Where
 from controlplane.contract.errors import NotFound
 from controlplane.contract.metrics import (

@@ -1,0 +1,46 @@
+"""What is done about an alert: a remedy fits its cause, and what was chosen, and why, is kept with the alert.
+
+A change of configuration is taken back, load wants admission limits or capacity, a disturbed host is drained, and
+what is left is a matter of tuning: a study.
+"""
+
+from datetime import datetime
+from enum import StrEnum
+
+from pydantic import BaseModel
+
+
+class RemedyAction(StrEnum):
+    ROLL_BACK = "roll_back"  # A judged rollout of the revision that served before the one that is the cause.
+    ADMISSION = "admission"  # Let in less, or add capacity: for people.
+    DRAIN = "drain"  # Take the node out of the traffic until its host is quiet: for people.
+    STUDY = "study"  # Look for a better configuration.
+
+
+class RemedyState(StrEnum):
+    OFFERED = "offered"  # A person has to start it, or do it.
+    STARTED = "started"  # The service has started it.
+    DECLINED = "declined"  # It would have been started; `why` says what forbids it, `until` for how long.
+
+
+class RemedyPolicy(StrEnum):
+    """Whether the service takes a bad revision back by itself."""
+
+    PROPOSE = "propose"  # The rollout is made and waits for a person to start it.
+    AUTOMATIC = "automatic"  # It starts at once.
+
+
+class RemedyStep(BaseModel):
+    """One remedy chosen for an alert. `cause` is the kind of cause it answers, as in `Diagnosis.causes`."""
+
+    time: datetime
+    action: RemedyAction
+    state: RemedyState
+    cause: str
+    why: str
+    until: datetime | None = None  # Declined: when it may be tried again, where that is known.
+    revision: int | None = None  # Rolled back: the revision that is taken back.
+    back_to: int | None = None  # Rolled back: the revision that served before it.
+    node: str | None = None  # Drained: the node whose host is disturbed.
+    rollout_id: int | None = None
+    study_id: int | None = None
