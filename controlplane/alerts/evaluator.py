@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 
 from sqlmodel import col, select
 
-from controlplane.alerts.diagnosis import context as gathering
 from controlplane.alerts import judges
 from controlplane.alerts.config_failure import judge_config_failed
 from controlplane.alerts.detector import GUARD_MAX_S, Detector
+from controlplane.alerts.diagnosis import context as gathering
 from controlplane.alerts.diagnosis.diagnosis import Shift, diagnose
 from controlplane.alerts.finding import Finding
 from controlplane.alerts.fingerprint import fingerprint
