@@ -6,7 +6,8 @@ from controlplane.client import Client
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.histogram import error_text
 from controlplane.contract.metrics import BY_SHORT, MetricKind
-from web.views import STEP_OF, Params
+from web.spans import STEP_OF, span_of
+from web.views import Params
 
 QUANTILES = (0.5, 0.95, 0.99)
 MARKS = ("rollout", "alert.fired", "alert.resolved")
@@ -18,11 +19,9 @@ def latency(client: Client, params: Params) -> dict[str, Any]:
     One line per quantile, or with ?by=node one line per node at p99. Steps without data are left out of the line,
     which then has a gap: absent is not zero.
     """
-    metric, span = params.get("metric", ""), params.get("span", "15m")
+    metric, span = params.get("metric", ""), span_of(params)
     if metric not in BY_SHORT or BY_SHORT[metric].kind is not MetricKind.HISTOGRAM:
         raise BadRequest(f"metric: {metric!r} is not a latency metric", field="metric")
-    if span not in STEP_OF:
-        raise BadRequest(f"span: one of {', '.join(STEP_OF)}", field="span")
     by = [params["by"]] if params.get("by") else []
     answer = client.quantiles(
         metric, QUANTILES, window=span, step=STEP_OF[span], by=by, pool=params.get("pool") or None

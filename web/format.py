@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from controlplane.contract.histogram import error_text
+from controlplane.contract.knobs import KNOBS
 
 
 def seconds(value: float | None) -> str:
@@ -53,6 +54,17 @@ def knob(value: Any) -> str:
     return str(value)
 
 
+def is_word_knob(name: str) -> bool:
+    """Whether a knob's values are words: they stand to the left in a table, numbers to the right."""
+    return name in KNOBS and bool(KNOBS[name].choices)
+
+
+def sentence(text: str) -> str:
+    """An error's message as a sentence of its own: "no alert 99" is "There is no alert 99."."""
+    whole = f"There is {text}" if text.startswith("no ") else text
+    return whole if whole.endswith((".", "!", "?")) else f"{whole}."
+
+
 def pretty(value: Any) -> str:
     """JSON for a reader, durations and floats shortened to four digits."""
 
@@ -82,4 +94,6 @@ FILTERS = {
     "ago": ago,
     "knob": knob,
     "pretty": pretty,
+    "is_word_knob": is_word_knob,
+    "sentence": sentence,
 }

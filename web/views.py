@@ -4,24 +4,29 @@ Each fragment is rendered in its page first and refreshed alone afterwards, both
 """
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
 from controlplane.client import Client
 from controlplane.client.clocks import node_clocks
 from controlplane.contract.change import class_of
-from controlplane.contract.clock import utc_now
 from controlplane.contract.errors import BadRequest, NotFound
 from controlplane.contract.knobs import KNOBS
 from controlplane.contract.nodes import EffectiveConfig, NodeView
+from controlplane.contract.rollouts import Rollout
+from controlplane.contract.studies import FINALIST
+from controlplane.contract.telemetry import Exemplar
+from web import behind
+from web.remeasured import arms_of
+from web.spans import STEP_OF, STEP_S, span_of
 
 Params = Mapping[str, str]
 Context = dict[str, Any]
 
 HEADLINE = ("ttft", "itl", "e2e")
-STEP_OF = {"5m": "5s", "15m": "10s", "1h": "30s", "6h": "3m", "24h": "10m"}
-"""Spans the pages offer, each with the step that gives about a hundred points."""
+
+NODES_AT_END = "nodes_at_end"
+"""The part of a rollout's evidence that says what each node ran when it ended."""
 
 
 def _number(params: Params, name: str) -> int:
@@ -106,17 +111,16 @@ def studies(client: Client, params: Params) -> Context:
 
 
 def study(client: Client, params: Params) -> Context:
+    """One study: its search, and apart from it what was measured again, which alone says who has won."""
     number = _number(params, "id")
-    trials = client.trials(number)
-    best = min(
-        (trial for trial in trials if trial.feasible and trial.objective_s is not None),
-        key=lambda trial: trial.objective_s or 0.0,
-        default=None,
-    )
+    found = client.study(number)
+    trials = sorted(client.trials(number), key=lambda trial: trial.number)
+    search = [trial for trial in trials if trial.kind != FINALIST]
     return {
-        "study": client.study(number),
-        "trials": sorted(trials, key=lambda trial: trial.number),
-        "best": best,
+        "study": found,
+        "search": search,
+        "arms": arms_of(found.result, trials),
+        "winner": found.result.winner if found.result and found.result.repeats else None,
         "knobs": [name for name in KNOBS if any(name in trial.knobs for trial in trials)],
     }
 
@@ -126,17 +130,31 @@ def rollouts(client: Client, params: Params) -> Context:
 
 
 def rollout(client: Client, params: Params) -> Context:
+    """One rollout. What its nodes run today is its own only while it is under way; afterwards it stands apart."""
     found = client.rollout(_number(params, "id"))
     previous = client.config(found.previous_revision) if found.previous_revision else None
     nodes = {node.node: node for node in client.nodes() if node.pool == found.spec.pool}
+    names = [*found.canary_nodes, *found.control_nodes]
     return {
         "rollout": found,
         "wanted": client.config(found.spec.revision),
         "previous": previous,
-        "nodes": nodes,
+        "node_names": names,
+        "runs_now": {name: _runs(nodes[name]) if name in nodes else {} for name in names},
+        "ran_at_end": _ran_at_end(found),
         "knobs": list(KNOBS),
         "may_operate": client.whoami().scope in {"operate", "admin"},
     }
+
+
+def _runs(node: NodeView) -> dict[str, Any]:
+    return {} if node.effective is None else node.effective.knobs
+
+
+def _ran_at_end(found: Rollout) -> dict[str, dict[str, Any]]:
+    """Knobs by node as the rollout itself wrote them down when it ended; empty where it did not."""
+    kept = found.evidence.get(NODES_AT_END)
+    return {name: node.get("knobs") or {} for name, node in kept.items()} if isinstance(kept, dict) else {}
 
 
 def ledger(client: Client, params: Params) -> Context:
@@ -149,27 +167,34 @@ def recent(client: Client, params: Params) -> Context:
 
 def slowest(client: Client, params: Params) -> Context:
     """The slowest requests of the last minutes with their waterfalls."""
-    now: datetime = utc_now()
     wanted = {"order": "slowest", "limit": 10, "window": "5m"}
     if params.get("pool"):
         wanted["pool"] = params["pool"]
-    return {"requests": client.requests(**wanted).items, "now": now}
+    return {"requests": client.requests(**wanted).items}
 
 
 def exemplars(client: Client, params: Params) -> Context:
-    """The requests behind a quantile: of the chart's step at `at`, where one was chosen, else of the whole span."""
-    metric, at, span = params.get("metric") or "ttft", params.get("at", ""), params.get("span") or "15m"
-    pool = params.get("pool") or None
-    wanted = {"pool": pool, "above": params.get("above") or None, "limit": 20}
-    if at:
-        wanted |= {"start": at, "window": STEP_OF.get(span, STEP_OF["15m"])}
-    else:
-        wanted["window"] = span
+    """The requests behind a quantile: of the chart's step at `at`, where one was chosen, else of the whole span.
+
+    A step of whose requests none was kept as an exemplar is looked up in the request log.
+    """
+    metric, at, span = params.get("metric") or "ttft", params.get("at", ""), span_of(params)
+    pool, above = params.get("pool") or None, _seconds(params, "above")
+    wanted: dict[str, Any] = {"pool": pool, "above": params.get("above") or None, "limit": 20}
+    wanted |= {"start": at, "window": STEP_OF[span]} if at else {"window": span}
+    found = client.exemplars(metric, **wanted).items
+    logged: list[Exemplar] = []
+    all_seen = True
+    if at and not found:
+        logged, all_seen = behind.from_the_log(client, metric, pool, at, STEP_S[span], above)
     return {
-        "exemplars": client.exemplars(metric, **wanted).items,
+        "exemplars": found or logged,
+        "from_the_log": bool(logged),
+        "all_seen": all_seen,
+        "looked_at": behind.LOOKED_AT,
         "exemplar_metric": metric,
         "at": at,
-        "above": _seconds(params, "above"),
+        "above": above,
         "whole_span": "/latency?" + urlencode({"pool": pool or "", "span": span, "metric": metric}),
     }
 

@@ -193,10 +193,12 @@ def _take(session: Session, row: DeliveryRow, now: datetime) -> bool:
     return bool(session.exec(statement).rowcount == 1)
 
 
-def send_test(http: httpx.Client, destination: DestinationRow, alert: Alert, now: datetime) -> Attempt:
+def send_test(
+    http: httpx.Client, destination: DestinationRow, alert: Alert, now: datetime, external_url: str
+) -> Attempt:
     """Send a made-up alert once, signed like a real one, and say what came of it."""
     status = AlertState.FIRING.value
     key = payload.idempotency_key(alert, "test")
-    body = payload.body(alert, status, destination.name, "")
+    body = payload.body(alert, status, destination.name, external_url)
     letter = Letter(0, destination.id or 0, destination.url, destination.secret, body, key, 1, now)
     return post(http, letter, now)

@@ -77,7 +77,7 @@ def update_rule(
 ) -> AlertRule:
     """Replace a rule. A changed condition or pool forgets the evidence gathered and ends the rule's open alerts."""
     _check(request, wanted)
-    rule = store.update_rule(session, rule_id, wanted, request.app.state.clock())
+    rule = store.update_rule(session, rule_id, wanted, request.app.state.clock(), _public_url(request))
     subject, message = f"alert-rule/{rule_id}", f"alert rule {rule.name!r} changed"
     _note(session, request, principal.name, "alert_rule.updated", subject, message, rule=wanted.model_dump(mode="json"))
     return rule
@@ -86,7 +86,7 @@ def update_rule(
 @router.delete("/alert-rules/{rule_id}", status_code=204)
 def delete_rule(rule_id: PathId, request: Request, session: SessionDep, principal: Operator) -> None:
     """Remove a rule; its open alerts are resolved."""
-    rule = store.delete_rule(session, rule_id, request.app.state.clock())
+    rule = store.delete_rule(session, rule_id, request.app.state.clock(), _public_url(request))
     subject = f"alert-rule/{rule_id}"
     _note(session, request, principal.name, "alert_rule.deleted", subject, f"alert rule {rule.name!r} deleted")
 
@@ -148,7 +148,7 @@ def test_destination(destination_id: PathId, request: Request, principal: Admin)
         destination = store.destination_row(session, destination_id)
         session.expunge(destination)
     with httpx.Client(timeout=TIMEOUT_S) as http:
-        attempt = send_test(http, destination, _test_alert(now), now)
+        attempt = send_test(http, destination, _test_alert(now), now, _public_url(request))
     state = DeliveryState.DELIVERED if attempt.error is None else DeliveryState.GIVEN_UP
     with database.session() as session:
         message = f"test of destination {destination.name!r}: {attempt.error or 'delivered'}"
@@ -224,6 +224,12 @@ def _host(url: str) -> str:
         return httpx.URL(url).host
     except httpx.InvalidURL:
         return "?"
+
+
+def _public_url(request: Request) -> str:
+    """The base of links that go out. Set by the application: settings lie above this room."""
+    url: str = request.app.state.public_url
+    return url
 
 
 def _test_alert(now: datetime) -> Alert:

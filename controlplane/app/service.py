@@ -71,6 +71,7 @@ def create_app(settings: ServiceSettings, clock: Clock = utc_now) -> FastAPI:
     )
     state = app.state
     state.settings, state.clock, state.database = settings, clock, database
+    state.public_url = settings.public_url
     state.telemetry = TelemetryStore(
         database,
         clock,

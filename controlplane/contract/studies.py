@@ -24,6 +24,10 @@ class TrialState(StrEnum):
     FAILED = "failed"  # The configuration could not be applied or crashed; kept as infeasible.
 
 
+FINALIST = "finalist"
+"""The kind of a trial that measures again what the search has found: it is no trial of the search."""
+
+
 class KnobRange(BaseModel):
     """The values a study may try for one knob: either bounds (log: on a logarithmic scale) or choices."""
 
@@ -133,7 +137,8 @@ class Study(BaseModel):
     worker: str | None = None
     trial_node: str | None = None
     progress: str = ""
-    trials_done: int = 0
+    trials_done: int = 0  # Of the search, the default's with them; at most `spec.max_trials`.
+    finalist_runs: int = 0  # Runs of the re-measurement, which count towards no limit of the search.
     workload_summary: dict[str, Any] = {}
     result: StudyResult | None = None
     error: str = ""

@@ -13,6 +13,7 @@ from sqlmodel import Session, col, select
 from controlplane import ledger
 from controlplane.contract.errors import BadRequest, Conflict, NotFound
 from controlplane.contract.studies import (
+    FINALIST,
     Study,
     StudyCreate,
     StudyFinish,
@@ -254,11 +255,15 @@ def expire_leases(session: Session, now: datetime) -> int:
 
 def view(session: Session, row: StudyRow) -> Study:
     assert row.id is not None
-    counting = select(func.count()).where(col(TrialRow.study_id) == row.id, col(TrialRow.attempt) == row.attempt)
+    of_the_attempt = (col(TrialRow.study_id) == row.id, col(TrialRow.attempt) == row.attempt)
+    is_finalist = col(TrialRow.report)["kind"].as_string() == FINALIST
+    counting = select(func.count(), func.count().filter(is_finalist)).where(*of_the_attempt)
+    runs, finalist_runs = session.exec(counting).one()
     return Study(
         **row.model_dump(exclude={"spec", "result", "running_pool", "heard_at", "attempt", "pool"}),
         spec=StudyCreate.model_validate(row.spec),
-        trials_done=session.exec(counting).one(),
+        trials_done=runs - finalist_runs,
+        finalist_runs=finalist_runs,
         result=None if row.result is None else StudyResult.model_validate(row.result),
     )
 

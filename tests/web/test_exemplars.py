@@ -10,7 +10,7 @@ from controlplane.client import Client
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.pages import Page
 from controlplane.contract.telemetry import Exemplar
-from web.dashboard import templates
+from web.rendering import templates
 from web.views import context_of
 
 TIME = datetime(2026, 3, 1, 12, 0, 7, tzinfo=UTC)

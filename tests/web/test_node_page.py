@@ -11,8 +11,8 @@ from controlplane.contract.knobs import ChangeClass, EngineConfig
 from controlplane.contract.metrics import CLOCK_OFFSET, CLOCK_OFFSET_ERROR
 from controlplane.contract.nodes import ChangeCost, EffectiveConfig, NodeView
 from controlplane.contract.telemetry import ScalarsAnswer, ScalarSeries
-from web.dashboard import templates
 from web.format import coarse
+from web.rendering import templates
 from web.views import context_of
 
 NODE = NodeView(

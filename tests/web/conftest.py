@@ -1,0 +1,105 @@
+"""What the dashboard's tests share: one real Chromium, and one signed-in browser context for each module."""
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from playwright.sync_api import BrowserContext, Page, sync_playwright
+
+from controlplane.client import Client
+from controlplane.demo.engines import TRIMTAB
+from controlplane.demo.processes import Child, Processes
+from tests.processes import free_port, wait_for
+
+FLAGS = (
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    executable = shutil.which("chromium") or shutil.which("chromium-browser")
+    assert executable, "Chromium is missing: deploy/test_packages.sh installs it"
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=executable, args=list(FLAGS))
+        yield launched
+        launched.close()
+
+
+@dataclass
+class Bare:
+    """A real service without nodes, in a process of its own that a test may stop for a while."""
+
+    url: str
+    data_dir: Path
+    child: Child
+
+    def token(self, name: str = "admin-token") -> str:
+        return (self.data_dir / name).read_text().strip()
+
+    def client(self) -> Client:
+        return Client(self.url, self.token(), timeout_s=15)
+
+
+@pytest.fixture(scope="session")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bare]:
+    folder = tmp_path_factory.mktemp("bare")
+    processes = Processes(folder / "logs")
+    port = free_port()
+    data_dir = folder / "data"
+    options = ["--data-dir", str(data_dir), "--port", str(port), "--no-tuner"]
+    made = Bare(f"http://127.0.0.1:{port}", data_dir, processes.start("service", [*TRIMTAB, "up", *options]))
+    try:
+        wait_for("the service is ready", lambda: httpx.get(f"{made.url}/readyz").status_code == 200)
+        yield made
+    finally:
+        processes.stop()
+
+
+def signed_in(browser: Any, url: str, token: str) -> BrowserContext:
+    """A browser context that holds the session's cookie."""
+    context: BrowserContext = browser.new_context(base_url=url)
+    answer = context.request.get("/login", params={"token": token}, max_redirects=0)
+    assert answer.status == 303
+    return context
+
+
+@pytest.fixture(scope="module")
+def stack_context(browser: Any, stack: Any) -> Iterator[BrowserContext]:
+    context = signed_in(browser, stack.url, stack.fleet.token("dashboard-token"))
+    yield context
+    context.close()
+
+
+@pytest.fixture(scope="module")
+def bare_context(browser: Any, bare: Bare) -> Iterator[BrowserContext]:
+    context = signed_in(browser, bare.url, bare.token())
+    yield context
+    context.close()
+
+
+def checked(context: BrowserContext) -> Iterator[Page]:
+    """A page that fails the test on any script error."""
+    opened = context.new_page()
+    errors: list[str] = []
+    opened.on("pageerror", lambda error: errors.append(str(error)))
+    yield opened
+    opened.close()
+    assert errors == []
+
+
+@pytest.fixture
+def page(stack_context: BrowserContext) -> Iterator[Page]:
+    """A signed-in page over the stack with a node."""
+    yield from checked(stack_context)
+
+
+@pytest.fixture
+def bare_page(bare_context: BrowserContext) -> Iterator[Page]:
+    """A signed-in page over the service without nodes."""
+    yield from checked(bare_context)

@@ -1,0 +1,73 @@
+"""What the dashboard answers when it has nothing to show: an error page, a sentence for a script, or the sign-in form.
+
+Guarantee: an error page names the thing that was asked for and links to the list it would stand in. Addresses of the
+API keep the API's own answers.
+"""
+
+from typing import cast
+from urllib.parse import quote, urlsplit
+
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import JSONResponse, RedirectResponse
+from starlette.exceptions import HTTPException
+from starlette.types import HTTPExceptionHandler
+
+from controlplane.contract.errors import NotFound, TrimtabError, Unauthenticated
+from web.rendering import rendered
+from web.sessions import sign_out
+
+FOR_SCRIPTS = ("/fragments/", "/charts/")
+"""What the page's scripts ask for."""
+
+NOT_PAGES = ("/api/", "/v1/", "/static/", "/scripts/", *FOR_SCRIPTS)
+
+LISTS = {"nodes": "fleet", "fleet": "fleet", "latency": "latency", "alerts": "alerts", "studies": "studies"}
+LISTS |= {"rollouts": "rollouts", "ledger": "ledger"}
+"""The first part of an address to the page that lists such things."""
+
+
+def refused(request: Request, error: TrimtabError) -> Response:
+    """The answer to a request that met `error`."""
+    if request.url.path.startswith(FOR_SCRIPTS):
+        return JSONResponse(error.body(), status_code=error.status)
+    if isinstance(error, Unauthenticated):
+        response: Response = RedirectResponse(f"/login?next={quote(_came_for(request), safe='/')}", status_code=303)
+        sign_out(response)
+        return response
+    first = request.url.path.split("/")[1]
+    return rendered(request, "error.html", status=error.status, error=error, page=LISTS.get(first, ""))
+
+
+def local(target: str) -> str:
+    """`target` if it is a path on this site, with its query; else "/": no open redirect.
+
+    Browsers read a backslash as a slash and leave out tabs and line ends, so none of these may stand in it.
+    """
+    try:
+        parts = urlsplit(target)
+    except ValueError:
+        return "/"
+    odd = "\\" in target or any(ord(sign) <= 0x20 or ord(sign) == 0x7F for sign in target)
+    away = parts.scheme or parts.netloc or not target.startswith("/") or target.startswith("//")
+    return "/" if odd or away else target
+
+
+def give_unknown_pages(app: FastAPI) -> None:
+    """Answer a browser's 404 in the dashboard's layout, and everybody else's as before."""
+    before = cast(HTTPExceptionHandler, app.exception_handlers[HTTPException])
+
+    def not_found(request: Request, error: Exception) -> Response:
+        path, wants = request.url.path, request.headers.get("accept", "")
+        if path.startswith(NOT_PAGES) or request.method not in {"GET", "HEAD"} or "text/html" not in wants:
+            return cast(Response, before(request, cast(HTTPException, error)))
+        return refused(request, NotFound(f"no page {path[:200]}"))
+
+    app.add_exception_handler(404, not_found)
+
+
+def _came_for(request: Request) -> str:
+    """Where a browser wants to be after signing in: a form that was sent leads back to its own page."""
+    path = request.url.path
+    if request.method != "GET":
+        return path.rsplit("/", 1)[0] or "/"
+    return f"{path}?{request.url.query}" if request.url.query else path

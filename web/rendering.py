@@ -1,0 +1,21 @@
+"""Jinja2 templates of the dashboard, with the filters that write values for a reader."""
+
+from pathlib import Path
+from typing import Any
+
+from fastapi import Request
+from fastapi.responses import HTMLResponse
+from fastapi.templating import Jinja2Templates
+
+from controlplane.contract.clock import utc_now
+from web.format import FILTERS
+
+templates = Jinja2Templates(Path(__file__).parent / "templates")
+templates.env.filters.update(FILTERS)
+templates.env.globals["utc_now"] = utc_now
+templates.env.trim_blocks = True
+templates.env.lstrip_blocks = True
+
+
+def rendered(request: Request, template: str, *, status: int = 200, **context: Any) -> HTMLResponse:
+    return templates.TemplateResponse(request, template, context, status_code=status)
