@@ -14,6 +14,15 @@ from controlplane.contract.rollouts import RolloutCreate
 pytestmark = pytest.mark.browser
 
 
+MISALIGNED = """() => [...document.querySelectorAll("table")].flatMap((table) => {
+    const heads = [...table.tHead.rows[0].cells];
+    const rows = [...table.tBodies[0].rows].filter((row) => row.cells.length === heads.length);
+    const side = (cell) => getComputedStyle(cell).textAlign;
+    return rows.flatMap((row) => heads.filter((head, place) => side(head) !== side(row.cells[place])));
+}).map((head) => head.textContent)"""
+"""The heads of columns that do not stand above their cells."""
+
+
 def test_without_a_session_the_sign_in_page_opens(browser: Any, stack: Any) -> None:
     context = browser.new_context(base_url=stack.url)
     opened = context.new_page()
@@ -29,6 +38,7 @@ def test_without_a_session_the_sign_in_page_opens(browser: Any, stack: Any) -> N
 
 
 def test_the_session_cookie_is_out_of_reach_for_scripts(page: Page) -> None:
+    page.goto("/fleet")
     assert page.evaluate("document.cookie") == ""
 
 
@@ -100,7 +110,7 @@ def test_a_point_of_a_chart_shows_the_requests_behind_it_in_place(page: Page, st
 
 def test_a_zoom_stays_over_refreshes_until_it_is_reset(page: Page, stack: Any) -> None:
     assert stack.complete("y = 2\n", 12).status_code == 200
-    page.goto("/latency?span=5m")
+    page.goto("/?span=5m")  # Three charts are drawn anew sooner than fifteen.
     plot = page.locator("[data-chart*='metric=ttft&']")
     expect(plot).to_have_attribute("data-points", re.compile("[1-9]"), timeout=20_000)
     whole = plot.evaluate("(plot) => plot._fullLayout.xaxis.range.slice()")
@@ -126,7 +136,7 @@ def test_a_zoom_stays_over_refreshes_until_it_is_reset(page: Page, stack: Any) -
 
 
 def test_a_chart_that_is_refused_says_why(page: Page) -> None:
-    page.goto("/latency?span=5m")
+    page.goto("/?span=5m")  # Three charts are drawn anew sooner than fifteen.
     figure = page.locator(".chart").first
     plot = figure.locator(".plot")
     plot.evaluate("(plot) => { plot.dataset.chart = plot.dataset.chart.replace('span=5m', 'span=99m'); }")
@@ -138,11 +148,15 @@ def test_a_chart_that_is_refused_says_why(page: Page) -> None:
 def test_numbers_stand_to_the_right_under_their_heads_and_words_to_the_left(page: Page) -> None:
     page.goto("/nodes/node-1")
     aligned = "(cell) => getComputedStyle(cell).textAlign"
-    for head, wanted in (("Runs", "right"), ("A change is", "left"), ("Read from", "left")):
+    for head, wanted in (("Runs", "left"), ("A change is", "left"), ("At most", "right"), ("Read from", "left")):
         column = page.locator("th", has_text=re.compile(f"^{head}$"))
         cell = page.locator("tr[data-knob='max_num_seqs'] td").nth(column.evaluate("(head) => head.cellIndex"))
         assert (column.evaluate(aligned), cell.evaluate(aligned)) == (wanted, wanted)
-    assert page.locator("tr[data-knob='quantization'] td").nth(1).evaluate(aligned) == "left"
+    page.goto("/fleet")
+    for head, wanted in (("max_num_seqs", "right"), ("quantization", "left"), ("Pool", "left")):
+        column = page.locator("th", has_text=re.compile(f"^{head}$"))
+        cell = page.locator("tr[data-node='node-1'] td").nth(column.evaluate("(head) => head.cellIndex"))
+        assert (column.evaluate(aligned), cell.evaluate(aligned)) == (wanted, wanted)
 
 
 def test_a_rollout_appears_in_its_page_and_in_the_ledger(page: Page, stack: Any) -> None:
@@ -167,6 +181,7 @@ def test_every_page_is_whole(page: Page, name: str) -> None:
     answer = page.goto("/" if name == "overview" else f"/{name}")
     assert answer is not None and answer.status == 200
     expect(page.locator("nav a[aria-current]")).to_have_text(name.capitalize())
+    assert page.evaluate(MISALIGNED) == []
 
 
 def test_unknown_things_are_404_and_agent_tokens_do_not_open_it(stack: Any) -> None:

@@ -75,9 +75,10 @@ def test_a_nodes_page_shows_all_that_its_agent_reports() -> None:
         "backend vllm",
         "Serves, but: engine: no plugin, limits cannot be moved",
         "none, int8",
-        "<td>max_num_batched_tokens</td><td>256</td><td>512</td><td>live</td><td>1024</td><td>2048</td>"
-        '<td class="left">vLLM scheduler: max_num_scheduled_tokens</td>',
-        "<td>restart</td><td>71.50 s</td><td>80.00 s</td><td>3.25 s</td><td>2</td>",
+        "<td>max_num_batched_tokens</td><td>256</td><td>512</td><td>live</td>"
+        '<td class="number">1024</td><td class="number">2048</td><td>vLLM scheduler: max_num_scheduled_tokens</td>',
+        '<td>restart</td><td class="number">71.50 s</td><td class="number">80.00 s</td>'
+        '<td class="number">3.25 s</td><td class="number">2</td>',
     ):
         assert wanted in page, wanted
     assert '<tr data-knob="max_num_batched_tokens" class="picked">' in page

@@ -1,5 +1,6 @@
 """The API: what it takes, what it refuses and how, and who may."""
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -8,9 +9,12 @@ import pytest
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 from fastapi.testclient import TestClient
+from sqlmodel import select
 
+from controlplane.alerts import outbox
 from controlplane.alerts.endpoints import router
 from controlplane.alerts.tables import AlertRow, DeliveryRow
+from controlplane.alerts.view import alert_view
 from controlplane.auth import store as tokens
 from controlplane.contract.access import Scope
 from controlplane.contract.errors import TrimtabError
@@ -26,6 +30,7 @@ def clients(database: Database) -> Iterator[dict[str, TestClient]]:
     app.include_router(router)
     app.state.database = database
     app.state.clock = lambda: NOW
+    app.state.public_url = "https://trimtab.example"
 
     @app.exception_handler(TrimtabError)
     def answer(_: Request, error: TrimtabError) -> JSONResponse:
@@ -110,10 +115,32 @@ def test_a_test_delivery_goes_out_now(clients: dict[str, TestClient], receiver: 
     answer = clients["admin"].post(f"/api/v1/destinations/{made['id']}/test").json()
     assert answer["state"] == "delivered" and "nothing is wrong" in receiver.bodies()[0]["trimtab"]["summary"]
     assert "Trimtab-Signature" in receiver.got[0][0]
+    # The links are a real alert's; the made-up one has no page of its own.
+    told = receiver.bodies()[0]
+    assert told["externalURL"] == "https://trimtab.example"
+    assert told["alerts"][0]["generatorURL"] == "https://trimtab.example/alerts"
     receiver.answers = [500]
     answer = clients["admin"].post(f"/api/v1/destinations/{made['id']}/test").json()
     assert answer["state"] == "given_up" and answer["last_error"] == "answered 500"
     assert clients["admin"].post("/api/v1/destinations/99/test").status_code == 404
+
+
+def test_what_a_deleted_rule_ends_is_told_with_links(clients: dict[str, TestClient], database: Database) -> None:
+    made = clients["operate"].post("/api/v1/alert-rules", json=rule()).json()
+    destination = clients["admin"].post("/api/v1/destinations", json={"name": "d", "url": "http://x.test"}).json()
+    about: dict[str, Any] = {"fingerprint": "f", "rule": "r", "kind": "regression", "pool": "p", "severity": "page"}
+    began = {"started_at": NOW, "breach_since": NOW, "fired_at": NOW}
+    with database.session() as session:
+        alert = AlertRow(rule_id=made["id"], state="firing", labels={}, summary="s", **about, **began)
+        session.add(alert)
+        session.flush()
+        outbox.enqueue_firing(session, alert_view(alert), NOW, "https://trimtab.example")
+    assert clients["operate"].delete(f"/api/v1/alert-rules/{made['id']}").status_code == 204
+    with database.session() as session:
+        firing, resolved = (json.loads(row.body) for row in session.exec(select(DeliveryRow).order_by("id")))
+    assert (firing["receiver"], resolved["status"]) == (destination["name"], "resolved")
+    assert resolved["externalURL"] == firing["externalURL"] == "https://trimtab.example"
+    assert resolved["alerts"][0]["generatorURL"] == firing["alerts"][0]["generatorURL"]
 
 
 def test_silences(clients: dict[str, TestClient]) -> None:

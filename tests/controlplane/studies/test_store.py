@@ -66,6 +66,19 @@ def test_from_queue_to_result(
     assert ledger_kinds() == ["study.created", "study.claimed", "study.finished"]
 
 
+def test_finalist_runs_are_counted_apart_from_the_search(database: Database, spec: StudyCreate, clock: Any) -> None:
+    study_id = create(database, spec, clock)
+    claim(database, "w", clock)
+    with database.session() as session:
+        for number, kind in enumerate(["default", "search", "search", "finalist", "finalist"]):
+            report = TrialReport(number=number, kind=kind, knobs={}, state=TrialState.COMPLETE)
+            store.report_trial(session, study_id, "w", report, clock())
+        found = store.get(session, study_id)
+        assert (found.trials_done, found.finalist_runs) == (3, 2)
+        listed = store.listing(session, before_id=None, limit=1)[0]
+        assert (listed.trials_done, listed.finalist_runs) == (3, 2)
+
+
 def test_one_study_of_a_pool_runs_at_a_time(database: Database, spec: StudyCreate, clock: Any) -> None:
     first, second = create(database, spec, clock), create(database, spec, clock)
     other = create(database, spec.model_copy(update={"pool": "code"}), clock)

@@ -1,0 +1,84 @@
+"""What a rollout's page says of its nodes: what they ran then is the rollout's, what they run today is not."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from controlplane.contract.access import Scope
+from controlplane.contract.configs import Revision
+from controlplane.contract.knobs import EngineConfig
+from controlplane.contract.nodes import EffectiveConfig, NodeView
+from controlplane.contract.rollouts import Rollout, RolloutCreate, RolloutPhase
+from web.rendering import templates
+from web.views import context_of
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+BEFORE, WANTED, TODAY = 512, 300, 7777
+"""Tokens a step: of the revision before, of the wanted one, and of what a later change gave the node."""
+
+
+class OneRollout:
+    """The calls that the page makes; its only node runs `TODAY`."""
+
+    def __init__(self, phase: RolloutPhase, evidence: dict[str, Any]) -> None:
+        ended = None if phase is RolloutPhase.JUDGING else NOW
+        self._rollout = Rollout(
+            id=1,
+            phase=phase,
+            spec=RolloutCreate(pool="chat", revision=2),
+            previous_revision=1,
+            canary_nodes=["gpu-1"],
+            evidence=evidence,
+            created_by="ann",
+            created_at=NOW - timedelta(hours=1),
+            ended_at=ended,
+        )
+
+    def rollout(self, number: int) -> Rollout:
+        return self._rollout
+
+    def config(self, number: int) -> Revision:
+        knobs = EngineConfig(max_num_batched_tokens=BEFORE if number == 1 else WANTED)
+        return Revision(number=number, hash="h", knobs=knobs, created_by="t", created_at=NOW)
+
+    def nodes(self) -> list[NodeView]:
+        knobs = EngineConfig(max_num_batched_tokens=TODAY).knobs()
+        effective = EffectiveConfig(revision=9, knobs=knobs)
+        about: dict[str, Any] = {"pool": "chat", "role": "serving", "backend": "embedded", "model": "m"}
+        return [NodeView(node="gpu-1", connected=True, healthy=True, effective=effective, **about)]
+
+    def whoami(self) -> Any:
+        class Me:
+            scope = Scope.READ
+
+        return Me
+
+
+def parts(phase: RolloutPhase, evidence: dict[str, Any]) -> tuple[str, str]:
+    """The rollout's own table, and what stands after it."""
+    context: dict[str, Any] = context_of("rollout", OneRollout(phase, evidence), {"id": "1"})  # type: ignore[arg-type]
+    text = templates.get_template("fragments/rollout.html").render(**context)
+    own, _, after = text.partition('data-table="rollout"')[2].partition("</table>")
+    return own, after
+
+
+def test_a_finished_rollout_does_not_show_todays_values_as_its_own() -> None:
+    own, after = parts(RolloutPhase.ROLLED_BACK, {})
+    assert str(BEFORE) in own and str(WANTED) in own
+    assert str(TODAY) not in own and "gpu-1" not in own
+    assert "What its nodes run today" in after and "what was changed since is in it" in after
+    assert "gpu-1 now" in after and str(TODAY) in after
+
+
+def test_what_the_nodes_ran_at_the_end_is_shown_where_the_rollout_wrote_it_down() -> None:
+    at_end = {"nodes_at_end": {"gpu-1": {"revision": 1, "knobs": {"max_num_batched_tokens": 513}}}}
+    own, after = parts(RolloutPhase.ROLLED_BACK, at_end)
+    assert "gpu-1 at the end" in own and ">513<" in own and str(TODAY) not in own
+    assert str(TODAY) in after
+
+
+def test_a_rollout_under_way_shows_what_its_nodes_run_now() -> None:
+    own, after = parts(RolloutPhase.JUDGING, {})
+    assert "gpu-1 now" in own and str(TODAY) in own
+    assert "today" not in after
+    # The changed knob is marked in the wanted row.
+    assert f'<td class="number picked">{WANTED}</td>' in own

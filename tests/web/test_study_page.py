@@ -1,0 +1,152 @@
+"""What a study's page argues: the re-measured winner, not the luckiest search measurement."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+
+from controlplane.contract.knobs import EngineConfig
+from controlplane.contract.studies import Study, StudyCreate, StudyResult, StudyState, StudyVerdict, Trial, TrialState
+from web.remeasured import Arm, arms_of
+from web.rendering import templates
+from web.views import context_of
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+DEFAULT = EngineConfig().knobs()
+WINNER = {**DEFAULT, "max_num_seqs": 64, "quantization": "int8"}
+LUCKY = {**DEFAULT, "max_num_seqs": 8}
+RESULT = StudyResult(
+    verdict=StudyVerdict.BETTER,
+    winner=WINNER,
+    default=DEFAULT,
+    winner_objective_s=0.146,
+    default_objective_s=0.73,
+    improvement=0.8,
+    interval=(0.71, 0.86),
+    repeats=3,
+    summary="int8 with 64 sequences is 80 % faster",
+)
+
+
+def trial(number: int, kind: str, knobs: dict[str, Any], objective_s: float | None) -> Trial:
+    state = TrialState.FAILED if objective_s is None else TrialState.COMPLETE
+    about: dict[str, Any] = {"kind": kind, "knobs": knobs, "state": state, "feasible": objective_s is not None}
+    return Trial(id=number + 10, study_id=1, number=number, objective_s=objective_s, reported_at=NOW, **about)
+
+
+SEARCH = [trial(0, "default", DEFAULT, 0.7), trial(1, "search", WINNER, 0.15), trial(2, "search", LUCKY, 0.06)]
+AGAIN = [(DEFAULT, 0.72), (WINNER, 0.140), (WINNER, 0.150), (DEFAULT, 0.74), (DEFAULT, 0.73), (WINNER, 0.148)]
+FINALISTS = [trial(3 + place, "finalist", knobs, value) for place, (knobs, value) in enumerate(AGAIN)]
+
+
+class OneStudy:
+    """The calls that the page makes."""
+
+    def __init__(self, trials: Sequence[Trial], result: StudyResult | None) -> None:
+        finalists = sum(trial.kind == "finalist" for trial in trials)
+        self._trials = trials
+        self._study = Study(
+            id=1,
+            state=StudyState.RUNNING if result is None else StudyState.FINISHED,
+            spec=StudyCreate(pool="chat", max_trials=6),
+            created_by="ann",
+            created_at=NOW,
+            trials_done=len(trials) - finalists,
+            finalist_runs=finalists,
+            result=result,
+        )
+
+    def study(self, number: int) -> Study:
+        return self._study
+
+    def studies(self) -> list[Study]:
+        return [self._study]
+
+    def rollouts(self) -> list[Any]:
+        return []
+
+    def trials(self, number: int) -> list[Trial]:
+        return list(reversed(self._trials))
+
+
+def rendered(name: str, trials: Sequence[Trial], result: StudyResult | None = RESULT) -> str:
+    context: dict[str, Any] = context_of(name, OneStudy(trials, result), {"id": "1"})  # type: ignore[arg-type]
+    return " ".join(templates.get_template(f"fragments/{name}.html").render(**context).split())
+
+
+def test_the_remeasured_winner_is_highlighted_and_no_search_measurement_is() -> None:
+    again, search = rendered("study", [*SEARCH, *FINALISTS]).split("<h3>Search</h3>")
+    assert again.count('class="picked"') == 1 and '<tr data-arm="winner" class="picked">' in again
+    winner = again.split('data-arm="winner"')[1]
+    for wanted in ("146 ms", "140 ms to 150 ms", "80.0 % (71.0 % to 86.0 %)", ">64<", ">int8<"):
+        assert wanted in winner
+    assert "720 ms to 740 ms" in again.split('data-arm="default"')[1].split("data-arm")[0]
+    assert "picked" not in search and search.count('<span class="tag">winner</span>') == 1
+    assert "Each was measured once: the fastest of them is also the luckiest" in search
+    assert search.count("<tr data-key=") == 3 and "finalist" not in search
+
+
+def test_before_the_result_nothing_has_won() -> None:
+    text = rendered("study", [*SEARCH, *FINALISTS[:2]], None)
+    assert "picked" not in text and 'class="tag">winner' not in text
+    assert 'data-arm="default"' in text and 'data-arm="candidate"' in text
+    assert "Measured again" not in rendered("study", SEARCH, None)
+
+
+def test_a_result_without_a_remeasurement_does_not_claim_one() -> None:
+    unproven = StudyResult(
+        verdict=StudyVerdict.NOT_BETTER,
+        winner=LUCKY,
+        default=DEFAULT,
+        winner_objective_s=0.06,
+        default_objective_s=0.7,
+        summary="Keep what runs now",
+    )
+    text = rendered("study", SEARCH, unproven)
+    assert "re-measured" not in text and "Best candidate, one search measurement" in text
+    assert "picked" not in text and 'class="tag">winner' not in text
+
+
+def test_finalist_runs_are_no_trials_of_the_search() -> None:
+    running = rendered("activity", [*SEARCH, *FINALISTS], None)
+    assert "3 of at most 6 trials, then 6 runs of the finalists" in running
+    assert "3 of at most 6 trials <p>" in rendered("activity", SEARCH, None)
+    assert '<td class="number">3 of 6</td><td class="number">6</td>' in rendered("studies", [*SEARCH, *FINALISTS])
+
+
+def test_an_arm_is_of_its_own_fresh_runs_only() -> None:
+    failed = trial(9, "finalist", WINNER, None)
+    default, winner = arms_of(RESULT, [*SEARCH, *FINALISTS, failed])
+    assert default == Arm("default", DEFAULT, 3, 0, pytest.approx(0.73), 0.72, 0.74)
+    assert winner == Arm("winner", WINNER, 3, 1, pytest.approx(0.146), 0.140, 0.150)
+    nothing = arms_of(None, [SEARCH[0], failed])
+    assert nothing == [Arm("candidate", WINNER, 0, 1, None, None, None)]
+    assert arms_of(RESULT, SEARCH) == []
+
+
+class Columns(HTMLParser):
+    """For each table the alignment of its heads, and of each row's cells: "number" or "" for words."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tables: list[list[list[str]]] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "table":
+            self.tables.append([])
+        elif tag == "tr":
+            self.tables[-1].append([])
+        elif tag in ("th", "td") and "colspan" not in dict(attrs):
+            self.tables[-1][-1].append("number" if "number" in (dict(attrs).get("class") or "").split() else "")
+
+
+@pytest.mark.parametrize("name", ["study", "studies"])
+def test_heads_stand_above_their_columns(name: str) -> None:
+    tables = Columns(rendered(name, [*SEARCH, *FINALISTS])).tables
+    assert tables
+    for head, *rows in tables:
+        assert rows and all(row == head for row in rows)
+        assert "number" in head and "" in head
