@@ -134,14 +134,15 @@ def rollout(client: Client, params: Params) -> Context:
     found = client.rollout(_number(params, "id"))
     previous = client.config(found.previous_revision) if found.previous_revision else None
     nodes = {node.node: node for node in client.nodes() if node.pool == found.spec.pool}
-    names = [*found.canary_nodes, *found.control_nodes]
+    at_end = _ran_at_end(found)
+    names = list(dict.fromkeys([*found.canary_nodes, *found.control_nodes, *at_end]))
     return {
         "rollout": found,
         "wanted": client.config(found.spec.revision),
         "previous": previous,
         "node_names": names,
         "runs_now": {name: _runs(nodes[name]) if name in nodes else {} for name in names},
-        "ran_at_end": _ran_at_end(found),
+        "ran_at_end": at_end,
         "knobs": list(KNOBS),
         "may_operate": client.whoami().scope in {"operate", "admin"},
     }
@@ -152,9 +153,11 @@ def _runs(node: NodeView) -> dict[str, Any]:
 
 
 def _ran_at_end(found: Rollout) -> dict[str, dict[str, Any]]:
-    """Knobs by node as the rollout itself wrote them down when it ended; empty where it did not."""
+    """Knobs by node as the rollout itself wrote them down when it ended; empty where it did not, or a node was away."""
     kept = found.evidence.get(NODES_AT_END)
-    return {name: node.get("knobs") or {} for name, node in kept.items()} if isinstance(kept, dict) else {}
+    if not isinstance(kept, dict):
+        return {}
+    return {name: {} if node is None else node["knobs"] for name, node in kept.items()}
 
 
 def ledger(client: Client, params: Params) -> Context:

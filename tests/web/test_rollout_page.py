@@ -70,9 +70,11 @@ def test_a_finished_rollout_does_not_show_todays_values_as_its_own() -> None:
 
 
 def test_what_the_nodes_ran_at_the_end_is_shown_where_the_rollout_wrote_it_down() -> None:
-    at_end = {"nodes_at_end": {"gpu-1": {"revision": 1, "knobs": {"max_num_batched_tokens": 513}}}}
+    at_end = {"nodes_at_end": {"gpu-1": {"revision": 1, "knobs": {"max_num_batched_tokens": 513}}, "gpu-2": None}}
     own, after = parts(RolloutPhase.ROLLED_BACK, at_end)
     assert "gpu-1 at the end" in own and ">513<" in own and str(TODAY) not in own
+    # A node that told nothing at that time is no guess.
+    assert own.split("gpu-2 at the end")[1].count("–") == 5
     assert str(TODAY) in after
 
 
