@@ -8,7 +8,7 @@ from controlplane.alerts import absolute
 from controlplane.alerts.accuracy import accuracy
 from controlplane.alerts.baseline import FLEET, threshold_s
 from controlplane.alerts.detector import Detector, Span
-from controlplane.alerts.diagnosis.causes import knob_changes
+from controlplane.alerts.diagnosis.config_change import knob_changes
 from controlplane.alerts.diagnosis.diagnosis import duration, percentile
 from controlplane.alerts.finding import Finding
 from controlplane.alerts.history import History, Where, Window, instant, merged

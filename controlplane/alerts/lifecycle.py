@@ -1,6 +1,6 @@
 """From findings to alerts: pure bookkeeping of lives, then one function that writes what came of them.
 
-Guarantee: an alert's change, its ledger entry, its deliveries and the study it starts are in one transaction.
+Guarantee: an alert's change, its ledger entry, its deliveries and the remedies it starts are in one transaction.
 """
 
 import logging
@@ -19,12 +19,13 @@ from controlplane.alerts.silence import silenced
 from controlplane.alerts.tables import AlertRow
 from controlplane.alerts.view import alert_view
 from controlplane.contract.alerts import Alert, AlertRule, AlertState, Diagnosis, Silence
+from controlplane.contract.remedies import RemedyStep
 
 log = logging.getLogger(__name__)
 
 ACTOR = "trimtab"
-OnFire = Callable[[Session, Alert, AlertRule, datetime], int | None]
-"""Called in the transaction in which an alert with a remedy fires; returns the id of the study it started, if any."""
+OnFire = Callable[[Session, Alert, AlertRule, datetime], Sequence[RemedyStep]]
+"""Called in the transaction in which an alert fires or is told anew; returns the remedies chosen for it."""
 
 
 @dataclass
@@ -147,7 +148,7 @@ class Scribe:
         row.silenced = silenced(silences, payload.labels_of(alert_view(row)), self.now)
         session.add(row)
         session.flush()
-        row.study_id = self._remedy(session, rule, row)
+        self._remedy(session, rule, row)
         session.add(row)
         session.flush()
         told = 0 if row.silenced else outbox.enqueue_firing(session, alert_view(row), self.now, self.external_url)
@@ -169,19 +170,23 @@ class Scribe:
             destinations=told,
             silenced=row.silenced,
             study_id=row.study_id,
+            remedies=row.remedies,
         )
 
-    def _remedy(self, session: Session, rule: AlertRule, row: AlertRow) -> int | None:
-        """Start the rule's study; whether one is due is for `on_fire` to say. Its failure never stops the alert."""
-        if rule.remedy is None or self.on_fire is None:
-            return None
+    def _remedy(self, session: Session, rule: AlertRule, row: AlertRow) -> None:
+        """Add the remedies that `on_fire` chooses, also for a rule without one. Its failure never stops the alert."""
+        if self.on_fire is None:
+            return
         try:
             with session.begin_nested():
-                return self.on_fire(session, alert_view(row), rule, self.now)
+                steps = self.on_fire(session, alert_view(row), rule, self.now)
         except Exception as error:
-            log.exception("the remedy of alert %s could not be started", row.id)
+            log.exception("no remedy could be chosen for alert %s", row.id)
             row.evidence = {**row.evidence, "remedy_error": f"{type(error).__name__}: {error}"[:300]}
-            return None
+            return
+        row.remedies = [*row.remedies, *(step.model_dump(mode="json") for step in steps)]
+        if row.study_id is None:
+            row.study_id = next((step.study_id for step in steps if step.study_id is not None), None)
 
     def _resolve(self, session: Session, row: AlertRow) -> None:
         row.resolved_at = self.now

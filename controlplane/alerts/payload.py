@@ -68,6 +68,7 @@ def annotations_of(alert: Alert) -> dict[str, str]:
         "causes": None
         if alert.diagnosis is None
         else "; ".join(str(cause["message"]) for cause in alert.diagnosis.causes),
+        "remedy": "; ".join(f"{step.title}: {step.why}" for step in alert.remedies),
     }
     return {name: value for name, value in found.items() if value}
 

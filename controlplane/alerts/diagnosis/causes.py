@@ -1,35 +1,29 @@
 """Likely causes of a slowdown, each with its evidence, from what else changed with it.
 
 Each cause carries a `score` in 0..1 by which they are ordered: a heuristic, not a probability. A change of
-configuration that reached the pool shortly before the slowdown comes first; with nothing found the cause is "unknown".
+configuration that reached the pool at the onset comes first; with nothing found the cause is "unknown".
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from controlplane.alerts.diagnosis.config_change import RevisionSeen, config_changes
+from controlplane.alerts.diagnosis.rollout_record import RolloutRecord
+from controlplane.contract.causes import CauseKind
 from controlplane.contract.metrics import PROMPT_BUCKETS, CacheClass
 
-CONFIG_NEAR_S = 300.0
 LOAD_GROWTH = 1.25
+LOAD_SIGMAS = 3.0
+"""Arrivals come by chance: over a short time a few more are no growth of the load."""
 MIX_CHANGE = 0.15
 HIT_DROP = 0.15
 KV_FULL = 0.9
 NODE_SHARE = 0.7
 
 Cause = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class RevisionSeen:
-    """A configuration revision that served requests: shares of requests before and during, and its knobs if known."""
-
-    number: int
-    before_share: float
-    during_share: float
-    first_seen: datetime | None = None  # Its first window, when it was not there from the start.
-    knobs: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -44,8 +38,13 @@ class Level:
 class Context:
     """What surrounds a slowdown. Mixes map a label to its share of requests; rates are per second."""
 
+    pool: str = ""
+    during_s: float = 0.0  # How long the slowdown has been looked at; 0: not known.
     revisions: Sequence[RevisionSeen] = ()
-    rate: Level = Level()
+    rollouts: Sequence[RolloutRecord] = ()  # Of the pool, the oldest first.
+    knobs: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)  # By revision, where they are known.
+    rate: Level = Level()  # Requests served.
+    backlog: Level = Level()  # Requests running or waiting on all nodes, at the end of each span.
     prompt_before: Mapping[str, float] = field(default_factory=dict)
     prompt_during: Mapping[str, float] = field(default_factory=dict)
     cache_before: Mapping[str, float] = field(default_factory=dict)
@@ -69,69 +68,49 @@ def causes(context: Context, onset: datetime) -> list[Cause]:
         *_one_node(context),
     ]
     if not found:
-        found = [{"cause": "unknown", "score": 0.0, "message": "nothing else that is measured changed with it"}]
+        message = "nothing else that is measured changed with it"
+        found = [{"cause": CauseKind.UNKNOWN.value, "score": 0.0, "message": message}]
     return sorted(found, key=lambda cause: -float(cause["score"]))
 
 
-def knob_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Knob to [old, new], for those that differ."""
-    names = sorted({*before, *after})
-    return {name: [before.get(name), after.get(name)] for name in names if before.get(name) != after.get(name)}
-
-
 def _config_change(context: Context, onset: datetime) -> list[Cause]:
-    old = max(context.revisions, key=lambda seen: seen.before_share, default=None)
-    found = []
-    for new in context.revisions:
-        risen = new.during_share - new.before_share
-        if old is None or new.number == old.number or risen < 0.1:
-            continue
-        changed = knob_changes(old.knobs, new.knobs) if old.knobs and new.knobs else {}
-        words = ", ".join(f"{name} {_word(pair[0])} -> {_word(pair[1])}" for name, pair in changed.items())
-        message = f"configuration revision {new.number}" + (f" ({words})" if words else "")
-        score = 0.6
-        if new.first_seen is not None:
-            lead_s = (onset - new.first_seen).total_seconds()
-            score = 0.95 if abs(lead_s) <= CONFIG_NEAR_S else 0.5
-            when = f"{lead_s:.0f} s before" if lead_s > 0 else "in the same moment"
-            message += f" reached the pool {when}"
-        found.append(
-            {
-                "cause": "config_change",
-                "score": score,
-                "message": message,
-                "revision": new.number,
-                "previous_revision": old.number,
-                "changed": changed,
-                "first_seen": None if new.first_seen is None else new.first_seen.isoformat(),
-                "share_of_requests": round(new.during_share, 3),
-                "ledger": list(context.ledger),
-            }
-        )
-    return found
-
-
-def _word(value: Any) -> str:
-    return "unset" if value is None else str(value)
+    found = config_changes(context.revisions, context.rollouts, onset, context.knobs)
+    return [{**cause, "ledger": list(context.ledger)} for cause in found]
 
 
 def _load(context: Context) -> list[Cause]:
-    before, during = context.rate.before, context.rate.during
-    waiting = f", {context.waiting.during:.0f} requests waiting" if context.waiting.during else ""
-    if not before or during is None or during < LOAD_GROWTH * before:
+    """More requests arrive than before: those served, and those by which the backlog grew meanwhile."""
+    before, served = context.rate.before, context.rate.during
+    if not before or served is None:
         return []
-    growth = during / before
+    arrived = served + _backlog_growth(context)
+    excess, chance = (arrived - before) * context.during_s, LOAD_SIGMAS * math.sqrt(arrived * context.during_s)
+    if arrived < LOAD_GROWTH * before or excess < chance:
+        return []
+    waiting = f"; {context.waiting.during:.0f} requests wait on a node" if context.waiting.during else ""
     return [
         {
-            "cause": "load",
-            "score": min(0.9, 0.4 + 0.25 * (growth - 1.0)),
-            "message": f"load rose from {before:.3g} to {during:.3g} requests a second{waiting}",
+            "cause": CauseKind.LOAD.value,
+            "score": min(0.9, 0.4 + 0.25 * (arrived / before - 1.0)),
+            "message": (
+                f"load rose from {before:.3g} to {arrived:.3g} requests a second, of which {served:.3g} were served"
+                + waiting
+            ),
             "rate_before": before,
-            "rate_during": during,
+            "rate_during": arrived,
+            "served_during": served,
             "waiting_before": context.waiting.before,
             "waiting_during": context.waiting.during,
         }
     ]
+
+
+def _backlog_growth(context: Context) -> float:
+    """Requests a second that came and were not served yet; 0 where nobody counts what runs and waits."""
+    before, during = context.backlog.before, context.backlog.during
+    if before is None or during is None or not context.during_s:
+        return 0.0
+    return max(0.0, during - before) / context.during_s
 
 
 def _prompt_mix(context: Context) -> list[Cause]:
@@ -148,7 +127,7 @@ def _prompt_mix(context: Context) -> list[Cause]:
     top = max(during, key=lambda name: during[name] - before.get(name, 0.0))
     return [
         {
-            "cause": "prompt_mix",
+            "cause": CauseKind.PROMPT_MIX.value,
             "score": min(0.8, 0.3 + distance),
             "message": (
                 f"prompts got longer: {top} tokens were {before.get(top, 0.0):.0%} of requests, now {during[top]:.0%}"
@@ -166,7 +145,7 @@ def _cache_miss(context: Context) -> list[Cause]:
         return []
     return [
         {
-            "cause": "cache_miss",
+            "cause": CauseKind.CACHE_MISS.value,
             "score": min(0.8, 0.3 + (before - during)),
             "message": f"prefix-cache hits fell from {before:.0%} to {during:.0%} of requests",
             "before": dict(context.cache_before),
@@ -186,7 +165,7 @@ def _kv_pressure(context: Context) -> list[Cause]:
     words += [f"KV cache {usage.during:.0%} full"] if usage.during is not None else []
     return [
         {
-            "cause": "preemption" if more else "kv_pressure",
+            "cause": (CauseKind.PREEMPTION if more else CauseKind.KV_PRESSURE).value,
             "score": 0.75 if more else 0.5,
             "message": "memory for running requests is short: " + ", ".join(words),
             "preemptions_per_s": [preempted.before, preempted.during],
@@ -205,7 +184,7 @@ def _one_node(context: Context) -> list[Cause]:
         return []
     return [
         {
-            "cause": "one_node",
+            "cause": CauseKind.ONE_NODE.value,
             "score": 0.7,
             "message": f"it is node {worst} alone, of {len(growth)}",
             "node": worst,

@@ -1,13 +1,17 @@
 """Gathering what a diagnosis needs from telemetry, the fleet's revisions and the ledger. Reads only."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from sqlmodel import Session, col, select
 
-from controlplane.alerts.diagnosis.causes import Context, Level, RevisionSeen
+from controlplane.alerts.diagnosis.arrival import Served
+from controlplane.alerts.diagnosis.causes import Context, Level
+from controlplane.alerts.diagnosis.config_change import RevisionSeen
 from controlplane.alerts.diagnosis.diagnosis import STAGES, Measured
+from controlplane.alerts.diagnosis.rollout_record import rollouts_of
 from controlplane.alerts.history import Where
 from controlplane.contract.errors import NotFound
 from controlplane.contract.metrics import (
@@ -16,6 +20,7 @@ from controlplane.contract.metrics import (
     E2E,
     KV_USAGE,
     NODE,
+    POOL,
     PREEMPTIONS,
     PROMPT_BUCKET,
     REVISION,
@@ -61,16 +66,20 @@ def surroundings(telemetry: TelemetryReader, where: Where, metric: str, before: 
         label: (_shares(telemetry, where, counted, label, before), _shares(telemetry, where, counted, label, during))
         for label in (REVISION.label, PROMPT_BUCKET.label, CACHE_CLASS.label)
     }
-    first_seen = _first_seen(telemetry, where, counted, before[0], during[1])
+    windows = _windows(telemetry, where, counted, before[0], during[1])
     old, new = shares[REVISION.label]
     revisions = [
-        RevisionSeen(int(name), old.get(name, 0.0), new.get(name, 0.0), first_seen.get(name))
+        RevisionSeen(int(name), old.get(name, 0.0), new.get(name, 0.0), windows.get(name, ()))
         for name in sorted({*old, *new})
         if name.isascii() and name.isdigit()
     ]
+    pool = where.get(POOL.label, "")
     return Context(
+        pool=pool if isinstance(pool, str) else "",
+        during_s=(during[1] - during[0]).total_seconds(),
         revisions=revisions,
         rate=Level(_rate(telemetry, where, counted, before), _rate(telemetry, where, counted, during)),
+        backlog=Level(_backlog(telemetry, where, before), _backlog(telemetry, where, during)),
         prompt_before=shares[PROMPT_BUCKET.label][0],
         prompt_during=shares[PROMPT_BUCKET.label][1],
         cache_before=shares[CACHE_CLASS.label][0],
@@ -87,14 +96,15 @@ def surroundings(telemetry: TelemetryReader, where: Where, metric: str, before: 
 
 
 def with_records(session: Session, context: Context, onset: datetime, until: datetime) -> Context:
-    """The same context with the revisions' knobs, and what the ledger says happened around the onset."""
-    revisions = [
-        RevisionSeen(seen.number, seen.before_share, seen.during_share, seen.first_seen, _knobs(session, seen.number))
-        for seen in context.revisions
-    ]
+    """The same context with the revisions' knobs, the pool's rollouts, and what else was done around the onset."""
+    since = onset - timedelta(seconds=LEDGER_BEFORE_S)
+    rollouts = rollouts_of(session, context.pool, since, until)
+    numbers = {seen.number for seen in context.revisions} | {one.revision for one in rollouts}
+    numbers |= {one.previous_revision for one in rollouts if one.previous_revision is not None}
+    knobs = {number: _knobs(session, number) for number in sorted(numbers)}
     query = (
         select(LedgerRow)
-        .where(col(LedgerRow.time) >= onset - timedelta(seconds=LEDGER_BEFORE_S), col(LedgerRow.time) <= until)
+        .where(col(LedgerRow.time) >= since, col(LedgerRow.time) <= until)
         .order_by(col(LedgerRow.id).desc())
         .limit(200)
     )
@@ -103,8 +113,7 @@ def with_records(session: Session, context: Context, onset: datetime, until: dat
         for row in session.exec(query)
         if row.kind.split(".")[0] in LEDGER_KINDS
     ]
-    fields: dict[str, Any] = {**vars(context), "revisions": revisions, "ledger": records[:10]}
-    return Context(**fields)
+    return replace(context, rollouts=rollouts, knobs=knobs, ledger=records[:10])
 
 
 def _knobs(session: Session, number: int) -> Mapping[str, Any]:
@@ -124,16 +133,30 @@ def _shares(telemetry: TelemetryReader, where: Where, metric: str, label: str, s
     return {name: count / total for name, count in counts.items()} if total else {}
 
 
-def _first_seen(
+def _windows(
     telemetry: TelemetryReader, where: Where, metric: str, start: datetime, end: datetime
-) -> dict[str, datetime]:
-    """The first window of each revision that was not there in the very first window of the span."""
-    firsts: dict[str, datetime] = {}
-    for series in telemetry.histograms(metric, start, end, by=(REVISION.label,), where=where, step_s=WINDOW_S):
-        if series.steps:
-            firsts[series.labels.get(REVISION.label, "")] = series.steps[0][0]
-    begin = min(firsts.values(), default=start)
-    return {name: time for name, time in firsts.items() if time > begin}
+) -> dict[str, list[Served]]:
+    """For each revision every window in which the pool finished requests, with how many of them were under it."""
+    own: dict[str, dict[datetime, int]] = {}
+    totals: dict[datetime, int] = {}
+    for series in telemetry.counts(metric, start, end, by=(REVISION.label,), where=where, step_s=WINDOW_S):
+        steps = own.setdefault(series.labels.get(REVISION.label, ""), {})
+        for time, count in series.steps:
+            steps[time] = steps.get(time, 0) + round(count)
+            totals[time] = totals.get(time, 0) + round(count)
+    return {
+        name: [Served(time, steps.get(time, 0), totals[time]) for time in sorted(totals)] for name, steps in own.items()
+    }
+
+
+def _backlog(telemetry: TelemetryReader, where: Where, span: Range) -> float | None:
+    """Requests running and waiting at the end of the span, over all nodes."""
+    found = [
+        series.value
+        for metric in (RUNNING.short, WAITING.short)
+        for series in telemetry.scalars(metric, *span, by=(NODE.label,), where=where)
+    ]
+    return sum(found) if found else None
 
 
 def _rate(telemetry: TelemetryReader, where: Where, metric: str, span: Range) -> float | None:

@@ -5,7 +5,18 @@ from typing import Any
 
 import pytest
 
-from controlplane.alerts.diagnosis.causes import Context, Level, RevisionSeen, causes
+from controlplane.alerts.diagnosis.arrival import Served
+from controlplane.alerts.diagnosis.causes import (
+    HIT_DROP,
+    KV_FULL,
+    LOAD_GROWTH,
+    MIX_CHANGE,
+    NODE_SHARE,
+    Context,
+    Level,
+    causes,
+)
+from controlplane.alerts.diagnosis.config_change import RevisionSeen
 from controlplane.alerts.diagnosis.diagnosis import Measured, Shift, diagnose
 
 ONSET = datetime(2030, 1, 1, 14, 3, 10, tzinfo=UTC)
@@ -22,6 +33,14 @@ def measured(sketch: Any) -> Any:
         return Measured(before, during)
 
     return make
+
+
+def came(moment: datetime) -> list[RevisionSeen]:
+    """Revision 2 took the whole pool from revision 1 at this moment."""
+    times = [ONSET + timedelta(seconds=5 * place) for place in range(-60, 12)]
+    new = [Served(time, 30 if time >= moment else 0, 30) for time in times]
+    old = [Served(time, 30 - own, 30) for time, own, _ in new]
+    return [RevisionSeen(1, 0.98, 0.0, old), RevisionSeen(2, 0.02, 1.0, new)]
 
 
 def shift(metric: str) -> Shift:
@@ -47,12 +66,16 @@ def test_names_the_stage(measured: Any, metric: str, slow: dict[str, float], sta
 
 
 def test_the_sentence_for_a_tired_reader(measured: Any) -> None:
-    old = RevisionSeen(1, 1.0, 0.0, None, {"max_num_batched_tokens": 512, "max_num_seqs": 32})
-    new = RevisionSeen(2, 0.0, 1.0, ONSET - timedelta(seconds=12), {"max_num_batched_tokens": 32, "max_num_seqs": 32})
-    found = diagnose(shift("ttft"), measured(prefill=9.0, queue=9.0), Context(revisions=[old, new]))
+    revisions = came(ONSET - timedelta(seconds=10))
+    knobs = {
+        1: {"max_num_batched_tokens": 512, "max_num_seqs": 32},
+        2: {"max_num_batched_tokens": 32, "max_num_seqs": 32},
+    }
+    around = Context(revisions=revisions, knobs=knobs)
+    found = diagnose(shift("ttft"), measured(prefill=9.0, queue=9.0), around)
     assert found.summary == (
-        "TTFT p99 rose from 0.21 s to 1.90 s since 14:03:10 UTC; 83% of it is prefill; configuration revision 2 "
-        "(max_num_batched_tokens 512 -> 32) reached the pool 12 s before."
+        "TTFT p99 rose from 0.21 s to 1.90 s since 14:03:10 UTC; 83% of it is prefill; revision 2 "
+        "(max_num_batched_tokens 512 -> 32) reached all of the pool at 14:03:00."
     )
     assert found.causes[0]["changed"] == {"max_num_batched_tokens": [512, 32]}
 
@@ -82,6 +105,54 @@ def test_names_the_cause(context: Context, cause: str) -> None:
 
 
 def test_a_change_of_configuration_just_before_comes_first() -> None:
-    revisions = [RevisionSeen(1, 1.0, 0.1), RevisionSeen(2, 0.0, 0.9, ONSET - timedelta(seconds=5))]
+    revisions = came(ONSET - timedelta(seconds=5))
     found = causes(Context(revisions=revisions, rate=Level(5.0, 15.0)), ONSET)
     assert [cause["cause"] for cause in found] == ["config_change", "load"]
+    assert found[0]["score"] > found[1]["score"]
+
+
+@pytest.mark.parametrize(
+    ("at", "below", "cause"),
+    [
+        (Context(rate=Level(4.0, 4.0 * LOAD_GROWTH)), Context(rate=Level(4.0, 3.96 * LOAD_GROWTH)), "load"),
+        (
+            Context(prompt_before={"<=128": 1.0}, prompt_during={"<=128": 0.84, "<=8k": 0.16}),
+            Context(prompt_before={"<=128": 1.0}, prompt_during={"<=128": 0.86, "<=8k": 0.14}),
+            "prompt_mix",
+        ),
+        (
+            Context(cache_before={"hit": 0.5}, cache_during={"hit": 0.34, "miss": 0.66}),
+            Context(cache_before={"hit": 0.5}, cache_during={"hit": 0.36, "miss": 0.64}),
+            "cache_miss",
+        ),
+        (Context(kv_usage=Level(0.89, 0.9)), Context(kv_usage=Level(0.88, 0.89)), "kv_pressure"),
+        (Context(preemptions=Level(0.0, 0.03)), Context(preemptions=Level(0.0, 0.02)), "preemption"),
+        (Context(preemptions=Level(0.1, 0.21)), Context(preemptions=Level(0.1, 0.2)), "preemption"),
+        (Context(node_growth_s={"a": 0.71, "b": 0.29}), Context(node_growth_s={"a": 0.69, "b": 0.31}), "one_node"),
+    ],
+)
+def test_each_cause_has_its_threshold(at: Context, below: Context, cause: str) -> None:
+    assert causes(at, ONSET)[0]["cause"] == cause
+    assert causes(below, ONSET)[0]["cause"] == "unknown"
+
+
+def test_the_thresholds_are_those_of_the_docs() -> None:
+    assert (LOAD_GROWTH, MIX_CHANGE, HIT_DROP, KV_FULL, NODE_SHARE) == (1.25, 0.15, 0.15, 0.9, 0.7)
+
+
+def test_load_is_what_arrives_not_what_is_served() -> None:
+    """A pool that is full serves no more than before: what it is asked for stands in its queues."""
+    full = Context(during_s=60.0, rate=Level(6.0, 6.0), backlog=Level(10.0, 370.0), waiting=Level(0.0, 90.0))
+    (load,) = causes(full, ONSET)
+    assert (load["cause"], load["rate_before"], load["rate_during"], load["served_during"]) == ("load", 6.0, 12.0, 6.0)
+    assert "from 6 to 12 requests a second, of which 6 were served; 90 requests wait" in load["message"]
+
+
+def test_a_slower_pool_with_the_same_arrivals_is_not_under_load() -> None:
+    slow = Context(during_s=60.0, rate=Level(6.0, 2.0), backlog=Level(10.0, 250.0))
+    assert causes(slow, ONSET)[0]["cause"] == "unknown"
+
+
+def test_a_few_more_requests_by_chance_are_no_load() -> None:
+    assert causes(Context(during_s=10.0, rate=Level(3.0, 4.0)), ONSET)[0]["cause"] == "unknown"
+    assert causes(Context(during_s=300.0, rate=Level(3.0, 4.0)), ONSET)[0]["cause"] == "load"

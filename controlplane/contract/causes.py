@@ -1,0 +1,15 @@
+"""The kinds of causes a diagnosis can name, as `Diagnosis.causes[].cause` says them."""
+
+from enum import StrEnum
+
+
+class CauseKind(StrEnum):
+    CONFIG_CHANGE = "config_change"  # A configuration revision reached the pool.
+    LOAD = "load"  # More requests arrived.
+    PROMPT_MIX = "prompt_mix"  # Prompts got longer.
+    CACHE_MISS = "cache_miss"  # Fewer prompts were found in the prefix cache.
+    PREEMPTION = "preemption"  # Running requests were put back for want of memory.
+    KV_PRESSURE = "kv_pressure"  # The KV cache is full.
+    HOST = "host"  # Something else disturbs a node's host: `node` says whose.
+    ONE_NODE = "one_node"  # One node alone is slower, and nothing measured there says why.
+    UNKNOWN = "unknown"  # Nothing else that is measured changed.
