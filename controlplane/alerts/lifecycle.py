@@ -15,6 +15,7 @@ from controlplane.alerts import outbox, payload
 from controlplane.alerts.finding import Finding
 from controlplane.alerts.fingerprint import fingerprint
 from controlplane.alerts.machine import Event, Life, advance
+from controlplane.alerts.remedy_steps import add_steps
 from controlplane.alerts.silence import silenced
 from controlplane.alerts.tables import AlertRow
 from controlplane.alerts.view import alert_view
@@ -184,9 +185,7 @@ class Scribe:
             log.exception("no remedy could be chosen for alert %s", row.id)
             row.evidence = {**row.evidence, "remedy_error": f"{type(error).__name__}: {error}"[:300]}
             return
-        row.remedies = [*row.remedies, *(step.model_dump(mode="json") for step in steps)]
-        if row.study_id is None:
-            row.study_id = next((step.study_id for step in steps if step.study_id is not None), None)
+        add_steps(row, steps)
 
     def _resolve(self, session: Session, row: AlertRow) -> None:
         row.resolved_at = self.now

@@ -28,7 +28,7 @@ from controlplane.app.background import Background
 from controlplane.app.exports import exporters_of
 from controlplane.app.frames import frames_of
 from controlplane.app.health_metrics import ServiceHealth
-from controlplane.app.remedy import check_remedy
+from controlplane.app.remedies import check_remedy
 from controlplane.app.settings import ServiceSettings
 from controlplane.app.ticks import ticks_of
 from controlplane.contract.clock import Clock, utc_now

@@ -9,7 +9,7 @@ from controlplane.alerts.delivery import Deliverer
 from controlplane.alerts.evaluator import FOR_EVER_S, AlertEvaluator
 from controlplane.app import allocation
 from controlplane.app.background import Tick
-from controlplane.app.remedy import start_remedy
+from controlplane.app.remedies import Remedies, try_again
 from controlplane.db.database import Database
 from controlplane.db.sole_replica import SoleReplica
 from controlplane.fleet import FleetHub, registry
@@ -38,14 +38,22 @@ def ticks_of(
 
         return run
 
+    remedies = Remedies()
     evaluator = AlertEvaluator(
-        database, telemetry, on_fire=start_remedy, external_url=public_url, finest_kept_s=finest_kept_s
+        database, telemetry, on_fire=remedies, external_url=public_url, finest_kept_s=finest_kept_s
     )
+
+    def evaluate(now: datetime) -> None:
+        evaluator.tick(now)
+        try_again(database, remedies, now)
+        if remedies.take_news():
+            hub.poke()
+
     # Both read all that has come in lately, whichever replica has taken it in: where one reads it, no other has to.
     reading = SoleReplica(database, READING_LOCK)
     return [
         Tick("telemetry_compaction", 5.0, reading.only(telemetry.tick, otherwise=telemetry.follow)),
-        Tick("alert_evaluation", 5.0, reading.only(evaluator.tick)),
+        Tick("alert_evaluation", 5.0, reading.only(evaluate)),
         Tick("webhook_delivery", 1.0, deliverer.tick),
         Tick("rollouts", 1.0, RolloutController(database, telemetry, hub.poke).tick),
         Tick("study_leases", 5.0, in_transaction(studies.expire_leases)),

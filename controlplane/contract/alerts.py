@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from controlplane.contract.remedies import RemedyStep
+from controlplane.contract.remedies import RemedyPolicy, RemedyStep
 from controlplane.contract.slo import Limit, UseCase
 from controlplane.contract.studies import StudyCreate
 
@@ -84,9 +84,16 @@ Condition = AbsoluteCondition | RegressionCondition | DriftCondition | ConfigFai
 
 
 class Remedy(BaseModel):
-    """What the service starts by itself when the rule fires: a study, whose winner becomes a rollout."""
+    """What the service does by itself when the rule fires; which of it depends on the cause (docs/on-call.md).
 
-    study: StudyCreate
+    A revision that is the cause is taken back by a judged rollout, as `policy` says; `rollout` overrides fields of that
+    rollout (`RolloutCreate`). `study` is for what is left to tuning, and follows a take-back. None begins again for the
+    same cause (pool, stage, revision in production, kind) within `cooldown_s`, unless the regression is clearly worse.
+    """
+
+    study: StudyCreate | None = None
+    policy: RemedyPolicy = RemedyPolicy.PROPOSE
+    rollout: dict[str, Any] = {}
     cooldown_s: float = Field(default=1800, ge=0, le=30 * 86400)
 
 

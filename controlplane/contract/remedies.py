@@ -44,3 +44,15 @@ class RemedyStep(BaseModel):
     node: str | None = None  # Drained: the node whose host is disturbed.
     rollout_id: int | None = None
     study_id: int | None = None
+
+    @property
+    def title(self) -> str:
+        """The step in a few words, without its reason."""
+        what = self.action.value.replace("_", " ")
+        if self.revision is not None:
+            what += f" revision {self.revision}" + ("" if self.back_to is None else f" to {self.back_to}")
+        what += "" if self.node is None else f" {self.node}"
+        begun = {"rollout": self.rollout_id, "study": self.study_id}
+        which = ", ".join(f"{kind} {number}" for kind, number in begun.items() if number is not None)
+        until = "" if self.until is None else f" until {self.until:%Y-%m-%d %H:%M:%S} UTC"
+        return f"{what}: {self.state.value}{until}" + (f" ({which})" if which else "")

@@ -43,6 +43,9 @@ class RolloutCreate(BaseModel):
     A wave of nodes that has not confirmed the revision after `apply_timeout_s` is taken back. Left null it becomes
     120 s where all nodes change live, and where one needs a swap or a restart ten minutes, or four times what such a
     change has cost there if that is more; the rollout shows what it became.
+
+    `takes_back` names the revision that is the cause of an alert: the rollout is of what served before it, judged like
+    any other, and begins only while that revision is still the pool's own.
     """
 
     pool: str
@@ -58,6 +61,7 @@ class RolloutCreate(BaseModel):
     start: bool = True
     reason: str = Field(default="", max_length=500)
     study_id: int | None = None
+    takes_back: int | None = None  # The revision in production that this rollout is to undo.
 
 
 class Rollout(BaseModel):

@@ -46,6 +46,21 @@ def check_differs(session: Session, spec: RolloutCreate) -> None:
     """A rollout of what is in production already has nothing to judge."""
     if registry.pool_revision(session, spec.pool) == spec.revision:
         raise Conflict(f"revision: {spec.revision} is in production in pool {spec.pool!r} already", field="revision")
+    check_takes_back(session, spec)
+
+
+def check_takes_back(session: Session, spec: RolloutCreate) -> None:
+    """A revision that is no longer in production cannot be taken back: whoever replaced it has done so already."""
+    if spec.takes_back is None:
+        return
+    current = registry.pool_revision(session, spec.pool)
+    if current != spec.takes_back:
+        runs = "has no revision yet" if current is None else f"runs revision {current}"
+        raise Conflict(
+            f"takes_back: revision {spec.takes_back} is not in production in pool {spec.pool!r}, which {runs}; "
+            "there is nothing to take back",
+            field="takes_back",
+        )
 
 
 def check_metrics(metrics: list[str]) -> None:

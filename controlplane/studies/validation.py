@@ -81,7 +81,7 @@ def check_range(name: str, wanted: KnobRange) -> None:
 
 def check_rollout(spec: StudyCreate) -> None:
     """The overrides of the proposed rollout must be ones that a rollout can take."""
-    fixed = {"pool", "revision", "study_id", "emergency"}
+    fixed = {"pool", "revision", "study_id", "emergency", "takes_back"}
     valid = sorted(set(RolloutCreate.model_fields) - fixed)
     for name in spec.rollout:
         if name not in valid:

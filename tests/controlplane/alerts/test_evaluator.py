@@ -21,6 +21,7 @@ from controlplane.contract.alerts import (
     Remedy,
 )
 from controlplane.contract.configs import RevisionCreate
+from controlplane.contract.remedies import RemedyAction, RemedyState, RemedyStep
 from controlplane.contract.slo import Limit
 from controlplane.contract.studies import StudyCreate
 from controlplane.db import Database
@@ -277,9 +278,12 @@ class TestAbsolute:
     def test_remedy_is_asked_for_a_study(self, database: Database, telemetry: Any, plant: Any) -> None:
         started: list[int] = []
 
-        def on_fire(session: Session, alert: Alert, rule: AlertRule, now: datetime) -> int | None:
+        def on_fire(session: Session, alert: Alert, rule: AlertRule, now: datetime) -> list[RemedyStep]:
             started.append(alert.id)
-            return 41 if len(started) == 1 else None
+            step = RemedyStep(
+                time=now, action=RemedyAction.STUDY, state=RemedyState.STARTED, cause="load", why="why", study_id=41
+            )
+            return [step] if len(started) == 1 else []
 
         limits = [Limit(metric=metric, q=0.95, limit_s=0.6) for metric in ("ttft", "queue")]
         add_rule(
@@ -293,9 +297,24 @@ class TestAbsolute:
         run(evaluator, plant, 60, queue=60.0)
         assert len(started) == 2
         assert sorted(str(alert.study_id) for alert in alerts(database)) == ["41", "None"]
+        assert sorted(len(alert.remedies) for alert in alerts(database)) == [0, 1]
+        assert any(alert.remedies and alert.remedies[0].why == "why" for alert in alerts(database))
+
+    def test_a_rule_without_a_remedy_is_asked_too(self, database: Database, telemetry: Any, plant: Any) -> None:
+        asked: list[int] = []
+
+        def on_fire(session: Session, alert: Alert, rule: AlertRule, now: datetime) -> list[RemedyStep]:
+            asked.append(alert.id)
+            return []
+
+        add_rule(database, self.condition, plant.now)
+        evaluator = AlertEvaluator(database, telemetry, on_fire)
+        run(evaluator, plant, 60)
+        run(evaluator, plant, 60, queue=60.0)
+        assert asked == [alerts(database)[0].id]
 
     def test_a_failing_remedy_does_not_stop_the_alert(self, database: Database, telemetry: Any, plant: Any) -> None:
-        def on_fire(*_: Any) -> int | None:
+        def on_fire(*_: Any) -> list[RemedyStep]:
             raise RuntimeError("no tuner")
 
         add_rule(database, self.condition, plant.now, remedy=Remedy(study=StudyCreate(pool="main")))

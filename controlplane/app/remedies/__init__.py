@@ -1,0 +1,11 @@
+"""Remedies of alerts: what is to be done about a cause, who does it, and what was done.
+
+`Remedies` is the hook that the evaluator calls, `try_again` comes back to declined ones; `choose` decides (pure),
+`standing` reads, `carry_out` acts.
+"""
+
+from controlplane.app.remedies.check import check_remedy
+from controlplane.app.remedies.remedies import Remedies
+from controlplane.app.remedies.retry import try_again
+
+__all__ = ["Remedies", "check_remedy", "try_again"]

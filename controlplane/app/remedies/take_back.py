@@ -1,0 +1,179 @@
+"""Whether a revision that is the cause is taken back, and how (pure).
+
+A take-back is a rollout like any other, with a canary and a judge, of the whole revision that was in production before
+the rollout that brought the bad one. None is made of a revision that is not in production, beside another rollout, or
+back to what a take-back has just removed.
+"""
+
+import json
+import shlex
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import Enum, auto
+
+from controlplane.app.remedies.cause import Cause
+from controlplane.app.remedies.choice import Choice, CreateRollout, StartRollout
+from controlplane.app.remedies.standing import Standing
+from controlplane.contract.alerts import Alert, AlertRule, Remedy
+from controlplane.contract.remedies import RemedyAction, RemedyPolicy, RemedyState, RemedyStep
+from controlplane.contract.rollouts import Rollout, RolloutCreate, RolloutPhase, Verdict
+
+SURE_SCORE = 0.9
+"""By itself only a change close to the onset is taken back; one that lies further back waits for a person."""
+JUDGED_WELL = (Verdict.BETTER, Verdict.NOT_WORSE)
+LONGEST_REASON = 500
+
+
+class Study(Enum):
+    """What becomes of the rule's study beside the take-back."""
+
+    AFTER = auto()  # It follows, from the revision that is put back.
+    LATER = auto()  # It is for people to start, once the take-back has been started and has ended.
+    INSTEAD = auto()  # There is no way back: a better configuration is all that is left.
+    NONE = auto()  # The cause is being dealt with, or has gone.
+
+
+@dataclass(frozen=True)
+class TakeBack:
+    choice: Choice
+    study: Study
+    back_to: int | None = None
+
+
+def take_back(alert: Alert, rule: AlertRule, cause: Cause, seen: Standing, now: datetime) -> TakeBack:
+    """The choice for a cause that is a revision."""
+    assert cause.revision is not None
+    reason, study, rollout_id = _hindrance(cause.revision, seen)
+    if reason is not None:
+        return _declined(cause, now, reason, study, seen, rollout_id=rollout_id)
+    assert seen.brought_by is not None and seen.brought_by.previous_revision is not None
+    back_to = seen.brought_by.previous_revision
+    waits = _waits_for_a_person(cause, seen.brought_by)
+    spec = _spec(alert, rule, cause, seen.pool, back_to, start=waits is None)
+    why = f"{cause.message}; revision {back_to} was in production before"
+    if waits is not None:
+        why += f"; {waits}, so a person decides"
+    step = RemedyStep(
+        time=now,
+        action=RemedyAction.ROLL_BACK,
+        state=RemedyState.STARTED if spec.start else RemedyState.OFFERED,
+        cause=cause.kind,
+        why=why,
+        revision=cause.revision,
+        back_to=back_to,
+    )
+    if rule.remedy is None:
+        offered = step.model_copy(update={"why": f"{why}; to take it back: {command(spec)}"})
+        return TakeBack(Choice(offered), Study.LATER, back_to)
+    earlier = next(iter(seen.take_backs), None)
+    if earlier is not None and earlier.phase is RolloutPhase.PROPOSED:
+        linked = step.model_copy(update={"rollout_id": earlier.id})
+        if spec.start:
+            return TakeBack(Choice(linked, StartRollout(earlier.id)), Study.AFTER, back_to)
+        return TakeBack(Choice(linked), Study.LATER, back_to)
+    refused = _refused(earlier, rule.remedy, now)
+    if refused is not None:
+        until, reason, study = refused
+        return _declined(cause, now, reason, study, seen, until=until)
+    return TakeBack(Choice(step, CreateRollout(spec)), Study.AFTER if spec.start else Study.LATER, back_to)
+
+
+def command(spec: RolloutCreate) -> str:
+    """How a person starts this rollout, in a shell and over HTTP."""
+    words = ["trimtab", "rollout", "start", "--pool", spec.pool, "--revision", str(spec.revision)]
+    words += ["--takes-back", str(spec.takes_back), "--reason", spec.reason.partition(":")[0]]
+    body = {"pool": spec.pool, "revision": spec.revision, "takes_back": spec.takes_back}
+    return f"{shlex.join(words)} (POST /api/v1/rollouts {json.dumps(body, ensure_ascii=False)})"
+
+
+def _waits_for_a_person(cause: Cause, brought: Rollout) -> str | None:
+    """Why this revision is not taken back automatically, whatever the policy."""
+    if cause.score < SURE_SCORE:
+        return "the change lies further back than the onset"
+    if brought.spec.study_id is not None and brought.verdict in JUDGED_WELL:
+        # What a study gives up for its objective was given up on purpose.
+        return f"it won study {brought.spec.study_id} and was judged {brought.verdict.value.replace('_', ' ')}"
+    return None
+
+
+def _spec(alert: Alert, rule: AlertRule, cause: Cause, pool: str, back_to: int, *, start: bool) -> RolloutCreate:
+    remedy = rule.remedy or Remedy()
+    reason = f"alert {alert.id} ({rule.name}): takes back revision {cause.revision}: {cause.message}"
+    fixed = {
+        "pool": pool,
+        "revision": back_to,
+        "takes_back": cause.revision,
+        "reason": reason[:LONGEST_REASON],
+        "start": start and remedy.policy is RemedyPolicy.AUTOMATIC,
+    }
+    return RolloutCreate.model_validate({**remedy.rollout, **fixed})
+
+
+def _hindrance(revision: int, seen: Standing) -> tuple[str | None, Study, int | None]:
+    """Why the revision cannot be taken back now, if so; what that means for a study; and the rollout that is at it."""
+    running, brought = seen.under_way, seen.brought_by
+    if running is not None:
+        return _beside(revision, running)
+    if seen.revision != revision:
+        runs = "no revision yet" if seen.revision is None else f"revision {seen.revision}"
+        return f"pool {seen.pool} runs {runs}, not revision {revision}: nothing to take back", Study.NONE, None
+    if brought is None or brought.previous_revision is None:
+        return f"nothing was in production in pool {seen.pool} before revision {revision}", Study.INSTEAD, None
+    if brought.spec.takes_back is not None and brought.spec.takes_back == brought.previous_revision:
+        why = (
+            f"rollout {brought.id} brought revision {revision} to take back revision {brought.previous_revision}: "
+            "going back again would bring that one"
+        )
+        return why, Study.INSTEAD, None
+    return None, Study.NONE, None
+
+
+def _beside(revision: int, running: Rollout) -> tuple[str, Study, int | None]:
+    """Beside a rollout that is under way no other can begin."""
+    name = f"rollout {running.id}"
+    if running.spec.takes_back == revision:
+        return f"{name} takes revision {revision} back already", Study.AFTER, running.id
+    if running.spec.revision != revision:
+        why = f"{name} of revision {running.spec.revision} is under way in the pool"
+    elif running.phase in (RolloutPhase.CANARY, RolloutPhase.JUDGING):
+        why = f"revision {revision} is a canary under judgement: the judge of {name} decides"
+    elif running.phase is RolloutPhase.ROLLING_BACK:
+        why = f"{name} is being rolled back already"
+    else:
+        why = f"{name} is still giving revision {revision} to the pool; to stop it: trimtab rollout cancel {running.id}"
+    return why, Study.NONE, None
+
+
+def _refused(earlier: Rollout | None, remedy: Remedy, now: datetime) -> tuple[datetime, str, Study] | None:
+    """A take-back of this very stay of the revision that ended without success is not tried again at once."""
+    if earlier is None or earlier.ended_at is None or earlier.phase is RolloutPhase.PROMOTED:
+        return None
+    until = earlier.ended_at + timedelta(seconds=remedy.cooldown_s)
+    if now >= until:
+        return None
+    study = Study.NONE if earlier.phase is RolloutPhase.CANCELLED else Study.INSTEAD
+    return until, f"take-back rollout {earlier.id} ended {earlier.phase.value.replace('_', ' ')}", study
+
+
+def _declined(
+    cause: Cause,
+    now: datetime,
+    why: str,
+    study: Study,
+    seen: Standing,
+    *,
+    until: datetime | None = None,
+    rollout_id: int | None = None,
+) -> TakeBack:
+    back_to = None if seen.brought_by is None else seen.brought_by.previous_revision
+    step = RemedyStep(
+        time=now,
+        action=RemedyAction.ROLL_BACK,
+        state=RemedyState.DECLINED,
+        cause=cause.kind,
+        why=why,
+        until=until,
+        revision=cause.revision,
+        rollout_id=rollout_id,
+    )
+    return TakeBack(Choice(step), study, back_to)
