@@ -13,7 +13,7 @@ from controlplane.contract.change import class_of
 from controlplane.contract.errors import BadRequest, NotFound
 from controlplane.contract.knobs import KNOBS
 from controlplane.contract.nodes import EffectiveConfig, NodeView
-from controlplane.contract.rollouts import Rollout
+from controlplane.contract.rollouts import Rollout, RolloutPhase
 from controlplane.contract.studies import FINALIST
 from controlplane.contract.telemetry import Exemplar
 from web import behind
@@ -95,7 +95,14 @@ def alerts(client: Client, params: Params) -> Context:
 
 def alert(client: Client, params: Params) -> Context:
     number = _number(params, "id")
-    return {"alert": client.alert(number), "deliveries": client.deliveries(number)}
+    found = client.alert(number)
+    named = {step.rollout_id for step in found.remedies if step.rollout_id is not None}
+    return {
+        "alert": found,
+        "deliveries": client.deliveries(number),
+        "proposed": {made for made in named if client.rollout(made).phase is RolloutPhase.PROPOSED},
+        "may_operate": _may_operate(client),
+    }
 
 
 def activity(client: Client, params: Params) -> Context:
@@ -144,7 +151,7 @@ def rollout(client: Client, params: Params) -> Context:
         "runs_now": {name: _runs(nodes[name]) if name in nodes else {} for name in names},
         "ran_at_end": at_end,
         "knobs": list(KNOBS),
-        "may_operate": client.whoami().scope in {"operate", "admin"},
+        "may_operate": _may_operate(client),
     }
 
 
@@ -200,6 +207,10 @@ def exemplars(client: Client, params: Params) -> Context:
         "above": above,
         "whole_span": "/latency?" + urlencode({"pool": pool or "", "span": span, "metric": metric}),
     }
+
+
+def _may_operate(client: Client) -> bool:
+    return client.whoami().scope in {"operate", "admin"}
 
 
 _ALL = (

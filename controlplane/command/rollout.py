@@ -48,6 +48,13 @@ def production_revision(nodes: list[NodeView], pool: str) -> int | None:
     return next((node.desired_revision for node in serving if node.desired_revision), None)
 
 
+def revision_with(client: Client, pool: str, assignments: list[str], note: str) -> int:
+    """A revision of these knobs laid over what the pool runs."""
+    base = production_revision(client.nodes(), pool)
+    wanted = RevisionCreate(knobs=parse_assignments(assignments), base=base, note=note)
+    return client.create_config(wanted).number
+
+
 def say(rollout: Rollout) -> None:
     verdict = f", verdict {rollout.verdict}" if rollout.verdict else ""
     typer.echo(f"rollout {rollout.id}: {rollout.phase}{verdict}: {rollout.message}")
@@ -69,12 +76,14 @@ def follow(client: Client, number: int) -> Rollout:
 
 @app.command("start")
 def start(
-    pool: Annotated[str, typer.Option(help="Pool to change.")],
+    number: Annotated[int | None, typer.Argument(help="A proposed rollout to begin, instead of a new one.")] = None,
+    pool: Annotated[str, typer.Option(help="Pool to change.")] = "",
     set_: Annotated[
         list[str],
         typer.Option("--set", envvar="TRIMTAB_ROLLOUT_START_SET", help="knob=value; may be given several times."),
     ] = [],  # noqa: B006 - typer needs a list default
     revision: Annotated[int | None, typer.Option(help="An existing revision instead of --set.")] = None,
+    takes_back: Annotated[int | None, typer.Option(help="The revision in production that --revision undoes.")] = None,
     reason: Annotated[str, typer.Option(help="Why; stands in the ledger.")] = "",
     emergency: Annotated[bool, typer.Option(help="To the whole pool at once, unjudged; needs scope admin.")] = False,
     wait: Annotated[bool, typer.Option(help="Wait for the end; status 0 only when promoted.")] = True,
@@ -82,17 +91,24 @@ def start(
     token: Token = None,
     token_file: TokenFile = None,
 ) -> None:
-    """Start a rollout of --set knobs laid over what the pool runs, or of a given revision."""
-    if bool(set_) == (revision is not None):
+    """Start a rollout of --set knobs laid over what the pool runs, of a given revision, or one that was proposed."""
+    asked = {"--pool": pool, "--set": set_, "--revision": revision, "--takes-back": takes_back, "--reason": reason}
+    others = [name for name, value in {**asked, "--emergency": emergency}.items() if value]
+    if number is not None and others:
+        fail(f"rollout {number} says itself what it is: leave out {', '.join(others)}")
+    if number is None and not pool:
+        fail("--pool: which pool is to be changed?")
+    if number is None and bool(set_) == (revision is not None):
         fail("give either --set knob=value or --revision")
     try:
         with connect(server, token, token_file) as client:
-            if revision is None:
-                base = production_revision(client.nodes(), pool)
-                knobs = parse_assignments(set_)
-                revision = client.create_config(RevisionCreate(knobs=knobs, base=base, note=reason)).number
-            wanted = RolloutCreate(pool=pool, revision=revision, reason=reason, emergency=emergency)
-            rollout = client.create_rollout(wanted)
+            if number is None:
+                if revision is None:
+                    revision = revision_with(client, pool, set_, reason)
+                wanted = RolloutCreate(
+                    pool=pool, revision=revision, reason=reason, emergency=emergency, takes_back=takes_back
+                )
+            rollout = client.create_rollout(wanted) if number is None else client.start_rollout(number)
             if not wait:
                 say(rollout)
             elif follow(client, rollout.id).phase is not RolloutPhase.PROMOTED:

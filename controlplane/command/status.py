@@ -6,6 +6,7 @@ from rich.table import Column, Table
 from controlplane.client import Client
 from controlplane.client.clocks import node_clocks
 from controlplane.command.connection import FAILURES, SERVER, Server, Token, TokenFile, connect, explain, fail
+from controlplane.contract.alerts import Alert
 from controlplane.contract.change import class_of
 from controlplane.contract.histogram import error_text
 from controlplane.contract.knobs import KNOBS, ChangeClass
@@ -84,8 +85,14 @@ def latency_table(client: Client) -> Table:
     return table
 
 
+def alert_text(alert: Alert) -> str:
+    """An open alert, and what is being done about it."""
+    steps = "; ".join(step.title for step in alert.remedies)
+    return f"alert {alert.id} {alert.state}: {alert.summary}" + (f" [{steps}]" if steps else "")
+
+
 def under_way(client: Client) -> list[str]:
-    alerts = [f"alert {a.id} {a.state}: {a.summary}" for a in client.alerts() if a.state != "resolved"]
+    alerts = [alert_text(alert) for alert in client.alerts() if alert.state != "resolved"]
     studies = [f"study {s.id} {s.state}: {s.progress}" for s in client.studies() if s.finished_at is None]
     rollouts = [f"rollout {r.id} {r.phase}: {r.message}" for r in client.rollouts() if r.ended_at is None]
     return alerts + studies + rollouts or ["Nothing is under way; no alert is open."]

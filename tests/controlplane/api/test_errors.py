@@ -201,3 +201,8 @@ def test_the_study_of_a_remedy_is_checked_with_its_rule(http: TestClient) -> Non
     remedy = {"study": {"pool": "p", "objective": "speed"}}
     answer = http.post("/api/v1/alert-rules", json={"name": "r", "condition": {"kind": "drift"}, "remedy": remedy})
     assert (answer.status_code, error_of(answer)["detail"]["field"]) == (400, "remedy.study.objective")
+    taking_back = {"name": "r", "condition": {"kind": "drift"}, "remedy": {"policy": "automatic"}}
+    assert http.post("/api/v1/alert-rules", json=taking_back).json()["remedy"]["study"] is None
+    taking_back["remedy"] = {"rollout": {"canary": 0.5}}
+    answer = http.post("/api/v1/alert-rules", json=taking_back)
+    assert (answer.status_code, error_of(answer)["detail"]["field"]) == (400, "remedy.rollout.canary")

@@ -101,6 +101,8 @@ def test_help_says_everything_in_a_narrow_terminal_too(command: str) -> None:
         (["tune", "--pool", "p", "--trials", "5000"], "max_trials: "),
         (["tune", "--pool", "p", "--constraint", "itl:2<=1"], "--constraint: 'itl:2<=1': q: "),
         (["rollout", "start", "--pool", "p"], "either --set knob=value or --revision"),
+        (["rollout", "start", "--revision", "1"], "--pool"),
+        (["rollout", "start", "7", "--pool", "p", "--takes-back", "2"], "leave out --pool, --takes-back"),
         (["rollout", "start", "--pool", "p", "--revision", "1", "--set", "a=1"], "either --set"),
         (["rollout", "start", "--pool", "p", "--revision", "1", "--reason", "r" * 501], "reason: "),
     ],

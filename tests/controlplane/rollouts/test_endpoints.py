@@ -130,6 +130,21 @@ def test_each_wrong_field_is_named(
     assert caught.value.detail["field"] == field
 
 
+def test_only_what_is_in_production_is_taken_back(client: Make, spec: RolloutCreate, fleet: Any) -> None:
+    person = client(Scope.OPERATE)
+    old, other = spec.model_copy(update={"takes_back": spec.revision, "start": False}), fleet.revision(48)
+    with pytest.raises(Conflict) as caught:
+        person.create_rollout(old)
+    assert caught.value.detail["field"] == "takes_back"
+    fleet.put_in_production(other)
+    proposed = person.create_rollout(spec.model_copy(update={"takes_back": other, "start": False}))
+    assert person.rollout(proposed.id).spec.takes_back == other
+    fleet.put_in_production(fleet.revision(32))
+    with pytest.raises(Conflict) as caught:
+        person.start_rollout(proposed.id)
+    assert caught.value.detail["field"] == "takes_back"
+
+
 def test_a_second_rollout_of_a_pool_is_a_conflict(client: Make, spec: RolloutCreate) -> None:
     person = client(Scope.OPERATE)
     first = person.create_rollout(spec)

@@ -1,0 +1,101 @@
+"""The page of an alert: its remedies with links, and a button only for who may press it while it does something."""
+
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from controlplane.command.status import alert_text
+from controlplane.contract.alerts import Alert, AlertState, Delivery, Diagnosis, Severity
+from controlplane.contract.remedies import RemedyAction, RemedyState, RemedyStep
+from controlplane.contract.rollouts import Rollout, RolloutCreate, RolloutPhase
+from web.dashboard import templates
+from web.views import context_of
+
+NOW = datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
+
+
+def step(action: RemedyAction, state: RemedyState, **more: Any) -> RemedyStep:
+    return RemedyStep(time=NOW, action=action, state=state, cause="config_change", why="it is <slow>", **more)
+
+
+PROPOSED = step(RemedyAction.ROLL_BACK, RemedyState.OFFERED, revision=4, back_to=3, rollout_id=9)
+DECLINED = step(RemedyAction.STUDY, RemedyState.DECLINED, until=NOW, study_id=5)
+DRAIN = step(RemedyAction.DRAIN, RemedyState.OFFERED, node="gpu 1")
+ALERT = Alert(
+    id=7,
+    fingerprint="f",
+    rule_id=1,
+    rule="slow",
+    state=AlertState.FIRING,
+    severity=Severity.PAGE,
+    labels={"pool": "p"},
+    summary="slow",
+    started_at=NOW,
+    diagnosis=Diagnosis(
+        stage="prefill",
+        summary="slow",
+        causes=[{"cause": "config_change", "message": "revision 4", "score": 1, "rollout_id": 2}],
+    ),
+    remedies=[PROPOSED, DECLINED, DRAIN],
+)
+
+
+class OneAlert:
+    """The calls that the page makes."""
+
+    def __init__(self, scope: str, phase: RolloutPhase) -> None:
+        self.scope, self.phase = scope, phase
+
+    def alert(self, number: int) -> Alert:
+        return ALERT
+
+    def deliveries(self, number: int) -> list[Delivery]:
+        return []
+
+    def rollout(self, number: int) -> Rollout:
+        spec = RolloutCreate(pool="p", revision=3, takes_back=4)
+        return Rollout(id=number, phase=self.phase, spec=spec, created_by="trimtab", created_at=NOW)
+
+    def whoami(self) -> SimpleNamespace:
+        return SimpleNamespace(scope=self.scope)
+
+
+def page(scope: str = "operate", phase: RolloutPhase = RolloutPhase.PROPOSED) -> str:
+    context = context_of("alert", OneAlert(scope, phase), {"id": "7"})  # type: ignore[arg-type]
+    return " ".join(templates.get_template("fragments/alert.html").render(**context).split())
+
+
+def test_remedies_are_shown_with_their_links() -> None:
+    shown = page()
+    for wanted in (
+        "roll back revision 4 to 3",
+        '<a href="/rollouts/9">rollout 9</a>',
+        '<a href="/studies/5">study 5</a>',
+        '<a href="/nodes/gpu%201">gpu 1</a>',
+        "it is &lt;slow&gt;",
+        'revision 4 <a href="/rollouts/2">rollout 2</a>',
+    ):
+        assert wanted in shown
+
+
+@pytest.mark.parametrize(
+    ("scope", "phase", "there"),
+    [
+        ("operate", RolloutPhase.PROPOSED, True),
+        ("admin", RolloutPhase.PROPOSED, True),
+        ("read", RolloutPhase.PROPOSED, False),
+        ("operate", RolloutPhase.CANARY, False),
+    ],
+)
+def test_the_button_is_there_for_who_may_start_what_waits(scope: str, phase: RolloutPhase, there: bool) -> None:
+    assert ('action="/rollouts/9/start"' in page(scope, phase)) is there
+
+
+def test_the_command_line_tells_what_is_done() -> None:
+    assert alert_text(ALERT) == (
+        "alert 7 firing: slow [roll back revision 4 to 3: offered (rollout 9); "
+        "study: declined until 2030-01-01 12:00:00 UTC (study 5); drain gpu 1: offered]"
+    )
+    assert alert_text(ALERT.model_copy(update={"remedies": []})) == "alert 7 firing: slow"
