@@ -1,7 +1,6 @@
 """The likeliest cause of an alert, as far as a remedy depends on it (pure)."""
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from controlplane.contract.alerts import Alert
 from controlplane.contract.causes import CauseKind
@@ -9,7 +8,7 @@ from controlplane.contract.causes import CauseKind
 
 @dataclass(frozen=True)
 class Cause:
-    """`evidence` is the diagnosis' own dictionary; kinds that are not known here count as a matter of tuning."""
+    """Kinds that are not known here count as a matter of tuning."""
 
     kind: str
     message: str = ""
@@ -17,7 +16,6 @@ class Cause:
     revision: int | None = None
     rollout_id: int | None = None
     node: str | None = None
-    evidence: dict[str, Any] = field(default_factory=dict)
 
 
 def likeliest(alert: Alert) -> Cause:
@@ -34,7 +32,6 @@ def likeliest(alert: Alert) -> Cause:
         revision=first.get("revision") if changed else None,
         rollout_id=first.get("rollout_id") if changed else None,
         node=first.get("node"),
-        evidence=first,
     )
 
 
