@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from controlplane.alerts.diagnosis.arrival import Served
-from controlplane.alerts.diagnosis.config_change import ONSET_EARLY_S, RevisionSeen, config_changes, knob_changes
+from controlplane.alerts.diagnosis.config_change import RevisionSeen, config_changes, knob_changes
 from controlplane.alerts.diagnosis.rollout_record import RolloutRecord
 
 KNOBS = {3: {"max_num_batched_tokens": 512}, 4: {"max_num_batched_tokens": 4}, 9: {"max_num_batched_tokens": 64}}
@@ -116,10 +116,17 @@ def test_a_revision_that_is_being_withdrawn_is_not_the_cause() -> None:
 
 
 def test_what_came_clearly_after_the_onset_is_not_named() -> None:
-    limit = clock("08:46:00") + timedelta(seconds=ONSET_EARLY_S)
-    for at, named in ((limit, True), (limit + timedelta(seconds=5), False)):
-        shares = [(f"{at:%H:%M:%S}", 1.0)]
-        assert bool(causes_of("08:46:00", "08:48:30", shares)) is named
+    for at, named in (("08:47:00", True), ("08:47:05", False)):
+        assert bool(causes_of("08:46:00", "08:48:30", [(at, 1.0)])) is named
+
+
+def test_the_latest_of_two_stays_and_the_newest_of_two_rollouts_are_named() -> None:
+    """The canary has just gone as the whole pool gets the same revision: either could be meant by the share alone."""
+    soon = rollout(2, "08:46:50", emergency=True, verdict="unjudged")
+    canary = rollout(1, "08:44:20", ended_at=clock("08:46:35"), verdict="worse")
+    shares = [("08:44:20", 0.5), ("08:46:35", 0.0), ("08:46:50", 1.0)]
+    (cause,) = causes_of("08:46:00", "08:47:00", shares, [canary, soon])
+    assert (cause["rollout_id"], cause["reached_all_at"]) == (2, "2026-11-20T08:46:50+00:00")
 
 
 def test_a_negligible_share_is_not_named_even_when_it_grew_later() -> None:
