@@ -10,7 +10,7 @@ from controlplane.command.status import alert_text
 from controlplane.contract.alerts import Alert, AlertState, Delivery, Diagnosis, Severity
 from controlplane.contract.remedies import RemedyAction, RemedyState, RemedyStep
 from controlplane.contract.rollouts import Rollout, RolloutCreate, RolloutPhase
-from web.dashboard import templates
+from web.rendering import templates
 from web.views import context_of
 
 NOW = datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
