@@ -11,6 +11,7 @@ from sqlmodel import Session
 from controlplane import ledger
 from controlplane.contract.alerts import Alert, AlertRule, Remedy
 from controlplane.contract.errors import BadRequest, TrimtabError
+from controlplane.contract.remedies import RemedyAction, RemedyState, RemedyStep
 from controlplane.fleet import registry
 from controlplane.studies import store as studies
 from controlplane.studies.validation import check_spec, check_study
@@ -27,6 +28,21 @@ def check_remedy(remedy: Remedy) -> None:
     except BadRequest as error:
         place = "remedy.study."
         raise type(error)(place + error.message, field=place + error.detail["field"]) from None
+
+
+def choose_remedy(session: Session, alert: Alert, rule: AlertRule, now: datetime) -> list[RemedyStep]:
+    """What is done about an alert that fires or has got worse: the rule's study, once."""
+    if rule.remedy is None or alert.study_id is not None:
+        return []
+    study_id = start_remedy(session, alert, rule, now)
+    if study_id is None:
+        return []
+    why = f"rule {rule.name!r} asks for it"
+    cause = str(alert.diagnosis.causes[0]["cause"]) if alert.diagnosis and alert.diagnosis.causes else "unknown"
+    step = RemedyStep(
+        time=now, action=RemedyAction.STUDY, state=RemedyState.STARTED, cause=cause, why=why, study_id=study_id
+    )
+    return [step]
 
 
 def start_remedy(session: Session, alert: Alert, rule: AlertRule, now: datetime) -> int | None:

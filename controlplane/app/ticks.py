@@ -9,7 +9,7 @@ from controlplane.alerts.delivery import Deliverer
 from controlplane.alerts.evaluator import FOR_EVER_S, AlertEvaluator
 from controlplane.app import allocation
 from controlplane.app.background import Tick
-from controlplane.app.remedy import start_remedy
+from controlplane.app.remedy import choose_remedy
 from controlplane.db.database import Database
 from controlplane.db.sole_replica import SoleReplica
 from controlplane.fleet import FleetHub, registry
@@ -39,7 +39,7 @@ def ticks_of(
         return run
 
     evaluator = AlertEvaluator(
-        database, telemetry, on_fire=start_remedy, external_url=public_url, finest_kept_s=finest_kept_s
+        database, telemetry, on_fire=choose_remedy, external_url=public_url, finest_kept_s=finest_kept_s
     )
     # Both read all that has come in lately, whichever replica has taken it in: where one reads it, no other has to.
     reading = SoleReplica(database, READING_LOCK)
