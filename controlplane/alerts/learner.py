@@ -155,7 +155,7 @@ class Learner:
         return self._built_for != (self.closed, self.moves)
 
     def _refresh(self, at_s: float, history: Sequence[Window], pools: int, build: Build) -> None:
-        first_s = history[0].start_s if history else at_s
+        first_s = max(history[0].start_s if history else at_s, self._restarted_s)
         span_s = min(at_s - first_s, self.condition.baseline_s)
         due_s = min(max(span_s * REFRESH_SHARE, REFRESH_MIN_S), REFRESH_MAX_S)
         if at_s - self._built_s < due_s and not self._changed():
@@ -183,27 +183,13 @@ class Learner:
         baseline stays what came before.
         """
         wanted = math.ceil(self.condition.min_baseline_count * YOUNG_SHARE)
-        counted = mine = 0
-        for place, window in enumerate(history):
-            if window.start_s >= at_s:
-                return
-            if self._is_closed(window):
-                continue
-            tails = window.tails.get(self.metric, {})
-            counted += sum(tail.count for tail in tails.values())
-            mine += sum(tail.count for bucket, tail in tails.items() if self.bucket in (FLEET, bucket))
-            if counted >= wanted and mine >= MIN_BUCKET_COUNT:
-                break
-        else:
+        known = [window for window in history if window.start_s < at_s and not self._is_closed(window)]
+        first = self._holding(known, wanted)
+        if not first:
             return
-        built = build(self, -math.inf, window.start_s + WINDOW_S, wanted)
+        built = build(self, -math.inf, known[first - 1].start_s + WINDOW_S, wanted)
         self.baselines = {q: baseline for q, baseline in built.items() if self.bucket in baseline.phi}
-        for later in history[place + 1 :]:
-            if later.start_s >= at_s or not self.baselines:
-                break
-            if self._is_closed(later):
-                continue
-            # A crowd is more likely than not while a pool starts: at this age nothing is known of loads.
+        for later in known[first:] if self.baselines else ():
             is_crowded = later.load > max(baseline.load_limit for baseline in self.baselines.values())
             for q in self.baselines:
                 self._observe(later, q, is_crowded, self.log_threshold(pools))
@@ -213,9 +199,24 @@ class Learner:
         self.streams.clear()
         self.crowded.clear()
 
+    def _holding(self, windows: Sequence[Window], wanted: int) -> int:
+        """How many of the windows hold so many of the metric's values, and enough of the stream's; 0 if all do not."""
+        counted = mine = 0
+        for place, window in enumerate(windows):
+            for bucket, tail in window.tails.get(self.metric, {}).items():
+                counted += tail.count
+                mine += tail.count if self.bucket in (FLEET, bucket) else 0
+            if counted >= wanted and mine >= MIN_BUCKET_COUNT:
+                return place + 1
+        return 0
+
     def _is_closed(self, window: Window) -> bool:
-        restarts = [move.at_s for move in self.moves if move.shifts is None]
-        return window.start_s < max(restarts, default=-math.inf) or inside(window.start_s, self.closed)
+        return window.start_s < self._restarted_s or inside(window.start_s, self.closed)
+
+    @property
+    def _restarted_s(self) -> float:
+        """Since when anything is known of what is normal."""
+        return max((move.at_s for move in self.moves if move.shifts is None), default=-math.inf)
 
     def _suspected(self, pools: int) -> list[float]:
         limit = SUSPICION * self.log_threshold(pools)

@@ -27,7 +27,7 @@ class Move:
 
     rollout_id: int
     at_s: float
-    shifts: Mapping[float, int] | None
+    shifts: Mapping[float, int] | None = field(hash=False)
 
     def shift(self, q: float) -> int | None:
         """By the nearest quantile that was measured."""

@@ -143,10 +143,6 @@ def reach_of_bucket(bucket: str) -> str:
     return f"prompts of {bucket} tokens"
 
 
-def reach_of_metric(metric: str) -> str:
-    return metric.upper()
-
-
 def reach_of_stage(stage: str) -> str:
     return f"stage {stage}"
 

@@ -17,29 +17,35 @@ from controlplane.contract.metrics import E2E, ITL, TTFT
 from controlplane.telemetry.sketch import Sketch
 
 EXPLAINED = 1 / 2
+RECENT_S = 60.0
+"""Of so much time: a part that recovers a moment before the whole does still tells it, and no longer."""
 _BUCKET_S = np.array([upper_edge(position) for position in range(AXIS_LENGTH)])
 
 
-def is_covered(detector: Detector, history: History, window: Window, alarmed: Sequence[str]) -> bool:
-    """Judged over the span in which the end-to-end duration is suspected, against its own baseline's."""
-    parts = [metric for metric in alarmed if metric != E2E.short]
-    if not parts:
+def is_covered(detector: Detector, history: History, window: Window) -> bool:
+    """Judged over the newest requests, against the end-to-end duration's own baseline."""
+    keys = detector.alarmed(E2E.short)
+    baseline = detector.baseline(keys[0]) if keys else None
+    parts = [part for part in (TTFT.short, ITL.short) if _told(detector, part, window.start_s)]
+    if baseline is None or not parts:
         return False
-    whole = next((key for key in detector.alarmed(E2E.short)), None)
-    baseline = None if whole is None else detector.baseline(whole)
-    if whole is None or baseline is None or not {*parts} & {TTFT.short, ITL.short}:
-        return True
-    onset_s = detector.stream(whole).onset_s or window.start_s
+    since_s = max(detector.stream(keys[0]).onset_s or window.start_s, window.start_s - RECENT_S)
     past = [one for one in history.windows if baseline.start_s <= one.start_s <= baseline.end_s]
-    slow = [one for one in history.windows if onset_s <= one.start_s <= window.start_s]
-    only = whole.bucket if whole.bucket not in (FLEET, "") else None
-    grown = _per_request(slow, E2E.short, only) - _per_request(past, E2E.short, only)
-    explained = sum(
-        max(_per_request(slow, part, only) - _per_request(past, part, only), 0.0)
-        for part in (TTFT.short, ITL.short)
-        if part in parts
+    slow = [one for one in history.windows if since_s <= one.start_s <= window.start_s]
+    only = keys[0].bucket if keys[0].bucket not in (FLEET, "") else None
+    grown, *of_parts = (
+        _per_request(slow, metric, only) - _per_request(past, metric, only) for metric in (E2E.short, *parts)
     )
-    return explained >= EXPLAINED * grown
+    return sum(max(growth, 0.0) for growth in of_parts) >= EXPLAINED * grown
+
+
+def _told(detector: Detector, metric: str, at_s: float) -> bool:
+    """Whether a part is in alarm, or was so a moment ago."""
+    return any(
+        learner.alarmed or any(end_s > at_s - RECENT_S for _, end_s in learner.own)
+        for (of, _), learner in detector.learners.items()
+        if of == metric
+    )
 
 
 def _per_request(windows: Sequence[Window], metric: str, bucket: str | None) -> float:

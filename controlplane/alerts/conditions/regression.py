@@ -12,7 +12,7 @@ from controlplane.alerts.finding import Finding
 from controlplane.alerts.history import History, Window, instant, merged
 from controlplane.alerts.machine import Reading
 from controlplane.alerts.pool_record import PoolRecord
-from controlplane.alerts.updates import reach_of_bucket, reach_of_metric
+from controlplane.alerts.updates import reach_of_bucket
 from controlplane.contract.metrics import E2E, WINDOW_S
 
 SHORT_BASELINE_S = 7200.0
@@ -42,7 +42,7 @@ def judge_regression(
         alarmed = [metric for metric in detector.condition.metrics if detector.alarmed(metric)]
         for metric in detector.condition.metrics:
             labels = regression_labels(pool, metric)
-            covered = metric == E2E.short and not firing(labels) and is_covered(detector, history, window, alarmed)
+            covered = metric == E2E.short and not firing(labels) and is_covered(detector, history, window)
             findings.append(_finding(detector, history, window, labels, alarmed, covered, firing(labels)))
     if not windows:
         quiet = instant(end_s)
@@ -156,9 +156,11 @@ def _error_rate(detector: Detector, key: Key, span_s: float) -> dict[str, Any]:
 
 
 def reach(detector: Detector, metric: str, part: float) -> frozenset[str]:
-    """What of a metric is slow, in words: prompt buckets with this part of an alarm's evidence, and the end-to-end
-    duration where it is in alarm with it (it opens no alert of its own then)."""
-    found = {
+    """The prompt buckets of a metric that have this part of an alarm's evidence, in words.
+
+    Another metric in alarm is told by an alert of its own; the end-to-end duration, where it tells nothing new, by none.
+    """
+    return frozenset(
         reach_of_bucket(bucket)
         for (of, bucket), learner in detector.learners.items()
         if of == metric and bucket not in (FLEET, "")
@@ -166,7 +168,4 @@ def reach(detector: Detector, metric: str, part: float) -> frozenset[str]:
             stream.alarmed or stream.log_evidence >= part * learner.log_threshold(detector.pools)
             for stream in learner.streams.values()
         )
-    }
-    if metric != E2E.short and detector.alarmed(E2E.short):
-        found.add(reach_of_metric(E2E.short))
-    return frozenset(found)
+    )

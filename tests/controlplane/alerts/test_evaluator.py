@@ -110,6 +110,7 @@ class TestRegression:
         found = alerts(database)
         assert [(alert.labels["metric"], alert.state) for alert in found] == [("ttft", "resolved")]
         assert found[0].diagnosis is not None and found[0].diagnosis.stage == "queue"
+        assert not found[0].updates, found[0].updates
         assert deliveries(database) == [(found[0].id, "firing"), (found[0].id, "resolved")]
 
     def test_decode_regression_is_told_as_decode(
