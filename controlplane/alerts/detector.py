@@ -114,7 +114,7 @@ class Detector:
                 self._learner(metric, bucket)
         self.accepted = {}
         known = {metric: set(self._learner(metric, FLEET).moved_by) for metric in self.condition.metrics}
-        work = Workshop(self.condition, history)
+        work = self.workshop(history)
         for learner in self.learners.values():
             for rollout_id in learner.take_record(record, at_s):
                 self.accepted[learner.metric] = rollout_id
@@ -126,6 +126,9 @@ class Detector:
             if move.rollout_id not in before and move.at_s > at_s - NEWS_S
         ]
 
+    def workshop(self, history: Sequence[Window]) -> "Workshop":
+        return Workshop(self.condition, history)
+
 
 class Workshop:
     """Baselines built while one window is judged: those of the same windows once, whoever asks."""
@@ -135,15 +138,15 @@ class Workshop:
         self._history = history
         self._built: dict[tuple[object, ...], dict[float, Baseline]] = {}
 
-    def build(self, learner: Learner, start_s: float, end_s: float, least: int) -> dict[float, Baseline]:
+    def build(self, learner: Learner, end_s: float, least: int) -> dict[float, Baseline]:
         """The baselines of a learner's metric by quantile, of all prompt buckets together and each."""
-        start_s = max(start_s, end_s - self._condition.baseline_s)
-        key = (learner.metric, start_s, end_s, least, learner.closed, learner.moves)
+        key = (learner.metric, end_s, least, learner.closed, learner.moves)
         if key not in self._built:
-            self._built[key] = self._build(learner, start_s, end_s, least)
+            self._built[key] = self._build(learner, end_s, least)
         return self._built[key]
 
-    def _build(self, learner: Learner, start_s: float, end_s: float, least: int) -> dict[float, Baseline]:
+    def _build(self, learner: Learner, end_s: float, least: int) -> dict[float, Baseline]:
+        start_s = end_s - self._condition.baseline_s
         windows = [
             window
             for window in self._history

@@ -19,6 +19,7 @@ from sqlmodel import Session, col, select
 from controlplane import ledger
 from controlplane.alerts import judges
 from controlplane.alerts.conditions import regression
+from controlplane.alerts.conditions.requests_failed import GUARD_S, LostShare, judge_requests_failed
 from controlplane.alerts.config_failure import judge_config_failed
 from controlplane.alerts.detector import Detector
 from controlplane.alerts.finding import Finding
@@ -28,6 +29,7 @@ from controlplane.alerts.history import History, Where, instant, merged
 from controlplane.alerts.learner import GUARD_MAX_S, SUSPICION
 from controlplane.alerts.lifecycle import ACTOR, Draft, OnFire, Scribe, follow
 from controlplane.alerts.machine import Event, Reading
+from controlplane.alerts.pool_endings import PoolEndings
 from controlplane.alerts.pool_record import Move
 from controlplane.alerts.pool_totals import PoolTotals
 from controlplane.alerts.snapshot import OF_THE_FLEET, Job, Snapshot, job_of, read, serving, silences_now
@@ -39,9 +41,11 @@ from controlplane.contract.alerts import (
     AbsoluteCondition,
     AlertRule,
     AlertState,
+    Condition,
     ConfigFailedCondition,
     DriftCondition,
     RegressionCondition,
+    RequestsFailedCondition,
     TelemetryLostCondition,
 )
 from controlplane.contract.configs import Revision
@@ -101,13 +105,16 @@ class AlertEvaluator:
         if end is not None:
             seen.pools = self._pools(seen, end)
             self._extend_histories(seen, end)
-        totals = PoolTotals(self._telemetry, self._wheres(seen, AbsoluteCondition))
+        material = Material(
+            PoolTotals(self._telemetry, self._wheres(seen, AbsoluteCondition)),
+            PoolEndings(self._telemetry, self._wheres(seen, RequestsFailedCondition)),
+        )
         outcomes: list[Outcome] = []
         for rule, version in seen.rules:
             for pool in self._pools_of(rule, seen):
                 job = job_of(rule, version, pool, seen)
                 try:
-                    outcomes += self._judged(job, seen, totals, end, now)
+                    outcomes += self._judged(job, seen, material, end, now)
                 except Exception:
                     self._detectors.pop((rule.id, pool), None)
                     log.exception(FAILED, rule.id, rule.name, pool)
@@ -144,7 +151,7 @@ class AlertEvaluator:
             return [rule.pool or ""]
         return sorted(seen.pools if rule.pool is None else seen.pools & {rule.pool})
 
-    def _wheres(self, seen: Snapshot, kind: type[AbsoluteCondition] | type[RegressionCondition]) -> dict[str, Where]:
+    def _wheres(self, seen: Snapshot, kind: type[Condition]) -> dict[str, Where]:
         """The filters of the pools that rules of this kind look at."""
         pools = {
             pool for rule, _ in seen.rules if isinstance(rule.condition, kind) for pool in self._pools_of(rule, seen)
@@ -169,7 +176,7 @@ class AlertEvaluator:
     # -- one rule on one pool ------------------------------------------------------------------------------------------
 
     def _judged(
-        self, job: Job, seen: Snapshot, totals: PoolTotals, end: datetime | None, now: datetime
+        self, job: Job, seen: Snapshot, material: "Material", end: datetime | None, now: datetime
     ) -> list["Outcome"]:
         """What is to be written of one job; nothing where nothing is new."""
         condition = job.rule.condition
@@ -186,16 +193,18 @@ class AlertEvaluator:
             if history is None:
                 return []
             findings, state, moved = self._regression(condition, history, job, seen, end)
+        elif isinstance(condition, RequestsFailedCondition):
+            findings, state = self._requests_failed(condition, material.endings, job, seen, end)
         else:
             ends = _window_ends(job.position, end)
-            findings = judges.judge_absolute(condition, totals, job.pool, ends, self._firing(job))
+            findings = judges.judge_absolute(condition, material.totals, job.pool, ends, self._firing(job))
         drafts = follow(job.rule.id, job.open_alerts, findings)
         for draft in drafts:
             where = seen.where(job.pool)
             if Event.FIRED in draft.events and draft.story is not None:
                 self._stories.tell(job, draft, where, self._suspected(job, draft), now)
             elif isinstance(condition, AbsoluteCondition | RegressionCondition) and end is not None:
-                self._stories.follow_up(job, draft, self._look(job, draft, totals, end), where, state, now)
+                self._stories.follow_up(job, draft, self._look(job, draft, material.totals, end), where, state, now)
         if isinstance(condition, OF_THE_FLEET) and not drafts and job.position is not None and state == job.state:
             return []
         return [Outcome(job, end, state, drafts, moved)]
@@ -257,6 +266,21 @@ class AlertEvaluator:
         self._detectors[key] = (job.version, end, detector)
         moved, detector.moved = detector.moved, []
         return findings, detector.state(), moved
+
+    def _requests_failed(
+        self, condition: RequestsFailedCondition, endings: PoolEndings, job: Job, seen: Snapshot, end: datetime
+    ) -> tuple[list[Finding], dict[str, Any]]:
+        oldest = end - timedelta(seconds=CATCH_UP_S)
+        start = end - timedelta(seconds=WINDOW_S) if job.position is None else max(job.position, oldest)
+        if job.state:
+            known = LostShare.load(condition, job.state)
+        else:  # The past lies there when a rule begins.
+            until = start - timedelta(seconds=GUARD_S)
+            since = until - timedelta(seconds=condition.baseline_s)
+            known = LostShare(condition, *endings.before(job.pool, since, until))
+        windows = endings.of(job.pool, start, end)
+        findings = judge_requests_failed(known, windows, job.pool, len(self._pools_of(job.rule, seen)), end)
+        return findings, known.dump()
 
     # -- what is told of an open alert ---------------------------------------------------------------------------------
 
@@ -336,6 +360,13 @@ class AlertEvaluator:
                 row = session.get(AlertRow, alert_id, with_for_update=True)
                 if row is not None and row.state == AlertState.FIRING.value:
                     scribe.deliver_unsilenced(session, row, silences)
+
+
+class Material(NamedTuple):
+    """What rules on a pool's totals read, for one tick."""
+
+    totals: PoolTotals
+    endings: PoolEndings
 
 
 class Outcome(NamedTuple):

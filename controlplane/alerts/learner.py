@@ -31,8 +31,8 @@ SURGE_MARGIN_BUCKETS = round(math.log2(3.0) * 2**SCALE)
 YOUNG_SHARE = 1 / 2
 """A metric with this part of the wanted requests is judged for gross growth already: see `Learner._begin`."""
 
-Build = Callable[["Learner", float, float, int], Mapping[float, Baseline]]
-"""The baselines by quantile of a learner's metric, from windows in [start, end) and so many values at least."""
+Build = Callable[["Learner", float, int], Mapping[float, Baseline]]
+"""The baselines by quantile of a learner's metric, from windows before a time, of so many values at least."""
 
 
 @dataclass
@@ -52,8 +52,8 @@ class Learner:
     baselines: dict[float, Baseline] = field(default_factory=dict)
     closed: tuple[Span, ...] = ()
     moves: tuple[Move, ...] = ()
-    _built_s: float = -math.inf
-    _built_for: tuple[tuple[Span, ...], tuple[Move, ...]] = ((), ())
+    built_s: float = -math.inf
+    built_for: tuple[tuple[Span, ...], tuple[Move, ...]] = ((), ())
 
     @property
     def alarmed(self) -> list[float]:
@@ -152,23 +152,23 @@ class Learner:
         return at_s < self.surge_until_s and at_s - self.surge_since_s < SURGE_LEARN_S
 
     def _changed(self) -> bool:
-        return self._built_for != (self.closed, self.moves)
+        return self.built_for != (self.closed, self.moves)
 
     def _refresh(self, at_s: float, history: Sequence[Window], pools: int, build: Build) -> None:
         first_s = max(history[0].start_s if history else at_s, self._restarted_s)
         span_s = min(at_s - first_s, self.condition.baseline_s)
         due_s = min(max(span_s * REFRESH_SHARE, REFRESH_MIN_S), REFRESH_MAX_S)
-        if at_s - self._built_s < due_s and not self._changed():
+        if at_s - self.built_s < due_s and not self._changed():
             return
-        alarmed, has_moved = self.alarmed, self.moves != self._built_for[1]
+        alarmed, has_moved = self.alarmed, self.moves != self.built_for[1]
         if alarmed and self.baselines and not has_moved:
             return
         is_open = [begin for begin, end in self.closed if end == math.inf]
         end_s = at_s - min(max(span_s * GUARD_SHARE, GUARD_MIN_S), GUARD_MAX_S)
         end_s = min([end_s, *self._suspected(pools), *is_open])
-        self._built_s, self._built_for = at_s, (self.closed, self.moves)
+        self.built_s, self.built_for = at_s, (self.closed, self.moves)
         wanted = self.condition.min_baseline_count
-        built = build(self, -math.inf, end_s, math.ceil(wanted * YOUNG_SHARE) if alarmed else wanted)
+        built = build(self, end_s, math.ceil(wanted * YOUNG_SHARE) if alarmed else wanted)
         built = {q: baseline for q, baseline in built.items() if self.bucket in baseline.phi}
         if built or (has_moved and any(move.shifts is None for move in self.moves)):
             self.baselines = built
@@ -187,7 +187,7 @@ class Learner:
         first = self._holding(known, wanted)
         if not first:
             return
-        built = build(self, -math.inf, known[first - 1].start_s + WINDOW_S, wanted)
+        built = build(self, known[first - 1].start_s + WINDOW_S, wanted)
         self.baselines = {q: baseline for q, baseline in built.items() if self.bucket in baseline.phi}
         for later in known[first:] if self.baselines else ():
             is_crowded = later.load > max(baseline.load_limit for baseline in self.baselines.values())

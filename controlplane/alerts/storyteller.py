@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from controlplane.alerts import judges, updates
 from controlplane.alerts.diagnosis import context as gathering
+from controlplane.alerts.diagnosis.causes import causes
 from controlplane.alerts.diagnosis.diagnosis import Shift, diagnose
 from controlplane.alerts.finding import Finding
 from controlplane.alerts.history import Where
@@ -19,8 +20,8 @@ from controlplane.alerts.machine import Event
 from controlplane.alerts.snapshot import Job
 from controlplane.alerts.tables import AlertRow
 from controlplane.alerts.updates import Seen, Told
-from controlplane.contract.alerts import AbsoluteCondition, AlertState, Diagnosis
-from controlplane.contract.metrics import NODE
+from controlplane.contract.alerts import AbsoluteCondition, AlertState, Diagnosis, RequestsFailedCondition
+from controlplane.contract.metrics import E2E, NODE
 from controlplane.contract.slo import Limit
 from controlplane.db.database import Database
 from controlplane.telemetry.reader import TelemetryReader
@@ -56,7 +57,7 @@ class Storyteller:
         story = draft.story
         assert story is not None
         if not story.metric:
-            draft.diagnosis = Diagnosis(stage=None, summary=story.summary + ".", causes=[])
+            draft.diagnosis = self._without_metric(job, story, where, now)
             return
         try:
             found, nodes = self._look(job, draft, story, where, now, updates.PERHAPS_CHANCE)
@@ -66,6 +67,21 @@ class Storyteller:
         self._looked_at[draft.fingerprint] = now
         draft.diagnosis = found
         draft.told = Told(now, story.value, reach | _reach(found) | nodes, _cause(found))
+
+    def _without_metric(self, job: Job, story: Finding, where: Where, now: datetime) -> Diagnosis:
+        """Of requests that were lost the likeliest causes; the rest says all there is to it by itself."""
+        if not isinstance(job.rule.condition, RequestsFailedCondition) or story.since is None:
+            return Diagnosis(stage=None, summary=story.summary + ".", causes=[])
+        before = (story.since - timedelta(seconds=gathering.BEFORE_S), story.since)
+        try:
+            around = gathering.surroundings(self._telemetry, where, E2E.short, before, (story.since, story.at))
+            with self._database.read_session() as session:
+                around = gathering.with_records(session, around, story.since, now)
+        except Exception:
+            log.exception("no causes for rule %s on pool %r", job.rule.id, job.pool)
+            return Diagnosis(stage=None, summary=story.summary + ".", causes=[])
+        found = causes(around, story.since)
+        return Diagnosis(stage=None, summary=f"{story.summary}; {found[0]['message']}.", causes=found)
 
     def follow_up(self, job: Job, draft: Draft, look: Look, where: Where, state: dict[str, Any], now: datetime) -> None:
         """Gather what has come to light of an open alert; where it is news and may be told, write it on the draft."""

@@ -158,7 +158,7 @@ def _error_rate(detector: Detector, key: Key, span_s: float) -> dict[str, Any]:
 def reach(detector: Detector, metric: str, part: float) -> frozenset[str]:
     """The prompt buckets of a metric that have this part of an alarm's evidence, in words.
 
-    Another metric in alarm is told by an alert of its own; the end-to-end duration, where it tells nothing new, by none.
+    Another metric in alarm is told by an alert of its own, or by those of its parts.
     """
     return frozenset(
         reach_of_bucket(bucket)
