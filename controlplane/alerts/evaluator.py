@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from sqlmodel import Session, col, select
+from sqlmodel import col, select
 
-from controlplane import ledger
 from controlplane.alerts import judges
+from controlplane.alerts.baseline_news import tell_move
 from controlplane.alerts.conditions import regression
 from controlplane.alerts.conditions.requests_failed import GUARD_S, LostShare, judge_requests_failed
 from controlplane.alerts.config_failure import judge_config_failed
@@ -27,7 +27,7 @@ from controlplane.alerts.fingerprint import fingerprint
 from controlplane.alerts.histories import Histories, Wanted
 from controlplane.alerts.history import History, Where, instant, merged
 from controlplane.alerts.learner import GUARD_MAX_S, SUSPICION
-from controlplane.alerts.lifecycle import ACTOR, Draft, OnFire, Scribe, follow
+from controlplane.alerts.lifecycle import Draft, OnFire, Scribe, follow
 from controlplane.alerts.machine import Event, Reading
 from controlplane.alerts.pool_endings import PoolEndings
 from controlplane.alerts.pool_record import Move
@@ -345,7 +345,7 @@ class AlertEvaluator:
                 row.version, row.position, row.state = job.version, end, state
                 session.add(row)
                 for metric, move in moved:
-                    _tell_move(session, job, metric, move, now)
+                    tell_move(session, job.rule.id, job.pool, metric, move, now)
                 for draft in drafts:
                     scribe.write(session, job.rule, draft, silences)
 
@@ -377,26 +377,6 @@ class Outcome(NamedTuple):
     state: dict[str, Any]
     drafts: Sequence[Draft]
     moved: Sequence[tuple[str, Move]] = ()
-
-
-def _tell_move(session: Session, job: Job, metric: str, move: Move, now: datetime) -> None:
-    factors = {f"p{100 * q:g}": move.factor(q) for q in sorted(move.shifts or {})}
-    how = ", ".join(f"{name} x{factor:g}" for name, factor in factors.items())
-    ledger.append(
-        session,
-        now=now,
-        actor=ACTOR,
-        kind="alert.baseline_moved",
-        subject=f"alert-rule/{job.rule.id}",
-        message=(
-            f"rollout {move.rollout_id} was judged and accepted: the baseline of {metric} in pool {job.pool} "
-            + (f"moved by what the verdict measured ({how})" if how else "begins anew, the verdict did not measure it")
-        ),
-        pool=job.pool,
-        metric=metric,
-        rollout_id=move.rollout_id,
-        factors=factors,
-    )
 
 
 def _that_matter(job: Job, findings: Sequence[Finding], now: datetime) -> list[Finding]:
