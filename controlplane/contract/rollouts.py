@@ -66,8 +66,8 @@ class RolloutCreate(BaseModel):
     keeps them; a rollout that names neither is given those of the pool's absolute alert rules.
 
     `takes_back` is the revision this rollout takes back; `revision` is then the target served before it. It is judged
-    as any other, but sooner: `min_judge_s` becomes 15 s and `max_judge_s` 300 s where they are not given. It begins only
-    while the revision that it takes back is still the pool's own.
+    as any other, but sooner: `min_judge_s` becomes 15 s and `max_judge_s` 300 s where they are not given. It begins
+    only while the revision that it takes back is still the pool's own.
 
     A wave of nodes that has not confirmed the revision after `apply_timeout_s` is taken back. Left null it becomes
     120 s where all nodes change live, and where one needs a swap or a restart ten minutes, or four times what such a
