@@ -320,14 +320,24 @@ class StudyRun:
 
 
 def pool_config(nodes: list[NodeView], pool: str) -> dict[str, Any]:
-    """What the pool's serving nodes run: the full effective configuration of most of them. Raises NotFound."""
-    running = [
-        parse_config({name: value for name, value in node.effective.knobs.items() if name in KNOBS}).knobs()
-        for node in nodes
-        if node.pool == pool and node.role is NodeRole.SERVING and node.connected and node.effective is not None
-    ]
+    """What the pool's serving nodes run: the full effective configuration of most of them. Raises NotFound.
+
+    A node that runs what the contract does not allow has no vote: one node must not fail every study of its pool.
+    """
+    running: list[dict[str, Any]] = []
+    outside: list[str] = []
+    for node in nodes:
+        if node.pool != pool or node.role is not NodeRole.SERVING or not node.connected or node.effective is None:
+            continue
+        told = {name: value for name, value in node.effective.knobs.items() if name in KNOBS}
+        try:
+            running.append(parse_config(told).knobs())
+        except BadRequest as error:
+            logger.warning("node %s has no vote on what pool %s runs: %s", node.node, pool, error.message)
+            outside.append(f"{node.node}: {error.message}")
     if not running:
-        raise NotFound(f"pool {pool}: no connected serving node tells what it runs", field="pool")
+        why = f" that is allowed ({'; '.join(outside[:3])})" if outside else ""
+        raise NotFound(f"pool {pool}: no connected serving node tells what it runs{why}", field="pool")
     return max(running, key=running.count)
 
 

@@ -121,4 +121,6 @@ def _database(request: Request, error: Exception) -> Response:
 
 def _unexpected(request: Request, error: Exception) -> Response:
     logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return error_response(TrimtabError("an internal error; the service's log has its trace"))
+    # uvicorn closes the connection after an exception: say so, or the client's next request on it fails.
+    body = TrimtabError("an internal error; the service's log has its trace").body()
+    return _json(body, TrimtabError.status, {"Connection": "close"})

@@ -87,6 +87,7 @@ def create_app(settings: ServiceSettings, clock: Clock = utc_now) -> FastAPI:
     # It drops a second series for each counter, which nobody asks for; the library has no annotation on it.
     disable_created_metrics()  # type: ignore[no-untyped-call]
     shown = state.telemetry.meters.registry
+    shown.register(state.fleet.left_out)
     state.exporters = exporters_of(settings, database, state.telemetry, clock, ExportMeters(shown))
     ticks = ticks_of(
         database,
