@@ -60,6 +60,8 @@ def readyz(request: Request) -> JSONResponse:
     degraded = [f"export_{exporter.name}" for exporter in state.exporters if exporter.error]
     if state.telemetry.frames.fault():  # Its text stays in the log: anybody may ask.
         degraded.append("frames_unavailable")
+    if any(tick.failing for tick in state.background.ticks):
+        degraded.append("background_task_failing")
     body = {
         "status": "ready" if ready else "stopping" if stopping else "not ready",
         "database": database_error or "writable",

@@ -127,7 +127,14 @@ def _state(connected: bool, healthy: bool, detail: bool) -> str:
 def _ticks(background: Background) -> Iterable[Metric]:
     runs = CounterMetricFamily("trimtab_background_runs", "Runs of a background task.", labels=["task"])
     failures = CounterMetricFamily("trimtab_background_failures", "Runs that failed.", labels=["task"])
-    failing = GaugeMetricFamily("trimtab_background_failing", "1 while the last run has failed.", labels=["task"])
+    failing = GaugeMetricFamily(
+        "trimtab_background_failing",
+        "1 while the last run has failed, or the present one does not end.",
+        labels=["task"],
+    )
+    running = GaugeMetricFamily(
+        "trimtab_background_running_seconds", "How long the present run has been going on.", labels=["task"]
+    )
     took = GaugeMetricFamily("trimtab_background_last_duration_seconds", "How long it last took.", labels=["task"])
     ran = GaugeMetricFamily(
         "trimtab_background_last_run_timestamp_seconds", "When its last run began, since the epoch.", labels=["task"]
@@ -136,10 +143,11 @@ def _ticks(background: Background) -> Iterable[Metric]:
         runs.add_metric([tick.name], tick.runs)
         failures.add_metric([tick.name], tick.failures)
         failing.add_metric([tick.name], float(tick.failing))
+        running.add_metric([tick.name], tick.running_s)
         if tick.last_run is not None:
             took.add_metric([tick.name], tick.last_duration_s)
             ran.add_metric([tick.name], tick.last_run.timestamp())
-    return [runs, failures, failing, took, ran]
+    return [runs, failures, failing, running, took, ran]
 
 
 def _gauge(name: str, text: str, labels: list[str], values: _Values) -> GaugeMetricFamily:

@@ -82,7 +82,7 @@ def create_app(settings: ServiceSettings, clock: Clock = utc_now) -> FastAPI:
     state.fleet = FleetHub(database)
     state.stop = threading.Event()
     state.readiness = Readiness()
-    state.deliverer = Deliverer(database)
+    state.deliverer = Deliverer(database, clock=clock)
     state.check_remedy = check_remedy
     # It drops a second series for each counter, which nobody asks for; the library has no annotation on it.
     disable_created_metrics()  # type: ignore[no-untyped-call]

@@ -30,7 +30,10 @@ def test_every_json_route_refuses_other_content_types(app: FastAPI, http: TestCl
     for method, path in routes:
         for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", ""):
             answer = http.request(method, path, content=b"[" * 100_000, headers={"Content-Type": kind})
-            assert (answer.status_code, answer.json()["error"]["detail"]["field"]) == (415, "Content-Type"), (path, kind)
+            assert (answer.status_code, answer.json()["error"]["detail"]["field"]) == (415, "Content-Type"), (
+                path,
+                kind,
+            )
 
 
 @pytest.mark.parametrize("kind", ["application/json", "application/json; charset=utf-8", "Application/JSON"])
