@@ -1,8 +1,8 @@
 """A latch that holds the fault of the writer's last commits: whether a report sent now can be expected to be kept.
 
-Guarantee: set by a commit that the database refused. It lasts until a commit of as many bytes has gone well, until
+Guarantee: set by a commit that the database refused. It lasts until a commit of its size has gone well, until
 there is room again, or, where nobody sends anything, for `QUIET_S`: then only a try can tell. A small commit that still
-fits a full disk's last block does not end it.
+fits a full disk's last block does not end it, one of half as many bytes does: reports differ a little.
 """
 
 import threading
@@ -54,7 +54,7 @@ class WriteFault:
 
     def went_well(self, nbytes: int) -> None:
         with self._lock:
-            if self._failed is not None and nbytes >= self._failed.nbytes:
+            if self._failed is not None and 2 * nbytes >= self._failed.nbytes:
                 self._failed = None
 
     def name(self) -> str:

@@ -31,14 +31,14 @@ def test_without_a_failure_there_is_none() -> None:
     assert World().fault.name() == ""
 
 
-def test_it_is_news_once_and_ends_with_a_commit_as_large() -> None:
+def test_it_is_news_once_and_ends_with_a_commit_of_its_size() -> None:
     world = World()
     assert [world.fault.failed(error(), 1000) for _ in range(2)] == [True, False]
     assert world.fault.failed(error(Exception()), 1000)
     world.fault.failed(error(), 1000)
-    world.fault.went_well(999)
+    world.fault.went_well(499)
     assert world.fault.name() == "the disk is full"
-    world.fault.went_well(1000)
+    world.fault.went_well(500)
     assert world.fault.name() == ""
 
 
