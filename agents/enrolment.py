@@ -69,7 +69,7 @@ class Enrolment:
         file, longest_s = self._settings.enrolment_token_file, self._settings.enrolment_token_wait_s
         if file is None and not self._settings.enrolment_token:
             raise BadSettings(
-                "enrolment_token_file: is needed, since this node has not enrolled yet: give --enrolment-token-file FILE "
+                "enrolment_token_file: is needed, this node has not enrolled yet: give --enrolment-token-file FILE "
                 "(or --enrolment-token TOKEN; as variables TRIMTAB_ENROLMENT_TOKEN_FILE, TRIMTAB_ENROLMENT_TOKEN)",
                 field="enrolment_token_file",
             )

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import httpx
-from sqlmodel import Session, col, select, update
+from sqlalchemy import select
+from sqlmodel import Session, col, update
 
 from controlplane.alerts import payload, signature
 from controlplane.alerts.tables import DeliveryRow, DestinationRow
@@ -177,17 +178,17 @@ class Deliverer:
         with self._database.read_session() as session:
             query = (
                 select(
-                    DeliveryRow.id,
-                    DeliveryRow.alert_id,
-                    DeliveryRow.destination_id,
-                    DeliveryRow.attempts,
-                    DeliveryRow.next_attempt_at,
+                    col(DeliveryRow.id),
+                    col(DeliveryRow.alert_id),
+                    col(DeliveryRow.destination_id),
+                    col(DeliveryRow.attempts),
+                    col(DeliveryRow.next_attempt_at),
                 )
-                .where(DeliveryRow.state == waiting)
+                .where(col(DeliveryRow.state) == waiting)
                 .order_by(col(DeliveryRow.id))
             )
             heads: dict[tuple[int, int], tuple[int, int, datetime | None]] = {}
-            for delivery_id, alert_id, destination_id, attempts, due_at in session.exec(query):
+            for delivery_id, alert_id, destination_id, attempts, due_at in session.execute(query):
                 heads.setdefault((alert_id, destination_id), (attempts, delivery_id or 0, due_at))
         due = sorted(
             (attempts, delivery_id, destination_id)

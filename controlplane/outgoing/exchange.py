@@ -46,11 +46,18 @@ def exchange(
 ) -> Answer:
     """POST `content`. Raises httpx's errors: `DeadlineExceeded`, `httpx.HTTPError`, `httpx.InvalidURL`."""
     watchdog = _Watchdog(deadline_s)
-    request = {"content": content, "headers": {**headers, "Accept-Encoding": "identity"}, "timeout": deadline_s}
     try:
         with (
             watchdog,
-            http.stream("POST", url, **request, follow_redirects=False, extensions={"trace": watchdog.see}) as response,
+            http.stream(
+                "POST",
+                url,
+                content=content,
+                headers={**headers, "Accept-Encoding": "identity"},
+                timeout=deadline_s,
+                follow_redirects=False,
+                extensions={"trace": watchdog.see},
+            ) as response,
         ):
             return Answer(response.status_code, response.headers, _beginning(response, most_bytes))
     except httpx.HTTPError as error:

@@ -47,7 +47,7 @@ def test_json_is_taken_however_it_is_written(http: TestClient, kind: str) -> Non
 def test_deep_bodies_are_bad_requests(http: TestClient, depth: int, shape: tuple[str, str]) -> None:
     opening, closing = shape
     inner = opening * depth + "1" + closing * depth
-    for path, body in ((SILENCES, inner), ("/api/v1/configs", '{"knobs": {"max_num_seqs": %s}}' % inner)):
+    for path, body in ((SILENCES, inner), ("/api/v1/configs", f'{{"knobs": {{"max_num_seqs": {inner}}}}}')):
         answer = http.post(path, content=body.encode(), headers=JSON)
         assert (answer.status_code, answer.json()["error"]["detail"]["field"]) == (400, "body")
 
