@@ -12,7 +12,7 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunk
 
 
 class HostileReceiver:
-    """`connections`: how many it took; `sent_bytes`: of answers, as far as clients let it; `left`: a client has gone."""
+    """`connections`: how many it took; `sent_bytes`: of answers, as far as clients let it; `left`: one has gone."""
 
     def __init__(self, behaviour: str) -> None:
         behaviours: dict[str, Callable[[socket.socket], None]] = {
