@@ -38,6 +38,7 @@ DETAILS = {"alerts": "alert", "studies": "study", "rollouts": "rollout"}
 
 CHARTS = {"latency": charts.latency, "marks": charts.marks}
 
+
 class RowNumber(Convertor[int]):
     """A number in a path that a row may have: Starlette's own `int` fails on one of thousands of digits."""
 
