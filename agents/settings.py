@@ -63,6 +63,9 @@ class AgentSettings(BaseSettings):
     state_dir: Path = Field(default=Path("agent-state"), description="spool, credentials and last configuration")
     enrolment_token: str | None = Field(default=None, repr=False, description="lets the node register itself, once")
     enrolment_token_file: Path | None = Field(default=None, description="a file that holds the enrolment token")
+    enrolment_token_wait_s: float = Field(
+        default=60.0, ge=0, le=86400, description="how long a first start waits for that file to be written"
+    )
     report_interval_s: float = Field(default=5.0, ge=0.5, le=300, description="seconds between reports")
     report_window_s: float = Field(
         default=WINDOW_S,

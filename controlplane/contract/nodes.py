@@ -2,11 +2,20 @@
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
-from controlplane.contract.knobs import ChangeClass
+from controlplane.contract.knobs import LARGEST_REPORTED, ChangeClass
+
+MOST_ENTRIES = 64
+"""Of each part of an effective configuration."""
+
+Cost = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Limit = Annotated[int, Field(ge=0, le=LARGEST_REPORTED)]
+Source = Annotated[str, Field(max_length=500)]
+Format = Annotated[str, Field(pattern=r"^[A-Za-z0-9._+-]{1,64}$")]
+Named = Annotated[str, Field(max_length=64)]
 
 
 class NodeRole(StrEnum):
@@ -26,10 +35,10 @@ class ConfigStatus(StrEnum):
 class ChangeCost(BaseModel):
     """What changes of one class have cost on a node, as its agent measured them. Seconds."""
 
-    count: int
-    last_s: float  # From the agent's receipt until the change was in force, the last time.
-    mean_s: float
-    unavailable_s: float = 0.0  # Mean time in which requests had to wait: 0 for a live change or a standby's takeover.
+    count: int = Field(ge=0, le=LARGEST_REPORTED)
+    last_s: Cost  # From the agent's receipt until the change was in force, the last time.
+    mean_s: Cost
+    unavailable_s: Cost = 0.0  # Mean time in which requests had to wait: 0 for a live change or a standby's takeover.
 
 
 class EffectiveConfig(BaseModel):
@@ -39,13 +48,13 @@ class EffectiveConfig(BaseModel):
     knob of class live needs nothing more, above it a restart, and above `limits` it cannot go here at all.
     """
 
-    revision: int  # The revision the engine says it runs, 0 when it was never given one.
-    knobs: dict[str, Any]
-    sources: dict[str, str] = {}  # Knob to how it was read.
-    change_classes: dict[str, ChangeClass] = {}  # Empty: those of the contract for this backend.
-    live_limits: dict[str, int] = {}
-    limits: dict[str, int] = {}
-    formats: list[str] = []  # Weight formats this node can be given; empty: not known.
+    revision: int = Field(ge=0, lt=2**63)  # What the engine says it runs, 0 when it was never given one.
+    knobs: dict[Named, Any] = Field(max_length=MOST_ENTRIES)
+    sources: dict[Named, Source] = Field(default={}, max_length=MOST_ENTRIES)  # Knob to how it was read.
+    change_classes: dict[Named, ChangeClass] = Field(default={}, max_length=MOST_ENTRIES)  # Empty: the contract's.
+    live_limits: dict[Named, Limit] = Field(default={}, max_length=MOST_ENTRIES)
+    limits: dict[Named, Limit] = Field(default={}, max_length=MOST_ENTRIES)
+    formats: list[Format] = Field(default=[], max_length=MOST_ENTRIES)  # What it can be given; empty: not known.
     costs: dict[ChangeClass, ChangeCost] = {}
 
 

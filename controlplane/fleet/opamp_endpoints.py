@@ -42,6 +42,8 @@ async def opamp_http(request: Request, principal: AgentAccess) -> Response:
     hub: FleetHub = state.fleet
     work = partial(answer, state.database, principal, report, state.clock())
     answered = await to_thread.run_sync(work, limiter=hub.workers)
+    if answered.node is not None:
+        hub.left_out.note(answered.node, report.problems)
     return Response(opamp.encode(answered.reply).SerializeToString(), media_type=opamp.CONTENT_TYPE)
 
 
@@ -126,6 +128,8 @@ async def _receive(socket: WebSocket, connection: AgentConnection, hub: FleetHub
                 logger.exception("an OpAMP report could not be stored")
                 failed = opamp.Reply(report.instance_uid, error="not stored, try again", retry_after_s=RETRY_AFTER_S)
                 answered = Answer(failed)
+            if answered.node is not None:
+                hub.left_out.note(answered.node, report.problems)
             if not await _send(socket, connection, answered):
                 return
 

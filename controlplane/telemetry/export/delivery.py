@@ -5,15 +5,16 @@ Guarantee: `post` raises `Refused` only where sending the same again could never
 """
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 
 import httpx
 
 from controlplane.contract.clock import Clock
+from controlplane.outgoing import Answer, exchange, retry_after_s
 
-TIMEOUT_S = 10.0
-LONGEST_RETRY_AFTER_S = 3600.0
+DEADLINE_S = 10.0
+"""For the whole of one request, its answer included."""
+MOST_BYTES = 64 << 10
+"""Of an answer: a partial success is far shorter, and nothing is decompressed."""
 BODY_AT_FAULT = frozenset({400, 413, 422})
 SHOWN = 200
 
@@ -31,29 +32,16 @@ class Refused(Exception):
     """The receiver will never take this body."""
 
 
-def post(http: httpx.Client, url: str, body: bytes, headers: Mapping[str, str], clock: Clock) -> httpx.Response:
-    """Send once. Returns the 2xx answer; raises `Undelivered` or `Refused`."""
+def post(http: httpx.Client, url: str, body: bytes, headers: Mapping[str, str], clock: Clock) -> Answer:
+    """Send once. Returns the 2xx answer with its beginning; raises `Undelivered` or `Refused`."""
     try:
-        answer = http.post(url, content=body, headers=dict(headers), follow_redirects=False)
+        answer = exchange(http, url, body, headers, deadline_s=DEADLINE_S, most_bytes=MOST_BYTES)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise Undelivered(type(error).__name__, f"{type(error).__name__}: {error}") from error
     if answer.is_success:
         return answer
-    message = f"answered {answer.status_code}: {answer.text[:SHOWN]}"
-    if answer.status_code in BODY_AT_FAULT:
+    message = f"answered {answer.status}: {answer.body[:SHOWN].decode('utf-8', 'replace')}"
+    if answer.status in BODY_AT_FAULT:
         raise Refused(message)
     wait_s = retry_after_s(answer.headers.get("Retry-After"), clock())
-    raise Undelivered(f"HTTP {answer.status_code}", message, wait_s)
-
-
-def retry_after_s(header: str | None, now: datetime) -> float:
-    """A Retry-After header (RFC 9110, 10.2.3) in seconds, at most an hour; 0 when absent or not understood."""
-    text = (header or "").strip()
-    if text.isascii() and text.isdigit():
-        return min(float(text[:9]), LONGEST_RETRY_AFTER_S)
-    try:
-        until = parsedate_to_datetime(text)
-    except ValueError:
-        return 0.0
-    until = until if until.tzinfo else until.replace(tzinfo=UTC)
-    return min(max((until - now).total_seconds(), 0.0), LONGEST_RETRY_AFTER_S)
+    raise Undelivered(f"HTTP {answer.status}", message, wait_s or 0.0)

@@ -502,6 +502,30 @@ def test_two_controllers_that_tick_at_once_judge_each_window_once(stage: Stage) 
         assert Judge.model_validate(row.judge).ticks == judged_s / 5
 
 
+@on_both
+def test_replicas_that_tick_at_once_take_each_step_once(
+    stage: Stage, ledger_kinds: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the start to the promotion, three at a time: the ledger has each step as if there were one."""
+    stage.prepare("a", "b", "c")
+    one = stage.tick
+
+    def three_at_once() -> None:
+        replicas = [threading.Thread(target=one) for _ in range(3)]
+        for replica in replicas:
+            replica.start()
+        for replica in replicas:
+            replica.join()
+
+    monkeypatch.setattr(stage, "tick", three_at_once)
+    ended = stage.run(stage.create(tolerance=0.5).id)
+    assert ended.phase in ENDED
+    # Of three nodes one is the canary, and the other two follow in a wave each.
+    assert ledger_kinds() == [
+        f"rollout.{verb}" for verb in ("created", "started", "canary", "judging", "promoting", "promoting", "promoted")
+    ]
+
+
 def test_the_judge_survives_json(stage: Stage) -> None:
     stage.prepare()
     rollout = stage.create()

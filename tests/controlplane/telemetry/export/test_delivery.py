@@ -6,12 +6,15 @@ from datetime import UTC, datetime
 import httpx
 import pytest
 
-from controlplane.telemetry.export.delivery import LONGEST_RETRY_AFTER_S, Refused, Undelivered, post, retry_after_s
+from controlplane.outgoing import Answer, new_client
+from controlplane.telemetry.export import delivery
+from controlplane.telemetry.export.delivery import Refused, Undelivered, post
+from tests.hostile_receiver import HostileReceiver
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
-def sent(answer: Callable[[httpx.Request], httpx.Response]) -> httpx.Response:
+def sent(answer: Callable[[httpx.Request], httpx.Response]) -> Answer:
     with httpx.Client(transport=httpx.MockTransport(answer)) as http:
         return post(http, "http://there/", b"body", {"X-Own": "1"}, lambda: NOW)
 
@@ -20,7 +23,7 @@ def test_what_is_taken_comes_back() -> None:
     def answer(request: httpx.Request) -> httpx.Response:
         return httpx.Response(200, content=request.content + request.headers["X-Own"].encode())
 
-    assert sent(answer).content == b"body1"
+    assert sent(answer).body == b"body1"
 
 
 @pytest.mark.parametrize("status", [301, 401, 403, 404, 408, 429, 500, 502, 503])
@@ -36,6 +39,20 @@ def test_a_body_at_fault_is_refused_for_good(status: int) -> None:
         sent(lambda _: httpx.Response(status, text="what was wrong"))
 
 
+@pytest.mark.parametrize("behaviour", ["never answers", "drips its headers", "drips its body"])
+def test_a_receiver_that_drips_is_tried_again_later(behaviour: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delivery, "DEADLINE_S", 0.2)
+    with HostileReceiver(behaviour) as receiver, new_client(60.0) as http, pytest.raises(Undelivered) as error:
+        post(http, receiver.url, b"body", {}, lambda: NOW)
+    assert error.value.kind == "DeadlineExceeded"
+
+
+def test_of_a_bomb_the_beginning_is_read_as_it_came() -> None:
+    with HostileReceiver("sends a bomb") as receiver, new_client(60.0) as http:
+        answer = post(http, receiver.url, b"body", {}, lambda: NOW)
+    assert len(answer.body) == delivery.MOST_BYTES
+
+
 def test_a_connection_that_fails_is_tried_again() -> None:
     def answer(_: httpx.Request) -> httpx.Response:
         raise httpx.ReadTimeout("slow")
@@ -43,19 +60,3 @@ def test_a_connection_that_fails_is_tried_again() -> None:
     with pytest.raises(Undelivered) as error:
         sent(answer)
     assert error.value.kind == "ReadTimeout"
-
-
-@pytest.mark.parametrize(
-    ("header", "seconds"),
-    [
-        (None, 0),
-        ("30", 30),
-        ("999999", LONGEST_RETRY_AFTER_S),
-        ("Sun, 01 Mar 2026 12:01:00 GMT", 60),
-        ("Sun, 01 Mar 2026 11:00:00 GMT", 0),
-        ("soon", 0),
-        ("-5", 0),
-    ],
-)
-def test_retry_after(header: str | None, seconds: float) -> None:
-    assert retry_after_s(header, NOW) == seconds
