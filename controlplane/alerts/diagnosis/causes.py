@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from controlplane.alerts.diagnosis.host import Readings, host_causes
 from controlplane.contract.metrics import PROMPT_BUCKETS, CacheClass
 
 CONFIG_NEAR_S = 300.0
@@ -55,6 +56,7 @@ class Context:
     running: Level = Level()
     waiting: Level = Level()
     node_growth_s: Mapping[str, float] = field(default_factory=dict)  # Growth of the metric's mean by node.
+    hosts: Mapping[str, Readings] = field(default_factory=dict)  # What was measured of each node's host.
     ledger: Sequence[Mapping[str, Any]] = ()  # {"time", "kind", "subject", "message"} of changes around the onset.
 
 
@@ -67,6 +69,7 @@ def causes(context: Context, onset: datetime) -> list[Cause]:
         *_cache_miss(context),
         *_kv_pressure(context),
         *_one_node(context),
+        *_host(context, onset),
     ]
     if not found:
         found = [{"cause": "unknown", "score": 0.0, "message": "nothing else that is measured changed with it"}]
@@ -193,6 +196,13 @@ def _kv_pressure(context: Context) -> list[Cause]:
             "kv_usage": [usage.before, usage.during],
         }
     ]
+
+
+def _host(context: Context, onset: datetime) -> list[Cause]:
+    risen = [seen.first_seen for seen in context.revisions if seen.during_share - seen.before_share >= 0.1]
+    rate = context.rate
+    load_growth = rate.during / rate.before if rate.before and rate.during is not None else None
+    return host_causes(context.hosts, context.node_growth_s, onset, risen, load_growth)
 
 
 def _one_node(context: Context) -> list[Cause]:

@@ -8,6 +8,8 @@ from sqlmodel import Session, col, select
 
 from controlplane.alerts.diagnosis.causes import Context, Level, RevisionSeen
 from controlplane.alerts.diagnosis.diagnosis import STAGES, Measured
+from controlplane.alerts.diagnosis.host import slowest
+from controlplane.alerts.diagnosis.host_readings import host_readings
 from controlplane.alerts.history import Where
 from controlplane.contract.errors import NotFound
 from controlplane.contract.metrics import (
@@ -68,6 +70,7 @@ def surroundings(telemetry: TelemetryReader, where: Where, metric: str, before: 
         for name in sorted({*old, *new})
         if name.isascii() and name.isdigit()
     ]
+    growth_s = _node_growth(telemetry, where, metric, before, during)
     return Context(
         revisions=revisions,
         rate=Level(_rate(telemetry, where, counted, before), _rate(telemetry, where, counted, during)),
@@ -82,7 +85,8 @@ def surroundings(telemetry: TelemetryReader, where: Where, metric: str, before: 
         kv_usage=_level(telemetry, where, KV_USAGE.short, before, during),
         running=_level(telemetry, where, RUNNING.short, before, during),
         waiting=_level(telemetry, where, WAITING.short, before, during),
-        node_growth_s=_node_growth(telemetry, where, metric, before, during),
+        node_growth_s=growth_s,
+        hosts=host_readings(telemetry, {**where, NODE.label: slowest(growth_s)} if growth_s else where, before, during),
     )
 
 
