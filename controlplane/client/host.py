@@ -53,7 +53,7 @@ class HostFigure:
         if self.metric is metrics.GPU_XID:
             return f"{self.value:.0f}" if self.value else "none"
         if self.metric.kind is MetricKind.SUM:
-            return f"{self.value:,.3g} a second"
+            return f"{self.value:,.0f} a second" if self.value >= 10 else f"{self.value:.2g} a second"
         if self.metric.unit == "1":
             return f"{self.value:.0%}".replace("%", " %")
         unit = {"Cel": "°C", "{cpu}": "CPUs", "{task}": "tasks"}.get(self.metric.unit, self.metric.unit)

@@ -32,6 +32,8 @@ CONFIG_LEAD_S = 30.0
 """A configuration that reached the pool at most so long before the slowdown fits it as well as any host trouble."""
 LOAD_GROWTH = 1.25
 COVERED = 0.5
+SLOWER = 0.1
+"""A node got slower too when it did by such a share of the one that did most."""
 TOP, FIRST, RIVAL, OWN_DEMAND = 0.97, 0.92, 0.8, 0.35
 
 
@@ -78,7 +80,8 @@ def host_causes(
     hosts, growth_s: by node. changed: when revisions that gained requests reached the pool, None where it is not known.
     """
     total = sum(max(growth_s[node], 0.0) for node in slowest(growth_s))
-    slower = [node for node in hosts if total <= 0.0 or growth_s.get(node, 0.0) >= 0.1 * total]
+    largest = max(growth_s.values(), default=0.0)
+    slower = [node for node in hosts if total <= 0.0 or growth_s.get(node, 0.0) >= SLOWER * largest]
     found = {node: trouble for node in slower if (trouble := worst_of(hosts[node])) is not None}
     if not found:
         return []

@@ -95,9 +95,7 @@ class FakeNvml:
         return gpu.ecc
 
     def nvmlDeviceGetProcessUtilization(self, gpu: FakeGpu, since_us: int) -> list[Any]:
-        fresh = [
-            SimpleNamespace(pid=pid, timeStamp=at, smUtil=used) for pid, at, used in gpu.samples if at > since_us
-        ]
+        fresh = [SimpleNamespace(pid=pid, timeStamp=at, smUtil=used) for pid, at, used in gpu.samples if at > since_us]
         if not fresh:
             raise NVMLError(NOT_FOUND)
         return fresh

@@ -61,7 +61,10 @@ def test_any_name_of_a_process_is_read(name: str) -> None:
 def test_threads_wait_and_are_switched_each_by_itself(proc: Path, write: Write) -> None:
     for thread, (ran, waited, switched) in {10: (5, 6, 7), 11: (1, 2, 3)}.items():
         write(f"proc/10/task/{thread}/schedstat", f"{ran} {waited} 99\n")
-        write(f"proc/10/task/{thread}/status", f"Name:\tx\nvoluntary_ctxt_switches:\t4\nnonvoluntary_ctxt_switches:\t{switched}\n")
+        write(
+            f"proc/10/task/{thread}/status",
+            f"Name:\tx\nvoluntary_ctxt_switches:\t4\nnonvoluntary_ctxt_switches:\t{switched}\n",
+        )
     (proc / "10/task/12").mkdir()  # It has ended meanwhile.
     assert process.waits(10, proc) == {10: (5, 6, 7), 11: (1, 2, 3)}
 

@@ -58,9 +58,7 @@ def test_run_delay_is_of_the_time_in_which_threads_could_run() -> None:
     before, after = snapshot(100.0, 0, 0, 0), snapshot(105.0, 0, 0, 0)
     then = EngineCounters(before.engine.ticks, {}, {(10, 10): (0, 0, 0), (10, 11): (100, 100, 5)})  # type: ignore[union-attr]
     now = EngineCounters(before.engine.ticks, {}, {(10, 10): (300, 100, 2), (10, 12): (0, 100, 1)})  # type: ignore[union-attr]
-    found = figures(
-        Snapshot(**{**vars(before), "engine": then}), Snapshot(**{**vars(after), "engine": now})
-    )
+    found = figures(Snapshot(**{**vars(before), "engine": then}), Snapshot(**{**vars(after), "engine": now}))
     assert found[metrics.HOST_RUN_DELAY] == 0.4 and found[metrics.HOST_INVOLUNTARY_SWITCHES] == 3.0
 
 
