@@ -9,9 +9,10 @@ out by an emergency rollout, as a person's would. Afterwards the service is stop
 about each fault from what is stored, as the evaluator asks it: before is the quiet time, the onset is the window in
 which the fault began. The metric is the one of ttft, itl and e2e whose mean grew most. `--judge` asks again.
 
-Faults of the host: `busy` (processes that compute, some in a container with more CPU shares), `quota` (the engines'
-containers throttled, on one node or both), `kernel` (packets through the loopback, processes made and ended), `memory`
-(node-1's container limited to little more than its engine's own memory, while another process in it reads a file).
+Faults of the host: `busy` (4 to 8 processes that compute, some in a container with more CPU shares), `quota` (the
+engines' containers throttled, on one node or both), `kernel` (packets through the loopback or processes made and ended,
+at a daemon's priority), `memory` (node-1's container limited to little more than what its processes need, while some of
+them read a large file).
 """
 
 import argparse
@@ -19,13 +20,15 @@ import contextlib
 import json
 import random
 import shutil
+import signal
 import socket
+import sys
 import tempfile
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +44,7 @@ from controlplane.demo.fleet import Fleet
 from controlplane.demo.plan import POOL, Plan
 from controlplane.telemetry.store import TelemetryStore
 
-RECOVER_S, QUIET_S, FAULT_S = 10.0, 15.0, 15.0
+RECOVER_S, RECOVER_FROM_CONFIG_S, QUIET_S, FAULT_S = 3.0, 8.0, 15.0, 15.0
 METRICS = ("ttft", "itl", "e2e")
 NODES = ("node-1", "node-2")
 HOST_KINDS = ("busy", "quota", "kernel", "memory")
@@ -145,12 +148,12 @@ class Run:
     def host_fault(self, kind: str) -> tuple[str, AbstractContextManager[None]]:
         chance = self.chance
         if kind == "busy":
-            count, shares = chance.choice((2, 3, 4)), chance.choice((0, 2048, 8192))
+            count, shares = chance.choice((4, 6, 8)), chance.choice((0, 8192, 16384))
             if not shares:
                 return f"{count} processes", injections.busy_processes(count)
             return f"{count} processes, {shares} shares", injections.heavy_neighbour(self.groups, shares, count)
         if kind == "memory":
-            spare, readers = chance.choice((8, 14, 20)), chance.choice((1, 2))
+            spare, readers = chance.choice((4, 6, 8)), chance.choice((2, 4))
             return f"{spare} MiB spare, {readers} readers", self.container.squeeze(spare << 20, readers)
         if kind == "quota":
             cpus = chance.choice((0.05, 0.08, 0.12))
@@ -161,7 +164,8 @@ class Run:
         return f"3 processes of {name}", injections.kernel_work(program, 3)
 
     def inject(self, kind: str, number: int) -> None:
-        time.sleep(RECOVER_S)
+        after_config = bool(self.faults) and self.faults[-1].kind == "config"
+        time.sleep(RECOVER_FROM_CONFIG_S if after_config else RECOVER_S)
         quiet = next_window()
         sleep_until(quiet + QUIET_S)
         if kind == "config":
@@ -243,7 +247,7 @@ def ask(database: Database, store: TelemetryStore, fault: Fault) -> dict[str, An
     around = gathering.surroundings(store, where, metric, before, during)
     with database.read_session() as session:
         around = gathering.with_records(session, around, onset, during[1])
-    shift = Shift(metric, 0.99, mean(metric, before), mean(metric, during), onset + timedelta(seconds=0))
+    shift = Shift(metric, 0.99, mean(metric, before), mean(metric, during), onset)
     told = diagnose(shift, measured, around)
     return {
         "kind": fault.kind,
@@ -291,6 +295,7 @@ def main() -> None:
         run = Run(folder, wanted.seed, wanted.rate)
         order = [kind for kind in wanted.kinds for _ in range(wanted.each)] + ["config"] * wanted.configs
         run.chance.shuffle(order)
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # What was injected is undone.
         try:
             run.start()
             configs = 0

@@ -20,7 +20,8 @@ from controlplane.contract.metrics import Metric
 HOST = "host"
 MIN_GROWTH = 0.1
 """Growth, as a share, of CPU used by others, of steal or of throttled periods, from which on it counts."""
-MIN_WAIT_GROWTH = 0.08
+MIN_STRETCH = 1.25
+"""So many times longer the engine took for the same work, by waiting for CPUs, than before."""
 FULL = 0.9
 CROWDED = 0.35
 MIN_STALL_GROWTH = 0.05
@@ -153,15 +154,26 @@ def _busy(host: Readings) -> Trouble | None:
         words += f", the engine waited {waited.during:.0%} of its time for one"
     since = other.since if took_more else waited.since
     measured = (metrics.HOST_OTHER_CPU, metrics.HOST_ENGINE_CPU, metrics.HOST_FLEET_CPU, metrics.HOST_RUN_DELAY)
-    return Trouble("cpu", min(max(grown, _grown(waited)) / 0.5, 1.0), words, measured, since)
+    return Trouble("cpu", min(max(grown / 0.5, (_stretch(waited) - 1.0) / 2.0), 1.0), words, measured, since)
 
 
 def _suffers(host: Readings) -> bool:
     """Whether the engine, or something in its control group, waited more for a CPU."""
-    if (waited := _of(host, metrics.HOST_RUN_DELAY)).during is not None:
-        return _grown(waited) >= MIN_WAIT_GROWTH
+    waited = _of(host, metrics.HOST_RUN_DELAY)
+    if waited.before is not None and waited.during is not None:
+        return _stretch(waited) >= MIN_STRETCH
     pressures = (metrics.CONTAINER_PRESSURE_CPU, metrics.HOST_PRESSURE_CPU)
     return any(_grown(_of(host, metric)) >= MIN_GROWTH for metric in pressures)
+
+
+def _stretch(waited: Reading) -> float:
+    """How many times longer work took for the waiting than before: shares near 1 differ little, and mean much.
+
+    With the share w of its time waited, what runs for a second takes 1 / (1 - w).
+    """
+    if waited.before is None or waited.during is None:
+        return 1.0
+    return (1.0 - min(waited.before, 0.999)) / (1.0 - min(waited.during, 0.999))
 
 
 def _stolen(host: Readings) -> Trouble | None:
