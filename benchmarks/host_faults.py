@@ -55,7 +55,7 @@ CONFIGS: tuple[dict[str, Any], ...] = (
     {"max_num_seqs": 1},
     {"prefill_chunk_size": 4},
     {"max_num_batched_tokens": 8, "max_num_seqs": 2},
-    {"max_num_seqs": 1, "num_speculative_tokens": 4, "speculative_method": "ngram"},
+    {"max_num_seqs": 1, "num_speculative_tokens": 4},
     {"prefill_chunk_size": 8, "max_num_batched_tokens": 16},
 )
 
@@ -148,12 +148,12 @@ class Run:
     def host_fault(self, kind: str) -> tuple[str, AbstractContextManager[None]]:
         chance = self.chance
         if kind == "busy":
-            count, shares = chance.choice((4, 6, 8)), chance.choice((0, 8192, 16384))
+            count, shares = chance.choice((4, 6, 8)), chance.choice((0, 16384, 65536))
             if not shares:
                 return f"{count} processes", injections.busy_processes(count)
             return f"{count} processes, {shares} shares", injections.heavy_neighbour(self.groups, shares, count)
         if kind == "memory":
-            spare, readers = chance.choice((4, 6, 8)), chance.choice((2, 4))
+            spare, readers = chance.choice((1, 2, 3)), 4
             return f"{spare} MiB spare, {readers} readers", self.container.squeeze(spare << 20, readers)
         if kind == "quota":
             cpus = chance.choice((0.05, 0.08, 0.12))

@@ -78,8 +78,11 @@ def _children(program: str, count: int, group: Path | None = None, nice: int = 0
 
 
 def busy_processes(count: int) -> AbstractContextManager[None]:
-    """Processes of somebody else's that compute, at the priority that the engine has."""
-    return _children(SPIN, count)
+    """Processes of somebody else's that compute, at a somewhat higher priority than the engine has.
+
+    At the engine's own they would be lost among what else runs on a shared machine.
+    """
+    return _children(SPIN, count, nice=-5)
 
 
 @contextlib.contextmanager
