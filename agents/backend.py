@@ -1,6 +1,6 @@
 """The seam between the agent and an engine, whatever the engine is."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -57,6 +57,8 @@ class Backend(Protocol):
       agent runs; it is cancelled at the end. A backend without such work returns at once.
     - `lost` tells of requests that ended where no event of the engine could tell of it (at the door before it, or with
       its process), each once, from this process's first look on. It never raises.
+    - `processes` names the engine's first processes on this host, where the backend knows them; empty where it does
+      not, and then the listener of `url` is the engine.
     - Nothing here slows the engine: a backend that falls behind misses events, it never makes the engine wait.
 
     `url` is where clients reach the engine.
@@ -76,5 +78,7 @@ class Backend(Protocol):
     async def health(self) -> EngineHealth: ...
 
     async def lost(self) -> Lost | None: ...
+
+    def processes(self) -> Sequence[int]: ...
 
     async def close(self) -> None: ...

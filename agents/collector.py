@@ -9,7 +9,7 @@ import contextlib
 import logging
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from agents.accumulator import Accumulator
 from agents.backend import Backend, EngineUnreachable
@@ -17,6 +17,7 @@ from agents.backoff import Backoff
 from agents.body import Body
 from agents.clock_offset import ClockReading
 from agents.credentials import Credentials
+from agents.host.snapshot import Figures
 from agents.report import AgentCounts, NodeIdentity, body_of
 from agents.report_table import ReportTable
 from agents.request_spans import encode_spans
@@ -47,6 +48,7 @@ class Collector:
         on_engine: Callable[[str, str], None],
         on_report: Callable[[], None],
         clock: Callable[[], ClockReading | None] = lambda: None,
+        host: Callable[[], Mapping[int, Figures]] = dict,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._backend = backend
@@ -58,6 +60,7 @@ class Collector:
         self._on_engine = on_engine
         self._on_report = on_report
         self._clock = clock
+        self._host = host
         self._now = now
         self._accumulator = Accumulator(spool.position, interval_s, window_s)
         self._table = ReportTable()
@@ -158,9 +161,10 @@ class Collector:
         self._spool.note_lost(lost)
         spans = encode_spans(tally, self._identity, self._key)
         traces = Body.otlp(spans) if spans else None
+        host = self._host()
 
         def encode(slot: Slot) -> tuple[Body, Body | None]:
-            counts = AgentCounts(self._spool.depth, slot.dropped, clock)
+            counts = AgentCounts(self._spool.depth, slot.dropped, clock, host)
             body = body_of(tally, self._identity, slot.stream, slot.ordinal, counts, self._table)
             return body, traces
 

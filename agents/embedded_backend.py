@@ -5,7 +5,7 @@ Guarantee: only reads a bounded ring that the engine fills anyway, in large piec
 
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,10 @@ class EmbeddedBackend:
 
     async def run(self) -> None:
         """Nothing to do: the engine is somebody else's process."""
+
+    def processes(self) -> Sequence[int]:
+        """Not known: the one that listens."""
+        return ()
 
     async def close(self) -> None:
         await self._http.aclose()

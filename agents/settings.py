@@ -79,6 +79,11 @@ class AgentSettings(BaseSettings):
     )
     heartbeat_s: float = Field(default=10.0, ge=0.5, le=300, description="seconds between OpAMP heartbeats and polls")
     watch_interval_s: float = Field(default=5.0, ge=0.2, le=300, description="seconds between looks at the engine")
+    host_metrics: bool = Field(default=True, description="measure the host (CPU, memory, I/O, GPU) in each window")
+    host_dir: Path | None = Field(
+        default=None,
+        description="where the agents of one host name their engines to each other (default: in the temporary folder)",
+    )
     spool_limit_bytes: int = Field(default=256 * 2**20, ge=2**16, description="most bytes of reports kept on disk")
 
     @field_validator("engine_url", "server_url", "otlp_url")

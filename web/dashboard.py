@@ -114,7 +114,8 @@ def act_on_rollout(request: Request, number: int, action: str) -> Response:
 @router.get("/nodes/{name}")
 @handled
 def node_page(request: Request, name: str) -> Response:
-    context = context_of("node", client_of(request), {"node": name})
+    params = {"node": name}
+    context = {**context_of("node", client_of(request), params), **context_of("host", client_of(request), params)}
     return rendered(request, "node.html", page="fleet", **context)
 
 

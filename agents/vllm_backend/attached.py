@@ -7,7 +7,7 @@ cannot be read is left out. `EngineHealth.degraded` says what cannot be seen or 
 
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +78,10 @@ class AttachedVllm:
         """Take vLLM's traces, where a port is set for them."""
         if self._traces is not None:
             await self._traces.run()
+
+    def processes(self) -> Sequence[int]:
+        """Not known: the one that listens."""
+        return ()
 
     async def close(self) -> None:
         await self._api.close()

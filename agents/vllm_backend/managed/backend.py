@@ -9,7 +9,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from pathlib import Path
 
@@ -81,6 +81,12 @@ class ManagedVllm:
             process.reap()
             self._look_after_tasks()
             await asyncio.sleep(HOUSE_EVERY_S)
+
+    def processes(self) -> Sequence[int]:
+        """Of the server that serves, and of those whose requests are not at their end yet; not the proxy's."""
+        servers = self._servers
+        living = [*([servers.active] if servers.active is not None else []), *servers.retiring]
+        return [server.record.pid for server in living if server.record.pid is not None]
 
     async def close(self) -> None:
         """Leave the servers to the next agent, or end them where the node file says so."""
