@@ -126,6 +126,7 @@ class Agent:
                 for work in (
                     collector.read(),
                     collector.write(),
+                    collector.ask(),
                     shipper.run(),
                     applier.run(),
                     opamp.run(),

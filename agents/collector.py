@@ -26,12 +26,13 @@ from controlplane.contract.metrics import WINDOW_S
 
 log = logging.getLogger(__name__)
 
+ASK_EVERY_S = 2.0
 KEPT_IN_MEMORY = 720
 """Tallies held while the disk takes none, an hour of reports; beyond it the oldest go, counted as dropped."""
 
 
 class Collector:
-    """`read` and `write` run side by side. `unaccounted_share` is that of the last report with finished requests."""
+    """`read`, `write`, `ask` run side by side. `unaccounted_share` is that of the last report with finished requests."""
 
     def __init__(
         self,
@@ -101,6 +102,13 @@ class Collector:
             if not await self.store():
                 await asyncio.sleep(1.0)
                 self._ready.set()
+
+    async def ask(self) -> None:
+        """Ask for requests that no event tells of, for ever, a few times in each interval."""
+        while True:
+            if (lost := await self._backend.lost()) is not None:
+                self._accumulator.count_lost(self._now(), lost.revision, lost.requests)
+            await asyncio.sleep(min(ASK_EVERY_S, self._interval_s))
 
     async def flush(self) -> None:
         """Store all that was counted: the process is about to end."""

@@ -13,8 +13,9 @@ import httpx
 import orjson
 from pydantic import ValidationError
 
-from agents.backend import EngineHealth, EngineUnreachable, Position
+from agents.backend import EngineHealth, EngineUnreachable, Lost, Position
 from agents.change_costs import ChangeCosts
+from agents.in_flight import InFlight
 from controlplane.client import raise_for_error
 from controlplane.contract.change import needed_class
 from controlplane.contract.engine_event import EngineEvent, Hello
@@ -39,6 +40,7 @@ class EmbeddedBackend:
     ) -> None:
         self.url = base_url
         self._costs = ChangeCosts(state_dir)
+        self._in_flight = InFlight()
         # The engine is on this machine: a proxy that the environment names is not for it.
         self._http = httpx.AsyncClient(base_url=base_url, timeout=10.0, trust_env=False, transport=transport)
 
@@ -63,10 +65,12 @@ class EmbeddedBackend:
                     *lines, rest = (rest + chunk).split(b"\n")
                     for line in lines:
                         if line and (event := _parse(line)) is not None:
+                            self._in_flight.see(event)
                             yield event
                     if len(rest) > LARGEST_LINE_BYTES:
                         raise EngineUnreachable(f"GET /events sent a line of more than {LARGEST_LINE_BYTES} bytes")
         except httpx.HTTPError as error:
+            self._in_flight.broke()
             raise EngineUnreachable(f"GET /events: {str(error) or type(error).__name__}") from error
         raise EngineUnreachable("the engine ended its event stream")
 
@@ -94,6 +98,10 @@ class EmbeddedBackend:
         except TrimtabError as error:
             return EngineHealth(False, error.message)
         return EngineHealth(True)
+
+    async def lost(self) -> Lost | None:
+        """The requests that an engine had when it died."""
+        return self._in_flight.take_lost()
 
     async def _request(self, method: str, path: str, **options: Any) -> httpx.Response:
         try:

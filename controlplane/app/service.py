@@ -28,6 +28,7 @@ from controlplane.app.background import Background
 from controlplane.app.exports import exporters_of
 from controlplane.app.frames import frames_of
 from controlplane.app.health_metrics import ServiceHealth
+from controlplane.app.pool_limits import pool_limits
 from controlplane.app.remedies import check_remedy
 from controlplane.app.settings import ServiceSettings
 from controlplane.app.ticks import ticks_of
@@ -37,6 +38,7 @@ from controlplane.contract.nodes import NodeRole
 from controlplane.db.database import Database
 from controlplane.db.migrate import upgrade
 from controlplane.fleet import FleetHub, registry
+from controlplane.rollouts import store as rollouts
 from controlplane.telemetry.export.meters import ExportMeters
 from controlplane.telemetry.receiver import Application
 from controlplane.telemetry.store import TelemetryStore
@@ -84,6 +86,8 @@ def create_app(settings: ServiceSettings, clock: Clock = utc_now) -> FastAPI:
     state.readiness = Readiness()
     state.deliverer = Deliverer(database)
     state.check_remedy = check_remedy
+    state.pool_limits = pool_limits
+    state.rollouts_under_way = rollouts.busy_pools
     # It drops a second series for each counter, which nobody asks for; the library has no annotation on it.
     disable_created_metrics()  # type: ignore[no-untyped-call]
     shown = state.telemetry.meters.registry

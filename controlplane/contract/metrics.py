@@ -32,7 +32,7 @@ _H, _S, _G = MetricKind.HISTOGRAM, MetricKind.SUM, MetricKind.GAUGE
 TTFT = Metric("gen_ai.server.time_to_first_token", "ttft", "s", _H, "Request received to first token sent.")
 TPOT = Metric("gen_ai.server.time_per_output_token", "tpot", "s", _H, "(e2e - ttft) / (output tokens - 1).")
 E2E = Metric("gen_ai.server.request.duration", "e2e", "s", _H, "Request received to last byte sent.")
-ITL = Metric("trimtab.request.inter_token_latency", "itl", "s", _H, "Each gap between tokens.")
+ITL = Metric("trimtab.request.inter_token_latency", "itl", "s", _H, "Each gap between deliveries.")
 RECEIVE = Metric("trimtab.request.receive.duration", "receive", "s", _H, "Reading and parsing the request.")
 TOKENIZE = Metric("trimtab.request.tokenize.duration", "tokenize", "s", _H, "Text to token ids.")
 QUEUE = Metric("trimtab.request.queue.duration", "queue", "s", _H, "Queued until first scheduled.")
@@ -57,6 +57,13 @@ UNACCOUNTED_SHARE = Metric(
 REQUESTS = Metric("trimtab.requests.finished", "requests", "{request}", _S, "Requests finished, by finish reason.")
 PROMPT_TOKENS = Metric("trimtab.prompt_tokens", "prompt_tokens", "{token}", _S, "Prompt tokens of finished requests.")
 OUTPUT_TOKENS = Metric("trimtab.output_tokens", "output_tokens", "{token}", _S, "Output tokens of finished requests.")
+DELIVERED_TOKENS = Metric(
+    "trimtab.request.inter_token_latency.tokens",
+    "delivered_tokens",
+    "{token}",
+    _S,
+    "Tokens of the deliveries behind itl's gaps; over itl's count: tokens a delivery holds, above 1 with drafts.",
+)
 PREFIX_QUERIES = Metric("trimtab.prefix_cache.queries", "prefix_queries", "{token}", _S, "Prompt tokens looked up.")
 PREFIX_HITS = Metric("trimtab.prefix_cache.hits", "prefix_hits", "{token}", _S, "Prompt tokens found.")
 DRAFT_TOKENS = Metric("trimtab.spec_decode.draft_tokens", "draft_tokens", "{token}", _S, "Draft tokens proposed.")

@@ -137,7 +137,7 @@ def test_failing_requests_are_worse_however_fast(stage: Stage) -> None:
     stage.fleet.factor, stage.fleet.error_share = {stage.new: 0.95}, {stage.new: 0.5}
     ended = stage.run(stage.create().id)
     assert (ended.phase, ended.verdict) == (RolloutPhase.ROLLED_BACK, Verdict.WORSE)
-    assert ended.evidence["errors"]["finding"] == "worse"
+    assert ended.evidence["served"]["finding"] == "worse"
 
 
 def test_no_traffic_is_inconclusive_and_goes_back(stage: Stage) -> None:
