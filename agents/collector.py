@@ -32,7 +32,7 @@ KEPT_IN_MEMORY = 720
 
 
 class Collector:
-    """`read`, `write`, `ask` run side by side. `unaccounted_share` is that of the last report with finished requests."""
+    """`read`, `write` and `ask` run side by side. `unaccounted_share`: of the last report with finished requests."""
 
     def __init__(
         self,

@@ -93,7 +93,7 @@ class Statistics:
         )
 
     async def rejections(self) -> int:
-        """Requests refused by vLLM's queue limits since the last call, while the plugin is the source; the scraper tells
+        """Requests refused by vLLM's queue limits since the last call, with the plugin as the source; the scraper tells
         of them itself. 0 at the first look at a server. Raises EngineUnreachable.
         """
         if not self.raw:

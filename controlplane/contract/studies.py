@@ -105,7 +105,7 @@ class StudyVerdict(StrEnum):
 
 
 class StudyResult(BaseModel):
-    """Winner and default (what the pool runs now), re-measured at the end.
+    """Winner and default (the pool's revision when the study was claimed), re-measured at the end.
 
     `design` says in which order: interleaved, or in blocks where each change between the two costs too much time.
     `change_s` is what the change from the default to the winner is expected to take on a node. `improvement` is
@@ -122,6 +122,7 @@ class StudyResult(BaseModel):
     repeats: int = 0
     design: str = "interleaved"
     change_s: float | None = None
+    default_revision: int | None = None
     summary: str
     importances: dict[str, float] = {}
 
@@ -144,10 +145,15 @@ class Study(BaseModel):
     error: str = ""
     alert_id: int | None = None
     rollout_id: int | None = None
+    default_revision: int | None = None  # The pool's when it was claimed: what the winner is measured against.
+    pool_revision: int | None = None  # The pool's now.
 
 
 class StudyClaim(BaseModel):
-    """`POST /api/v1/studies/claim`: take the oldest queued study, if any (204 when none)."""
+    """`POST /api/v1/studies/claim`: take the oldest queued study, if any (204 when none).
+
+    A study whose pool has a rollout under way stays queued, and its `progress` says what it waits for.
+    """
 
     worker: str = Field(min_length=1, max_length=128)
 

@@ -178,6 +178,7 @@ class Stream(BaseModel):
         per_delivery: bool = False,
         full_count: int = FULL_COUNT,
         patience_ticks: int = PATIENCE_TICKS,
+        caution: float = 0.0,
     ) -> "Stream":
         zeros = [0.0] * len(odds)
         return cls(
@@ -188,7 +189,12 @@ class Stream(BaseModel):
             full_count=full_count,
             patience_ticks=patience_ticks,
             levels=[
-                Level(dispersion=Dispersion(prior_phi), worse=list(zeros), not_worse=list(zeros), faster=list(zeros))
+                Level(
+                    dispersion=Dispersion(prior_phi, caution),
+                    worse=list(zeros),
+                    not_worse=list(zeros),
+                    faster=list(zeros),
+                )
                 for _ in qs
             ],
         )
