@@ -33,6 +33,7 @@ class StudyService:
         self.configs: list[dict[str, Any]] = []
         self.applied: list[dict[str, Any]] = []
         self.refuse: dict[str, Any] = {}
+        self.canary: dict[str, Any] | None = None  # What one of the two serving nodes runs instead.
         self.with_trial_node = True
         self.refused = False
         engine.knobs = EngineConfig().knobs()
@@ -71,7 +72,8 @@ class StudyService:
 
         @app.get("/api/v1/nodes")
         def nodes() -> Any:
-            serving = [self._node(f"s{index}", "serving", "p", self.default) for index in range(2)]
+            runs = [self.default if self.canary is None else self.canary, self.default]
+            serving = [self._node(f"s{index}", "serving", "p", knobs) for index, knobs in enumerate(runs)]
             return {"items": serving + ([self._trial_node()] if self.with_trial_node else []), "next": None}
 
         @app.get("/api/v1/nodes/t1")
