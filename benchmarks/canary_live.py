@@ -3,7 +3,8 @@
     python benchmarks/canary_live.py [--rate 8] [--history 60]
 
 Both engines refuse (429) what finds somebody waiting (`--max-waiting 1`); with the good configuration nobody waits for
-long. The canary's revision lets one request run at a time, so it turns away what comes meanwhile. Printed: the seconds from the canary's confirmation to the verdict, and what the judge saw.
+long. The canary's revision lets one request run at a time, so it turns away what comes meanwhile. Printed: the seconds
+from the canary's confirmation to the verdict, and what the judge saw.
 """
 
 import argparse
