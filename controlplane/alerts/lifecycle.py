@@ -1,6 +1,6 @@
 """From findings to alerts: pure bookkeeping of lives, then one function that writes what came of them.
 
-Guarantee: an alert's change, its ledger entry, its deliveries and the remedies it starts are in one transaction.
+Guarantee: an alert's change, its ledger entry, its deliveries and the remedy it starts are in one transaction.
 """
 
 import logging
@@ -233,6 +233,7 @@ class Scribe:
             diagnosis=row.diagnosis,
             destinations=told,
             silenced=row.silenced,
+            remedies=row.remedies,
         )
 
     def _remedy(self, session: Session, rule: AlertRule, row: AlertRow) -> None:
@@ -243,7 +244,7 @@ class Scribe:
             with session.begin_nested():
                 steps = list(self.on_fire(session, alert_view(row), rule, self.now))
         except Exception as error:
-            log.exception("no remedy could be chosen for alert %s", row.id)
+            log.exception("the remedy of alert %s could not be chosen", row.id)
             row.evidence = {**row.evidence, "remedy_error": f"{type(error).__name__}: {error}"[:300]}
         else:
             add_steps(row, steps)

@@ -15,6 +15,7 @@ from typing import Any
 from controlplane.alerts.absolute import tail_bound
 from controlplane.alerts.diagnosis.diagnosis import duration, percentile
 from controlplane.contract.alerts import UpdateKind
+from controlplane.contract.causes import CauseKind
 from controlplane.contract.histogram import axis_position
 from controlplane.telemetry.sketch import Sketch
 
@@ -31,7 +32,6 @@ REACHED_CHANCE, PERHAPS_CHANCE = 1e-4, 0.05
 told: it must not be news a minute later because more requests have come in."""
 CAUSE_LEAD = 0.1
 """Another cause has to be so much likelier (in the diagnosis's score) than the one that was told."""
-UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def cause_name(cause: Mapping[str, Any]) -> str:
 
 def another_cause(told: str, causes: Sequence[Mapping[str, Any]]) -> str:
     """The likeliest cause where it is clearly another than was told, else ""."""
-    if not causes or cause_name(causes[0]) == told or causes[0]["cause"] == UNKNOWN:
+    if not causes or cause_name(causes[0]) == told or causes[0]["cause"] == CauseKind.UNKNOWN:
         return ""
     score = {cause_name(cause): float(cause.get("score", 0.0)) for cause in causes}
     lead = score[cause_name(causes[0])] - score.get(told, 0.0)
