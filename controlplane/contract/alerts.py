@@ -80,7 +80,27 @@ class TelemetryLostCondition(BaseModel):
     quiet_s: float = Field(default=300, ge=0, le=86400)
 
 
-Condition = AbsoluteCondition | RegressionCondition | DriftCondition | ConfigFailedCondition | TelemetryLostCondition
+class RequestsFailedCondition(BaseModel):
+    """More requests than normal are lost: failed, timed out, shed, refused, or cut off by the server.
+
+    Normal is what the pool's own past shows (`baseline_s`), at least `allowed_share` and at most a tenth; a client that
+    goes away counts neither way. `false_alarm_every_s` is as for a regression, over all pools of the rule.
+    """
+
+    kind: Literal["requests_failed"] = "requests_failed"
+    allowed_share: float = Field(default=0.01, gt=0, le=0.1)
+    false_alarm_every_s: float = Field(default=7 * 86400, ge=600, le=3650 * 86400)
+    baseline_s: float = Field(default=6 * 3600, ge=600, le=30 * 86400)
+
+
+Condition = (
+    AbsoluteCondition
+    | RegressionCondition
+    | RequestsFailedCondition
+    | DriftCondition
+    | ConfigFailedCondition
+    | TelemetryLostCondition
+)
 
 
 class Remedy(BaseModel):
