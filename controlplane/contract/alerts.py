@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from controlplane.contract.remedies import RemedyStep
+from controlplane.contract.remedies import RemedyPolicy, RemedyStep
 from controlplane.contract.slo import Limit, UseCase
 from controlplane.contract.studies import StudyCreate
 
@@ -87,6 +87,7 @@ class Remedy(BaseModel):
     """What the service starts by itself when the rule fires: a study, whose winner becomes a rollout."""
 
     study: StudyCreate
+    policy: RemedyPolicy = RemedyPolicy.PROPOSE
     cooldown_s: float = Field(default=1800, ge=0, le=30 * 86400)
 
 
