@@ -152,3 +152,4 @@ class Breakage:
 
         left_s = scene.plan.back_limit_s - seconds_since(scene.told_at)
         scene.keep(scene.until(f"{100 * scene.plan.recovered:.0f} % of the rise of ttft p99 gone", left_s, look))
+        scene.back_at = utc_now()

@@ -14,6 +14,7 @@ from controlplane.demo.fleet import Fleet
 from controlplane.demo.plan import ONE_CORE, Plan
 from controlplane.demo.processes import ChildDied
 from controlplane.demo.receiver import Receiver
+from controlplane.demo.record import record, write
 from controlplane.demo.scene import Scene, StepFailed
 from controlplane.demo.story import Story
 from controlplane.demo.view import View
@@ -67,6 +68,7 @@ def run_demo(plan: Plan, *, once: bool) -> int:
             console.print(table(scene.spans, scene.knobs))
         console.print(f"The story took {took:.0f} s; at most {watch.peak_bytes / 1e9:.2f} GB of memory were in use.")
         failure = failure or _over_limits(plan, took, watch.peak_bytes)
+        write(plan.data_dir, record(scene, view.lines, took, watch.peak_bytes, failure))
         if failure:
             console.print("[bold red]The story failed.[/]")
             console.print(failure, markup=False, highlight=False, soft_wrap=True)

@@ -62,6 +62,7 @@ class Scene:
     alert_id: int = 0
     broken_at: datetime | None = None
     told_at: datetime | None = None
+    back_at: datetime | None = None
     changed_at: datetime | None = None
     _client: Client | None = None
 
