@@ -1,4 +1,4 @@
-"""What the demo writes down of its story: `story.json` in its data folder, for benchmarks and for whoever asks later."""
+"""What the demo writes down of its story: `story.json` in its data folder, for benchmarks and for later."""
 
 import json
 from pathlib import Path
