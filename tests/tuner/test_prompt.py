@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 
-from tuner.corpus import read_tokens, sources
+from tuner.corpus import SKIPPED, _modules, read_tokens, sources
 from tuner.generate import CONV, fitted, generate
 from tuner.prompt import PromptMaker, prompts
 
@@ -58,3 +58,10 @@ def test_corpus_is_the_standard_library_and_the_held_out_part_is_apart() -> None
     assert len(sources(held_out=True)) > 5
     tokens = read_tokens(lambda text: [ord(letter) for letter in text], 5000)
     assert len(tokens) >= 5000
+
+
+def test_the_corpus_is_looked_for_once_and_never_among_installed_packages() -> None:
+    modules = sources() + sources(held_out=True)
+    assert modules and not [path for path in modules if SKIPPED & set(path.parts)]
+    assert sources() == sources()
+    assert _modules.cache_info().misses == 1
