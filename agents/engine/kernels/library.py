@@ -87,6 +87,7 @@ def instruction_sets() -> frozenset[str]:
     return processor_flags() if march == "native" else processor_flags() & MARCHES[march]
 
 
+@cache
 def sources_digest() -> str:
     """Names the sources of this folder: changes when a kernel might."""
     paths = sorted(path for path in Path(__file__).parent.iterdir() if path.suffix in (".cpp", ".h"))

@@ -1,16 +1,19 @@
 """Which processor this is, by what Linux tells of it."""
 
 import hashlib
+from functools import cache
 from pathlib import Path
 
 _CPUINFO = Path("/proc/cpuinfo")
 
 
+@cache
 def processor_flags() -> frozenset[str]:
     """Instruction sets of this processor by Linux's names; empty where /proc/cpuinfo does not tell them."""
     return frozenset((_field("flags") or _field("Features")).split())
 
 
+@cache
 def processor_name() -> str:
     """Its model and a digest of its instruction sets: equal for machines on which the same kernels are quickest."""
     model = _field("model name") or _field("CPU part") or "unknown processor"
