@@ -5,9 +5,11 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from controlplane.demo.plan import Plan
-from controlplane.demo.processes import Processes
+from controlplane.demo.processes import Child, Processes
 
 TRIMTAB = ("-m", "controlplane.command.main")
+SERVES = "Uvicorn running"
+"""What the log of an embedded engine says once it answers."""
 
 
 class Engines(Protocol):
@@ -33,6 +35,7 @@ class EmbeddedEngines:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
+        self._children: list[Child] = []
 
     def check(self) -> None:
         """Nothing to do: the command has looked for the parts it needs."""
@@ -44,10 +47,12 @@ class EmbeddedEngines:
         engine += ["--threads", "1", "--kv-cache-mib", str(plan.kv_cache_mib), "--quantizations", "none,int8"]
         if plan.draft_dir.exists():
             engine += ["--draft-model", str(plan.draft_dir)]
-        processes.start(f"{node}-engine", [*TRIMTAB, "engine", *engine, *knobs])
+        self._children.append(processes.start(f"{node}-engine", [*TRIMTAB, "engine", *engine, *knobs]))
 
     def agent_flags(self, node: str) -> Sequence[str]:
         return ()
 
     def news(self) -> str:
-        return ""
+        """What each engine that does not serve yet said last: building kernels takes a while on a new machine."""
+        ends = {child.name: child.log_end(1) for child in self._children if SERVES not in child.log_end(100)}
+        return ", ".join(f"{name}: {end}" for name, end in ends.items() if end)
