@@ -31,7 +31,6 @@ TIMELY_S = 20.0
 """The host's trouble began with the slowdown when it began at most so long before or after it."""
 CONFIG_LEAD_S = 30.0
 """A configuration that reached the pool at most so long before the slowdown fits it as well as any host trouble."""
-LOAD_GROWTH = 1.25
 COVERED = 0.5
 SLOWER = 0.1
 """A node got slower too when it did by such a share of the one that did most."""
@@ -74,11 +73,12 @@ def host_causes(
     growth_s: Mapping[str, float],
     onset: datetime,
     changed: Sequence[datetime | None] = (),
-    load_growth: float | None = None,
+    more_load: bool = False,
 ) -> list[dict[str, Any]]:
     """The cause "host", at most one.
 
-    hosts, growth_s: by node. changed: when revisions that gained requests reached the pool, None where it is not known.
+    hosts, growth_s: by node. changed: when revisions that may be the cause reached the pool, None where not known.
+    more_load: whether the load rose.
     """
     total = sum(max(growth_s[node], 0.0) for node in slowest(growth_s))
     largest = max(growth_s.values(), default=0.0)
@@ -92,7 +92,7 @@ def host_causes(
     return [
         {
             "cause": CauseKind.HOST.value,
-            "score": round(_score(trouble, covered, onset, changed, load_growth), 3),
+            "score": round(_score(trouble, covered, onset, changed, more_load), 3),
             "message": trouble.words if len(hosts) == 1 or len(nodes) > 1 else f"node {nodes[0]}: {trouble.words}",
             "node": nodes[0],
             "nodes": nodes,
@@ -120,9 +120,9 @@ def _score(
     covered: float,
     onset: datetime,
     changed: Sequence[datetime | None],
-    load_growth: float | None,
+    more_load: bool,
 ) -> float:
-    if trouble.own and (changed or (load_growth is not None and load_growth >= LOAD_GROWTH)):
+    if trouble.own and (changed or more_load):
         return OWN_DEMAND
     weight = min(covered / COVERED, 1.0)
     if not changed:
