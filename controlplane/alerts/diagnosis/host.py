@@ -137,8 +137,8 @@ def _score(
 def _busy(host: Readings) -> Trouble | None:
     """Others took the CPUs, and the engine waited for one."""
     other, waited = _of(host, metrics.HOST_OTHER_CPU), _of(host, metrics.HOST_RUN_DELAY)
-    if other.during is None or not _suffers(host):
-        return None
+    if other.during is None or not _suffers(host) or _grown(_of(host, metrics.HOST_THROTTLED)) >= MIN_GROWTH:
+        return None  # Who is throttled waits, too, and not for others.
     own_grown = _grown(_of(host, metrics.HOST_ENGINE_CPU)) + _grown(_of(host, metrics.HOST_FLEET_CPU))
     grown = _grown(other)
     took_more = grown >= MIN_GROWTH and grown > own_grown

@@ -119,6 +119,11 @@ def test_more_demand_on_full_cpus_shows_as_waiting() -> None:
     assert first(hosts={"n": crowded})["kind"] == "cpu"
 
 
+def test_who_is_throttled_waits_for_the_quota_and_not_for_others() -> None:
+    others = host((metrics.HOST_OTHER_CPU, 0.83, 0.89), (metrics.HOST_RUN_DELAY, 0.8, 0.94))
+    assert first(hosts={"n": {**others, **LOWERED}})["kind"] == "throttled"
+
+
 def test_a_configuration_that_came_with_the_slowdown_goes_before_the_host() -> None:
     found = causes(Context(hosts={"n": BUSY}, revisions=revised(5.0)), ONSET)
     assert [cause["cause"] for cause in found] == ["config_change", "host"]
