@@ -26,6 +26,8 @@ FULL = 0.9
 CROWDED = 0.35
 MIN_STALL_GROWTH = 0.05
 MIN_FAULTS_PER_S = 10.0
+STALLS_AT_WORST = 1.0 / 3.0
+"""Growth of the time stalled for memory or I/O that is as grave as a trouble can be."""
 CLOCK_DROP = 0.1
 TIMELY_S = 20.0
 """The host's trouble began with the slowdown when it began at most so long before or after it."""
@@ -218,7 +220,8 @@ def _short_of_memory(host: Readings) -> Trouble | None:
         metrics.HOST_MAJOR_FAULTS,
         metrics.HOST_MEMORY_AVAILABLE,
     )
-    severity = min(max(_grown(memory), _grown(io), (faults.during or 0.0) / 500.0), 1.0)
+    stalls = max(_grown(memory), _grown(io)) / STALLS_AT_WORST
+    severity = min(max(stalls, (faults.during or 0.0) / 500.0), 1.0)
     if not killed and not stalled and _grown(io) > 2.0 * _grown(memory):
         words = f"the disk is slow: {io.during or 0.0:.0%} of the time waiting for I/O"
         since = faults.since or io.since
@@ -266,7 +269,8 @@ def _shared_gpu(host: Readings) -> Trouble | None:
 
 
 _LOOKS: tuple[Callable[[Readings], Trouble | None], ...] = (
-    *(_busy, _stolen, _throttled, _short_of_memory),
+    # At equal gravity the first counts: pages that are read again and again keep CPUs busy, not the other way round.
+    *(_short_of_memory, _throttled, _stolen, _busy),
     *(_slow_gpu, _broken_gpu, _shared_gpu),
 )
 _NOT_MEASURED = Reading()

@@ -124,6 +124,11 @@ def test_who_is_throttled_waits_for_the_quota_and_not_for_others() -> None:
     assert first(hosts={"n": {**others, **LOWERED}})["kind"] == "throttled"
 
 
+def test_memory_that_is_short_goes_before_the_cpu_that_it_costs() -> None:
+    thrashing = host((metrics.HOST_PRESSURE_MEMORY, 0.0, 0.46), (metrics.HOST_MAJOR_FAULTS, 0.0, 43.0))
+    assert first(hosts={"n": {**BUSY, **thrashing}})["kind"] == "memory"
+
+
 def test_a_configuration_that_came_with_the_slowdown_goes_before_the_host() -> None:
     found = causes(Context(hosts={"n": BUSY}, revisions=revised(5.0)), ONSET)
     assert [cause["cause"] for cause in found] == ["config_change", "host"]
