@@ -77,7 +77,6 @@ def surroundings(telemetry: TelemetryReader, where: Where, metric: str, before: 
     ]
     pool = where.get(POOL.label, "")
     growth_s = _node_growth(telemetry, where, metric, before, during)
-    pool = where.get(POOL.label, "")
     return Context(
         pool=pool if isinstance(pool, str) else "",
         during_s=(during[1] - during[0]).total_seconds(),
