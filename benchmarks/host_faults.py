@@ -9,10 +9,9 @@ out by an emergency rollout, as a person's would. Afterwards the service is stop
 about each fault from what is stored, as the evaluator asks it: before is the quiet time, the onset is the window in
 which the fault began. The metric is the one of ttft, itl and e2e whose mean grew most. `--judge` asks again.
 
-Faults of the host: `busy` (4 to 8 processes that compute, some in a container with more CPU shares), `quota` (the
-engines' containers throttled, on one node or both), `kernel` (packets through the loopback or processes made and ended,
-at a daemon's priority), `memory` (node-1's container limited to little more than what its processes need, while some of
-them read a large file).
+Faults of the host: `busy` (processes that compute, some in a container with more CPU shares), `quota` (the engines'
+containers throttled, on one node or both), `kernel` (packets through the loopback, or processes made and ended),
+`memory` (node-1's container limited to little more than what its processes need, while some read a large file).
 """
 
 import argparse
@@ -145,15 +144,15 @@ class Run:
                 f"revision {revision} everywhere",
             )
 
-    def host_fault(self, kind: str) -> tuple[str, AbstractContextManager[None]]:
+    def host_fault(self, kind: str) -> tuple[str, AbstractContextManager[object]]:
         chance = self.chance
         if kind == "busy":
-            count, shares = chance.choice((4, 6, 8)), chance.choice((0, 16384, 65536))
+            count, shares = chance.choice((6, 8, 12)), chance.choice((0, 16384, 65536))
             if not shares:
                 return f"{count} processes", injections.busy_processes(count)
             return f"{count} processes, {shares} shares", injections.heavy_neighbour(self.groups, shares, count)
         if kind == "memory":
-            spare, readers = chance.choice((1, 2, 3)), 4
+            spare, readers = chance.choice((1, 2, 4)), 4
             return f"{spare} MiB spare, {readers} readers", self.container.squeeze(spare << 20, readers)
         if kind == "quota":
             cpus = chance.choice((0.05, 0.08, 0.12))
@@ -161,7 +160,8 @@ class Run:
             return f"{cpus} CPUs on {'+'.join(nodes)}", injections.quota([self.containers[n] for n in nodes], cpus)
         name = chance.choice(("packets", "forks"))
         program = injections.PACKETS if name == "packets" else injections.FORKS
-        return f"3 processes of {name}", injections.kernel_work(program, 3)
+        count = chance.choice((6, 8))
+        return f"{count} processes of {name}", injections.kernel_work(program, count)
 
     def inject(self, kind: str, number: int) -> None:
         after_config = bool(self.faults) and self.faults[-1].kind == "config"

@@ -7,6 +7,7 @@ import contextlib
 import importlib.util
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -19,6 +20,7 @@ PERIOD_US = 100_000
 SPIN = "while True: pass"
 FORKS = "import subprocess\nwhile True: subprocess.run(['/bin/true'])"
 COLD_MIB = 512
+LIMIT_TRIES = 50
 READ = (
     "import mmap, random\n"
     "file = open({path!r}, 'rb'); pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)\n"
@@ -63,26 +65,23 @@ class Groups:
 
 
 @contextlib.contextmanager
-def _children(program: str, count: int, group: Path | None = None, nice: int = 0) -> Iterator[None]:
-    before = ["nice", "-n", str(nice)] if nice else []
-    children = [subprocess.Popen([*before, sys.executable, "-c", program]) for _ in range(count)]
+def _children(program: str, count: int, group: Path | None = None) -> Iterator[list["subprocess.Popen[bytes]"]]:
+    # A session each: the kernel gives all processes of one session together no more than one (sched_autogroup).
+    children = [subprocess.Popen([sys.executable, "-c", program], start_new_session=True) for _ in range(count)]
     try:
         if group is not None:
             for child in children:
                 (group / "cgroup.procs").write_text(str(child.pid))
-        yield
+        yield children
     finally:
         for child in children:
             child.kill()
             child.wait()
 
 
-def busy_processes(count: int) -> AbstractContextManager[None]:
-    """Processes of somebody else's that compute, at a somewhat higher priority than the engine has.
-
-    At the engine's own they would be lost among what else runs on a shared machine.
-    """
-    return _children(SPIN, count, nice=-5)
+def busy_processes(count: int) -> AbstractContextManager[object]:
+    """Processes of somebody else's that compute, at the priority that the engine has."""
+    return _children(SPIN, count)
 
 
 @contextlib.contextmanager
@@ -106,9 +105,9 @@ def quota(folders: Sequence[Path], cpus: float) -> Iterator[None]:
             (folder / "cpu.cfs_quota_us").write_text("-1")
 
 
-def kernel_work(program: str, count: int) -> AbstractContextManager[None]:
-    """Work that the kernel does for others, at a daemon's priority: packets through the loopback, or processes made."""
-    return _children(program, count, nice=-10)
+def kernel_work(program: str, count: int) -> AbstractContextManager[object]:
+    """Work that the kernel does for others: packets through the loopback, or processes made and ended."""
+    return _children(program, count)
 
 
 class SmallContainer:
@@ -155,19 +154,25 @@ class SmallContainer:
 
     @contextlib.contextmanager
     def squeeze(self, spare_bytes: int, readers: int) -> Iterator[None]:
+        limit_file = self.group / "memory.limit_in_bytes"
         try:
-            with _children(READ.format(path=str(self._cold)), readers, self.group):
+            with _children(READ.format(path=str(self._cold)), readers, self.group) as children:
                 time.sleep(1.0)  # What the readers need for themselves is not to be taken from the engine.
+                for child in children:
+                    child.send_signal(signal.SIGSTOP)  # A limit cannot be set while they fill what it frees.
                 told = dict(line.split() for line in (self.group / "memory.stat").read_text().splitlines())
                 limit = int(told["total_rss"]) + spare_bytes
-                for _ in range(5):  # Refused while there is more than can be pushed out at once.
-                    with contextlib.suppress(OSError):
-                        (self.group / "memory.limit_in_bytes").write_text(str(limit))
+                for attempt in range(LIMIT_TRIES):
+                    with contextlib.suppress(OSError):  # Refused: busy. Each try frees a part; some pages never go.
+                        limit_file.write_text(str(limit + (attempt // 5 << 20)))
                         break
+                else:
+                    raise SystemExit(f"{limit_file} cannot be set to {limit}")
+                for child in children:
+                    child.send_signal(signal.SIGCONT)
                 yield
-                (self.group / "memory.limit_in_bytes").write_text("-1")
         finally:
-            (self.group / "memory.limit_in_bytes").write_text("-1")
+            limit_file.write_text("-1")
 
     def close(self) -> None:
         for pid in (self.group / "cgroup.procs").read_text().split():

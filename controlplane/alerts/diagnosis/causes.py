@@ -61,15 +61,15 @@ class Context:
 
 def causes(context: Context, onset: datetime) -> list[Cause]:
     """The causes found, the likeliest first."""
-    changes = _config_change(context, onset)
+    config, load = _config_change(context, onset), _load(context)
     found = [
-        *changes,
-        *_load(context),
+        *config,
+        *load,
         *_prompt_mix(context),
         *_cache_miss(context),
         *_kv_pressure(context),
         *_one_node(context),
-        *_host(context, onset, changes),
+        *_host(context, onset, config, load),
     ]
     if not found:
         message = "nothing else that is measured changed with it"
@@ -178,14 +178,10 @@ def _kv_pressure(context: Context) -> list[Cause]:
     ]
 
 
-def _host(context: Context, onset: datetime, changes: Sequence[Cause]) -> list[Cause]:
-    """`changes`: the revisions that came at the onset, which explain a slowdown before the host does."""
-    came = [
-        None if change["first_seen"] is None else datetime.fromisoformat(change["first_seen"]) for change in changes
-    ]
-    rate = context.rate
-    load_growth = rate.during / rate.before if rate.before and rate.during is not None else None
-    return host_causes(context.hosts, context.node_growth_s, onset, came, load_growth)
+def _host(context: Context, onset: datetime, config: Sequence[Cause], load: Sequence[Cause]) -> list[Cause]:
+    came = [cause["first_seen"] or cause["reached_half_at"] for cause in config]
+    changed = [None if moment is None else datetime.fromisoformat(moment) for moment in came]
+    return host_causes(context.hosts, context.node_growth_s, onset, changed, more_load=bool(load))
 
 
 def _one_node(context: Context) -> list[Cause]:

@@ -26,12 +26,13 @@ FULL = 0.9
 CROWDED = 0.35
 MIN_STALL_GROWTH = 0.05
 MIN_FAULTS_PER_S = 10.0
+STALLS_AT_WORST = 1.0 / 3.0
+"""Growth of the time stalled for memory or I/O that is as grave as a trouble can be."""
 CLOCK_DROP = 0.1
 TIMELY_S = 20.0
 """The host's trouble began with the slowdown when it began at most so long before or after it."""
 CONFIG_LEAD_S = 30.0
 """A configuration that reached the pool at most so long before the slowdown fits it as well as any host trouble."""
-LOAD_GROWTH = 1.25
 COVERED = 0.5
 SLOWER = 0.1
 """A node got slower too when it did by such a share of the one that did most."""
@@ -74,11 +75,12 @@ def host_causes(
     growth_s: Mapping[str, float],
     onset: datetime,
     changed: Sequence[datetime | None] = (),
-    load_growth: float | None = None,
+    more_load: bool = False,
 ) -> list[dict[str, Any]]:
     """The cause "host", at most one.
 
-    hosts, growth_s: by node. changed: when revisions that gained requests reached the pool, None where it is not known.
+    hosts, growth_s: by node. changed: when revisions that may be the cause reached the pool, None where not known.
+    more_load: whether the load rose.
     """
     total = sum(max(growth_s[node], 0.0) for node in slowest(growth_s))
     largest = max(growth_s.values(), default=0.0)
@@ -92,7 +94,7 @@ def host_causes(
     return [
         {
             "cause": CauseKind.HOST.value,
-            "score": round(_score(trouble, covered, onset, changed, load_growth), 3),
+            "score": round(_score(trouble, covered, onset, changed, more_load), 3),
             "message": trouble.words if len(hosts) == 1 or len(nodes) > 1 else f"node {nodes[0]}: {trouble.words}",
             "node": nodes[0],
             "nodes": nodes,
@@ -120,9 +122,9 @@ def _score(
     covered: float,
     onset: datetime,
     changed: Sequence[datetime | None],
-    load_growth: float | None,
+    more_load: bool,
 ) -> float:
-    if trouble.own and (changed or (load_growth is not None and load_growth >= LOAD_GROWTH)):
+    if trouble.own and (changed or more_load):
         return OWN_DEMAND
     weight = min(covered / COVERED, 1.0)
     if not changed:
@@ -137,8 +139,8 @@ def _score(
 def _busy(host: Readings) -> Trouble | None:
     """Others took the CPUs, and the engine waited for one."""
     other, waited = _of(host, metrics.HOST_OTHER_CPU), _of(host, metrics.HOST_RUN_DELAY)
-    if other.during is None or not _suffers(host):
-        return None
+    if other.during is None or not _suffers(host) or _grown(_of(host, metrics.HOST_THROTTLED)) >= MIN_GROWTH:
+        return None  # Who is throttled waits, too, and not for others.
     own_grown = _grown(_of(host, metrics.HOST_ENGINE_CPU)) + _grown(_of(host, metrics.HOST_FLEET_CPU))
     grown = _grown(other)
     took_more = grown >= MIN_GROWTH and grown > own_grown
@@ -218,7 +220,8 @@ def _short_of_memory(host: Readings) -> Trouble | None:
         metrics.HOST_MAJOR_FAULTS,
         metrics.HOST_MEMORY_AVAILABLE,
     )
-    severity = min(max(_grown(memory), _grown(io), (faults.during or 0.0) / 500.0), 1.0)
+    stalls = max(_grown(memory), _grown(io)) / STALLS_AT_WORST
+    severity = min(max(stalls, (faults.during or 0.0) / 500.0), 1.0)
     if not killed and not stalled and _grown(io) > 2.0 * _grown(memory):
         words = f"the disk is slow: {io.during or 0.0:.0%} of the time waiting for I/O"
         since = faults.since or io.since
@@ -266,7 +269,8 @@ def _shared_gpu(host: Readings) -> Trouble | None:
 
 
 _LOOKS: tuple[Callable[[Readings], Trouble | None], ...] = (
-    *(_busy, _stolen, _throttled, _short_of_memory),
+    # At equal gravity the first counts: pages that are read again and again keep CPUs busy, not the other way round.
+    *(_short_of_memory, _throttled, _stolen, _busy),
     *(_slow_gpu, _broken_gpu, _shared_gpu),
 )
 _NOT_MEASURED = Reading()

@@ -208,3 +208,29 @@ def test_windows_may_be_as_wide_as_the_interval(tmp_path: Path) -> None:
         reading.cancel()
 
     asyncio.run(run())
+
+
+def test_what_the_host_did_goes_with_the_next_report_and_with_no_other(tmp_path: Path) -> None:
+    async def run() -> None:
+        backend, spool = ListBackend(numbered(12)), Spool(tmp_path, 10**7)
+        window = START // 5
+        waiting = [{window: {metrics.HOST_STEAL: 0.25}}]
+        made = collector(backend, spool, host=lambda: waiting.pop() if waiting else {})
+        reading = asyncio.create_task(made.read())
+        await asyncio.wait_for(backend.done.wait(), 5)
+        await made.flush()
+        told = []
+        for ordinal in spool.waiting():
+            stored = spool.read(ordinal)
+            assert stored is not None
+            report = packed_report.decode(stored.metrics.decoded())
+            told += [
+                (ordinal, section.window, one.value)
+                for section in report.sections
+                for one in section.gauges
+                if report.metrics[one.metric][0] == metrics.HOST_STEAL.name
+            ]
+        assert told == [(1, window, 0.25)]
+        reading.cancel()
+
+    asyncio.run(run())

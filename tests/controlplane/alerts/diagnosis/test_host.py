@@ -40,11 +40,12 @@ def first(**context: Any) -> dict[str, Any]:
 
 def revised(before_s: float) -> list[RevisionSeen]:
     """Revision 2 took over from 1 so long before the onset."""
-    starts = [ONSET + timedelta(seconds=WINDOW_S * place) for place in range(-120, 12)]
     came = ONSET - timedelta(seconds=before_s)
-    old = [Served(start, 10 if start < came else 0, 10) for start in starts]
-    new = [Served(start, 0 if start < came else 10, 10) for start in starts]
-    return [RevisionSeen(1, 1.0, 0.0, old), RevisionSeen(2, 0.0, 1.0, new)]
+    windows = [came + timedelta(seconds=WINDOW_S * number) for number in range(-60, 12)]
+    return [
+        RevisionSeen(1, 1.0, 0.0, [Served(at, 20 * (at < came), 20) for at in windows]),
+        RevisionSeen(2, 0.0, 1.0, [Served(at, 20 * (at >= came), 20) for at in windows]),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -118,6 +119,16 @@ def test_more_demand_on_full_cpus_shows_as_waiting() -> None:
     assert first(hosts={"n": crowded})["kind"] == "cpu"
 
 
+def test_who_is_throttled_waits_for_the_quota_and_not_for_others() -> None:
+    others = host((metrics.HOST_OTHER_CPU, 0.83, 0.89), (metrics.HOST_RUN_DELAY, 0.8, 0.94))
+    assert first(hosts={"n": {**others, **LOWERED}})["kind"] == "throttled"
+
+
+def test_memory_that_is_short_goes_before_the_cpu_that_it_costs() -> None:
+    thrashing = host((metrics.HOST_PRESSURE_MEMORY, 0.0, 0.46), (metrics.HOST_MAJOR_FAULTS, 0.0, 43.0))
+    assert first(hosts={"n": {**BUSY, **thrashing}})["kind"] == "memory"
+
+
 def test_a_configuration_that_came_with_the_slowdown_goes_before_the_host() -> None:
     found = causes(Context(hosts={"n": BUSY}, revisions=revised(5.0)), ONSET)
     assert [cause["cause"] for cause in found] == ["config_change", "host"]
@@ -134,9 +145,9 @@ def test_a_host_that_fits_the_onset_better_goes_before_an_older_configuration() 
 
 
 def test_a_quota_that_was_always_there_is_no_hosts_fault_when_load_or_configuration_grew() -> None:
-    assert first(hosts={"n": THROTTLED}, rate=Level(2.0, 4.0), during_s=60.0)["cause"] == "load"
+    assert first(hosts={"n": THROTTLED}, rate=Level(20.0, 40.0), during_s=60.0)["cause"] == "load"
     assert first(hosts={"n": THROTTLED}, revisions=revised(5.0))["cause"] == "config_change"
-    assert first(hosts={"n": LOWERED}, rate=Level(2.0, 4.0), during_s=60.0)["cause"] == "host"
+    assert first(hosts={"n": LOWERED}, rate=Level(20.0, 40.0), during_s=60.0)["cause"] == "host"
 
 
 def test_the_host_is_that_of_the_nodes_that_got_slower() -> None:
