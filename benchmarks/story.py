@@ -39,7 +39,8 @@ class Run:
 
 def tell(engine: str, busy: int, seed: int, folder: Path) -> Run:
     """Tell the story once, beside `busy` processes that count."""
-    counting = [subprocess.Popen([sys.executable, "-c", COUNT]) for _ in range(busy)]
+    # Each in a session of its own: the kernel shares the processors out among sessions (sched_autogroup).
+    counting = [subprocess.Popen([sys.executable, "-c", COUNT], start_new_session=True) for _ in range(busy)]
     try:
         began = time.monotonic()
         command = [sys.executable, "-m", "controlplane.command.main", "demo", "--once", "--engine", engine, *PORTS]
