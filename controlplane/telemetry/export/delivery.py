@@ -5,15 +5,13 @@ Guarantee: `post` raises `Refused` only where sending the same again could never
 """
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 
 import httpx
 
 from controlplane.contract.clock import Clock
+from controlplane.contract.retry import retry_after_s
 
 TIMEOUT_S = 10.0
-LONGEST_RETRY_AFTER_S = 3600.0
 BODY_AT_FAULT = frozenset({400, 413, 422})
 SHOWN = 200
 
@@ -42,18 +40,5 @@ def post(http: httpx.Client, url: str, body: bytes, headers: Mapping[str, str], 
     message = f"answered {answer.status_code}: {answer.text[:SHOWN]}"
     if answer.status_code in BODY_AT_FAULT:
         raise Refused(message)
-    wait_s = retry_after_s(answer.headers.get("Retry-After"), clock())
+    wait_s = retry_after_s(answer.headers.get("Retry-After"), clock()) or 0.0
     raise Undelivered(f"HTTP {answer.status_code}", message, wait_s)
-
-
-def retry_after_s(header: str | None, now: datetime) -> float:
-    """A Retry-After header (RFC 9110, 10.2.3) in seconds, at most an hour; 0 when absent or not understood."""
-    text = (header or "").strip()
-    if text.isascii() and text.isdigit():
-        return min(float(text[:9]), LONGEST_RETRY_AFTER_S)
-    try:
-        until = parsedate_to_datetime(text)
-    except ValueError:
-        return 0.0
-    until = until if until.tzinfo else until.replace(tzinfo=UTC)
-    return min(max((until - now).total_seconds(), 0.0), LONGEST_RETRY_AFTER_S)

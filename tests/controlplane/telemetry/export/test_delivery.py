@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import httpx
 import pytest
 
-from controlplane.telemetry.export.delivery import LONGEST_RETRY_AFTER_S, Refused, Undelivered, post, retry_after_s
+from controlplane.telemetry.export.delivery import Refused, Undelivered, post
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -43,19 +43,3 @@ def test_a_connection_that_fails_is_tried_again() -> None:
     with pytest.raises(Undelivered) as error:
         sent(answer)
     assert error.value.kind == "ReadTimeout"
-
-
-@pytest.mark.parametrize(
-    ("header", "seconds"),
-    [
-        (None, 0),
-        ("30", 30),
-        ("999999", LONGEST_RETRY_AFTER_S),
-        ("Sun, 01 Mar 2026 12:01:00 GMT", 60),
-        ("Sun, 01 Mar 2026 11:00:00 GMT", 0),
-        ("soon", 0),
-        ("-5", 0),
-    ],
-)
-def test_retry_after(header: str | None, seconds: float) -> None:
-    assert retry_after_s(header, NOW) == seconds
