@@ -48,7 +48,7 @@ def healthz() -> dict[str, str]:
     return {"status": "ok"}
 
 
-@router.get("/readyz")
+@router.get("/readyz", responses={503: {"model": dict[str, Any], "description": "not ready; the same body"}})
 def readyz(request: Request) -> JSONResponse:
     """200 when reports are accepted and durable, else 503; the body says what is missing."""
     state = request.app.state

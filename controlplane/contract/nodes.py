@@ -4,7 +4,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from controlplane.contract.knobs import ChangeClass
 
@@ -26,10 +26,13 @@ class ConfigStatus(StrEnum):
 class ChangeCost(BaseModel):
     """What changes of one class have cost on a node, as its agent measured them. Seconds."""
 
-    count: int
-    last_s: float  # From the agent's receipt until the change was in force, the last time.
-    mean_s: float
-    unavailable_s: float = 0.0  # Mean time in which requests had to wait: 0 for a live change or a standby's takeover.
+    count: int = Field(description="how many such changes were measured")
+    last_s: float = Field(description="seconds from the agent's receipt until the last one was in force")
+    mean_s: float = Field(description="mean seconds from the agent's receipt until it was in force")
+    unavailable_s: float = Field(
+        default=0.0,
+        description="mean seconds in which requests had to wait; 0 for a live change or a standby's takeover",
+    )
 
 
 class EffectiveConfig(BaseModel):
@@ -39,14 +42,18 @@ class EffectiveConfig(BaseModel):
     knob of class live needs nothing more, above it a restart, and above `limits` it cannot go here at all.
     """
 
-    revision: int  # The revision the engine says it runs, 0 when it was never given one.
-    knobs: dict[str, Any]
-    sources: dict[str, str] = {}  # Knob to how it was read.
-    change_classes: dict[str, ChangeClass] = {}  # Empty: those of the contract for this backend.
-    live_limits: dict[str, int] = {}
-    limits: dict[str, int] = {}
-    formats: list[str] = []  # Weight formats this node can be given; empty: not known.
-    costs: dict[ChangeClass, ChangeCost] = {}
+    revision: int = Field(description="the revision the engine says it runs; 0 when it was never given one")
+    knobs: dict[str, Any] = Field(description="what the engine runs, by knob; one that cannot be read is left out")
+    sources: dict[str, str] = Field(default={}, description="how each knob was read")
+    change_classes: dict[str, ChangeClass] = Field(
+        default={}, description="what a change of each knob takes on this node; empty: as usual for its backend"
+    )
+    live_limits: dict[str, int] = Field(
+        default={}, description="up to here a live knob needs nothing more, above it a restart"
+    )
+    limits: dict[str, int] = Field(default={}, description="above this a knob cannot go on this node")
+    formats: list[str] = Field(default=[], description="weight formats the node can be given; empty: not known")
+    costs: dict[ChangeClass, ChangeCost] = Field(default={}, description="what changes of each class have cost here")
 
 
 class NodeView(BaseModel):
@@ -55,27 +62,31 @@ class NodeView(BaseModel):
     `health_detail` says why a node is not healthy; of a healthy one, what cannot be seen or moved though it serves.
     """
 
-    node: str
-    pool: str
-    role: NodeRole
-    backend: str
-    model: str | None = None
-    connected: bool
-    healthy: bool
-    health_detail: str = ""
-    last_seen: datetime | None = None
-    desired_revision: int | None = None
-    effective: EffectiveConfig | None = None
-    config_status: ConfigStatus = ConfigStatus.UNSET
-    config_error: str = ""
-    drift: bool = False
-    drift_since: datetime | None = None
-    unaccounted_share: float | None = None
-    engine_url: str | None = None
-    agent_version: str | None = None
+    node: str = Field(description="its `service.instance.id`")
+    pool: str = Field(description="the pool it serves in")
+    role: NodeRole = Field(description="whether it takes production traffic")
+    backend: str = Field(description="what runs the model: `embedded` or `vllm`")
+    model: str | None = Field(default=None, description="the model it serves; null until it has said so")
+    connected: bool = Field(description="whether its agent is heard from")
+    healthy: bool = Field(description="whether its engine serves")
+    health_detail: str = Field(
+        default="", description="why it is not healthy; of a healthy one, what cannot be seen or moved though it serves"
+    )
+    last_seen: datetime | None = Field(default=None, description="when its agent was last heard from")
+    desired_revision: int | None = Field(default=None, description="the revision it should run; null: nobody has said")
+    effective: EffectiveConfig | None = Field(default=None, description="what it truly runs; null until it has said so")
+    config_status: ConfigStatus = Field(default=ConfigStatus.UNSET, description="how far the last configuration is")
+    config_error: str = Field(default="", description="why the last configuration failed")
+    drift: bool = Field(default=False, description="whether the desired and the effective knobs differ")
+    drift_since: datetime | None = Field(default=None, description="since when they differ")
+    unaccounted_share: float | None = Field(
+        default=None, description="share of e2e that no component accounts for, newest"
+    )
+    engine_url: str | None = Field(default=None, description="where its engine listens")
+    agent_version: str | None = Field(default=None, description="its agent's version")
 
 
 class TrialConfig(BaseModel):
     """`PUT /api/v1/nodes/{node}/trial-config`: set a trial node directly (scope operate)."""
 
-    knobs: dict[str, Any]
+    knobs: dict[str, Any] = Field(description="knobs by name; the others take their defaults")

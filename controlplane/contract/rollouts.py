@@ -48,34 +48,54 @@ class RolloutCreate(BaseModel):
     any other, and begins only while that revision is still the pool's own.
     """
 
-    pool: str
-    revision: int
-    canary_share: float = Field(default=0.25, gt=0, le=0.5)  # Of the pool's serving nodes, at least one.
-    metrics: list[str] = ["ttft", "itl", "e2e"]
-    tolerance: float = Field(default=0.1, ge=0, le=1)
-    alpha: float = Field(default=0.01, gt=0, lt=0.5)
-    min_judge_s: float = Field(default=60, ge=5)
-    max_judge_s: float = Field(default=1800, ge=10)
-    apply_timeout_s: float | None = Field(default=None, ge=5)  # Null: by what the change needs on the pool's nodes.
-    emergency: bool = False
-    start: bool = True
-    reason: str = Field(default="", max_length=500)
-    study_id: int | None = None
-    takes_back: int | None = None  # The revision in production that this rollout is to undo.
+    pool: str = Field(description="the pool that shall run it")
+    revision: int = Field(description="the revision's number")
+    canary_share: float = Field(
+        default=0.25, gt=0, le=0.5, description="share of the pool's serving nodes to be the canary, at least one"
+    )
+    metrics: list[str] = Field(
+        default=["ttft", "itl", "e2e"], description="histograms to judge by, by their short names"
+    )
+    tolerance: float = Field(default=0.1, ge=0, le=1, description="relative slowdown that counts as equal")
+    alpha: float = Field(
+        default=0.01, gt=0, lt=0.5, description="probability of a wrong verdict, over all metrics together"
+    )
+    min_judge_s: float = Field(
+        default=60, ge=5, description="seconds to look at least before the canary counts as good"
+    )
+    max_judge_s: float = Field(default=1800, ge=10, description="seconds after which the verdict is `inconclusive`")
+    apply_timeout_s: float | None = Field(
+        default=None,
+        ge=5,
+        description="seconds for a wave of nodes to confirm the revision; null: by what the change takes there",
+    )
+    emergency: bool = Field(
+        default=False, description="the whole pool at once, without a canary; needs scope admin and a reason"
+    )
+    start: bool = Field(default=True, description="false: it waits to be started")
+    reason: str = Field(default="", max_length=500, description="why, for people")
+    study_id: int | None = Field(default=None, description="the study whose winner it is")
+    takes_back: int | None = Field(
+        default=None, description="the revision in production that this rollout is to undo; null: none"
+    )
 
 
 class Rollout(BaseModel):
-    id: int
-    phase: RolloutPhase
-    verdict: Verdict | None = None
-    spec: RolloutCreate
-    previous_revision: int | None = None
-    canary_nodes: list[str] = []
-    control_nodes: list[str] = []
-    evidence: dict[str, Any] = {}  # Per metric: counts, exceedances, log e-values, quantiles of both arms.
-    message: str = ""
-    created_by: str
-    created_at: datetime
-    started_at: datetime | None = None
-    judging_since: datetime | None = None
-    ended_at: datetime | None = None
+    id: int = Field(description="the rollout's number")
+    phase: RolloutPhase = Field(description="where it is")
+    verdict: Verdict | None = Field(
+        default=None, description="what the canary's traffic has shown; null until it is known"
+    )
+    spec: RolloutCreate = Field(description="what was asked for")
+    previous_revision: int | None = Field(default=None, description="what the pool ran before; null: nobody had said")
+    canary_nodes: list[str] = Field(default=[], description="nodes that get the revision first")
+    control_nodes: list[str] = Field(default=[], description="nodes they are compared with")
+    evidence: dict[str, Any] = Field(
+        default={}, description="by metric: counts, exceedances, log e-values, quantiles of canary and control"
+    )
+    message: str = Field(default="", description="the newest news in a sentence")
+    created_by: str = Field(description="the name of the token that made it")
+    created_at: datetime = Field(description="when it was made")
+    started_at: datetime | None = Field(default=None, description="when it began")
+    judging_since: datetime | None = Field(default=None, description="since when canary and control are compared")
+    ended_at: datetime | None = Field(default=None, description="when it ended")

@@ -18,7 +18,7 @@ from controlplane.contract.studies import (
 )
 from controlplane.db import SessionDep
 from controlplane.db.ids import PathId
-from controlplane.db.paging import Cursor, Limit, page_of
+from controlplane.db.paging import Cursor, Limit, PoolFilter, page_of
 from controlplane.fleet import registry
 from controlplane.studies import store
 from controlplane.studies.validation import check_finite, check_study
@@ -32,8 +32,8 @@ def list_studies(
     _: Reader,
     limit: Limit = 100,
     cursor: Cursor = None,
-    pool: str | None = None,
-    state: StudyState | None = None,
+    pool: PoolFilter = None,
+    state: Annotated[StudyState | None, Query(description="only studies in this state")] = None,
 ) -> Page[Study]:
     """Studies, newest first."""
     return page_of(store.listing(session, before_id=cursor, limit=limit + 1, pool=pool, state=state), limit)
@@ -54,6 +54,7 @@ def claim_study(wanted: StudyClaim, request: Request, session: SessionDep, _: Op
 
 @router.get("/{study_id}")
 def read_study(study_id: PathId, session: SessionDep, _: Reader) -> Study:
+    """One study with its progress and, when it has finished, its result."""
     return store.get(session, study_id)
 
 
@@ -76,7 +77,7 @@ def list_trials(
 def report_trial(
     study_id: PathId,
     report: TrialReport,
-    worker: Annotated[str, Query(min_length=1, max_length=128)],
+    worker: Annotated[str, Query(min_length=1, max_length=128, description="the name it claimed the study by")],
     request: Request,
     session: SessionDep,
     _: Operator,
@@ -95,4 +96,5 @@ def finish_study(study_id: PathId, outcome: StudyFinish, request: Request, sessi
 
 @router.post("/{study_id}/cancel")
 def cancel_study(study_id: PathId, request: Request, session: SessionDep, principal: Operator) -> Study:
+    """End a study that waits or runs; its worker notices with its next heartbeat."""
     return store.cancel(session, study_id, actor=principal.name, now=request.app.state.clock())

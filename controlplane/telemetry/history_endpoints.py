@@ -11,7 +11,8 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel
 
 from controlplane.auth import AgentAccess
-from controlplane.contract.errors import Forbidden, TooLarge, Unavailable, Unsupported
+from controlplane.contract.error_answer import answers
+from controlplane.contract.errors import Forbidden, Overloaded, TooLarge, Unavailable, Unsupported
 from controlplane.contract.metrics import NODE
 from controlplane.contract.report_bundle import LIMIT_PLAIN, MEDIA_TYPE, PATH
 from controlplane.telemetry.bulk_parts import Loaded
@@ -19,7 +20,7 @@ from controlplane.telemetry.refusal import Reason, Refusals
 from controlplane.telemetry.store import TelemetryStore
 from controlplane.telemetry.stream_identity import Sighting
 
-router = APIRouter(tags=["telemetry"])
+router = APIRouter()
 
 TIMEOUT_S = 300.0
 BODY_TIMEOUT_S = 120.0
@@ -41,7 +42,7 @@ class HistoryAnswer(BaseModel):
     highest: dict[str, int]
 
 
-@router.post(PATH, openapi_extra=_BODY)
+@router.post(PATH, openapi_extra=_BODY, responses=answers(Overloaded))
 async def load_history(principal: AgentAccess, request: Request) -> HistoryAnswer:
     """Load a bundle of packed reports (`controlplane/contract/report_bundle.py` has the layout), zstd or gzip or plain.
 

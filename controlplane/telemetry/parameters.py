@@ -24,6 +24,8 @@ Step = Annotated[Text, Query(description="cut the span into steps, a multiple of
 By = Annotated[Text, Query(description="labels to group by, comma separated")]
 Quantiles = Annotated[str, Query(description="numbers within 0 and 1, comma separated")]
 AboveSeconds = Annotated[float | None, Query(description="seconds", gt=0, allow_inf_nan=False)]
+PoolName = Annotated[Text, Query(description="only of this pool")]
+NodeName = Annotated[Text, Query(description="only of this node")]
 Filter = Annotated[list[str] | None, Query(description="only series with this label value; repeat for any of several")]
 
 
