@@ -20,14 +20,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import uvicorn
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from fastapi import FastAPI
+from sqlmodel import col, update
+from starlette.types import ASGIApp, Message, Receive, Send
+from starlette.types import Scope as Connection
 
 from controlplane.app.service import create_app
 from controlplane.app.settings import ServiceSettings
+from controlplane.auth import store
+from controlplane.auth.tables import TokenRow
+from controlplane.contract.access import Scope
 
 ENDLESS = "/api/v1/stream"
 _NOWHERE = {name: "http://127.0.0.1:9" for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")}
 STOP_S = 20.0
+TOKEN_ID = 1_234_567_891
+TOKEN_FILE = "check-token"
 
 
 class EndsEndless:
@@ -36,7 +44,7 @@ class EndsEndless:
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Connection, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] != ENDLESS:
             await self._app(scope, receive, send)
             return
@@ -71,7 +79,7 @@ def served(data_dir: Path) -> Iterator[Served]:
         command += ["--socket", str(listening.fileno())]
         server = subprocess.Popen(command, env={**os.environ, **_NOWHERE}, pass_fds=[listening.fileno()])
         try:
-            file = data_dir / "admin-token"
+            file = data_dir / TOKEN_FILE
             while not file.exists() or not file.read_text().strip():
                 if server.poll() is not None:
                     raise RuntimeError(f"the server ended with status {server.returncode}")
@@ -82,15 +90,22 @@ def served(data_dir: Path) -> Iterator[Served]:
             server.wait(STOP_S)
 
 
-def check(at: Served, seed: int, *options: str) -> subprocess.CompletedProcess[str]:
+def check(at: Served, seed: int, *options: str, captured: bool = False) -> subprocess.CompletedProcess[str]:
     """One run of schemathesis; status 0 when it found nothing."""
     command = [sys.executable, "-m", "schemathesis.cli", "run", f"{at.url}/openapi.json", "--no-color"]
     command += ["--header", f"Authorization: Bearer {at.token}", "--seed", str(seed), "--checks", "all"]
     command += ["--generation-database", "none", "--continue-on-failure", "--request-timeout", "60", *options]
     with tempfile.TemporaryDirectory() as empty:
-        return subprocess.run(
-            command, cwd=empty, env={**os.environ, "NO_PROXY": "127.0.0.1"}, text=True, capture_output=True, check=False
-        )
+        environment = {**os.environ, "NO_PROXY": "127.0.0.1"}
+        return subprocess.run(command, cwd=empty, env=environment, text=True, capture_output=captured, check=False)
+
+
+def _issue_token(app: FastAPI, file: Path) -> None:
+    """A token whose number is not guessed: the check revokes every small one that it can think of."""
+    with app.state.database.session() as session:
+        view, token = store.issue(session, name="schemathesis", scope=Scope.ADMIN, now=app.state.clock())
+        session.exec(update(TokenRow).where(col(TokenRow.id) == view.id).values(id=TOKEN_ID))
+    file.write_text(token)
 
 
 def main() -> int:
@@ -101,6 +116,7 @@ def main() -> int:
     asked, more = parser.parse_known_args()
     if asked.serve is not None:
         app = create_app(ServiceSettings(data_dir=asked.serve, log_level="error"))
+        _issue_token(app, asked.serve / TOKEN_FILE)
         config = uvicorn.Config(EndsEndless(app), log_level="warning", access_log=False)
         uvicorn.Server(config).run(sockets=[socket.socket(fileno=asked.socket)])
         return 0
@@ -109,7 +125,6 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as folder, served(Path(folder)) as at:
             began = time.monotonic()
             outcome = check(at, seed, *more)
-            print(outcome.stdout + outcome.stderr)
             print(f"seed {seed}: status {outcome.returncode} after {time.monotonic() - began:.0f} s", flush=True)
             found |= outcome.returncode
     return found

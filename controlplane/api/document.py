@@ -53,6 +53,8 @@ def _complete_operation(operation: dict[str, Any], route: RouteContext) -> None:
         if cls in errors_of(route):
             responses[str(cls.status)] = {"$ref": f"#/components/responses/{cls.__name__}"}
     operation["responses"] = dict(sorted(responses.items()))
+    for parameter in operation.get("parameters", ()):
+        _without_null(parameter["schema"])
     needs = needs_of(route)
     if needs is not None:
         operation["security"] = [{BEARER: [] if needs.scope is None else [needs.scope.value]}]
@@ -64,6 +66,14 @@ def _complete_operation(operation: dict[str, Any], route: RouteContext) -> None:
             title: {"summary": title, "value": value.model_dump(mode="json", exclude_unset=True)}
             for title, value in EXAMPLES[name].items()
         }
+
+
+def _without_null(schema: dict[str, Any]) -> None:
+    """A parameter is there or not: nothing in an address means null."""
+    kinds = [kind for kind in schema.get("anyOf", ()) if kind != {"type": "null"}]
+    if len(kinds) == 1:
+        del schema["anyOf"]
+        schema.update(kinds[0])
 
 
 def _who(needs: Needs) -> str:

@@ -17,7 +17,7 @@ from controlplane.api.json_body import json_body
 from controlplane.api.unknown_fields import items_of, members_of, models_of
 from controlplane.contract.errors import BadRequest
 
-_WANTED = {int: "a number", float: "a number", bool: "true or false", datetime: "a date and time as text, RFC 3339"}
+_WANTED = {int: "an integer", float: "a number", bool: "true or false", datetime: "a date and time as text, RFC 3339"}
 
 
 def wrong_kinds(annotation: Any, value: Any, place: str = "body") -> Iterator[str]:
@@ -61,9 +61,13 @@ def _fits(value: Any, wanted: Any) -> bool:
 
 
 async def refuse_wrong_kinds(request: HTTPConnection) -> None:
-    """A dependency of every route. Raises `BadRequest` for the first such value of the body."""
+    """A dependency of every route. Raises `BadRequest` that tells all such values of the body."""
     route = request.scope.get("route")
     if not isinstance(request, Request) or not isinstance(route, APIRoute) or route.body_field is None:
         return
-    for message in wrong_kinds(route.body_field.field_info.annotation, await json_body(request)):
-        raise BadRequest(message, field=message.partition(":")[0])
+    found = list(wrong_kinds(route.body_field.field_info.annotation, await json_body(request)))
+    if found:
+        problems = [
+            {"field": field, "message": message} for field, _, message in (one.partition(": ") for one in found)
+        ]
+        raise BadRequest("; ".join(found[:3]), field=problems[0]["field"], errors=problems)

@@ -47,7 +47,7 @@ def create_token(wanted: TokenCreate, request: Request, session: SessionDep, pri
     return TokenCreated(**view.model_dump(), token=token)
 
 
-@router.delete("/{token_id}", status_code=204)
+@router.delete("/{token_id:int}", status_code=204)
 def revoke_token(token_id: PathId, request: Request, session: SessionDep, principal: Admin) -> None:
     """End a token. Other replicas refuse it within two seconds."""
     now = request.app.state.clock()

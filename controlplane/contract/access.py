@@ -26,6 +26,8 @@ IMPLIED: dict[Scope, frozenset[Scope]] = {
 
 
 class TokenCreate(BaseModel):
+    """A wanted token."""
+
     name: str = Field(
         min_length=1, max_length=128, description="whose token it is; the ledger's actor, 1 to 128 characters"
     )
@@ -46,6 +48,8 @@ class TokenView(BaseModel):
 
 
 class TokenCreated(TokenView):
+    """A new token with its secret."""
+
     token: str = Field(description="the secret itself; shown only in this answer")
 
 

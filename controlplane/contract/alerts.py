@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
+from controlplane.contract.knob_schema import SOME_HISTOGRAMS
 from controlplane.contract.remedies import RemedyPolicy, RemedyStep
 from controlplane.contract.slo import Limit, UseCase
 from controlplane.contract.studies import StudyCreate
@@ -20,6 +21,8 @@ class AlertState(StrEnum):
 
 
 class Severity(StrEnum):
+    """How urgent an alert is: `page` wakes somebody, `ticket` waits for the morning."""
+
     PAGE = "page"
     TICKET = "ticket"
 
@@ -47,8 +50,20 @@ class RegressionCondition(BaseModel):
     """
 
     kind: Literal["regression"] = Field(default="regression", description="slower than a baseline of equal load")
-    metrics: list[str] = Field(default=["ttft", "itl", "e2e"], description="histograms to watch, by their short names")
-    q: list[float] = Field(default=[0.95, 0.99], description="quantiles to watch, within 0 and 1")
+    metrics: list[str] = Field(
+        default=["ttft", "itl", "e2e"],
+        json_schema_extra=SOME_HISTOGRAMS,
+        description="histograms to watch, by their short names",
+    )
+    q: list[float] = Field(
+        default=[0.95, 0.99],
+        json_schema_extra={
+            "items": {"type": "number", "minimum": 0.5, "exclusiveMaximum": 1},
+            "minItems": 1,
+            "uniqueItems": True,
+        },
+        description="quantiles to watch, 0.5 to below 1",
+    )
     false_alarm_every_s: float = Field(
         default=7 * 86400,
         ge=600,
@@ -129,6 +144,8 @@ class Remedy(BaseModel):
 
 
 class AlertRuleCreate(BaseModel):
+    """A wanted alert rule: what to watch, and what to do when it fires."""
+
     name: str = Field(min_length=1, max_length=128, description="what people call the rule")
     pool: str | None = Field(default=None, description="the pool it watches; null: every pool")
     condition: Condition = Field(
@@ -144,6 +161,8 @@ class AlertRuleCreate(BaseModel):
 
 
 class AlertRule(AlertRuleCreate):
+    """An alert rule as it is kept."""
+
     id: int = Field(description="the rule's number")
     created_at: datetime = Field(description="when it was made")
 
@@ -221,11 +240,17 @@ class DestinationCreate(BaseModel):
 
     name: str = Field(min_length=1, max_length=128, description="what people call it")
     url: str = Field(pattern=r"^https?://", description="where alerts are posted, http or https")
-    secret: str | None = Field(default=None, description="signs each delivery where it is given; never shown again")
+    secret: str | None = Field(
+        default=None,
+        json_schema_extra={"minLength": 8},
+        description="signs each delivery where it is given; never shown again",
+    )
     enabled: bool = Field(default=True, description="false: nothing is sent there")
 
 
 class Destination(BaseModel):
+    """A webhook as it is kept, without its secret."""
+
     id: int = Field(description="the destination's number")
     name: str = Field(description="what people call it")
     url: str = Field(description="where alerts are posted")
@@ -235,12 +260,16 @@ class Destination(BaseModel):
 
 
 class DeliveryState(StrEnum):
+    """How far a delivery is."""
+
     WAITING = "waiting"  # Not yet tried, or to be tried again at next_attempt_at.
     DELIVERED = "delivered"  # Answered 2xx.
     GIVEN_UP = "given_up"  # Out of attempts; counted and shown.
 
 
 class Delivery(BaseModel):
+    """One message to one destination about one alert."""
+
     id: int = Field(description="the delivery's number; 0 for a test")
     alert_id: int = Field(description="the alert it tells of; 0 for a test")
     destination_id: int = Field(description="where it goes")
@@ -263,6 +292,8 @@ class SilenceCreate(BaseModel):
 
 
 class Silence(SilenceCreate):
+    """A silence as it is kept."""
+
     id: int = Field(description="the silence's number")
     starts_at: datetime = Field(description="since when")
     created_by: str = Field(description="the name of the token that made it")

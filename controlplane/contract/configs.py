@@ -5,13 +5,16 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
+from controlplane.contract.knob_schema import VALUES
 from controlplane.contract.knobs import EngineConfig
 
 
 class RevisionCreate(BaseModel):
     """A new full configuration: `knobs` laid over revision `base` (the engine defaults when null)."""
 
-    knobs: dict[str, Any] = Field(description="knobs to change, by name; the others are the base's")
+    knobs: dict[str, Any] = Field(
+        json_schema_extra=VALUES, description="knobs to change, by name; the others are the base's"
+    )
     base: int | None = Field(default=None, description="the revision they are laid over; null: the engine's defaults")
     note: str = Field(default="", max_length=500, description="why, for people")
 

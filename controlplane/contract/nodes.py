@@ -6,10 +6,13 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
+from controlplane.contract.knob_schema import VALUES
 from controlplane.contract.knobs import ChangeClass
 
 
 class NodeRole(StrEnum):
+    """What a node is for: `serving` takes production traffic, `trial` is for studies."""
+
     SERVING = "serving"  # Takes production traffic; changed by rollouts only.
     TRIAL = "trial"  # Takes no production traffic; the tuner may set it directly.
 
@@ -89,4 +92,4 @@ class NodeView(BaseModel):
 class TrialConfig(BaseModel):
     """`PUT /api/v1/nodes/{node}/trial-config`: set a trial node directly (scope operate)."""
 
-    knobs: dict[str, Any] = Field(description="knobs by name; the others take their defaults")
+    knobs: dict[str, Any] = Field(json_schema_extra=VALUES, description="knobs by name; the others take their defaults")

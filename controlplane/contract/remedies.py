@@ -11,6 +11,8 @@ from pydantic import BaseModel, Field
 
 
 class RemedyAction(StrEnum):
+    """What fits a cause: take the change back, let in less, drain the node, or look for a better configuration."""
+
     ROLL_BACK = "roll_back"  # A judged rollout of the revision that served before the one that is the cause.
     ADMISSION = "admission"  # Let in less, or add capacity: for people.
     DRAIN = "drain"  # Take the node out of the traffic until its host is quiet: for people.
@@ -18,6 +20,8 @@ class RemedyAction(StrEnum):
 
 
 class RemedyState(StrEnum):
+    """What became of a remedy."""
+
     OFFERED = "offered"  # A person has to start it, or do it.
     STARTED = "started"  # The service has started it.
     DECLINED = "declined"  # It would have been started; `why` says what forbids it, `until` for how long.

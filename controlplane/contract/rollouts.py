@@ -6,6 +6,8 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
+from controlplane.contract.knob_schema import SOME_HISTOGRAMS
+
 
 class RolloutPhase(StrEnum):
     """Where a rollout is."""
@@ -25,6 +27,8 @@ ENDED = frozenset({RolloutPhase.PROMOTED, RolloutPhase.ROLLED_BACK, RolloutPhase
 
 
 class Verdict(StrEnum):
+    """What the canary's traffic has shown beside the control's."""
+
     BETTER = "better"  # Evidence that the canary is faster.
     NOT_WORSE = "not_worse"  # Evidence that it is not slower by more than the tolerance.
     WORSE = "worse"  # Evidence that it is slower by more than the tolerance.
@@ -54,7 +58,9 @@ class RolloutCreate(BaseModel):
         default=0.25, gt=0, le=0.5, description="share of the pool's serving nodes to be the canary, at least one"
     )
     metrics: list[str] = Field(
-        default=["ttft", "itl", "e2e"], description="histograms to judge by, by their short names"
+        default=["ttft", "itl", "e2e"],
+        json_schema_extra=SOME_HISTOGRAMS,
+        description="histograms to judge by, by their short names",
     )
     tolerance: float = Field(default=0.1, ge=0, le=1, description="relative slowdown that counts as equal")
     alpha: float = Field(
@@ -81,6 +87,8 @@ class RolloutCreate(BaseModel):
 
 
 class Rollout(BaseModel):
+    """One rollout: what was asked for, where it is, and on what evidence."""
+
     id: int = Field(description="the rollout's number")
     phase: RolloutPhase = Field(description="where it is")
     verdict: Verdict | None = Field(

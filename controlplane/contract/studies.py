@@ -4,8 +4,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from controlplane.contract.knob_schema import NAMES, ONE_HISTOGRAM
 from controlplane.contract.slo import Limit
 
 
@@ -20,6 +21,8 @@ class StudyState(StrEnum):
 
 
 class TrialState(StrEnum):
+    """Whether a trial could be measured."""
+
     COMPLETE = "complete"  # Measured; `feasible` says whether the constraints held.
     FAILED = "failed"  # The configuration could not be applied or crashed; kept as infeasible.
 
@@ -30,6 +33,10 @@ FINALIST = "finalist"
 
 class KnobRange(BaseModel):
     """The values a study may try for one knob: either bounds (log: on a logarithmic scale) or choices."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"oneOf": [{"required": ["minimum", "maximum"]}, {"required": ["choices"]}]}
+    )
 
     minimum: int | None = Field(default=None, description="the smallest value, with `maximum`")
     maximum: int | None = Field(default=None, description="the largest value, with `minimum`")
@@ -51,11 +58,13 @@ class StudyCreate(BaseModel):
     """
 
     pool: str = Field(description="the pool whose traffic is replayed")
-    objective: str = Field(default="e2e", description="the histogram to make faster, by its short name")
+    objective: str = Field(
+        default="e2e", json_schema_extra=ONE_HISTOGRAM, description="the histogram to make faster, by its short name"
+    )
     objective_q: float = Field(default=0.95, gt=0, lt=1, description="the quantile of it, within 0 and 1")
     constraints: list[Limit] = Field(default=[], description="limits that a winner must hold")
     space: dict[str, KnobRange] = Field(
-        default={}, description="knob to the values to try; empty: the tuner's own four knobs"
+        default={}, json_schema_extra=NAMES, description="knob to the values to try; empty: the tuner's own four knobs"
     )
     workload_s: float = Field(
         default=300, ge=10, le=86400, description="seconds of the pool's newest traffic to replay"
@@ -110,12 +119,16 @@ class TrialReport(BaseModel):
 
 
 class Trial(TrialReport):
+    """A trial as it is kept."""
+
     id: int = Field(description="the trial's number in the service")
     study_id: int = Field(description="the study it belongs to")
     reported_at: datetime = Field(description="when it was reported")
 
 
 class StudyVerdict(StrEnum):
+    """Whether the improvement is certain."""
+
     BETTER = "better"  # The interval of the improvement lies above zero.
     NOT_BETTER = "not_better"  # It does not; the honest answer is to keep what runs.
 
@@ -153,6 +166,8 @@ class StudyResult(BaseModel):
 
 
 class Study(BaseModel):
+    """One study: what was asked for, how far it is, and its result."""
+
     id: int = Field(description="the study's number")
     state: StudyState = Field(description="where it is in its life")
     spec: StudyCreate = Field(description="what was asked for")
@@ -185,6 +200,8 @@ class StudyClaim(BaseModel):
 
 
 class StudyHeartbeat(BaseModel):
+    """A worker's sign of life: it holds the study for another while."""
+
     worker: str = Field(description="the name it claimed the study by")
     progress: str = Field(default="", description="how far it is, for people")
     trial_node: str | None = Field(default=None, description="the node that trials run on; null: as before")

@@ -16,6 +16,8 @@ class QuantilePoint(BaseModel):
 
 
 class QuantileSeries(BaseModel):
+    """Quantiles of one set of labels over the whole span, and by step."""
+
     labels: dict[str, str] = Field(description="the labels asked for with `by`")
     count: int = Field(description="values in the span")
     mean: float | None = Field(default=None, description="their mean, in the answer's unit")
@@ -40,6 +42,8 @@ class QuantilesAnswer(BaseModel):
 
 
 class ScalarPoint(BaseModel):
+    """One step of a gauge or a sum."""
+
     time: datetime = Field(description="the step's start")
     value: float = Field(description="the last value of a gauge, the total of a sum")
 
@@ -128,6 +132,8 @@ class Threshold(BaseModel):
 
 
 class SharePoint(BaseModel):
+    """One step of the shares."""
+
     time: datetime = Field(description="the step's start")
     requests: int = Field(description="finished requests of the step")
     e2e_s: float = Field(description="seconds that they took together")
@@ -178,6 +184,8 @@ class HeatmapColumn(BaseModel):
 
 
 class HeatmapSeries(BaseModel):
+    """The columns of one set of labels."""
+
     labels: dict[str, str] = Field(description="the labels asked for with `by`")
     count: int = Field(description="values in the span")
     relative_error: float = Field(

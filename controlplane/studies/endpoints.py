@@ -52,20 +52,20 @@ def claim_study(wanted: StudyClaim, request: Request, session: SessionDep, _: Op
     return store.claim(session, wanted.worker, request.app.state.clock()) or Response(status_code=204)
 
 
-@router.get("/{study_id}")
+@router.get("/{study_id:int}")
 def read_study(study_id: PathId, session: SessionDep, _: Reader) -> Study:
     """One study with its progress and, when it has finished, its result."""
     return store.get(session, study_id)
 
 
-@router.post("/{study_id}/heartbeat")
+@router.post("/{study_id:int}/heartbeat")
 def heartbeat(study_id: PathId, beat: StudyHeartbeat, request: Request, session: SessionDep, _: Operator) -> Study:
     """Extend the lease and say how far the study is."""
     check_finite(beat, "")
     return store.heartbeat(session, study_id, beat, request.app.state.clock())
 
 
-@router.get("/{study_id}/trials")
+@router.get("/{study_id:int}/trials")
 def list_trials(
     study_id: PathId, session: SessionDep, _: Reader, limit: Limit = 100, cursor: Cursor = None
 ) -> Page[Trial]:
@@ -73,7 +73,7 @@ def list_trials(
     return page_of(store.trials(session, study_id, before_id=cursor, limit=limit + 1), limit)
 
 
-@router.post("/{study_id}/trials", status_code=201)
+@router.post("/{study_id:int}/trials", status_code=201)
 def report_trial(
     study_id: PathId,
     report: TrialReport,
@@ -87,14 +87,14 @@ def report_trial(
     return store.report_trial(session, study_id, worker, report, request.app.state.clock())
 
 
-@router.post("/{study_id}/finish")
+@router.post("/{study_id:int}/finish")
 def finish_study(study_id: PathId, outcome: StudyFinish, request: Request, session: SessionDep, _: Operator) -> Study:
     """End the study with its result or its error."""
     check_finite(outcome, "")
     return store.finish(session, study_id, outcome, request.app.state.clock())
 
 
-@router.post("/{study_id}/cancel")
+@router.post("/{study_id:int}/cancel")
 def cancel_study(study_id: PathId, request: Request, session: SessionDep, principal: Operator) -> Study:
     """End a study that waits or runs; its worker notices with its next heartbeat."""
     return store.cancel(session, study_id, actor=principal.name, now=request.app.state.clock())

@@ -127,7 +127,7 @@ def claim(session: Session, worker: str, now: datetime) -> Study | None:
             passed.add(pool)
             continue
         assert study_id is not None
-        row = _row(session, study_id)
+        row = session.get_one(StudyRow, study_id)
         session.refresh(row)
         _record(session, row, "claimed", now, worker, f"claimed by worker {worker}", attempt=row.attempt)
         return view(session, row)

@@ -18,8 +18,12 @@ router.include_router(export_endpoints.router)
 router.include_router(history_endpoints.router)
 
 
-def _body(*kinds: str) -> dict[str, Any]:
-    return {"requestBody": {"required": True, "content": {kind: {"schema": _BINARY} for kind in kinds}}}
+def _body(member: str, *kinds: str) -> dict[str, Any]:
+    """`member`: where an OTLP message in JSON has its resources."""
+    resources = {"type": "array", "items": {"type": "object"}, "description": "as OTLP 1.x says"}
+    message = {"type": "object", "properties": {member: resources}}
+    content = {kind: {"schema": message if kind == otlp.JSON else _BINARY} for kind in kinds}
+    return {"requestBody": {"required": True, "content": content}}
 
 
 def _kept(message: str) -> dict[int | str, dict[str, Any]]:
@@ -30,7 +34,7 @@ def _kept(message: str) -> dict[int | str, dict[str, Any]]:
 
 @router.post(
     "/v1/metrics",
-    openapi_extra=_body(*otlp.KINDS, packed_report.MEDIA_TYPE),
+    openapi_extra=_body("resourceMetrics", *otlp.KINDS, packed_report.MEDIA_TYPE),
     responses=_kept("ExportMetricsServiceResponse, empty in protobuf when nothing was refused"),
 )
 def export_metrics(_: AgentAccess) -> None:
@@ -41,7 +45,9 @@ def export_metrics(_: AgentAccess) -> None:
     raise AssertionError("the receiver is installed in front of this route")
 
 
-@router.post("/v1/traces", openapi_extra=_body(*otlp.KINDS), responses=_kept("ExportTraceServiceResponse"))
+@router.post(
+    "/v1/traces", openapi_extra=_body("resourceSpans", *otlp.KINDS), responses=_kept("ExportTraceServiceResponse")
+)
 def export_traces(_: AgentAccess) -> None:
     """OTLP/HTTP traces: spans named `llm_request` are kept, one per finished request; others are counted as refused."""
     raise AssertionError("the receiver is installed in front of this route")

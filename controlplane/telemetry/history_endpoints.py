@@ -8,7 +8,7 @@ from collections import Counter
 from typing import Any
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from controlplane.auth import AgentAccess
 from controlplane.contract.error_answer import answers
@@ -30,16 +30,18 @@ _BODY: dict[str, Any] = {
 
 
 class HistoryAnswer(BaseModel):
-    """accepted, repeated, refused: points. reasons: of refusals, with how many points each concerns. known: parts that
-    lie too far behind the newest of their stream to be told apart from repeats: they were not counted now. highest: the
-    newest ordinal of each stream of which something was known already, by the stream in hex."""
+    """What became of a bundle's points."""
 
-    accepted: int
-    repeated: int
-    refused: int
-    reasons: dict[str, int]
-    known: int
-    highest: dict[str, int]
+    accepted: int = Field(description="points that are in frames now")
+    repeated: int = Field(description="points that were counted before")
+    refused: int = Field(description="points that cannot be kept")
+    reasons: dict[str, int] = Field(description="why points were refused, with how many each concerns")
+    known: int = Field(
+        description="parts that lie too far behind the newest of their stream to be told from repeats: not counted now"
+    )
+    highest: dict[str, int] = Field(
+        description="newest ordinal of each stream of which something was known already, by the stream in hexadecimal"
+    )
 
 
 @router.post(PATH, openapi_extra=_BODY, responses=answers(Overloaded))
