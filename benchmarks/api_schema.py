@@ -1,6 +1,7 @@
-"""Checks the API against its own document with schemathesis, on a real server over an empty database.
+"""Checks the API against its own document with schemathesis, on a real server with one node and two revisions.
 
-Every check of schemathesis counts, none is left out. The server's way out is a proxy that nobody serves, since the
+Every check of schemathesis counts, none is left out; `api_schema.toml` says which answers cannot be foretold from the
+document, and why. The server's way out is a proxy that nobody serves, since the
 webhooks made up here name hosts of other people; and `/api/v1/stream`, which never ends by itself, is ended by the
 server after its first events.
 
@@ -29,11 +30,15 @@ from controlplane.app.service import create_app
 from controlplane.app.settings import ServiceSettings
 from controlplane.auth import store
 from controlplane.auth.tables import TokenRow
-from controlplane.contract.access import Scope
+from controlplane.contract.access import EnrolmentRequest, Scope
+from controlplane.contract.configs import RevisionCreate
+from controlplane.fleet import registry
+from controlplane.fleet import store as revisions
 
 ENDLESS = "/api/v1/stream"
 _NOWHERE = {name: "http://127.0.0.1:9" for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")}
 STOP_S = 20.0
+CONFIG = Path(__file__).with_suffix(".toml")
 TOKEN_ID = 1_234_567_891
 TOKEN_FILE = "check-token"
 
@@ -92,7 +97,16 @@ def served(data_dir: Path) -> Iterator[Served]:
 
 def check(at: Served, seed: int, *options: str, captured: bool = False) -> subprocess.CompletedProcess[str]:
     """One run of schemathesis; status 0 when it found nothing."""
-    command = [sys.executable, "-m", "schemathesis.cli", "run", f"{at.url}/openapi.json", "--no-color"]
+    command = [
+        sys.executable,
+        "-m",
+        "schemathesis.cli",
+        "--config-file",
+        str(CONFIG),
+        "run",
+        f"{at.url}/openapi.json",
+        "--no-color",
+    ]
     command += ["--header", f"Authorization: Bearer {at.token}", "--seed", str(seed), "--checks", "all"]
     command += ["--generation-database", "none", "--continue-on-failure", "--request-timeout", "60", *options]
     with tempfile.TemporaryDirectory() as empty:
@@ -100,10 +114,14 @@ def check(at: Served, seed: int, *options: str, captured: bool = False) -> subpr
         return subprocess.run(command, cwd=empty, env=environment, text=True, capture_output=captured, check=False)
 
 
-def _issue_token(app: FastAPI, file: Path) -> None:
-    """A token whose number is not guessed: the check revokes every small one that it can think of."""
+def _prepare(app: FastAPI, file: Path) -> None:
+    """What the document's examples speak of, and a token whose number is not guessed: the check revokes small ones."""
+    now, by = app.state.clock(), "schemathesis"
     with app.state.database.session() as session:
-        view, token = store.issue(session, name="schemathesis", scope=Scope.ADMIN, now=app.state.clock())
+        registry.enrol(session, EnrolmentRequest(node="gpu-1", pool="chat", backend="vllm"), actor=by, now=now)
+        for seats in (16, 32):
+            revisions.find_or_create(session, RevisionCreate(knobs={"max_num_seqs": seats}), actor=by, now=now)
+        view, token = store.issue(session, name=by, scope=Scope.ADMIN, now=now)
         session.exec(update(TokenRow).where(col(TokenRow.id) == view.id).values(id=TOKEN_ID))
     file.write_text(token)
 
@@ -116,7 +134,7 @@ def main() -> int:
     asked, more = parser.parse_known_args()
     if asked.serve is not None:
         app = create_app(ServiceSettings(data_dir=asked.serve, log_level="error"))
-        _issue_token(app, asked.serve / TOKEN_FILE)
+        _prepare(app, asked.serve / TOKEN_FILE)
         config = uvicorn.Config(EndsEndless(app), log_level="warning", access_log=False)
         uvicorn.Server(config).run(sockets=[socket.socket(fileno=asked.socket)])
         return 0
