@@ -38,6 +38,7 @@ from controlplane.fleet import store as revisions
 ENDLESS = "/api/v1/stream"
 _NOWHERE = {name: "http://127.0.0.1:9" for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")}
 STOP_S = 20.0
+ROOT = Path(__file__).parents[1]
 CONFIG = Path(__file__).with_suffix(".toml")
 TOKEN_ID = 1_234_567_891
 TOKEN_FILE = "check-token"
@@ -110,7 +111,7 @@ def check(at: Served, seed: int, *options: str, captured: bool = False) -> subpr
     command += ["--header", f"Authorization: Bearer {at.token}", "--seed", str(seed), "--checks", "all"]
     command += ["--generation-database", "none", "--continue-on-failure", "--request-timeout", "60", *options]
     with tempfile.TemporaryDirectory() as empty:
-        environment = {**os.environ, "NO_PROXY": "127.0.0.1"}
+        environment = {**os.environ, "NO_PROXY": "127.0.0.1", "PYTHONPATH": str(ROOT)}
         return subprocess.run(command, cwd=empty, env=environment, text=True, capture_output=captured, check=False)
 
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from fastapi.routing import BaseRoute, iter_route_contexts
+from fastapi.routing import iter_route_contexts
+from starlette.routing import BaseRoute
 
 
 def allowed_methods(routes: Sequence[BaseRoute], path: str) -> list[str]:

@@ -4,9 +4,11 @@ FastAPI writes what it knows (parameters, bodies, good answers). This adds what 
 and takes out what the service never sends (422).
 """
 
+from collections.abc import Iterator
 from typing import Any
 
-from fastapi.routing import BaseRoute, RouteContext, iter_route_contexts
+from fastapi.routing import RouteContext, iter_route_contexts
+from starlette.routing import BaseRoute
 
 from controlplane.api.body_examples import EXAMPLES
 from controlplane.api.error_examples import example_of
@@ -35,6 +37,7 @@ def complete(document: dict[str, Any], routes: list[BaseRoute]) -> dict[str, Any
     for unused in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unused, None)
     schemas |= _error_schemas()
+    _close_bodies(document)
     components["responses"] = {cls.__name__: _response(cls) for cls in SHOWN}
     components["securitySchemes"] = {
         BEARER: {
@@ -66,6 +69,33 @@ def _complete_operation(operation: dict[str, Any], route: RouteContext) -> None:
             title: {"summary": title, "value": value.model_dump(mode="json", exclude_unset=True)}
             for title, value in EXAMPLES[name].items()
         }
+
+
+def _close_bodies(document: dict[str, Any]) -> None:
+    """Models of bodies take no fields but their own (`unknown_fields`); answers may get more in later versions."""
+    schemas = document["components"]["schemas"]
+    operations = [operation for path in document["paths"].values() for operation in path.values()]
+    waiting = {name for operation in operations for name in _named(operation.get("requestBody"))}
+    closed: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        closed.add(name)
+        if "properties" in schemas[name]:
+            schemas[name]["additionalProperties"] = False
+        waiting |= set(_named(schemas[name])) - closed
+
+
+def _named(schema: Any) -> Iterator[str]:
+    """The models that a part of the document refers to."""
+    if isinstance(schema, dict):
+        reference = schema.get("$ref")
+        if isinstance(reference, str):
+            yield reference.removeprefix(_SCHEMAS)
+        for inner in schema.values():
+            yield from _named(inner)
+    elif isinstance(schema, list):
+        for inner in schema:
+            yield from _named(inner)
 
 
 def _without_null(schema: dict[str, Any]) -> None:

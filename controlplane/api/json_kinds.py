@@ -27,7 +27,7 @@ def wrong_kinds(annotation: Any, value: Any, place: str = "body") -> Iterator[st
             for inner in items_of(annotation):
                 yield from wrong_kinds(inner, item, f"{place}.{position}")
     elif isinstance(value, dict):
-        fields = _fields(annotation)
+        fields = _fields(annotation, value)
         for name, item in value.items():
             for inner in fields.get(name, _values(annotation)):
                 yield from wrong_kinds(inner, item, f"{place}.{name}")
@@ -38,10 +38,10 @@ def wrong_kinds(annotation: Any, value: Any, place: str = "body") -> Iterator[st
             yield f"{place}: wants {words}, got {json.dumps(value)[:80]}"
 
 
-def _fields(annotation: Any) -> dict[str, list[Any]]:
+def _fields(annotation: Any, value: dict[str, Any]) -> dict[str, list[Any]]:
     """What a field may be, by its name. Models of a union that share a name share what is allowed there."""
     found: dict[str, list[Any]] = {}
-    for model in models_of(annotation):
+    for model in models_of(annotation, value):
         for name, field in model.model_fields.items():
             found.setdefault(name, []).append(field.annotation)
     return {name: [Union[tuple(each)]] for name, each in found.items()}  # noqa: UP007

@@ -6,7 +6,7 @@ own to the others): parameters that the route does not have.
 
 import types
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from weakref import WeakKeyDictionary
 
 from fastapi import Request, params
@@ -28,8 +28,10 @@ def unknown_fields(annotation: Any, value: Any, place: str = "body") -> Iterator
             for inner in items_of(annotation):
                 yield from unknown_fields(inner, item, f"{place}.{position}")
         return
-    models = list(models_of(annotation))
-    if not models or not isinstance(value, dict):
+    if not isinstance(value, dict):
+        return
+    models = models_of(annotation, value)
+    if not models:
         return
     fields: dict[str, list[Any]] = {}
     for model in models:
@@ -42,13 +44,21 @@ def unknown_fields(annotation: Any, value: Any, place: str = "body") -> Iterator
             yield from unknown_fields(Union[tuple(fields[name])], item, f"{place}.{name}")  # noqa: UP007
 
 
-def models_of(annotation: Any) -> Iterator[type[BaseModel]]:
-    """The models a JSON object under this annotation may be; none when it may be any object (dict, Any)."""
-    members = list(members_of(annotation))
-    if all(
-        isinstance(member, type) and issubclass(member, BaseModel) for member in members if member is not type(None)
-    ):
-        yield from (member for member in members if member is not type(None))
+def models_of(annotation: Any, value: dict[str, Any]) -> list[type[BaseModel]]:
+    """The models that this JSON object may be; none when it may be any object (dict, Any)."""
+    members = [member for member in members_of(annotation) if member is not type(None)]
+    if not all(isinstance(member, type) and issubclass(member, BaseModel) for member in members):
+        return []
+    return [model for model in members if _may_be(model, value)] or members
+
+
+def _may_be(model: type[BaseModel], value: dict[str, Any]) -> bool:
+    """Whether no field that tells the forms of a union apart says that it is another one."""
+    return all(
+        value[name] in get_args(field.annotation)
+        for name, field in model.model_fields.items()
+        if name in value and get_origin(field.annotation) is Literal
+    )
 
 
 def members_of(annotation: Any) -> Iterator[Any]:

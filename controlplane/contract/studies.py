@@ -30,13 +30,24 @@ class TrialState(StrEnum):
 FINALIST = "finalist"
 """The kind of a trial that measures again what the search has found: it is no trial of the search."""
 
+_BOUNDS = {"minimum": {"type": "integer"}, "maximum": {"type": "integer"}}
+_ONE_FORM: dict[str, Any] = {
+    "anyOf": [
+        {"required": [*_BOUNDS], "properties": {**_BOUNDS, "choices": {"type": "null"}}},
+        {
+            "required": ["choices"],
+            "properties": {"choices": {"type": "array"}},
+            "not": {"required": [*_BOUNDS], "properties": _BOUNDS},
+        },
+    ]
+}
+"""What `KnobRange._one_form` checks, as JSON Schema."""
+
 
 class KnobRange(BaseModel):
     """The values a study may try for one knob: either bounds (log: on a logarithmic scale) or choices."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"oneOf": [{"required": ["minimum", "maximum"]}, {"required": ["choices"]}]}
-    )
+    model_config = ConfigDict(json_schema_extra=_ONE_FORM)
 
     minimum: int | None = Field(default=None, description="the smallest value, with `maximum`")
     maximum: int | None = Field(default=None, description="the largest value, with `minimum`")

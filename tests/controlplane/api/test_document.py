@@ -56,6 +56,13 @@ def test_every_model_is_described(document: dict[str, Any]) -> None:
     assert [name for name, schema in document["components"]["schemas"].items() if not schema.get("description")] == []
 
 
+def test_bodies_take_no_other_fields(document: dict[str, Any]) -> None:
+    schemas = document["components"]["schemas"]
+    for name in (*EXAMPLES, "RegressionCondition", "Limit", "KnobRange"):
+        assert schemas[name]["additionalProperties"] is False, name
+    assert "additionalProperties" not in schemas["Alert"]
+
+
 def test_every_operation_and_parameter_is_described(document: dict[str, Any]) -> None:
     for path, method, operation in operations(document):
         own = operation["description"].partition("Needs a token")[0].strip()
