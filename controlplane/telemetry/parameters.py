@@ -23,7 +23,7 @@ Text = str | None
 # What the document says of text that is checked further in: its form, so far as JSON Schema can say it.
 _Duration = Annotated[str, WithJsonSchema({"type": "string", "pattern": timespan.DURATION})]
 _Time = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})]
-_Labels = Annotated[str, WithJsonSchema({"type": "string", "pattern": f"^({_ONE_OF})(,({_ONE_OF}))*$"})]
+_Labels = Annotated[str, WithJsonSchema({"type": "string", "pattern": f"^({_ONE_OF})?(,({_ONE_OF})?)*$"})]
 _Numbers = Annotated[
     str, WithJsonSchema({"type": "string", "pattern": f"^{_NUMBER}(,{_NUMBER}){{0,{MAX_QUANTILES - 1}}}$"})
 ]
