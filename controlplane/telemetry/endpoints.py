@@ -20,7 +20,8 @@ router.include_router(history_endpoints.router)
 
 def _body(member: str, *kinds: str) -> dict[str, Any]:
     """`member`: where an OTLP message in JSON has its resources."""
-    resources = {"type": ["array", "null"], "items": {"type": "object"}, "description": "as OTLP 1.x says"}
+    told = "as OTLP 1.x says; an item that is none is refused by itself, and the others are kept"
+    resources = {"type": ["array", "null"], "description": told}
     message = {"type": "object", "properties": {member: resources}}
     content = {kind: {"schema": message if kind == otlp.JSON else _BINARY} for kind in kinds}
     return {"requestBody": {"required": True, "content": content}}
