@@ -76,6 +76,12 @@ class Accumulator:
             self.malformed(f"event {seq}: {type(error).__name__} {error}")
             tally.missed += 1
 
+    def count_lost(self, time_s: float, revision: int, requests: Mapping[str, int]) -> None:
+        """Count requests that no event tells of, by finish reason; nothing before an engine was seen."""
+        read_to = self.read_to
+        if read_to is not None and any(requests.values()):
+            self._tally_for(time_s).count_lost(time_s, revision, requests, read_to)
+
     def malformed(self, what: str) -> None:
         """Note an event that cannot be counted; the first few are logged."""
         self._malformed += 1

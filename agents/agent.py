@@ -20,6 +20,10 @@ from agents.backend import Backend, EngineHealth
 from agents.collector import Collector
 from agents.embedded_backend import EmbeddedBackend
 from agents.enrolment import Enrolment
+from agents.host.gpu import Gpus
+from agents.host.neighbours import Neighbours, default_folder
+from agents.host.sampler import Sampler
+from agents.host.watch import HostWatch
 from agents.opamp_client import OpampClient
 from agents.opamp_messages import NodeSnapshot
 from agents.phase import phase_s
@@ -99,6 +103,11 @@ class Agent:
         def report_stored() -> None:
             loop.call_later(wait_s, shipper.wake)
 
+        neighbours = Neighbours(
+            settings.host_dir or default_folder(), settings.pool if settings.role == "serving" else None
+        )
+        sampler = Sampler(self._backend.url, neighbours, known=self._backend.processes, gpus=Gpus())
+        host = HostWatch(sampler, settings.report_window_s)
         collector = Collector(
             self._backend,
             spool,
@@ -110,6 +119,7 @@ class Agent:
             on_engine=lambda boot, model: self._engine_seen(opamp, applier, boot, model),
             on_report=report_stored,
             clock=lambda: shipper.clock.best(time.monotonic()),
+            host=host.take,
         )
         opamp = OpampClient(
             settings.server_url,
@@ -126,16 +136,19 @@ class Agent:
                 for work in (
                     collector.read(),
                     collector.write(),
+                    collector.ask(),
                     shipper.run(),
                     applier.run(),
                     opamp.run(),
                     self._watch(opamp),
                     self._backend.run(),
+                    *([host.run()] if settings.host_metrics else []),
                 )
             ]
             await stopping
             for task in tasks:
                 task.cancel()
+        neighbours.leave()
         await collector.flush()
         await _send_rest(spool, shipper)
 

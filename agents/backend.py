@@ -1,6 +1,6 @@
 """The seam between the agent and an engine, whatever the engine is."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -22,6 +22,14 @@ class Position:
 
     boot: str
     seq: int
+
+
+@dataclass(frozen=True)
+class Lost:
+    """Requests that the server lost and no event tells of, by finish reason, under the revision in force."""
+
+    revision: int
+    requests: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -47,6 +55,10 @@ class Backend(Protocol):
     - `health` never raises: an engine that does not answer is an unhealthy one.
     - `run` does what the backend has to do by itself (watch a process it started, receive traces) for as long as the
       agent runs; it is cancelled at the end. A backend without such work returns at once.
+    - `lost` tells of requests that ended where no event of the engine could tell of it (at the door before it, or with
+      its process), each once, from this process's first look on. It never raises.
+    - `processes` names the engine's first processes on this host, where the backend knows them; empty where it does
+      not, and then the listener of `url` is the engine.
     - Nothing here slows the engine: a backend that falls behind misses events, it never makes the engine wait.
 
     `url` is where clients reach the engine.
@@ -64,5 +76,9 @@ class Backend(Protocol):
     async def apply(self, config: EngineConfig, revision: int) -> EffectiveConfig: ...
 
     async def health(self) -> EngineHealth: ...
+
+    async def lost(self) -> Lost | None: ...
+
+    def processes(self) -> Sequence[int]: ...
 
     async def close(self) -> None: ...

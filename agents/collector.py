@@ -9,7 +9,7 @@ import contextlib
 import logging
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from agents.accumulator import Accumulator
 from agents.backend import Backend, EngineUnreachable
@@ -17,6 +17,7 @@ from agents.backoff import Backoff
 from agents.body import Body
 from agents.clock_offset import ClockReading
 from agents.credentials import Credentials
+from agents.host.snapshot import Figures
 from agents.report import AgentCounts, NodeIdentity, body_of
 from agents.report_table import ReportTable
 from agents.request_spans import encode_spans
@@ -26,12 +27,13 @@ from controlplane.contract.metrics import WINDOW_S
 
 log = logging.getLogger(__name__)
 
+ASK_EVERY_S = 2.0
 KEPT_IN_MEMORY = 720
 """Tallies held while the disk takes none, an hour of reports; beyond it the oldest go, counted as dropped."""
 
 
 class Collector:
-    """`read` and `write` run side by side. `unaccounted_share` is that of the last report with finished requests."""
+    """`read`, `write` and `ask` run side by side. `unaccounted_share`: of the last report with finished requests."""
 
     def __init__(
         self,
@@ -46,6 +48,7 @@ class Collector:
         on_engine: Callable[[str, str], None],
         on_report: Callable[[], None],
         clock: Callable[[], ClockReading | None] = lambda: None,
+        host: Callable[[], Mapping[int, Figures]] = dict,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._backend = backend
@@ -57,6 +60,7 @@ class Collector:
         self._on_engine = on_engine
         self._on_report = on_report
         self._clock = clock
+        self._host = host
         self._now = now
         self._accumulator = Accumulator(spool.position, interval_s, window_s)
         self._table = ReportTable()
@@ -101,6 +105,13 @@ class Collector:
             if not await self.store():
                 await asyncio.sleep(1.0)
                 self._ready.set()
+
+    async def ask(self) -> None:
+        """Ask for requests that no event tells of, for ever, a few times in each interval."""
+        while True:
+            if (lost := await self._backend.lost()) is not None:
+                self._accumulator.count_lost(self._now(), lost.revision, lost.requests)
+            await asyncio.sleep(min(ASK_EVERY_S, self._interval_s))
 
     async def flush(self) -> None:
         """Store all that was counted: the process is about to end."""
@@ -150,9 +161,10 @@ class Collector:
         self._spool.note_lost(lost)
         spans = encode_spans(tally, self._identity, self._key)
         traces = Body.otlp(spans) if spans else None
+        host = self._host()
 
         def encode(slot: Slot) -> tuple[Body, Body | None]:
-            counts = AgentCounts(self._spool.depth, slot.dropped, clock)
+            counts = AgentCounts(self._spool.depth, slot.dropped, clock, host)
             body = body_of(tally, self._identity, slot.stream, slot.ordinal, counts, self._table)
             return body, traces
 

@@ -5,7 +5,7 @@ Guarantee: only reads a bounded ring that the engine fills anyway, in large piec
 
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,9 @@ import httpx
 import orjson
 from pydantic import ValidationError
 
-from agents.backend import EngineHealth, EngineUnreachable, Position
+from agents.backend import EngineHealth, EngineUnreachable, Lost, Position
 from agents.change_costs import ChangeCosts
+from agents.in_flight import InFlight
 from controlplane.client import raise_for_error
 from controlplane.contract.change import needed_class
 from controlplane.contract.engine_event import EngineEvent, Hello
@@ -39,11 +40,16 @@ class EmbeddedBackend:
     ) -> None:
         self.url = base_url
         self._costs = ChangeCosts(state_dir)
+        self._in_flight = InFlight()
         # The engine is on this machine: a proxy that the environment names is not for it.
         self._http = httpx.AsyncClient(base_url=base_url, timeout=10.0, trust_env=False, transport=transport)
 
     async def run(self) -> None:
         """Nothing to do: the engine is somebody else's process."""
+
+    def processes(self) -> Sequence[int]:
+        """Not known: the one that listens."""
+        return ()
 
     async def close(self) -> None:
         await self._http.aclose()
@@ -63,10 +69,12 @@ class EmbeddedBackend:
                     *lines, rest = (rest + chunk).split(b"\n")
                     for line in lines:
                         if line and (event := _parse(line)) is not None:
+                            self._in_flight.see(event)
                             yield event
                     if len(rest) > LARGEST_LINE_BYTES:
                         raise EngineUnreachable(f"GET /events sent a line of more than {LARGEST_LINE_BYTES} bytes")
         except httpx.HTTPError as error:
+            self._in_flight.broke()
             raise EngineUnreachable(f"GET /events: {str(error) or type(error).__name__}") from error
         raise EngineUnreachable("the engine ended its event stream")
 
@@ -94,6 +102,10 @@ class EmbeddedBackend:
         except TrimtabError as error:
             return EngineHealth(False, error.message)
         return EngineHealth(True)
+
+    async def lost(self) -> Lost | None:
+        """The requests that an engine had when it died."""
+        return self._in_flight.take_lost()
 
     async def _request(self, method: str, path: str, **options: Any) -> httpx.Response:
         try:

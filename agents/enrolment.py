@@ -1,7 +1,8 @@
 """How a node gets into the fleet: once with the enrolment token, from then on with its own.
 
 Guarantee: the credentials in use are on disk (mode 600) before they are used, so a restart enrols only when the service
-has refused the stored token. Tries again for ever, slowly, saying why: a service that is not up yet is no error.
+has refused the stored token. Tries again for ever, slowly, saying why: a service that is not up yet is no error. A node
+that has neither credentials nor a token to get them with is one: `BadSettings`.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ import httpx
 from agents import credentials as credentials_file
 from agents.backoff import Backoff
 from agents.credentials import Credentials
-from agents.settings import AgentSettings
+from agents.settings import AgentSettings, BadSettings
 from controlplane.client import raise_for_error
 from controlplane.contract.access import EnrolmentReply, EnrolmentRequest
 from controlplane.contract.errors import TrimtabError
@@ -21,6 +22,7 @@ from controlplane.contract.errors import TrimtabError
 log = logging.getLogger(__name__)
 
 RENEW_AT_MOST_EVERY_S = 30.0
+TOKEN_FILE_LOOK_S = 0.5
 
 
 class Enrolment:
@@ -38,7 +40,12 @@ class Enrolment:
         return {"Authorization": f"Bearer {self.current.token}"} if self.current is not None else {}
 
     async def ensure(self) -> Credentials:
-        """The stored credentials, or new ones, however long the service takes to answer."""
+        """The stored credentials, or new ones, however long the service takes to answer.
+
+        Raises `BadSettings` where there are none, and no token to ask for some with.
+        """
+        if self.current is None:
+            await self._until_there_is_a_token()
         backoff = Backoff()
         while self.current is None:
             async with self._lock:
@@ -56,6 +63,29 @@ class Enrolment:
             self._renewed_at = now
             log.warning("the service does not know this node's token any more, enrolling again")
             await self._enrol()
+
+    async def _until_there_is_a_token(self) -> None:
+        """A token's file may be written later, by a unit that is started beside this one: it is waited for, bounded."""
+        file, longest_s = self._settings.enrolment_token_file, self._settings.enrolment_token_wait_s
+        if file is None and not self._settings.enrolment_token:
+            raise BadSettings(
+                "enrolment_token_file: is needed, this node has not enrolled yet: give --enrolment-token-file FILE "
+                "(or --enrolment-token TOKEN; as variables TRIMTAB_ENROLMENT_TOKEN_FILE, TRIMTAB_ENROLMENT_TOKEN)",
+                field="enrolment_token_file",
+            )
+        until = time.monotonic() + longest_s
+        waiting = False
+        while self._settings.read_enrolment_token() is None:
+            if time.monotonic() >= until:
+                raise BadSettings(
+                    f"enrolment_token_file: {file} holds no token, after {longest_s:g} s of waiting "
+                    "(--enrolment-token-wait-s)",
+                    field="enrolment_token_file",
+                )
+            if not waiting:
+                log.warning("waiting for the enrolment token in %s, for at most %g s", file, longest_s)
+                waiting = True
+            await asyncio.sleep(TOKEN_FILE_LOOK_S)
 
     async def _enrol(self) -> None:
         token = self._settings.read_enrolment_token()

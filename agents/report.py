@@ -6,12 +6,13 @@ inside, the OTLP form the ordinal in its points (see `agents.otlp_report`) and b
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from agents import otlp_report
 from agents.body import Body
 from agents.clock_offset import ClockReading
 from agents.distribution import Distribution
+from agents.host.snapshot import Figures
 from agents.report_table import ReportTable
 from agents.tally import SeriesKey, Tally, WindowTally
 from controlplane.contract import metrics, packed_report
@@ -33,11 +34,12 @@ class NodeIdentity:
 
 @dataclass(frozen=True)
 class AgentCounts:
-    """What the agent says of itself in a report; `clock` is None where it is not known."""
+    """What the agent itself measured: of itself, and of the host by window; `clock` is None where it is not known."""
 
     spool_depth: int = 0
     spool_dropped: int = 0
     clock: ClockReading | None = None
+    host: Mapping[int, Figures] = field(default_factory=dict)
 
 
 def resource_attributes(identity: NodeIdentity) -> dict[str, str]:
@@ -78,16 +80,18 @@ def packed(
     table.begin()
     own = tally.own_window
     sections = [
-        _section(tally, number, identity.region, table, counts if number == own else None)
-        for number in sorted({*tally.windows, own})
+        _section(tally, number, identity.region, table, counts if number == own else None, counts.host.get(number))
+        for number in sorted({*tally.windows, *counts.host, own})
     ]
     return PackedReport(
         stream, ordinal, resource_attributes(identity), table.metrics, table.label_sets, tuple(sections)
     )
 
 
-def _section(tally: Tally, number: int, region: str, table: ReportTable, counts: AgentCounts | None) -> Section:
-    """One window; `counts` for the one that the agent speaks of itself in."""
+def _section(
+    tally: Tally, number: int, region: str, table: ReportTable, counts: AgentCounts | None, host: Figures | None
+) -> Section:
+    """One window; `counts` for the one that the agent speaks of itself in, `host` where the host was measured."""
     window = tally.windows.get(number, WindowTally())
     histograms: list[PackedHistogram] = []
     sums: list[PackedNumber] = []
@@ -118,6 +122,8 @@ def _section(tally: Tally, number: int, region: str, table: ReportTable, counts:
         if counts.clock is not None:
             add(metrics.CLOCK_OFFSET, {}, counts.clock.offset_s)
             add(metrics.CLOCK_OFFSET_ERROR, {}, counts.clock.error_s)
+    for metric, value in (host or {}).items():
+        add(metric, {}, value)
     return Section(number, tuple(histograms), tuple(sums), tuple(gauges))
 
 

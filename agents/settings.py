@@ -63,6 +63,9 @@ class AgentSettings(BaseSettings):
     state_dir: Path = Field(default=Path("agent-state"), description="spool, credentials and last configuration")
     enrolment_token: str | None = Field(default=None, repr=False, description="lets the node register itself, once")
     enrolment_token_file: Path | None = Field(default=None, description="a file that holds the enrolment token")
+    enrolment_token_wait_s: float = Field(
+        default=60.0, ge=0, le=86400, description="how long a first start waits for that file to be written"
+    )
     report_interval_s: float = Field(default=5.0, ge=0.5, le=300, description="seconds between reports")
     report_window_s: float = Field(
         default=WINDOW_S,
@@ -76,6 +79,11 @@ class AgentSettings(BaseSettings):
     )
     heartbeat_s: float = Field(default=10.0, ge=0.5, le=300, description="seconds between OpAMP heartbeats and polls")
     watch_interval_s: float = Field(default=5.0, ge=0.2, le=300, description="seconds between looks at the engine")
+    host_metrics: bool = Field(default=True, description="measure the host (CPU, memory, I/O, GPU) in each window")
+    host_dir: Path | None = Field(
+        default=None,
+        description="where the agents of one host name their engines to each other (default: in the temporary folder)",
+    )
     spool_limit_bytes: int = Field(default=256 * 2**20, ge=2**16, description="most bytes of reports kept on disk")
 
     @field_validator("engine_url", "server_url", "otlp_url")

@@ -6,13 +6,13 @@ Where coarser windows are asked for, several times as wide, what happened in one
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from agents.backend import Position
 from agents.bucket_counts import BucketCounts
 from agents.distribution import Distribution
-from controlplane.contract import metrics
+from controlplane.contract import finish_reasons, metrics
 from controlplane.contract.engine_event import (
     BucketsEvent,
     CountsEvent,
@@ -57,8 +57,6 @@ _TRACED_METRICS: tuple[tuple[str, Metric], ...] = tuple(
 _FINISHED_FIELDS = FinishedEvent.__required_keys__
 KEYS_KEPT = 4096
 """Requests' lengths and tenants whose series are looked up only once."""
-COMPLETE = frozenset({"stop", "length"})
-"""Finish reasons whose latencies count; an aborted or failed request counts in `requests` only."""
 
 
 @dataclass
@@ -123,6 +121,15 @@ class Tally:
             window = self.windows.setdefault(self._window_of(event["time"]), WindowTally())
             self._newest = place, window
         self._count_by_kind[event["kind"]](window, event)
+        self.events += 1
+
+    def count_lost(self, time_s: float, revision: int, requests: Mapping[str, int], read_to: Position) -> None:
+        """Add requests that no event tells of, by finish reason; `read_to` is where the events stand."""
+        if self._seq < 0:
+            self._boot, self._seq = read_to.boot, read_to.seq
+        window = self.windows.setdefault(self._window_of(time_s), WindowTally())
+        for reason, amount in requests.items():
+            window.add(metrics.REQUESTS, (revision, "", "", ""), amount, reason)
         self.events += 1
 
     @property
@@ -193,7 +200,9 @@ class Tally:
         window.distribution(self._key(event), metrics.TTFT).record(event["ttft"])
 
     def _count_gaps(self, window: WindowTally, event: GapEvent) -> None:
-        window.distribution(self._key(event), metrics.ITL).record_all(event["gaps"])
+        key = self._key(event)
+        window.distribution(key, metrics.ITL).record_all(event["gaps"])
+        window.add(metrics.DELIVERED_TOKENS, key, event.get("tokens") or 0)
 
     def _count_finished(self, window: WindowTally, event: FinishedEvent) -> None:
         if not event.keys() >= _FINISHED_FIELDS:
@@ -202,7 +211,7 @@ class Tally:
         reason = event["finish_reason"]
         self.finished.append((Position(self._boot, self._seq), event))
         window.add(metrics.REQUESTS, key, 1, reason)
-        if reason not in COMPLETE:
+        if reason not in finish_reasons.COMPLETE:
             return
         for name, metric in _FINISHED_METRICS:
             value = event[name]  # type: ignore[literal-required]

@@ -29,8 +29,9 @@ from numpy.typing import NDArray
 from scipy.stats import beta, mannwhitneyu
 
 from controlplane.contract.histogram import AXIS_LENGTH, AXIS_MAX, AXIS_MIN, SCALE
-from controlplane.contract.rollouts import Verdict
+from controlplane.contract.rollouts import RolloutCreate, Verdict
 from controlplane.rollouts.judge import Judge
+from controlplane.rollouts.plan import plan_of
 from controlplane.rollouts.stream import Window
 from controlplane.telemetry.sketch import Sketch
 
@@ -124,12 +125,18 @@ def sketch_of(values: Floats) -> Sketch:
     return sketch
 
 
+def judge_of(tolerance: float, alpha: float) -> Judge:
+    plan = plan_of(RolloutCreate(pool="p", revision=1, metrics=["ttft"], alpha=alpha, tolerance=tolerance))
+    assert plan is not None
+    return Judge.start(plan, control="concurrent")
+
+
 def rollout(
     seed: Sequence[int], rate: float, share: float, shift: Shift, noise: Noise, *, tolerance: float, alpha: float
 ) -> Outcome:
     """One simulated rollout, judged by all three to its horizon."""
     traffic = Traffic(np.random.default_rng(seed), (rate * (1 - share), rate * share), noise, shift)
-    judge = Judge.start(["ttft"], alpha=alpha, tolerance=tolerance, control="concurrent")
+    judge = judge_of(tolerance, alpha)
     past = [traffic.tick(place) for place in range(HISTORY_TICKS)]
     judge.rehearse({"ttft": [Window({"": sketch_of(a)}, {"": sketch_of(b)}) for a, b in past]})
     outcome = Outcome()

@@ -22,8 +22,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from controlplane.alerts.baseline import Baseline, BucketBaseline
-from controlplane.alerts.detector import Detector
+from controlplane.alerts.detector import Detector, Workshop
 from controlplane.alerts.history import Tail, Window, merged
+from controlplane.alerts.learner import Learner
 from controlplane.alerts.load import LoadMeter, load_bin
 from controlplane.contract.alerts import RegressionCondition
 from controlplane.contract.histogram import AXIS_LENGTH, AXIS_MAX, AXIS_MIN, SCALE, axis_position
@@ -77,16 +78,10 @@ class Ablated(Detector):
 
     tempered = binned = renewed = True
 
-    def _refresh(self, at_s: float, history: Sequence[Window], closed: tuple[tuple[float, float], ...]) -> None:
-        if self.baselines and not self.renewed:
-            return
-        before = dict(self.baselines)
-        super()._refresh(at_s, history, closed)
-        self.baselines = {
-            key: built if built is before.get(key) else self._ablate(built) for key, built in self.baselines.items()
-        }
+    def workshop(self, history: Sequence[Window]) -> Workshop:
+        return AblatedWorkshop(self, history)
 
-    def _ablate(self, built: Baseline) -> Baseline:
+    def ablate(self, built: Baseline) -> Baseline:
         if not self.tempered:
             built = replace(built, phi=dict.fromkeys(built.phi, 1.0))
         if not self.binned:
@@ -94,6 +89,17 @@ class Ablated(Detector):
             flat = {name: BucketBaseline(b.edge, {middle: b.total}, b.total) for name, b in built.buckets.items()}
             built = replace(built, buckets=flat, highest_load=math.inf)
         return built
+
+
+class AblatedWorkshop(Workshop):
+    def __init__(self, detector: Ablated, history: Sequence[Window]) -> None:
+        super().__init__(detector.condition, history)
+        self._detector = detector
+
+    def build(self, learner: Learner, end_s: float, least: int) -> dict[float, Baseline]:
+        if learner.baselines and not self._detector.renewed:
+            return learner.baselines
+        return {q: self._detector.ablate(built) for q, built in super().build(learner, end_s, least).items()}
 
 
 class Unbinned(Ablated):
@@ -119,17 +125,20 @@ def alarms_of(kind: type[Detector], windows: Sequence[Window], first: int, *, st
     for index in range(first, len(windows)):
         # A view of the recent past only, as the product forgets what no baseline needs.
         past = windows[max(0, index - WARM - HOUR) : index] if _due(detector, windows[index]) else windows[:1]
-        detector.advance(windows[index], past, ())
-        if any(stream.alarmed for stream in detector.streams.values()):
+        detector.advance(windows[index], past)
+        if detector.alarmed(METRIC):
             raised.append(index)
-            detector.streams.clear()
+            for learner in detector.learners.values():
+                learner.streams.clear()
+                learner.crowded.clear()
             if stop_at_first:
                 break
     return raised
 
 
 def _due(detector: Detector, window: Window) -> bool:
-    return not detector.baselines or window.start_s - detector._built_s >= 300.0
+    learners = [learner for learner in detector.learners.values() if learner.metric == METRIC]
+    return any(not one.baselines or window.start_s - one.built_s >= 300.0 for one in learners)
 
 
 def alarms_of_rule(windows: Sequence[Window], first: int, *, stop_at_first: bool) -> list[int]:

@@ -4,8 +4,10 @@ Guarantee: the same interpreter and engine give the same tokens. The last part o
 files, is never used for prompts of a replay: the quality gate reads it.
 """
 
+import os
 import sysconfig
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import httpx
@@ -14,6 +16,10 @@ from controlplane.contract.errors import Unavailable
 from tuner.trace import hash_id
 
 HELD_OUT_SHARE = 0.1
+SKIPPED = frozenset(
+    {"site-packages", "dist-packages", "test", "tests", "idlelib", "lib2to3", "encodings", "pydoc_data"}
+)
+LEAST_BYTES = 4_000
 _PIECE_CHARACTERS = 16_000
 Tokenize = Callable[[str], list[int]]
 
@@ -21,15 +27,20 @@ Tokenize = Callable[[str], list[int]]
 def sources(*, held_out: bool = False) -> list[Path]:
     """Module files of the standard library in a fixed, mixed order; the held-out ones or all the others."""
     folder = Path(sysconfig.get_paths()["stdlib"])
-    skipped = {"site-packages", "dist-packages", "test", "tests", "idlelib", "lib2to3", "encodings", "pydoc_data"}
-    found = [
-        path
-        for path in folder.rglob("*.py")
-        if not skipped & set(path.relative_to(folder).parts) and path.stat().st_size > 4_000
-    ]
     bound = int(HELD_OUT_SHARE * 2**63)
-    ordered = sorted((hash_id(str(path.relative_to(folder))), path) for path in found)
+    ordered = sorted((hash_id(str(path.relative_to(folder))), path) for path in _modules(folder))
     return [path for order, path in ordered if (order < bound) == held_out]
+
+
+@cache
+def _modules(folder: Path) -> tuple[Path, ...]:
+    """Looked for once a process, and never below a skipped folder: installed packages are many times the library."""
+    found = []
+    for place, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if name not in SKIPPED]
+        modules = (Path(place, name) for name in files if name.endswith(".py"))
+        found += [path for path in modules if path.stat().st_size > LEAST_BYTES]
+    return tuple(found)
 
 
 def read_tokens(tokenize: Tokenize, wanted: int, *, held_out: bool = False) -> list[int]:

@@ -14,7 +14,8 @@ from controlplane.contract.studies import Measurement, StudyCreate
 from tuner.replay import key
 
 MOST_ERRORS = 0.02
-"""Share of failed requests up to which a configuration is usable."""
+"""Share of lost requests up to which a configuration is usable. Lost is what `finish_reasons.FAILED` means, as a client
+sees it: refused or shed (429, 503), failed, dropped, or ended before all tokens were there."""
 ERRORS = "errors"
 CUT_OFF = "cut_off"
 CRASH = "crash"

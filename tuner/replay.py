@@ -140,8 +140,8 @@ async def replay(
     if not sending.cancelled():
         sending.result()
     now = time.perf_counter()
-    for timing, answer in zip(timings, answers, strict=True):
-        _settle(timing, answer, began, now)
+    for timing, answer, request in zip(timings, answers, workload.requests, strict=True):
+        _settle(timing, answer, began, now, wanted=max(1, request.output_length))
     return ReplayResult(
         timings=timings,
         duration_s=now - began,
@@ -153,11 +153,16 @@ async def replay(
     )
 
 
-def _settle(timing: RequestTiming, answer: Answer, began: float, now: float) -> None:
-    """Fill in one request's times; one that never got its turn before the deadline waited from its time until now."""
+def _settle(timing: RequestTiming, answer: Answer, began: float, now: float, *, wanted: int) -> None:
+    """Fill in one request's times; one that never got its turn before the deadline waited from its time until now.
+
+    An answer that its server ended before all wanted tokens were there, as at a deadline of its own, is a lost request.
+    """
     timing.cut = answer.finished_at == 0.0
     if answer.sent_at:
         timing.fill(answer, now)
+        if not timing.error and not timing.cut and (answer.output_tokens or wanted) < wanted:
+            timing.error = f"the server ended the answer after {answer.output_tokens} of {wanted} tokens"
     else:
         timing.e2e_s = max(0.0, now - began - timing.scheduled_s)
 

@@ -18,8 +18,8 @@ import httpx
 
 from controlplane.client import Client
 from controlplane.contract.errors import BadRequest, NotFound, TrimtabError
-from controlplane.contract.knobs import KNOBS, QUANTIZATION, Quantization, parse_config
-from controlplane.contract.nodes import NodeRole, NodeView, TrialConfig
+from controlplane.contract.knobs import QUANTIZATION, Quantization
+from controlplane.contract.nodes import TrialConfig
 from controlplane.contract.studies import Study, StudyResult, StudyVerdict, TrialReport, TrialState
 from tuner import quality
 from tuner.bench import Bench, Measured, together
@@ -83,7 +83,7 @@ class StudyRun:
         _check(self._study)
         spec = self._spec
         nodes = self._client.nodes()
-        default = pool_config(nodes, spec.pool)
+        default = self._default()
         found = find_trial_node(nodes, spec.pool)
         captured = capture(self._client, spec.pool, end=now, span_s=spec.workload_s)
         node = self._node = TrialNode(self._client, found, stop=self._hooks.stop)
@@ -92,10 +92,21 @@ class StudyRun:
             piece = slice_for_node(
                 captured, span_s=self._span_s(), requests=spec.trial_requests, max_total=node.max_total()
             )
-            self._hooks.started(node.name, piece.summary)
+            self._hooks.started(node.name, {**piece.summary, "default_revision": self._study.default_revision})
             return self._study_on(node, default, piece)
         finally:
             node.close()
+
+    def _default(self) -> dict[str, Any]:
+        """The pool's revision when the study was claimed, whatever single nodes run: a canary is not the pool."""
+        number = self._study.default_revision
+        if number is None:
+            raise NotFound(
+                f"pool {self._spec.pool}: it has no revision in production yet; one is adopted when a serving node has "
+                "reported what it runs",
+                field="pool",
+            )
+        return self._client.config(number).knobs.knobs()
 
     def _study_on(self, node: TrialNode, default: dict[str, Any], piece: Slice) -> StudyResult:
         spec = self._spec
@@ -254,6 +265,7 @@ class StudyRun:
             repeats=found.repeats,
             design=design,
             change_s=round(charge_s, 3),
+            default_revision=self._study.default_revision,
             summary=summary_of(self._spec, decided, best.knobs, default, found, excess, design=design),
             importances=search.importances(),
         )
@@ -266,6 +278,7 @@ class StudyRun:
             default=search.default,
             winner_objective_s=None if best is None else best.assessment.objective_s,
             default_objective_s=measured,
+            default_revision=self._study.default_revision,
             summary=f"Keep what runs now: {reason}.",
             importances=search.importances(),
         )
@@ -317,18 +330,6 @@ class StudyRun:
             return 0.0
         charge_s = self._node.charge(best.knobs, search.default)
         return BLOCKS_CHANGES * charge_s if charge_s > cheap_s(self._usual_run_s()) else 0.0
-
-
-def pool_config(nodes: list[NodeView], pool: str) -> dict[str, Any]:
-    """What the pool's serving nodes run: the full effective configuration of most of them. Raises NotFound."""
-    running = [
-        parse_config({name: value for name, value in node.effective.knobs.items() if name in KNOBS}).knobs()
-        for node in nodes
-        if node.pool == pool and node.role is NodeRole.SERVING and node.connected and node.effective is not None
-    ]
-    if not running:
-        raise NotFound(f"pool {pool}: no connected serving node tells what it runs", field="pool")
-    return max(running, key=running.count)
 
 
 def _check(study: Study) -> None:

@@ -157,11 +157,18 @@ class Worker:
         spec = study.spec
         if result.verdict is not StudyVerdict.BETTER or not spec.propose_rollout or result.winner is None:
             return None
+        moved = self._moved(study)
+        if moved:
+            result.summary += f" {moved}"
         note = f"winner of study {study.id}"
         revision = self._client.create_config(RevisionCreate(knobs=result.winner, note=note))
         wanted: dict[str, Any] = {
-            "start": spec.auto_start_rollout,
+            "start": spec.auto_start_rollout and not moved,
             "reason": f"study {study.id}: {result.summary}"[:500],
+            # What the study has optimised and held to is what its winner is judged by.
+            "objective": spec.objective,
+            "objective_q": spec.objective_q,
+            "limits": [limit.model_dump() for limit in spec.constraints],
             **spec.rollout,
             "pool": spec.pool,
             "revision": revision.number,
@@ -174,6 +181,16 @@ class Worker:
             logger.warning("study %d: no rollout proposed: %s", study.id, error.message)
             result.summary += f" No rollout was proposed: {error.message}"
             return None
+
+    def _moved(self, study: Study) -> str:
+        """What to say when the pool runs another revision than the one the winner was measured against; else empty."""
+        now = self._client.study(study.id).pool_revision
+        if now == study.default_revision:
+            return ""
+        return (
+            f"This was measured against revision {study.default_revision}; the pool runs revision {now} by now, so the "
+            "rollout waits for a person, and its canary is judged against what runs."
+        )
 
     def _finish(self, study: Study, outcome: StudyFinish) -> None:
         with contextlib.suppress(Conflict):

@@ -10,6 +10,7 @@ import plotly.offline
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.responses import JSONResponse, RedirectResponse
 from fastapi.staticfiles import StaticFiles
+from starlette.convertors import Convertor, register_url_convertor
 
 from controlplane.contract.errors import NotFound
 from controlplane.contract.metrics import REQUEST_PARTS
@@ -37,6 +38,20 @@ DETAILS = {"alerts": "alert", "studies": "study", "rollouts": "rollout"}
 
 CHARTS = {"latency": charts.latency, "marks": charts.marks}
 
+
+class RowNumber(Convertor[int]):
+    """A number in a path that a row may have: Starlette's own `int` fails on one of thousands of digits."""
+
+    regex = "[0-9]{1,18}"
+
+    def convert(self, value: str) -> int:
+        return int(value)
+
+    def to_string(self, value: int) -> str:
+        return str(value)
+
+
+register_url_convertor("row", RowNumber())
 router = APIRouter(include_in_schema=False)
 
 
@@ -82,7 +97,7 @@ def plotly_script(request: Request) -> Response:
     )
 
 
-@router.post("/rollouts/{number:int}/{action}")
+@router.post("/rollouts/{number:row}/{action}")
 @handled
 def act_on_rollout(request: Request, number: int, action: str) -> Response:
     """Start or cancel a rollout as the signed-in token; the API decides whether it may."""
@@ -99,11 +114,12 @@ def act_on_rollout(request: Request, number: int, action: str) -> Response:
 @router.get("/nodes/{name}")
 @handled
 def node_page(request: Request, name: str) -> Response:
-    context = context_of("node", client_of(request), {"node": name})
+    params = {"node": name}
+    context = {**context_of("node", client_of(request), params), **context_of("host", client_of(request), params)}
     return rendered(request, "node.html", page="fleet", **context)
 
 
-@router.get("/{name}/{number:int}")
+@router.get("/{name}/{number:row}")
 @handled
 def detail(request: Request, name: str, number: int) -> Response:
     if name not in DETAILS:

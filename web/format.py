@@ -48,8 +48,8 @@ def ago(value: datetime | None, now: datetime | None = None) -> str:
 
 
 def knob(value: Any) -> str:
-    """A knob's value: a schedule is shown as "≤4: 2, ≤16: 1"."""
-    if isinstance(value, list | tuple):
+    """A knob's value: a schedule is shown as "≤4: 2, ≤16: 1". Whatever else a node may report is shown as it is."""
+    if isinstance(value, list | tuple) and all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in value):
         return ", ".join(f"≤{size}: {tokens}" for size, tokens in value)
     return str(value)
 

@@ -1,15 +1,19 @@
 """The browser's session: a bearer token in an HttpOnly cookie, and one API client for each token in use."""
 
+import re
 from collections import OrderedDict
 from threading import Lock
 
 from fastapi import Request, Response
 
 from controlplane.client import Client
+from controlplane.contract.access import TOKEN_PATTERN
 from controlplane.contract.errors import Unauthenticated
 
 COOKIE = "trimtab_token"
 COOKIE_AGE_S = 12 * 3600
+
+_TOKEN = re.compile(TOKEN_PATTERN)
 
 
 class Clients:
@@ -22,6 +26,9 @@ class Clients:
         self._lock = Lock()
 
     def of(self, token: str) -> Client:
+        """Raises `Unauthenticated` for what has not a token's form: no client is made for it, nothing is sent."""
+        if not _TOKEN.fullmatch(token):
+            raise Unauthenticated("unknown or revoked token: a token is trimtab_ and 43 characters")
         with self._lock:
             client = self._open.pop(token, None) or Client(self._service_url, token)
             self._open[token] = client

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 from controlplane.client import Client
 from controlplane.client.clocks import node_clocks
+from controlplane.client.host import host_figures
 from controlplane.contract.change import class_of
 from controlplane.contract.errors import BadRequest, NotFound
 from controlplane.contract.knobs import KNOBS
@@ -71,6 +72,11 @@ def node(client: Client, params: Params) -> Context:
         for name in KNOBS
     ]
     return {"node": found, "rows": rows, "clock": node_clocks(client, found.node).get(found.node)}
+
+
+def host(client: Client, params: Params) -> Context:
+    """What was measured of the machine under one node's engine."""
+    return {"figures": host_figures(client, params.get("node", ""))}
 
 
 def headline(client: Client, params: Params) -> Context:
@@ -214,7 +220,7 @@ def _may_operate(client: Client) -> bool:
 
 
 _ALL = (
-    *(fleet, node, headline, recent, slowest, exemplars),
+    *(fleet, node, host, headline, recent, slowest, exemplars),
     *(open_alerts, alerts, alert),
     *(activity, studies, study),
     *(rollouts, rollout, ledger),

@@ -292,10 +292,11 @@ class Engine:
     def _abort_all(self) -> None:
         scheduler = self.steps.scheduler
         left = [*scheduler.running, *scheduler.waiting]
+        # The engine's doing, not the clients': those are lost requests.
         for sequence in left:
-            scheduler.finish(sequence, FinishReason.ABORT)
+            scheduler.finish(sequence, FinishReason.ERROR)
         left += self._siblings.release_all()
-        now = monotonic()
-        self._deliver([TokenOutput(sequence, (), now, FinishReason.ABORT) for sequence in left])
+        now, why = monotonic(), Unavailable("the engine was stopped before the answer was complete")
+        self._deliver([TokenOutput(sequence, (), now, FinishReason.ERROR, why) for sequence in left])
         if self._pending is not None:
             self._pending[2].set_exception(Unavailable("the engine stopped before the configuration was in force"))

@@ -155,11 +155,13 @@ class StepEngine:
                 "cached_tokens": sequence.cached_tokens,
                 # Of numbers alone, so that the garbage collector need not walk the ring's events again and again.
                 "gaps": tuple(map(sub, times[1:], times)),
+                "tokens": sequence.num_outputs - sequence.committed_outputs,
             }
             if sequence.tenant:
                 event["tenant"] = sequence.tenant
             self.log.append(event)
             sequence.committed_at = times[-1:]
+            sequence.committed_outputs = sequence.num_outputs
 
     def _commit(
         self, plan: StepPlan, tokens: list[int], logits: Tensor, drafting: bool
@@ -182,6 +184,8 @@ class StepEngine:
             if work.drafts:
                 accepted_drafts.append(len(accepted) - 1)
             kept, reason = self.scheduler.commit(work, accepted)
+            if not sequence.committed_at:
+                sequence.committed_outputs = sequence.num_outputs
             sequence.committed_at.append(now)
             if reason:
                 self.speculator.finished(sequence)

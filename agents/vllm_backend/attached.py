@@ -7,13 +7,13 @@ cannot be read is left out. `EngineHealth.degraded` says what cannot be seen or 
 
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import httpx
 
-from agents.backend import EngineHealth, EngineUnreachable, Position
+from agents.backend import EngineHealth, EngineUnreachable, Lost, Position
 from agents.change_costs import ChangeCosts
 from agents.vllm_backend.change import obstacles
 from agents.vllm_backend.plugin_link import PluginLink
@@ -23,6 +23,7 @@ from agents.vllm_backend.server_api import ServerApi
 from agents.vllm_backend.statistics import NO_FOLDER, Statistics
 from agents.vllm_backend.traces import TraceReceiver
 from agents.vllm_backend.weight_format import format_within
+from controlplane.contract import finish_reasons
 from controlplane.contract.engine_event import EngineEvent, Hello
 from controlplane.contract.errors import KnobOutOfRange
 from controlplane.contract.knobs import ChangeClass, EngineConfig, Quantization
@@ -78,6 +79,10 @@ class AttachedVllm:
         if self._traces is not None:
             await self._traces.run()
 
+    def processes(self) -> Sequence[int]:
+        """Not known: the one that listens."""
+        return ()
+
     async def close(self) -> None:
         await self._api.close()
 
@@ -126,6 +131,14 @@ class AttachedVllm:
             raise EngineUnreachable(f"the knob file cannot be written: {error}") from error
         self._costs.record(ChangeClass.LIVE, time.monotonic() - begun)
         return self._read(told)
+
+    async def lost(self) -> Lost | None:
+        """What vLLM's queue limits turned away: the plugin, inside the engine, does not see it."""
+        try:
+            refused = await self._statistics.rejections()
+        except EngineUnreachable:
+            return None
+        return Lost(self._revision, {finish_reasons.REFUSED: refused}) if refused else None
 
     async def health(self) -> EngineHealth:
         """GET /health, with what cannot be seen or moved."""

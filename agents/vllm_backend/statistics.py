@@ -15,11 +15,13 @@ from enum import StrEnum
 
 from agents.backend import EngineUnreachable, Position
 from agents.vllm_backend.plugin_link import PluginLink
+from agents.vllm_backend.scrape.growth import growth
 from agents.vllm_backend.scrape.memory import ScrapeMemory
 from agents.vllm_backend.scrape.reading import Reading
 from agents.vllm_backend.scrape.scraper import Scraper, is_scraped
 from agents.vllm_backend.server_api import ServerApi
 from agents.vllm_backend.traces.receiver import TraceReceiver
+from controlplane.contract import finish_reasons
 from controlplane.contract.engine_event import EngineEvent, Hello
 
 log = logging.getLogger(__name__)
@@ -65,6 +67,7 @@ class Statistics:
         self._why_no_plugin = ""
         self._unreadable = ""
         self._raw_until: float | None = None
+        self._looked_at: Reading | None = None
 
     @property
     def raw(self) -> bool:
@@ -88,6 +91,17 @@ class Statistics:
         return (
             f"{told}: {self._why_no_plugin}; install trimtab-vllm in vLLM's environment and set vllm_dir for raw ones"
         )
+
+    async def rejections(self) -> int:
+        """Requests refused by vLLM's queue limits since the last call, with the plugin as the source; the scraper tells
+        of them itself. 0 at the first look at a server. Raises EngineUnreachable.
+        """
+        if not self.raw:
+            self._looked_at = None
+            return 0
+        before, now = self._looked_at, await self._api.reading()
+        self._looked_at = now
+        return 0 if before is None else growth(before, now).requests.get(finish_reasons.REFUSED, 0)
 
     async def events(self, position: Position | None) -> Stream:
         """See `Backend.events`."""

@@ -115,8 +115,10 @@ def build(windows: Sequence[Window], metric: str, q: float, min_count: int) -> B
     return build_each(windows, metric, [q], min_count).get(q)
 
 
-def build_each(windows: Sequence[Window], metric: str, qs: Sequence[float], min_count: int) -> dict[float, Baseline]:
-    """`build` at several quantiles, each window added up once."""
+def build_each(
+    windows: Sequence[Window], metric: str, qs: Sequence[float], min_count: int, *, settled_s: float = math.inf
+) -> dict[float, Baseline]:
+    """`build` at several quantiles, each window added up once. settled_s: for how long what is normal has been so."""
     spans = [window for window in windows if window.tails.get(metric)]
     names = sorted({name for window in spans for name in window.tails[metric]})
     sketches = {name: merged(spans, metric, name) for name in names}
@@ -125,7 +127,7 @@ def build_each(windows: Sequence[Window], metric: str, qs: Sequence[float], min_
         whole.merge(sketch)
     if not spans or whole.count < min_count:
         return {}
-    margin = margin_buckets(spans[-1].start_s - spans[0].start_s + WINDOW_S)
+    margin = margin_buckets(min(spans[-1].start_s - spans[0].start_s + WINDOW_S, settled_s))
     found = {}
     for q in qs:
         edges = {
@@ -167,7 +169,7 @@ def load_reach(span_s: float) -> float:
 
 def margin_buckets(span_s: float) -> int:
     """How far the edge is moved up, by the baseline's span."""
-    return max(MARGIN_BUCKETS, round(YOUNG_MARGIN_BUCKETS * math.pow(min(1.0, YOUNG_S / span_s), 0.75)))
+    return max(MARGIN_BUCKETS, round(YOUNG_MARGIN_BUCKETS * math.pow(min(1.0, YOUNG_S / max(span_s, WINDOW_S)), 0.75)))
 
 
 _Tick = tuple[float, int, Cell]  # Start in seconds, load bin, counts.

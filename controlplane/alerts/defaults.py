@@ -12,6 +12,7 @@ from controlplane.contract.alerts import (
     ConfigFailedCondition,
     DriftCondition,
     RegressionCondition,
+    RequestsFailedCondition,
     Severity,
     TelemetryLostCondition,
 )
@@ -21,6 +22,7 @@ LEDGER_KIND = "alert_rule.defaults"
 
 DEFAULT_RULES: tuple[AlertRuleCreate, ...] = (
     AlertRuleCreate(name="Latency regression", condition=RegressionCondition(), severity=Severity.PAGE),
+    AlertRuleCreate(name="Requests lost", condition=RequestsFailedCondition(), severity=Severity.PAGE),
     AlertRuleCreate(name="Configuration drift", condition=DriftCondition(), severity=Severity.TICKET),
     AlertRuleCreate(name="Configuration failed", condition=ConfigFailedCondition(), severity=Severity.PAGE),
     AlertRuleCreate(name="Telemetry lost", condition=TelemetryLostCondition(), severity=Severity.TICKET),

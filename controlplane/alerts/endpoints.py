@@ -10,7 +10,7 @@ from sqlmodel import Session, SQLModel, col, select
 
 from controlplane import ledger
 from controlplane.alerts import store
-from controlplane.alerts.delivery import TIMEOUT_S, send_test
+from controlplane.alerts.delivery import DEADLINE_S, send_test
 from controlplane.alerts.fingerprint import fingerprint
 from controlplane.alerts.rule_check import check_destination, check_rule, check_silence
 from controlplane.alerts.tables import DeliveryRow, DestinationRow, SilenceRow
@@ -34,6 +34,7 @@ from controlplane.contract.pages import Page
 from controlplane.db import Database, SessionDep
 from controlplane.db.ids import PathId, QueryId
 from controlplane.db.paging import Cursor, Limit, page_of
+from controlplane.outgoing import new_client
 
 Row = TypeVar("Row", bound=SQLModel)
 
@@ -155,8 +156,9 @@ def test_destination(destination_id: PathId, request: Request, principal: Admin)
     with database.read_session() as session:
         destination = store.destination_row(session, destination_id)
         session.expunge(destination)
-    with httpx.Client(timeout=TIMEOUT_S) as http:
+    with new_client(DEADLINE_S) as http:
         attempt = send_test(http, destination, _test_alert(now), now, _public_url(request))
+    answered_at: datetime = request.app.state.clock()
     state = DeliveryState.DELIVERED if attempt.error is None else DeliveryState.GIVEN_UP
     with database.session() as session:
         message = f"test of destination {destination.name!r}: {attempt.error or 'delivered'}"
@@ -170,7 +172,7 @@ def test_destination(destination_id: PathId, request: Request, principal: Admin)
         status=AlertState.FIRING.value,
         attempts=1,
         last_error=attempt.error,
-        delivered_at=now if attempt.error is None else None,
+        delivered_at=answered_at if attempt.error is None else None,
     )
 
 

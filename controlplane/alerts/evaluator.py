@@ -17,18 +17,23 @@ from typing import Any, NamedTuple
 from sqlmodel import col, select
 
 from controlplane.alerts import judges
+from controlplane.alerts.baseline_news import tell_move
+from controlplane.alerts.conditions import regression
+from controlplane.alerts.conditions.requests_failed import GUARD_S, LostShare, judge_requests_failed
 from controlplane.alerts.config_failure import judge_config_failed
-from controlplane.alerts.detector import GUARD_MAX_S, Detector
-from controlplane.alerts.diagnosis import context as gathering
-from controlplane.alerts.diagnosis.diagnosis import Shift, diagnose
+from controlplane.alerts.detector import Detector
 from controlplane.alerts.finding import Finding
 from controlplane.alerts.fingerprint import fingerprint
 from controlplane.alerts.histories import Histories, Wanted
-from controlplane.alerts.history import History, Where, instant
+from controlplane.alerts.history import History, Where, instant, merged
+from controlplane.alerts.learner import GUARD_MAX_S, SUSPICION
 from controlplane.alerts.lifecycle import Draft, OnFire, Scribe, follow
 from controlplane.alerts.machine import Event, Reading
+from controlplane.alerts.pool_endings import PoolEndings
+from controlplane.alerts.pool_record import Move
 from controlplane.alerts.pool_totals import PoolTotals
 from controlplane.alerts.snapshot import OF_THE_FLEET, Job, Snapshot, job_of, read, serving, silences_now
+from controlplane.alerts.storyteller import RECENT_S, Look, Storyteller
 from controlplane.alerts.tables import AlertRow, AlertRuleRow, DetectorStateRow
 from controlplane.alerts.telemetry_loss import judge_telemetry_lost, losses_of
 from controlplane.alerts.watched_nodes import WatchedNodes
@@ -36,17 +41,17 @@ from controlplane.contract.alerts import (
     AbsoluteCondition,
     AlertRule,
     AlertState,
+    Condition,
     ConfigFailedCondition,
-    Diagnosis,
     DriftCondition,
     RegressionCondition,
+    RequestsFailedCondition,
     TelemetryLostCondition,
 )
 from controlplane.contract.configs import Revision
 from controlplane.contract.errors import NotFound
 from controlplane.contract.metrics import E2E, NODE, POOL, TTFT, WINDOW_S
 from controlplane.contract.nodes import NodeRole
-from controlplane.contract.slo import Limit
 from controlplane.db.database import Database
 from controlplane.fleet import registry
 from controlplane.telemetry.reader import TelemetryReader
@@ -89,6 +94,7 @@ class AlertEvaluator:
         self._pools_read_to: datetime | None = None
         self._histories = Histories(telemetry)
         self._watched = WatchedNodes()
+        self._stories = Storyteller(database, telemetry)
         self._detectors: dict[tuple[int, str], tuple[int, datetime | None, Detector]] = {}
 
     def tick(self, now: datetime) -> None:
@@ -99,17 +105,21 @@ class AlertEvaluator:
         if end is not None:
             seen.pools = self._pools(seen, end)
             self._extend_histories(seen, end)
-        totals = PoolTotals(self._telemetry, self._wheres(seen, AbsoluteCondition))
+        material = Material(
+            PoolTotals(self._telemetry, self._wheres(seen, AbsoluteCondition)),
+            PoolEndings(self._telemetry, self._wheres(seen, RequestsFailedCondition)),
+        )
         outcomes: list[Outcome] = []
         for rule, version in seen.rules:
             for pool in self._pools_of(rule, seen):
                 job = job_of(rule, version, pool, seen)
                 try:
-                    outcomes += self._judged(job, seen, totals, end, now)
+                    outcomes += self._judged(job, seen, material, end, now)
                 except Exception:
                     self._detectors.pop((rule.id, pool), None)
                     log.exception(FAILED, rule.id, rule.name, pool)
         self._write_all(outcomes, now)
+        self._stories.forget_all_but({row.fingerprint for row in seen.alerts})
         self._deliver_unsilenced(seen, now)
 
     # -- what to judge -------------------------------------------------------------------------------------------------
@@ -141,7 +151,7 @@ class AlertEvaluator:
             return [rule.pool or ""]
         return sorted(seen.pools if rule.pool is None else seen.pools & {rule.pool})
 
-    def _wheres(self, seen: Snapshot, kind: type[AbsoluteCondition] | type[RegressionCondition]) -> dict[str, Where]:
+    def _wheres(self, seen: Snapshot, kind: type[Condition]) -> dict[str, Where]:
         """The filters of the pools that rules of this kind look at."""
         pools = {
             pool for rule, _ in seen.rules if isinstance(rule.condition, kind) for pool in self._pools_of(rule, seen)
@@ -157,21 +167,21 @@ class AlertEvaluator:
         wanted = {}
         for pool, where in self._wheres(seen, RegressionCondition).items():
             spans_s = [condition.baseline_s for rule, condition in conditions if rule.pool in (None, pool)]
-            begun = [begin for begin, stop in seen.spans.get(pool, []) if stop == math.inf]
-            first_s = min([end.timestamp(), *begun]) - max(spans_s) - GUARD_MAX_S - QUIET_S
+            first_s = min(end.timestamp(), seen.record(pool).begun_s()) - max(spans_s) - GUARD_MAX_S - QUIET_S
             first_s = math.floor(first_s / WINDOW_S) * WINDOW_S
             readable_s = max(first_s, end.timestamp() - self._finest_kept_s // WINDOW_S * WINDOW_S)
-            wanted[pool] = Wanted(where, first_s, readable_s)
+            wanted[pool] = Wanted(where, first_s, readable_s, seen.judged_nodes(pool))
         self._histories.extend(wanted, metrics, end.timestamp())
 
     # -- one rule on one pool ------------------------------------------------------------------------------------------
 
     def _judged(
-        self, job: Job, seen: Snapshot, totals: PoolTotals, end: datetime | None, now: datetime
+        self, job: Job, seen: Snapshot, material: "Material", end: datetime | None, now: datetime
     ) -> list["Outcome"]:
         """What is to be written of one job; nothing where nothing is new."""
         condition = job.rule.condition
         state: dict[str, Any] = {}
+        moved: list[tuple[str, Move]] = []
         if isinstance(condition, OF_THE_FLEET):
             end = now
             findings, state = self._of_the_fleet(condition, job, seen, now)
@@ -182,17 +192,22 @@ class AlertEvaluator:
             history = self._histories.get(job.pool)
             if history is None:
                 return []
-            findings, state = self._regression(condition, history, job, seen, end)
+            findings, state, moved = self._regression(condition, history, job, seen, end)
+        elif isinstance(condition, RequestsFailedCondition):
+            findings, state = self._requests_failed(condition, material.endings, job, seen, end)
         else:
             ends = _window_ends(job.position, end)
-            findings = judges.judge_absolute(condition, totals, job.pool, ends, self._firing(job))
+            findings = judges.judge_absolute(condition, material.totals, job.pool, ends, self._firing(job))
         drafts = follow(job.rule.id, job.open_alerts, findings)
         for draft in drafts:
+            where = seen.where(job.pool)
             if Event.FIRED in draft.events and draft.story is not None:
-                self._tell_story(job, draft, seen, now)
+                self._stories.tell(job, draft, where, self._suspected(job, draft), now)
+            elif isinstance(condition, AbsoluteCondition | RegressionCondition) and end is not None:
+                self._stories.follow_up(job, draft, self._look(job, draft, material.totals, end), where, state, now)
         if isinstance(condition, OF_THE_FLEET) and not drafts and job.position is not None and state == job.state:
             return []
-        return [Outcome(job, end, state, drafts)]
+        return [Outcome(job, end, state, drafts, moved)]
 
     def _of_the_fleet(
         self,
@@ -232,7 +247,8 @@ class AlertEvaluator:
 
     def _regression(
         self, condition: RegressionCondition, history: History, job: Job, seen: Snapshot, end: datetime
-    ) -> tuple[list[Finding], dict[str, Any]]:
+    ) -> tuple[list[Finding], dict[str, Any], list[tuple[str, Move]]]:
+        """Findings, the state after them, and the metrics whose baseline moved for an accepted rollout."""
         key = (job.rule.id, job.pool)
         kept = self._detectors.get(key)
         if kept is not None and kept[:2] == (job.version, job.position):
@@ -243,52 +259,52 @@ class AlertEvaluator:
         detector.pools = len(self._pools_of(job.rule, seen))
         start = job.position or end - timedelta(seconds=WINDOW_S)
         start = max(start, end - timedelta(seconds=CATCH_UP_S))
-        findings = judges.judge_regression(
-            detector,
-            history,
-            job.pool,
-            start.timestamp(),
-            end.timestamp(),
-            seen.spans.get(job.pool, []),
-            self._firing(job),
+        record, firing = seen.record(job.pool), self._firing(job)
+        findings = regression.judge_regression(
+            detector, history, job.pool, start.timestamp(), end.timestamp(), record, firing
         )
         self._detectors[key] = (job.version, end, detector)
-        return findings, detector.state()
+        moved, detector.moved = detector.moved, []
+        return findings, detector.state(), moved
 
-    def _tell_story(self, job: Job, draft: Draft, seen: Snapshot, now: datetime) -> None:
-        """Diagnose a firing alert. A failure here costs the diagnosis, never the alert."""
-        story = draft.story
-        assert story is not None
-        if not story.metric:
-            draft.diagnosis = Diagnosis(stage=None, summary=story.summary + ".", causes=[])
-            return
-        try:
-            draft.diagnosis = self._diagnose(job, draft, story, seen.where(job.pool), now)
-        except Exception:
-            log.exception("no diagnosis for rule %s on pool %r", job.rule.id, job.pool)
+    def _requests_failed(
+        self, condition: RequestsFailedCondition, endings: PoolEndings, job: Job, seen: Snapshot, end: datetime
+    ) -> tuple[list[Finding], dict[str, Any]]:
+        oldest = end - timedelta(seconds=CATCH_UP_S)
+        start = end - timedelta(seconds=WINDOW_S) if job.position is None else max(job.position, oldest)
+        if job.state:
+            known = LostShare.load(condition, job.state)
+        else:  # The past lies there when a rule begins.
+            until = start - timedelta(seconds=GUARD_S)
+            since = until - timedelta(seconds=condition.baseline_s)
+            known = LostShare(condition, *endings.before(job.pool, since, until))
+        windows = endings.of(job.pool, start, end)
+        findings = judge_requests_failed(known, windows, job.pool, len(self._pools_of(job.rule, seen)), end)
+        return findings, known.dump()
 
-    def _diagnose(self, job: Job, draft: Draft, story: Finding, where: Where, now: datetime) -> Diagnosis:
-        onset = story.since or draft.life.breach_since or story.at
-        if isinstance(job.rule.condition, AbsoluteCondition):
-            limit = Limit(metric=story.metric, q=story.q, limit_s=story.threshold or 1.0)
-            onset = judges.onset_of_breach(
-                self._telemetry, where, limit, draft.life.breach_since or story.at, job.rule.condition.window_s
-            )
-        before = (onset - timedelta(seconds=gathering.BEFORE_S), onset)
-        during = (onset, story.at)
-        before_s = story.before_s
-        if before_s is None:
-            found = self._telemetry.histograms(story.metric, *before, where=where)
-            before_s = found[0].total.quantile(story.q) if found and found[0].total.count else None
-        bucket = story.evidence.get("prompt_bucket")
-        parts_where = where if bucket is None else {**where, "prompt_bucket": bucket}
-        measured = gathering.measured(self._telemetry, parts_where, story.metric, before, during)
-        around = gathering.surroundings(self._telemetry, where, story.metric, before, during)
-        with self._database.read_session() as session:
-            around = gathering.with_records(session, around, onset, now)
-        limit_s = story.threshold if isinstance(job.rule.condition, AbsoluteCondition) else None
-        shift = Shift(story.metric, story.q, before_s, story.value, onset, limit_s, story.relative_error)
-        return diagnose(shift, measured, around)
+    # -- what is told of an open alert ---------------------------------------------------------------------------------
+
+    def _look(self, job: Job, draft: Draft, totals: PoolTotals, end: datetime) -> Look:
+        """The newest requests of an open alert, and how far it reaches, as its judge knows it."""
+        metric, condition = draft.labels.get("metric", ""), job.rule.condition
+        if isinstance(condition, AbsoluteCondition):
+            start = end - timedelta(seconds=condition.window_s)
+            return Look(totals.of(job.pool, metric, start, end), frozenset())
+        row = job.open_alerts.get(draft.fingerprint)
+        history = self._histories.get(job.pool)
+        since_s = end.timestamp() - RECENT_S
+        windows = [] if history is None else [one for one in history.windows if one.start_s >= since_s]
+        bucket = None if row is None else row.evidence.get("prompt_bucket")
+        return Look(merged(windows, metric, bucket), self._reach(job, metric))
+
+    def _reach(self, job: Job, metric: str, part: float = 1.0) -> frozenset[str]:
+        """What of a metric is in alarm, in words; from a part of the alarm's evidence on where one is given."""
+        kept = self._detectors.get((job.rule.id, job.pool))
+        return frozenset() if kept is None else regression.reach(kept[2], metric, part)
+
+    def _suspected(self, job: Job, draft: Draft) -> frozenset[str]:
+        """What may be slow already when an alert fires: it is told with it, and is no news a minute later."""
+        return self._reach(job, draft.labels.get("metric", ""), SUSPICION)
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
@@ -318,7 +334,7 @@ class AlertEvaluator:
             state_of = {(row.rule_id, row.pool): row for row in session.exec(states.with_for_update())}
             silences = silences_now(session) if any(outcome.drafts for outcome in outcomes) else []
             scribe = Scribe(now, self._external_url, self._on_fire)
-            for job, end, state, drafts in outcomes:
+            for job, end, state, drafts, moved in outcomes:
                 rule, row = rule_of.get(job.rule.id), state_of.get((job.rule.id, job.pool))
                 position = None if row is None or row.version != job.version else row.position
                 if rule is None or not rule.enabled or rule.version != job.version or position != job.position:
@@ -328,6 +344,8 @@ class AlertEvaluator:
                     row = DetectorStateRow(rule_id=job.rule.id, pool=job.pool, version=job.version, position=end)
                 row.version, row.position, row.state = job.version, end, state
                 session.add(row)
+                for metric, move in moved:
+                    tell_move(session, job.rule.id, job.pool, metric, move, now)
                 for draft in drafts:
                     scribe.write(session, job.rule, draft, silences)
 
@@ -344,6 +362,13 @@ class AlertEvaluator:
                     scribe.deliver_unsilenced(session, row, silences)
 
 
+class Material(NamedTuple):
+    """What rules on a pool's totals read, for one tick."""
+
+    totals: PoolTotals
+    endings: PoolEndings
+
+
 class Outcome(NamedTuple):
     """What came of one job: the position and the state after it, and the lives of its alerts."""
 
@@ -351,6 +376,7 @@ class Outcome(NamedTuple):
     end: datetime
     state: dict[str, Any]
     drafts: Sequence[Draft]
+    moved: Sequence[tuple[str, Move]] = ()
 
 
 def _that_matter(job: Job, findings: Sequence[Finding], now: datetime) -> list[Finding]:

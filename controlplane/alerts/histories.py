@@ -23,11 +23,15 @@ MISSING_S = 3600.0
 
 
 class Wanted(NamedTuple):
-    """A pool's filter, and from when on (seconds since the epoch) its windows are wanted and can be read."""
+    """A pool's filter, and from when on (seconds since the epoch) its windows are wanted and can be read.
+
+    nodes: whose windows are to be read from now on, what is read already staying as it is; None: all of the filter's.
+    """
 
     where: Where
     first_s: float
     readable_s: float
+    nodes: Sequence[str] | None = None
 
 
 class Histories:
@@ -51,6 +55,7 @@ class Histories:
                 or one.readable_s < known.start_s - MISSING_S
             ):
                 self._of[pool] = History(one.where, metrics, one.readable_s)
+            self._of[pool].read_on_of(one.nodes)
         for group in _groups([self._of[pool] for pool in sorted(wanted)], end_s):
             self._extend(group, end_s)
         for pool, one in wanted.items():
@@ -81,7 +86,7 @@ def _groups(histories: Sequence[History], end_s: float) -> Iterator[list[History
     for history in histories:
         if history.end_s >= end_s:
             continue
-        if shareable(history.where):
+        if history.nodes is None and shareable(history.where):
             ends.setdefault(history.end_s, []).append(history)
         else:
             yield [history]

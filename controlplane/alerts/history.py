@@ -11,7 +11,7 @@ import numpy as np
 from controlplane.alerts.load import LoadMeter
 from controlplane.alerts.material import NOTHING, Material, Tail, Where, filled, instant, read
 from controlplane.contract.histogram import AXIS_LENGTH, RELATIVE_ERROR
-from controlplane.contract.metrics import POOL, WINDOW_S
+from controlplane.contract.metrics import NODE, POOL, WINDOW_S
 from controlplane.telemetry.reader import TelemetryReader
 from controlplane.telemetry.sketch import Sketch
 
@@ -47,18 +47,31 @@ def merged(windows: Sequence[Window], metric: str, bucket: str | None = None) ->
 class History:
     """The windows of one pool from `start_s` to `end_s` (seconds since the epoch, multiples of the window).
 
-    where: the pool's filter, `{"pool": its name}` or with the nodes that count besides.
+    where: the pool's filter, `{"pool": its name}` or with the nodes that count besides. nodes: those that the next
+    windows are read of, where they are not all.
     """
 
     where: Where
     metrics: tuple[str, ...]
     start_s: float
+    nodes: Sequence[str] | None = None
     end_s: float = field(init=False)
     windows: list[Window] = field(default_factory=list)
     _meter: LoadMeter = field(default_factory=LoadMeter)
 
     def __post_init__(self) -> None:
         self.end_s = self.start_s
+
+    def read_on_of(self, nodes: Sequence[str] | None) -> None:
+        """The next windows are read of these nodes alone; None: of all that `where` lets in."""
+        if nodes is not None and nodes != self.nodes:
+            self._meter.keep(nodes)
+        self.nodes = nodes
+
+    @property
+    def next_where(self) -> Where:
+        """The filter of what is to be read next."""
+        return self.where if self.nodes is None else {**self.where, NODE.label: list(self.nodes)}
 
     @property
     def pool(self) -> str:
@@ -83,7 +96,7 @@ class History:
 def extend(telemetry: TelemetryReader, histories: Sequence[History], end_s: float) -> None:
     """Read up to `end_s`: one history, or several of the same metrics that end at one moment and leave out no nodes."""
     first = histories[0]
-    where = first.where if len(histories) == 1 else {POOL.label: sorted(history.pool for history in histories)}
+    where = first.next_where if len(histories) == 1 else {POOL.label: sorted(history.pool for history in histories)}
     # At a start hours are to be read, most of which may be empty: one look at coarse steps tells.
     steps = None
     if end_s - first.end_s > READ_AHEAD_S:

@@ -6,25 +6,22 @@ from typing import Any
 
 from controlplane.alerts import absolute
 from controlplane.alerts.accuracy import accuracy
-from controlplane.alerts.baseline import FLEET, threshold_s
-from controlplane.alerts.detector import Detector, Span
 from controlplane.alerts.diagnosis.config_change import knob_changes
 from controlplane.alerts.diagnosis.diagnosis import duration, percentile
 from controlplane.alerts.finding import Finding
-from controlplane.alerts.history import History, Where, Window, instant, merged
+from controlplane.alerts.history import Where
 from controlplane.alerts.machine import Patience, Reading
 from controlplane.alerts.pool_totals import PoolTotals
 from controlplane.contract.alerts import AbsoluteCondition, DriftCondition
 from controlplane.contract.configs import Revision
 from controlplane.contract.histogram import axis_position
-from controlplane.contract.metrics import E2E, WINDOW_S
+from controlplane.contract.metrics import WINDOW_S
 from controlplane.contract.nodes import NodeView
 from controlplane.contract.slo import PROFILES, Limit
 from controlplane.telemetry.reader import TelemetryReader
 from controlplane.telemetry.sketch import Sketch
 
 RESOLVE_S = 15.0
-SHORT_BASELINE_S = 7200.0
 Open = Callable[[dict[str, str]], bool]
 """Tells whether the alert with these labels is firing."""
 
@@ -108,124 +105,6 @@ def onset_of_breach(
             break
         onset = time
     return onset
-
-
-# -- regression --------------------------------------------------------------------------------------------------------
-
-
-def regression_labels(pool: str, metric: str) -> dict[str, str]:
-    return {"kind": "regression", "pool": pool, "metric": metric}
-
-
-def judge_regression(
-    detector: Detector, history: History, pool: str, since_s: float, end_s: float, closed: Sequence[Span], firing: Open
-) -> list[Finding]:
-    """One finding per metric and window of [since_s, end_s).
-
-    While a part of the way is firing (time to first token, or the gaps between tokens), the end-to-end duration, which
-    is their sum, opens no alert of its own.
-    """
-    findings: list[Finding] = []
-    windows = [window for window in history.windows if since_s <= window.start_s < end_s]
-    for window in windows:
-        detector.advance(window, history.windows, closed)
-        alarmed = [metric for metric in detector.condition.metrics if detector.alarmed(metric)]
-        for metric in detector.condition.metrics:
-            labels = regression_labels(pool, metric)
-            covered = metric == E2E.short and alarmed != [metric] and not firing(labels)
-            findings.append(_regression_finding(detector, history, window, labels, alarmed, covered, firing(labels)))
-    if not windows:
-        quiet = instant(end_s)
-        findings = [
-            Finding(regression_labels(pool, metric), quiet, Reading.HOLD) for metric in detector.condition.metrics
-        ]
-    return findings
-
-
-def _regression_finding(
-    detector: Detector,
-    history: History,
-    window: Window,
-    labels: dict[str, str],
-    alarmed: Sequence[str],
-    covered: bool,
-    told: bool,
-) -> Finding:
-    at, metric = instant(window.start_s + WINDOW_S), labels["metric"]
-    keys = detector.alarmed(metric)
-    if not keys:
-        return Finding(labels, at, Reading.CLEAR)
-    if covered:
-        return Finding(labels, at, Reading.HOLD)
-    # The fleet's stream speaks before a prompt bucket's, and the higher quantile before the lower.
-    key = min(keys, key=lambda name: (not name.endswith(f"|{FLEET}"), -float(name.split("|")[1])))
-    q, bucket = float(key.split("|")[1]), key.split("|", 2)[2]
-    # A sender that does not tell prompt lengths has all its requests in one nameless bucket, which is the fleet.
-    only = bucket if bucket not in (FLEET, "") else None
-    baseline = detector.baselines.get(f"{metric}|{q:g}")
-    if told or baseline is None:
-        return Finding(labels, at, Reading.BREACH)
-    onset_s = detector.streams[key].onset_s or window.start_s
-    slow = [one for one in history.windows if onset_s <= one.start_s <= window.start_s]
-    past = [one for one in history.windows if baseline.start_s <= one.start_s <= baseline.end_s]
-    during, before = merged(slow, metric, only), merged(past, metric, only)
-    before_s = before.quantile(q) if before.count else None
-    span_s = baseline.end_s - baseline.start_s + WINDOW_S
-    error = max(during.relative_error, before.relative_error)
-    where = "" if only is None else f" for prompts of {only} tokens"
-    return Finding(
-        labels,
-        at,
-        Reading.BREACH,
-        since=instant(onset_s),
-        metric=metric,
-        q=q,
-        value=during.quantile(q) if during.count else None,
-        threshold=before_s,
-        before_s=before_s,
-        relative_error=error,
-        summary=f"{metric.upper()} {percentile(q)}{where} is above its baseline",
-        evidence={
-            "q": q,
-            "prompt_bucket": only,
-            "also_slower": [name for name in alarmed if name != metric],
-            "onset": instant(onset_s).isoformat(),
-            "load_per_node": round(window.load, 3),
-            "slow_above_s": {name: round(threshold_s(known), 6) for name, known in baseline.buckets.items()},
-            "baseline": {
-                "start": instant(baseline.start_s).isoformat(),
-                "span_s": span_s,
-                "count": baseline.count,
-                "short": span_s < SHORT_BASELINE_S,
-            },
-            "streams": {
-                name: {
-                    "log_evidence": round(detector.streams[name].log_evidence, 2),
-                    "phi": round(
-                        detector.baselines["|".join(name.split("|")[:2])].phi.get(name.split("|", 2)[2], 1.0), 2
-                    ),
-                }
-                for name in keys
-            },
-            "error_rate": _error_rate(detector, span_s),
-            **accuracy(error),
-        },
-    )
-
-
-def _error_rate(detector: Detector, span_s: float) -> dict[str, Any]:
-    every_s = detector.condition.false_alarm_every_s
-    length = f"{span_s / 3600:.1f} h" if span_s >= 3600 else f"{span_s:.0f} s"
-    honest = ": short, so its slow noise is partly guessed" if span_s < SHORT_BASELINE_S else ""
-    return {
-        "false_alarm_every_s": every_s,
-        "streams": detector.stream_count,
-        "log_threshold": round(detector.log_threshold, 2),
-        "statement": (
-            f"designed for one false alarm in {every_s / 86400:.3g} days over {detector.stream_count} streams, "
-            f"as far as the baseline shows the usual noise (it is {length} long{honest})"
-        ),
-    }
 
 
 # -- drift -------------------------------------------------------------------------------------------------------------

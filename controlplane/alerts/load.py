@@ -5,7 +5,7 @@ those in flight: when an engine slows down or a crowd waits outside, the finishe
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from controlplane.contract.metrics import WINDOW_S
@@ -30,6 +30,14 @@ class LoadMeter:
     _weight: float = 0.0
     _seen_s: dict[str, float] = field(default_factory=dict)
     _in_flight: dict[str, float] = field(default_factory=dict)
+
+    def keep(self, nodes: Collection[str]) -> None:
+        """From now on only these are counted; what the level holds of the others goes with them."""
+        kept = {node: seen for node, seen in self._seen_s.items() if node in nodes}
+        if kept and len(kept) < len(self._seen_s):
+            self._level *= len(kept) / len(self._seen_s)
+            self._seen_s = kept
+            self._in_flight = {node: value for node, value in self._in_flight.items() if node in nodes}
 
     def push(self, start_s: float, finished: Mapping[str, int], in_flight: Mapping[str, float]) -> float:
         """Take in one window, `WINDOW_S` after the one before; returns requests per second and node."""

@@ -21,14 +21,34 @@ def enqueue_firing(session: Session, alert: Alert, now: datetime, external_url: 
     return _enqueue(session, alert, AlertState.FIRING.value, list(rows), now, external_url)
 
 
+def enqueue_update(session: Session, alert: Alert, now: datetime, external_url: str) -> int:
+    """As `enqueue_firing`, of an alert that has changed since it was told of: each update is a delivery of its own."""
+    rows = session.exec(
+        select(DestinationRow).where(col(DestinationRow.enabled).is_(True)).order_by(col(DestinationRow.id))
+    )
+    return _enqueue(session, alert, AlertState.FIRING.value, list(rows), now, external_url, payload.update_key(alert))
+
+
+def is_told(session: Session, alert: Alert) -> bool:
+    """Whether there is a delivery of this alert already."""
+    return session.exec(select(DeliveryRow.id).where(DeliveryRow.alert_id == alert.id).limit(1)).first() is not None
+
+
 def enqueue_resolved(session: Session, alert: Alert, now: datetime, external_url: str) -> int:
+    """To each destination that was told of the alert, once."""
     told = select(DeliveryRow.destination_id).where(DeliveryRow.alert_id == alert.id)
     rows = session.exec(select(DestinationRow).where(col(DestinationRow.id).in_(told)).order_by(col(DestinationRow.id)))
     return _enqueue(session, alert, AlertState.RESOLVED.value, list(rows), now, external_url)
 
 
 def _enqueue(
-    session: Session, alert: Alert, status: str, destinations: list[DestinationRow], now: datetime, external_url: str
+    session: Session,
+    alert: Alert,
+    status: str,
+    destinations: list[DestinationRow],
+    now: datetime,
+    external_url: str,
+    key: str | None = None,
 ) -> int:
     for destination in destinations:
         assert destination.id is not None
@@ -37,7 +57,7 @@ def _enqueue(
             destination_id=destination.id,
             status=status,
             state=DeliveryState.WAITING.value,
-            idempotency_key=payload.idempotency_key(alert, status),
+            idempotency_key=key or payload.idempotency_key(alert, status),
             body=payload.body(alert, status, destination.name, external_url),
             created_at=now,
             next_attempt_at=now,

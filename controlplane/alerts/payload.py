@@ -1,7 +1,8 @@
 """The webhook's body: Alertmanager's webhook format, version "4", with our diagnosis beside it.
 
 Existing receivers read it as they are (Alertmanager documentation, "webhook_config"); what they do not know stands
-under the extra key "trimtab". One body tells of one alert.
+under the extra key "trimtab". One body tells of one alert. An update of an open alert is one more "firing" of it: the
+format has no other word, and repeats it by itself; what changed stands in the annotation "update" and in "trimtab".
 """
 
 import json
@@ -21,6 +22,11 @@ def labels_of(alert: Alert) -> dict[str, str]:
 def idempotency_key(alert: Alert, status: str) -> str:
     """The same for every attempt to tell the same thing: `fingerprint:status:started`."""
     return f"{alert.fingerprint}:{status}:{alert.started_at.isoformat()}"
+
+
+def update_key(alert: Alert) -> str:
+    """As `idempotency_key`, one for each update: receivers that drop what they have seen must not drop this."""
+    return f"{idempotency_key(alert, 'updated')}:{len(alert.updates)}"
 
 
 def body(alert: Alert, status: str, receiver: str, external_url: str) -> str:
@@ -65,6 +71,7 @@ def annotations_of(alert: Alert) -> dict[str, str]:
         "error_rate": _text(alert.evidence.get("error_rate")),
         "accuracy": _text(alert.evidence.get("accuracy")),
         "stage": None if alert.diagnosis is None else alert.diagnosis.stage,
+        "update": alert.updates[-1].summary if alert.updates else None,
         "causes": None
         if alert.diagnosis is None
         else "; ".join(str(cause["message"]) for cause in alert.diagnosis.causes),

@@ -10,7 +10,8 @@ from typing import Any
 from sqlmodel import Session, col, select
 
 from controlplane.alerts.config_failure import LOOK_BACK_S, ConfigHistory, history_of
-from controlplane.alerts.detector import Span
+from controlplane.alerts.deliberate import DOMAIN, changes_of
+from controlplane.alerts.pool_record import NOTHING_KNOWN, PoolRecord, Span
 from controlplane.alerts.store import OPEN_STATES
 from controlplane.alerts.tables import AlertRow, AlertRuleRow, DetectorStateRow, SilenceRow
 from controlplane.alerts.view import rule_view, silence_view
@@ -53,7 +54,7 @@ class Snapshot:
     nodes: list[NodeView]
     states: dict[tuple[int, str], DetectorStateRow]
     alerts: list[AlertRow]
-    spans: dict[str, list[Span]]
+    records: dict[str, PoolRecord] = field(default_factory=dict)
     configs: ConfigHistory = field(default_factory=ConfigHistory)
     pools: set[str] = field(default_factory=set)
 
@@ -71,6 +72,21 @@ class Snapshot:
         if any(node.role is NodeRole.TRIAL for node in here):
             where[NODE.label] = [node.node for node in here if node.role is NodeRole.SERVING]
         return where
+
+    def record(self, pool: str) -> PoolRecord:
+        """What alerts and rollouts say of the pool's past."""
+        return self.records.get(pool, NOTHING_KNOWN)
+
+    def judged_nodes(self, pool: str) -> list[str] | None:
+        """The nodes whose windows regressions are judged by while a rollout judges others; None: all that there are.
+
+        A canary is compared with the rest by those who gave it its configuration, and taken back when it is worse: it
+        neither raises an alarm of its own nor teaches what is normal. Where it is the whole pool it is watched as ever.
+        """
+        trial = self.record(pool).on_trial
+        nodes = [node.node for node in self.by_pool.get(pool, []) if node.role is NodeRole.SERVING]
+        kept = [node for node in nodes if node not in trial]
+        return kept if kept and len(kept) < len(nodes) else None
 
 
 def serving(job: Job, seen: Snapshot) -> list[NodeView]:
@@ -98,25 +114,44 @@ def silences_now(session: Session) -> list[Silence]:
 def read(session: Session, now: datetime, watched: WatchedNodes) -> Snapshot:
     rows = session.exec(select(AlertRuleRow).where(col(AlertRuleRow.enabled).is_(True)).order_by(col(AlertRuleRow.id)))
     rules = [(rule_view(row), row.version) for row in rows]
-    longest_s = max(
-        (rule.condition.baseline_s for rule, _ in rules if isinstance(rule.condition, RegressionCondition)), default=0.0
-    )
-    spans: dict[str, list[Span]] = {}
-    past = select(AlertRow).where(
-        AlertRow.kind == RegressionCondition.model_fields["kind"].default,
-        col(AlertRow.resolved_at).is_(None) | (col(AlertRow.resolved_at) > now - timedelta(seconds=2 * longest_s)),
-    )
-    for row in session.exec(past):
-        until_s = math.inf if row.resolved_at is None else row.resolved_at.timestamp()
-        spans.setdefault(row.pool, []).append((row.started_at.timestamp() - WINDOW_S, until_s))
     return Snapshot(
         rules=rules,
         nodes=watched.read(session),
         states={(row.rule_id, row.pool): row for row in session.exec(select(DetectorStateRow))},
         alerts=list(session.exec(select(AlertRow).where(col(AlertRow.state).in_(OPEN_STATES)))),
-        spans=spans,
+        records=_records(session, [rule for rule, _ in rules], now),
         configs=_configs(session, [rule for rule, _ in rules], now),
     )
+
+
+def _records(session: Session, rules: Sequence[AlertRule], now: datetime) -> dict[str, PoolRecord]:
+    """What the past says of baselines, as far back as a rule may look."""
+    conditions = [rule.condition for rule in rules if isinstance(rule.condition, RegressionCondition)]
+    if not conditions:
+        return {}
+    since = now - timedelta(seconds=2 * max(condition.baseline_s for condition in conditions))
+    metrics = sorted({metric for condition in conditions for metric in condition.metrics})
+    past = select(AlertRow).where(
+        AlertRow.kind == RegressionCondition.model_fields["kind"].default,
+        col(AlertRow.resolved_at).is_(None) | (col(AlertRow.resolved_at) > since),
+    )
+    alerts: dict[str, dict[str, list[Span]]] = {}
+    for row in session.exec(past):
+        until_s = math.inf if row.resolved_at is None else row.resolved_at.timestamp()
+        span = (row.started_at.timestamp() - WINDOW_S, until_s)
+        alerts.setdefault(row.pool, {}).setdefault(row.labels.get("metric", ""), []).append(span)
+    told = select(LedgerRow).where(col(LedgerRow.kind).startswith(f"{DOMAIN}."), col(LedgerRow.time) >= since)
+    entries = [
+        LedgerEntry.model_validate(row, from_attributes=True) for row in session.exec(told.order_by(col(LedgerRow.id)))
+    ]
+    changes = changes_of(entries, metrics)
+    return {
+        pool: PoolRecord(
+            alerts.get(pool, {}),
+            *((tuple(one.taken_back), one.moves, one.on_trial) if (one := changes.get(pool)) else ()),
+        )
+        for pool in {*alerts, *changes}
+    }
 
 
 def _configs(session: Session, rules: Sequence[AlertRule], now: datetime) -> ConfigHistory:

@@ -13,6 +13,7 @@ from controlplane.contract.alerts import (
     DriftCondition,
     RegressionCondition,
     Remedy,
+    RequestsFailedCondition,
     Severity,
     SilenceCreate,
     TelemetryLostCondition,
@@ -52,6 +53,11 @@ EXAMPLES: dict[str, dict[str, BaseModel]] = {
             condition=RegressionCondition(kind="regression", metrics=["ttft", "itl"], q=[0.95, 0.99], baseline_s=21600),
             remedy=Remedy(study=StudyCreate(pool="chat", objective="ttft"), cooldown_s=1800),
         ),
+        "requests_failed: more are lost than normal": AlertRuleCreate(
+            name="Chat: requests lost",
+            pool="chat",
+            condition=RequestsFailedCondition(kind="requests_failed", allowed_share=0.02),
+        ),
         "drift: a node does not run what it should": AlertRuleCreate(
             name="Drift", severity=Severity.TICKET, condition=DriftCondition(kind="drift", for_s=60)
         ),
@@ -84,6 +90,15 @@ EXAMPLES: dict[str, dict[str, BaseModel]] = {
     TrialConfig.__name__: {"two knobs, the others by default": TrialConfig(knobs=_KNOBS)},
     RolloutCreate.__name__: {
         "a judged canary": RolloutCreate(pool="chat", revision=2, canary_share=0.25, tolerance=0.1),
+        "judged by one quantile and the limits of a use case": RolloutCreate(
+            pool="chat", revision=2, objective="ttft", objective_q=0.95, limits=[_TTFT], profile=UseCase.CHAT
+        ),
+        "judged at other quantiles": RolloutCreate(
+            pool="chat", revision=2, metrics=["ttft", "itl"], levels={"ttft": [0.5, 0.95], "itl": [0.999]}
+        ),
+        "revision 2, the cause of an alert, is taken back": RolloutCreate(
+            pool="chat", revision=1, takes_back=2, reason="alert 3: revision 2 is slower"
+        ),
         "at once, unjudged": RolloutCreate(pool="chat", revision=1, emergency=True, reason="revision 2 crashes"),
     },
     StudyCreate.__name__: {

@@ -18,6 +18,7 @@ from starlette.exceptions import HTTPException
 
 from controlplane.api.allowed_methods import allowed_methods
 from controlplane.contract.errors import BadRequest, Conflict, Overloaded, TrimtabError, Unavailable
+from controlplane.db.fault import SAYING, named
 
 logger = logging.getLogger(__name__)
 
@@ -117,9 +118,13 @@ def _data(request: Request, error: Exception) -> Response:
 
 def _database(request: Request, error: Exception) -> Response:
     logger.error("%s %s: the database did not answer", request.method, request.url.path, exc_info=error)
-    return error_response(Unavailable("the database is not available; nothing was changed, try again"))
+    known = named(error)
+    why = known if known in SAYING else "the database is not available"
+    return error_response(Unavailable(f"{why}; nothing was changed, try again"))
 
 
 def _unexpected(request: Request, error: Exception) -> Response:
     logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return error_response(TrimtabError("an internal error; the service's log has its trace"))
+    # uvicorn closes the connection after an exception: say so, or the client's next request on it fails.
+    body = TrimtabError("an internal error; the service's log has its trace").body()
+    return _json(body, TrimtabError.status, {"Connection": "close"})

@@ -1,7 +1,8 @@
 """/healthz and /readyz, without a token.
 
-Guarantee: /readyz is 200 only when reports are accepted and durable: the telemetry store is ready and the database has
-taken a write within the last `PROBE_FRESH_S` seconds. What is degraded beside that is told, and does not change it.
+Guarantee: /readyz is 200 only when reports are accepted and durable: the telemetry store is ready, its last commits
+went well, and the database has taken a write within the last `PROBE_FRESH_S` seconds. What is degraded beside that is
+told, and does not change it.
 """
 
 import logging
@@ -9,9 +10,10 @@ import threading
 import time
 from typing import Any
 
-from fastapi import APIRouter, Request
-from fastapi.responses import JSONResponse
+from fastapi import APIRouter, Request, Response
 
+from controlplane.contract.health import Health, ReadyReport
+from controlplane.db.fault import named
 from controlplane.db.probe import prove_write
 
 logger = logging.getLogger(__name__)
@@ -29,7 +31,7 @@ class Readiness:
         self._error = ""
 
     def database_error(self, state: Any) -> str:
-        """Empty when the database takes writes, else the kind of its error."""
+        """Empty when the database takes writes, else its fault's name, or the kind of its error."""
         with self._lock:
             if self._tried_at is None or time.monotonic() - self._tried_at > PROBE_FRESH_S:
                 try:
@@ -37,35 +39,41 @@ class Readiness:
                     self._error = ""
                 except Exception as error:
                     logger.exception("the database takes no write")
-                    self._error = type(error).__name__
+                    self._error = named(error)
                 self._tried_at = time.monotonic()
             return self._error
 
 
 @router.get("/healthz")
-def healthz() -> dict[str, str]:
+def healthz() -> Health:
     """The process is alive."""
-    return {"status": "ok"}
+    return Health()
 
 
-@router.get("/readyz", responses={503: {"model": dict[str, Any], "description": "not ready; the same body"}})
-def readyz(request: Request) -> JSONResponse:
+@router.get("/readyz", responses={503: {"model": ReadyReport, "description": "not ready; the same body"}})
+def readyz(request: Request, response: Response) -> ReadyReport:
     """200 when reports are accepted and durable, else 503; the body says what is missing."""
     state = request.app.state
     readiness: Readiness = state.readiness
     database_error = readiness.database_error(state)
-    telemetry_ready = bool(state.telemetry.ready())
+    telemetry_fault = state.telemetry.write_fault() if state.telemetry.ready() else "not ready"
     stopping = state.stop.is_set()
-    ready = telemetry_ready and not database_error and not stopping
+    ready = not telemetry_fault and not database_error and not stopping
     degraded = [f"export_{exporter.name}" for exporter in state.exporters if exporter.error]
     if state.telemetry.frames.fault():  # Its text stays in the log: anybody may ask.
         degraded.append("frames_unavailable")
-    body = {
-        "status": "ready" if ready else "stopping" if stopping else "not ready",
-        "database": database_error or "writable",
-        "telemetry": "ready" if telemetry_ready else "not ready",
-        "background": state.background.report(),
-        "exports": {exporter.name: exporter.report() for exporter in state.exporters},
-        "degraded": degraded,
-    }
-    return JSONResponse(body, 200 if ready else 503)
+    if state.disk.low():
+        degraded.append("disk_low")
+    if any(tick.failing for tick in state.background.ticks):
+        degraded.append("background_task_failing")
+    response.status_code = 200 if ready else 503
+    return ReadyReport.model_validate(
+        {
+            "status": "ready" if ready else "stopping" if stopping else "not ready",
+            "database": database_error or "writable",
+            "telemetry": telemetry_fault or "ready",
+            "background": state.background.report(),
+            "exports": {exporter.name: exporter.report() for exporter in state.exporters},
+            "degraded": degraded,
+        }
+    )

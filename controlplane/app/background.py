@@ -15,6 +15,8 @@ from controlplane.contract.clock import Clock
 
 logger = logging.getLogger(__name__)
 
+STUCK_S = 30.0
+"""A deed that has not ended after so long counts as failing while it lasts."""
 JOIN_TIMEOUT_S = 1.0
 """All that a tick does is either committed or done again by the next process, so none is waited for any longer."""
 
@@ -28,25 +30,42 @@ class Tick:
     act: Callable[[datetime], object]
     runs: int = 0
     failures: int = 0
-    failing: bool = False  # The last run has failed.
+    failed: bool = False  # The last run that has ended.
     last_error: str = ""
     last_run: datetime | None = None
     last_duration_s: float = 0.0
+    running_since_s: float | None = None  # On the monotonic clock.
+
+    @property
+    def running_s(self) -> float:
+        """How long the present run has been going on; 0 between runs."""
+        since_s = self.running_since_s
+        return 0.0 if since_s is None else time.monotonic() - since_s
+
+    @property
+    def stuck(self) -> bool:
+        return self.running_s > STUCK_S
+
+    @property
+    def failing(self) -> bool:
+        """The last run has failed, or the present one does not end."""
+        return self.failed or self.stuck
 
     def run(self, now: datetime) -> None:
         """Act once; what goes wrong is kept, never raised."""
-        began = time.monotonic()
+        began = self.running_since_s = time.monotonic()
         try:
             self.act(now)
-            self.failing = False
+            self.failed = False
         except Exception as error:
             logger.exception("the background task %s failed", self.name)
             self.failures += 1
-            self.failing = True
+            self.failed = True
             self.last_error = type(error).__name__
         self.runs += 1
         self.last_run = now
         self.last_duration_s = time.monotonic() - began
+        self.running_since_s = None
 
 
 class Background:
@@ -75,12 +94,13 @@ class Background:
         self._threads.clear()
 
     def report(self) -> dict[str, dict[str, Any]]:
-        """Per tick: runs, failures, and the kind of the last error (its text stays in the log)."""
+        """Per tick: runs, failures, the kind of the last error (its text stays in the log), and whether it is stuck."""
         return {
             tick.name: {
                 "runs": tick.runs,
                 "failures": tick.failures,
                 "failing": tick.failing,
+                "stuck": tick.stuck,
                 "last_error": tick.last_error,
                 "last_run": None if tick.last_run is None else tick.last_run.isoformat(),
                 "last_duration_s": round(tick.last_duration_s, 4),

@@ -6,7 +6,7 @@ it. What cannot be read is absent, and the mode that says so is 1.
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -19,9 +19,11 @@ from controlplane.app.background import Background
 from controlplane.contract.alerts import AlertState, Severity
 from controlplane.contract.nodes import NodeRole
 from controlplane.db.database import Database
+from controlplane.db.disk_space import DiskSpace
 from controlplane.fleet.tables import NodeRow
 from controlplane.telemetry.export.exporter import Exporter
 from controlplane.telemetry.exposition import Remembered
+from controlplane.telemetry.store import TelemetryStore
 
 logger = logging.getLogger(__name__)
 
@@ -31,24 +33,23 @@ OPEN = (AlertState.PENDING, AlertState.FIRING)
 
 
 class ServiceHealth(Remembered):
-    """telemetry_ready: whether reports are taken in and written; frames_fault: see `FrameStore.fault`; exporters: those
-    that are configured."""
+    """exporters: those that are configured."""
 
     def __init__(
         self,
         database: Database,
         background: Background,
         exporters: Sequence[Exporter],
-        telemetry_ready: Callable[[], bool],
-        frames_fault: Callable[[], str],
+        telemetry: TelemetryStore,
+        disk: DiskSpace,
         version: str,
     ) -> None:
         super().__init__()
         self._database = database
         self._background = background
         self._exporters = tuple(exporters)
-        self._telemetry_ready = telemetry_ready
-        self._frames_fault = frames_fault
+        self._telemetry = telemetry
+        self._disk = disk
         self._version = version
 
     def look(self) -> Iterable[Metric]:
@@ -61,10 +62,19 @@ class ServiceHealth(Remembered):
             logger.exception("the database could not be read")
             found, database_failing = [], 1.0
         yield from found
+        space = self._disk.look()
+        if space is not None:
+            yield _gauge(
+                "trimtab_disk_free_bytes",
+                "Bytes free where the database's file is.",
+                [],
+                [((), float(space.free_bytes))],
+            )
         modes = {
             ("database_unreadable",): database_failing,
-            ("telemetry_not_written",): 0.0 if self._telemetry_ready() else 1.0,
-            ("frames_unavailable",): float(bool(self._frames_fault())),
+            ("telemetry_not_written",): float(not self._telemetry.ready() or bool(self._telemetry.write_fault())),
+            ("frames_unavailable",): float(bool(self._telemetry.frames.fault())),
+            ("disk_low",): float(space is not None and space.low),
             ("background_task_failing",): float(any(tick.failing for tick in self._background.ticks)),
             **{(f"export_{exporter.name}",): float(bool(exporter.error)) for exporter in self._exporters},
         }
@@ -127,7 +137,14 @@ def _state(connected: bool, healthy: bool, detail: bool) -> str:
 def _ticks(background: Background) -> Iterable[Metric]:
     runs = CounterMetricFamily("trimtab_background_runs", "Runs of a background task.", labels=["task"])
     failures = CounterMetricFamily("trimtab_background_failures", "Runs that failed.", labels=["task"])
-    failing = GaugeMetricFamily("trimtab_background_failing", "1 while the last run has failed.", labels=["task"])
+    failing = GaugeMetricFamily(
+        "trimtab_background_failing",
+        "1 while the last run has failed, or the present one does not end.",
+        labels=["task"],
+    )
+    running = GaugeMetricFamily(
+        "trimtab_background_running_seconds", "How long the present run has been going on.", labels=["task"]
+    )
     took = GaugeMetricFamily("trimtab_background_last_duration_seconds", "How long it last took.", labels=["task"])
     ran = GaugeMetricFamily(
         "trimtab_background_last_run_timestamp_seconds", "When its last run began, since the epoch.", labels=["task"]
@@ -136,10 +153,11 @@ def _ticks(background: Background) -> Iterable[Metric]:
         runs.add_metric([tick.name], tick.runs)
         failures.add_metric([tick.name], tick.failures)
         failing.add_metric([tick.name], float(tick.failing))
+        running.add_metric([tick.name], tick.running_s)
         if tick.last_run is not None:
             took.add_metric([tick.name], tick.last_duration_s)
             ran.add_metric([tick.name], tick.last_run.timestamp())
-    return [runs, failures, failing, took, ran]
+    return [runs, failures, failing, running, took, ran]
 
 
 def _gauge(name: str, text: str, labels: list[str], values: _Values) -> GaugeMetricFamily:

@@ -30,6 +30,7 @@ from controlplane.app.background import Background
 from controlplane.app.exports import exporters_of
 from controlplane.app.frames import frames_of
 from controlplane.app.health_metrics import ServiceHealth
+from controlplane.app.pool_limits import pool_limits
 from controlplane.app.remedies import check_remedy
 from controlplane.app.settings import ServiceSettings
 from controlplane.app.ticks import ticks_of
@@ -37,8 +38,10 @@ from controlplane.contract.clock import Clock, utc_now
 from controlplane.contract.metrics import WINDOW_S
 from controlplane.contract.nodes import NodeRole
 from controlplane.db.database import Database
+from controlplane.db.disk_space import DiskSpace
 from controlplane.db.migrate import upgrade
 from controlplane.fleet import FleetHub, registry
+from controlplane.rollouts import store as rollouts
 from controlplane.telemetry.export.meters import ExportMeters
 from controlplane.telemetry.store import TelemetryStore
 
@@ -46,7 +49,7 @@ from controlplane.telemetry.store import TelemetryStore
 def create_app(settings: ServiceSettings, clock: Clock = utc_now) -> FastAPI:
     """The service over its database.
 
-    `app.state`: database, clock, telemetry, fleet, settings, stop, background, exporters.
+    `app.state`: database, disk, clock, telemetry, fleet, settings, stop, background, exporters.
     """
     settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     if settings.database_url is None:
@@ -76,21 +79,26 @@ def create_app(settings: ServiceSettings, clock: Clock = utc_now) -> FastAPI:
     state = app.state
     state.settings, state.clock, state.database = settings, clock, database
     state.public_url = settings.public_url
+    state.disk = DiskSpace(database)
     state.telemetry = TelemetryStore(
         database,
         clock,
         retention=settings.retention,
         frames=frames_of(settings, database),
         not_serving=partial(_trial_nodes, database),
+        free_bytes=state.disk.free_bytes,
     )
     state.fleet = FleetHub(database)
     state.stop = threading.Event()
     state.readiness = Readiness()
-    state.deliverer = Deliverer(database)
+    state.deliverer = Deliverer(database, clock=clock)
     state.check_remedy = check_remedy
+    state.pool_limits = pool_limits
+    state.rollouts_under_way = rollouts.busy_pools
     # It drops a second series for each counter, which nobody asks for; the library has no annotation on it.
     disable_created_metrics()  # type: ignore[no-untyped-call]
     shown = state.telemetry.meters.registry
+    shown.register(state.fleet.left_out)
     state.exporters = exporters_of(settings, database, state.telemetry, clock, ExportMeters(shown))
     ticks = ticks_of(
         database,
@@ -107,8 +115,8 @@ def create_app(settings: ServiceSettings, clock: Clock = utc_now) -> FastAPI:
             database,
             state.background,
             state.exporters,
-            state.telemetry.ready,
-            state.telemetry.frames.fault,
+            state.telemetry,
+            state.disk,
             app.version,
         )
     )

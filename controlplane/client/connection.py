@@ -3,11 +3,14 @@
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Self, TypeVar
+from urllib.parse import quote
 
 import httpx
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from controlplane.client.error_answer import raise_for_error
+from controlplane.client.salvaged_page import LeftOut, salvaged
+from controlplane.contract.errors import NotFound
 from controlplane.contract.pages import Page
 
 M = TypeVar("M", bound=BaseModel)
@@ -26,6 +29,7 @@ class Connection:
     ) -> None:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._http = httpx.Client(base_url=base_url, headers=headers, timeout=timeout_s, transport=transport)
+        self.left_out = LeftOut()
 
     def close(self) -> None:
         self._http.close()
@@ -56,8 +60,12 @@ class Connection:
         return model.model_validate_json(self._request(method, path, body=body, params=params).content)
 
     def _page(self, model: type[M], path: str, **params: Any) -> Page[M]:
+        """One page. An item that cannot be read is left out, named in the log and kept in `left_out`."""
         answer = self._request("GET", path, params=params)
-        return Page[model].model_validate_json(answer.content)  # type: ignore[valid-type]
+        try:
+            return Page[model].model_validate_json(answer.content)  # type: ignore[valid-type]
+        except ValidationError as error:
+            return salvaged(model, path, answer.content, error, self.left_out)
 
     def every(self, model: type[M], path: str, **params: Any) -> Iterator[M]:
         """All items of a collection, page after page."""
@@ -68,6 +76,14 @@ class Connection:
             if page.next is None:
                 return
             cursor = page.next
+
+
+def segment(name: str) -> str:
+    """A name as one part of a path, whatever is in it. Raises `NotFound` for an empty one, which is no part."""
+    if not name:
+        raise NotFound("an empty name names nothing")
+    # A lone "." or ".." would be taken for a step up the path.
+    return name.replace(".", "%2E") if name in (".", "..") else quote(name, safe="")
 
 
 def query_of(params: Mapping[str, Any]) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """The fleet's nodes and the configurations that they may run."""
 
-from controlplane.client.connection import Connection
+from controlplane.client.connection import Connection, segment
 from controlplane.contract.configs import Revision, RevisionCreate
 from controlplane.contract.nodes import NodeView, TrialConfig
 
@@ -12,10 +12,10 @@ class FleetCalls(Connection):
         return list(self.every(NodeView, "/api/v1/nodes"))
 
     def node(self, node: str) -> NodeView:
-        return self._one(NodeView, "GET", f"/api/v1/nodes/{node}")
+        return self._one(NodeView, "GET", f"/api/v1/nodes/{segment(node)}")
 
     def set_trial_config(self, node: str, wanted: TrialConfig) -> NodeView:
-        return self._one(NodeView, "PUT", f"/api/v1/nodes/{node}/trial-config", body=wanted)
+        return self._one(NodeView, "PUT", f"/api/v1/nodes/{segment(node)}/trial-config", body=wanted)
 
     def configs(self) -> list[Revision]:
         return list(self.every(Revision, "/api/v1/configs"))

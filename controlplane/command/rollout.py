@@ -84,6 +84,10 @@ def start(
     ] = [],  # noqa: B006 - typer needs a list default
     revision: Annotated[int | None, typer.Option(help="An existing revision instead of --set.")] = None,
     takes_back: Annotated[int | None, typer.Option(help="The revision in production that --revision undoes.")] = None,
+    metric: Annotated[
+        list[str],
+        typer.Option(help="What to judge by, several times for several. Default: ttft, tpot, e2e, itl."),
+    ] = [],  # noqa: B006 - typer needs a list default
     reason: Annotated[str, typer.Option(help="Why; stands in the ledger.")] = "",
     emergency: Annotated[bool, typer.Option(help="To the whole pool at once, unjudged; needs scope admin.")] = False,
     wait: Annotated[bool, typer.Option(help="Wait for the end; status 0 only when promoted.")] = True,
@@ -92,8 +96,8 @@ def start(
     token_file: TokenFile = None,
 ) -> None:
     """Start a rollout of --set knobs laid over what the pool runs, of a given revision, or one that was proposed."""
-    asked = {"--pool": pool, "--set": set_, "--revision": revision, "--takes-back": takes_back, "--reason": reason}
-    others = [name for name, value in {**asked, "--emergency": emergency}.items() if value]
+    asked = {"--pool": pool, "--set": set_, "--revision": revision, "--takes-back": takes_back, "--metric": metric}
+    others = [name for name, value in {**asked, "--reason": reason, "--emergency": emergency}.items() if value]
     if number is not None and others:
         fail(f"rollout {number} says itself what it is: leave out {', '.join(others)}")
     if number is None and not pool:
@@ -108,6 +112,8 @@ def start(
                 wanted = RolloutCreate(
                     pool=pool, revision=revision, reason=reason, emergency=emergency, takes_back=takes_back
                 )
+                if metric:
+                    wanted = wanted.model_copy(update={"metrics": metric})
             rollout = client.create_rollout(wanted) if number is None else client.start_rollout(number)
             if not wait:
                 say(rollout)

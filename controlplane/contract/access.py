@@ -5,6 +5,9 @@ from enum import StrEnum
 
 from pydantic import BaseModel, Field
 
+TOKEN_PATTERN = r"trimtab_[A-Za-z0-9_-]{43}"
+"""The form of every token: what has another is none, and need not be asked about."""
+
 
 class Scope(StrEnum):
     """What a token allows. `admin` implies `operate`, which implies `read`; `agent` and `enrol` stand apart."""

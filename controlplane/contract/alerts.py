@@ -116,7 +116,38 @@ class TelemetryLostCondition(BaseModel):
     quiet_s: float = Field(default=300, ge=0, le=86400, description="seconds without a loss after which the alert ends")
 
 
-Condition = AbsoluteCondition | RegressionCondition | DriftCondition | ConfigFailedCondition | TelemetryLostCondition
+class RequestsFailedCondition(BaseModel):
+    """More requests than normal are lost: failed, timed out, shed, refused, or cut off by the server.
+
+    Normal is what the pool's own past shows (`baseline_s`), at least `allowed_share` and at most a tenth; a client that
+    goes away counts neither way. `false_alarm_every_s` is as for a regression, over all pools of the rule.
+    """
+
+    kind: Literal["requests_failed"] = Field(
+        default="requests_failed", description="a larger share of requests than normal is lost"
+    )
+    allowed_share: float = Field(
+        default=0.01, gt=0, le=0.1, description="share of requests that may be lost whatever the pool's past shows"
+    )
+    false_alarm_every_s: float = Field(
+        default=7 * 86400,
+        ge=600,
+        le=3650 * 86400,
+        description="wanted mean seconds between two false alarms of the whole rule",
+    )
+    baseline_s: float = Field(
+        default=6 * 3600, ge=600, le=30 * 86400, description="seconds of the past that tell what is normal"
+    )
+
+
+Condition = (
+    AbsoluteCondition
+    | RegressionCondition
+    | RequestsFailedCondition
+    | DriftCondition
+    | ConfigFailedCondition
+    | TelemetryLostCondition
+)
 
 
 class Remedy(BaseModel):

@@ -53,7 +53,10 @@ class FirstTokenEvent(TypedDict):
 
 
 class GapEvent(TypedDict):
-    """Gaps between the tokens of one request since its last such event (batched, at most about 250 ms old)."""
+    """Gaps between the deliveries of one request since its last such event (batched, at most about 250 ms old).
+
+    A delivery is what one engine step gave the request: one token, or several where drafts were accepted.
+    """
 
     kind: Literal["gaps"]
     seq: int
@@ -62,6 +65,7 @@ class GapEvent(TypedDict):
     prompt_tokens: int | None
     cached_tokens: int | None
     gaps: Sequence[float]
+    tokens: NotRequired[int | None]  # Held by the deliveries that ended these gaps; None or absent: not told.
     tenant: NotRequired[str]
 
 
@@ -73,7 +77,7 @@ class FinishedEvent(TypedDict):
     time: float
     revision: int
     request_id: str
-    finish_reason: str  # stop, length, abort, error, timeout, shed
+    finish_reason: str  # One of `finish_reasons`.
     arrival: float  # Unix seconds at which the request arrived.
     prompt_tokens: int
     cached_tokens: int

@@ -7,10 +7,20 @@ from controlplane.contract.metrics import METRICS, MetricKind
 
 HISTOGRAMS = [metric.short for metric in METRICS if metric.kind is MetricKind.HISTOGRAM]
 ONE_HISTOGRAM: dict[str, Any] = {"enum": HISTOGRAMS}
+ONE_HISTOGRAM_OR_NULL: dict[str, Any] = {"enum": [*HISTOGRAMS, None]}
 SOME_HISTOGRAMS: dict[str, Any] = {
     "items": {"type": "string", "enum": HISTOGRAMS},
     "minItems": 1,
     "uniqueItems": True,
+}
+LEVELS_BY_HISTOGRAM: dict[str, Any] = {
+    "propertyNames": {"enum": HISTOGRAMS},
+    "additionalProperties": {
+        "type": "array",
+        "items": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
+        "minItems": 1,
+        "uniqueItems": True,
+    },
 }
 NAMES: dict[str, Any] = {"propertyNames": {"enum": list(KNOBS)}}
 

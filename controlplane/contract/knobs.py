@@ -7,6 +7,7 @@ Names follow vLLM's. Sources: vLLM 0.32 arguments of the same names (`prefill_ch
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -161,6 +162,51 @@ def parse_knob(name: str, value: Any, *, prefix: str = "") -> Any:
     if name == NUM_SPECULATIVE_TOKENS and isinstance(value, list | tuple):
         return _schedule(knob, value, field)
     return _integer(knob, value, field)
+
+
+LARGEST_REPORTED = 2**53
+"""Beyond it JSON numbers lose digits."""
+_LONGEST_SCHEDULE = 64
+_FORMAT_NAME = re.compile(r"[A-Za-z0-9._+-]{1,64}")
+
+
+def reported_knob(name: str, value: Any, *, prefix: str = "") -> Any:
+    """One knob's value as an engine reports it: of the knob's type, though it may lie outside the contract's bounds.
+
+    What runs is shown as it is: a value beyond the bounds is drift, one of another type is no value of this knob.
+    Raises `UnknownKnob` or `KnobOutOfRange`, as `parse_knob` does.
+    """
+    field = prefix + name
+    knob = KNOBS.get(name)
+    if knob is None:
+        raise UnknownKnob(f"{field}: no such knob, {nearest(name, list(KNOBS))}", field=field)
+    if knob.choices:
+        if not isinstance(value, str) or not _FORMAT_NAME.fullmatch(value):
+            raise KnobOutOfRange(f"{field}: wants the name of a {knob.unit}, got {_clipped(value)}", field=field)
+        return str(value)
+    if name == NUM_SPECULATIVE_TOKENS and isinstance(value, list | tuple):
+        if not 0 < len(value) <= _LONGEST_SCHEDULE or not all(_is_pair(pair) for pair in value):
+            raise KnobOutOfRange(
+                f"{field}: wants [[largest batch size, tokens], ...], got {_clipped(value)}", field=field
+            )
+        return [list(pair) for pair in value]
+    if not _is_whole(value):
+        raise KnobOutOfRange(f"{field}: wants a whole number ({knob.unit}), got {_clipped(value)}", field=field)
+    return value
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= LARGEST_REPORTED
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, list | tuple) and len(value) == 2 and all(_is_whole(part) for part in value)
+
+
+def _clipped(value: Any) -> str:
+    """What was given, for a message: never long, whatever it was."""
+    text = str(value) if isinstance(value, str) else type(value).__name__
+    return repr(text if len(text) <= 40 else text[:37] + "...")
 
 
 def parse_config(values: Mapping[str, Any], *, base: EngineConfig | None = None, prefix: str = "") -> EngineConfig:

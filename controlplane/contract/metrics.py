@@ -32,7 +32,7 @@ _H, _S, _G = MetricKind.HISTOGRAM, MetricKind.SUM, MetricKind.GAUGE
 TTFT = Metric("gen_ai.server.time_to_first_token", "ttft", "s", _H, "Request received to first token sent.")
 TPOT = Metric("gen_ai.server.time_per_output_token", "tpot", "s", _H, "(e2e - ttft) / (output tokens - 1).")
 E2E = Metric("gen_ai.server.request.duration", "e2e", "s", _H, "Request received to last byte sent.")
-ITL = Metric("trimtab.request.inter_token_latency", "itl", "s", _H, "Each gap between tokens.")
+ITL = Metric("trimtab.request.inter_token_latency", "itl", "s", _H, "Each gap between deliveries.")
 RECEIVE = Metric("trimtab.request.receive.duration", "receive", "s", _H, "Reading and parsing the request.")
 TOKENIZE = Metric("trimtab.request.tokenize.duration", "tokenize", "s", _H, "Text to token ids.")
 QUEUE = Metric("trimtab.request.queue.duration", "queue", "s", _H, "Queued until first scheduled.")
@@ -57,6 +57,13 @@ UNACCOUNTED_SHARE = Metric(
 REQUESTS = Metric("trimtab.requests.finished", "requests", "{request}", _S, "Requests finished, by finish reason.")
 PROMPT_TOKENS = Metric("trimtab.prompt_tokens", "prompt_tokens", "{token}", _S, "Prompt tokens of finished requests.")
 OUTPUT_TOKENS = Metric("trimtab.output_tokens", "output_tokens", "{token}", _S, "Output tokens of finished requests.")
+DELIVERED_TOKENS = Metric(
+    "trimtab.request.inter_token_latency.tokens",
+    "delivered_tokens",
+    "{token}",
+    _S,
+    "Tokens of the deliveries behind itl's gaps; over itl's count: tokens a delivery holds, above 1 with drafts.",
+)
 PREFIX_QUERIES = Metric("trimtab.prefix_cache.queries", "prefix_queries", "{token}", _S, "Prompt tokens looked up.")
 PREFIX_HITS = Metric("trimtab.prefix_cache.hits", "prefix_hits", "{token}", _S, "Prompt tokens found.")
 DRAFT_TOKENS = Metric("trimtab.spec_decode.draft_tokens", "draft_tokens", "{token}", _S, "Draft tokens proposed.")
@@ -115,8 +122,118 @@ CLIENT_DROPPED = Metric(
     "trimtab.client.dropped", "client_dropped", "{report}", _S, "Reports of clients dropped unsent."
 )
 
+HOST_PRESSURE_CPU = Metric(
+    "trimtab.host.pressure.cpu",
+    "host_pressure_cpu",
+    "1",
+    _G,
+    "Share of time in which something waited for a CPU (PSI).",
+)
+HOST_PRESSURE_MEMORY = Metric(
+    "trimtab.host.pressure.memory",
+    "host_pressure_memory",
+    "1",
+    _G,
+    "Share of time in which something was stalled for want of memory (PSI).",
+)
+HOST_PRESSURE_IO = Metric(
+    "trimtab.host.pressure.io", "host_pressure_io", "1", _G, "Share of time in which something waited for I/O (PSI)."
+)
+CONTAINER_PRESSURE_CPU = Metric(
+    "trimtab.host.container.pressure.cpu", "container_pressure_cpu", "1", _G, "The same in the engine's control group."
+)
+CONTAINER_PRESSURE_MEMORY = Metric(
+    "trimtab.host.container.pressure.memory",
+    "container_pressure_memory",
+    "1",
+    _G,
+    "The same in the engine's control group.",
+)
+CONTAINER_PRESSURE_IO = Metric(
+    "trimtab.host.container.pressure.io", "container_pressure_io", "1", _G, "The same in the engine's control group."
+)
+HOST_CPUS = Metric("trimtab.host.cpus", "host_cpus", "{cpu}", _G, "CPUs of the host.")
+HOST_STEAL = Metric(
+    "trimtab.host.steal", "host_steal", "1", _G, "Share of the CPUs' time that the hypervisor gave to other machines."
+)
+HOST_THROTTLED = Metric(
+    "trimtab.host.throttled", "host_throttled", "1", _G, "Share of quota periods in which the container's CPU ran out."
+)
+HOST_CPU_LIMIT = Metric(
+    "trimtab.host.cpu_limit", "host_cpu_limit", "{cpu}", _G, "The container's CPU quota in CPUs; without one, all."
+)
+HOST_RUN_QUEUE = Metric(
+    "trimtab.host.run_queue", "host_run_queue", "{task}", _G, "Tasks that run or wait for a CPU, at the window's end."
+)
+HOST_ENGINE_CPU = Metric(
+    "trimtab.host.engine_cpu", "host_engine_cpu", "1", _G, "Share of the host's CPU time that the engine used."
+)
+HOST_FLEET_CPU = Metric(
+    "trimtab.host.fleet_cpu",
+    "host_fleet_cpu",
+    "1",
+    _G,
+    "The same of the pool's other engines on this host, and agents.",
+)
+HOST_OTHER_CPU = Metric(
+    "trimtab.host.other_cpu", "host_other_cpu", "1", _G, "The same of everything that does not serve this pool."
+)
+HOST_RUN_DELAY = Metric(
+    "trimtab.host.run_delay",
+    "host_run_delay",
+    "1",
+    _G,
+    "Of the time in which the engine's threads could run, the share in which they waited for a CPU.",
+)
+HOST_INVOLUNTARY_SWITCHES = Metric(
+    "trimtab.host.involuntary_switches",
+    "host_involuntary_switches",
+    "{switch}",
+    _S,
+    "Times that a thread of the engine lost its CPU to another.",
+)
+HOST_MAJOR_FAULTS = Metric(
+    "trimtab.host.major_faults", "host_major_faults", "{fault}", _S, "Pages that the engine waited for a disk for."
+)
+HOST_MEMORY_AVAILABLE = Metric(
+    "trimtab.host.memory_available",
+    "host_memory_available",
+    "1",
+    _G,
+    "Share of memory left: of the host's or of the container's limit, whichever is less.",
+)
+HOST_OUT_OF_MEMORY_KILLS = Metric(
+    "trimtab.host.out_of_memory_kills",
+    "host_out_of_memory_kills",
+    "{process}",
+    _S,
+    "Processes of the container killed for want of memory.",
+)
+
+GPU_CLOCK = Metric("trimtab.gpu.clock", "gpu_clock", "MHz", _G, "SM clock of the engine's slowest GPU.")
+GPU_CLOCK_MAX = Metric("trimtab.gpu.clock_max", "gpu_clock_max", "MHz", _G, "The highest SM clock of that GPU.")
+GPU_THROTTLE_REASON = Metric(
+    "trimtab.gpu.throttle_reason", "gpu_throttle_reason", "1", _G, "Why clocks are held down: NVML's reasons as bits."
+)
+GPU_TEMPERATURE = Metric("trimtab.gpu.temperature", "gpu_temperature", "Cel", _G, "Of the engine's hottest GPU.")
+GPU_POWER = Metric("trimtab.gpu.power", "gpu_power", "W", _G, "Of the GPU nearest to its power limit.")
+GPU_POWER_LIMIT = Metric("trimtab.gpu.power_limit", "gpu_power_limit", "W", _G, "The power limit of that GPU.")
+GPU_MEMORY = Metric("trimtab.gpu.memory", "gpu_memory", "1", _G, "Share of memory in use, of the fullest GPU.")
+GPU_ECC = Metric("trimtab.gpu.ecc", "gpu_ecc", "{error}", _S, "Uncorrected ECC errors.")
+GPU_XID = Metric("trimtab.gpu.xid", "gpu_xid", "1", _G, "Number of the last XID error in the window, 0 without one.")
+GPU_OTHER_UTILIZATION = Metric(
+    "trimtab.gpu.other_utilization", "gpu_other_utilization", "1", _G, "Share of SM time used by other processes."
+)
+
 REQUEST_PARTS: tuple[Metric, ...] = (RECEIVE, TOKENIZE, QUEUE, PREFILL, DECODE, SEND)
 """e2e is the sum of these and UNACCOUNTED."""
+
+HOST_METRICS: tuple[Metric, ...] = tuple(
+    value
+    for value in list(globals().values())
+    if isinstance(value, Metric) and value.name.startswith(("trimtab.host.", "trimtab.gpu."))
+)
+"""What an agent measures of the machine under its engine, in the order in which people read it."""
 
 METRICS: tuple[Metric, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Metric))
 BY_NAME: dict[str, Metric] = {metric.name: metric for metric in METRICS}

@@ -2,12 +2,21 @@
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
 from controlplane.contract.knob_schema import VALUES
-from controlplane.contract.knobs import ChangeClass
+from controlplane.contract.knobs import LARGEST_REPORTED, ChangeClass
+
+MOST_ENTRIES = 64
+"""Of each part of an effective configuration."""
+
+Cost = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Limit = Annotated[int, Field(ge=0, le=LARGEST_REPORTED)]
+Source = Annotated[str, Field(max_length=500)]
+Format = Annotated[str, Field(pattern=r"^[A-Za-z0-9._+-]{1,64}$")]
+Named = Annotated[str, Field(max_length=64)]
 
 
 class NodeRole(StrEnum):
@@ -29,10 +38,10 @@ class ConfigStatus(StrEnum):
 class ChangeCost(BaseModel):
     """What changes of one class have cost on a node, as its agent measured them. Seconds."""
 
-    count: int = Field(description="how many such changes were measured")
-    last_s: float = Field(description="seconds from the agent's receipt until the last one was in force")
-    mean_s: float = Field(description="mean seconds from the agent's receipt until it was in force")
-    unavailable_s: float = Field(
+    count: int = Field(ge=0, le=LARGEST_REPORTED, description="how many such changes were measured")
+    last_s: Cost = Field(description="seconds from the agent's receipt until the last one was in force")
+    mean_s: Cost = Field(description="mean seconds from the agent's receipt until it was in force")
+    unavailable_s: Cost = Field(
         default=0.0,
         description="mean seconds in which requests had to wait; 0 for a live change or a standby's takeover",
     )
@@ -45,17 +54,29 @@ class EffectiveConfig(BaseModel):
     knob of class live needs nothing more, above it a restart, and above `limits` it cannot go here at all.
     """
 
-    revision: int = Field(description="the revision the engine says it runs; 0 when it was never given one")
-    knobs: dict[str, Any] = Field(description="what the engine runs, by knob; one that cannot be read is left out")
-    sources: dict[str, str] = Field(default={}, description="how each knob was read")
-    change_classes: dict[str, ChangeClass] = Field(
-        default={}, description="what a change of each knob takes on this node; empty: as usual for its backend"
+    revision: int = Field(
+        ge=0, lt=2**63, description="the revision the engine says it runs; 0 when it was never given one"
     )
-    live_limits: dict[str, int] = Field(
-        default={}, description="up to here a live knob needs nothing more, above it a restart"
+    knobs: dict[Named, Any] = Field(
+        max_length=MOST_ENTRIES, description="what the engine runs, by knob; one that cannot be read is left out"
     )
-    limits: dict[str, int] = Field(default={}, description="above this a knob cannot go on this node")
-    formats: list[str] = Field(default=[], description="weight formats the node can be given; empty: not known")
+    sources: dict[Named, Source] = Field(default={}, max_length=MOST_ENTRIES, description="how each knob was read")
+    change_classes: dict[Named, ChangeClass] = Field(
+        default={},
+        max_length=MOST_ENTRIES,
+        description="what a change of each knob takes on this node; empty: as usual for its backend",
+    )
+    live_limits: dict[Named, Limit] = Field(
+        default={},
+        max_length=MOST_ENTRIES,
+        description="up to here a live knob needs nothing more, above it a restart",
+    )
+    limits: dict[Named, Limit] = Field(
+        default={}, max_length=MOST_ENTRIES, description="above this a knob cannot go on this node"
+    )
+    formats: list[Format] = Field(
+        default=[], max_length=MOST_ENTRIES, description="weight formats the node can be given; empty: not known"
+    )
     costs: dict[ChangeClass, ChangeCost] = Field(default={}, description="what changes of each class have cost here")
 
 

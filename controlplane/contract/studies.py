@@ -145,7 +145,7 @@ class StudyVerdict(StrEnum):
 
 
 class StudyResult(BaseModel):
-    """Winner and default (what the pool runs now), re-measured at the end.
+    """Winner and default (the pool's revision when the study was claimed), re-measured at the end.
 
     `design` says in which order: interleaved, or in blocks where each change between the two costs too much time.
     `change_s` is what the change from the default to the winner is expected to take on a node. `improvement` is
@@ -156,7 +156,7 @@ class StudyResult(BaseModel):
     winner: dict[str, Any] | None = Field(
         default=None, description="knobs of the best configuration; null: none was feasible"
     )
-    default: dict[str, Any] = Field(description="knobs of what the pool runs")
+    default: dict[str, Any] = Field(description="knobs of the pool's revision when the study was claimed")
     winner_objective_s: float | None = Field(default=None, description="the winner's objective, seconds")
     default_objective_s: float | None = Field(default=None, description="the default's objective, seconds")
     improvement: float | None = Field(default=None, description="1 - winner / default of the objective")
@@ -169,6 +169,9 @@ class StudyResult(BaseModel):
     )
     change_s: float | None = Field(
         default=None, description="seconds that the change to the winner is expected to take on a node"
+    )
+    default_revision: int | None = Field(
+        default=None, description="the default's revision, as it was when the study was claimed"
     )
     summary: str = Field(description="the result in a sentence")
     importances: dict[str, float] = Field(
@@ -200,10 +203,17 @@ class Study(BaseModel):
     error: str = Field(default="", description="why it failed")
     alert_id: int | None = Field(default=None, description="the alert that started it")
     rollout_id: int | None = Field(default=None, description="the rollout made of its winner")
+    default_revision: int | None = Field(
+        default=None, description="the pool's revision when it was claimed: what the winner is measured against"
+    )
+    pool_revision: int | None = Field(default=None, description="the pool's revision now")
 
 
 class StudyClaim(BaseModel):
-    """`POST /api/v1/studies/claim`: take the oldest queued study, if any (204 when none)."""
+    """`POST /api/v1/studies/claim`: take the oldest queued study, if any (204 when none).
+
+    A study whose pool has a rollout under way stays queued, and its `progress` says what it waits for.
+    """
 
     worker: str = Field(
         min_length=1, max_length=128, description="the worker's name; its later reports must carry the same"

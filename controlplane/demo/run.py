@@ -8,12 +8,15 @@ import httpx
 from rich.console import Console
 
 from controlplane.contract.errors import TrimtabError
+from controlplane.demo.cores import cores, warning
 from controlplane.demo.figures import table
 from controlplane.demo.fleet import Fleet
-from controlplane.demo.plan import Plan
+from controlplane.demo.plan import ONE_CORE, Plan
 from controlplane.demo.processes import ChildDied
 from controlplane.demo.receiver import Receiver
-from controlplane.demo.story import StepFailed, Story
+from controlplane.demo.record import record, write
+from controlplane.demo.scene import Scene, StepFailed
+from controlplane.demo.story import Story
 from controlplane.demo.view import View
 
 
@@ -38,6 +41,9 @@ class MemoryWatch(threading.Thread):
 def run_demo(plan: Plan, *, once: bool) -> int:
     """Returns the exit status: 0 when every step truly happened within the limits, else 1, saying which did not."""
     console = Console()
+    if told := warning(cores()):
+        console.print(told, highlight=False, soft_wrap=True)
+        plan = plan.patient(ONE_CORE)
     fleet = Fleet(plan)
     try:
         fleet.engines.check()
@@ -48,22 +54,24 @@ def run_demo(plan: Plan, *, once: bool) -> int:
     receiver = Receiver(fleet.webhook_secret)
     watch = MemoryWatch(fleet)
     view = View(console, header="Trimtab demo")
-    story = Story(plan, fleet, receiver, view)
-    view.plan([title for title, _ in story.steps])
+    scene = Scene(plan, fleet, receiver, view)
+    story = Story(scene)
+    view.plan([step.title for step in story.steps])
     signal.signal(signal.SIGTERM, _interrupt)
     began = time.monotonic()
     try:
         watch.start()
-        failure = _tell(story, view)
+        failure = _tell(story)
         took = time.monotonic() - began
         watch.stop()
-        if story.spans:
-            console.print(table(story.spans, story.knobs))
+        if scene.spans:
+            console.print(table(scene.spans, scene.knobs))
         console.print(f"The story took {took:.0f} s; at most {watch.peak_bytes / 1e9:.2f} GB of memory were in use.")
         failure = failure or _over_limits(plan, took, watch.peak_bytes)
+        write(plan.data_dir, record(scene, view.lines, took, watch.peak_bytes, failure))
         if failure:
-            console.print(f"[bold red]The story failed.[/] {failure}", highlight=False)
-            console.print(f"Logs: {fleet.processes.log_dir}")
+            console.print("[bold red]The story failed.[/]")
+            console.print(failure, markup=False, highlight=False, soft_wrap=True)
             return 1
         console.print("Every step happened.")
         if not once:
@@ -86,15 +94,26 @@ def run_demo(plan: Plan, *, once: bool) -> int:
         receiver.close()
 
 
-def _tell(story: Story, view: View) -> str:
-    """Tell the story; the text of its failure, empty when every step happened."""
-    with view:
+def _tell(story: Story) -> str:
+    """Tell the story; what to say of its failure, empty when every step happened."""
+    with story.scene.view:
         try:
             story.run()
         except (StepFailed, ChildDied, TrimtabError, httpx.HTTPError) as error:
-            step = next((line.title for line in view.lines if line.state == "failed"), "the start")
-            return f"Step “{step}”: {error}"
+            return failure_text(story, error)
     return ""
+
+
+def failure_text(story: Story, error: Exception) -> str:
+    """The step, what was expected of it, what was seen instead, and where to look."""
+    fleet, step = story.scene.fleet, story.current
+    if isinstance(error, StepFailed):
+        told = [f"Expected: {error.expected}", f"Seen:     {error.seen}"]
+    else:
+        told = [f"Seen:     {type(error).__name__}: {error}"]
+    title, page, logs = ("the start", "/", ("service",)) if step is None else (step.title, step.page, step.logs)
+    shown = ", ".join(str(fleet.processes.log_dir / f"{name}.log") for name in logs)
+    return "\n".join([f"Step “{title}” did not happen.", *told, f"Page:     {fleet.url}{page}", f"Logs:     {shown}"])
 
 
 def _over_limits(plan: Plan, took_s: float, peak_bytes: int) -> str:

@@ -19,6 +19,7 @@ from controlplane.auth import Principal
 from controlplane.auth.tables import TokenRow
 from controlplane.db.database import Database
 from controlplane.fleet import machine
+from controlplane.fleet.left_out import LeftOut
 from controlplane.fleet.tables import NodeRow, PoolRow
 
 logger = logging.getLogger(__name__)
@@ -51,6 +52,7 @@ class FleetHub:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._poked = asyncio.Event()
         self.workers = CapacityLimiter(WORKERS)
+        self.left_out = LeftOut()
 
     @property
     def connections(self) -> int:

@@ -6,7 +6,6 @@ part of a message never loses its other parts (`AgentReport.problems` names the 
 Source: OpAMP specification (sections AgentToServer, ServerToAgent, WebSocket message format).
 """
 
-import json
 import math
 import re
 import zlib
@@ -15,7 +14,6 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 from opentelemetry._opamp.proto import opamp_pb2
-from pydantic import ValidationError
 
 from controlplane.contract import metrics
 from controlplane.contract.configs import Revision
@@ -30,7 +28,7 @@ from controlplane.contract.opamp import (
     ROLE,
     SERVING_DEGRADED,
 )
-from controlplane.fleet import machine
+from controlplane.fleet import effective, machine
 
 CONTENT_TYPE = "application/x-protobuf"
 MESSAGE_LIMIT_BYTES = 1 << 20
@@ -224,18 +222,9 @@ def _effective(sent: opamp_pb2.EffectiveConfig, problems: list[str]) -> Effectiv
     if EFFECTIVE_CONFIG not in sent.config_map.config_map:
         problems.append(f"{field}: missing; send the entry {EFFECTIVE_CONFIG!r} with revision, knobs and sources")
         return None
-    try:
-        effective = EffectiveConfig.model_validate_json(sent.config_map.config_map[EFFECTIVE_CONFIG].body)
-        json.dumps(effective.knobs, allow_nan=False)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(str(part) for part in (field, *first["loc"]))
-        problems.append(f"{place}: {first['msg']}")
-        return None
-    except (ValueError, RecursionError):
-        problems.append(f"{field}.knobs: holds a number that is not finite, or is nested too deeply")
-        return None
-    return effective
+    found, wrong = effective.read(sent.config_map.config_map[EFFECTIVE_CONFIG].body)
+    problems += [f"{field}.{problem}" for problem in wrong]
+    return found
 
 
 def _acknowledged(sent: opamp_pb2.RemoteConfigStatus, problems: list[str]) -> machine.Acknowledged | None:

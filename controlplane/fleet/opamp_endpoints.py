@@ -55,6 +55,8 @@ async def opamp_http(request: Request, principal: AgentAccess) -> Response:
     hub: FleetHub = state.fleet
     work = partial(answer, state.database, principal, report, state.clock())
     answered = await to_thread.run_sync(work, limiter=hub.workers)
+    if answered.node is not None:
+        hub.left_out.note(answered.node, report.problems)
     return OpampAnswer(opamp.encode(answered.reply).SerializeToString())
 
 
@@ -139,6 +141,8 @@ async def _receive(socket: WebSocket, connection: AgentConnection, hub: FleetHub
                 logger.exception("an OpAMP report could not be stored")
                 failed = opamp.Reply(report.instance_uid, error="not stored, try again", retry_after_s=RETRY_AFTER_S)
                 answered = Answer(failed)
+            if answered.node is not None:
+                hub.left_out.note(answered.node, report.problems)
             if not await _send(socket, connection, answered):
                 return
 

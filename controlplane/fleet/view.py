@@ -4,12 +4,12 @@ from typing import Any
 
 from controlplane.contract.configs import Revision
 from controlplane.contract.nodes import ConfigStatus, EffectiveConfig, NodeView
-from controlplane.fleet import machine
+from controlplane.fleet import effective, machine
 from controlplane.fleet.tables import NodeRow
 
 
 def effective_of(row: NodeRow) -> EffectiveConfig | None:
-    return None if row.effective is None else EffectiveConfig.model_validate(row.effective)
+    return effective.stored(row.node, row.effective)
 
 
 def acknowledged_of(row: NodeRow) -> machine.Acknowledged:
@@ -18,13 +18,13 @@ def acknowledged_of(row: NodeRow) -> machine.Acknowledged:
 
 def view(row: NodeRow, desired: Revision | None) -> NodeView:
     """The row as the API shows it; `config_status` and `config_error` speak of the desired revision."""
-    effective, acknowledged = effective_of(row), acknowledged_of(row)
-    offering = machine.must_offer(desired, acknowledged, effective)
+    runs, acknowledged = effective_of(row), acknowledged_of(row)
+    offering = machine.must_offer(desired, acknowledged, runs)
     status, error = machine.shown_status(desired, acknowledged, offering)
     shown: dict[str, Any] = row.model_dump(include=set(NodeView.model_fields) & set(NodeRow.model_fields))
     shown |= {
         "desired_revision": None if desired is None else desired.number,
-        "effective": effective,
+        "effective": runs,
         "config_status": status,
         "config_error": error,
         "drift": row.drift_since is not None,

@@ -1,33 +1,36 @@
 """What the two arms of a canary did, read from telemetry, window by window. Reads, decides nothing."""
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from controlplane.contract.metrics import (
+    DELIVERED_TOKENS,
     FINISH_REASON,
+    ITL,
     NODE,
     PROMPT_BUCKET,
     REQUESTS,
     REVISION,
     WINDOW_S,
 )
-from controlplane.rollouts.judge import ErrorWindow
+from controlplane.rollouts.served import Outcomes
 from controlplane.rollouts.stream import Window
 from controlplane.telemetry.reader import TelemetryReader
 from controlplane.telemetry.sketch import Sketch
 
-FAILED = "error"
-"""The finish reason of a request that the engine failed; an abort is its client's doing."""
-
 
 @dataclass(frozen=True)
 class Arm:
-    """Some nodes while they run one revision. `labels`: the values of the label `revision` that this shows under."""
+    """Some nodes while they run one revision. `labels`: the values of the label `revision` that this shows under.
+
+    `unlabelled_from`: what a sender reports without that label counts from here on; None: at any time.
+    """
 
     nodes: tuple[str, ...]
     labels: frozenset[str]
+    unlabelled_from: datetime | None = None
 
 
 @dataclass
@@ -35,7 +38,7 @@ class Tick:
     """One telemetry window of both arms."""
 
     windows: dict[str, Window] = field(default_factory=dict)  # By metric.
-    errors: ErrorWindow | None = None
+    outcomes: Outcomes | None = None
 
 
 def window_floor(time: datetime) -> datetime:
@@ -66,15 +69,18 @@ def ticks(
                 side = window.canary if is_canary else window.control
                 side.setdefault(bucket, Sketch()).merge(sketch)
     for arm, is_canary in ((control, False), (canary, True)):
-        for time, finished, failed in _finished(telemetry, arm, start, end):
+        for time, labels, value in _sums(telemetry, REQUESTS.short, FINISH_REASON.label, arm, start, end):
             tick = found.setdefault(time, Tick())
-            tick.errors = tick.errors or ErrorWindow()
-            if is_canary:
-                tick.errors.canary += finished
-                tick.errors.canary_errors += failed
-            else:
-                tick.errors.control += finished
-                tick.errors.control_errors += failed
+            tick.outcomes = tick.outcomes or Outcomes()
+            tick.outcomes.add(labels.get(FINISH_REASON.label, ""), value, is_canary=is_canary)
+    if ITL.short in metrics:
+        for arm, is_canary in ((control, False), (canary, True)):
+            for time, _, tokens in _sums(telemetry, DELIVERED_TOKENS.short, PROMPT_BUCKET.label, arm, start, end):
+                window = found.setdefault(time, Tick()).windows.setdefault(ITL.short, Window())
+                if is_canary:
+                    window.canary_tokens += tokens
+                else:
+                    window.control_tokens += tokens
     return sorted(found.items(), key=lambda item: item[0])
 
 
@@ -89,30 +95,31 @@ def _sketches(
     return [
         (time, series.labels.get(PROMPT_BUCKET.label, ""), sketch)
         for series in answer
-        if _belongs(series.labels, arm.labels)
         for time, sketch in series.steps
+        if _belongs(series.labels, time, arm)
     ]
 
 
-def _finished(telemetry: TelemetryReader, arm: Arm, start: datetime, end: datetime) -> list[tuple[datetime, int, int]]:
+def _sums(
+    telemetry: TelemetryReader, metric: str, label: str, arm: Arm, start: datetime, end: datetime
+) -> list[tuple[datetime, dict[str, str], int]]:
+    """What an arm's nodes counted, with the value of `label`."""
     if not arm.nodes:
         return []
     answer = telemetry.scalars(
-        REQUESTS.short,
-        start,
-        end,
-        by=(REVISION.label, FINISH_REASON.label),
-        where={NODE.label: arm.nodes},
-        step_s=WINDOW_S,
+        metric, start, end, by=(REVISION.label, label), where={NODE.label: arm.nodes}, step_s=WINDOW_S
     )
     return [
-        (time, round(value), round(value) if series.labels.get(FINISH_REASON.label) == FAILED else 0)
+        (time, series.labels, round(value))
         for series in answer
-        if _belongs(series.labels, arm.labels)
         for time, value in series.steps
+        if _belongs(series.labels, time, arm)
     ]
 
 
-def _belongs(found: dict[str, str], wanted: Collection[str]) -> bool:
+def _belongs(found: dict[str, str], time: datetime, arm: Arm) -> bool:
     # A sender that does not label its revisions is told apart by its nodes and by time alone.
-    return found.get(REVISION.label, "") in wanted
+    revision = found.get(REVISION.label, "")
+    if revision not in arm.labels:
+        return False
+    return bool(revision) or arm.unlabelled_from is None or time >= arm.unlabelled_from

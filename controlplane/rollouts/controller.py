@@ -25,6 +25,8 @@ from controlplane.rollouts.arms import Arm, ticks, window_ceiling, window_floor
 from controlplane.rollouts.decision import Decision, Facts
 from controlplane.rollouts.facts import labels, node_fact, runs
 from controlplane.rollouts.judge import Judge
+from controlplane.rollouts.plan import plan_of
+from controlplane.rollouts.served import Outcomes
 from controlplane.rollouts.stream import Window
 from controlplane.rollouts.tables import RolloutRow
 from controlplane.telemetry.reader import TelemetryReader
@@ -33,6 +35,9 @@ logger = logging.getLogger(__name__)
 
 LAG_S = 10.0
 """How far behind now windows are judged, so that late reports count."""
+
+QUICK_LAG_S = 5.0
+"""The same for a take-back: agents send a window within a second or two of its end. A later report is not judged."""
 
 SETTLE_S = 5.0
 """Skipped after the canary has confirmed: the requests of this time began under the old configuration."""
@@ -55,6 +60,7 @@ class _Snapshot:
     views: list[NodeView]
     new: Revision
     previous: Revision | None
+    in_force_since: datetime | None  # The previous revision; None where no rollout brought it.
 
 
 @dataclass(frozen=True)
@@ -118,16 +124,17 @@ class RolloutController:
         assert row.judging_since is not None
         first = window_ceiling(row.judging_since + timedelta(seconds=SETTLE_S))
         start = row.judged_until or first
+        spec = store.state(row).spec
         newest = self._telemetry.latest() or start
-        end = window_floor(min(now - timedelta(seconds=LAG_S), newest))
+        lag_s = LAG_S if spec.takes_back is None else QUICK_LAG_S
+        end = window_floor(min(now - timedelta(seconds=lag_s), newest))
         end = min(end, start + timedelta(seconds=MAX_WINDOWS * WINDOW_S))
         if end <= start:
             return None
-        spec = store.state(row).spec
         control, canary = self._arms(seen)
         judge = self._begin(seen) if row.judge is None else Judge.model_validate(row.judge)
-        for _, tick in ticks(self._telemetry, spec.metrics, control, canary, start, end):
-            judge.feed(tick.windows, tick.errors)
+        for _, tick in ticks(self._telemetry, judge.metrics, control, canary, start, end):
+            judge.feed(tick.windows, tick.outcomes)
         verdict = judge.verdict()
         evidence = judge.evidence() | {
             "verdict": None if verdict is None else verdict.value,
@@ -138,25 +145,28 @@ class RolloutController:
         return _Judged(judge, end, evidence)
 
     def _begin(self, seen: _Snapshot) -> Judge:
-        """A judge that has learned from the time before the canary, when all nodes ran the previous revision."""
+        """A judge that has learned from the time before the canary, when all nodes ran the previous revision.
+
+        What the pool ran before that one, as a take-back finds it minutes ago, teaches nothing: it has other labels, or
+        lies before the previous revision came in force.
+        """
         row, spec = seen.row, store.state(seen.row).spec
         assert row.started_at is not None
+        plan = plan_of(spec)
+        assert plan is not None  # An emergency has no phase JUDGING.
         judge = Judge.start(
-            spec.metrics,
-            alpha=spec.alpha,
-            tolerance=spec.tolerance,
-            control="concurrent" if row.control_nodes else "before",
+            plan, control="concurrent" if row.control_nodes else "before", quick=spec.takes_back is not None
         )
         known = frozenset(row.control_labels)
-        canary = Arm(tuple(row.canary_nodes), known)
-        control = Arm(tuple(row.control_nodes), known) if row.control_nodes else canary
+        canary = Arm(tuple(row.canary_nodes), known, seen.in_force_since)
+        control = Arm(tuple(row.control_nodes), known, seen.in_force_since) if row.control_nodes else canary
         end = window_floor(row.started_at)
         span_s = HISTORY_S if row.control_nodes else max(HISTORY_S, spec.max_judge_s)
-        past = ticks(self._telemetry, spec.metrics, control, canary, end - timedelta(seconds=span_s), end)
+        past = ticks(self._telemetry, judge.metrics, control, canary, end - timedelta(seconds=span_s), end)
         history: dict[str, Sequence[Window]] = {
-            metric: [tick.windows.get(metric, Window()) for _, tick in past] for metric in spec.metrics
+            metric: [tick.windows.get(metric, Window()) for _, tick in past] for metric in judge.metrics
         }
-        judge.rehearse(history)
+        judge.rehearse(history, [tick.outcomes or Outcomes() for _, tick in past])
         return judge
 
     def _arms(self, seen: _Snapshot) -> tuple[Arm, Arm]:
@@ -175,6 +185,7 @@ def _snapshot(session: Session, rollout_id: int, *, lock: bool = False) -> _Snap
         views=registry.nodes(session, pool=row.pool, role=NodeRole.SERVING),
         new=registry.revision(session, store.state(row).spec.revision),
         previous=None if row.previous_revision is None else registry.revision(session, row.previous_revision),
+        in_force_since=store.in_force_since(session, row),
     )
 
 

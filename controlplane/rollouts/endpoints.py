@@ -16,6 +16,7 @@ from controlplane.db.ids import PathId
 from controlplane.db.paging import Cursor, Limit, PoolFilter, page_of
 from controlplane.fleet.hub import FleetHub
 from controlplane.rollouts import store
+from controlplane.rollouts.plan import with_limits
 
 router = APIRouter(prefix="/api/v1/rollouts", tags=["rollouts"])
 
@@ -43,6 +44,7 @@ def create_rollout(wanted: RolloutCreate, request: Request, session: SessionDep,
     """Propose a rollout, and begin it unless `start` is false. An emergency needs scope admin and a reason."""
     if wanted.emergency:
         check_scope(principal, Scope.ADMIN)
+    wanted = with_limits(wanted, request.app.state.pool_limits(session, wanted.pool))
     made = store.create(session, wanted, actor=principal.name, now=request.app.state.clock())
     _hub(request).poke_after_commit(session)
     return made

@@ -97,9 +97,13 @@ class Dispersion:
 
     phi is the largest over block lengths that have enough blocks of sum(score ** 2) / sum(variance), shrunk towards
     `prior` by a few blocks' weight, never below one. It uses past ticks only when read before `add`.
+
+    `caution`: by so many of its own standard errors (of a variance from so many blocks) an estimate is raised, where
+    counts come in bursts that few blocks have seen; phi is then never below `prior` either.
     """
 
     prior: float
+    caution: float = 0.0
     score: list[float] = field(default_factory=lambda: [0.0] * len(BLOCK_TICKS))
     variance: list[float] = field(default_factory=lambda: [0.0] * len(BLOCK_TICKS))
     ticks: list[int] = field(default_factory=lambda: [0] * len(BLOCK_TICKS))
@@ -124,8 +128,10 @@ class Dispersion:
     @property
     def phi(self) -> float:
         found = [
-            (blocks * squares / expected + PRIOR_BLOCKS * self.prior) / (blocks + PRIOR_BLOCKS)
+            (blocks * squares / expected + PRIOR_BLOCKS * self.prior)
+            / (blocks + PRIOR_BLOCKS)
+            * (1.0 + self.caution * math.sqrt(2.0 / blocks))
             for blocks, squares, expected in zip(self.blocks, self.squares, self.expected, strict=True)
             if blocks >= MIN_BLOCKS
         ]
-        return max(1.0, max(found, default=self.prior))
+        return max(self.prior if self.caution else 1.0, max(found, default=self.prior))

@@ -1,15 +1,24 @@
 """The canary's judge (pure): is the canary slower than the control, surely not slower, or faster?
 
+What it compares, at which quantiles and against which limits, is the rollout's plan (`plan`). Beside it the share of
+requests served is judged at once (`served`), and each limit is watched (`limit_watch`); harm in either is WORSE.
+
 Guarantees, for whatever number of looks and at whatever moment one stops (Ville's inequality on e-processes):
 - WORSE is said of a canary that is slower by no more than the tolerance with probability at most `alpha`, all metrics
-  together (each is held to alpha / m: Bonferroni, for metrics are correlated and their e-values are not multiplied).
-- NOT_WORSE is said of a canary that is slower by the tolerance or more, at the median or at p90 of some metric, with
-  probability at most `alpha`: all metrics must show both, each at alpha (an intersection-union test). The tail beyond
-  is too rare to prove at every traffic; there, evidence of harm holds the verdict back (`LEANING`).
+  together with limits and served share (each is held to alpha / m: Bonferroni, for metrics are correlated and their
+  e-values are not multiplied).
+- NOT_WORSE is said of a canary that is slower by the tolerance or more, at one of the levels where the plan wants it
+  shown (the median and p90 of a metric, or the objective's quantile), with probability at most `alpha`: all must be
+  shown, each at alpha (an intersection-union test). The tail beyond is too rare to prove at every traffic; there,
+  evidence of harm holds the verdict back (`LEANING`).
 - BETTER: at most `alpha` of canaries that are not faster in any metric are called faster (Bonferroni again).
 The guarantees are exact for independent requests and as good as the estimated dispersion `phi` for others. They are of
 raw timings: of values that a sender counted in wider buckets than the tolerance, NOT_WORSE is never said, and the
 evidence says why.
+
+Gaps between deliveries are not time per token: with drafts a step is longer and delivers several tokens. They are
+compared at the tail alone, and a gap of the canary may be longer by what its deliveries held more tokens, as known from
+earlier windows (`Stream.stretch`): a stall is harm, a longer step that gives more is not.
 
 What is counted: at edges at the control's past quantiles p (one set per prompt bucket), how many values of each arm lie
 above. The canary's edge is moved up by the tolerance, rounded to whole buckets against the verdict: up for WORSE, down
@@ -29,17 +38,18 @@ node's own history, the newest first and each used once. Load that changed meanw
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from controlplane.contract.histogram import error_text, is_coarse, upper_edge
-from controlplane.contract.rollouts import Verdict
+from controlplane.contract.rollouts import JudgingPlan, Verdict
 from controlplane.rollouts.exceedance import log_mean_exp
-from controlplane.rollouts.stream import LEVELS, Counts, Stream, Window
+from controlplane.rollouts.limit_watch import LimitWatch
+from controlplane.rollouts.served import Outcomes, ServedShare
+from controlplane.rollouts.stream import FULL_COUNT, PATIENCE_TICKS, QUICK_COUNT, QUICK_TICKS, Stream, Window
 from controlplane.telemetry.sketch import Sketch
 
 LEANING = math.log(3.0)
@@ -52,16 +62,6 @@ DEFAULT_PRIOR_PHI = 1.5
 Control = Literal["concurrent", "before"]
 
 
-@dataclass
-class ErrorWindow:
-    """Requests finished in one tick, and those of them that ended in an error."""
-
-    control: int = 0
-    control_errors: int = 0
-    canary: int = 0
-    canary_errors: int = 0
-
-
 class Judge(BaseModel):
     """The whole judging of one rollout. JSON in, JSON out (`model_dump_json`), so that a restart continues it."""
 
@@ -69,98 +69,127 @@ class Judge(BaseModel):
     tolerance: float
     control: Control
     streams: dict[str, Stream]
-    errors: Stream
+    served: ServedShare = Field(default_factory=ServedShare.start)
+    limits: list[LimitWatch] = []
     ticks: int = 0  # Windows judged.
 
     @classmethod
-    def start(cls, metrics: Sequence[str], *, alpha: float, tolerance: float, control: Control) -> "Judge":
-        streams = {name: Stream.start(len(LEVELS), PRIOR_PHI.get(name, DEFAULT_PRIOR_PHI)) for name in metrics}
+    def start(cls, plan: JudgingPlan, *, control: Control, quick: bool = False) -> "Judge":
+        """`quick`: for a take-back. Counts are held back for less, at the price of a little power."""
+        full_count, patience_ticks = (QUICK_COUNT, QUICK_TICKS) if quick else (FULL_COUNT, PATIENCE_TICKS)
         return cls(
-            alpha=alpha,
-            tolerance=tolerance,
+            alpha=plan.alpha,
+            tolerance=plan.tolerance,
             control=control,
-            streams=streams,
-            errors=Stream.start(1, DEFAULT_PRIOR_PHI),
+            streams={
+                one.metric: Stream.start(
+                    one.levels,
+                    _prior_phi(one.metric),
+                    shown=[one.levels.index(level) for level in one.shown],
+                    per_delivery=one.per_delivery,
+                    full_count=full_count,
+                    patience_ticks=patience_ticks,
+                )
+                for one in plan.compared
+            },
+            limits=[
+                LimitWatch.start(limit, _prior_phi(limit.metric), full_count=full_count, patience_ticks=patience_ticks)
+                for limit in plan.limits
+            ],
         )
 
     @property
-    def bound(self) -> float:
-        """ln(m / alpha), m: the metrics and the errors."""
-        return math.log((len(self.streams) + 1) / self.alpha)
+    def metrics(self) -> list[str]:
+        """Those whose windows it wants to be fed."""
+        return list(dict.fromkeys([*self.streams, *(watch.limit.metric for watch in self.limits)]))
 
-    def rehearse(self, history: Mapping[str, Sequence[Window]]) -> None:
+    @property
+    def bound(self) -> float:
+        """ln(m / alpha), m: the metrics, the limits and the served share."""
+        return math.log((len(self.streams) + len(self.limits) + 1) / self.alpha)
+
+    @property
+    def _concurrent(self) -> bool:
+        return self.control == "concurrent"
+
+    def rehearse(self, history: Mapping[str, Sequence[Window]], outcomes: Sequence[Outcomes] = ()) -> None:
         """Learn edges and dispersion from before the canary, when both arms ran the same configuration.
 
         With a concurrent control a window's arms are those of the judging; without one, only `Window.control` is set.
         """
+        self.served.rehearse(outcomes, concurrent=self._concurrent)
         for metric, windows in history.items():
-            stream = self.streams[metric]
-            total: dict[str, Sketch] = {}
-            for window in windows:
-                for bucket, sketch in window.control.items():
-                    total.setdefault(bucket, Sketch()).merge(sketch)
-            stream.learn_edges(total)
-            if not stream.edges:
-                continue
-            if self.control == "before":
+            pairs = list(windows)
+            if not self._concurrent:
                 half = len(windows) // 2
                 pairs = [Window(a.control, b.control) for a, b in zip(windows[:half], windows[half:], strict=False)]
-                stream.past = [stream.count(window, self.tolerance) for window in windows]
-            else:
-                pairs = list(windows)
-            for window in pairs:
-                stream.take(stream.count(window, self.tolerance), rehearsal=True)
-            stream.pending = {}
+            for watch in self.limits:
+                if watch.limit.metric == metric:
+                    watch.rehearse(windows, pairs, concurrent=self._concurrent)
+            if metric in self.streams:
+                self._rehearse(self.streams[metric], windows, pairs)
 
-    def feed(self, windows: Mapping[str, Window], errors: ErrorWindow | None = None) -> None:
+    def _rehearse(self, stream: Stream, windows: Sequence[Window], pairs: Sequence[Window]) -> None:
+        stream.learn_edges(_together(window.control for window in windows))
+        if not stream.edges:
+            # The canary's nodes ran the same then: what they had does as well for edges.
+            stream.learn_edges(_together(window.canary for window in windows))
+        for window in windows:
+            stream.control_held.add(window.control, window.control_tokens)
+        if not stream.edges:
+            return
+        if not self._concurrent:
+            stream.past = [stream.count(window, self.tolerance) for window in windows]
+        for window in pairs:
+            stream.take(stream.count(window, self.tolerance), rehearsal=True)
+        stream.pending = {}
+
+    def feed(self, windows: Mapping[str, Window], outcomes: Outcomes | None = None) -> None:
         """Judge one tick; metrics without a window in it had no data."""
         self.ticks += 1
         for metric, window in windows.items():
-            self._feed(self.streams[metric], window)
-        if errors is not None and self.control == "concurrent":
-            failed = [errors.canary_errors]
-            counts = Counts(
-                n_a=errors.control,
-                n_b=errors.canary,
-                a=[errors.control_errors],
-                worse=failed,
-                not_worse=failed,
-                faster=failed,
-            )
-            self.errors.take({"": counts})
+            if metric in self.streams:
+                self._feed(self.streams[metric], window)
+            for watch in self.limits:
+                if watch.limit.metric == metric:
+                    watch.feed(window, concurrent=self._concurrent)
+        if outcomes is not None:
+            self.served.feed(outcomes, concurrent=self._concurrent, bound=self.bound)
         for stream in self.streams.values():
             stream.is_worse = stream.is_worse or stream.log_worse() >= self.bound
             stream.is_faster = stream.is_faster or stream.log_faster() >= self.bound
             stream.is_not_worse = stream.is_not_worse or stream.log_not_worse() >= -math.log(self.alpha)
-        self.errors.is_worse = self.errors.is_worse or self.errors.log_worse() >= self.bound
+        for watch in self.limits:
+            watch.settle(self.bound)
 
     def _feed(self, stream: Stream, window: Window) -> None:
         for arm, tally in ((window.control, stream.control), (window.canary, stream.canary)):
             for sketch in arm.values():
                 tally.add(sketch)
+        known = bool(stream.canary_held.gaps) or not window.canary_tokens
+        counts = stream.count(window, self.tolerance) if stream.edges and known else None
+        if stream.per_delivery:  # Only now: what a window is counted by must not depend on it.
+            stream.control_held.add(window.control, window.control_tokens)
+            stream.canary_held.add(window.canary, window.canary_tokens)
         if not stream.edges:
             # A window that edges are learned from is not judged: they must not depend on what they count.
             stream.learn_edges(window.control)
-            return
-        counts = stream.count(window, self.tolerance)
-        if self.control == "before":
-            if not stream.past:
-                return
-            for bucket, past in stream.past.pop().items():
-                mine = counts.setdefault(bucket, Counts.none(len(LEVELS)))
-                mine.n_a, mine.a = past.n_a, past.a
-        stream.take(counts)
+        elif counts is not None and (self._concurrent or stream.pair(counts)):
+            stream.take(counts)
 
     def verdict(self) -> Verdict | None:
         """WORSE, BETTER or NOT_WORSE once the evidence suffices, None before."""
-        streams = [*self.streams.values(), self.errors]
-        if any(stream.is_worse for stream in streams):
+        watched = [*self.streams.values(), self.served.stream]
+        if any(stream.is_worse for stream in [*watched, *(watch.stream for watch in self.limits)]):
             return Verdict.WORSE
-        if any(stream.leaning_worse() > LEANING for stream in streams):
+        if any(stream.leaning_worse() > LEANING for stream in watched):
+            return None
+        if any(watch.log_worse() > LEANING for watch in self.limits):
             return None
         if any(stream.is_faster for stream in self.streams.values()):
             return Verdict.BETTER
-        if all(stream.is_not_worse and not self._blind(stream) for stream in self.streams.values()):
+        shown = [stream for stream in self.streams.values() if stream.shown]
+        if shown and all(stream.is_not_worse and not self._blind(stream) for stream in shown):
             return Verdict.NOT_WORSE
         return None
 
@@ -170,7 +199,6 @@ class Judge(BaseModel):
 
     def evidence(self) -> dict[str, Any]:
         """The account of it for the API and the ledger; natural logs, seconds."""
-        failed = self.errors.seen()
         return {
             "control": self.control,
             "alpha": self.alpha,
@@ -178,12 +206,8 @@ class Judge(BaseModel):
             "windows": self.ticks,
             "log_bounds": {"worse": self.bound, "faster": self.bound, "not_worse": -math.log(self.alpha)},
             "metrics": {name: self._account(stream) for name, stream in self.streams.items()},
-            "errors": {
-                "control": {"count": failed.n_a, "errors": failed.a[0]},
-                "canary": {"count": failed.n_b, "errors": failed.faster[0]},
-                "log_e": {"worse": self.errors.log_worse()},
-                "finding": "worse" if self.errors.is_worse else "undecided",
-            },
+            "limits": [watch.evidence() for watch in self.limits],
+            "served": self.served.evidence(),
         }
 
     def _account(self, stream: Stream) -> dict[str, Any]:
@@ -191,38 +215,43 @@ class Judge(BaseModel):
         findings = (
             ("worse", stream.is_worse),
             ("faster", stream.is_faster),
-            ("not_worse", stream.is_not_worse and not self._blind(stream)),
+            ("not_worse", bool(stream.shown) and stream.is_not_worse and not self._blind(stream)),
             ("leaning_worse", stream.leaning_worse() > LEANING),
         )
-        return self._accuracy(stream) | {
-            "finding": next((name for name, holds in findings if holds), "undecided"),
-            "control": stream.control.quantiles(),
-            "canary": stream.canary.quantiles(),
-            "judged": {"control": total.n_a, "canary": total.n_b},
-            "exceedances": [
-                {
-                    "q": q,
-                    "control": total.a[place],
-                    "canary": total.faster[place],
-                    "canary_beyond_tolerance": total.worse[place],
-                    "phi": stream.levels[place].dispersion.phi,
-                    "log_e": {
-                        "worse": log_mean_exp(np.array(stream.levels[place].worse)),
-                        "not_worse": log_mean_exp(np.array(stream.levels[place].not_worse)),
-                        "faster": log_mean_exp(np.array(stream.levels[place].faster)),
-                    },
-                }
-                for place, q in enumerate(LEVELS)
-            ],
-            "log_e": {
-                "worse": stream.log_worse(),
-                "not_worse": stream.log_not_worse(),
-                "faster": stream.log_faster(),
-            },
-            "edges_s": {
-                bucket or "all": [upper_edge(position) for position in edges] for bucket, edges in stream.edges.items()
-            },
-        }
+        return (
+            self._accuracy(stream)
+            | _deliveries(stream)
+            | {
+                "finding": next((name for name, holds in findings if holds), "undecided"),
+                "control": stream.control.quantiles(),
+                "canary": stream.canary.quantiles(),
+                "judged": {"control": total.n_a, "canary": total.n_b},
+                "exceedances": [
+                    {
+                        "q": q,
+                        "control": total.a[place],
+                        "canary": total.faster[place],
+                        "canary_beyond_tolerance": total.worse[place],
+                        "phi": stream.levels[place].dispersion.phi,
+                        "log_e": {
+                            "worse": log_mean_exp(np.array(stream.levels[place].worse)),
+                            "not_worse": log_mean_exp(np.array(stream.levels[place].not_worse)),
+                            "faster": log_mean_exp(np.array(stream.levels[place].faster)),
+                        },
+                    }
+                    for place, q in enumerate(stream.qs)
+                ],
+                "log_e": {
+                    "worse": stream.log_worse(),
+                    "not_worse": stream.log_not_worse() if stream.shown else None,
+                    "faster": stream.log_faster(),
+                },
+                "edges_s": {
+                    bucket or "all": [upper_edge(position) for position in edges]
+                    for bucket, edges in stream.edges.items()
+                },
+            }
+        )
 
     def _accuracy(self, stream: Stream) -> dict[str, Any]:
         if not is_coarse(stream.relative_error):
@@ -235,3 +264,23 @@ class Judge(BaseModel):
             )
         error = stream.relative_error
         return {"accuracy": {"relative_error": round(error, 4), "statement": f"{error_text(error)}; {says}"}}
+
+
+def _prior_phi(metric: str) -> float:
+    return PRIOR_PHI.get(metric, DEFAULT_PRIOR_PHI)
+
+
+def _together(arms: Iterable[Mapping[str, Sketch]]) -> dict[str, Sketch]:
+    total: dict[str, Sketch] = {}
+    for arm in arms:
+        for bucket, sketch in arm.items():
+            total.setdefault(bucket, Sketch()).merge(sketch)
+    return total
+
+
+def _deliveries(stream: Stream) -> dict[str, Any]:
+    """Tokens per delivery, where gaps are compared and a sender told of them."""
+    if not stream.per_delivery or not stream.canary_held.gaps:
+        return {}
+    control, canary = stream.control_held.each, stream.canary_held.each
+    return {"tokens_per_delivery": {"control": round(control, 4), "canary": round(canary, 4)}}

@@ -138,13 +138,22 @@ def _judging(state: State, facts: Facts, now: datetime) -> Decision | None:
     broken = _failed(canary) or _broken(state.canary_nodes, canary)
     if broken is not None:
         return _roll_back(state, broken, verdict=Verdict.INCONCLUSIVE)
+    spec = state.spec
     if facts.judged is Verdict.WORSE:
-        return _roll_back(state, "the canary is worse than the control", verdict=Verdict.WORSE)
+        why = "the canary is worse than the control"
+        if spec.takes_back is not None:
+            why += f": revision {spec.takes_back} is not what made pool {spec.pool} slow"
+        return _roll_back(state, why, verdict=Verdict.WORSE)
     judged_s = _step_s(state, now)
     if judged_s >= state.spec.min_judge_s and facts.judged in (Verdict.BETTER, Verdict.NOT_WORSE):
         return _next_wave(state, facts, facts.judged)
     if judged_s >= max(state.spec.max_judge_s, state.spec.min_judge_s):
         why = f"inconclusive: not enough evidence within {judged_s:.0f} s"
+        if spec.takes_back is not None:
+            why += (
+                f"; revision {spec.takes_back} was not taken back, a person has to decide: an emergency rollout of "
+                f"revision {spec.revision} takes it back unjudged"
+            )
         return _roll_back(state, why, verdict=Verdict.INCONCLUSIVE)
     return None
 

@@ -17,6 +17,7 @@ from controlplane.fleet import registry
 from controlplane.rollouts import machine, patience
 from controlplane.rollouts.decision import ClearOverrides, Decision, SetOverride, SetPoolRevision, State
 from controlplane.rollouts.facts import labels, node_fact
+from controlplane.rollouts.plan import plan_of
 from controlplane.rollouts.tables import RolloutRow
 from controlplane.rollouts.validation import check_differs, check_rollout
 
@@ -53,6 +54,7 @@ def create(session: Session, spec: RolloutCreate, *, actor: str, now: datetime) 
         f"rollout of revision {spec.revision} to pool {spec.pool}{because}",
         spec=row.spec,
         study_id=spec.study_id,
+        **_about(row),
     )
     if spec.start:
         _start(session, row, actor=actor, now=now)
@@ -101,10 +103,29 @@ def active(session: Session, pool: str) -> Rollout | None:
     return None if row is None else view(row)
 
 
+def busy_pools(session: Session) -> dict[str, str]:
+    """Pools with a rollout under way, and what is under way there."""
+    query = select(RolloutRow).where(col(RolloutRow.active_pool).is_not(None))
+    return {row.pool: f"rollout {row.id} ({row.phase})" for row in session.exec(query)}
+
+
 def under_way(session: Session) -> list[int]:
     """Ids of all rollouts under way, the oldest first."""
     query = select(RolloutRow.id).where(col(RolloutRow.active_pool).is_not(None)).order_by(col(RolloutRow.id))
     return [found for found in session.exec(query) if found is not None]
+
+
+def in_force_since(session: Session, row: RolloutRow) -> datetime | None:
+    """When the pool's last rollout before this one brought the revision that this one finds; None: none did."""
+    query = (
+        select(RolloutRow)
+        .where(RolloutRow.pool == row.pool, RolloutRow.phase == RolloutPhase.PROMOTED.value)
+        .where(col(RolloutRow.id) < row.id)
+        .order_by(col(RolloutRow.ended_at).desc())
+        .limit(1)
+    )
+    last = session.exec(query).first()
+    return last.ended_at if last is not None and last.spec["revision"] == row.previous_revision else None
 
 
 def row_of(session: Session, rollout_id: int, *, lock: bool = False) -> RolloutRow:
@@ -130,8 +151,9 @@ def state(row: RolloutRow) -> State:
 
 
 def view(row: RolloutRow) -> Rollout:
-    shown = row.model_dump(include=set(Rollout.model_fields) - {"spec"})
-    return Rollout.model_validate({**shown, "spec": row.spec})
+    shown = row.model_dump(include=set(Rollout.model_fields) - {"spec", "plan"})
+    spec = RolloutCreate.model_validate(row.spec)
+    return Rollout.model_validate({**shown, "spec": spec, "plan": plan_of(spec)})
 
 
 def _start(session: Session, row: RolloutRow, *, actor: str, now: datetime) -> None:
@@ -156,7 +178,7 @@ def _start(session: Session, row: RolloutRow, *, actor: str, now: datetime) -> N
     if spec.emergency:
         row.control_nodes = []
         row.evidence = {"control": "none", "unjudged": True, "reason": spec.reason}
-    record(session, row, "started", now, actor, f"started by {actor}", previous_revision=row.previous_revision)
+    record(session, row, "started", now, actor, f"started by {actor}", **_about(row))
     try:
         with session.begin_nested():
             carry_out(session, row, decision, actor=actor, now=now)
@@ -192,21 +214,49 @@ def carry_out(session: Session, row: RolloutRow, decision: Decision, *, actor: s
     if ended:
         row.ended_at = now
         row.judge = None  # Its account stays in the evidence.
+        row.evidence = row.evidence | {"nodes_at_end": _nodes_at_end(session, row)}
     row.version += 1
     session.add(row)
     session.flush()
     record(session, row, decision.phase.value, now, actor, decision.message, **_evidence(row))
 
 
-def _evidence(row: RolloutRow) -> dict[str, Any]:
+def _about(row: RolloutRow) -> dict[str, Any]:
+    """What every ledger entry of a rollout says of it."""
     return {
+        "pool": row.pool,
         "verdict": row.verdict,
         "revision": row.spec["revision"],
         "previous_revision": row.previous_revision,
+        "emergency": row.spec.get("emergency", False),
+        "takes_back": row.spec.get("takes_back"),
+        "told_nodes": row.told_nodes,
+    }
+
+
+def _evidence(row: RolloutRow) -> dict[str, Any]:
+    said = {
+        **_about(row),
         "canary_nodes": row.canary_nodes,
         "control_nodes": row.control_nodes,
-        "told_nodes": row.told_nodes,
         "judging": row.evidence,
+    }
+    return said | {"effect": _effect(row)} if RolloutPhase(row.phase) in ENDED else said
+
+
+def _effect(row: RolloutRow) -> dict[str, Any]:
+    """By metric, the quantiles of both arms while they were compared, in seconds; empty where nobody judged."""
+    judged: dict[str, Any] = row.evidence.get("metrics", {})
+    return {metric: {arm: account[arm] for arm in ("control", "canary")} for metric, account in judged.items()}
+
+
+def _nodes_at_end(session: Session, row: RolloutRow) -> dict[str, Any]:
+    """What each serving node ran when the rollout ended: later changes of the pool do not show in an old rollout."""
+    return {
+        view.node: None
+        if view.effective is None
+        else {"revision": view.effective.revision, "knobs": view.effective.knobs}
+        for view in registry.nodes(session, pool=row.pool, role=NodeRole.SERVING)
     }
 
 

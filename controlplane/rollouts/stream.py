@@ -4,7 +4,7 @@ See `judge` for what is claimed and `exceedance` for the e-values. Everything he
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,17 +12,12 @@ import numpy as np
 from pydantic import BaseModel
 
 from controlplane.contract.histogram import AXIS_LENGTH, BASE, RELATIVE_ERROR
-from controlplane.rollouts.exceedance import Dispersion, Floats, log_e, log_mean_exp, noncentral
+from controlplane.contract.rollouts import LEVELS
+from controlplane.rollouts.exceedance import Dispersion, log_e, log_mean_exp, noncentral
 from controlplane.telemetry.sketch import Sketch
 
-LEVELS = (0.5, 0.9, 0.95, 0.99)
-"""The quantiles p of the control's past at which edges are set."""
-
 ODDS = (1.1, 1.25, 1.5, 2.0, 3.0, 5.0)
-LOG_ODDS: Floats = np.log(np.array(ODDS))
-
-DECISIVE = (0, 1)
-"""NOT_WORSE must be shown at each of these levels (median and p90) by itself; the tail has `LEANING`."""
+"""Alternatives, as odds ratios, where a stream does not say."""
 
 MIN_EDGE_COUNT = 50
 """Control values that edges need; a prompt bucket with fewer uses those of all buckets together."""
@@ -31,6 +26,12 @@ FULL_COUNT = 10
 PATIENCE_TICKS = 6
 """A bucket's counts are judged when both arms have FULL_COUNT values, or any after this many ticks."""
 
+QUICK_COUNT, QUICK_TICKS = 4, 2
+"""The same where the pool suffers while it is judged: a little power is given for time."""
+
+MIN_RATIO_COUNT = 20
+"""Gaps of each arm that its tokens per delivery are taken from."""
+
 
 @dataclass
 class Window:
@@ -38,6 +39,8 @@ class Window:
 
     control: dict[str, Sketch] = field(default_factory=dict)
     canary: dict[str, Sketch] = field(default_factory=dict)
+    control_tokens: int = 0  # Of gaps: tokens that the deliveries behind them held; 0 where nobody told.
+    canary_tokens: int = 0
 
 
 class Counts(BaseModel):
@@ -120,9 +123,38 @@ class Tally(BaseModel):
         return found
 
 
-class Stream(BaseModel):
-    """The evidence of one metric."""
+class Held(BaseModel):
+    """Deliveries of one arm, and the tokens they held."""
 
+    gaps: int = 0
+    tokens: int = 0
+
+    def add(self, arm: Mapping[str, Sketch], tokens: int) -> None:
+        if tokens > 0:
+            self.gaps += sum(sketch.count for sketch in arm.values())
+            self.tokens += tokens
+
+    @property
+    def each(self) -> float:
+        """Tokens per delivery, at least one; one while too few are known."""
+        return max(1.0, self.tokens / self.gaps) if self.gaps >= MIN_RATIO_COUNT else 1.0
+
+
+class Stream(BaseModel):
+    """The evidence of one metric. `qs`: the quantiles p of the control's past at which edges are set.
+
+    `shown`: places of the levels at which NOT_WORSE must be shown, each by itself; the others have `LEANING`.
+    `per_delivery`: the canary's edges are moved up by what its deliveries held more tokens in earlier windows.
+    """
+
+    qs: list[float] = list(LEVELS)
+    shown: list[int] = [0, 1]
+    odds: list[float] = list(ODDS)
+    per_delivery: bool = False
+    full_count: int = FULL_COUNT
+    patience_ticks: int = PATIENCE_TICKS
+    control_held: Held = Held()
+    canary_held: Held = Held()
     levels: list[Level]
     edges: dict[str, list[int]] = {}  # Prompt bucket ("" for all) to axis positions, by level.
     learned: dict[str, Tally] = {}  # Control values while there are too few for edges.
@@ -136,13 +168,35 @@ class Stream(BaseModel):
     is_worse: bool = False
 
     @classmethod
-    def start(cls, levels: int, prior_phi: float) -> "Stream":
-        zeros = [0.0] * len(ODDS)
+    def start(
+        cls,
+        qs: Sequence[float],
+        prior_phi: float,
+        *,
+        shown: Sequence[int] = (),
+        odds: Sequence[float] = ODDS,
+        per_delivery: bool = False,
+        full_count: int = FULL_COUNT,
+        patience_ticks: int = PATIENCE_TICKS,
+        caution: float = 0.0,
+    ) -> "Stream":
+        zeros = [0.0] * len(odds)
         return cls(
+            qs=list(qs),
+            shown=list(shown),
+            odds=list(odds),
+            per_delivery=per_delivery,
+            full_count=full_count,
+            patience_ticks=patience_ticks,
             levels=[
-                Level(dispersion=Dispersion(prior_phi), worse=list(zeros), not_worse=list(zeros), faster=list(zeros))
-                for _ in range(levels)
-            ]
+                Level(
+                    dispersion=Dispersion(prior_phi, caution),
+                    worse=list(zeros),
+                    not_worse=list(zeros),
+                    faster=list(zeros),
+                )
+                for _ in qs
+            ],
         )
 
     # -- counting ----------------------------------------------------------------------------------------------
@@ -158,15 +212,20 @@ class Stream(BaseModel):
             merged.merge(sketch)
         if merged.count < MIN_EDGE_COUNT:
             return
-        self.edges = {"": _edges(merged)}
+        self.edges = {"": _edges(merged, self.qs)}
         for bucket, sketch in sketches.items():
             if sketch.count >= MIN_EDGE_COUNT:
-                self.edges[bucket] = _edges(sketch)
+                self.edges[bucket] = _edges(sketch, self.qs)
         self.learned = {}
+
+    @property
+    def stretch(self) -> float:
+        """By how much a gap of the canary may be longer for the tokens its deliveries hold more; 1 or above."""
+        return max(1.0, self.canary_held.each / self.control_held.each) if self.per_delivery else 1.0
 
     def count(self, window: Window, tolerance: float) -> dict[str, Counts]:
         """What a window has above the edges, by prompt bucket."""
-        buckets = math.log1p(tolerance) / math.log(BASE)
+        buckets = (math.log1p(tolerance) + math.log(self.stretch)) / math.log(BASE)
         up, down = math.ceil(buckets - 1e-9), math.floor(buckets + 1e-9)
         found: dict[str, Counts] = {}
         for bucket in sorted(window.control.keys() | window.canary.keys()):
@@ -195,11 +254,12 @@ class Stream(BaseModel):
         for bucket, pending in list(self.pending.items()):
             pending.ticks += 1
             smaller = min(pending.counts.n_a, pending.counts.n_b)
-            if smaller >= FULL_COUNT or (smaller >= 1 and pending.ticks >= PATIENCE_TICKS):
+            if smaller >= self.full_count or (smaller >= 1 and pending.ticks >= self.patience_ticks):
                 ready.append((bucket, pending.counts))
                 del self.pending[bucket]
         if not ready:
             return
+        log_odds = np.log(np.array(self.odds))
         for place, level in enumerate(self.levels):
             phi = level.dispersion.phi
             score = variance = 0.0
@@ -213,17 +273,26 @@ class Stream(BaseModel):
                     variance += spread
                 if rehearsal:
                     continue
-                for process, k_b, log_odds in (
-                    (level.worse, found.worse[place], LOG_ODDS),
-                    (level.not_worse, found.not_worse[place], -LOG_ODDS),
-                    (level.faster, found.faster[place], -LOG_ODDS),
+                for process, k_b, towards in (
+                    (level.worse, found.worse[place], log_odds),
+                    (level.not_worse, found.not_worse[place], -log_odds),
+                    (level.faster, found.faster[place], -log_odds),
                 ):
-                    for alternative, step in enumerate((log_e(k_b, a + k_b, n_a, n_b, log_odds) / phi).tolist()):
+                    for alternative, step in enumerate((log_e(k_b, a + k_b, n_a, n_b, towards) / phi).tolist()):
                         process[alternative] += step
             level.dispersion.add(score, variance)
         if not rehearsal:
             for bucket, found in ready:
                 self.judged.setdefault(bucket, Counts.none(len(self.levels))).add(found)
+
+    def pair(self, counts: dict[str, Counts]) -> bool:
+        """Put the newest window of the node's own history, used once, beside the canary's; False when none is left."""
+        if not self.past:
+            return False
+        for bucket, past in self.past.pop().items():
+            mine = counts.setdefault(bucket, Counts.none(len(self.levels)))
+            mine.n_a, mine.a = past.n_a, past.a
+        return True
 
     # -- reading -----------------------------------------------------------------------------------------------
 
@@ -239,8 +308,8 @@ class Stream(BaseModel):
         return log_mean_exp(np.array([level.faster for level in self.levels]))
 
     def log_not_worse(self) -> float:
-        """The least of the decisive levels: each has to show it."""
-        return min(log_mean_exp(np.array(self.levels[place].not_worse)) for place in DECISIVE)
+        """The least of the levels at which it must be shown; infinite where there is none."""
+        return min((log_mean_exp(np.array(self.levels[place].not_worse)) for place in self.shown), default=math.inf)
 
     def leaning_worse(self) -> float:
         """The largest evidence of harm of any one level."""
@@ -261,10 +330,10 @@ class Stream(BaseModel):
         return total
 
 
-def _edges(sketch: Sketch) -> list[int]:
+def _edges(sketch: Sketch, qs: Sequence[float]) -> list[int]:
     """For each level p the lowest axis position with at most (1 - p) of the values above it."""
     above = sketch.count - sketch.zero_count - np.cumsum(sketch.counts)
-    return [min(int(np.argmax(above <= (1.0 - p) * sketch.count)), AXIS_LENGTH - 1) for p in LEVELS]
+    return [min(int(np.argmax(above <= (1.0 - p) * sketch.count)), AXIS_LENGTH - 1) for p in qs]
 
 
 def _above(sketch: Sketch, position: int) -> int:

@@ -19,6 +19,7 @@ _JUDGED_METRICS = [short for short, metric in BY_SHORT.items() if metric.kind is
 def check_rollout(session: Session, spec: RolloutCreate) -> None:
     """Raises `BadRequest` or `Conflict` for the first wrong field."""
     check_metrics(spec.metrics)
+    check_compared(spec)
     if spec.max_judge_s < spec.min_judge_s:
         raise BadRequest(
             f"max_judge_s: {spec.max_judge_s:g} is below min_judge_s, {spec.min_judge_s:g}", field="max_judge_s"
@@ -43,24 +44,33 @@ def check_rollout(session: Session, spec: RolloutCreate) -> None:
 
 
 def check_differs(session: Session, spec: RolloutCreate) -> None:
-    """A rollout of what is in production already has nothing to judge."""
-    if registry.pool_revision(session, spec.pool) == spec.revision:
-        raise Conflict(f"revision: {spec.revision} is in production in pool {spec.pool!r} already", field="revision")
-    check_takes_back(session, spec)
-
-
-def check_takes_back(session: Session, spec: RolloutCreate) -> None:
-    """A revision that is no longer in production cannot be taken back: whoever replaced it has done so already."""
-    if spec.takes_back is None:
-        return
-    current = registry.pool_revision(session, spec.pool)
-    if current != spec.takes_back:
-        runs = "has no revision yet" if current is None else f"runs revision {current}"
+    """A rollout of what is in production already has nothing to judge; and a revision that is no longer in production
+    cannot be taken back: whoever replaced it has done so already."""
+    production = registry.pool_revision(session, spec.pool)
+    if spec.takes_back is not None and spec.takes_back != production:
+        runs = "has no revision yet" if production is None else f"runs revision {production}"
         raise Conflict(
             f"takes_back: revision {spec.takes_back} is not in production in pool {spec.pool!r}, which {runs}; "
             "there is nothing to take back",
             field="takes_back",
+            revision=production,
         )
+    if production == spec.revision:
+        raise Conflict(f"revision: {spec.revision} is in production in pool {spec.pool!r} already", field="revision")
+
+
+def check_compared(spec: RolloutCreate) -> None:
+    """Levels, objective and limits must be of histograms, and levels quantiles."""
+    named = [(f"levels.{metric}", metric) for metric in spec.levels]
+    named += [("objective", spec.objective)] if spec.objective is not None else []
+    named += [(f"limits[{place}].metric", limit.metric) for place, limit in enumerate(spec.limits)]
+    for field, short in named:
+        if short not in _JUDGED_METRICS:
+            raise BadRequest(f"{field}: no quantiles of {short!r}, {nearest(short, _JUDGED_METRICS)}", field=field)
+    for metric, levels in spec.levels.items():
+        field = f"levels.{metric}"
+        if not levels or len(set(levels)) < len(levels) or not all(0 < level < 1 for level in levels):
+            raise BadRequest(f"{field}: wants quantiles between 0 and 1, each once, got {levels}", field=field)
 
 
 def check_metrics(metrics: list[str]) -> None:

@@ -48,8 +48,9 @@ def create_study(wanted: StudyCreate, request: Request, session: SessionDep, pri
 
 @router.post("/claim", response_model=Study, responses={204: {"description": "nothing is queued"}})
 def claim_study(wanted: StudyClaim, request: Request, session: SessionDep, _: Operator) -> Study | Response:
-    """Take the oldest queued study; 204 when there is none."""
-    return store.claim(session, wanted.worker, request.app.state.clock()) or Response(status_code=204)
+    """Take the oldest queued study of a pool without a rollout under way; 204 when there is none."""
+    busy = request.app.state.rollouts_under_way(session)
+    return store.claim(session, wanted.worker, request.app.state.clock(), busy=busy) or Response(status_code=204)
 
 
 @router.get("/{study_id:int}")

@@ -4,7 +4,9 @@ Guarantee: a queued study is claimed by one worker only, and a pool has one runn
 PostgreSQL with several replicas: the claim is one conditional UPDATE under a unique constraint.
 """
 
+from collections.abc import Mapping
 from datetime import datetime
+from types import MappingProxyType
 
 from sqlalchemy import func, update
 from sqlalchemy.exc import IntegrityError
@@ -23,6 +25,7 @@ from controlplane.contract.studies import (
     Trial,
     TrialReport,
 )
+from controlplane.fleet import registry
 from controlplane.studies import machine
 from controlplane.studies.tables import StudyRow, TrialRow
 
@@ -90,8 +93,14 @@ def trials(session: Session, study_id: int, *, before_id: int | None, limit: int
     return [trial_view(found) for found in session.exec(query.order_by(col(TrialRow.id).desc()).limit(limit))]
 
 
-def claim(session: Session, worker: str, now: datetime) -> Study | None:
-    """Give the oldest queued study, of a pool that has none running, to a worker. None when there is none."""
+def claim(
+    session: Session, worker: str, now: datetime, *, busy: Mapping[str, str] = MappingProxyType({})
+) -> Study | None:
+    """Give the oldest queued study, of a pool that has none running, to a worker. None when there is none.
+
+    `busy`: pools that are being changed, and by what. Their studies stay queued and say so: what a canary runs is
+    not the pool's configuration, and what a study measures then would be compared with nothing that lasts.
+    """
     expire_leases(session, now)
     running = select(StudyRow.running_pool).where(col(StudyRow.running_pool).is_not(None))
     query = (
@@ -102,6 +111,9 @@ def claim(session: Session, worker: str, now: datetime) -> Study | None:
     passed: set[str] = set()
     for study_id, pool in session.exec(query).all():
         if pool in passed:
+            continue
+        if pool in busy:
+            _wait_for(session, study_id, busy[pool])
             continue
         take = (
             update(StudyRow)
@@ -115,6 +127,7 @@ def claim(session: Session, worker: str, now: datetime) -> Study | None:
                 attempt=StudyRow.attempt + 1,
                 trial_node=None,
                 progress="claimed",
+                default_revision=registry.pool_revision(session, pool),
             )
             .execution_options(synchronize_session=False)
         )
@@ -129,9 +142,29 @@ def claim(session: Session, worker: str, now: datetime) -> Study | None:
         assert study_id is not None
         row = session.get_one(StudyRow, study_id)
         session.refresh(row)
-        _record(session, row, "claimed", now, worker, f"claimed by worker {worker}", attempt=row.attempt)
+        _record(
+            session,
+            row,
+            "claimed",
+            now,
+            worker,
+            f"claimed by worker {worker}",
+            attempt=row.attempt,
+            default_revision=row.default_revision,
+        )
         return view(session, row)
     return None
+
+
+def _wait_for(session: Session, study_id: int | None, what: str) -> None:
+    progress = f"waits for the end of {what}"
+    session.connection().execute(
+        update(StudyRow)
+        .where(col(StudyRow.id) == study_id, col(StudyRow.state) == StudyState.QUEUED.value)
+        .where(col(StudyRow.progress) != progress)
+        .values(progress=progress)
+        .execution_options(synchronize_session=False)
+    )
 
 
 def heartbeat(session: Session, study_id: int, beat: StudyHeartbeat, now: datetime) -> Study:
@@ -209,6 +242,9 @@ def finish(session: Session, study_id: int, outcome: StudyFinish, now: datetime)
             repeats=found.repeats,
             winner=found.winner,
             rollout_id=outcome.rollout_id,
+            pool=row.pool,
+            default_revision=row.default_revision,
+            pool_revision=registry.pool_revision(session, row.pool),
         )
     return view(session, row)
 
@@ -264,6 +300,7 @@ def view(session: Session, row: StudyRow) -> Study:
         spec=StudyCreate.model_validate(row.spec),
         trials_done=runs - finalist_runs,
         finalist_runs=finalist_runs,
+        pool_revision=registry.pool_revision(session, row.pool),
         result=None if row.result is None else StudyResult.model_validate(row.result),
     )
 

@@ -37,6 +37,7 @@ class StudyRow(SQLModel, table=True):
     error: str = ""
     alert_id: int | None = Field(default=None, index=True)
     rollout_id: int | None = None
+    default_revision: int | None = None  # The pool's when it was last claimed.
 
 
 class TrialRow(SQLModel, table=True):

@@ -48,6 +48,7 @@ from controlplane.telemetry.tables import PendingRow
 from controlplane.telemetry.timespan import EPOCH, check_step, to_ns, window_at, windows_in
 from controlplane.telemetry.unfolded import FleetRuns, Unfolded
 from controlplane.telemetry.value_counts import CountSums
+from controlplane.telemetry.write_fault import WriteFault, nothing_known
 from controlplane.telemetry.writer import Writer
 
 logger = logging.getLogger(__name__)
@@ -61,7 +62,7 @@ class TelemetryStore:
 
     retention_s: nothing is kept longer, whatever `retention` says; names: with limits of their own, where wanted;
     frames: where frames are kept, the service's own database unless said otherwise; not_serving: names the nodes whose
-    requests are no production traffic (trial nodes), for `workload`.
+    requests are no production traffic (trial nodes), for `workload`; free_bytes: of the disk that reports go to.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class TelemetryStore:
         names: Names | None = None,
         frames: FrameStore | None = None,
         not_serving: Callable[[], Collection[str]] = tuple,
+        free_bytes: Callable[[], int | None] = nothing_known,
     ) -> None:
         self.meters = Meters()
         self.names = names or Names()
@@ -87,7 +89,7 @@ class TelemetryStore:
         self._decoded = DecodedFrames()
         self._head = Head(self.names)
         self._fleet_runs = FleetRuns(self._head)
-        self._writer = Writer(database, self.names, clock, self.meters)
+        self._writer = Writer(database, self.names, clock, self.meters, fault=WriteFault(free_bytes))
         self.intake = Intake(self._writer, self.meters, self.bounds)
         turn = FoldTurn(database)
         self._compactor = Compactor(
@@ -119,8 +121,12 @@ class TelemetryStore:
         self._writer.close()
 
     def ready(self) -> bool:
-        """Reports are taken in and written."""
+        """Reports are taken in; whether they can be written, `write_fault` says."""
         return self._writer.alive
+
+    def write_fault(self) -> str:
+        """Why the last reports could not be written; empty when they were, or when there is room again."""
+        return self._writer.fault.name()
 
     def tick(self, now: datetime) -> int:
         """Fold sealed windows into frames and drop what is too old. Returns the frames written."""

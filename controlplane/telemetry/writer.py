@@ -19,6 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from controlplane.contract.clock import Clock
 from controlplane.contract.errors import Overloaded, TrimtabError, Unavailable
 from controlplane.db.database import Database
+from controlplane.db.fault import SAYING, named
 from controlplane.telemetry import content_encoding, journal, packed, waiting
 from controlplane.telemetry.bounds import Bounds
 from controlplane.telemetry.entry import Entry
@@ -27,6 +28,7 @@ from controlplane.telemetry.meters import Meters
 from controlplane.telemetry.names import Names
 from controlplane.telemetry.packed_table import PackedTables
 from controlplane.telemetry.waiting import Settled
+from controlplane.telemetry.write_fault import WriteFault
 
 logger = logging.getLogger(__name__)
 
@@ -80,11 +82,13 @@ class Writer:
         queue_bytes: int = QUEUE_BYTES,
         backlog_bytes: int = BACKLOG_BYTES,
         linger_s: float = LINGER_S,
+        fault: WriteFault | None = None,
     ) -> None:
         self._database = database
         self._names = names
         self._clock = clock
         self._meters = meters
+        self.fault = fault or WriteFault()
         self._linger_s = linger_s
         self._backlog_bytes = backlog_bytes
         self._backlog: int | None = None
@@ -202,6 +206,7 @@ class Writer:
             logger.warning("a commit of %d reports failed: %s: %s", len(batch), type(error).__name__, error)
             self._after_failure(batch, attempt, error)
             return
+        self.fault.went_well(_nbytes(batch))
         self._names.learn(written.names)
         for entry, _ in batch:
             entry.settle()
@@ -218,14 +223,20 @@ class Writer:
                 self._commit([one])
             return
         of_database = isinstance(error, SQLAlchemyError)
-        if of_database and attempt < ATTEMPTS:
+        if of_database and attempt < ATTEMPTS and named(error) not in SAYING:
             # Another replica may have counted the same report at the same moment: now it is there to be seen.
             self._commit(batch, attempt + 1)
             return
-        logger.error("a report could not be written", exc_info=error)
+        if not of_database or self.fault.failed(error, _nbytes(batch)):
+            # A full disk refuses every report: its trace is told once, each commit by its line above.
+            logger.error("a report could not be written", exc_info=error)
         self._meters.commit_failures.inc()
-        unavailable = Unavailable(f"the report could not be written ({type(error).__name__}); send it again later")
+        unavailable = Unavailable(f"the report could not be written: {named(error)}; send it again later")
         waiting.release([Settled(batch[0].waiter, unavailable if of_database else error)])
+
+
+def _nbytes(batch: Sequence[Ready]) -> int:
+    return sum(entry.nbytes for entry, _ in batch)
 
 
 def _future() -> "Future[Entry]":

@@ -25,6 +25,7 @@ class StudyService:
     def __init__(self, engine: SseEngine, spec: StudyCreate, workload: Workload, default: dict[str, Any]) -> None:
         self.engine, self.workload, self.default = engine, workload, default
         self.study = Study(id=1, state=StudyState.QUEUED, spec=spec, created_by="test", created_at=NOW)
+        self.study.default_revision = self.study.pool_revision = 1
         self.model = "m"
         self.trials: list[Trial] = []
         self.beats: list[dict[str, Any]] = []
@@ -32,6 +33,7 @@ class StudyService:
         self.configs: list[dict[str, Any]] = []
         self.applied: list[dict[str, Any]] = []
         self.refuse: dict[str, Any] = {}
+        self.canary: dict[str, Any] | None = None  # What one of the two serving nodes runs instead.
         self.with_trial_node = True
         self.refused = False
         engine.knobs = EngineConfig().knobs()
@@ -70,7 +72,8 @@ class StudyService:
 
         @app.get("/api/v1/nodes")
         def nodes() -> Any:
-            serving = [self._node(f"s{index}", "serving", "p", self.default) for index in range(2)]
+            runs = [self.default if self.canary is None else self.canary, self.default]
+            serving = [self._node(f"s{index}", "serving", "p", knobs) for index, knobs in enumerate(runs)]
             return {"items": serving + ([self._trial_node()] if self.with_trial_node else []), "next": None}
 
         @app.get("/api/v1/nodes/t1")
@@ -117,6 +120,15 @@ class StudyService:
             body["state"] = StudyState.FAILED if body["error"] else StudyState.FINISHED
             self.study = Study.model_validate(self.study.model_dump() | body)
             return self.study
+
+        @app.get("/api/v1/studies/1")
+        def read() -> Any:
+            return self.study
+
+        @app.get("/api/v1/configs/1")
+        def production() -> Any:
+            knobs = parse_config(self.default).knobs()
+            return {"number": 1, "hash": "h", "knobs": knobs, "created_by": "t", "created_at": NOW.isoformat()}
 
         @app.post("/api/v1/configs", status_code=201)
         async def config(request: Request) -> Any:

@@ -1,10 +1,12 @@
 """Prompts share exactly what the hashes share."""
 
 import itertools
+import sysconfig
+from pathlib import Path
 
 import numpy as np
 
-from tuner.corpus import read_tokens, sources
+from tuner.corpus import SKIPPED, _modules, read_tokens, sources
 from tuner.generate import CONV, fitted, generate
 from tuner.prompt import PromptMaker, prompts
 
@@ -58,3 +60,11 @@ def test_corpus_is_the_standard_library_and_the_held_out_part_is_apart() -> None
     assert len(sources(held_out=True)) > 5
     tokens = read_tokens(lambda text: [ord(letter) for letter in text], 5000)
     assert len(tokens) >= 5000
+
+
+def test_the_corpus_is_looked_for_once_and_never_among_installed_packages() -> None:
+    modules = sources() + sources(held_out=True)
+    library = Path(sysconfig.get_paths()["stdlib"])
+    assert modules and not [path for path in modules if SKIPPED & set(path.relative_to(library).parts)]
+    assert sources() == sources()
+    assert _modules.cache_info().misses == 1

@@ -80,6 +80,10 @@ def test_a_bad_default_is_found_and_a_rollout_proposed(service: StudyService) ->
     assert service.trials[0].knobs == BAD and [t.number for t in service.trials] == list(range(3 + len(finalists)))
     assert study.rollout_id == 4
     assert service.rollouts[0]["start"] is False and service.rollouts[0]["canary_share"] == 0.5
+    proposed = service.rollouts[0]
+    assert (proposed["objective"], proposed["objective_q"]) == ("ttft", 0.95)
+    assert proposed["limits"] == [{"metric": "itl", "q": 0.99, "limit_s": 0.5}]
+    assert study.result.default_revision == 1 and study.result.default == BAD
     assert service.rollouts[0]["study_id"] == 1 and service.configs[0]["knobs"] == study.result.winner
     assert service.applied[-1] == BAD  # The trial node is left as the pool is.
     assert service.engine.resets >= 9
@@ -88,6 +92,23 @@ def test_a_bad_default_is_found_and_a_rollout_proposed(service: StudyService) ->
     assert any("measured again" in beat["progress"] for beat in service.beats)
     page = markdown(study, service.trials)
     assert "**better.**" in page and page.count("finalist") == len(finalists)
+
+
+@pytest.mark.parametrize("service", [{"auto_start_rollout": True}], indirect=True)
+def test_a_pool_that_has_changed_meanwhile_gets_a_proposal_that_waits_and_says_so(service: StudyService) -> None:
+    service.study.pool_revision = 5
+    _work(service)
+    result = service.study.result
+    assert result is not None and result.verdict is StudyVerdict.BETTER
+    assert "measured against revision 1; the pool runs revision 5 by now" in result.summary
+    assert service.rollouts[0]["start"] is False
+
+
+def test_what_single_nodes_run_is_not_the_default(service: StudyService) -> None:
+    """A canary, first by its name, runs something else than the pool."""
+    service.canary = EngineConfig(max_num_batched_tokens=8).knobs()
+    _work(service)
+    assert service.trials[0].kind == "default" and service.trials[0].knobs == BAD
 
 
 @pytest.mark.parametrize("service", [{"space": {"num_speculative_tokens": {"choices": [0, 2]}}}], indirect=True)

@@ -43,7 +43,7 @@ def test_a_study_that_cannot_run_is_failed_with_its_reason(client: Client) -> No
     assert worker.once() and not worker.once()
     study = client.study(created.id)
     assert study.state is StudyState.FAILED and study.worker == "w"
-    assert "no connected serving node" in study.error
+    assert "no revision in production yet" in study.error
 
 
 def test_a_lease_carries_news_and_ends_with_the_study(client: Client) -> None:

@@ -38,3 +38,8 @@ def test_ages_use_their_largest_unit() -> None:
 def test_schedules_and_evidence_are_readable() -> None:
     assert knob([[4, 2], [16, 1]]) == "≤4: 2, ≤16: 1"
     assert '"x": 0.1235' in pretty({"x": 0.123456789})
+
+
+@pytest.mark.parametrize("value", [["int8"], [], [[1]], [[1, 2, 3]], {"a": 1}, None, float("inf"), [None], "x"])
+def test_a_knob_of_any_kind_is_written(value: object) -> None:
+    assert isinstance(knob(value), str)

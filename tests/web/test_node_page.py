@@ -114,3 +114,26 @@ def test_a_clock_is_shown_where_it_is_known_with_a_hint_where_it_is_far_off() ->
 def test_coarse_quantiles_are_marked_and_exact_ones_are_not() -> None:
     assert coarse(0.6) == "± 60 %: from /metrics buckets"
     assert coarse(0.0218) == ""
+
+
+class Measured(OneNode):
+    """A node whose agent measures its host. Values by the metric's short name, as a minute's total or newest value."""
+
+    def __init__(self, **values: float) -> None:
+        super().__init__()
+        self._clock = values
+
+
+def test_a_nodes_host_is_shown_and_what_is_not_measured_is_said() -> None:
+    told = Measured(host_other_cpu=0.93, host_major_faults=72_000.0, host_cpu_limit=1.5)
+    page = rendered("host", {"node": "gpu 1"}, told)
+    assert '<tr data-host="host_other_cpu"><td>other cpu</td><td>93 %</td>' in page
+    assert "<td>major faults</td><td>1,200 a second</td>" in page and "<td>1.5 CPUs</td>" in page
+    assert "<td>steal</td><td>not measured</td>" in page and "gpu" not in page
+
+
+def test_a_gpu_is_shown_where_there_is_one() -> None:
+    told = Measured(gpu_clock=1200.0, gpu_throttle_reason=68.0, gpu_temperature=91.0, gpu_xid=0.0)
+    page = rendered("host", {"node": "gpu 1"}, told)
+    for shown in ("1,200 MHz", "power cap, heat (hardware)", "91 °C", "<td>gpu xid</td><td>none</td>"):
+        assert shown in page, shown

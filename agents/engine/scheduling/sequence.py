@@ -15,6 +15,7 @@ from agents.engine.sampling.token_logprob import TokenLogprob
 from agents.engine.scheduling.prefix_tree import Prefix
 from agents.engine.speculation.gate import Track
 from agents.engine.speculation.ngram import NgramIndex
+from controlplane.contract import finish_reasons
 
 
 class Status(Enum):
@@ -26,14 +27,14 @@ class Status(Enum):
 
 
 class FinishReason(StrEnum):
-    """Why a sequence ended."""
+    """Why a sequence ended, in the contract's words (see `finish_reasons`)."""
 
-    STOP = "stop"  # A stop token or stop string.
-    LENGTH = "length"  # max_tokens reached.
-    ABORT = "abort"  # The client went away.
-    ERROR = "error"  # The engine failed in a step.
-    TIMEOUT = "timeout"  # Its deadline passed.
-    SHED = "shed"  # Refused after it was queued: more waited than may, and it was the least urgent.
+    STOP = finish_reasons.STOP
+    LENGTH = finish_reasons.LENGTH
+    ABORT = finish_reasons.ABORT
+    ERROR = finish_reasons.ERROR
+    TIMEOUT = finish_reasons.TIMEOUT
+    SHED = finish_reasons.SHED
 
 
 def chain_hash(parent: int, tokens: Items[int]) -> int:
@@ -50,6 +51,7 @@ class Sequence:
         "arrived_at",
         "cached_tokens",
         "committed_at",
+        "committed_outputs",
         "covered",
         "deadline",
         "draft_computed",
@@ -138,6 +140,8 @@ class Sequence:
         self.scheduled_at: float | None = None
         self.committed_at: list[float] = []
         """When steps gave it tokens: the last time that was told of, and those since."""
+        self.committed_outputs = 0
+        """Output tokens it had at the first of those times."""
         self._block_hashes: list[int] = []
 
     @property

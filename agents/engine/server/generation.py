@@ -15,7 +15,7 @@ from agents.engine.sampling.token_logprob import TokenLogprob
 from agents.engine.scheduling.sequence import FinishReason, Sequence
 from agents.engine.server.text_stream import TextStream
 from agents.engine.step import TokenOutput
-from controlplane.contract.errors import TrimtabError, Unavailable
+from controlplane.contract.errors import TrimtabError
 
 _COMPLETE = (FinishReason.STOP, FinishReason.LENGTH)
 
@@ -90,10 +90,7 @@ class Generation:
         elif reason is not None:
             given += text.finish()
         self._reason = FinishReason.STOP if text.stopped else reason
-        failure = output.failure
-        if self._reason is FinishReason.ABORT:
-            failure = Unavailable("the engine was stopped before the answer was complete")
-        return Piece(self, given, output.logprobs[: text.taken - taken], self._reason, failure)
+        return Piece(self, given, output.logprobs[: text.taken - taken], self._reason, output.failure)
 
     def sent(self, whole: bool = False) -> None:
         """A chunk was written. The first makes the time to first token; a `whole` answer's is that of the commit."""

@@ -27,7 +27,7 @@ from agents.engine.server.sampling_fields import sampling_params
 from agents.engine.server.text_stream import TextRules
 from agents.engine.server.token_text import TokenText
 from agents.engine.server.tokenizer import TextCodec
-from controlplane.contract.errors import BadRequest, TrimtabError
+from controlplane.contract.errors import BadRequest, DeadlineUnmet, Overloaded, Unavailable
 
 COMPLETION_MAX_TOKENS = 16
 """OpenAI's default for completions; chat completions may use what is left of the context."""
@@ -125,8 +125,8 @@ class Intake:
         try:
             for prompt in prompts:
                 engine.check(len(prompt), max_tokens, priority=asked.priority, deadline=deadline)
-        except TrimtabError as failure:
-            self.refusals.note(failure)
+        except (DeadlineUnmet, Overloaded) as failure:
+            self.refusals.turned_away(failure, len(prompts) * asked.n, engine)
             raise
         if self.handover is None:
             self.handover = Handover(asyncio.get_running_loop())
@@ -162,7 +162,11 @@ class Intake:
         now = monotonic()
         for generation in generations:
             generation.clock.tokenized = now
-        exchange.start()
+        try:
+            exchange.start()
+        except Unavailable as failure:
+            self.refusals.turned_away(failure, len(generations), engine)
+            raise
         return answer
 
 

@@ -1,7 +1,14 @@
-"""How many requests were refused by a limit, by reason: at the door, or given up while they waited."""
+"""Requests that were refused: counted by limit for /metrics, and told to the event log as lost.
 
+Guarantee: what was turned away at the door, before there was anything to end, is one event of the log with the number
+of its answers; what was queued first tells its own end (`Generation.end`), and is only counted by limit here.
+"""
+
+import time
 from collections import Counter
 
+from agents.engine.engine import Engine
+from controlplane.contract import finish_reasons
 from controlplane.contract.errors import TrimtabError
 
 
@@ -15,3 +22,16 @@ class Refusals:
         """Counts failures that say by which limit; others are not refusals."""
         if degraded := failure.detail.get("degraded"):
             self.counts[degraded["reason"]] += 1
+
+    def turned_away(self, failure: TrimtabError, answers: int, engine: Engine) -> None:
+        """A request for so many answers got none, by the engine's doing: it has no latency, but it counts."""
+        self.note(failure)
+        engine.log.append(
+            {
+                "kind": "counts",
+                "time": time.time(),
+                "revision": engine.steps.revision,
+                "counts": {},
+                "requests": {finish_reasons.REFUSED: answers},
+            }
+        )

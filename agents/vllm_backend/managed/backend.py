@@ -8,11 +8,12 @@ its next start adopts them. While a server is replaced its events are read to th
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from pathlib import Path
 
-from agents.backend import EngineHealth, EngineUnreachable, Position
+from agents.backend import EngineHealth, EngineUnreachable, Lost, Position
 from agents.change_costs import ChangeCosts
 from agents.vllm_backend.managed import memory, process, told
 from agents.vllm_backend.managed.changes import Changes
@@ -81,6 +82,12 @@ class ManagedVllm:
             self._look_after_tasks()
             await asyncio.sleep(HOUSE_EVERY_S)
 
+    def processes(self) -> Sequence[int]:
+        """Of the server that serves, and of those whose requests are not at their end yet; not the proxy's."""
+        servers = self._servers
+        living = [*([servers.active] if servers.active is not None else []), *servers.retiring]
+        return [server.record.pid for server in living if server.record.pid is not None]
+
     async def close(self) -> None:
         """Leave the servers to the next agent, or end them where the node file says so."""
         for task in self._retiring:
@@ -146,6 +153,16 @@ class ManagedVllm:
         if self._door.problem:
             return EngineHealth(False, f"the proxy: {self._door.problem}", health.degraded)
         return health
+
+    async def lost(self) -> Lost | None:
+        """What the proxy had to refuse or lost with a server, and what the server's queue limits turned away."""
+        requests = Counter(await self._door.lost())
+        server = self._servers.active
+        inside = None if server is None else await server.attached.lost()
+        if inside is not None:
+            requests.update(inside.requests)
+        revision = server.record.revision if inside is None and server is not None else 0
+        return Lost(revision if inside is None else inside.revision, requests) if requests.total() else None
 
     async def _load(self) -> None:
         """Find what an earlier agent left running, once."""

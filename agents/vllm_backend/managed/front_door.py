@@ -13,9 +13,19 @@ from agents.vllm_backend.node_file import NodeFile
 from agents.vllm_proxy.client import ProxyClient, ProxyUnreachable
 from agents.vllm_proxy.launch import ensure_proxy
 from agents.vllm_proxy.state import ProxyState
+from agents.vllm_proxy.switchboard import Failure
+from controlplane.contract import finish_reasons
 from controlplane.contract.errors import TrimtabError
 
 log = logging.getLogger(__name__)
+
+FINISH_REASONS: dict[str, str] = {
+    **dict.fromkeys(
+        (Failure.HELD, Failure.NO_TARGET, Failure.NOT_TAKEN, Failure.NO_ROOM, Failure.STOPPING), finish_reasons.REFUSED
+    ),
+    **dict.fromkeys((Failure.LOST, Failure.BROKEN), finish_reasons.DISCONNECT),
+}
+"""The proxy's failures that are lost requests; a body that is too large, stalled or malformed is its client's doing."""
 
 
 class FrontDoor:
@@ -28,6 +38,7 @@ class FrontDoor:
         self._client = ProxyClient(self._socket)
         self._target: str | None = None
         self._keeping = asyncio.Lock()
+        self._counted: tuple[int, dict[str, int]] | None = None  # The proxy's process, and what it had failed.
         self.url = f"http://{node.host}:{node.port}"
         self.problem = ""
 
@@ -89,6 +100,27 @@ class FrontDoor:
         except TrimtabError as error:
             log.warning("whether %s is drained cannot be known: %s", url, error.message)
             return True
+
+    async def lost(self) -> dict[str, int]:
+        """Requests that the proxy failed since the last call, by finish reason; those of clients' faults are not lost.
+
+        A proxy started anew counts from 0, one first seen from what it has counted so far.
+        """
+        try:
+            state = await self._client.state()
+        except TrimtabError:
+            return {}
+        before = self._counted
+        self._counted = (state.pid, dict(state.failed))
+        if before is None:
+            return {}
+        known = before[1] if before[0] == state.pid else {}
+        found: dict[str, int] = {}
+        for failure, count in state.failed.items():
+            reason, grown = FINISH_REASONS.get(failure), count - known.get(failure, 0)
+            if reason is not None and grown > 0:
+                found[reason] = found.get(reason, 0) + grown
+        return found
 
     async def close(self) -> None:
         """End the proxy, after the requests that run."""

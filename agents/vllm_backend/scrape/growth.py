@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from agents.vllm_backend.scrape import names
 from agents.vllm_backend.scrape.reading import Reading, Series
-from controlplane.contract import metrics
+from controlplane.contract import finish_reasons, metrics
 
 _SAME_START_S = 1.0
 
@@ -52,8 +52,15 @@ def continued(before: Reading, now: Reading) -> Reading:
 
 def growth(before: Reading | None, now: Reading) -> Growth:
     """What was counted between the two; all that `now` tells, when `before` is None or of another process."""
-    known = {} if before is None or restarted(before, now) else before.totals
-    grown = {series: total - known.get(series, 0.0) for series, total in now.totals.items()}
+    if before is None or restarted(before, now):
+        grown = dict(now.totals)
+    else:
+        # A sample that the reading before knew nothing of, as an older agent's did, has no growth to tell yet.
+        known = {series.sample for series in before.totals}
+        grown = {
+            series: total - before.totals.get(series, 0.0 if series.sample in known else total)
+            for series, total in now.totals.items()
+        }
     return Growth(_buckets(grown), _counts(grown), _requests(grown))
 
 
@@ -89,6 +96,11 @@ def _by_bound(grown: dict[Series, float], sample: str) -> dict[float, int]:
 def _counts(grown: dict[Series, float]) -> dict[str, int]:
     present = {series.sample for series in grown}
     found = {}
+    first = names.HISTOGRAMS[metrics.TTFT.short][0] + "_bucket"
+    if names.GENERATED in present and first in present:
+        # All tokens but those of the first deliveries, which hold one token each: no drafts come before it.
+        generated = round(math.fsum(value for series, value in grown.items() if series.sample == names.GENERATED))
+        found[metrics.DELIVERED_TOKENS.short] = generated - _by_bound(grown, first).get(math.inf, 0)
     for short, candidates in names.COUNTERS.items():
         name = next((name for name in candidates if name in present), None)
         if name is not None:
@@ -101,4 +113,10 @@ def _requests(grown: dict[Series, float]) -> dict[str, int]:
     for series, value in grown.items():
         if series.sample == names.REQUESTS and (amount := round(value)):
             found[series.reason] = found.get(series.reason, 0) + amount
+    if refused := _rejections(grown):
+        found[finish_reasons.REFUSED] = found.get(finish_reasons.REFUSED, 0) + refused
     return found
+
+
+def _rejections(grown: dict[Series, float]) -> int:
+    return round(math.fsum(value for series, value in grown.items() if series.sample == names.REJECTIONS))

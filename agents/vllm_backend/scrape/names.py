@@ -31,6 +31,10 @@ counted blocks in some releases: their ratio is right, their number then is not 
 
 REQUESTS = "vllm:request_success_total"
 REASON = "finished_reason"
+REJECTIONS = "vllm:admission_rejections_total"
+"""Requests that vLLM answered 503 for its queue limits: they are in no other counter."""
+GENERATED = "vllm:generation_tokens_total"
+"""Counted with each delivery, the first ones of requests too."""
 
 GAUGES: dict[str, tuple[str, ...]] = {
     metrics.KV_USAGE.short: ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"),
@@ -47,7 +51,7 @@ MODEL = "model_name"
 CUMULATIVE: frozenset[str] = frozenset(
     [f"{name}_{part}" for names in HISTOGRAMS.values() for name in names for part in ("bucket", "sum")]
     + [name for names in COUNTERS.values() for name in names]
-    + [REQUESTS, OUTPUT_LENGTH_BUCKET]
+    + [REQUESTS, REJECTIONS, GENERATED, OUTPUT_LENGTH_BUCKET]
 )
 """Samples that only grow while a server lives."""
 PRESENT: frozenset[str] = frozenset([name for names in GAUGES.values() for name in names])

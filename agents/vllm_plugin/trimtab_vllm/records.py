@@ -23,11 +23,15 @@ class FirstToken(NamedTuple):
 
 
 class Gaps(NamedTuple):
-    """Gaps between the tokens of one request; of several where `prompt_tokens` is None."""
+    """Gaps between the deliveries of one request; of several where `prompt_tokens` is None.
+
+    `tokens`: held by the deliveries that ended these gaps, more than one each with drafts; None where not told.
+    """
 
     gaps: list[float]
     prompt_tokens: int | None
     cached_tokens: int
+    tokens: int | None = None
 
 
 class Finished(NamedTuple):

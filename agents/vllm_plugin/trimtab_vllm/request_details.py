@@ -39,16 +39,18 @@ class Details:
 class _Own:
     """A request's label and its gathered gaps; hangs on its `RequestStateStats` as `trimtab`."""
 
-    __slots__ = ("cached_tokens", "gaps", "prompt_tokens", "since")
+    __slots__ = ("cached_tokens", "gaps", "prompt_tokens", "since", "tokens")
 
     def __init__(self, prompt_tokens: int | None, cached_tokens: int) -> None:
         self.prompt_tokens, self.cached_tokens = prompt_tokens, cached_tokens
         self.gaps: list[float] = []
+        self.tokens = 0
         self.since = 0.0
 
     def take_gaps(self) -> Gaps:
         gaps, self.gaps = self.gaps, []
-        return Gaps(gaps, self.prompt_tokens, self.cached_tokens)
+        tokens, self.tokens = self.tokens, 0
+        return Gaps(gaps, self.prompt_tokens, self.cached_tokens, tokens)
 
     def __del__(self) -> None:
         if self.gaps:
@@ -146,6 +148,7 @@ def _note_output(
     if not own.gaps:
         own.since = now
     own.gaps.append(stats.inter_token_latencies_iter[-1])
+    own.tokens += len(output.new_token_ids)
     if now - own.since >= GAPS_AGE_S:
         details.gaps.append(own.take_gaps())
 
@@ -189,6 +192,6 @@ def _cached(request: Any, own: _Own | None) -> int:
 
 
 def reason_name(reason: Any) -> str:
-    """stop, length, abort or error, from vLLM's FinishReason."""
+    """stop, length, repetition, abort or error, from vLLM's FinishReason."""
     name = str(reason).lower().rsplit(".", 1)[-1]
-    return name if name in ("stop", "length", "abort") else "error"
+    return name if name in ("stop", "length", "repetition", "abort") else "error"

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from controlplane.alerts.diagnosis.config_change import RevisionSeen, config_changes
+from controlplane.alerts.diagnosis.host import Readings, host_causes
 from controlplane.alerts.diagnosis.rollout_record import RolloutRecord
 from controlplane.contract.causes import CauseKind
 from controlplane.contract.metrics import PROMPT_BUCKETS, CacheClass
@@ -54,18 +55,21 @@ class Context:
     running: Level = Level()
     waiting: Level = Level()
     node_growth_s: Mapping[str, float] = field(default_factory=dict)  # Growth of the metric's mean by node.
+    hosts: Mapping[str, Readings] = field(default_factory=dict)  # What was measured of each node's host.
     ledger: Sequence[Mapping[str, Any]] = ()  # {"time", "kind", "subject", "message"} of changes around the onset.
 
 
 def causes(context: Context, onset: datetime) -> list[Cause]:
     """The causes found, the likeliest first."""
+    changes = _config_change(context, onset)
     found = [
-        *_config_change(context, onset),
+        *changes,
         *_load(context),
         *_prompt_mix(context),
         *_cache_miss(context),
         *_kv_pressure(context),
         *_one_node(context),
+        *_host(context, onset, changes),
     ]
     if not found:
         message = "nothing else that is measured changed with it"
@@ -172,6 +176,16 @@ def _kv_pressure(context: Context) -> list[Cause]:
             "kv_usage": [usage.before, usage.during],
         }
     ]
+
+
+def _host(context: Context, onset: datetime, changes: Sequence[Cause]) -> list[Cause]:
+    """`changes`: the revisions that came at the onset, which explain a slowdown before the host does."""
+    came = [
+        None if change["first_seen"] is None else datetime.fromisoformat(change["first_seen"]) for change in changes
+    ]
+    rate = context.rate
+    load_growth = rate.during / rate.before if rate.before and rate.during is not None else None
+    return host_causes(context.hosts, context.node_growth_s, onset, came, load_growth)
 
 
 def _one_node(context: Context) -> list[Cause]:

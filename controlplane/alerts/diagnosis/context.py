@@ -11,6 +11,8 @@ from controlplane.alerts.diagnosis.arrival import Served
 from controlplane.alerts.diagnosis.causes import Context, Level
 from controlplane.alerts.diagnosis.config_change import RevisionSeen
 from controlplane.alerts.diagnosis.diagnosis import STAGES, Measured
+from controlplane.alerts.diagnosis.host import slowest
+from controlplane.alerts.diagnosis.host_readings import host_readings
 from controlplane.alerts.diagnosis.rollout_record import rollouts_of
 from controlplane.alerts.history import Where
 from controlplane.contract.errors import NotFound
@@ -74,6 +76,7 @@ def surroundings(telemetry: TelemetryReader, where: Where, metric: str, before: 
         if name.isascii() and name.isdigit()
     ]
     pool = where.get(POOL.label, "")
+    growth_s = _node_growth(telemetry, where, metric, before, during)
     return Context(
         pool=pool if isinstance(pool, str) else "",
         during_s=(during[1] - during[0]).total_seconds(),
@@ -91,7 +94,8 @@ def surroundings(telemetry: TelemetryReader, where: Where, metric: str, before: 
         kv_usage=_level(telemetry, where, KV_USAGE.short, before, during),
         running=_level(telemetry, where, RUNNING.short, before, during),
         waiting=_level(telemetry, where, WAITING.short, before, during),
-        node_growth_s=_node_growth(telemetry, where, metric, before, during),
+        node_growth_s=growth_s,
+        hosts=host_readings(telemetry, {**where, NODE.label: slowest(growth_s)} if growth_s else where, before, during),
     )
 
 

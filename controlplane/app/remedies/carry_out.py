@@ -10,6 +10,7 @@ from datetime import datetime
 from sqlmodel import Session
 
 from controlplane import ledger
+from controlplane.app.pool_limits import pool_limits
 from controlplane.app.remedies.cause import slowdown
 from controlplane.app.remedies.choice import Choice, CreateRollout, CreateStudy, StartRollout
 from controlplane.app.remedies.standing import DECLINED, OFFERED, STARTED, Standing
@@ -18,6 +19,7 @@ from controlplane.contract.errors import TrimtabError
 from controlplane.contract.remedies import RemedyState, RemedyStep
 from controlplane.fleet import registry
 from controlplane.rollouts import store as rollouts
+from controlplane.rollouts.plan import with_limits
 from controlplane.studies import store as studies
 from controlplane.studies.validation import check_study
 
@@ -52,7 +54,8 @@ def _done(session: Session, alert: Alert, choice: Choice, now: datetime) -> Reme
         with session.begin_nested():
             match choice.deed:
                 case CreateRollout(spec):
-                    made = rollouts.create(session, spec, actor=ACTOR, now=now)
+                    judged = with_limits(spec, pool_limits(session, spec.pool))
+                    made = rollouts.create(session, judged, actor=ACTOR, now=now)
                     step = step.model_copy(update={"rollout_id": made.id})
                 case StartRollout(rollout_id):
                     rollouts.start(session, rollout_id, actor=ACTOR, now=now)

@@ -10,11 +10,13 @@ import shlex
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum, auto
+from typing import Any
 
 from controlplane.app.remedies.cause import Cause
 from controlplane.app.remedies.choice import Choice, CreateRollout, StartRollout
 from controlplane.app.remedies.standing import Standing
 from controlplane.contract.alerts import Alert, AlertRule, Remedy
+from controlplane.contract.metrics import BY_SHORT, MetricKind
 from controlplane.contract.remedies import RemedyAction, RemedyPolicy, RemedyState, RemedyStep
 from controlplane.contract.rollouts import Rollout, RolloutCreate, RolloutPhase, Verdict
 
@@ -81,8 +83,12 @@ def take_back(alert: Alert, rule: AlertRule, cause: Cause, seen: Standing, now: 
 def command(spec: RolloutCreate) -> str:
     """How a person starts this rollout, in a shell and over HTTP."""
     words = ["trimtab", "rollout", "start", "--pool", spec.pool, "--revision", str(spec.revision)]
-    words += ["--takes-back", str(spec.takes_back), "--reason", spec.reason.partition(":")[0]]
-    body = {"pool": spec.pool, "revision": spec.revision, "takes_back": spec.takes_back}
+    words += ["--takes-back", str(spec.takes_back)]
+    body: dict[str, Any] = {"pool": spec.pool, "revision": spec.revision, "takes_back": spec.takes_back}
+    if "metrics" in spec.model_fields_set:
+        words += [word for metric in spec.metrics for word in ("--metric", metric)]
+        body["metrics"] = spec.metrics
+    words += ["--reason", spec.reason.partition(":")[0]]
     return f"{shlex.join(words)} (POST /api/v1/rollouts {json.dumps(body, ensure_ascii=False)})"
 
 
@@ -106,7 +112,14 @@ def _spec(alert: Alert, rule: AlertRule, cause: Cause, pool: str, back_to: int, 
         "reason": reason[:LONGEST_REASON],
         "start": start and remedy.policy is RemedyPolicy.AUTOMATIC,
     }
-    return RolloutCreate.model_validate({**remedy.rollout, **fixed})
+    return RolloutCreate.model_validate({**_judged_by(alert), **remedy.rollout, **fixed})
+
+
+def _judged_by(alert: Alert) -> dict[str, Any]:
+    """By what the alert is about alone: a bad revision may be good for something else (a budget of few tokens makes
+    steps short), and that is no reason to keep it."""
+    metric = BY_SHORT.get(alert.labels.get("metric", ""))
+    return {"metrics": [metric.short]} if metric is not None and metric.kind is MetricKind.HISTOGRAM else {}
 
 
 def _hindrance(revision: int, seen: Standing) -> tuple[str | None, Study, int | None]:

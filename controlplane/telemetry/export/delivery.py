@@ -10,8 +10,12 @@ import httpx
 
 from controlplane.contract.clock import Clock
 from controlplane.contract.retry import retry_after_s
+from controlplane.outgoing import Answer, exchange
 
-TIMEOUT_S = 10.0
+DEADLINE_S = 10.0
+"""For the whole of one request, its answer included."""
+MOST_BYTES = 64 << 10
+"""Of an answer: a partial success is far shorter, and nothing is decompressed."""
 BODY_AT_FAULT = frozenset({400, 413, 422})
 SHOWN = 200
 
@@ -29,16 +33,16 @@ class Refused(Exception):
     """The receiver will never take this body."""
 
 
-def post(http: httpx.Client, url: str, body: bytes, headers: Mapping[str, str], clock: Clock) -> httpx.Response:
-    """Send once. Returns the 2xx answer; raises `Undelivered` or `Refused`."""
+def post(http: httpx.Client, url: str, body: bytes, headers: Mapping[str, str], clock: Clock) -> Answer:
+    """Send once. Returns the 2xx answer with its beginning; raises `Undelivered` or `Refused`."""
     try:
-        answer = http.post(url, content=body, headers=dict(headers), follow_redirects=False)
+        answer = exchange(http, url, body, headers, deadline_s=DEADLINE_S, most_bytes=MOST_BYTES)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise Undelivered(type(error).__name__, f"{type(error).__name__}: {error}") from error
     if answer.is_success:
         return answer
-    message = f"answered {answer.status_code}: {answer.text[:SHOWN]}"
-    if answer.status_code in BODY_AT_FAULT:
+    message = f"answered {answer.status}: {answer.body[:SHOWN].decode('utf-8', 'replace')}"
+    if answer.status in BODY_AT_FAULT:
         raise Refused(message)
-    wait_s = retry_after_s(answer.headers.get("Retry-After"), clock()) or 0.0
-    raise Undelivered(f"HTTP {answer.status_code}", message, wait_s)
+    wait_s = retry_after_s(answer.headers.get("Retry-After"), clock())
+    raise Undelivered(f"HTTP {answer.status}", message, wait_s or 0.0)

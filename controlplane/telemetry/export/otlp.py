@@ -13,8 +13,9 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 )
 
 from controlplane.contract.clock import Clock
+from controlplane.outgoing import Answer, new_client
 from controlplane.telemetry.export import series
-from controlplane.telemetry.export.delivery import TIMEOUT_S, Refused, post
+from controlplane.telemetry.export.delivery import DEADLINE_S, Refused, post
 from controlplane.telemetry.export.exporter import Sent
 from controlplane.telemetry.export.interval import Interval
 from controlplane.telemetry.export.late import LateWatch, Totals, totals_of
@@ -55,7 +56,7 @@ class OtlpSender:
         self._clock = clock
         self._headers = {**headers, **HEADERS}
         self._scopes = tuple(scopes)
-        self._http = http or httpx.Client(timeout=TIMEOUT_S)
+        self._http = http or new_client(DEADLINE_S)
         self._late = LateWatch(reader, self._requests_of)
 
     def close(self) -> None:
@@ -111,11 +112,11 @@ def _bodies(request: ExportMetricsServiceRequest) -> Iterator[bytes]:
         yield gzip.compress(part.SerializeToString(), compresslevel=1)
 
 
-def _refused(answer: httpx.Response) -> int:
+def _refused(answer: Answer) -> int:
     """Points that the receiver says it refused while it took the others."""
     response = ExportMetricsServiceResponse()
     try:
-        response.ParseFromString(answer.content)
+        response.ParseFromString(answer.body)
     except DecodeError:
         return 0  # A 2xx is the acknowledgement; some receivers answer it with a page of their own.
     partial = response.partial_success

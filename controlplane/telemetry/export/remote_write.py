@@ -13,8 +13,9 @@ import cramjam
 import httpx
 
 from controlplane.contract.clock import Clock
+from controlplane.outgoing import new_client
 from controlplane.telemetry import fleet_gauges
-from controlplane.telemetry.export.delivery import TIMEOUT_S, post
+from controlplane.telemetry.export.delivery import DEADLINE_S, post
 from controlplane.telemetry.export.exporter import Sent
 from controlplane.telemetry.export.interval import Interval
 from controlplane.telemetry.export.prompb import GAUGE, WriteRequest
@@ -58,7 +59,7 @@ class RemoteWriteSender:
         self._clock = clock
         self._headers = {**headers, **HEADERS}
         self._labels = dict(labels)
-        self._http = http or httpx.Client(timeout=TIMEOUT_S)
+        self._http = http or new_client(DEADLINE_S)
         self._before: frozenset[Series] = frozenset()
 
     def close(self) -> None:

@@ -200,3 +200,35 @@ def test_the_unaccounted_share_is_of_all_time_spent() -> None:
         tally.count(event, "b")
     e2e_s = sum(event["e2e"] for event in events if event["kind"] == "finished")
     assert tally.unaccounted_share() == pytest.approx(0.001 / e2e_s)
+
+
+def test_requests_that_no_event_tells_of_are_counted_with_the_revision_and_the_reason() -> None:
+    made = counted(step_event(START))
+    made.count_lost(START + 1, 3, {"refused": 4, "disconnect": 1, "shed": 0})
+    made.seal()
+    (tally,) = made.take()
+    requests = {
+        (key, reason): amount
+        for window in tally.windows.values()
+        for (metric, key, reason), amount in window.sums.items()
+        if metric is metrics.REQUESTS
+    }
+    assert requests == {((3, "", "", ""), "refused"): 4, ((3, "", "", ""), "disconnect"): 1}
+    assert tally.position == Position("b", 1)
+
+
+def test_lost_requests_alone_make_a_report_that_moves_no_position() -> None:
+    made = Accumulator(Position("b", 7), 5.0)
+    made.count_lost(START, 0, {"refused": 1})
+    made.seal()
+    (tally,) = made.take()
+    assert tally.position == Position("b", 7)
+    assert Accumulator(None, 5.0).read_to is None
+
+
+def test_gaps_say_how_many_tokens_their_deliveries_held() -> None:
+    gaps = {"kind": "gaps", "time": START, "revision": 1, "prompt_tokens": 9, "cached_tokens": 0, "gaps": [0.1, 0.2]}
+    made = counted({**gaps, "tokens": 5}, {**gaps, "tokens": None}, gaps)
+    made.seal()
+    (window,) = made.take()[0].windows.values()
+    assert [amount for (metric, _, _), amount in window.sums.items() if metric is metrics.DELIVERED_TOKENS] == [5]

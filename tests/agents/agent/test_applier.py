@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from agents.applier import Applier
-from agents.backend import EngineHealth, EngineUnreachable
+from agents.backend import EngineHealth, EngineUnreachable, Lost
 from controlplane.contract.errors import Conflict, TrimtabError
 from controlplane.contract.knobs import EngineConfig
 from controlplane.contract.nodes import ConfigStatus, EffectiveConfig
@@ -41,6 +41,9 @@ class SlowBackend:
 
     async def effective(self) -> EffectiveConfig:
         return self.current
+
+    async def lost(self) -> Lost | None:
+        return None
 
     async def health(self) -> EngineHealth:
         return EngineHealth(True)

@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from agents import credentials
+from agents.__main__ import main
 from agents.credentials import Credentials
 from agents.enrolment import Enrolment
 from agents.settings import AgentSettings
@@ -71,3 +72,52 @@ def test_a_token_that_was_renewed_meanwhile_is_not_renewed_again(tmp_path: Path)
 
     asyncio.run(run())
     assert asked == 2
+
+
+@pytest.mark.parametrize("flags", [[], ["--enrolment-token", ""]])
+def test_an_agent_without_a_token_ends_with_status_2_and_names_the_option(
+    tmp_path: Path, flags: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("TRIMTAB_ENROLMENT_TOKEN", "TRIMTAB_ENROLMENT_TOKEN_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    assert main(["--node", "a", "--state-dir", str(tmp_path), *flags]) == 2
+    told = capsys.readouterr().err.strip()
+    assert told.startswith("trimtab agent: enrolment_token_file: is needed") and "--enrolment-token-file FILE" in told
+    assert len(told.splitlines()) == 1
+
+
+def test_a_token_file_that_is_never_written_is_waited_for_with_a_bound(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "token"
+    given = ["--enrolment-token-file", str(file), "--enrolment-token-wait-s", "0"]
+    assert main(["--node", "a", "--state-dir", str(tmp_path), *given]) == 2
+    assert f"{file} holds no token, after 0 s of waiting (--enrolment-token-wait-s)" in capsys.readouterr().err
+
+
+def test_a_token_file_may_be_written_while_the_agent_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "token"
+    rest, pauses = asyncio.sleep, 0
+
+    async def pause(_: float) -> None:
+        nonlocal pauses
+        pauses += 1
+        if pauses == 3:
+            file.write_text("t\n")
+        await rest(0)
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        assert request.headers["Authorization"] == "Bearer t"
+        return httpx.Response(200, json={"node": "a", "token": "secret", "workload_key": "00ff"})
+
+    monkeypatch.setattr("agents.enrolment.asyncio.sleep", pause)
+
+    async def run() -> Credentials:
+        async with httpx.AsyncClient(base_url="http://service", transport=httpx.MockTransport(answer)) as http:
+            settings = AgentSettings(node="a", state_dir=tmp_path, enrolment_token_file=file)
+            return await Enrolment(settings, http).ensure()
+
+    assert asyncio.run(run()).token == "secret"
+    assert (pauses, sum("waiting for the enrolment token" in record.message for record in caplog.records)) == (3, 1)

@@ -231,3 +231,19 @@ def test_requests_become_spans_without_text_and_with_hashes_of_the_fleet() -> No
 def test_keys_of_two_fleets_give_other_hashes() -> None:
     assert rekey(1, b"a") != rekey(1, b"b")
     assert encode_spans(Tally(0, 5.0, "m"), IDENTITY, b"k") == b""
+
+
+def test_what_the_host_did_is_told_in_its_own_window_packed_and_as_otlp() -> None:
+    tally = tally_of(1)
+    own = tally.own_window
+    counts = AgentCounts(host={own: {metrics.HOST_STEAL: 0.25}, own - 1: {metrics.HOST_MAJOR_FAULTS: 0.0}})
+    report = packed_report.decode(body_of(tally, IDENTITY, bytes(16), 7, counts, ReportTable()).decoded())
+    told = {
+        (section.window, report.metrics[one.metric][0]): (one.value, report.labels[one.labels])
+        for section in report.sections
+        for one in (*section.sums, *section.gauges)
+    }
+    assert told[own, metrics.HOST_STEAL.name] == (0.25, {})
+    assert told[own - 1, metrics.HOST_MAJOR_FAULTS.name] == (0.0, {})  # Measured, and none.
+    found = decoded(tally, counts=counts)
+    assert {metrics.HOST_STEAL.name, metrics.HOST_MAJOR_FAULTS.name} <= found.keys()

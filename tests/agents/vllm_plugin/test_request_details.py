@@ -41,7 +41,7 @@ def test_first_tokens_gaps_and_ends_carry_their_request(stats_class: Any) -> Non
     third.update_from_output(_output(), 3.5, False, request, None, None)
     third.update_from_finished_request("stop", "r1", 10, 5, request, num_cached_tokens=4)
     record = read(None, third)
-    assert record.gaps == [([0.25, 0.25], 10, 4)]
+    assert record.gaps == [([0.25, 0.25], 10, 4, 2)]
     ended = record.finished[0]
     assert (ended.request_id, ended.reason, ended.prompt_tokens, ended.cached_tokens) == ("r1", "stop", 10, 4)
     assert ended.ttft == 1.0
@@ -59,6 +59,20 @@ def test_gaps_are_handed_on_when_they_are_old_enough(stats_class: Any) -> None:
     assert got == [0, 0, 0, 1, 0]
 
 
+def test_gaps_say_how_many_tokens_their_deliveries_held(stats_class: Any) -> None:
+    install(stats_class)
+    request, stats = request_stats(), stats_class()
+    stats.update_from_output(_output(), 3.0, True, request)
+    for number, tokens in enumerate((3, 1, 4), 1):
+        output = _output()
+        output.new_token_ids = [7] * tokens
+        stats = stats_class(1000.0 + 0.3 * number)
+        stats.update_from_output(output, 3.0 + 0.3 * number, False, request)
+        if number == 2:
+            (gaps,) = read(None, stats).gaps
+            assert (len(gaps.gaps), gaps.tokens) == (2, 4)
+
+
 def test_the_gaps_of_a_request_that_vanished_are_not_lost(stats_class: Any) -> None:
     install(stats_class)
     request, stats = request_stats(), stats_class()
@@ -66,7 +80,7 @@ def test_the_gaps_of_a_request_that_vanished_are_not_lost(stats_class: Any) -> N
     stats.update_from_output(_output(), 3.5, False, request)
     del request, stats
     gc.collect()
-    assert read(None, stats_class()).gaps == [([0.5], 10, 4)]
+    assert read(None, stats_class()).gaps == [([0.5], 10, 4, 1)]
 
 
 def test_a_request_that_began_before_is_of_unknown_length(stats_class: Any) -> None:
@@ -76,7 +90,7 @@ def test_a_request_that_began_before_is_of_unknown_length(stats_class: Any) -> N
     later = stats_class(1001.0)
     later.update_from_output(_output(), 3.5, False, request)
     later.update_from_finished_request("length", "r", 10, 5, request)
-    assert read(None, later).gaps == [([0.5], None, 0)]
+    assert read(None, later).gaps == [([0.5], None, 0, 1)]
 
 
 def _older_output(
@@ -142,7 +156,7 @@ def test_a_surprise_in_the_middle_loses_nothing_and_ends_the_noting(stats_class:
     assert len(record.finished) == 1
     later = stats_class()
     later.update_from_output(_output(), 3.5, False, good)
-    assert read(None, later).gaps == [([0.5], None, 0)]
+    assert read(None, later).gaps == [([0.5], None, 0, None)]
     assert surprises.surprises.counts == {"details": 1}
 
 

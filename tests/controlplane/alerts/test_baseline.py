@@ -9,6 +9,7 @@ from controlplane.alerts.baseline import FLEET, build, margin_buckets, wilson_up
 from controlplane.alerts.detector import Detector
 from controlplane.alerts.history import Tail, Window, merged
 from controlplane.alerts.load import LoadMeter, load_bin
+from controlplane.alerts.pool_record import PoolRecord
 from controlplane.contract.alerts import RegressionCondition
 from controlplane.contract.histogram import AXIS_LENGTH, axis_position
 from controlplane.telemetry.sketch import Sketch
@@ -89,30 +90,31 @@ def test_a_slow_regression_does_not_become_the_baseline_while_suspected() -> Non
     history = windows(360)
     for window in windows(240, seed=3, first_s=1800.0, scale=1.35):
         history.append(window)
-        detector.advance(window, history, ())
+        detector.advance(window, history)
         if detector.alarmed("ttft"):
             break
     assert detector.alarmed("ttft")
-    assert detector.baselines["ttft|0.95"].end_s < 1800.0
+    assert detector.learners["ttft", "*"].baselines[0.95].end_s < 1800.0
 
 
 def test_spans_of_alarms_are_left_out() -> None:
     detector = Detector(RegressionCondition(metrics=["ttft"], q=[0.95]))
     history = windows(120) + windows(120, scale=3.0, first_s=600.0) + windows(120, first_s=1200.0, seed=5)
-    detector.advance(windows(1, first_s=1800.0)[0], history, [(600.0, 1200.0)])
-    assert detector.baselines["ttft|0.95"].quantile_s == pytest.approx(0.2 * math.exp(0.6 * 1.645), rel=0.1)
+    detector.advance(windows(1, first_s=1800.0)[0], history, PoolRecord(alerts={"ttft": [(600.0, 1200.0)]}))
+    known = detector.learners["ttft", "*"].baselines[0.95]
+    assert known.quantile_s == pytest.approx(0.2 * math.exp(0.6 * 1.645), rel=0.1)
     detector = Detector(RegressionCondition(metrics=["ttft"], q=[0.95]))
-    detector.advance(windows(1, first_s=1800.0)[0], history, [(600.0, math.inf)])
-    assert detector.baselines["ttft|0.95"].end_s < 600.0
+    detector.advance(windows(1, first_s=1800.0)[0], history, PoolRecord(alerts={"ttft": [(600.0, math.inf)]}))
+    assert detector.learners["ttft", "*"].baselines[0.95].end_s < 600.0
 
 
 def test_evidence_goes_stale_without_traffic() -> None:
     detector = Detector(RegressionCondition(metrics=["ttft"], q=[0.95]))
     history = windows(120)
     for window in windows(10, first_s=600.0, scale=5.0):
-        detector.advance(window, history, ())
+        detector.advance(window, history)
     assert detector.alarmed("ttft")
-    detector.advance(windows(1, first_s=2000.0)[0], history, ())
+    detector.advance(windows(1, first_s=2000.0)[0], history)
     assert not detector.alarmed("ttft")
 
 

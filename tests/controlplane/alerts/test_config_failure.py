@@ -240,9 +240,9 @@ def test_an_older_installation_gets_the_new_rule_once(database: Database) -> Non
         # What the first start of an older version left: its ledger entry named no kinds.
         store.create_rule(session, AlertRuleCreate(name="Configuration drift", condition=DriftCondition()), NOW)
         ledger.append(session, now=NOW, actor="trimtab", kind=LEDGER_KIND, subject="alert-rules", message="m")
-    assert ensure(database) == 2
+    assert ensure(database) == 3
     # The regression rule had been deleted, and stays so.
-    assert kinds(database) == ["config_failed", "drift", "telemetry_lost"]
+    assert kinds(database) == ["config_failed", "drift", "requests_failed", "telemetry_lost"]
     with database.session() as session:
         for rule in store.rules(session):
             store.delete_rule(session, rule.id, NOW)
@@ -252,7 +252,7 @@ def test_an_older_installation_gets_the_new_rule_once(database: Database) -> Non
 def test_a_rule_of_its_kind_that_somebody_made_is_not_doubled(database: Database) -> None:
     with database.session() as session:
         store.create_rule(session, AlertRuleCreate(name="mine", condition=CONDITION), NOW)
-    assert ensure(database) == 1 and kinds(database) == ["config_failed", "telemetry_lost"]
+    assert ensure(database) == 2 and kinds(database) == ["config_failed", "requests_failed", "telemetry_lost"]
     with database.session() as session:
         for rule in store.rules(session):
             store.delete_rule(session, rule.id, NOW)

@@ -18,12 +18,10 @@ from controlplane.contract.alerts import (
     AlertRuleCreate,
     DriftCondition,
     RegressionCondition,
-    Remedy,
 )
 from controlplane.contract.configs import RevisionCreate
 from controlplane.contract.remedies import RemedyAction, RemedyState, RemedyStep
 from controlplane.contract.slo import Limit
-from controlplane.contract.studies import StudyCreate
 from controlplane.db import Database
 from controlplane.fleet import registry
 from controlplane.fleet.tables import NodeRow
@@ -112,6 +110,7 @@ class TestRegression:
         found = alerts(database)
         assert [(alert.labels["metric"], alert.state) for alert in found] == [("ttft", "resolved")]
         assert found[0].diagnosis is not None and found[0].diagnosis.stage == "queue"
+        assert not found[0].updates, found[0].updates
         assert deliveries(database) == [(found[0].id, "firing"), (found[0].id, "resolved")]
 
     def test_decode_regression_is_told_as_decode(
@@ -275,27 +274,22 @@ class TestAbsolute:
         assert not alerts(database)[0].silenced
         assert deliveries(database) == [(alert.id, "firing")]
 
-    def test_remedy_is_asked_for_a_study(self, database: Database, telemetry: Any, plant: Any) -> None:
-        started: list[int] = []
+    def test_the_remedy_is_asked_of_every_alert(self, database: Database, telemetry: Any, plant: Any) -> None:
+        asked: list[int] = []
 
         def on_fire(session: Session, alert: Alert, rule: AlertRule, now: datetime) -> list[RemedyStep]:
-            started.append(alert.id)
+            asked.append(alert.id)
             step = RemedyStep(
                 time=now, action=RemedyAction.STUDY, state=RemedyState.STARTED, cause="load", why="why", study_id=41
             )
-            return [step] if len(started) == 1 else []
+            return [step] if len(asked) == 1 else []
 
         limits = [Limit(metric=metric, q=0.95, limit_s=0.6) for metric in ("ttft", "queue")]
-        add_rule(
-            database,
-            self.condition.model_copy(update={"limits": limits}),
-            plant.now,
-            remedy=Remedy(study=StudyCreate(pool="main")),
-        )
+        add_rule(database, self.condition.model_copy(update={"limits": limits}), plant.now)
         evaluator = AlertEvaluator(database, telemetry, on_fire)
         run(evaluator, plant, 60)
         run(evaluator, plant, 60, queue=60.0)
-        assert len(started) == 2
+        assert len(asked) == 2
         assert sorted(str(alert.study_id) for alert in alerts(database)) == ["41", "None"]
         assert sorted(len(alert.remedies) for alert in alerts(database)) == [0, 1]
         assert any(alert.remedies and alert.remedies[0].why == "why" for alert in alerts(database))
@@ -317,7 +311,7 @@ class TestAbsolute:
         def on_fire(*_: Any) -> list[RemedyStep]:
             raise RuntimeError("no tuner")
 
-        add_rule(database, self.condition, plant.now, remedy=Remedy(study=StudyCreate(pool="main")))
+        add_rule(database, self.condition, plant.now)
         evaluator = AlertEvaluator(database, telemetry, on_fire)
         run(evaluator, plant, 60)
         run(evaluator, plant, 60, queue=60.0)
@@ -380,7 +374,7 @@ class TestDrift:
 
 def test_default_rules_come_once(database: Database, plant: Any) -> None:
     with database.session() as session:
-        assert ensure_default_rules(session, plant.now) == 4
+        assert ensure_default_rules(session, plant.now) == 5
     with database.session() as session:
         for rule in store.rules(session):
             store.delete_rule(session, rule.id, plant.now)
@@ -393,7 +387,7 @@ def test_a_rule_that_fails_does_not_stop_the_others(
 ) -> None:
     add_rule(database, TestAbsolute.condition, plant.now)
     add_rule(database, RegressionCondition(), plant.now)
-    monkeypatch.setattr("controlplane.alerts.judges.judge_regression", lambda *_: 1 / 0)
+    monkeypatch.setattr("controlplane.alerts.conditions.regression.judge_regression", lambda *_: 1 / 0)
     run(evaluator, plant, 60)
     run(evaluator, plant, 60, queue=60.0)
     with database.session() as session:

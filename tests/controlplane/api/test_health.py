@@ -1,5 +1,6 @@
 """/readyz tells the truth about durability."""
 
+import sqlite3
 from typing import Any
 
 import pytest
@@ -8,6 +9,8 @@ from fastapi.testclient import TestClient
 from sqlalchemy.exc import OperationalError
 
 from controlplane.api import health
+from controlplane.db.disk_space import Space
+from controlplane.db.fault import DISK_FULL
 
 
 @pytest.fixture
@@ -55,6 +58,32 @@ def test_not_ready_when_telemetry_is_not(fresh: FastAPI, monkeypatch: pytest.Mon
     monkeypatch.setattr(fresh.state.telemetry, "ready", lambda: False)
     answer = TestClient(fresh).get("/readyz")
     assert (answer.status_code, answer.json()["telemetry"]) == (503, "not ready")
+
+
+def test_not_ready_while_reports_cannot_be_written(fresh: FastAPI, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fresh.state.telemetry, "write_fault", lambda: DISK_FULL)
+    answer = TestClient(fresh).get("/readyz")
+    assert (answer.status_code, answer.json()["telemetry"]) == (503, "the disk is full")
+
+
+def test_a_full_database_is_called_by_its_name(fresh: FastAPI, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = sqlite3.OperationalError("database or disk is full")
+    full.sqlite_errorname = "SQLITE_FULL"
+
+    def refuse(*_: Any) -> None:
+        raise OperationalError("INSERT", {}, full)
+
+    monkeypatch.setattr(health, "prove_write", refuse)
+    answer = TestClient(fresh).get("/readyz")
+    assert (answer.status_code, answer.json()["database"]) == (503, "the disk is full")
+
+
+def test_a_low_disk_and_a_stuck_tick_are_told_and_stay_ready(fresh: FastAPI, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fresh.state.disk, "_look", lambda _: Space(10, 1000))
+    monkeypatch.setattr(fresh.state.background.ticks[0], "failed", True)
+    answer = TestClient(fresh).get("/readyz")
+    assert answer.status_code == 200
+    assert answer.json()["degraded"] == ["disk_low", "background_task_failing"]
 
 
 def test_not_ready_while_stopping(fresh: FastAPI) -> None:

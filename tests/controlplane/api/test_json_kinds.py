@@ -68,9 +68,22 @@ def test_wrong_kinds_are_found(value: Any, places: list[str]) -> None:
     [
         ("rollouts", {"pool": "chat", "revision": True}, "body.revision"),
         ("rollouts", {"pool": "chat", "revision": 1, "emergency": 1}, "body.emergency"),
+        ("rollouts", {"pool": "chat", "revision": 1, "takes_back": True}, "body.takes_back"),
+        ("rollouts", {"pool": "chat", "revision": 1, "objective_q": "0.5"}, "body.objective_q"),
+        ("rollouts", {"pool": "chat", "revision": 1, "levels": {"ttft": [0.5, True]}}, "body.levels.ttft.1"),
+        (
+            "rollouts",
+            {"pool": "chat", "revision": 1, "limits": [{"metric": "ttft", "q": 0.5, "limit_s": True}]},
+            "body.limits.0.limit_s",
+        ),
         ("studies", {"pool": "chat", "max_trials": "12"}, "body.max_trials"),
         ("silences", {"matchers": {"pool": "chat"}, "ends_at": 4102444800}, "body.ends_at"),
         ("alert-rules", {"name": "x", "condition": {"kind": "drift", "for_s": True}}, "body.condition.for_s"),
+        (
+            "alert-rules",
+            {"name": "x", "condition": {"kind": "requests_failed", "baseline_s": True}},
+            "body.condition.baseline_s",
+        ),
     ],
 )
 def test_the_api_refuses_them(http: TestClient, path: str, body: Any, field: str) -> None:

@@ -3,7 +3,10 @@
 import threading
 from datetime import UTC, datetime
 
-from controlplane.app.background import Background, Tick
+import pytest
+
+from controlplane.app import background as background_module
+from controlplane.app.background import STUCK_S, Background, Tick
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -39,6 +42,23 @@ def test_a_failing_tick_says_so() -> None:
     tick = Tick("work", 1.0, act)
     tick.run(NOW)
     assert (tick.failing, tick.runs, tick.failures) == (True, 1, 1)
+
+
+def test_a_deed_that_does_not_end_counts_as_failing_while_it_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = [100.0]
+    monkeypatch.setattr(background_module.time, "monotonic", lambda: now_s[0])
+    seen: list[tuple[float, bool, bool]] = []
+
+    def act(now: datetime) -> None:
+        for passed_s in (0.0, STUCK_S, STUCK_S + 1):
+            now_s[0] = 100.0 + passed_s
+            report = Background([tick], lambda: NOW).report()["work"]
+            seen.append((tick.running_s, report["failing"], report["stuck"]))
+
+    tick = Tick("work", 1.0, act)
+    tick.run(NOW)
+    assert seen == [(0.0, False, False), (STUCK_S, False, False), (STUCK_S + 1, True, True)]
+    assert (tick.failing, tick.stuck, tick.running_s, tick.last_duration_s) == (False, False, 0.0, STUCK_S + 1)
 
 
 def test_stop_waits_for_the_deed_under_way() -> None:

@@ -14,7 +14,9 @@ from controlplane.app.health_metrics import DEGRADED, ServiceHealth
 from controlplane.app.service import create_app
 from controlplane.app.settings import ServiceSettings
 from controlplane.db.database import Database
+from controlplane.db.disk_space import DiskSpace, Space
 from controlplane.fleet.tables import NodeRow, PoolRow
+from controlplane.telemetry.store import TelemetryStore
 from tests.peers import promtool
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -92,14 +94,17 @@ def test_promtool_finds_nothing_in_the_whole_page(app: Any) -> None:
     promtool("check", "metrics", given=TestClient(app).get("/metrics").content)
 
 
-def test_degraded_modes_say_what_is_wrong(tmp_path: Path) -> None:
+def test_degraded_modes_say_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(_: datetime) -> None:
         raise RuntimeError
 
     background = Background([Tick("failing", 1.0, fails)], lambda: NOW)
     background.ticks[0].run(NOW)
     database = Database(f"sqlite:///{tmp_path / 'empty.db'}")  # It has no tables: every look at it fails.
-    health = ServiceHealth(database, background, [], lambda: False, lambda: "away", "1")
+    telemetry = TelemetryStore(database, lambda: NOW)  # It was never started.
+    monkeypatch.setattr(telemetry.frames, "fault", lambda: "away")
+    disk = DiskSpace(database, lambda _: Space(free_bytes=1 << 20, total_bytes=1 << 30))
+    health = ServiceHealth(database, background, [], telemetry, disk, "1")
     with pytest.raises(OperationalError):
         list(health._of_database())
     (modes,) = [metric for metric in health.collect() if metric.name == DEGRADED]
@@ -107,9 +112,15 @@ def test_degraded_modes_say_what_is_wrong(tmp_path: Path) -> None:
         "database_unreadable": 1.0,
         "telemetry_not_written": 1.0,
         "frames_unavailable": 1.0,
+        "disk_low": 1.0,
         "background_task_failing": 1.0,
     }
     database.close()
+
+
+def test_a_write_fault_is_told_while_the_store_runs(app: Any) -> None:
+    app.state.telemetry._writer.fault.failed(OperationalError("INSERT", {}, Exception("x")), 100)
+    assert values(app)[f'{DEGRADED}{{mode="telemetry_not_written"}}'] == 1
 
 
 def test_an_export_that_fails_is_told_and_stops_nothing(app: Any) -> None:

@@ -28,6 +28,7 @@ NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
         ("nan", None),
         ("inf", None),
         ("-5", None),
+        ("٣", None),
         ("1e3", None),
     ],
 )

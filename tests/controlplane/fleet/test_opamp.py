@@ -92,15 +92,25 @@ def test_a_share_that_is_no_number_is_a_problem(text: str) -> None:
     assert report.problems[0].startswith("health.decomposition.status")
 
 
-@pytest.mark.parametrize(
-    "body", [b"", b"{", b"[]", b'{"revision": 1}', b'{"revision": 1, "knobs": {"a": NaN}}', b"[" * 5000]
-)
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"revision": 1}', b'{"revision": NaN, "knobs": {}}', b"[" * 5000])
 def test_an_effective_configuration_that_cannot_be_read_is_a_problem(body: bytes) -> None:
     message = sent()
     message.effective_config.config_map.config_map["effective.json"].body = body
     report = opamp.parse(message.SerializeToString())
     assert report.effective is None
     assert report.problems[0].startswith("effective_config.effective.json")
+
+
+def test_one_bad_knob_does_not_lose_the_other_knobs() -> None:
+    message = sent()
+    body = b'{"revision": 1, "knobs": {"max_num_seqs": 3, "quantization": ["int8"], "prefill_chunk_size": Infinity}}'
+    message.effective_config.config_map.config_map["effective.json"].body = body
+    report = opamp.parse(message.SerializeToString())
+    assert report.effective is not None and report.effective.knobs == {"max_num_seqs": 3}
+    assert [problem.split(":")[0] for problem in report.problems] == [
+        "effective_config.effective.json.knobs.quantization",
+        "effective_config.effective.json.knobs.prefill_chunk_size",
+    ]
 
 
 def test_a_missing_entry_is_named() -> None:

@@ -118,6 +118,9 @@ class Fleet:
         self.failing: set[str] = set()  # Say that they could not apply it.
         self.factor: dict[int, float] = {}  # Revision to how much slower it is.
         self.error_share: dict[int, float] = {}
+        self.lost_slowest: dict[
+            int, tuple[str, float]
+        ] = {}  # Revision to how it loses its slowest requests, and which.
         self.numbers: dict[int, int] = {}
 
     def add(self, *names: str, pool: str = "chat", role: str = "serving") -> None:
@@ -186,11 +189,16 @@ class Fleet:
                 labels["revision"] = str(revision)
             draw = self.rng.normal
             base = factor * np.exp(0.5 * draw(size=requests))
-            for metric, scale in (("ttft", 0.1), ("e2e", 1.0)):
+            reason, share = self.lost_slowest.get(revision, ("error", 0.0))
+            lost = int(self.rng.binomial(requests, share))
+            base, requests = np.sort(base)[: requests - lost], requests - lost
+            self.telemetry.add_sum("requests", time, lost, **labels, finish_reason=reason)
+            for metric, scale in (("ttft", 0.1), ("e2e", 1.0), ("tpot", 0.02)):
                 self.telemetry.add(metric, time, sketch_of(scale * base), **labels)
             slow = np.repeat(np.exp(0.2 * draw(size=requests)), tokens)
             gaps = 0.02 * factor * slow * np.exp(0.3 * draw(size=requests * tokens))
             self.telemetry.add("itl", time, sketch_of(gaps), **labels)
+            self.telemetry.add_sum("delivered_tokens", time, requests * tokens, **labels)
             failed = int(self.rng.binomial(requests, self.error_share.get(revision, 0.0)))
             self.telemetry.add_sum("requests", time, requests - failed, **labels, finish_reason="stop")
             self.telemetry.add_sum("requests", time, failed, **labels, finish_reason="error")
@@ -237,6 +245,20 @@ def ledger_kinds(database: Database) -> Callable[[], list[str]]:
 
         with Session(database.engine) as session:
             query = select(LedgerRow.kind).where(col(LedgerRow.kind).startswith("rollout.")).order_by(col(LedgerRow.id))
+            return list(session.exec(query))
+
+    return read
+
+
+@pytest.fixture
+def ledger(database: Database) -> Callable[[], list[Any]]:
+    """All ledger entries about rollouts, oldest first."""
+
+    def read() -> list[Any]:
+        from controlplane.ledger.tables import LedgerRow
+
+        with Session(database.engine) as session:
+            query = select(LedgerRow).where(col(LedgerRow.kind).startswith("rollout.")).order_by(col(LedgerRow.id))
             return list(session.exec(query))
 
     return read

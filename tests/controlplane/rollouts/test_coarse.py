@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from controlplane.contract.rollouts import Verdict
+from controlplane.contract.rollouts import RolloutCreate, Verdict
 from controlplane.rollouts.judge import Judge
+from controlplane.rollouts.plan import plan_of
 from controlplane.rollouts.stream import Window
 from controlplane.telemetry.buckets import from_spans
 from controlplane.telemetry.sketch import Sketch
@@ -36,7 +37,9 @@ def judged(make: Callable[..., Sketch], factor: float, *, tolerance: float, tick
             {"": make(scale * rng.uniform(0.11, 0.15, 40))},
         )
 
-    judge = Judge.start(["ttft"], alpha=0.01, tolerance=tolerance, control="concurrent")
+    plan = plan_of(RolloutCreate(pool="p", revision=1, metrics=["ttft"], tolerance=tolerance))
+    assert plan is not None
+    judge = Judge.start(plan, control="concurrent")
     judge.rehearse({"ttft": [window(1.0) for _ in range(60)]})
     for _ in range(ticks):
         judge.feed({"ttft": window(factor)})

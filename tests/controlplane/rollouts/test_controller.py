@@ -17,6 +17,7 @@ from controlplane.rollouts.judge import Judge
 
 OLD, NEW = 16, 64
 Spec = dict[str, Any]
+TAKE_BACK: Spec = {"min_judge_s": 15}
 on_both = pytest.mark.parametrize("database", ["sqlite", "postgresql"], indirect=True)
 SPEC: Spec = {"pool": "chat", "metrics": ["ttft", "itl", "e2e"], "min_judge_s": 30, "max_judge_s": 600}
 
@@ -137,7 +138,107 @@ def test_failing_requests_are_worse_however_fast(stage: Stage) -> None:
     stage.fleet.factor, stage.fleet.error_share = {stage.new: 0.95}, {stage.new: 0.5}
     ended = stage.run(stage.create().id)
     assert (ended.phase, ended.verdict) == (RolloutPhase.ROLLED_BACK, Verdict.WORSE)
-    assert ended.evidence["errors"]["finding"] == "worse"
+    assert ended.evidence["served"]["finding"] == "worse"
+
+
+@pytest.mark.parametrize("reason", ["shed", "timeout", "refused", "disconnect", "error"])
+@pytest.mark.parametrize("nodes", [("a", "b"), ("a",)], ids=["two nodes", "before"])
+def test_a_canary_that_loses_its_slowest_third_is_worse_within_a_minute(
+    stage: Stage, nodes: tuple[str, ...], reason: str
+) -> None:
+    stage.prepare(*nodes, history_s=300)
+    stage.fleet.lost_slowest = {stage.new: (reason, 0.3)}
+    ended = stage.run(stage.create(min_judge_s=60).id)
+    assert (ended.phase, ended.verdict) == (RolloutPhase.ROLLED_BACK, Verdict.WORSE), ended.message
+    assert ended.judging_since is not None and ended.ended_at is not None
+    assert (ended.ended_at - ended.judging_since).total_seconds() <= 60
+    served = ended.evidence["served"]
+    assert served["finding"] == "worse" and set(served["canary"]["reasons"]) == {reason}
+    assert served["control"]["share"] == 1.0 > served["canary"]["share"]
+
+
+def test_requests_that_clients_leave_are_not_held_against_the_canary(stage: Stage) -> None:
+    stage.prepare(history_s=300)
+    stage.fleet.lost_slowest = {stage.new: ("abort", 0.3)}
+    rollout = stage.create(max_judge_s=120)
+    ended = stage.run(rollout.id)
+    assert ended.evidence["served"]["canary"]["lost"] == 0
+    assert ended.evidence["served"]["finding"] == "undecided"
+
+
+def bad_change(stage: Stage, *, served_s: int = 60, labelled: bool = True) -> tuple[int, int]:
+    """The pool runs `new`, by an emergency, five times slower than `old` was; its rollout and the target before."""
+    stage.prepare(history_s=600)
+    stage.fleet.factor = {stage.new: 5.0}
+    rollout = stage.create(emergency=True, reason="a hot fix")
+    stage.until(rollout.id, RolloutPhase.PROMOTED)
+    for _ in range(served_s // 5):
+        stage.fleet.serve(stage.now, rate=2.0, labelled=labelled)
+        stage.now += timedelta(seconds=5)
+    return stage.old, stage.new
+
+
+@pytest.mark.parametrize("labelled", [True, False])
+def test_a_bad_change_is_taken_back_within_a_minute(stage: Stage, labelled: bool) -> None:
+    good, bad = bad_change(stage, labelled=labelled)
+    rollout = stage.create(revision=good, takes_back=bad, **TAKE_BACK)
+    for _ in range(60):
+        stage.fleet.apply()
+        stage.fleet.serve(stage.now, rate=2.0, labelled=labelled)
+        stage.now += timedelta(seconds=5)
+        stage.tick()
+    ended = stage.read(rollout.id)
+    assert (ended.phase, ended.verdict) == (RolloutPhase.PROMOTED, Verdict.BETTER), ended.message
+    assert ended.started_at is not None and ended.ended_at is not None
+    assert (ended.ended_at - ended.started_at).total_seconds() <= 75
+    assert stage.fleet.running() == {"a": good, "b": good}
+
+
+def test_edges_come_from_the_revision_in_force(stage: Stage) -> None:
+    good, bad = bad_change(stage, labelled=False)
+    rollout = stage.create(revision=good, takes_back=bad, metrics=["e2e"], **TAKE_BACK)
+    stage.until(rollout.id, RolloutPhase.JUDGING)
+    stage.run(rollout.id, seconds=20, labelled=False)
+    edges = stage.read(rollout.id).evidence["metrics"]["e2e"]["edges_s"]["all"]
+    assert edges[0] > 3.0  # The bad revision's median is 5 s, the good one's 1 s, of which there is ten times as much.
+
+
+def test_an_undecided_take_back_leaves_what_runs_and_tells_a_person_what_to_do(stage: Stage) -> None:
+    good, bad = bad_change(stage)
+    stage.fleet.factor = {}
+    rollout = stage.create(revision=good, takes_back=bad, max_judge_s=30, **TAKE_BACK)
+    stage.until(rollout.id, RolloutPhase.JUDGING)
+    ended = stage.run(rollout.id, serve=False)
+    assert (ended.phase, ended.verdict) == (RolloutPhase.ROLLED_BACK, Verdict.INCONCLUSIVE)
+    assert f"revision {bad} was not taken back" in ended.message and "emergency" in ended.message
+    assert stage.fleet.production() == bad
+
+
+def test_what_does_not_serve_cannot_be_taken_back(stage: Stage) -> None:
+    stage.prepare()
+    with pytest.raises(Conflict, match="nothing to take back"):
+        stage.create(takes_back=stage.new)
+
+
+def test_a_proposal_says_what_it_will_be_judged_by(stage: Stage) -> None:
+    stage.prepare()
+    plan = stage.create(start=False).plan
+    assert plan is not None and [one.metric for one in plan.compared] == SPEC["metrics"]
+    assert any(line.startswith("itl at p99") for line in plan.says)
+
+
+def test_the_ledger_and_the_end_say_what_others_need(stage: Stage, ledger: Callable[[], list[Any]]) -> None:
+    stage.prepare(history_s=300)
+    stage.fleet.factor = {stage.new: 3.0}
+    ended = stage.run(stage.create().id)
+    for entry in ledger():
+        told = entry.evidence
+        assert (told["pool"], told["revision"], told["emergency"]) == ("chat", stage.new, False)
+        assert {"previous_revision", "verdict", "takes_back", "told_nodes"} <= told.keys()
+    effect = ledger()[-1].evidence["effect"]
+    assert effect["e2e"]["canary"]["p50"] > 2 * effect["e2e"]["control"]["p50"]
+    assert ended.evidence["nodes_at_end"]["a"]["revision"] == stage.old
+    assert ended.evidence["nodes_at_end"]["a"]["knobs"]["max_num_seqs"] == OLD
 
 
 def test_no_traffic_is_inconclusive_and_goes_back(stage: Stage) -> None:
@@ -399,6 +500,30 @@ def test_two_controllers_that_tick_at_once_judge_each_window_once(stage: Stage) 
         assert row.judge is not None and row.judged_until is not None and row.judging_since is not None
         judged_s = (row.judged_until - window_ceiling(row.judging_since + timedelta(seconds=5))).total_seconds()
         assert Judge.model_validate(row.judge).ticks == judged_s / 5
+
+
+@on_both
+def test_replicas_that_tick_at_once_take_each_step_once(
+    stage: Stage, ledger_kinds: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the start to the promotion, three at a time: the ledger has each step as if there were one."""
+    stage.prepare("a", "b", "c")
+    one = stage.tick
+
+    def three_at_once() -> None:
+        replicas = [threading.Thread(target=one) for _ in range(3)]
+        for replica in replicas:
+            replica.start()
+        for replica in replicas:
+            replica.join()
+
+    monkeypatch.setattr(stage, "tick", three_at_once)
+    ended = stage.run(stage.create(tolerance=0.5).id)
+    assert ended.phase in ENDED
+    # Of three nodes one is the canary, and the other two follow in a wave each.
+    assert ledger_kinds() == [
+        f"rollout.{verb}" for verb in ("created", "started", "canary", "judging", "promoting", "promoting", "promoted")
+    ]
 
 
 def test_the_judge_survives_json(stage: Stage) -> None:

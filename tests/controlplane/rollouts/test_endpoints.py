@@ -15,6 +15,7 @@ from controlplane.client import Client
 from controlplane.contract.access import Scope
 from controlplane.contract.errors import BadRequest, Conflict, Forbidden, NotFound
 from controlplane.contract.rollouts import Rollout, RolloutCreate, RolloutPhase, Verdict
+from controlplane.contract.slo import Limit
 from controlplane.db.database import Database
 from controlplane.fleet import FleetHub
 from controlplane.rollouts import endpoints
@@ -42,6 +43,7 @@ class InProcess(httpx.BaseTransport):
 def client(database: Database, start: datetime) -> Iterator[Make]:
     app = FastAPI()
     app.state.database, app.state.clock, app.state.fleet = database, lambda: start, FleetHub(database)
+    app.state.pool_limits = lambda session, pool: [Limit(metric="itl", q=0.99, limit_s=0.2)]
     app.include_router(endpoints.router)
     errors.install(app)
     made: list[Client] = []

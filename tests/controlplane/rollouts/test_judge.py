@@ -7,12 +7,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from controlplane.contract.rollouts import Verdict
-from controlplane.rollouts.judge import ErrorWindow, Judge
+from controlplane.contract.rollouts import RolloutCreate, Verdict
+from controlplane.rollouts.judge import Control, Judge
+from controlplane.rollouts.plan import plan_of
+from controlplane.rollouts.served import Outcomes
 from controlplane.rollouts.stream import Window
 from controlplane.telemetry.sketch import Sketch
 
 MakeSketch = Callable[..., Sketch]
+
+
+def judge_of(metrics: list[str], *, alpha: float, tolerance: float, control: Control) -> Judge:
+    plan = plan_of(RolloutCreate(pool="p", revision=1, metrics=metrics, alpha=alpha, tolerance=tolerance))
+    assert plan is not None
+    return Judge.start(plan, control=control)
 
 
 class Traffic:
@@ -50,7 +58,7 @@ def run(
 ) -> tuple[Judge, int]:
     """The judge after its first verdict or all ticks, and how many ticks that took."""
     traffic = Traffic(make, seed)
-    judge = Judge.start(["ttft"], alpha=alpha, tolerance=tolerance, control="concurrent")
+    judge = judge_of(["ttft"], alpha=alpha, tolerance=tolerance, control="concurrent")
     judge.rehearse({"ttft": [traffic.window(requests) for _ in range(history)]})
     for tick in range(1, ticks + 1):
         judge.feed({"ttft": traffic.window(requests, factor, tail)})
@@ -105,7 +113,7 @@ def test_correlated_requests_are_tempered(make_sketch: MakeSketch) -> None:
         # Thirty tokens of a request share its speed.
         return {"": make_sketch(0.02 * np.exp(0.4 * np.repeat(rng.normal(size=15), 30)))}
 
-    judge = Judge.start(["itl"], alpha=0.01, tolerance=0.05, control="concurrent")
+    judge = judge_of(["itl"], alpha=0.01, tolerance=0.05, control="concurrent")
     judge.rehearse({"itl": [Window(arm(), arm()) for _ in range(100)]})
     assert judge.streams["itl"].levels[0].dispersion.phi > 10
     for _ in range(100):
@@ -115,7 +123,7 @@ def test_correlated_requests_are_tempered(make_sketch: MakeSketch) -> None:
 
 def test_one_metric_that_leans_worse_holds_back_a_good_verdict(make_sketch: MakeSketch) -> None:
     traffic = Traffic(make_sketch, 1)
-    judge = Judge.start(["ttft", "e2e"], alpha=0.01, tolerance=0.05, control="concurrent")
+    judge = judge_of(["ttft", "e2e"], alpha=0.01, tolerance=0.05, control="concurrent")
     judge.rehearse({metric: [traffic.window(15) for _ in range(60)] for metric in ("ttft", "e2e")})
     said = set()
     for _ in range(120):
@@ -129,17 +137,17 @@ def test_one_metric_that_leans_worse_holds_back_a_good_verdict(make_sketch: Make
 
 def test_more_errors_are_worse(make_sketch: MakeSketch) -> None:
     traffic = Traffic(make_sketch, 1)
-    judge = Judge.start(["ttft"], alpha=0.01, tolerance=0.05, control="concurrent")
+    judge = judge_of(["ttft"], alpha=0.01, tolerance=0.05, control="concurrent")
     for _ in range(6):
-        judge.feed({"ttft": traffic.window(15)}, ErrorWindow(15, 0, 15, 5))
+        judge.feed({"ttft": traffic.window(15)}, Outcomes(15, 0, 15, 5))
     assert judge.verdict() is Verdict.WORSE
-    assert judge.evidence()["errors"]["canary"] == {"count": 90, "errors": 30}
+    assert judge.evidence()["served"]["canary"] == {"offered": 90, "lost": 30, "share": 0.666667, "reasons": {}}
 
 
 @pytest.mark.parametrize("silent", ["control", "canary", "both"])
 def test_a_silent_arm_proves_nothing(make_sketch: MakeSketch, silent: str) -> None:
     traffic = Traffic(make_sketch, 1)
-    judge = Judge.start(["ttft"], alpha=0.01, tolerance=0.05, control="concurrent")
+    judge = judge_of(["ttft"], alpha=0.01, tolerance=0.05, control="concurrent")
     judge.rehearse({"ttft": [traffic.window(15) for _ in range(20)]})
     for _ in range(100):
         window = traffic.window(15)
@@ -147,7 +155,7 @@ def test_a_silent_arm_proves_nothing(make_sketch: MakeSketch, silent: str) -> No
             window.control = {}
         if silent in ("canary", "both"):
             window.canary = {}
-        judge.feed({"ttft": window}, ErrorWindow())
+        judge.feed({"ttft": window}, Outcomes())
     assert judge.verdict() is None
     account = judge.evidence()["metrics"]["ttft"]
     assert account["judged"] == {"control": 0, "canary": 0}
@@ -156,7 +164,7 @@ def test_a_silent_arm_proves_nothing(make_sketch: MakeSketch, silent: str) -> No
 
 def test_no_history_at_all_is_learned_from_the_first_windows_which_are_not_judged(make_sketch: MakeSketch) -> None:
     traffic = Traffic(make_sketch, 1)
-    judge = Judge.start(["ttft"], alpha=0.01, tolerance=0.05, control="concurrent")
+    judge = judge_of(["ttft"], alpha=0.01, tolerance=0.05, control="concurrent")
     judge.rehearse({"ttft": []})
     judge.feed({"ttft": traffic.window(200)})
     assert judge.streams["ttft"].totals().n_a == 0
@@ -166,7 +174,7 @@ def test_no_history_at_all_is_learned_from_the_first_windows_which_are_not_judge
 
 
 def test_a_canary_beyond_the_axis_and_all_zero_values_are_counted(make_sketch: MakeSketch) -> None:
-    judge = Judge.start(["ttft"], alpha=0.01, tolerance=0.05, control="concurrent")
+    judge = judge_of(["ttft"], alpha=0.01, tolerance=0.05, control="concurrent")
     zeros = Sketch(zero_count=60, minimum=0.0, maximum=0.0)
     judge.rehearse({"ttft": [Window({"": zeros}, {"": zeros})]})
     for _ in range(5):
@@ -178,7 +186,7 @@ def test_a_canary_beyond_the_axis_and_all_zero_values_are_counted(make_sketch: M
 def test_a_restart_between_all_ticks_changes_nothing(make_sketch: MakeSketch) -> None:
     straight, _ = run(make_sketch, 7, ticks=40)
     traffic = Traffic(make_sketch, 7)
-    judge = Judge.start(["ttft"], alpha=0.01, tolerance=0.05, control="concurrent")
+    judge = judge_of(["ttft"], alpha=0.01, tolerance=0.05, control="concurrent")
     judge.rehearse({"ttft": [traffic.window(15) for _ in range(60)]})
     for _ in range(40):
         judge = Judge.model_validate_json(judge.model_dump_json())
@@ -188,7 +196,7 @@ def test_a_restart_between_all_ticks_changes_nothing(make_sketch: MakeSketch) ->
 
 def test_before_uses_each_window_of_the_past_once(make_sketch: MakeSketch) -> None:
     traffic = Traffic(make_sketch, 1)
-    judge = Judge.start(["ttft"], alpha=0.01, tolerance=0.05, control="before")
+    judge = judge_of(["ttft"], alpha=0.01, tolerance=0.05, control="before")
     judge.rehearse({"ttft": [Window(traffic.window(15).control) for _ in range(40)]})
     for tick in range(60):
         judge.feed({"ttft": Window({}, traffic.window(15).canary)})

@@ -112,4 +112,4 @@ def test_reports_in_verdict_out(
             break
     assert (rollout.phase, rollout.verdict) == (phase, verdict), rollout.message
     assert rollout.evidence["metrics"]["itl"]["canary"]["count"] > 0
-    assert rollout.evidence["errors"]["canary"]["count"] > 0
+    assert rollout.evidence["served"]["canary"]["offered"] > 0

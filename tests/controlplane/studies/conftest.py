@@ -94,6 +94,8 @@ def ledger_kinds(database: Database) -> Callable[[], list[str]]:
 def app(database: Database, clock: Clock) -> FastAPI:
     app = FastAPI()
     app.state.database, app.state.clock, app.state.fleet = database, clock, FleetHub(database)
+    app.state.rollouts_under_way = lambda session: dict(app.state.busy)
+    app.state.busy = {}
     app.include_router(endpoints.router)
     errors.install(app)
     return app

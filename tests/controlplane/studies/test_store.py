@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from controlplane.contract.configs import RevisionCreate
 from controlplane.contract.errors import BadRequest, Conflict, NotFound
 from controlplane.contract.studies import (
     StudyCreate,
@@ -18,6 +19,7 @@ from controlplane.contract.studies import (
     TrialState,
 )
 from controlplane.db.database import Database
+from controlplane.fleet import registry
 from controlplane.studies import machine, store
 
 RESULT = StudyResult(
@@ -165,3 +167,35 @@ def test_the_wrong_worker_and_the_wrong_state_are_conflicts(database: Database, 
 def test_the_machine_has_every_state() -> None:
     assert set(machine.TRANSITIONS) == set(StudyState)
     assert {StudyState.FINISHED, StudyState.FAILED, StudyState.CANCELLED} == machine.ENDED
+
+
+def test_a_study_waits_while_its_pool_is_being_changed(database: Database, spec: StudyCreate, clock: Any) -> None:
+    waiting = create(database, spec, clock)
+    other = create(database, spec.model_copy(update={"pool": "code"}), clock)
+    with database.session() as session:
+        found = store.claim(session, "w", clock(), busy={"chat": "rollout 7 (judging)"})
+        assert found is not None and found.id == other
+    with database.session() as session:
+        assert store.claim(session, "w", clock(), busy={"chat": "rollout 7 (judging)"}) is None
+        study = store.get(session, waiting)
+        assert (study.state, study.progress) == (StudyState.QUEUED, "waits for the end of rollout 7 (judging)")
+    assert claim(database, "w", clock) == waiting
+
+
+def test_its_default_is_the_pools_revision_when_it_was_claimed(
+    database: Database, spec: StudyCreate, clock: Any
+) -> None:
+    with database.session() as session:
+        first, second = (
+            registry.create_revision(session, RevisionCreate(knobs={"max_num_seqs": seqs}), "t", clock()).number
+            for seqs in (16, 8)
+        )
+        registry.set_pool_revision(session, "chat", first, clock())
+        registry.set_override(session, ["a"], second, clock())  # What a canary runs is not the pool's.
+    study_id = create(database, spec, clock)
+    assert claim(database, "w", clock) == study_id
+    with database.session() as session:
+        registry.set_pool_revision(session, "chat", second, clock())
+    with database.session() as session:
+        study = store.get(session, study_id)
+        assert (study.default_revision, study.pool_revision) == (first, second)

@@ -5,6 +5,7 @@ import logging
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from sqlmodel import col
 from controlplane.contract.errors import BadRequest, Conflict, Overloaded, TooLarge, Unavailable, Unsupported
 from controlplane.contract.packed_report import PackedReport, encode
 from controlplane.db.database import Database
+from controlplane.db.migrate import upgrade
 from controlplane.telemetry import journal
 from controlplane.telemetry.entry import Entry
 from controlplane.telemetry.meters import Meters
@@ -271,3 +273,35 @@ def test_two_replicas_that_get_the_same_reports_count_each_once(any_database: Da
             one.close()
     with any_database.session() as session:
         assert session.execute(select(func.min(col(PendingRow.id)))).scalar_one() >= 1
+
+
+def test_a_full_disk_is_called_so_and_its_trace_is_logged_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """SQLite's own limit on its file, at its present size: the next page is refused as by a full disk."""
+    database = Database(f"sqlite:///{tmp_path / 'full.db'}")
+    upgrade(database)
+    pages = [0]
+
+    def limit(connection: Any, *_: Any) -> None:
+        connection.execute(f"PRAGMA max_page_count = {pages[0] or 1 << 30}")
+
+    event.listen(database.engine, "checkout", limit)
+    writer = make(database, linger_s=0.0)
+    writer.start()
+    assert send(writer, report(1)).result(LIMIT_S) and writer.fault.name() == ""
+    pages[0] = 1
+    for ordinal in range(2, 400):
+        future = send(writer, report(ordinal, label_sets=20, seed=ordinal))
+        if future.exception(LIMIT_S):
+            break
+    for ordinal in (1000, 1001):
+        with pytest.raises(Unavailable, match="could not be written: the disk is full; send it again"):
+            send(writer, report(ordinal, label_sets=20, seed=ordinal)).result(LIMIT_S)
+    assert writer.fault.name() == "the disk is full"
+    assert sum(record.message == "a report could not be written" for record in caplog.records) == 1
+    pages[0] = 0
+    assert send(writer, report(1002, label_sets=20, seed=1002)).result(LIMIT_S)
+    assert writer.fault.name() == ""
+    writer.close()
+    database.close()

@@ -428,6 +428,10 @@ def test_a_full_queue_is_a_429_with_retry_after(model_dir: Path, slow_steps: Non
         eventually(lambda: small.engine.steps.scheduler.waiting)
         refused = small.complete(max_tokens=1)
         assert (refused.status_code, refused.headers["Retry-After"]) == (429, "1")
+        late = small.complete(max_tokens=1, timeout_s=1e-6, n=2)
+        assert late.status_code == 503
+        told = [event["requests"] for event in small.events("counts")]
+        assert told == [{"refused": 1}, {"refused": 2}], "each answer that was turned away is told, and has no latency"
         assert running.result().status_code == waiting.result().status_code == 200
 
 
@@ -436,6 +440,17 @@ def test_a_request_that_can_never_fit_is_refused(model_dir: Path) -> None:
         response = small.complete(prompt=[1] * 20, max_tokens=60)
         assert (response.status_code, response.json()["error"]["detail"]["field"]) == (400, "max_tokens")
         assert small.complete(prompt=[1] * 20, max_tokens=44).status_code == 200
+
+
+def test_requests_that_an_engine_had_when_it_stopped_are_lost_not_left(model_dir: Path, slow_steps: None) -> None:
+    with _serving(model_dir) as stopped, ThreadPoolExecutor(1) as pool:
+        running = pool.submit(stopped.complete, max_tokens=100)
+        eventually(lambda: stopped.engine.steps.scheduler.running)
+        stopped.engine.stop()
+        assert running.result().status_code == 503
+        assert [event["finish_reason"] for event in stopped.events("finished")] == ["error"]
+        assert stopped.complete(max_tokens=1).status_code == 503
+        assert [event["requests"] for event in stopped.events("counts")] == [{"refused": 1}]
 
 
 def test_a_failing_step_ends_its_requests_and_the_engine_serves_on(

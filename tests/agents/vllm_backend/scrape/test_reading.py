@@ -1,9 +1,11 @@
 """vLLM's text is read as it truly is: recorded from vLLM 0.32, and with the names of older releases."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from agents.vllm_backend.scrape import names
 from agents.vllm_backend.scrape.growth import growth
 from agents.vllm_backend.scrape.reading import Reading, parse
 
@@ -25,6 +27,7 @@ def test_a_recorded_answer_of_vllm_0_32() -> None:
     assert grown.counts == {
         "prompt_tokens": 3288,
         "output_tokens": 1680,
+        "delivered_tokens": 1610,  # Less one for the first delivery of each of the 70 requests.
         "prefix_queries": 3288,
         "draft_tokens": 1614,
         "accepted_tokens": 1596,
@@ -114,3 +117,17 @@ def test_requests_of_one_token_have_no_time_per_token() -> None:
 def test_what_is_not_vllms_text_is_an_error(text: str) -> None:
     with pytest.raises(ValueError):
         parse(text, 1.0)
+
+
+def test_requests_that_vllm_turned_away_are_refused_ones() -> None:
+    before, now = recorded("0.32-first"), recorded("0.32-second")
+    rejected = {
+        series: total + 2 if series.sample == names.REJECTIONS else total for series, total in now.totals.items()
+    }
+    assert growth(before, replace(now, totals=rejected)).requests["refused"] == 4  # Two limits, each twice.
+
+
+def test_a_counter_that_an_older_agent_did_not_read_tells_nothing_at_first() -> None:
+    now = recorded("0.32-second")
+    known = {series: total for series, total in now.totals.items() if series.sample != names.GENERATED}
+    assert "delivered_tokens" not in growth(replace(now, totals=known), now).counts

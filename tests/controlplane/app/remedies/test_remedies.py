@@ -62,6 +62,20 @@ class TestTakeBack:
         ) in back.why
         assert len(rollouts.listing(world.session, before_id=None, limit=9)) == 1
 
+    def test_it_is_judged_by_what_the_alert_is_about(self, world: World) -> None:
+        world.reaches(BAD, 0)
+        slow = alert(7, bad())
+        slow.labels["metric"] = "ttft"
+        back, _ = world.fires(slow, rule(AUTOMATIC), 60)
+        assert rollouts.get(world.session, back.rollout_id or 0).spec.metrics == ["ttft"]
+
+    def test_the_command_for_a_person_judges_by_it_too(self, world: World) -> None:
+        world.reaches(BAD, 0)
+        slow = alert(7, bad())
+        slow.labels["metric"] = "itl"
+        (back,) = world.fires(slow, rule(None), 60)
+        assert "--takes-back 2 --metric itl --reason" in back.why and '"metrics": ["itl"]' in back.why
+
     def test_a_rule_may_take_back_without_a_study(self, world: World) -> None:
         world.reaches(BAD, 0)
         wanted = Remedy(policy=RemedyPolicy.AUTOMATIC, rollout={"canary_share": 0.5, "tolerance": 0.2})

@@ -1,0 +1,148 @@
+"""A validator of effective configurations that salvages: what an agent reports is taken part by part.
+
+Guarantee: whatever an agent sends, or an older version has stored, what comes out is a valid `EffectiveConfig` of the
+contract's knobs alone, each of its knob's type, finite and bounded; every part that was left out is named.
+"""
+
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any, get_args
+
+from pydantic import TypeAdapter, ValidationError
+
+from controlplane.contract.errors import BadRequest
+from controlplane.contract.knobs import KNOBS, ChangeClass, reported_knob
+from controlplane.contract.nodes import MOST_ENTRIES, EffectiveConfig
+
+logger = logging.getLogger(__name__)
+
+MOST_PROBLEMS = 8
+_NUMERIC = frozenset(knob.name for knob in KNOBS.values() if not knob.choices)
+_KEYS: Mapping[str, frozenset[str]] = {
+    "knobs": frozenset(KNOBS),
+    "sources": frozenset(KNOBS),
+    "change_classes": frozenset(KNOBS),
+    "live_limits": _NUMERIC,
+    "limits": _NUMERIC,
+    "costs": frozenset(change.value for change in ChangeClass),
+}
+"""The parts that are mappings, each with the keys it may have."""
+_VALUES = {
+    name: TypeAdapter[Any](get_args(EffectiveConfig.model_fields[name].annotation)[1])
+    for name in _KEYS
+    if name != "knobs"
+}
+"""... and what their values must be; a knob's is the contract's to say (`reported_knob`)."""
+_FORMAT = TypeAdapter[Any](get_args(EffectiveConfig.model_fields["formats"].annotation)[0])
+
+
+def read(body: bytes) -> tuple[EffectiveConfig | None, list[str]]:
+    """The good parts of a reported one, and what was wrong with the others. None: without revision or knobs."""
+    try:
+        said = json.loads(body)
+    except (ValueError, RecursionError):
+        return None, ["not JSON in UTF-8, or nested too deeply"]
+    return salvage(said)
+
+
+def salvage(said: Any) -> tuple[EffectiveConfig | None, list[str]]:
+    """As `read`, of parsed JSON."""
+    if not isinstance(said, dict):
+        return None, ["wants an object with revision, knobs and sources"]
+    problems: list[str] = []
+    parts: dict[str, Any] = {}
+    for name in ("revision", "knobs"):
+        if name not in said:
+            return None, [f"{name}: is required, and missing"]
+    try:
+        parts["revision"] = EffectiveConfig(revision=said["revision"], knobs={}).revision
+    except ValidationError as error:
+        return None, [f"revision: {_reason(error)}"]
+    if not isinstance(said["knobs"], dict):
+        return None, ["knobs: wants an object"]
+    for name in _KEYS:
+        if name in said:
+            parts[name] = dict(_entries(name, said[name], problems))
+    if "formats" in said:
+        parts["formats"] = list(_formats(said["formats"], problems))
+    return EffectiveConfig(**parts), _few(problems)
+
+
+def stored(node: str, said: Mapping[str, Any] | None) -> EffectiveConfig | None:
+    """What the database holds of a node; what an older version has let in is left out, and logged once."""
+    if said is None:
+        return None
+    try:
+        found = EffectiveConfig.model_validate(said)
+        if all(found.knobs[name] == reported_knob(name, found.knobs[name]) for name in found.knobs):
+            return found
+    except (ValidationError, BadRequest):
+        pass  # Now part by part.
+    salvaged, problems = salvage(dict(said))
+    _say_once(node, "; ".join(problems))
+    return salvaged
+
+
+@lru_cache(maxsize=1024)
+def _say_once(node: str, problems: str) -> None:
+    logger.warning("node %s: stored parts of its effective configuration are left out: %s", node, problems)
+
+
+def _entries(part: str, said: Any, problems: list[str]) -> Iterator[tuple[str, Any]]:
+    if not isinstance(said, dict):
+        problems.append(f"{part}: wants an object")
+        return
+    for key, value in said.items():
+        field = f"{part}.{key[:64]}"
+        if key not in _KEYS[part]:
+            problems.append(f"{field}: not one of {', '.join(sorted(_KEYS[part]))}")
+            continue
+        try:
+            good = (
+                reported_knob(key, value, prefix="knobs.") if part == "knobs" else _VALUES[part].validate_python(value)
+            )
+        except BadRequest as error:
+            problems.append(error.message)
+        except ValidationError as error:
+            problems.append(f"{field}: {_reason(error)}")
+        else:
+            yield key, _storable(good) if isinstance(good, str) else good
+
+
+def _value(part: str, key: str, value: Any) -> Any:
+    if part == "knobs":
+        return reported_knob(key, value, prefix="knobs.")
+    return _VALUES[part].validate_python(value)
+
+
+def _formats(said: Any, problems: list[str]) -> Iterator[str]:
+    if not isinstance(said, list):
+        problems.append("formats: wants a list")
+        return
+    if len(said) > MOST_ENTRIES:
+        problems.append(f"formats: at most {MOST_ENTRIES}, got {len(said)}")
+    for place, value in enumerate(said[:MOST_ENTRIES]):
+        try:
+            yield _FORMAT.validate_python(value)
+        except ValidationError as error:
+            problems.append(f"formats.{place}: {_reason(error)}")
+
+
+def _storable(text: str) -> str:
+    """Without what no database keeps: a zero byte, half of a surrogate pair."""
+    return text.replace("\x00", "").encode("utf-8", "replace").decode()
+
+
+def _reason(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_input=False)[0]
+    place = ".".join(str(part) for part in first["loc"])
+    message = first["msg"][:1].lower() + first["msg"][1:]
+    return f"{place}: {message}" if place else message
+
+
+def _few(problems: list[str]) -> list[str]:
+    """The first of them, and how many more there are."""
+    more = len(problems) - MOST_PROBLEMS
+    return problems if more <= 0 else [*problems[:MOST_PROBLEMS], f"and {more} more parts"]

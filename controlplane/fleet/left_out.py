@@ -1,0 +1,40 @@
+"""A counter and a log of what was wrong in agents' reports, once for each change of what is wrong with a node's.
+
+Guarantee: an agent that says the same wrong thing for ever costs one line, and is counted each time.
+"""
+
+import logging
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.registry import Collector
+
+logger = logging.getLogger(__name__)
+
+NODES_REMEMBERED = 4096
+
+
+class LeftOut(Collector):
+    """Of one process; called on its event loop."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._said: OrderedDict[str, Sequence[str]] = OrderedDict()
+
+    def note(self, node: str, problems: Sequence[str]) -> None:
+        """`problems` of one report: what of it was not taken; none: it was whole."""
+        self._count += len(problems)
+        before = self._said.pop(node, ())
+        if not problems:
+            return
+        self._said[node] = problems
+        if len(self._said) > NODES_REMEMBERED:
+            self._said.popitem(last=False)
+        if problems != before:
+            logger.warning("node %s: parts of its report were left out: %s", node, "; ".join(problems))
+
+    def collect(self) -> Iterable[CounterMetricFamily]:
+        yield CounterMetricFamily(
+            "trimtab_opamp_parts_left_out", "Parts of agents' reports that were wrong and left out.", self._count
+        )

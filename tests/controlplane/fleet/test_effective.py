@@ -1,0 +1,132 @@
+"""What agents report is taken part by part: no bad part costs the good ones, and none gets in."""
+
+import json
+import logging
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controlplane.contract.knobs import KNOBS
+from controlplane.contract.nodes import ChangeCost, EffectiveConfig
+from controlplane.fleet import effective
+
+GOOD: dict[str, Any] = {
+    "revision": 3,
+    "knobs": {"max_num_seqs": 8, "num_speculative_tokens": [[4, 2], [16, 1]], "quantization": "int8"},
+    "sources": {"max_num_seqs": "GET /config"},
+    "change_classes": {"quantization": "swap"},
+    "live_limits": {"max_num_seqs": 64},
+    "limits": {"max_num_seqs": 128},
+    "formats": ["none", "int8"],
+    "costs": {"live": {"count": 1, "last_s": 0.5, "mean_s": 0.5, "unavailable_s": 0.0}},
+}
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def body(**parts: Any) -> bytes:
+    return json.dumps({**GOOD, **parts}).encode()
+
+
+def test_a_good_one_is_kept_whole() -> None:
+    found, problems = effective.read(body())
+    assert problems == []
+    assert found is not None and found.model_dump(mode="json") == GOOD
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "problem"),
+    [
+        ("costs", {"live": {"count": 1, "last_s": float("inf"), "mean_s": 1e308}}, "costs.live: last_s"),
+        ("costs", {"live": {"count": 1, "last_s": 0.1, "mean_s": float("nan")}}, "costs.live: mean_s"),
+        ("costs", {"live": {"count": -1, "last_s": 0.1, "mean_s": 0.1}}, "costs.live: count"),
+        ("costs", {"warm": {"count": 1, "last_s": 0.1, "mean_s": 0.1}}, "costs.warm"),
+        ("costs", [], "costs: wants an object"),
+        ("sources", {"max_num_seqs": "x" * 501}, "sources.max_num_seqs"),
+        ("sources", {"other": "x"}, "sources.other"),
+        ("change_classes", {"quantization": "never"}, "change_classes.quantization"),
+        ("live_limits", {"quantization": 3}, "live_limits.quantization"),
+        ("live_limits", {"max_num_seqs": -3}, "live_limits.max_num_seqs"),
+        ("limits", {"max_num_seqs": 10**400}, "limits.max_num_seqs"),
+        ("formats", "int8", "formats: wants a list"),
+        ("formats", ["<script>"], "formats.0"),
+        ("formats", ["int8"] * 65, "formats: at most 64"),
+    ],
+)
+def test_a_bad_part_is_named_and_the_others_are_kept(part: str, value: Any, problem: str) -> None:
+    found, problems = effective.read(body(**{part: value}))
+    assert found is not None
+    assert problems[0].startswith(problem)
+    kept = found.model_dump(mode="json")
+    assert {name: kept[name] for name in GOOD if name != part} == {name: GOOD[name] for name in GOOD if name != part}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("quantization", ["int8"]),
+        ("quantization", "<script>"),
+        ("max_num_seqs", '"><script>'),
+        ("max_num_seqs", True),
+        ("max_num_seqs", 3.5),
+        ("max_num_seqs", float("nan")),
+        ("max_num_seqs", 10**300),
+        ("max_num_seqs", None),
+        ("num_speculative_tokens", []),
+        ("num_speculative_tokens", [[4]]),
+        ("num_speculative_tokens", [[4, "2"]]),
+        ("num_speculative_tokens", [[1, 1]] * 65),
+        ("unheard_of", 3),
+        ("x" * 900_000, 3),
+    ],
+)
+def test_a_knob_of_another_type_is_left_out_by_name(name: str, value: Any) -> None:
+    found, problems = effective.read(body(knobs={**GOOD["knobs"], name: value}))
+    assert found is not None
+    assert found.knobs == {known: knob for known, knob in GOOD["knobs"].items() if known != name}
+    assert problems[0].startswith(f"knobs.{name[:64]}") and len(problems[0]) < 300
+
+
+def test_a_value_beyond_the_bounds_is_what_it_is() -> None:
+    found, problems = effective.read(body(knobs={"max_num_seqs": 10**9}))
+    assert (problems, found and found.knobs) == ([], {"max_num_seqs": 10**9})
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [(b"[" * 100_000, "not JSON"), (b"\xff", "not JSON"), (b"1" * 5000, "not JSON"), (b"3", "wants an object")],
+)
+def test_what_is_no_configuration_is_none(content: bytes, problem: str) -> None:
+    found, problems = effective.read(content)
+    assert found is None and problems[0].startswith(problem)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.dictionaries(st.sampled_from(list(GOOD)), ANYTHING | st.dictionaries(st.sampled_from(list(KNOBS)), ANYTHING)))
+def test_whatever_is_said_what_comes_out_can_be_stored_and_read_again(parts: dict[str, Any]) -> None:
+    found, problems = effective.read(json.dumps({**GOOD, **parts}).encode())
+    assert len(problems) <= effective.MOST_PROBLEMS + 1
+    if found is not None:
+        text = json.dumps(found.model_dump(mode="json"), allow_nan=False)
+        assert effective.stored("n", json.loads(text)) == found
+        found.model_dump_json().encode()
+
+
+def test_a_row_that_an_older_version_stored_is_read_without_its_bad_parts(caplog: pytest.LogCaptureFixture) -> None:
+    bad = {**GOOD, "knobs": {"quantization": ["int8"], "max_num_seqs": 8}}
+    bad["costs"] = {"live": {"count": 1, "last_s": float("inf"), "mean_s": 1.0}}
+    with caplog.at_level(logging.WARNING):
+        found = [effective.stored("an older row", bad) for _ in range(3)]
+    assert found[0] == EffectiveConfig(**{**GOOD, "knobs": {"max_num_seqs": 8}, "costs": {}})
+    assert len(caplog.records) == 1 and "quantization" in caplog.text and "last_s" in caplog.text
+
+
+def test_a_cost_is_finite_and_never_negative() -> None:
+    for wrong in (-1.0, float("inf"), float("nan")):
+        with pytest.raises(ValueError, match="mean_s"):
+            ChangeCost(count=1, last_s=1.0, mean_s=wrong)
