@@ -5,7 +5,7 @@ export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-vllm vllm check format bench story schemathesis clean
+.PHONY: help run test test-isa test-vllm vllm check format bench story schemathesis clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -35,6 +35,9 @@ vllm: ## Build the environment of a real vLLM (CPU): .venv-vllm, or where TRIMTA
 
 test-vllm: .venv/.test-ready vllm ## Test on real vLLM servers, with the bundled model or TRIMTAB_TEST_VLLM_MODEL's.
 	@TRIMTAB_VLLM_REQUIRED=1 $(BIN)/pytest -m vllm tests/vllm
+
+test-isa: .venv/.test-ready ## Test the engine as on processors with SSE 4.2, AVX2, AVX512 and all that this one has: about ten minutes.
+	@$(BIN)/pytest -m isa -s tests/agents/engine/test_instruction_sets.py
 
 check: .venv/.test-ready ## Format, lint, types, import directions.
 	$(BIN)/ruff format --check .

@@ -57,10 +57,13 @@ def engine_gaps(log: EventLog, each: int, *, with_metrics: bool) -> Work:
     steps: Any = SimpleNamespace(log=log, revision=3)
 
     def work(values: Sequence[float]) -> None:
-        sequence: Any = SimpleNamespace(committed_at=[0.0], prompt_length=100, cached_tokens=0, tenant="")
+        sequence: Any = SimpleNamespace(
+            committed_at=[0.0], committed_outputs=0, num_outputs=0, prompt_length=100, cached_tokens=0, tenant=""
+        )
         for start in range(0, len(values), each):
             for now in values[start : start + each]:  # The engine has its loop and its clock in any case.
                 sequence.committed_at.append(now)
+            sequence.num_outputs += each
             StepEngine.flush_gaps(steps, sequence)
 
     return work

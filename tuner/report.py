@@ -26,7 +26,7 @@ def summary_of(
 ) -> str:
     """The verdict with its evidence, in a sentence or two."""
     name = f"{spec.objective} p{spec.objective_q * 100:g}"
-    interval = f"{_percent(found.low)} to {_percent(found.high)}, 95 %, {found.repeats} {_pairs(design)}"
+    interval = f"{_percent(found.low)} to {_percent(found.high)}, 95 %, {found.repeats} {_pairs(design)}{_looks(found)}"
     change = changes(winner, default)
     if decided is StudyVerdict.BETTER:
         return f"{name} falls by {_percent(found.estimate)} ({interval}) with {change}; every limit held."
@@ -42,6 +42,10 @@ def _pairs(design: str) -> str:
     if design == INTERLEAVED:
         return "interleaved pairs"
     return "pairs measured in blocks, since each change takes long: an unsteady machine is not excluded"
+
+
+def _looks(found: Improvement) -> str:
+    return ", looked at twice at most" if found.looks > 1 else ""
 
 
 def markdown(study: Study, trials: Sequence[Trial]) -> str:

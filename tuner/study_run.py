@@ -36,12 +36,14 @@ from tuner.validation import (
     BLOCKS_CHANGES,
     DEFAULT,
     INTERLEAVED,
+    MOST_TIMES,
     WINNER,
     Improvement,
     blocks,
     changes_of,
     design_for,
     improvement,
+    looks_at,
     order,
     verdict,
 )
@@ -208,8 +210,10 @@ class StudyRun:
         excess: dict[str, float] = {}
         repeats = self._repeats(search)
         design, runs_in_order, about = self._design(best, default, repeats)
+        looks = looks_at(spec.finalist_repeats, repeats, design)
         for step, (pair, arm) in enumerate(runs_in_order, 1):
-            self._hooks.progress(f"winner against default, measured again{about}: run {step} of {2 * repeats}")
+            enough = f"{2 * looks[0]}, or {2 * repeats}," if len(looks) > 1 else f"{2 * repeats}"
+            self._hooks.progress(f"winner against default, measured again{about}: run {step} of {enough}")
             knobs = best.knobs if arm == WINNER else default
             spent_s = self._node.change_s
             measured = self._try(knobs, salt=1 + pair)
@@ -222,9 +226,12 @@ class StudyRun:
             if arm == WINNER:
                 runs.append(measured.result)
                 excess |= measured.assessment.violations
+            early = step == 2 * looks[0] < len(runs_in_order)
+            if early and improvement(seconds[DEFAULT], seconds[WINNER], looks=len(looks)).decided:
+                break
         # The limits are judged over all fresh runs together; the quality gate's word stands beside them.
         excess |= violations(together(runs, spec), spec.constraints)
-        found = improvement(seconds[DEFAULT], seconds[WINNER])
+        found = improvement(seconds[DEFAULT], seconds[WINNER], looks=len(looks))
         return self._result(search, best, default, found, excess, seconds, design)
 
     def _design(self, best: Outcome, default: dict[str, Any], repeats: int) -> tuple[str, list[tuple[int, str]], str]:
@@ -309,14 +316,14 @@ class StudyRun:
         return min([self._span_s() + OVERHEAD_S, *self._run_s])
 
     def _repeats(self, search: Search) -> int:
-        """Pairs of the re-measurement: what was asked for, and more where the search left time for them.
+        """The most pairs of the re-measurement: what was asked for, and more where the search left time for them.
 
-        Fixed before the first pair is seen, so that the interval keeps its meaning.
+        Fixed before the first pair is seen, so that the interval keeps its meaning (`looks_at`).
         """
         wanted = self._spec.finalist_repeats
         changes_s = self._changes_s(search)
         pair_s = (self._reserve_s(search) - changes_s) / wanted
-        return max(wanted, min(2 * wanted, int((_CAUTION * self._left_s() - changes_s) / pair_s)))
+        return max(wanted, min(MOST_TIMES * wanted, int((_CAUTION * self._left_s() - changes_s) / pair_s)))
 
     def _reserve_s(self, search: Search) -> float:
         """Time for the re-measurement: half its runs are of the default, as slow as trial 0 was; and the changes."""

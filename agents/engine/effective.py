@@ -1,9 +1,11 @@
 """The effective configuration, read back from the parts that run it, never from what was asked for."""
 
+from collections.abc import Sequence as Items
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from agents.engine.quantization.linear import describe
+from agents.engine.quantization.plain import PlainLinear
 from agents.engine.scheduling.scheduler import Scheduler
 from agents.engine.speculation.speculator import method_of
 from agents.engine.step import StepEngine
@@ -59,6 +61,7 @@ def read_back(engine: StepEngine) -> EffectiveConfig:
             "dtype": engine.options.dtype,
             "device": str(engine.device),
             "kernels": engine.kernels.report,
+            "linear_kernels": read_linear_kernels(decoder.plain_layers()),
             "max_model_len": engine.max_model_len,
             "num_kv_blocks": engine.pool.num_blocks,
             "block_size": engine.pool.block_size,
@@ -66,6 +69,25 @@ def read_back(engine: StepEngine) -> EffectiveConfig:
         draining=not engine.scheduler.admitting,
         scheduling=read_scheduling(engine.scheduler),
     )
+
+
+def read_linear_kernels(layers: Items[PlainLinear]) -> list[dict[str, Any]]:
+    """What computes the unquantized layers, by size (outputs and inputs), and what that choice went by: microseconds by
+    candidate and number of rows, empty where nothing was measured."""
+    found: dict[tuple[tuple[int, int], str], dict[str, Any]] = {}
+    for layer in layers:
+        own = found.setdefault(
+            (layer.size, layer.kernel),
+            {
+                "outputs": layer.size[0],
+                "inputs": layer.size[1],
+                "layers": 0,
+                "kernel": layer.kernel,
+                "microseconds": layer.microseconds,
+            },
+        )
+        own["layers"] += 1
+    return list(found.values())
 
 
 def read_scheduling(scheduler: Scheduler) -> dict[str, Any]:

@@ -5,6 +5,7 @@ import platform
 import shutil
 import socket
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
@@ -33,6 +34,7 @@ def examine(data_dir: Path, host: str, port: int) -> Iterator[Finding]:
         yield Finding(f"extra {extra}", not absent, "installed" if not absent else f"lacks {', '.join(absent)}", mend)
     model = checkout.ROOT / "agents/models/trimtab-py-5m/model.safetensors"
     yield Finding("bundled model", model.is_file(), str(model.parent), "check the clone: the model files are missing")
+    yield engine_kernels()
     parent = next(folder for folder in (data_dir, *data_dir.absolute().parents) if folder.exists())
     yield Finding("data directory", os.access(parent, os.W_OK), str(data_dir), f"make {parent} writable")
     free = shutil.disk_usage(parent).free / 2**30
@@ -44,6 +46,31 @@ def examine(data_dir: Path, host: str, port: int) -> Iterator[Finding]:
             yield Finding("port", True, f"{host}:{port} is free")
         except OSError as error:
             yield Finding("port", False, f"{host}:{port}: {error.strerror}", "another --port, or stop what holds it")
+
+
+def engine_kernels() -> Finding:
+    """Which kernels the embedded engine has chosen by timing on this processor, and where that is kept."""
+    from agents.engine.kernels.kept_choices import cache_folder, read_file
+    from agents.engine.kernels.processor import processor_name
+
+    name, folder = "engine kernels", cache_folder()
+    found, broken = [], []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            identity, choices = read_file(path)
+        except (OSError, ValueError) as error:
+            broken.append(f"{path.name}: {error}")
+            continue
+        if identity.get("processor") == processor_name():
+            counts = Counter(choice.kernel for choice in choices.values())
+            kernels = ", ".join(f"{count} {kernel}" for kernel, count in sorted(counts.items()))
+            settings = "".join(f", {key}={value}" for key, value in sorted(identity.get("settings", {}).items()))
+            found.append(f"{identity.get('threads')} threads{settings}: {kernels}")
+    if broken:
+        return Finding(name, True, f"unreadable, made anew at the next start: {'; '.join(broken)}")
+    if not found:
+        return Finding(name, True, f"not timed yet on this processor; the first start of an engine does it ({folder})")
+    return Finding(name, True, f"sizes of layers by kernel, {'; '.join(found)} ({folder})")
 
 
 @app.callback()

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.contract.studies import StudyVerdict
-from tuner.validation import DEFAULT, WINNER, improvement, order, verdict
+from tuner.validation import BLOCKS, DEFAULT, INTERLEAVED, WINNER, improvement, looks_at, order, verdict
 
 
 @given(st.integers(2, 20))
@@ -43,6 +43,35 @@ def test_equal_configurations_are_rarely_called_better() -> None:
         covered += found.low <= 0 <= found.high
     assert wrong <= 40  # 2.5 % expected; and the interval covers the truth in about 95 %.
     assert 930 <= covered <= 970
+
+
+def test_two_looks_miss_the_truth_no_more_often_than_one() -> None:
+    random = np.random.default_rng(2)
+    first, last = looks_at(4, 12, INTERLEAVED)
+    missed = 0
+    for _ in range(1000):
+        a, b = np.exp(random.normal(0, 0.3, (2, last)))
+        found = improvement(a[:first].tolist(), b[:first].tolist(), looks=2)
+        if not found.decided:
+            found = improvement(a.tolist(), b.tolist(), looks=2)
+        missed += not found.low <= 0 <= found.high
+    assert missed <= 65  # 5 % at most are expected; 65 is two standard deviations above.
+
+
+def test_what_noise_hides_from_the_first_look_the_second_sees() -> None:
+    random = np.random.default_rng(3)
+    early = late = 0
+    for _ in range(200):
+        a, b = np.exp(random.normal(0, 0.3, (2, 12)))
+        b *= 0.6
+        early += improvement(a[:4].tolist(), b[:4].tolist(), looks=2).low > 0
+        late += improvement(a.tolist(), b.tolist(), looks=2).low > 0
+    assert early < 100 < 180 < late
+
+
+def test_blocks_and_a_full_number_of_pairs_are_looked_at_once() -> None:
+    assert looks_at(4, 12, INTERLEAVED) == (4, 12)
+    assert looks_at(4, 4, INTERLEAVED) == (4,) and looks_at(4, 12, BLOCKS) == (12,)
 
 
 def test_a_clear_winner_is_better_unless_it_breaks_a_limit() -> None:

@@ -28,9 +28,10 @@ from pathlib import Path
 
 import torch  # noqa: F401 - loads the OpenMP runtime that the kernels share.
 
+from agents.engine.kernels.processor import processor_flags
+
 FLAGS = (
     "-O3",
-    "-march=native",
     "-std=c++17",
     "-fPIC",
     "-shared",
@@ -41,6 +42,14 @@ FLAGS = (
 )
 CACHE_VARIABLE = "TRIMTAB_KERNEL_CACHE"
 COMPILER_VARIABLE = "CXX"
+MARCH_VARIABLE = "TRIMTAB_KERNEL_MARCH"
+"""Names the instruction sets to compile for, as the compiler's -march does; unset: all that this processor has."""
+MARCHES: dict[str, frozenset[str]] = {
+    "x86-64-v2": frozenset(("sse4_2",)),
+    "x86-64-v3": frozenset(("avx2", "fma", "f16c")),
+    "x86-64-v4": frozenset(("avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")),
+}
+"""What the kernels may use of the instruction sets that can be named: below the processor's own, to compare them."""
 _TIMEOUT_S = 300
 
 _log = logging.getLogger(__name__)
@@ -54,15 +63,17 @@ class NativeUnavailable(Exception):
 def load(name: str) -> ctypes.CDLL:
     """The library made of `name`.cpp, built now if it is not yet there. Raises `NativeUnavailable`."""
     source = Path(__file__).with_name(f"{name}.cpp")
-    compiler = _compiler()
+    compiler, flags = _compiler(), (*FLAGS, f"-march={_march()}")
     content = source.read_bytes() + b"".join(path.read_bytes() for path in sorted(source.parent.glob("*.h")))
-    key = hashlib.sha256(content + "\0".join((_version(compiler), *FLAGS, _processor())).encode()).hexdigest()[:20]
+    key = hashlib.sha256(
+        content + "\0".join((_version(compiler), *flags, *sorted(processor_flags()))).encode()
+    ).hexdigest()[:20]
     built = _cache_dir() / f"{name}-{key}.so"
     try:
         if not built.exists():
             with _alone(built.with_suffix(".lock")):
                 if not built.exists():  # Another process may have built it while this one waited.
-                    _build(compiler, source, built)
+                    _build(compiler, flags, source, built)
         return ctypes.CDLL(str(built))
     except OSError as error:
         raise NativeUnavailable(
@@ -70,12 +81,17 @@ def load(name: str) -> ctypes.CDLL:
         ) from error
 
 
-def processor_flags() -> frozenset[str]:
-    """Instruction sets of this processor by Linux's names; empty where /proc/cpuinfo does not tell them."""
-    for line in _cpuinfo():
-        if line.startswith(("flags", "Features")):
-            return frozenset(line.split(":", 1)[1].split())
-    return frozenset()
+def instruction_sets() -> frozenset[str]:
+    """Those that the kernels may use: the processor's, less what `MARCH_VARIABLE` leaves out."""
+    march = _march()
+    return processor_flags() if march == "native" else processor_flags() & MARCHES[march]
+
+
+@cache
+def sources_digest() -> str:
+    """Names the sources of this folder: changes when a kernel might."""
+    paths = sorted(path for path in Path(__file__).parent.iterdir() if path.suffix in (".cpp", ".h"))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()[:16]
 
 
 @contextmanager
@@ -86,10 +102,10 @@ def _alone(path: Path) -> Iterator[None]:
         yield
 
 
-def _build(compiler: tuple[str, ...], source: Path, built: Path) -> None:
+def _build(compiler: tuple[str, ...], flags: tuple[str, ...], source: Path, built: Path) -> None:
     with tempfile.TemporaryDirectory(dir=built.parent) as scratch:
         made = Path(scratch) / built.name
-        command = [*compiler, *FLAGS, str(source), "-o", str(made), *_openmp(), "-lm"]
+        command = [*compiler, *flags, str(source), "-o", str(made), *_openmp(), "-lm"]
         # A warning, so that it is seen where nobody set up logging: the start takes longer than usual.
         _log.warning("building the kernels of %s with %s: some seconds, once per machine", source.name, compiler[0])
         began = time.monotonic()
@@ -116,20 +132,18 @@ def _compiler() -> tuple[str, ...]:
     raise NativeUnavailable("no C++ compiler; install g++ (Debian: apt-get install g++) for the native kernels")
 
 
+def _march() -> str:
+    march = os.environ.get(MARCH_VARIABLE) or "native"
+    if march != "native" and march not in MARCHES:
+        raise NativeUnavailable(f"{MARCH_VARIABLE} is {march!r}; it may be native, {', '.join(MARCHES)}")
+    return march
+
+
 def _version(compiler: tuple[str, ...]) -> str:
     try:
         return subprocess.run([*compiler, "--version"], capture_output=True, text=True, check=False, timeout=60).stdout
     except (OSError, subprocess.TimeoutExpired) as error:
         raise NativeUnavailable(f"the compiler {' '.join(compiler)} does not run: {error}") from error
-
-
-def _processor() -> str:
-    return " ".join(sorted(processor_flags()))
-
-
-def _cpuinfo() -> list[str]:
-    path = Path("/proc/cpuinfo")
-    return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
 
 
 def _openmp() -> list[str]:

@@ -1,4 +1,5 @@
-"""The native linear kernels: integer products (int8, 4 bits) and bfloat16 ones (plain, fp8), on the CPU.
+"""The native linear kernels: integer products (int8, 4 bits), bfloat16 ones (plain, fp8), and float32 ones of any
+processor, on the CPU.
 
 Guarantee: a row's result has the same bits with any other rows beside it and with any number of threads. Outputs have
 the dtype of the rows: float32, bfloat16 or float16. Sizes are checked by the callers, which made the packed weights.
@@ -12,13 +13,14 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from agents.engine.kernels.library import NativeUnavailable, load, processor_flags
+from agents.engine.kernels.library import NativeUnavailable, instruction_sets, load
 from controlplane.contract.errors import BadRequest
 
 DTYPES = {torch.float32: 0, torch.bfloat16: 1, torch.float16: 2}
 _NEEDED = {
     "linear_int": ("avx512f", "avx512bw", "avx512vl", "avx512_vnni"),
     "linear_bfloat16": ("avx512f", "avx512bw", "avx512vl", "avx512_bf16", "avx512vbmi"),
+    "linear_float": (),
 }
 _pointer, _long, _int = ctypes.c_void_p, ctypes.c_long, ctypes.c_int
 _HEAD = (_pointer, _int, _long, _long, _long, _pointer)
@@ -27,8 +29,13 @@ _SIGNATURES = {
     "trimtab_linear_int4": ("linear_int", (*_HEAD, _long, _pointer, _pointer, _pointer, _pointer, _int)),
     "trimtab_quantize_rows": ("linear_int", (_pointer, _int, _long, _long, _long, _pointer, _pointer, _pointer)),
     "trimtab_linear_bfloat16": ("linear_bfloat16", (*_HEAD, _pointer, _pointer, _int)),
+    "trimtab_linear_wide_f32": ("linear_float", (*_HEAD, _pointer, _pointer, _int)),
+    "trimtab_linear_wide_bf16": ("linear_float", (*_HEAD, _pointer, _pointer, _int)),
+    "trimtab_linear_wide_f16": ("linear_float", (*_HEAD, _pointer, _pointer, _int)),
     "trimtab_linear_fp8": ("linear_bfloat16", (*_HEAD, _pointer, _pointer, _pointer, _int)),
 }
+
+_INSTRUCTIONS = {"int8": "vpdpbusd", "int4": "vpdpbusd", "bfloat16": "vdpbf16ps", "fp8": "vdpbf16ps"}
 
 _log = logging.getLogger(__name__)
 
@@ -36,9 +43,9 @@ _log = logging.getLogger(__name__)
 @cache
 def _function(name: str) -> "ctypes._NamedFuncPointer":
     library, signature = _SIGNATURES[name]
-    missing = [flag for flag in _NEEDED[library] if flag not in processor_flags()]
+    missing = [flag for flag in _NEEDED[library] if flag not in instruction_sets()]
     if missing:
-        raise NativeUnavailable(f"this processor lacks {', '.join(missing)}, which {library}.cpp needs")
+        raise NativeUnavailable(f"the instruction sets in use lack {', '.join(missing)}, which {library}.cpp needs")
     function = getattr(load(library), name)
     function.argtypes, function.restype = list(signature), None
     return function  # type: ignore[no-any-return]
@@ -67,8 +74,7 @@ def choose(format_name: str, kernels: str = "auto") -> Choice:
             raise BadRequest(f"kernels: native is asked for, but {unavailable}", field="kernels") from unavailable
         _log.warning("%s linear layers run on plain torch operations: %s", format_name, unavailable)
         return Choice(False, f"torch: {unavailable}")
-    instruction = "vpdpbusd" if format_name.startswith("int") else "vdpbf16ps"
-    return Choice(True, f"native ({instruction})")
+    return Choice(True, f"native ({_INSTRUCTIONS.get(format_name, 'float32 sums')})")
 
 
 def product(format_name: str, rows: Tensor, outputs: int, weight: Tensor, *rest: "Tensor | int | None") -> Tensor:

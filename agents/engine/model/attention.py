@@ -1,13 +1,19 @@
 """Attention of a mixed batch over the paged KV cache.
 
-Guarantee (float32, one thread): what a query row attends to is computed over the same stretch of tokens wherever and
-with whomever it is computed, because the stretch's start and padded length depend on the row's own position (and the
-layer's window) alone; and every product has at least four rows, below which BLAS uses other kernels. So a row's result
-does not depend on chunking, batch-mates or prefix hits.
+Guarantee (float32, one thread): a row's result has the same bits with whomever and in whatever pieces it is computed,
+on any processor. It does not lean on what a BLAS does from one size to the next: libraries take other kernels, and so
+other orders of addition, by the number of rows (Intel's MKL on AVX512 below some tens of rows, on AVX2 and SSE at
+others). It holds because whatever a library may go by is a function of the row's own position and the model's shape:
+- the product's shape: a tile of `TILE_ROWS` query rows over a padded stretch of tokens; start and length of the stretch
+  depend on the position (and the layer's window) alone;
+- the row's place in the tile: its position modulo the positions that a tile holds; places without a row of this step
+  are filled with one that is;
+- alignment: tiles and stretches begin at whole cache lines.
 
-Rows of equal padded length and count are computed together: gather their blocks, then one scaled dot product with the
-query heads of a group folded into the rows (no copy of keys or values per query head). Under a window, only the blocks
-from the stretch's start on are gathered; what lies before a row's window is masked like what comes after the row.
+The query heads of a group are folded into the rows (no copy of keys or values per query head). A prompt's piece
+gathers its blocks once for all its tiles; decoding rows with stretches of one length are computed together. Under a
+window, only the blocks from the stretch's start on are gathered; what lies before a row's window is masked like what
+comes after it.
 """
 
 import math
@@ -22,7 +28,9 @@ from torch.nn import functional as F
 from agents.engine.model.ops import AttentionPlan, AttentionShape, Span
 from agents.engine.scheduling.block_pool import NULL_BLOCK
 
-_ROW_UNIT = 4
+TILE_ROWS = 16
+"""Query rows, times heads of a group, that one product computes: enough for a BLAS to be quick, few enough that
+decoding does not pay for them. A multiple of the 16 floats of a cache line, for alignment."""
 _GATHERED_TOKENS = 16384  # Most tokens gathered at once: keeps the copy inside the caches.
 SMALLEST_CLASS = 64
 
@@ -37,10 +45,11 @@ def length_class(length: int) -> int:
 
 @dataclass(frozen=True)
 class Group:
-    """B spans of n rows each. rows: (B * n,), blocks: (B * padded / size,), mask: (B, 1, n * g, padded)."""
+    """B tiles over S gathered stretches, S = B or S = 1. rows: (B * positions of a tile,), blocks: (S * padded / block
+    size,), mask: (B, 1, rows of a tile, padded)."""
 
-    size: int
-    count: int
+    tiles: int
+    stretches: int
     padded: int
     rows: Tensor
     blocks: Tensor
@@ -53,6 +62,12 @@ class TorchPlan(AttentionPlan):
 
     groups: tuple[Group, ...]
     order: Tensor | None
+
+
+def tile_of(group_size: int) -> tuple[int, int]:
+    """(positions that a tile holds, its rows) where so many query heads share a key head."""
+    positions = max(1, TILE_ROWS // group_size)
+    return positions, -(-positions * group_size // TILE_ROWS) * TILE_ROWS
 
 
 def reach(position: int, window: int | None) -> tuple[int, int, int]:
@@ -77,24 +92,27 @@ def plan_attention(
 
     block_size must divide 64; block 0 stands for padding, and for what slid out of the window.
     """
-    group_size = shape.heads // shape.kv_heads
-    pieces: dict[tuple[int, int], list[_Piece]] = defaultdict(list)
+    per_tile = tile_of(shape.heads // shape.kv_heads)[0]
+    single: dict[int, list[_Piece]] = defaultdict(list)
+    batches: list[list[_Piece]] = []
     for span in spans:
         for piece in _split_by_reach(span, window):
-            pieces[piece.padded, _padded_count(piece.count, group_size)].append(piece)
+            if piece.tiles(per_tile) == 1:
+                single[piece.padded].append(piece)
+            else:
+                batches.append([piece])
+    for padded, alike in sorted(single.items()):
+        most = max(1, _GATHERED_TOKENS // padded)
+        batches += [alike[start : start + most] for start in range(0, len(alike), most)]
     groups: list[Group] = []
     place_of: dict[int, int] = {}
     place = 0
-    for padded, count in sorted(pieces):
-        alike = pieces[padded, count]
-        most = max(1, _GATHERED_TOKENS // padded)
-        for start in range(0, len(alike), most):
-            batch = alike[start : start + most]
-            groups.append(_group(batch, padded, count, shape, window))
-            for piece in batch:
-                for offset in range(piece.count):
-                    place_of[piece.row + offset] = place + offset
-                place += count
+    for batch in batches:
+        groups.append(_group(batch, shape, window))
+        for piece in batch:
+            for offset in range(piece.count):
+                place_of[piece.row + offset] = place + piece.position % per_tile + offset
+            place += piece.tiles(per_tile) * per_tile
     order = [place_of[row] for row in range(len(place_of))] + [0] * spare_rows
     in_place = len(order) == place and order == list(range(place))
     return TorchPlan(tuple(groups), None if in_place else torch.tensor(order, device=shape.device))
@@ -107,23 +125,23 @@ def attend(queries: Tensor, cache: Tensor, plan: TorchPlan, scale: float) -> Ten
     group_size = heads // kv_heads
     flat = cache.view(cache.shape[0], -1)
     outputs = []
+    positions, tile_rows = tile_of(group_size)
+    used = positions * group_size
     for group in plan.groups:
-        size, count = group.size, group.count
-        keys, values = (
-            flat.index_select(0, group.blocks)
-            .view(size, group.padded, 2, kv_heads, head_dim)
-            .permute(2, 0, 3, 1, 4)
-            .unbind(0)
-        )
+        tiles = group.tiles
+        gathered = flat.index_select(0, group.blocks).view(group.stretches, group.padded, 2, kv_heads, head_dim)
+        keys, values = gathered.permute(2, 0, 3, 1, 4).expand(2, tiles, -1, -1, -1).unbind(0)
         folded = (
             queries.index_select(0, group.rows)
-            .view(size, count, kv_heads, group_size, head_dim)
+            .view(tiles, positions, kv_heads, group_size, head_dim)
             .transpose(1, 2)
-            .reshape(size, kv_heads, count * group_size, head_dim)
+            .reshape(tiles, kv_heads, used, head_dim)
         )
-        mixed = F.scaled_dot_product_attention(folded, keys, values, attn_mask=group.mask, scale=scale)
-        mixed = mixed.view(size, kv_heads, count, group_size, head_dim).transpose(1, 2)
-        outputs.append(mixed.reshape(size * count, kv_heads * group_size * head_dim))
+        if used < tile_rows:
+            folded = F.pad(folded, (0, 0, 0, tile_rows - used))
+        mixed = F.scaled_dot_product_attention(folded, keys, values, attn_mask=group.mask, scale=scale)[:, :, :used]
+        mixed = mixed.view(tiles, kv_heads, positions, group_size, head_dim).transpose(1, 2)
+        outputs.append(mixed.reshape(tiles * positions, kv_heads * group_size * head_dim))
     joined = outputs[0] if len(outputs) == 1 else torch.cat(outputs)
     return joined if plan.order is None else joined.index_select(0, plan.order)
 
@@ -139,6 +157,10 @@ class _Piece:
     start: int
     padded: int
 
+    def tiles(self, positions: int) -> int:
+        """Tiles of so many positions that its rows lie in."""
+        return (self.position + self.count - 1) // positions - self.position // positions + 1
+
 
 def _split_by_reach(span: Span, window: int | None) -> list[_Piece]:
     """Cut where a row's reach changes."""
@@ -151,42 +173,33 @@ def _split_by_reach(span: Span, window: int | None) -> list[_Piece]:
     return pieces
 
 
-def _padded_count(count: int, group_size: int) -> int:
-    """Rows per span, so that rows times heads is a multiple of four; few distinct values, so that spans group."""
-    unit = _ROW_UNIT // math.gcd(_ROW_UNIT, group_size)
-    if count <= 32:
-        return max(unit, 1 << (count - 1).bit_length())
-    return -(-count // 16) * 16
-
-
-def _group(batch: Sequence[_Piece], padded: int, count: int, shape: AttentionShape, window: int | None) -> Group:
-    device, group_size = shape.device, shape.heads // shape.kv_heads
+def _group(batch: Sequence[_Piece], shape: AttentionShape, window: int | None) -> Group:
+    """Pieces of one tile each, or one piece of many."""
+    device, group_size, padded = shape.device, shape.heads // shape.kv_heads, batch[0].padded
+    positions, tile_rows = tile_of(group_size)
     rows: list[int] = []
     seen: list[int] = []  # By row: its own place among the gathered tokens.
     blocks: list[int] = []
-    per_span = padded // shape.block_size
+    per_stretch = padded // shape.block_size
     for piece in batch:
-        spare, place = count - piece.count, piece.position - piece.start
-        # Spare rows repeat the first row, so that every row has something to attend to.
-        rows += [*range(piece.row, piece.row + piece.count), *[piece.row] * spare]
-        seen += [*range(place, place + piece.count), *[place] * spare]
+        place, before = piece.position - piece.start, piece.position % positions
+        after = piece.tiles(positions) * positions - before - piece.count
+        # Places of no row repeat a row's: each has something to attend to.
+        rows += [*[piece.row] * before, *range(piece.row, piece.row + piece.count), *[piece.row] * after]
+        seen += [*[place] * before, *range(place, place + piece.count), *[place] * after]
         first = piece.start // shape.block_size
-        held = piece.table[first : first + per_span]
+        held = piece.table[first : first + per_stretch]
         blocks += held
-        blocks += [NULL_BLOCK] * (per_span - len(held))
-    own = torch.tensor(seen, device=device).view(len(batch), count, 1)
+        blocks += [NULL_BLOCK] * (per_stretch - len(held))
+    tiles = len(rows) // positions
+    own = torch.tensor(seen, device=device).view(tiles, positions, 1)
     tokens = torch.arange(padded, device=device)
     hidden = tokens > own
     if window is not None:
         hidden |= tokens <= own - window
-    mask = torch.zeros(hidden.shape, dtype=shape.dtype, device=device).masked_fill_(hidden, -math.inf)
-    if group_size > 1:
-        mask = mask.repeat_interleave(group_size, dim=1)
+    mask = torch.zeros((tiles, 1, tile_rows, padded), dtype=shape.dtype, device=device)
+    used = positions * group_size
+    mask[:, 0, :used].masked_fill_(hidden.repeat_interleave(group_size, dim=1), -math.inf)
     return Group(
-        len(batch),
-        count,
-        padded,
-        torch.tensor(rows, device=device),
-        torch.tensor(blocks, device=device),
-        mask.unsqueeze(1),
+        tiles, len(batch), padded, torch.tensor(rows, device=device), torch.tensor(blocks, device=device), mask
     )

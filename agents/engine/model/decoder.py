@@ -19,6 +19,7 @@ from agents.engine.model.pages import Pages, View
 from agents.engine.model.torch_ops import TorchOps
 from agents.engine.model.weights import WeightFolder
 from agents.engine.quantization.linear import Linear, LinearBuilder
+from agents.engine.quantization.plain import PlainLinear
 from controlplane.contract.knobs import Quantization
 
 
@@ -92,6 +93,11 @@ class Decoder:
         formats = [linear.quantization for layer in self._layers for linear in layer.linears()]
         assert len(set(formats)) == 1
         return formats[0], len(formats)
+
+    def plain_layers(self) -> list[PlainLinear]:
+        """Those of its linear layers, the head among them, whose weights keep their dtype."""
+        layers = [linear for layer in self._layers for linear in layer.linears()]
+        return [layer for layer in (*layers, self._head) if isinstance(layer, PlainLinear)]
 
     @property
     def head_quantization(self) -> Quantization:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from agents.engine.kernels import linear_native
 from agents.engine.quantization.int8 import SLICE
-from agents.engine.quantization.plain import blas_product
+from agents.engine.quantization.plain import single_row_products
 from agents.engine.quantization.tiles import padded, tiled_fp8
 from controlplane.contract.knobs import Quantization
 
@@ -55,5 +55,5 @@ class TorchFp8Linear:
         self._bias = None if bias is None else bias.float()
 
     def __call__(self, rows: Tensor) -> Tensor:
-        out = blas_product(rows.to(torch.bfloat16).float(), self._codes.float(), None) * self._scales
+        out = single_row_products(rows.to(torch.bfloat16).float(), self._codes.float()) * self._scales
         return (out if self._bias is None else out + self._bias).to(rows.dtype)

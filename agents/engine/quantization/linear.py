@@ -1,8 +1,8 @@
 """The linear layers, by weight format: which class computes which format where.
 
 Guarantee (CPU): a row's result does not depend on how many other rows are computed beside it, in every format; see
-plain.py for what that means for unquantized weights. Embeddings and norms keep their format. The head is the largest
-layer of a small model: it is int8 for int8 and int4 (4 bits would cost it too much quality), fp8 for fp8.
+plain_choice.py for how that is held for unquantized weights. Embeddings and norms keep their format. The head is the
+largest layer of a small model: it is int8 for int8 and int4 (4 bits would cost it too much quality), fp8 for fp8.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,15 +11,16 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from agents.engine.quantization import cuda, native_choice
+from agents.engine.quantization import cuda, native_choice, plain_choice
 from agents.engine.quantization.fp8 import Fp8Linear, TorchFp8Linear
 from agents.engine.quantization.gptq import feedback_codes
 from agents.engine.quantization.int4 import Int4Codes, Int4Linear, TorchInt4Linear, round_codes
 from agents.engine.quantization.int8 import Int8Linear, TorchInt8Linear
-from agents.engine.quantization.plain import BlasLinear, NativeBfloat16Linear, PackedLinear
+from agents.engine.quantization.plain import Blas
 from controlplane.contract.errors import KnobOutOfRange
 from controlplane.contract.knobs import QUANTIZATION, Quantization
 
+_LEAST_ROWS_ELSEWHERE = 4  # A GPU's library takes matrix by vector kernels below.
 _KERNEL_OF = {Quantization.INT8: "int8", Quantization.INT4: "int4", Quantization.FP8: "fp8"}
 
 
@@ -37,7 +38,8 @@ def check_permitted(quantization: Quantization, permitted: Sequence[str], field:
 class Linear(Protocol):
     """rows (n, in) to rows (n, out), in the dtype of the input."""
 
-    quantization: Quantization
+    @property
+    def quantization(self) -> Quantization: ...
 
     def __call__(self, rows: Tensor) -> Tensor: ...
 
@@ -83,7 +85,9 @@ def build_linear(
     if weight.device.type == "cuda" and quantization is not Quantization.NONE:
         return cuda.build(weight, bias, quantization, codes or round_codes(weight))
     if quantization is Quantization.NONE:
-        return _plain(weight, bias, kernels)
+        if weight.device.type != "cpu":
+            return Blas(weight, bias, _LEAST_ROWS_ELSEWHERE)
+        return plain_choice.build(weight, bias, kernels)
     native = weight.device.type == "cpu" and native_choice.choose(_KERNEL_OF[quantization], kernels).native
     if quantization is Quantization.INT8:
         return Int8Linear(weight, bias) if native else TorchInt8Linear(weight, bias)
@@ -97,8 +101,8 @@ def describe(device: torch.device, dtype: torch.dtype, kernels: str = "auto") ->
     """Format to how this device runs it, for the effective configuration."""
     if device.type == "cuda":
         return cuda.describe()
-    plain = native_choice.choose("bfloat16", kernels).report if dtype is torch.bfloat16 else "oneDNN or BLAS"
-    found = {Quantization.NONE.value: plain}
+    ways = ", ".join(candidate.name for candidate in plain_choice.candidates(dtype, kernels))
+    found = {Quantization.NONE.value: f"by layer, the quickest of {ways} in which a row's bits are its own"}
     for format_, what in (
         (Quantization.INT8, "int8 products"),
         (Quantization.INT4, "int8 products, weights unpacked in registers, int8 head"),
@@ -107,19 +111,3 @@ def describe(device: torch.device, dtype: torch.dtype, kernels: str = "auto") ->
         choice = native_choice.choose(_KERNEL_OF[format_], kernels)
         found[format_.value] = f"{choice.report}: {what}" if choice.native else f"emulated in {choice.report}"
     return found
-
-
-def _plain(weight: Tensor, bias: Tensor | None, kernels: str) -> Linear:
-    on_cpu = weight.device.type == "cpu"
-    if on_cpu and weight.dtype is torch.bfloat16 and native_choice.choose("bfloat16", kernels).native:
-        return NativeBfloat16Linear(weight, bias)
-    return PackedLinear(weight, bias) if _packs(weight) else BlasLinear(weight, bias)
-
-
-def _packs(weight: Tensor) -> bool:
-    """Whether oneDNN computes this weight: on the CPU, and half precision only where the processor has it."""
-    if weight.device.type != "cpu" or not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
-        return False
-    if weight.dtype is torch.float16:
-        return bool(torch.ops.mkldnn._is_mkldnn_fp16_supported())
-    return weight.dtype is not torch.bfloat16 or bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())

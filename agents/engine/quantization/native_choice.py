@@ -16,11 +16,12 @@ from agents.engine.kernels.linear_native import Choice
 from agents.engine.quantization.fp8 import Fp8Linear, TorchFp8Linear
 from agents.engine.quantization.int4 import Int4Linear, TorchInt4Linear, round_codes
 from agents.engine.quantization.int8 import Int8Linear, TorchInt8Linear
-from agents.engine.quantization.plain import BlasLinear, NativeBfloat16Linear
+from agents.engine.quantization.plain import WIDE, Bfloat16, Blas, Wide
 from controlplane.contract.errors import BadRequest
 
 TOLERANCE = 0.02
 """Largest difference, relative to the largest number of the result: a little more than bfloat16's rounding."""
+_WIDE_DTYPES = {name: dtype for dtype, name in WIDE.items()}
 _OUTPUTS, _INPUTS, _ROWS = 37, 200, 5
 
 Product = Callable[[Tensor], Tensor]
@@ -30,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 @cache
 def choose(format_name: str, kernels: str = "auto") -> Choice:
-    """Whether the kernel of a weight format (int8, int4, fp8, bfloat16) runs.
+    """Whether the kernel of a weight format (int8, int4, fp8, bfloat16, or one of `WIDE`) runs.
 
     Raises `BadRequest` (kernels) when `native` is asked for and the kernel cannot be had or is wrong.
     """
@@ -65,4 +66,8 @@ def _pair(format_name: str, weight: Tensor, bias: Tensor) -> tuple[Product, Prod
         return Int4Linear(codes, bias), TorchInt4Linear(codes, bias)
     if format_name == "fp8":
         return Fp8Linear(weight, bias), TorchFp8Linear(weight, bias)
-    return NativeBfloat16Linear(weight, bias), BlasLinear(weight, bias)
+    if format_name in _WIDE_DTYPES:
+        own, shift = weight.to(_WIDE_DTYPES[format_name]), bias.to(_WIDE_DTYPES[format_name])
+        wide, blas = Wide(own, shift), Blas(own, shift)
+        return wide, lambda rows: blas(rows.to(own.dtype))
+    return Bfloat16(weight, bias), Blas(weight, bias)

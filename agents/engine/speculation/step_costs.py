@@ -16,7 +16,7 @@ from statistics import median_low
 _KEPT = 9  # Observations a median is taken of.
 _SETTLED = 3  # Observations from which on a cost tells the machine's pace.
 _PACE_MEMORY = 0.5  # So low that the pace has followed before a median has.
-_FORGET_AFTER, _SWEEP_EVERY = 2048, 256  # Steps of a number of requests.
+FORGET_AFTER, _SWEEP_EVERY = 2048, 256  # Steps of a number of requests.
 
 
 def bucket(count: int) -> int:
@@ -42,6 +42,11 @@ class _Seen:
         self.cost = median_low(self.values)
         self.last_step = step
 
+    def weaken(self, most: int) -> None:
+        while len(self.values) > most:
+            self.values.popleft()
+        self.cost = median_low(self.values)
+
 
 class _Curve:
     """Costs by drafts for one number of requests. They rise with the drafts: neighbours that say otherwise are averaged
@@ -59,9 +64,13 @@ class _Curve:
         self.seen.setdefault(bucket(drafts), _Seen()).add(value, self.steps)
         self._stale = True
         if self.steps % _SWEEP_EVERY == 0:
-            self.seen = {
-                place: seen for place, seen in self.seen.items() if self.steps - seen.last_step < _FORGET_AFTER
-            }
+            self.seen = {place: seen for place, seen in self.seen.items() if self.steps - seen.last_step < FORGET_AFTER}
+
+    def weaken(self, most: int) -> None:
+        for drafts, seen in self.seen.items():
+            if drafts:
+                seen.weaken(most)
+        self._stale = True
 
     def cost(self, drafts: int) -> float:
         """Between neighbours by a straight line, beyond them the nearest one's."""
@@ -113,6 +122,17 @@ class StepCosts:
         curve = self._curves.get(bucket(requests))
         seen = curve.seen.get(0) if curve else None
         return None if curve is None or seen is None else curve.steps - seen.last_step
+
+    def weaken(self, requests: int) -> None:
+        """Let what was seen of steps with drafts count for less than three new observations of each kind."""
+        if curve := self._curves.get(bucket(requests)):
+            curve.weaken(_SETTLED - 1)
+
+    def least_seconds(self, requests: int, drafts: int) -> float | None:
+        """The least that a step of this kind has taken of those remembered; None: none is."""
+        curve = self._curves.get(bucket(requests))
+        seen = curve.seen.get(bucket(drafts)) if curve else None
+        return None if seen is None else self.pace * min(seen.values)
 
     def seconds(self, requests: int, drafts: int) -> float:
         """The cost. Past the largest number of drafts seen it is that one's: a hope that makes longer drafts be tried.

@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from agents.engine.kernels.library import CACHE_VARIABLE, COMPILER_VARIABLE, NativeUnavailable, load
+from agents.engine.kernels.library import (
+    CACHE_VARIABLE,
+    COMPILER_VARIABLE,
+    MARCH_VARIABLE,
+    NativeUnavailable,
+    instruction_sets,
+    load,
+)
+from agents.engine.kernels.processor import processor_flags
 
 build = load.__wrapped__  # Not what an earlier test has loaded.
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ here")
@@ -77,3 +85,13 @@ def test_of_two_processes_one_builds(own_cache: Path, tmp_path: Path, monkeypatc
     assert [process.returncode for process in both] == [0, 0]
     assert messages[0] == "" and messages[1].startswith("building the kernels of elementwise.cpp")
     assert calls.read_text() == "built\n"
+
+
+def test_instruction_sets_can_be_held_to_a_level(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(MARCH_VARIABLE, "x86-64-v3")
+    assert instruction_sets() <= {"avx2", "fma", "f16c"}
+    monkeypatch.setenv(MARCH_VARIABLE, "i486")
+    with pytest.raises(NativeUnavailable, match=r"'i486'; it may be native, x86-64-v2"):
+        instruction_sets()
+    monkeypatch.delenv(MARCH_VARIABLE)
+    assert instruction_sets() == processor_flags()

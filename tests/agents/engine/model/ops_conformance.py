@@ -178,29 +178,78 @@ class OpsConformance:
         assert found.isfinite().all() and (found.double() - attended(loud, 0.125)).abs().max() < 3e-2
 
 
+Shape = tuple[int, int, int, int, int | None]
+
+
+def drawn_shape(seed: int) -> Shape:
+    """Any shape that a model may have: groups of 1 to 16 heads, odd head counts, windows or none."""
+    dice = random.Random(seed)
+    kv_heads, group = dice.choice((1, 2, 3, 5)), dice.choice((1, 2, 3, 4, 7, 8, 16))
+    window = dice.choice((None, None, dice.randrange(1, 700)))
+    return kv_heads * group, kv_heads, 2 * dice.randrange(4, 129), dice.choice((1, 4, 16, 64)), window
+
+
 class OpsBitStability:
-    @pytest.mark.parametrize("shape", SHAPES[:5], ids=str)
-    def test_bits_depend_neither_on_chunking_nor_on_batch_mates(
-        self, ops: Ops, shape: tuple[int, int, int, int, int | None]
-    ) -> None:
-        """In float32, with one thread."""
-        whole = attention_case(*shape, works=[(590, 0)])
+    """In float32, with one thread."""
+
+    @pytest.mark.parametrize("shape", SHAPES, ids=str)
+    def test_bits_depend_neither_on_chunking_nor_on_batch_mates(self, ops: Ops, shape: Shape) -> None:
+        self.compare_pieces(ops, shape, 590, (1, 1, 1, 2, 3, 7, 31, 64, 100), seed=5)
+
+    @pytest.mark.parametrize("seed", range(12))
+    def test_bits_of_drawn_shapes_and_lengths(self, ops: Ops, seed: int) -> None:
+        dice = random.Random(seed)
+        sizes = tuple(dice.randrange(1, dice.choice((4, 40, 200))) for _ in range(9))
+        self.compare_pieces(ops, drawn_shape(seed), dice.randrange(60, 900), sizes, seed)
+
+    @staticmethod
+    def compare_pieces(ops: Ops, shape: Shape, length: int, sizes: tuple[int, ...], seed: int) -> None:
+        """A text's rows computed whole, and in pieces of the given sizes beside two other sequences."""
+        whole = attention_case(*shape, works=[(length, 0)])
         span, scale = whole.spans[0], shape[2] ** -0.5
         wanted = ops.attend(whole.queries, whole.pages, ops.plan([span], 0, whole.shape, whole.window), scale)
-        mates = attention_case(*shape, works=[(1, 333), (3, 90)])
+        dice = random.Random(seed)
+        # Mates of other sizes each time, one of which may lie in the same stretch or have as many rows.
+        crowds = [attention_case(*shape, works=[(1, 333), (3, 90)]), attention_case(*shape, works=[(1, 1), (40, 7)])]
         # The mates' blocks follow the own ones in the same pages.
         shift = whole.pages.shape[0] - 1
-        pages = torch.cat((whole.pages, mates.pages[1:]))
-        pieces = random.Random(5)
+        pages = [torch.cat((whole.pages, mates.pages[1:])) for mates in crowds]
         done = 0
-        while done < 590:
-            count = min(pieces.choice((1, 1, 1, 2, 3, 7, 31, 64, 100)), 590 - done)
+        while done < length:
+            count, crowd = min(dice.choice(sizes), length - done), dice.randrange(2)
+            mates = crowds[crowd]
             first, second = (
                 Span(row, mate.count, mate.position, [block and block + shift for block in mate.table])
                 for row, mate in zip((0, 1 + count), mates.spans, strict=True)
             )
             spans = [first, Span(1, count, done, span.table), second]
             queries = torch.cat((mates.queries[:1], whole.queries[done : done + count], mates.queries[1:]))
-            found = ops.attend(queries, pages, ops.plan(spans, 0, whole.shape, whole.window), scale)
+            found = ops.attend(queries, pages[crowd], ops.plan(spans, 0, whole.shape, whole.window), scale)
             assert torch.equal(found[1 : 1 + count], wanted[done : done + count]), (done, count)
             done += count
+
+    @pytest.mark.parametrize("seed", range(8))
+    def test_bits_of_norms_rotations_and_gates(self, ops: Ops, seed: int) -> None:
+        dice = random.Random(seed)
+        heads, kv_heads, head_dim, size, _ = drawn_shape(seed)
+        rows, width, inner = 70, dice.randrange(1, 700), dice.randrange(1, 900)
+        stream, change, weight = draw(rows, width), draw(rows, width, seed=1), draw(width)
+        qkv, gates = draw(rows, (heads + 2 * kv_heads) * head_dim), draw(rows, 2 * inner) * 4
+        cos, sin = draw(rows, head_dim, seed=1), draw(rows, head_dim, seed=2)
+        norms = (draw(head_dim, seed=3), draw(head_dim, seed=4), 1e-6) if seed % 2 else None
+        slots = torch.tensor(random.Random(seed).sample(range(size, 100 * size), rows))
+
+        def results(own: slice) -> dict[str, Tensor]:
+            pages = torch.zeros(100, size, 2, kv_heads, head_dim)
+            normed, total = ops.add_rms_norm(change[own].clone(), stream[own].clone(), weight, 1e-6)
+            queries = ops.rotate_and_store(qkv[own].clone(), norms, cos[own], sin[own], slots[own], pages, heads)
+            stored = pages.view(-1, 2 * kv_heads * head_dim)[slots[own]]
+            found = {"norm": ops.rms_norm(stream[own].clone(), weight, 1e-6), "sum": total, "norm of the sum": normed}
+            found |= {"queries": queries, "stored": stored}
+            return found | {name: ops.gate(gates[own].clone(), name) for name in ("silu", "gelu_tanh")}
+
+        whole = results(slice(0, rows))
+        for start, count in ((0, 1), (7, 1), (69, 1), (1, 2), (30, 3), (11, 17), (5, 64)):
+            own = slice(start, start + count)
+            for name, found in results(own).items():
+                assert torch.equal(found, whole[name][own]), (name, start, count)

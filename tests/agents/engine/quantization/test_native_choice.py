@@ -8,7 +8,7 @@ from agents.engine.kernels import linear_native
 from agents.engine.quantization import native_choice
 from controlplane.contract.errors import BadRequest
 
-FORMATS = ("int8", "int4", "fp8", "bfloat16")
+FORMATS = ("int8", "int4", "fp8", "bfloat16", "wide_f32", "wide_bf16", "wide_f16")
 
 
 @pytest.mark.parametrize("format_name", FORMATS)

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.engine.speculation.gate import LONGEST_PAUSE, Gate, Track, best_length
+from agents.engine.speculation.gate import LONGEST_PAUSE, OPEN_WITHIN, Gate, Track, best_length
+from agents.engine.speculation.step_costs import FORGET_AFTER
 
 Share = Callable[[int], float]
 """The share of drafts kept at any place, by how many tokens the request has given."""
@@ -29,6 +30,24 @@ class Request:
     track: Track = field(default_factory=Track)
     outputs: int = 1
     drafted: list[int] = field(default_factory=list)
+
+
+@dataclass
+class Served:
+    """drafted: by step; lost: milliseconds more than without drafts; start_over: the step after which all is well."""
+
+    drafted: list[int] = field(default_factory=list)
+    lost: float = 0.0
+    start_over: int | None = None
+
+    def opened_after(self) -> int:
+        """Steps from the end of the start until most of forty steps have drafts."""
+        first = self.start_over or 0
+        return next(
+            step - first
+            for step in range(first, len(self.drafted) - 40)
+            if sum(count > 0 for count in self.drafted[step : step + 40]) >= 30
+        )
 
 
 def run(gate: Gate | None, world: World, requests: list[Request], limit: int, steps: int, seed: int = 0) -> float:
@@ -194,3 +213,80 @@ def test_keeps_the_knob_and_never_shuts_for_ever(
     run(Gate(), world, requests, knob, 150, seed)  # The limit is asserted within.
     for request in requests:
         assert request.track.resume_at <= request.outputs + LONGEST_PAUSE
+
+
+Moment = tuple[float, float]
+"""How a step with drafts goes while the start is bad: its cost over what it should be, and the share kept."""
+
+
+def serve(gate: Gate, world: World, share: float, start: list[Moment], limit: int, length: int, steps: int) -> Served:
+    """Requests of `length` tokens one after another; the first steps with drafts go as `start` says."""
+    draw, left, served = random.Random(1), list(start), Served()
+    request = like(share)[0]
+    for step in range(steps):
+        gate.begin(1, limit)
+        count = gate.allow(request.track, request.outputs) if gate.is_open(request.track, request.outputs) else 0
+        factor, chance = left.pop(0) if left and count else (1.0, share)
+        kept = 0
+        while kept < count and draw.random() < chance:
+            kept += 1
+        if count:
+            gate.outcome(request.track, count, kept)
+        seconds = world.verify(1, count) * factor * draw.uniform(0.95, 1.05)
+        gate.observe(seconds, world.a_pass * count, [count], 0)
+        served.drafted.append(count)
+        served.lost += seconds + world.a_pass * count - (kept + 1) * world.verify(1, 0)
+        if not left and served.start_over is None:
+            served.start_over = step
+        request.outputs += kept + 1
+        if request.outputs >= length:
+            gate.finished(request.outputs)
+            request = like(share)[0]
+    return served
+
+
+def test_a_bad_start_does_not_shut_the_gate_for_requests_to_come() -> None:
+    """Five first drafts that cost ten times what they should, requests shorter than a long pause."""
+    served = serve(Gate(), World(small_model), 0.85, [(10.0, 0.0)] * 5, 4, 60, 2000)
+    assert served.opened_after() < 300
+
+
+@settings(max_examples=15, deadline=None, derandomize=True)
+@given(
+    st.lists(st.tuples(st.sampled_from((0.1, 1.0, 3.0, 10.0, 100.0)), st.sampled_from((0.0, 1.0))), max_size=10),
+    st.sampled_from((2, 4, 8)),
+    st.sampled_from((10, 20, 60, 300)),
+    st.sampled_from((0.0, 0.5)),
+)
+def test_the_gate_opens_where_drafts_pay_whatever_the_start(
+    start: list[Moment], limit: int, length: int, a_pass: float
+) -> None:
+    served = serve(Gate(), World(small_model, a_pass), 0.85, start, limit, length, 3 * OPEN_WITHIN)
+    assert served.start_over is not None and served.opened_after() <= OPEN_WITHIN
+
+
+@settings(max_examples=12, deadline=None, derandomize=True)
+@given(st.sampled_from((1.2, 3.0, 4.5, 20.0)), st.sampled_from((20, 60, 2000)), st.integers(0, 20))
+def test_where_drafts_never_pay_little_is_lost_whatever_the_start(dear: float, length: int, lucky: int) -> None:
+    """A draft costs `dear` steps; the first ones were cheap and kept."""
+    world = World(lambda requests, drafts: 10.0 if not drafts else 10.0 * dear)
+    steps = 4000
+    served = serve(Gate(), world, 0.03, [(0.1, 1.0)] * lucky, 4, length, steps)
+    # Of the time without drafts; and what it takes to find that the start was luck.
+    assert served.lost < 0.06 * steps * 10.0 + 40 * 10.0 * dear
+
+
+def test_a_draft_model_that_seemed_slow_to_take_in_is_tried_again() -> None:
+    gate = Gate()
+    run(gate, World(small_model, a_pass=1.0), like(0.8), 4, 100)
+    for _ in range(15):
+        gate.observe(10.0, 1000 * 500.0, [0], 1000)  # A thousand times what it takes.
+    assert not gate.is_worth_taking_in(Track(), 1000, outputs_left=400)
+    tried = 0
+    for _ in range(12 * FORGET_AFTER):
+        gate.begin(1, 4)
+        gate.observe(10.0, 0.0, [0], 0)
+        if gate.is_worth_taking_in(Track(), 1000, outputs_left=400):
+            gate.observe(10.0, 1000 * 0.5, [0], 1000)
+            tried += 1
+    assert tried > 8 and gate.is_worth_taking_in(Track(), 1000, outputs_left=400)
