@@ -8,7 +8,7 @@ export TOKENIZERS_PARALLELISM ?= false
 .PHONY: help run test test-isa test-vllm vllm check format bench story schemathesis clean
 
 help: ## Show this list.
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 .venv/.run-ready: pyproject.toml constraints.txt deploy/environment.sh
 	@deploy/environment.sh run
