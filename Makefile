@@ -5,10 +5,10 @@ export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-isa test-vllm vllm check format bench story clean
+.PHONY: help run test test-isa test-vllm vllm check format bench story schemathesis clean
 
 help: ## Show this list.
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 .venv/.run-ready: pyproject.toml constraints.txt deploy/environment.sh
 	@deploy/environment.sh run
@@ -26,6 +26,9 @@ test: .venv/.test-ready ## Install what the tests need (Debian packages too, say
 
 story: .venv/.test-ready ## The story of `make run` as a test: about six minutes, wants a machine that is otherwise quiet.
 	@$(BIN)/pytest -m story tests/journeys/test_story.py
+
+schemathesis: .venv/.test-ready ## Check the API against its own document with seeds 1 to 3 (tens of minutes); a short run is part of the tests.
+	@$(BIN)/python -m benchmarks.api_schema --seeds 1,2,3
 
 vllm: ## Build the environment of a real vLLM (CPU): .venv-vllm, or where TRIMTAB_VLLM_ENV says. 3 GB, minutes.
 	@deploy/vllm_environment.sh

@@ -1,9 +1,6 @@
 """How long to wait before the next try."""
 
-import math
 import random
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 
 
 class Backoff:
@@ -29,21 +26,3 @@ def spread_s(wait_s: float) -> float:
     """That long or up to half as long again, by at least a second: many who were told the same do not come back at
     the same moment."""
     return wait_s + random.uniform(0.0, max(wait_s / 2, 1.0))
-
-
-def retry_after_s(header: str | None, now: datetime | None = None) -> float | None:
-    """A Retry-After header (RFC 9110, 10.2.3: seconds, or a date), in seconds from now; None when there is none."""
-    if header is None:
-        return None
-    try:
-        seconds = float(header)
-        return max(seconds, 0.0) if math.isfinite(seconds) else None
-    except ValueError:
-        pass
-    try:
-        moment = parsedate_to_datetime(header)
-    except ValueError:
-        return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return max((moment - (now or datetime.now(UTC))).total_seconds(), 0.0)

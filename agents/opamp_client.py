@@ -17,10 +17,12 @@ from opentelemetry._opamp.proto import opamp_pb2
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidHandshake, InvalidStatus, WebSocketException
 
-from agents.backoff import Backoff, retry_after_s
+from agents.backoff import Backoff
 from agents.enrolment import Enrolment
 from agents.opamp_messages import MessageBuilder, NodeSnapshot, new_instance_uid
+from controlplane.contract.clock import utc_now
 from controlplane.contract.opamp import ENGINE_CONFIG
+from controlplane.contract.retry import retry_after_s
 
 log = logging.getLogger(__name__)
 
@@ -144,7 +146,7 @@ class OpampClient:
                 log.warning("OpAMP over HTTP was answered %d: %s", answer.status_code, answer.text[:200])
                 if answer.status_code in (401, 403):
                     await self._enrolment.renew(used)
-                self._pause_s = min(retry_after_s(answer.headers.get("Retry-After")) or 0.0, 300.0)
+                self._pause_s = retry_after_s(answer.headers.get("Retry-After"), utc_now(), 300.0) or 0.0
                 return
             self.transport = "http"
             self._backoff.reset()

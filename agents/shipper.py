@@ -26,14 +26,16 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
 from agents import otlp_report
-from agents.backoff import Backoff, retry_after_s, spread_s
+from agents.backoff import Backoff, spread_s
 from agents.body import Body, BodyUnreadable
 from agents.clock_offset import ClockOffset
 from agents.enrolment import Enrolment
 from agents.spool import Spool
 from agents.spooled_report import SpooledReport
 from controlplane.contract import packed_report
+from controlplane.contract.clock import utc_now
 from controlplane.contract.packed_report import ACCEPT_HEADER, ACCEPT_PACKED, REPORT_HEADER, TIME_HEADER
+from controlplane.contract.retry import retry_after_s
 
 log = logging.getLogger(__name__)
 
@@ -170,8 +172,8 @@ class Shipper:
             return Outcome.ACKNOWLEDGED
         self._note(f"{path} answered {answer.status_code}: {answer.text[:300]}")
         if answer.status_code in (429, 503):
-            asked_s = retry_after_s(answer.headers.get("Retry-After"))
-            self._wait_s = None if asked_s is None else spread_s(min(asked_s, LONGEST_RETRY_AFTER_S))
+            asked_s = retry_after_s(answer.headers.get("Retry-After"), utc_now(), LONGEST_RETRY_AFTER_S)
+            self._wait_s = None if asked_s is None else spread_s(asked_s)
             return Outcome.AGAIN
         if 400 <= answer.status_code < 500 and answer.status_code not in _NOT_ABOUT_THE_REPORT:
             return Outcome.REFUSED

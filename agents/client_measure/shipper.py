@@ -13,10 +13,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from agents.backoff import Backoff, retry_after_s, spread_s
+from agents.backoff import Backoff, spread_s
 from agents.client_measure.otlp_json import Sender, encode
 from agents.client_measure.tally import Window
+from controlplane.contract.clock import utc_now
 from controlplane.contract.packed_report import REPORT_HEADER, STREAM_BYTES, report_header
+from controlplane.contract.retry import retry_after_s
 
 if TYPE_CHECKING:
     import httpx
@@ -123,14 +125,14 @@ class Shipper:
         if 400 <= answer.status_code < 500 and answer.status_code not in _NOT_ABOUT_THE_REPORT:
             self._drop(said)
             return True
-        self._wait(said, retry_after_s(answer.headers.get("Retry-After")))
+        self._wait(said, retry_after_s(answer.headers.get("Retry-After"), utc_now(), _LONGEST_WAIT_S))
         return False
 
     def _wait(self, error: str, asked_s: float | None) -> None:
         if error != self.last_error:
             log.warning("client reports wait: %s", error)
         self.last_error = error
-        wait_s = self._backoff.next_s() if asked_s is None else spread_s(min(asked_s, _LONGEST_WAIT_S))
+        wait_s = self._backoff.next_s() if asked_s is None else spread_s(asked_s)
         self._not_before = time.monotonic() + wait_s
 
     def _drop(self, reason: str) -> None:

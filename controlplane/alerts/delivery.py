@@ -20,8 +20,9 @@ from controlplane.alerts import payload, signature
 from controlplane.alerts.tables import DeliveryRow, DestinationRow
 from controlplane.contract.alerts import Alert, AlertState, DeliveryState
 from controlplane.contract.clock import Clock, utc_now
+from controlplane.contract.retry import retry_after_s
 from controlplane.db.database import Database
-from controlplane.outgoing import exchange, new_client, retry_after_s
+from controlplane.outgoing import exchange, new_client
 
 log = logging.getLogger(__name__)
 

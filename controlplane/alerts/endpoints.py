@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import httpx
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from sqlmodel import Session, SQLModel, col, select
 
 from controlplane import ledger
@@ -59,11 +59,13 @@ def _check(request: Request, wanted: AlertRuleCreate) -> None:
 
 @router.get("/alert-rules")
 def list_rules(session: SessionDep, _: Reader, limit: Limit = 100, cursor: Cursor = None) -> Page[AlertRule]:
+    """Alert rules, newest first; the default ones too."""
     return page_of(store.rules(session, before_id=cursor, limit=limit + 1), limit)
 
 
 @router.post("/alert-rules", status_code=201)
 def create_rule(wanted: AlertRuleCreate, request: Request, session: SessionDep, principal: Operator) -> AlertRule:
+    """Make a rule; it is judged from the next round on (every few seconds)."""
     _check(request, wanted)
     rule = store.create_rule(session, wanted, request.app.state.clock())
     subject = f"alert-rule/{rule.id}"
@@ -97,7 +99,11 @@ def delete_rule(rule_id: PathId, request: Request, session: SessionDep, principa
 
 @router.get("/alerts")
 def list_alerts(
-    session: SessionDep, _: Reader, limit: Limit = 100, cursor: Cursor = None, state: AlertState | None = None
+    session: SessionDep,
+    _: Reader,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+    state: Annotated[AlertState | None, Query(description="only alerts in this state")] = None,
 ) -> Page[Alert]:
     """Alerts, newest first."""
     return page_of(store.alerts(session, before_id=cursor, limit=limit + 1, state=state), limit)
@@ -105,6 +111,7 @@ def list_alerts(
 
 @router.get("/alerts/{alert_id}")
 def get_alert(alert_id: PathId, session: SessionDep, _: Reader) -> Alert:
+    """One alert with its evidence, its diagnosis, and what was done about it."""
     return store.alert(session, alert_id)
 
 
@@ -122,6 +129,7 @@ def list_destinations(session: SessionDep, _: Reader, limit: Limit = 100, cursor
 def create_destination(
     wanted: DestinationCreate, request: Request, session: SessionDep, principal: Admin
 ) -> Destination:
+    """Make a webhook that every alert which fires or resolves is sent to, in the form of Alertmanager's version 4."""
     check_destination(wanted)
     row = DestinationRow(**wanted.model_dump(), created_at=request.app.state.clock())
     session.add(row)

@@ -16,6 +16,7 @@ from sqlalchemy.exc import DataError, IntegrityError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 
+from controlplane.api.allowed_methods import allowed_methods
 from controlplane.contract.errors import BadRequest, Conflict, Overloaded, TrimtabError, Unavailable
 from controlplane.db.fault import SAYING, named
 
@@ -88,20 +89,20 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def _http(_: Request, error: Exception) -> Response:
+def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    message = str(error.detail)
+    message, headers = str(error.detail), error.headers
     if error.status_code == 400:
         # FastAPI's only 400 of its own: a body that its JSON parser gave up on, without saying where.
         return error_response(BadRequest("body: not JSON in UTF-8, or nested too deeply", field="body"))
     if error.status_code == 404:
         message = "no such URL; /docs lists what there is"
     elif error.status_code == 405:
-        allowed = (error.headers or {}).get("Allow", "")
-        message = f"this method is not allowed here; allowed: {allowed}"
+        allowed = ", ".join(allowed_methods(request.app.routes, request.scope["path"]))
+        message, headers = f"this method is not allowed here; allowed: {allowed}", {"Allow": allowed}
     code = _CODES.get(error.status_code, "http_error")
     body = {"error": {"code": code, "message": message, "detail": {}}}
-    return _json(body, error.status_code, error.headers)
+    return _json(body, error.status_code, headers)
 
 
 def _integrity(request: Request, error: Exception) -> Response:

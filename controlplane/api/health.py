@@ -10,9 +10,9 @@ import threading
 import time
 from typing import Any
 
-from fastapi import APIRouter, Request
-from fastapi.responses import JSONResponse
+from fastapi import APIRouter, Request, Response
 
+from controlplane.contract.health import Health, ReadyReport
 from controlplane.db.fault import named
 from controlplane.db.probe import prove_write
 
@@ -45,13 +45,13 @@ class Readiness:
 
 
 @router.get("/healthz")
-def healthz() -> dict[str, str]:
+def healthz() -> Health:
     """The process is alive."""
-    return {"status": "ok"}
+    return Health()
 
 
-@router.get("/readyz")
-def readyz(request: Request) -> JSONResponse:
+@router.get("/readyz", responses={503: {"model": ReadyReport, "description": "not ready; the same body"}})
+def readyz(request: Request, response: Response) -> ReadyReport:
     """200 when reports are accepted and durable, else 503; the body says what is missing."""
     state = request.app.state
     readiness: Readiness = state.readiness
@@ -66,12 +66,14 @@ def readyz(request: Request) -> JSONResponse:
         degraded.append("disk_low")
     if any(tick.failing for tick in state.background.ticks):
         degraded.append("background_task_failing")
-    body = {
-        "status": "ready" if ready else "stopping" if stopping else "not ready",
-        "database": database_error or "writable",
-        "telemetry": telemetry_fault or "ready",
-        "background": state.background.report(),
-        "exports": {exporter.name: exporter.report() for exporter in state.exporters},
-        "degraded": degraded,
-    }
-    return JSONResponse(body, 200 if ready else 503)
+    response.status_code = 200 if ready else 503
+    return ReadyReport.model_validate(
+        {
+            "status": "ready" if ready else "stopping" if stopping else "not ready",
+            "database": database_error or "writable",
+            "telemetry": telemetry_fault or "ready",
+            "background": state.background.report(),
+            "exports": {exporter.name: exporter.report() for exporter in state.exporters},
+            "degraded": degraded,
+        }
+    )

@@ -1,6 +1,8 @@
 """GET /api/v1/ledger. The ledger lies beneath auth, which writes to it, so its one guarded route lives here."""
 
-from fastapi import APIRouter
+from typing import Annotated
+
+from fastapi import APIRouter, Query
 
 from controlplane.auth import Reader
 from controlplane.contract.ledger import LedgerEntry
@@ -18,8 +20,8 @@ def list_entries(
     _: Reader,
     limit: Limit = 100,
     cursor: Cursor = None,
-    kind: str | None = None,
-    subject: str | None = None,
+    kind: Annotated[str | None, Query(description="only of this kind, e.g. `rollout.promoted`")] = None,
+    subject: Annotated[str | None, Query(description="only of this thing, e.g. `rollout/3` or `node/gpu-1`")] = None,
 ) -> Page[LedgerEntry]:
     """The ledger, newest first."""
     return page_of(entries(session, before_id=cursor, limit=limit + 1, kind=kind, subject=subject), limit)

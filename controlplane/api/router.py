@@ -10,13 +10,11 @@ from controlplane.fleet import endpoints as fleet
 from controlplane.rollouts import endpoints as rollouts
 from controlplane.studies import endpoints as studies
 from controlplane.telemetry import endpoints as telemetry
-from controlplane.telemetry import export_endpoints as export
 
 
 def all_routers() -> list[APIRouter]:
     return [
         telemetry.router,
-        export.router,
         fleet.router,
         alerts.router,
         rollouts.router,

@@ -6,7 +6,7 @@ own to the others): parameters that the route does not have.
 
 import types
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from weakref import WeakKeyDictionary
 
 from fastapi import Request, params
@@ -25,11 +25,13 @@ def unknown_fields(annotation: Any, value: Any, place: str = "body") -> Iterator
     """A message for each field of `value` that no model of `annotation` has, at any depth."""
     if isinstance(value, list):
         for position, item in enumerate(value):
-            for inner in _parts(annotation):
+            for inner in items_of(annotation):
                 yield from unknown_fields(inner, item, f"{place}.{position}")
         return
-    models = list(_models(annotation))
-    if not models or not isinstance(value, dict):
+    if not isinstance(value, dict):
+        return
+    models = models_of(annotation, value)
+    if not models:
         return
     fields: dict[str, list[Any]] = {}
     for model in models:
@@ -42,31 +44,42 @@ def unknown_fields(annotation: Any, value: Any, place: str = "body") -> Iterator
             yield from unknown_fields(Union[tuple(fields[name])], item, f"{place}.{name}")  # noqa: UP007
 
 
-def _models(annotation: Any) -> Iterator[type[BaseModel]]:
-    """The models a JSON object under this annotation may be; none when it may be any object (dict, Any)."""
-    members = list(_members(annotation))
-    if all(
-        isinstance(member, type) and issubclass(member, BaseModel) for member in members if member is not type(None)
-    ):
-        yield from (member for member in members if member is not type(None))
+def models_of(annotation: Any, value: dict[str, Any]) -> list[type[BaseModel]]:
+    """The models that this JSON object may be; none when it may be any object (dict, Any)."""
+    members = [member for member in members_of(annotation) if member is not type(None)]
+    if not all(isinstance(member, type) and issubclass(member, BaseModel) for member in members):
+        return []
+    return [model for model in members if _may_be(model, value)] or members
 
 
-def _members(annotation: Any) -> Iterator[Any]:
+def _may_be(model: type[BaseModel], value: dict[str, Any]) -> bool:
+    """Whether no field that tells the forms of a union apart says that it is another one."""
+    return all(
+        value[name] in get_args(field.annotation)
+        for name, field in model.model_fields.items()
+        if name in value and get_origin(field.annotation) is Literal
+    )
+
+
+def members_of(annotation: Any) -> Iterator[Any]:
+    """The parts of a union, at any depth; else the annotation itself."""
     origin = get_origin(annotation)
     if origin is Annotated:
-        yield from _members(get_args(annotation)[0])
+        yield from members_of(get_args(annotation)[0])
     elif origin in (Union, types.UnionType):
         for member in get_args(annotation):
-            yield from _members(member)
+            yield from members_of(member)
     else:
         yield annotation
 
 
-def _parts(annotation: Any) -> Iterator[Any]:
+def items_of(annotation: Any) -> Iterator[Any]:
     """What the items of a list under this annotation are."""
-    for member in _members(annotation):
+    for member in members_of(annotation):
         if get_origin(member) is list:
             yield get_args(member)[0]
+        elif get_origin(member) is tuple:
+            yield Union[get_args(member)]  # noqa: UP007
 
 
 async def refuse_unknown_fields(request: HTTPConnection) -> None:

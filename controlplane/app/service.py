@@ -17,9 +17,11 @@ from prometheus_client import ProcessCollector, disable_created_metrics
 
 from controlplane.alerts.defaults import ensure_default_rules
 from controlplane.alerts.delivery import Deliverer
-from controlplane.api import errors
+from controlplane.api import docs_page, errors
+from controlplane.api.application import DESCRIPTION, TAGS, DocumentedApplication, operation_id
 from controlplane.api.body_limit import BodyLimit
 from controlplane.api.health import Readiness
+from controlplane.api.json_kinds import refuse_wrong_kinds
 from controlplane.api.router import all_routers
 from controlplane.api.storable_text import refuse_unstorable_text
 from controlplane.api.unknown_fields import refuse_unknown_fields
@@ -41,13 +43,7 @@ from controlplane.db.migrate import upgrade
 from controlplane.fleet import FleetHub, registry
 from controlplane.rollouts import store as rollouts
 from controlplane.telemetry.export.meters import ExportMeters
-from controlplane.telemetry.receiver import Application
 from controlplane.telemetry.store import TelemetryStore
-
-DESCRIPTION = """The control plane beside an LLM serving fleet: sees the latency tail first, says why, and fixes it.
-
-Send `Authorization: Bearer TOKEN`. Collections are `{"items": [...], "next": cursor | null}`; errors are
-`{"error": {"code", "message", "detail"}}`."""
 
 
 def create_app(settings: ServiceSettings, clock: Clock = utc_now) -> FastAPI:
@@ -64,13 +60,21 @@ def create_app(settings: ServiceSettings, clock: Clock = utc_now) -> FastAPI:
     with database.session() as session:
         secrets_files.ensure(session, settings.data_dir, clock())
         ensure_default_rules(session, clock())
-    app = Application(
+    app = DocumentedApplication(
         errors.error_response,
         title="Trimtab",
         description=DESCRIPTION,
         version=_version(),
         lifespan=_lifespan,
-        dependencies=[Depends(refuse_unstorable_text), Depends(refuse_unknown_fields)],
+        dependencies=[
+            Depends(refuse_unstorable_text),
+            Depends(refuse_unknown_fields),
+            Depends(refuse_wrong_kinds),
+        ],
+        openapi_tags=TAGS,
+        generate_unique_id_function=operation_id,
+        docs_url=None,
+        redoc_url=None,
     )
     state = app.state
     state.settings, state.clock, state.database = settings, clock, database
@@ -118,6 +122,7 @@ def create_app(settings: ServiceSettings, clock: Clock = utc_now) -> FastAPI:
     )
     ProcessCollector(registry=shown)
     errors.install(app)
+    docs_page.install(app)
     app.add_middleware(BodyLimit)
     for router in all_routers():
         app.include_router(router)

@@ -4,11 +4,10 @@ from fastapi import APIRouter, Request
 
 from controlplane import ledger
 from controlplane.auth import store
-from controlplane.auth.guard import Admin
-from controlplane.auth.principal import authenticate
+from controlplane.auth.guard import Admin, Holder
 from controlplane.auth.tables import TokenRow
 from controlplane.contract.access import TokenCreate, TokenCreated, TokenView
-from controlplane.contract.errors import NotFound
+from controlplane.contract.errors import Unauthenticated
 from controlplane.contract.pages import Page
 from controlplane.db import SessionDep
 from controlplane.db.ids import PathId
@@ -18,17 +17,17 @@ router = APIRouter(prefix="/api/v1/tokens", tags=["tokens"])
 
 
 @router.get("/self")
-def whoami(request: Request, session: SessionDep) -> TokenView:
+def whoami(session: SessionDep, principal: Holder) -> TokenView:
     """The token of this request."""
-    principal = authenticate(request.app.state.database, request.headers.get("Authorization"))
     row = session.get(TokenRow, principal.token_id)
     if row is None:
-        raise NotFound("this token is gone", field="Authorization")
+        raise Unauthenticated("this token is gone", field="Authorization")
     return store.view(row)
 
 
 @router.get("")
 def list_tokens(session: SessionDep, _: Admin, limit: Limit = 100, cursor: Cursor = None) -> Page[TokenView]:
+    """Tokens without their secrets, newest first; the revoked ones too."""
     return page_of(store.listing(session, before_id=cursor, limit=limit + 1), limit)
 
 
@@ -48,8 +47,9 @@ def create_token(wanted: TokenCreate, request: Request, session: SessionDep, pri
     return TokenCreated(**view.model_dump(), token=token)
 
 
-@router.delete("/{token_id}", status_code=204)
+@router.delete("/{token_id:int}", status_code=204)
 def revoke_token(token_id: PathId, request: Request, session: SessionDep, principal: Admin) -> None:
+    """End a token. Other replicas refuse it within two seconds."""
     now = request.app.state.clock()
     view = store.revoke(session, token_id, now)
     ledger.append(

@@ -3,7 +3,6 @@
 They are coroutines: FastAPI hands other dependencies to a worker thread each, which costs more than the look-up.
 """
 
-from collections.abc import Awaitable, Callable
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -12,22 +11,27 @@ from controlplane.auth.principal import Principal, check_scope
 from controlplane.auth.token_cache import tokens_of
 from controlplane.contract.access import Scope
 
-__all__ = ["Admin", "AgentAccess", "Enroller", "Operator", "Principal", "Reader", "check_scope"]
+__all__ = ["Admin", "AgentAccess", "Enroller", "Holder", "Needs", "Operator", "Principal", "Reader", "check_scope"]
 
 
-def _needs(scope: Scope) -> Callable[[Request], Awaitable[Principal]]:
-    async def dependency(request: Request) -> Principal:
+class Needs:
+    """The dependency: a known token, of this scope (None: of any). The API's document reads `scope` from it."""
+
+    def __init__(self, scope: Scope | None) -> None:
+        self.scope = scope
+
+    async def __call__(self, request: Request) -> Principal:
         tokens = tokens_of(request.app.state)
         authorization = request.headers.get("Authorization", "")
         principal = tokens.known(authorization) or await tokens.find(authorization)
-        check_scope(principal, scope)
+        if self.scope is not None:
+            check_scope(principal, self.scope)
         return principal
 
-    return dependency
 
-
-Reader = Annotated[Principal, Depends(_needs(Scope.READ))]
-Operator = Annotated[Principal, Depends(_needs(Scope.OPERATE))]
-Admin = Annotated[Principal, Depends(_needs(Scope.ADMIN))]
-AgentAccess = Annotated[Principal, Depends(_needs(Scope.AGENT))]
-Enroller = Annotated[Principal, Depends(_needs(Scope.ENROL))]
+Holder = Annotated[Principal, Depends(Needs(None))]
+Reader = Annotated[Principal, Depends(Needs(Scope.READ))]
+Operator = Annotated[Principal, Depends(Needs(Scope.OPERATE))]
+Admin = Annotated[Principal, Depends(Needs(Scope.ADMIN))]
+AgentAccess = Annotated[Principal, Depends(Needs(Scope.AGENT))]
+Enroller = Annotated[Principal, Depends(Needs(Scope.ENROL))]

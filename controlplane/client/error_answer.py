@@ -3,6 +3,12 @@
 import httpx
 
 from controlplane.contract import errors
+from controlplane.contract.clock import utc_now
+from controlplane.contract.error_answer import ErrorAnswer, ErrorBody
+from controlplane.contract.retry import retry_after_s
+
+RETRY_AFTER_S = 1.0
+"""Where a 429 does not say when to come back, or in a way that nobody understands."""
 
 
 def _error_classes() -> dict[str, type[errors.TrimtabError]]:
@@ -20,15 +26,19 @@ _BY_STATUS = {cls.status: cls for cls in _BY_CODE.values() if cls.__bases__ == (
 
 
 def raise_for_error(response: httpx.Response) -> None:
-    """Raise the contract's error for a 4xx or 5xx answer."""
+    """Raise the contract's error for a 4xx or 5xx answer, whoever has written it: the service, or a proxy before it."""
     if response.is_success:
         return
     try:
-        error = response.json()["error"]
-        code, message, detail = error["code"], error["message"], error.get("detail") or {}
-    except (ValueError, KeyError, TypeError):
-        code, message, detail = "", f"{response.status_code} from {response.request.url}: {response.text[:200]}", {}
-    cls = _BY_CODE.get(code) or _BY_STATUS.get(response.status_code, errors.TrimtabError)
+        answer = ErrorAnswer.model_validate_json(response.content).error
+    except ValueError:
+        shown = f"{response.status_code} from {response.request.url}: {response.text[:200]}"
+        answer = ErrorBody(code="", message=shown)
+    cls = _BY_CODE.get(answer.code) or _BY_STATUS.get(response.status_code, errors.TrimtabError)
     if issubclass(cls, errors.Overloaded):
-        raise cls(message, retry_after_s=float(response.headers.get("Retry-After", 1)))
-    raise cls(message, **detail)
+        wait_s = retry_after_s(response.headers.get("Retry-After"), utc_now())
+        error: errors.TrimtabError = cls(answer.message, retry_after_s=RETRY_AFTER_S if wait_s is None else wait_s)
+    else:
+        error = cls(answer.message)
+    error.detail = answer.detail | error.detail
+    raise error

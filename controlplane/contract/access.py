@@ -29,37 +29,56 @@ IMPLIED: dict[Scope, frozenset[Scope]] = {
 
 
 class TokenCreate(BaseModel):
-    name: str = Field(min_length=1, max_length=128)
-    scope: Scope
+    """A wanted token."""
+
+    name: str = Field(
+        min_length=1, max_length=128, description="whose token it is; the ledger's actor, 1 to 128 characters"
+    )
+    scope: Scope = Field(description="what the token allows")
 
 
 class TokenView(BaseModel):
     """A token without its secret: only the hash is kept."""
 
-    id: int
-    name: str
-    scope: Scope
-    node: str | None = None  # The node an agent token is bound to.
-    created_at: datetime
-    revoked_at: datetime | None = None
+    id: int = Field(description="the token's number")
+    name: str = Field(description="whose token it is; the ledger's actor")
+    scope: Scope = Field(description="what the token allows")
+    node: str | None = Field(
+        default=None, description="the node that a token of scope `agent` is bound to; null for the others"
+    )
+    created_at: datetime = Field(description="when it was made")
+    revoked_at: datetime | None = Field(default=None, description="when it was revoked; null while it is valid")
 
 
 class TokenCreated(TokenView):
-    token: str  # Shown once.
+    """A new token with its secret."""
+
+    token: str = Field(description="the secret itself; shown only in this answer")
 
 
 class EnrolmentRequest(BaseModel):
     """What an agent says of its node to be registered. `node` is its service.instance.id."""
 
-    node: str = Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9._:-]+$")
-    pool: str = Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9._:-]+$")
-    backend: str = Field(min_length=1, max_length=64)
-    role: str = Field(default="serving", pattern="^(serving|trial)$")
+    node: str = Field(
+        min_length=1, max_length=128, pattern=r"^[A-Za-z0-9._:-]+$", description="the node's `service.instance.id`"
+    )
+    pool: str = Field(
+        min_length=1,
+        max_length=128,
+        pattern=r"^[A-Za-z0-9._:-]+$",
+        description="the pool it serves in; made by its first node",
+    )
+    backend: str = Field(min_length=1, max_length=64, description="what runs the model: `embedded` or `vllm`")
+    role: str = Field(
+        default="serving",
+        pattern="^(serving|trial)$",
+        description="`serving` takes production traffic, `trial` is for studies",
+    )
 
 
 class EnrolmentReply(BaseModel):
     """The node's own token (scope agent), and the fleet's key for hashing prompt blocks (hexadecimal)."""
 
-    node: str
-    token: str
-    workload_key: str
+    node: str = Field(description="the node that was registered")
+    token: str = Field(description="the node's own token, of scope `agent`; shown only in this answer")
+    workload_key: str = Field(description="the fleet's key for hashing prompt blocks, hexadecimal")

@@ -40,53 +40,75 @@ class TrimtabError(Exception):
 
 
 class BadRequest(TrimtabError):
+    """Malformed or impossible input; `detail.field` names the place."""
+
     status = 400
     code = "bad_request"
 
 
 class UnknownKnob(BadRequest):
+    """A knob that no engine has."""
+
     code = "unknown_knob"
 
 
 class KnobOutOfRange(BadRequest):
+    """A knob's value that no engine takes."""
+
     code = "knob_out_of_range"
 
 
 class PromptTooLong(BadRequest):
+    """A prompt that does not fit the model's context."""
+
     code = "prompt_too_long"
 
 
 class Unauthenticated(TrimtabError):
+    """No token was sent, or one that is unknown or revoked."""
+
     status = 401
     code = "unauthenticated"
 
 
 class Forbidden(TrimtabError):
+    """The token lacks the scope, or is bound to another node."""
+
     status = 403
     code = "forbidden"
 
 
 class NotFound(TrimtabError):
+    """There is no such thing."""
+
     status = 404
     code = "not_found"
 
 
 class Conflict(TrimtabError):
+    """The thing is in a state that forbids it, or somebody else changed it at the same time."""
+
     status = 409
     code = "conflict"
 
 
 class TooLarge(TrimtabError):
+    """The body is over the limit."""
+
     status = 413
     code = "too_large"
 
 
 class Unsupported(TrimtabError):
+    """The content type or the content encoding is not one that is taken here."""
+
     status = 415
     code = "unsupported"
 
 
 class Overloaded(TrimtabError):
+    """Too much at once; `Retry-After` says in how many seconds to try again."""
+
     status = 429
     code = "overloaded"
 
@@ -96,11 +118,15 @@ class Overloaded(TrimtabError):
 
 
 class Unavailable(TrimtabError):
+    """A dependency is not ready, such as the database; nothing was changed, try again."""
+
     status = 503
     code = "unavailable"
 
 
 class DeadlineUnmet(Unavailable):
+    """The request's deadline has passed, or would."""
+
     code = "deadline_unmet"
 
 

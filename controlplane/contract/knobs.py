@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from controlplane.contract.errors import KnobOutOfRange, UnknownKnob, nearest
 
@@ -91,11 +91,15 @@ class EngineConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    max_num_batched_tokens: int = 512
-    prefill_chunk_size: int = 0
-    max_num_seqs: int = 32
-    num_speculative_tokens: int | Schedule = 0
-    quantization: Quantization = Quantization.NONE
+    max_num_batched_tokens: int = Field(default=512, description="token budget of one engine step")
+    prefill_chunk_size: int = Field(
+        default=0, description="tokens of one prompt in a step at most; 0: no limit of its own"
+    )
+    max_num_seqs: int = Field(default=32, description="requests that run at once at most")
+    num_speculative_tokens: int | Schedule = Field(
+        default=0, description="draft tokens; 0: off; or a schedule [[largest batch size, tokens], ...]"
+    )
+    quantization: Quantization = Field(default=Quantization.NONE, description="weight format")
 
     def draft_length(self, batch_size: int) -> int:
         """Draft tokens for a step with `batch_size` running requests; past the schedule's end, 0."""

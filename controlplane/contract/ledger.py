@@ -3,16 +3,16 @@
 from datetime import datetime
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 
 class LedgerEntry(BaseModel):
     """`kind` is "domain.verb": revision.created, rollout.promoted, alert.fired, study.finished, node.enrolled ..."""
 
-    id: int
-    time: datetime
-    actor: str  # Token name, "tuner", or "trimtab" for the service itself.
-    kind: str
-    subject: str  # "rollout/3", "node/gpu-1", ...
-    message: str
-    evidence: dict[str, Any] = {}
+    id: int = Field(description="the entry's number, growing with time")
+    time: datetime = Field(description="when it happened")
+    actor: str = Field(description="a token's name, `tuner`, or `trimtab` for the service itself")
+    kind: str = Field(description="what happened, as `domain.verb`")
+    subject: str = Field(description="to what, as `rollout/3` or `node/gpu-1`")
+    message: str = Field(description="what happened in a sentence")
+    evidence: dict[str, Any] = Field(default={}, description="the figures it was decided by")

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
+from controlplane.contract.knob_schema import VALUES
 from controlplane.contract.knobs import LARGEST_REPORTED, ChangeClass
 
 MOST_ENTRIES = 64
@@ -19,6 +20,8 @@ Named = Annotated[str, Field(max_length=64)]
 
 
 class NodeRole(StrEnum):
+    """What a node is for: `serving` takes production traffic, `trial` is for studies."""
+
     SERVING = "serving"  # Takes production traffic; changed by rollouts only.
     TRIAL = "trial"  # Takes no production traffic; the tuner may set it directly.
 
@@ -35,10 +38,13 @@ class ConfigStatus(StrEnum):
 class ChangeCost(BaseModel):
     """What changes of one class have cost on a node, as its agent measured them. Seconds."""
 
-    count: int = Field(ge=0, le=LARGEST_REPORTED)
-    last_s: Cost  # From the agent's receipt until the change was in force, the last time.
-    mean_s: Cost
-    unavailable_s: Cost = 0.0  # Mean time in which requests had to wait: 0 for a live change or a standby's takeover.
+    count: int = Field(ge=0, le=LARGEST_REPORTED, description="how many such changes were measured")
+    last_s: Cost = Field(description="seconds from the agent's receipt until the last one was in force")
+    mean_s: Cost = Field(description="mean seconds from the agent's receipt until it was in force")
+    unavailable_s: Cost = Field(
+        default=0.0,
+        description="mean seconds in which requests had to wait; 0 for a live change or a standby's takeover",
+    )
 
 
 class EffectiveConfig(BaseModel):
@@ -48,14 +54,30 @@ class EffectiveConfig(BaseModel):
     knob of class live needs nothing more, above it a restart, and above `limits` it cannot go here at all.
     """
 
-    revision: int = Field(ge=0, lt=2**63)  # What the engine says it runs, 0 when it was never given one.
-    knobs: dict[Named, Any] = Field(max_length=MOST_ENTRIES)
-    sources: dict[Named, Source] = Field(default={}, max_length=MOST_ENTRIES)  # Knob to how it was read.
-    change_classes: dict[Named, ChangeClass] = Field(default={}, max_length=MOST_ENTRIES)  # Empty: the contract's.
-    live_limits: dict[Named, Limit] = Field(default={}, max_length=MOST_ENTRIES)
-    limits: dict[Named, Limit] = Field(default={}, max_length=MOST_ENTRIES)
-    formats: list[Format] = Field(default=[], max_length=MOST_ENTRIES)  # What it can be given; empty: not known.
-    costs: dict[ChangeClass, ChangeCost] = {}
+    revision: int = Field(
+        ge=0, lt=2**63, description="the revision the engine says it runs; 0 when it was never given one"
+    )
+    knobs: dict[Named, Any] = Field(
+        max_length=MOST_ENTRIES, description="what the engine runs, by knob; one that cannot be read is left out"
+    )
+    sources: dict[Named, Source] = Field(default={}, max_length=MOST_ENTRIES, description="how each knob was read")
+    change_classes: dict[Named, ChangeClass] = Field(
+        default={},
+        max_length=MOST_ENTRIES,
+        description="what a change of each knob takes on this node; empty: as usual for its backend",
+    )
+    live_limits: dict[Named, Limit] = Field(
+        default={},
+        max_length=MOST_ENTRIES,
+        description="up to here a live knob needs nothing more, above it a restart",
+    )
+    limits: dict[Named, Limit] = Field(
+        default={}, max_length=MOST_ENTRIES, description="above this a knob cannot go on this node"
+    )
+    formats: list[Format] = Field(
+        default=[], max_length=MOST_ENTRIES, description="weight formats the node can be given; empty: not known"
+    )
+    costs: dict[ChangeClass, ChangeCost] = Field(default={}, description="what changes of each class have cost here")
 
 
 class NodeView(BaseModel):
@@ -64,27 +86,31 @@ class NodeView(BaseModel):
     `health_detail` says why a node is not healthy; of a healthy one, what cannot be seen or moved though it serves.
     """
 
-    node: str
-    pool: str
-    role: NodeRole
-    backend: str
-    model: str | None = None
-    connected: bool
-    healthy: bool
-    health_detail: str = ""
-    last_seen: datetime | None = None
-    desired_revision: int | None = None
-    effective: EffectiveConfig | None = None
-    config_status: ConfigStatus = ConfigStatus.UNSET
-    config_error: str = ""
-    drift: bool = False
-    drift_since: datetime | None = None
-    unaccounted_share: float | None = None
-    engine_url: str | None = None
-    agent_version: str | None = None
+    node: str = Field(description="its `service.instance.id`")
+    pool: str = Field(description="the pool it serves in")
+    role: NodeRole = Field(description="whether it takes production traffic")
+    backend: str = Field(description="what runs the model: `embedded` or `vllm`")
+    model: str | None = Field(default=None, description="the model it serves; null until it has said so")
+    connected: bool = Field(description="whether its agent is heard from")
+    healthy: bool = Field(description="whether its engine serves")
+    health_detail: str = Field(
+        default="", description="why it is not healthy; of a healthy one, what cannot be seen or moved though it serves"
+    )
+    last_seen: datetime | None = Field(default=None, description="when its agent was last heard from")
+    desired_revision: int | None = Field(default=None, description="the revision it should run; null: nobody has said")
+    effective: EffectiveConfig | None = Field(default=None, description="what it truly runs; null until it has said so")
+    config_status: ConfigStatus = Field(default=ConfigStatus.UNSET, description="how far the last configuration is")
+    config_error: str = Field(default="", description="why the last configuration failed")
+    drift: bool = Field(default=False, description="whether the desired and the effective knobs differ")
+    drift_since: datetime | None = Field(default=None, description="since when they differ")
+    unaccounted_share: float | None = Field(
+        default=None, description="share of e2e that no component accounts for, newest"
+    )
+    engine_url: str | None = Field(default=None, description="where its engine listens")
+    agent_version: str | None = Field(default=None, description="its agent's version")
 
 
 class TrialConfig(BaseModel):
     """`PUT /api/v1/nodes/{node}/trial-config`: set a trial node directly (scope operate)."""
 
-    knobs: dict[str, Any]
+    knobs: dict[str, Any] = Field(json_schema_extra=VALUES, description="knobs by name; the others take their defaults")

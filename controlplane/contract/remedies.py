@@ -7,10 +7,12 @@ what is left is a matter of tuning: a study.
 from datetime import datetime
 from enum import StrEnum
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 
 class RemedyAction(StrEnum):
+    """What fits a cause: take the change back, let in less, drain the node, or look for a better configuration."""
+
     ROLL_BACK = "roll_back"  # A judged rollout of the revision that served before the one that is the cause.
     ADMISSION = "admission"  # Let in less, or add capacity: for people.
     DRAIN = "drain"  # Take the node out of the traffic until its host is quiet: for people.
@@ -18,6 +20,8 @@ class RemedyAction(StrEnum):
 
 
 class RemedyState(StrEnum):
+    """What became of a remedy."""
+
     OFFERED = "offered"  # A person has to start it, or do it.
     STARTED = "started"  # The service has started it.
     DECLINED = "declined"  # It would have been started; `why` says what forbids it, `until` for how long.
@@ -33,17 +37,19 @@ class RemedyPolicy(StrEnum):
 class RemedyStep(BaseModel):
     """One remedy chosen for an alert. `cause` is the kind of cause it answers, as in `Diagnosis.causes`."""
 
-    time: datetime
-    action: RemedyAction
-    state: RemedyState
-    cause: str
-    why: str
-    until: datetime | None = None  # Declined: when it may be tried again, where that is known.
-    revision: int | None = None  # Rolled back: the revision that is taken back.
-    back_to: int | None = None  # Rolled back: the revision that served before it.
-    node: str | None = None  # Drained: the node whose host is disturbed.
-    rollout_id: int | None = None
-    study_id: int | None = None
+    time: datetime = Field(description="when it was chosen")
+    action: RemedyAction = Field(description="what fits the cause")
+    state: RemedyState = Field(description="what became of it")
+    cause: str = Field(description="the kind of cause it answers, as in `diagnosis.causes`")
+    why: str = Field(description="why it was chosen, or declined")
+    until: datetime | None = Field(
+        default=None, description="declined: when it may be tried again, where that is known"
+    )
+    revision: int | None = Field(default=None, description="rolled back: the revision that is taken back")
+    back_to: int | None = Field(default=None, description="rolled back: the revision that served before it")
+    node: str | None = Field(default=None, description="drained: the node whose host is disturbed")
+    rollout_id: int | None = Field(default=None, description="the rollout it made")
+    study_id: int | None = Field(default=None, description="the study it started")
 
     @property
     def title(self) -> str:

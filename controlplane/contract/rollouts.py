@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field, model_validator
 
+from controlplane.contract.knob_schema import LEVELS_BY_HISTOGRAM, ONE_HISTOGRAM_OR_NULL, SOME_HISTOGRAMS
 from controlplane.contract.metrics import E2E, ITL, TPOT, TTFT
 from controlplane.contract.slo import Limit, UseCase
 
@@ -28,6 +29,8 @@ ENDED = frozenset({RolloutPhase.PROMOTED, RolloutPhase.ROLLED_BACK, RolloutPhase
 
 
 class Verdict(StrEnum):
+    """What the canary's traffic has shown beside the control's."""
+
     BETTER = "better"  # Evidence that the canary is faster.
     NOT_WORSE = "not_worse"  # Evidence that it is not slower by more than the tolerance.
     WORSE = "worse"  # Evidence that it is slower by more than the tolerance.
@@ -63,7 +66,7 @@ class RolloutCreate(BaseModel):
     What is judged is told before it starts (`Rollout.plan`). The share of requests served is always judged. With an
     `objective`, as the rollout of a study's winner has, only that quantile is compared; else each of `metrics`, at
     its `levels` of the control. `limits`, and those of `profile`, must not be broken by the canary where the control
-    keeps them; a rollout that names neither is given those of the pool's absolute alert rules.
+    keeps them; the pool's absolute alert rules add theirs, for quantiles that the rollout does not limit itself.
 
     `takes_back` is the revision this rollout takes back; `revision` is then the target served before it. It is judged
     as any other, but sooner: `min_judge_s` becomes 15 s and `max_judge_s` 300 s where they are not given. It begins
@@ -74,25 +77,64 @@ class RolloutCreate(BaseModel):
     change has cost there if that is more; the rollout shows what it became.
     """
 
-    pool: str
-    revision: int
-    canary_share: float = Field(default=0.25, gt=0, le=0.5)  # Of the pool's serving nodes, at least one.
-    metrics: list[str] = list(JUDGED_METRICS)
-    levels: dict[str, list[float]] = {}  # Metric to quantiles; left out: all of LEVELS, for itl its tail alone.
-    objective: str | None = None
-    objective_q: float = Field(default=0.95, gt=0, lt=1)
-    limits: list[Limit] = []
-    profile: UseCase | None = None
-    tolerance: float = Field(default=0.1, ge=0, le=1)
-    alpha: float = Field(default=0.01, gt=0, lt=0.5)
-    min_judge_s: float = Field(default=60, ge=5)
-    max_judge_s: float = Field(default=1800, ge=10)
-    apply_timeout_s: float | None = Field(default=None, ge=5)  # Null: by what the change needs on the pool's nodes.
-    emergency: bool = False
-    start: bool = True
-    reason: str = Field(default="", max_length=500)
-    study_id: int | None = None
-    takes_back: int | None = None  # The revision in production that this rollout is to undo.
+    pool: str = Field(description="the pool that shall run it")
+    revision: int = Field(description="the revision's number")
+    canary_share: float = Field(
+        default=0.25, gt=0, le=0.5, description="share of the pool's serving nodes to be the canary, at least one"
+    )
+    metrics: list[str] = Field(
+        default=list(JUDGED_METRICS),
+        json_schema_extra=SOME_HISTOGRAMS,
+        description="histograms to compare, by their short names; with an `objective` none but it",
+    )
+    levels: dict[str, list[float]] = Field(
+        default={},
+        json_schema_extra=LEVELS_BY_HISTOGRAM,
+        description="metric to the control's quantiles at which it is compared; one left out: 0.5, 0.9, 0.95 and 0.99, "
+        "`itl` at 0.99 alone",
+    )
+    objective: str | None = Field(
+        default=None,
+        json_schema_extra=ONE_HISTOGRAM_OR_NULL,
+        description="the histogram whose `objective_q` alone is compared; null: all of `metrics`",
+    )
+    objective_q: float = Field(default=0.95, gt=0, lt=1, description="the objective's quantile, within 0 and 1")
+    limits: list[Limit] = Field(
+        default=[],
+        description="limits that the canary must not break where the control keeps them; the pool's absolute alert "
+        "rules add theirs",
+    )
+    profile: UseCase | None = Field(
+        default=None, description="a use case whose limits the canary must not break either; null: none"
+    )
+    tolerance: float = Field(default=0.1, ge=0, le=1, description="relative slowdown that counts as equal")
+    alpha: float = Field(
+        default=0.01, gt=0, lt=0.5, description="probability of a wrong verdict, over all claims together"
+    )
+    min_judge_s: float = Field(
+        default=60,
+        ge=5,
+        description="seconds to look at least before the canary counts as good; left out with `takes_back`: 15",
+    )
+    max_judge_s: float = Field(
+        default=1800,
+        ge=10,
+        description="seconds after which the verdict is `inconclusive`; left out with `takes_back`: 300",
+    )
+    apply_timeout_s: float | None = Field(
+        default=None,
+        ge=5,
+        description="seconds for a wave of nodes to confirm the revision; null: by what the change takes there",
+    )
+    emergency: bool = Field(
+        default=False, description="the whole pool at once, without a canary; needs scope admin and a reason"
+    )
+    start: bool = Field(default=True, description="false: it waits to be started")
+    reason: str = Field(default="", max_length=500, description="why, for people")
+    study_id: int | None = Field(default=None, description="the study whose winner it is")
+    takes_back: int | None = Field(
+        default=None, description="the revision in production that this rollout is to undo; null: none"
+    )
 
     @model_validator(mode="after")
     def _soon(self) -> "RolloutCreate":
@@ -105,41 +147,53 @@ class RolloutCreate(BaseModel):
 
 
 class Compared(BaseModel):
-    """One metric whose values above the control's past quantiles `levels` are counted in both arms.
+    """One metric whose values above the control's past quantiles `levels` are counted in both arms."""
 
-    `shown`: the levels at which NOT_WORSE has to be shown; at the others evidence of harm alone counts. `per_delivery`:
-    a gap may be longer by as many tokens as the canary's deliveries hold more of (see `delivered_tokens`).
-    """
-
-    metric: str
-    levels: list[float]
-    shown: list[float] = []
-    per_delivery: bool = False
+    metric: str = Field(description="the histogram's short name")
+    levels: list[float] = Field(description="the control's quantiles whose values both arms are held against")
+    shown: list[float] = Field(
+        default=[], description="levels at which the canary has to be shown not worse; at the others harm alone counts"
+    )
+    per_delivery: bool = Field(
+        default=False, description="whether a gap may be longer by as many tokens as the canary's deliveries hold more"
+    )
 
 
 class JudgingPlan(BaseModel):
-    """What a rollout is judged by, told before it starts. `says` is the same in words."""
+    """What a rollout is judged by, told before it starts."""
 
-    compared: list[Compared]
-    limits: list[Limit] = []
-    tolerance: float
-    alpha: float
-    says: list[str] = []
+    compared: list[Compared] = Field(description="metrics compared with the control")
+    limits: list[Limit] = Field(
+        default=[], description="limits that the canary must not break where the control keeps them"
+    )
+    tolerance: float = Field(description="relative slowdown that counts as equal")
+    alpha: float = Field(description="probability of a wrong verdict, over all claims together")
+    says: list[str] = Field(default=[], description="the whole plan in words")
 
 
 class Rollout(BaseModel):
-    id: int
-    phase: RolloutPhase
-    verdict: Verdict | None = None
-    spec: RolloutCreate
-    previous_revision: int | None = None
-    canary_nodes: list[str] = []
-    control_nodes: list[str] = []
-    plan: JudgingPlan | None = None  # None: an emergency, which nobody judges.
-    evidence: dict[str, Any] = {}  # Per metric: counts, exceedances, log e-values, quantiles of both arms.
-    message: str = ""
-    created_by: str
-    created_at: datetime
-    started_at: datetime | None = None
-    judging_since: datetime | None = None
-    ended_at: datetime | None = None
+    """One rollout: what was asked for, where it is, and on what evidence."""
+
+    id: int = Field(description="the rollout's number")
+    phase: RolloutPhase = Field(description="where it is")
+    verdict: Verdict | None = Field(
+        default=None, description="what the canary's traffic has shown; null until it is known"
+    )
+    spec: RolloutCreate = Field(description="what was asked for")
+    previous_revision: int | None = Field(default=None, description="what the pool ran before; null: nobody had said")
+    canary_nodes: list[str] = Field(default=[], description="nodes that get the revision first")
+    control_nodes: list[str] = Field(default=[], description="nodes they are compared with")
+    plan: JudgingPlan | None = Field(
+        default=None, description="what it is judged by, told before it starts; null: an emergency, which nobody judges"
+    )
+    evidence: dict[str, Any] = Field(
+        default={},
+        description="what each arm was offered and lost (`served`), by limit and by metric: counts, exceedances, log "
+        "e-values, quantiles of canary and control; at the end what each node ran (`nodes_at_end`)",
+    )
+    message: str = Field(default="", description="the newest news in a sentence")
+    created_by: str = Field(description="the name of the token that made it")
+    created_at: datetime = Field(description="when it was made")
+    started_at: datetime | None = Field(default=None, description="when it began")
+    judging_since: datetime | None = Field(default=None, description="since when canary and control are compared")
+    ended_at: datetime | None = Field(default=None, description="when it ended")

@@ -4,13 +4,15 @@ from enum import StrEnum
 
 from pydantic import BaseModel, Field
 
+from controlplane.contract.knob_schema import ONE_HISTOGRAM
+
 
 class Limit(BaseModel):
     """`metric` (a histogram's short name) at quantile `q` must stay at or below `limit_s`."""
 
-    metric: str
-    q: float = Field(gt=0, lt=1)
-    limit_s: float = Field(gt=0, le=86400)
+    metric: str = Field(json_schema_extra=ONE_HISTOGRAM, description="a histogram's short name, e.g. `ttft`")
+    q: float = Field(gt=0, lt=1, description="the quantile, within 0 and 1")
+    limit_s: float = Field(gt=0, le=86400, description="seconds that the quantile must not exceed")
 
 
 class UseCase(StrEnum):

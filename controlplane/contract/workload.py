@@ -21,27 +21,27 @@ class WorkloadRequest(BaseModel):
 class Workload(BaseModel):
     """`GET /api/v1/workload?pool=&start=&end=`: what a pool served in a span of time, ordered by timestamp."""
 
-    pool: str
-    start: datetime
-    end: datetime
-    nodes: int  # Serving nodes that shared this traffic.
-    block_size: int = 16
-    requests: list[WorkloadRequest]
+    pool: str = Field(description="the pool that served it")
+    start: datetime = Field(description="the span's start")
+    end: datetime = Field(description="the span's end")
+    nodes: int = Field(description="serving nodes that shared this traffic")
+    block_size: int = Field(default=16, description="tokens of a prompt block")
+    requests: list[WorkloadRequest] = Field(description="the requests, by arrival")
 
 
 class RequestRecord(BaseModel):
     """One finished request with its whole waterfall (seconds), as `GET /api/v1/requests` lists it."""
 
-    node: str
-    pool: str
-    model: str
-    revision: int
-    request_id: str
-    arrival: datetime
-    prompt_tokens: int
-    cached_tokens: int
-    output_tokens: int
-    finish_reason: str
-    parts: dict[str, float]  # Short metric name to seconds: e2e, ttft, tpot, receive ... unaccounted.
-    trace_id: str = ""  # In hexadecimal.
-    batch: dict[str, float] = {}  # What the engine ran beside it (metrics.BATCH_FIGURES), where the sender told.
+    node: str = Field(description="the node that served it")
+    pool: str = Field(description="the pool that served it")
+    model: str = Field(description="the model that served it")
+    revision: int = Field(description="the configuration revision that served it")
+    request_id: str = Field(description="its id")
+    arrival: datetime = Field(description="when it arrived")
+    prompt_tokens: int = Field(description="tokens of its prompt")
+    cached_tokens: int = Field(description="tokens of its prompt found in the prefix cache")
+    output_tokens: int = Field(description="tokens generated")
+    finish_reason: str = Field(description="why it ended")
+    parts: dict[str, float] = Field(description="its waterfall: seconds by component, e2e, ttft and tpot too")
+    trace_id: str = Field(default="", description="its trace, hexadecimal; empty: not told")
+    batch: dict[str, float] = Field(default={}, description="what the engine ran beside it, where the sender told")

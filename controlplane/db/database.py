@@ -83,7 +83,8 @@ def _begin_sqlite(connection: Any) -> None:
     connection.exec_driver_sql(connection.get_execution_options().get("begin", "BEGIN IMMEDIATE"))
 
 
-def _request_session(request: Request) -> Iterator[Session]:
+def request_session(request: Request) -> Iterator[Session]:
+    """The dependency behind `SessionDep`; the API's document knows it by this name."""
     database: Database = request.app.state.database
     if request.method in {"GET", "HEAD"} and database.is_sqlite:
         with database.read_session() as session:
@@ -93,5 +94,5 @@ def _request_session(request: Request) -> Iterator[Session]:
         yield session
 
 
-SessionDep = Annotated[Session, Depends(_request_session, scope="function")]
+SessionDep = Annotated[Session, Depends(request_session, scope="function")]
 """The session of one HTTP request; committed before the answer is sent. GET requests take no write lock."""

@@ -6,5 +6,5 @@ from fastapi import Path, Query
 
 MAX_ID = 2**31 - 1
 
-PathId = Annotated[int, Path(ge=1, le=MAX_ID)]
-QueryId = Annotated[int | None, Query(ge=1, le=MAX_ID)]
+PathId = Annotated[int, Path(ge=1, le=MAX_ID, description="its id, as the list shows it")]
+QueryId = Annotated[int | None, Query(ge=1, le=MAX_ID, description="only of the thing with this id")]

@@ -8,6 +8,7 @@ from fastapi import Query
 from controlplane.contract.pages import Page
 
 Limit = Annotated[int, Query(ge=1, le=500, description="items per page")]
+PoolFilter = Annotated[str | None, Query(description="only of this pool")]
 Cursor = Annotated[int | None, Query(ge=1, le=2**63 - 1, description="`next` of the page before")]
 
 

@@ -9,10 +9,12 @@ from controlplane.auth import Admin, Enroller, Operator, Reader
 from controlplane.auth.store import workload_key
 from controlplane.contract.access import EnrolmentReply, EnrolmentRequest
 from controlplane.contract.configs import Revision, RevisionCreate
+from controlplane.contract.error_answer import answers
+from controlplane.contract.errors import NotFound
 from controlplane.contract.nodes import NodeView, TrialConfig
 from controlplane.contract.pages import Page
 from controlplane.db import SessionDep
-from controlplane.db.paging import Cursor, Limit
+from controlplane.db.paging import Cursor, Limit, PoolFilter
 from controlplane.fleet import opamp_endpoints, registry, store
 from controlplane.fleet.hub import FleetHub
 
@@ -35,8 +37,10 @@ def list_nodes(
     _: Reader,
     limit: Limit = 100,
     cursor: NodeCursor = None,
-    pool: str | None = None,
-    role: Annotated[str | None, Query(pattern="^(serving|trial)$")] = None,
+    pool: PoolFilter = None,
+    role: Annotated[
+        str | None, Query(pattern="^(serving|trial)$", description="only `serving` or `trial` nodes")
+    ] = None,
 ) -> Page[NodeView]:
     """The fleet's nodes, by name."""
     found = registry.nodes(session, pool=pool, role=role, after=cursor, limit=limit + 1)
@@ -88,7 +92,15 @@ def list_configs(session: SessionDep, _: Reader, limit: Limit = 100, cursor: Cur
     return Page(items=shown, next=str(shown[-1].number) if len(found) > limit else None)
 
 
-@api.post("/configs", status_code=201, tags=["configs"])
+@api.post(
+    "/configs",
+    status_code=201,
+    tags=["configs"],
+    responses={
+        200: {"model": Revision, "description": "a revision with equal knobs was there already"},
+        **answers(NotFound),
+    },
+)
 def create_config(
     wanted: RevisionCreate, request: Request, response: Response, session: SessionDep, principal: Operator
 ) -> Revision:
@@ -100,7 +112,10 @@ def create_config(
 
 
 @api.get("/configs/{number}", tags=["configs"])
-def get_config(number: int, session: SessionDep, _: Reader) -> Revision:
+def get_config(
+    number: Annotated[int, Path(description="the revision's number")], session: SessionDep, _: Reader
+) -> Revision:
+    """One configuration revision. Revisions never change."""
     return store.revision(session, number, field="number")
 
 

@@ -17,7 +17,8 @@ from starlette.websockets import WebSocketDisconnect
 from controlplane.auth import AgentAccess
 from controlplane.auth.principal import authenticate, check_scope
 from controlplane.contract.access import Scope
-from controlplane.contract.errors import BadRequest, TooLarge, TrimtabError, Unavailable, Unsupported
+from controlplane.contract.error_answer import answers
+from controlplane.contract.errors import BadRequest, Conflict, TooLarge, TrimtabError, Unavailable, Unsupported
 from controlplane.db.database import Database
 from controlplane.fleet import opamp, registry
 from controlplane.fleet.hub import AgentConnection, FleetHub
@@ -27,10 +28,22 @@ logger = logging.getLogger(__name__)
 router = APIRouter(tags=["opamp"])
 
 RETRY_AFTER_S = 5.0
+_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {opamp.CONTENT_TYPE: {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
 GOING_AWAY, NOT_BINARY, INVALID, POLICY, TOO_LARGE = 1001, 1003, 1007, 1008, 1009  # RFC 6455, section 7.4.1.
 
 
-@router.post("/v1/opamp")
+class OpampAnswer(Response):
+    """A ServerToAgent message."""
+
+    media_type = opamp.CONTENT_TYPE
+
+
+@router.post("/v1/opamp", response_class=OpampAnswer, openapi_extra=_BODY, responses=answers(Conflict))
 async def opamp_http(request: Request, principal: AgentAccess) -> Response:
     """One OpAMP exchange: AgentToServer in, ServerToAgent out, both as protobuf; gzip is accepted."""
     content_type = request.headers.get("Content-Type", "").partition(";")[0].strip()
@@ -44,7 +57,7 @@ async def opamp_http(request: Request, principal: AgentAccess) -> Response:
     answered = await to_thread.run_sync(work, limiter=hub.workers)
     if answered.node is not None:
         hub.left_out.note(answered.node, report.problems)
-    return Response(opamp.encode(answered.reply).SerializeToString(), media_type=opamp.CONTENT_TYPE)
+    return OpampAnswer(opamp.encode(answered.reply).SerializeToString())
 
 
 async def _body(request: Request) -> bytes:

@@ -8,7 +8,7 @@ more is read than was asked for, nothing is ever decompressed; redirects are not
 import socket
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -69,7 +69,7 @@ def exchange(
 def _beginning(response: httpx.Response, most_bytes: int) -> bytes:
     body = bytearray()
     if most_bytes:
-        assert isinstance(response.stream, httpx.SyncByteStream)
+        assert isinstance(response.stream, Iterable)
         for piece in response.stream:  # As it came: httpx's own readers decompress, or want all of it.
             body += piece
             if len(body) >= most_bytes:

@@ -1,15 +1,19 @@
 """Rollouts over HTTP: proposed, started and cancelled by people and by the tuner; carried on by the controller."""
 
-from fastapi import APIRouter, Request
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
 
 from controlplane.auth import Operator, Reader
 from controlplane.auth.guard import check_scope
 from controlplane.contract.access import Scope
+from controlplane.contract.error_answer import answers
+from controlplane.contract.errors import NotFound
 from controlplane.contract.pages import Page
 from controlplane.contract.rollouts import Rollout, RolloutCreate, RolloutPhase
 from controlplane.db import SessionDep
 from controlplane.db.ids import PathId
-from controlplane.db.paging import Cursor, Limit, page_of
+from controlplane.db.paging import Cursor, Limit, PoolFilter, page_of
 from controlplane.fleet.hub import FleetHub
 from controlplane.rollouts import store
 from controlplane.rollouts.plan import with_limits
@@ -28,14 +32,14 @@ def list_rollouts(
     _: Reader,
     limit: Limit = 100,
     cursor: Cursor = None,
-    pool: str | None = None,
-    phase: RolloutPhase | None = None,
+    pool: PoolFilter = None,
+    phase: Annotated[RolloutPhase | None, Query(description="only rollouts in this phase")] = None,
 ) -> Page[Rollout]:
     """Rollouts, newest first."""
     return page_of(store.listing(session, before_id=cursor, limit=limit + 1, pool=pool, phase=phase), limit)
 
 
-@router.post("", status_code=201)
+@router.post("", status_code=201, responses=answers(NotFound))
 def create_rollout(wanted: RolloutCreate, request: Request, session: SessionDep, principal: Operator) -> Rollout:
     """Propose a rollout, and begin it unless `start` is false. An emergency needs scope admin and a reason."""
     if wanted.emergency:
@@ -48,6 +52,7 @@ def create_rollout(wanted: RolloutCreate, request: Request, session: SessionDep,
 
 @router.get("/{rollout_id}")
 def read_rollout(rollout_id: PathId, session: SessionDep, _: Reader) -> Rollout:
+    """One rollout with its phase, its verdict and the evidence."""
     return store.get(session, rollout_id)
 
 

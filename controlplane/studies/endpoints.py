@@ -18,7 +18,7 @@ from controlplane.contract.studies import (
 )
 from controlplane.db import SessionDep
 from controlplane.db.ids import PathId
-from controlplane.db.paging import Cursor, Limit, page_of
+from controlplane.db.paging import Cursor, Limit, PoolFilter, page_of
 from controlplane.fleet import registry
 from controlplane.studies import store
 from controlplane.studies.validation import check_finite, check_study
@@ -32,8 +32,8 @@ def list_studies(
     _: Reader,
     limit: Limit = 100,
     cursor: Cursor = None,
-    pool: str | None = None,
-    state: StudyState | None = None,
+    pool: PoolFilter = None,
+    state: Annotated[StudyState | None, Query(description="only studies in this state")] = None,
 ) -> Page[Study]:
     """Studies, newest first."""
     return page_of(store.listing(session, before_id=cursor, limit=limit + 1, pool=pool, state=state), limit)
@@ -53,19 +53,20 @@ def claim_study(wanted: StudyClaim, request: Request, session: SessionDep, _: Op
     return store.claim(session, wanted.worker, request.app.state.clock(), busy=busy) or Response(status_code=204)
 
 
-@router.get("/{study_id}")
+@router.get("/{study_id:int}")
 def read_study(study_id: PathId, session: SessionDep, _: Reader) -> Study:
+    """One study with its progress and, when it has finished, its result."""
     return store.get(session, study_id)
 
 
-@router.post("/{study_id}/heartbeat")
+@router.post("/{study_id:int}/heartbeat")
 def heartbeat(study_id: PathId, beat: StudyHeartbeat, request: Request, session: SessionDep, _: Operator) -> Study:
     """Extend the lease and say how far the study is."""
     check_finite(beat, "")
     return store.heartbeat(session, study_id, beat, request.app.state.clock())
 
 
-@router.get("/{study_id}/trials")
+@router.get("/{study_id:int}/trials")
 def list_trials(
     study_id: PathId, session: SessionDep, _: Reader, limit: Limit = 100, cursor: Cursor = None
 ) -> Page[Trial]:
@@ -73,11 +74,11 @@ def list_trials(
     return page_of(store.trials(session, study_id, before_id=cursor, limit=limit + 1), limit)
 
 
-@router.post("/{study_id}/trials", status_code=201)
+@router.post("/{study_id:int}/trials", status_code=201)
 def report_trial(
     study_id: PathId,
     report: TrialReport,
-    worker: Annotated[str, Query(min_length=1, max_length=128)],
+    worker: Annotated[str, Query(min_length=1, max_length=128, description="the name it claimed the study by")],
     request: Request,
     session: SessionDep,
     _: Operator,
@@ -87,13 +88,14 @@ def report_trial(
     return store.report_trial(session, study_id, worker, report, request.app.state.clock())
 
 
-@router.post("/{study_id}/finish")
+@router.post("/{study_id:int}/finish")
 def finish_study(study_id: PathId, outcome: StudyFinish, request: Request, session: SessionDep, _: Operator) -> Study:
     """End the study with its result or its error."""
     check_finite(outcome, "")
     return store.finish(session, study_id, outcome, request.app.state.clock())
 
 
-@router.post("/{study_id}/cancel")
+@router.post("/{study_id:int}/cancel")
 def cancel_study(study_id: PathId, request: Request, session: SessionDep, principal: Operator) -> Study:
+    """End a study that waits or runs; its worker notices with its next heartbeat."""
     return store.cancel(session, study_id, actor=principal.name, now=request.app.state.clock())

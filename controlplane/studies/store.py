@@ -140,7 +140,7 @@ def claim(
             passed.add(pool)
             continue
         assert study_id is not None
-        row = _row(session, study_id)
+        row = session.get_one(StudyRow, study_id)
         session.refresh(row)
         _record(
             session,

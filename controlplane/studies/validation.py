@@ -3,6 +3,7 @@
 Pure but for the pool's nodes, which the caller hands in.
 """
 
+import json
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -88,8 +89,10 @@ def check_rollout(spec: StudyCreate) -> None:
             raise BadRequest(
                 f"rollout.{name}: not a field to override, {nearest(name, valid)}", field=f"rollout.{name}"
             )
+    wanted = {"pool": spec.pool, "revision": 1, **spec.rollout}
     try:
-        RolloutCreate.model_validate({"pool": spec.pool, "revision": 1, **spec.rollout})
+        # Strict, and from JSON: `true` is no number, and an enum is its text.
+        RolloutCreate.model_validate_json(json.dumps(wanted), strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(["rollout", *(str(part) for part in first["loc"])])

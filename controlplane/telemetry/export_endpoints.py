@@ -6,7 +6,7 @@ failure after it breaks the transfer off, so that no reader takes a part for the
 
 from collections.abc import Iterator
 from itertools import chain
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import StreamingResponse
@@ -21,20 +21,31 @@ from controlplane.telemetry.export.table import Question, Table
 from controlplane.telemetry.parameters import By, SpanOf, Step, Text, label_filters, quantiles_of, refuse_unknown
 from controlplane.telemetry.timespan import Span
 
-router = APIRouter(tags=["telemetry"])
+router = APIRouter()
 
 FORMATS = {"csv": csv_file, "parquet": parquet_file}
 OF_RECORDS = (POOL.label, NODE.label)
+_FILES: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "the file",
+        "content": {
+            encoder.MEDIA_TYPE.partition(";")[0]: {"schema": {"type": "string", "format": "binary"}}
+            for encoder in FORMATS.values()
+        },
+    }
+}
 _OWN = ("format", "metric", "window", "start", "end", "step", "by", "q", "buckets", "requests")
 
 
-@router.get("/api/v1/export", response_class=StreamingResponse)
+@router.get("/api/v1/export", response_class=StreamingResponse, responses=_FILES)
 def export(
     _: Reader,
     request: Request,
     span: SpanOf,
     where: Annotated[dict[str, list[str]], Depends(label_filters)],
-    format: Annotated[Literal["csv", "parquet"], Query()] = "csv",
+    format: Annotated[
+        Literal["csv", "parquet"], Query(description="of the file; parquet wants the server's extra `parquet`")
+    ] = "csv",
     metric: Annotated[Text, Query(description="short name, e.g. ttft")] = None,
     step: Step = None,
     by: By = None,

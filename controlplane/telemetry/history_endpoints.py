@@ -8,10 +8,11 @@ from collections import Counter
 from typing import Any
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from controlplane.auth import AgentAccess
-from controlplane.contract.errors import Forbidden, TooLarge, Unavailable, Unsupported
+from controlplane.contract.error_answer import answers
+from controlplane.contract.errors import Forbidden, Overloaded, TooLarge, Unavailable, Unsupported
 from controlplane.contract.metrics import NODE
 from controlplane.contract.report_bundle import LIMIT_PLAIN, MEDIA_TYPE, PATH
 from controlplane.telemetry.bulk_parts import Loaded
@@ -19,7 +20,7 @@ from controlplane.telemetry.refusal import Reason, Refusals
 from controlplane.telemetry.store import TelemetryStore
 from controlplane.telemetry.stream_identity import Sighting
 
-router = APIRouter(tags=["telemetry"])
+router = APIRouter()
 
 TIMEOUT_S = 300.0
 BODY_TIMEOUT_S = 120.0
@@ -29,19 +30,21 @@ _BODY: dict[str, Any] = {
 
 
 class HistoryAnswer(BaseModel):
-    """accepted, repeated, refused: points. reasons: of refusals, with how many points each concerns. known: parts that
-    lie too far behind the newest of their stream to be told apart from repeats: they were not counted now. highest: the
-    newest ordinal of each stream of which something was known already, by the stream in hex."""
+    """What became of a bundle's points."""
 
-    accepted: int
-    repeated: int
-    refused: int
-    reasons: dict[str, int]
-    known: int
-    highest: dict[str, int]
+    accepted: int = Field(description="points that are in frames now")
+    repeated: int = Field(description="points that were counted before")
+    refused: int = Field(description="points that cannot be kept")
+    reasons: dict[str, int] = Field(description="why points were refused, with how many each concerns")
+    known: int = Field(
+        description="parts that lie too far behind the newest of their stream to be told from repeats: not counted now"
+    )
+    highest: dict[str, int] = Field(
+        description="newest ordinal of each stream of which something was known already, by the stream in hexadecimal"
+    )
 
 
-@router.post(PATH, openapi_extra=_BODY)
+@router.post(PATH, openapi_extra=_BODY, responses=answers(Overloaded))
 async def load_history(principal: AgentAccess, request: Request) -> HistoryAnswer:
     """Load a bundle of packed reports (`controlplane/contract/report_bundle.py` has the layout), zstd or gzip or plain.
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Query, Request
+from pydantic import WithJsonSchema
 
 from controlplane.contract.errors import BadRequest, nearest
 from controlplane.contract.metrics import BY_SHORT, LABELS
@@ -15,15 +16,27 @@ from controlplane.telemetry import catalogue, timespan
 from controlplane.telemetry.timespan import Span
 
 MAX_QUANTILES = 20
+_ONE_OF = "|".join(LABELS)
+_NUMBER = r"(0(\.[0-9]{1,9})?|1(\.0)?)"
 
 Text = str | None
-Window = Annotated[Text, Query(description="how far back from end, e.g. 5m (the default)")]
-Start = Annotated[Text, Query(description="RFC 3339")]
-End = Annotated[Text, Query(description="RFC 3339; now when left out")]
-Step = Annotated[Text, Query(description="cut the span into steps, a multiple of 5s")]
-By = Annotated[Text, Query(description="labels to group by, comma separated")]
-Quantiles = Annotated[str, Query(description="numbers within 0 and 1, comma separated")]
+# What the document says of text that is checked further in: its form, so far as JSON Schema can say it.
+_Duration = Annotated[str, WithJsonSchema({"type": "string", "pattern": timespan.DURATION})]
+_Time = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})]
+_Labels = Annotated[str, WithJsonSchema({"type": "string", "pattern": f"^({_ONE_OF})?(,({_ONE_OF})?)*$"})]
+_Numbers = Annotated[
+    str, WithJsonSchema({"type": "string", "pattern": f"^{_NUMBER}(,{_NUMBER}){{0,{MAX_QUANTILES - 1}}}$"})
+]
+
+Window = Annotated[_Duration | None, Query(description="how far back from end, e.g. 5m (the default)")]
+Start = Annotated[_Time | None, Query(description="the span's start, RFC 3339")]
+End = Annotated[_Time | None, Query(description="the span's end, RFC 3339; now when left out")]
+Step = Annotated[_Duration | None, Query(description="cut the span into steps, a multiple of 5s")]
+By = Annotated[_Labels | None, Query(description="labels to group by, comma separated")]
+Quantiles = Annotated[_Numbers, Query(description="numbers within 0 and 1, comma separated")]
 AboveSeconds = Annotated[float | None, Query(description="seconds", gt=0, allow_inf_nan=False)]
+PoolName = Annotated[Text, Query(description="only of this pool")]
+NodeName = Annotated[Text, Query(description="only of this node")]
 Filter = Annotated[list[str] | None, Query(description="only series with this label value; repeat for any of several")]
 
 

@@ -31,6 +31,8 @@ from controlplane.telemetry.heatmap import FEWEST_ROWS, MOST_ROWS
 from controlplane.telemetry.heatmap import heatmap as of_heatmap
 from controlplane.telemetry.parameters import (
     AboveSeconds,
+    NodeName,
+    PoolName,
     Quantiles,
     SeriesQuery,
     SpanOf,
@@ -45,7 +47,7 @@ from controlplane.telemetry.shares import limit_of
 from controlplane.telemetry.shares import shares as of_shares
 from controlplane.telemetry.store import TelemetryStore
 
-router = APIRouter(tags=["telemetry"])
+router = APIRouter()
 router.include_router(stream_endpoints.router)
 
 
@@ -99,10 +101,10 @@ def exemplars(
     _: Reader,
     request: Request,
     span: SpanOf,
-    metric: Text = TTFT.short,
-    pool: Text = None,
-    node: Text = None,
-    prompt_bucket: Text = None,
+    metric: Annotated[Text, Query(description="ttft, e2e or tpot")] = TTFT.short,
+    pool: PoolName = None,
+    node: NodeName = None,
+    prompt_bucket: Annotated[Text, Query(description="only of this bucket of prompt lengths")] = None,
     above: AboveSeconds = None,
     limit: Annotated[int, Query(ge=1, le=500, description="items per page")] = 50,
     cursor: Annotated[int, Query(ge=0, le=1_000_000, description="`next` of the page before")] = 0,
@@ -160,7 +162,7 @@ def _scalars(store: TelemetryStore, asked: SeriesQuery) -> ScalarsAnswer:
 
 
 @router.get("/api/v1/workload")
-def workload(_: Reader, request: Request, span: SpanOf, store: Store, pool: Text = None) -> Workload:
+def workload(_: Reader, request: Request, span: SpanOf, store: Store, pool: PoolName = None) -> Workload:
     """What a pool served in a span of time: arrivals, lengths and prefix sharing, no text."""
     refuse_unknown(request, ("pool", "window", "start", "end"))
     if not pool:
@@ -174,10 +176,10 @@ def requests(
     request: Request,
     span: SpanOf,
     store: Store,
-    pool: Text = None,
-    node: Text = None,
+    pool: PoolName = None,
+    node: NodeName = None,
     request_id: Annotated[Text, Query(description="exactly this id")] = None,
-    order: Literal["newest", "slowest"] = "newest",
+    order: Annotated[Literal["newest", "slowest"], Query(description="which come first")] = "newest",
     limit: Annotated[int, Query(ge=1, le=500, description="items per page")] = 50,
     cursor: Annotated[int, Query(ge=0, le=1_000_000, description="`next` of the page before")] = 0,
 ) -> Page[RequestRecord]:

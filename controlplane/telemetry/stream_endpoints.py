@@ -11,12 +11,13 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Header, Request
+from fastapi import APIRouter, Depends, Header, Query, Request
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 from starlette.datastructures import State
 
 from controlplane.auth import Reader
-from controlplane.contract.errors import BadRequest
+from controlplane.contract.error_answer import answers
+from controlplane.contract.errors import BadRequest, Overloaded
 from controlplane.contract.metrics import E2E
 from controlplane.telemetry.parameters import AboveSeconds, Quantiles, SeriesQuery, asks, quantiles_of
 from controlplane.telemetry.quantiles import quantiles
@@ -26,7 +27,7 @@ from controlplane.telemetry.store import TelemetryStore
 from controlplane.telemetry.stream import Compute, Failure, Feed, Streams
 from controlplane.telemetry.timespan import Span
 
-router = APIRouter(tags=["telemetry"])
+router = APIRouter()
 
 
 class Kind(StrEnum):
@@ -50,7 +51,7 @@ async def _listening(
     request: Request,
     _: Reader,
     asked: Annotated[SeriesQuery, Depends(asks("query", "q", "above", metric_by_default=E2E.short))],
-    query: Kind = Kind.QUANTILES,
+    query: Annotated[Kind, Query(description="which query is answered again and again")] = Kind.QUANTILES,
     q: Quantiles = "0.5,0.95,0.99",
     above: AboveSeconds = None,
 ) -> AsyncIterator[Listening]:
@@ -66,7 +67,7 @@ async def _listening(
         yield Listening(query, streams, feed)
 
 
-@router.get("/api/v1/stream", response_class=EventSourceResponse)
+@router.get("/api/v1/stream", response_class=EventSourceResponse, responses=answers(Overloaded))
 async def stream(
     listening: Annotated[Listening, Depends(_listening)],
     last_event_id: Annotated[str, Header(description="resume after this event")] = "",

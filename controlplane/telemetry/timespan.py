@@ -19,6 +19,8 @@ YEARS = range(1970, 2200)
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|[smhdw]))+", re.ASCII)
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])", re.ASCII)
+DURATION = r"^([0-9]+(\.[0-9]+)?(ms|[smhdw]))+$|^[0-9]{1,9}(\.[0-9]{1,9})?$"
+"""What `parse_duration` takes, as JSON Schema says it."""
 _MICROSECOND = timedelta(microseconds=1)
 _WINDOW_US = int(WINDOW_S * 1_000_000)
 _LOST_PLUS = re.compile(r" (\d\d:?\d\d)$")

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 import httpx
 
 from controlplane.contract.clock import Clock
-from controlplane.outgoing import Answer, exchange, retry_after_s
+from controlplane.contract.retry import retry_after_s
+from controlplane.outgoing import Answer, exchange
 
 DEADLINE_S = 10.0
 """For the whole of one request, its answer included."""

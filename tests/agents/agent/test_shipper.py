@@ -5,7 +5,6 @@ import gzip
 import json
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 )
 
 from agents.backend import Position
-from agents.backoff import Backoff, retry_after_s, spread_s
+from agents.backoff import Backoff, spread_s
 from agents.body import Body
 from agents.credentials import Credentials
 from agents.enrolment import Enrolment
@@ -196,14 +195,6 @@ def test_those_who_were_told_the_same_do_not_come_back_at_the_same_moment() -> N
     waits = [spread_s(8.0) for _ in range(200)]
     assert 8 <= min(waits) < 8.5 and 11.5 < max(waits) <= 12
     assert max(spread_s(0.0) for _ in range(200)) > 0.8
-
-
-def test_retry_after_is_seconds_or_a_date() -> None:
-    now = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
-    assert retry_after_s("12") == 12
-    assert retry_after_s("Thu, 01 Jan 2026 12:00:30 GMT", now) == 30
-    assert retry_after_s("Thu, 01 Jan 2026 11:00:00 GMT", now) == 0
-    assert [retry_after_s(text) for text in (None, "soon", "nan")] == [None, None, None]
 
 
 def test_waits_double_up_to_the_limit() -> None:

@@ -39,6 +39,8 @@ class Tree(BaseModel):
         ({"leaves": [{"value": 1}, {"valu": 1}]}, ["body.leaves.1.valu"]),
         ({"shape": {"kind": "circle", "radius": 1}}, []),
         ({"shape": {"kind": "circle", "colour": 1}}, ["body.shape.colour"]),
+        ({"shape": {"kind": "circle", "side": 1}}, ["body.shape.side"]),
+        ({"shape": {"kind": "star", "side": 1}}, []),
         ({"a": 1, "b": 2}, ["body.a", "body.b"]),
         ({"leaf": 3, "leaves": "x", "shape": [1]}, []),
         ([], []),

@@ -80,6 +80,8 @@ def test_cancel_and_scopes(client: Make, spec: StudyCreate) -> None:
         ({"rollout": {"canary_shares": 0.1}}, BadRequest, "rollout.canary_shares"),
         ({"rollout": {"emergency": True}}, BadRequest, "rollout.emergency"),
         ({"rollout": {"canary_share": 0.9}}, BadRequest, "rollout.canary_share"),
+        ({"rollout": {"tolerance": True}}, BadRequest, "rollout.tolerance"),
+        ({"rollout": {"levels": {"ttft": [0.5, "0.9"]}}}, BadRequest, "rollout.levels.ttft.1"),
     ],
 )
 def test_each_wrong_field_is_named(

@@ -17,6 +17,8 @@ UNKNOWN_KNOB = StudyCreate(pool="p", space={"max_num_seq": KnobRange(minimum=1, 
         (Remedy(study=UNKNOWN_KNOB), "remedy.study.space.max_num_seq"),
         (Remedy(rollout={"canary": 0.5}), "remedy.rollout.canary"),
         (Remedy(rollout={"canary_share": 2}), "remedy.rollout.canary_share"),
+        (Remedy(rollout={"tolerance": True}), "remedy.rollout.tolerance"),
+        (Remedy(rollout={"limits": [{"metric": "ttft", "q": "0.9", "limit_s": 1}]}), "remedy.rollout.limits.0.q"),
         (Remedy(rollout={"takes_back": 2}), "remedy.rollout.takes_back"),
     ],
 )

@@ -1,0 +1,15 @@
+"""How schemathesis writes the bodies of media types that it does not know: bytes, as they are."""
+
+from typing import Any
+
+import schemathesis
+from schemathesis import SerializationContext
+
+from controlplane.contract import packed_report, report_bundle
+from controlplane.telemetry import otlp
+
+
+@schemathesis.serializer(otlp.PROTOBUF, packed_report.MEDIA_TYPE, report_bundle.MEDIA_TYPE)
+def as_bytes(_: SerializationContext, value: Any) -> bytes:
+    data = getattr(value, "data", value)
+    return data if isinstance(data, bytes) else str(data).encode()

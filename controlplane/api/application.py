@@ -1,0 +1,49 @@
+"""The application with its document: what FastAPI writes of the routes, completed."""
+
+from typing import Any
+
+from fastapi.routing import APIRoute
+
+from controlplane.api.document import complete
+from controlplane.telemetry.receiver import Application
+
+DESCRIPTION = """The control plane beside an LLM serving fleet: sees the latency tail first, says why, and fixes it.
+
+Send `Authorization: Bearer TOKEN`. Scopes: `read` < `operate` < `admin`; `agent` and `enrol` stand apart.
+
+Collections are `{"items": [...], "next": cursor | null}`, newest first: pass `next` back as `?cursor=`.
+
+Errors are `{"error": {"code", "message", "detail"}}`. Fields and parameters that nobody knows are refused, and so are
+values of another JSON type than a field has. A method that an address does not take is a 405 with `Allow`; a 500 is a
+fault of the service, whose log has it.
+
+Times are RFC 3339 in UTC; durations are seconds where a name ends in `_s`."""
+
+TAGS = [
+    {"name": "telemetry", "description": "Reports in; quantiles, rates, shares, heat maps and requests out."},
+    {"name": "opamp", "description": "OpAMP 1.0 for agents: what a node should run, and what it truly runs."},
+    {"name": "nodes", "description": "The fleet's nodes."},
+    {"name": "configs", "description": "Configuration revisions: numbered, never changed."},
+    {"name": "alerts", "description": "Alert rules, alerts, webhooks and silences."},
+    {"name": "rollouts", "description": "Bringing a revision to a pool as a judged canary."},
+    {"name": "studies", "description": "Searching for a better configuration on trial nodes."},
+    {"name": "ledger", "description": "Who or what did what, and on what evidence; append-only."},
+    {"name": "tokens", "description": "Who may do what."},
+    {"name": "health", "description": "For probes; no token."},
+]
+
+
+def operation_id(route: APIRoute) -> str:
+    """The function's name, which generated clients call their methods by."""
+    return route.name
+
+
+class DocumentedApplication(Application):
+    """`Application` whose OpenAPI document tells every answer of every route."""
+
+    def openapi(self) -> dict[str, Any]:
+        before = self.openapi_schema
+        written = super().openapi()
+        if written is not before:
+            complete(written, list(self.routes))
+        return written

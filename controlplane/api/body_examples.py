@@ -1,0 +1,137 @@
+"""Examples of request bodies for the API's document, by model; each is a value of its model, so none can be wrong."""
+
+from datetime import UTC, datetime
+
+from pydantic import BaseModel
+
+from controlplane.contract.access import EnrolmentRequest, Scope, TokenCreate
+from controlplane.contract.alerts import (
+    AbsoluteCondition,
+    AlertRuleCreate,
+    ConfigFailedCondition,
+    DestinationCreate,
+    DriftCondition,
+    RegressionCondition,
+    Remedy,
+    RequestsFailedCondition,
+    Severity,
+    SilenceCreate,
+    TelemetryLostCondition,
+)
+from controlplane.contract.configs import RevisionCreate
+from controlplane.contract.nodes import TrialConfig
+from controlplane.contract.rollouts import RolloutCreate
+from controlplane.contract.slo import Limit, UseCase
+from controlplane.contract.studies import (
+    KnobRange,
+    Measurement,
+    StudyClaim,
+    StudyCreate,
+    StudyFinish,
+    StudyHeartbeat,
+    TrialReport,
+    TrialState,
+)
+
+_KNOBS = {"max_num_batched_tokens": 1024, "max_num_seqs": 32}
+_TTFT = Limit(metric="ttft", q=0.95, limit_s=0.8)
+
+EXAMPLES: dict[str, dict[str, BaseModel]] = {
+    AlertRuleCreate.__name__: {
+        "absolute: a quantile over its limit": AlertRuleCreate(
+            name="Chat: first token within 0.8 s",
+            pool="chat",
+            severity=Severity.PAGE,
+            condition=AbsoluteCondition(kind="absolute", limits=[_TTFT], window_s=60, for_s=15),
+        ),
+        "absolute: the limits of a use case": AlertRuleCreate(
+            name="Chat objectives", condition=AbsoluteCondition(kind="absolute", profile=UseCase.CHAT)
+        ),
+        "regression: slower than the baseline, mended by a study": AlertRuleCreate(
+            name="Chat: slower than usual",
+            pool="chat",
+            condition=RegressionCondition(kind="regression", metrics=["ttft", "itl"], q=[0.95, 0.99], baseline_s=21600),
+            remedy=Remedy(study=StudyCreate(pool="chat", objective="ttft"), cooldown_s=1800),
+        ),
+        "requests_failed: more are lost than normal": AlertRuleCreate(
+            name="Chat: requests lost",
+            pool="chat",
+            condition=RequestsFailedCondition(kind="requests_failed", allowed_share=0.02),
+        ),
+        "drift: a node does not run what it should": AlertRuleCreate(
+            name="Drift", severity=Severity.TICKET, condition=DriftCondition(kind="drift", for_s=60)
+        ),
+        "config_failed: a node could not bring up a configuration": AlertRuleCreate(
+            name="Configuration failed", condition=ConfigFailedCondition(kind="config_failed", hold_s=300)
+        ),
+        "telemetry_lost: an agent dropped reports": AlertRuleCreate(
+            name="Telemetry lost",
+            severity=Severity.TICKET,
+            condition=TelemetryLostCondition(kind="telemetry_lost", quiet_s=300),
+        ),
+    },
+    DestinationCreate.__name__: {
+        "a signed webhook": DestinationCreate(name="on-call", url="https://pager.example/hook", secret="a long secret")
+    },
+    SilenceCreate.__name__: {
+        "one pool for a night": SilenceCreate(
+            matchers={"pool": "chat", "severity": "ticket"},
+            ends_at=datetime(2030, 1, 1, 6, tzinfo=UTC),
+            comment="load test",
+        )
+    },
+    TokenCreate.__name__: {"for a dashboard": TokenCreate(name="wallboard", scope=Scope.READ)},
+    EnrolmentRequest.__name__: {
+        "a serving node": EnrolmentRequest(node="gpu-7", pool="chat", backend="vllm", role="serving")
+    },
+    RevisionCreate.__name__: {
+        "two knobs over revision 1": RevisionCreate(base=1, knobs=_KNOBS, note="smaller batches for chat")
+    },
+    TrialConfig.__name__: {"two knobs, the others by default": TrialConfig(knobs=_KNOBS)},
+    RolloutCreate.__name__: {
+        "a judged canary": RolloutCreate(pool="chat", revision=2, canary_share=0.25, tolerance=0.1),
+        "judged by one quantile and the limits of a use case": RolloutCreate(
+            pool="chat", revision=2, objective="ttft", objective_q=0.95, limits=[_TTFT], profile=UseCase.CHAT
+        ),
+        "judged at other quantiles": RolloutCreate(
+            pool="chat", revision=2, metrics=["ttft", "itl"], levels={"ttft": [0.5, 0.95], "itl": [0.999]}
+        ),
+        "revision 2, the cause of an alert, is taken back": RolloutCreate(
+            pool="chat", revision=1, takes_back=2, reason="alert 3: revision 2 is slower"
+        ),
+        "at once, unjudged": RolloutCreate(pool="chat", revision=1, emergency=True, reason="revision 2 crashes"),
+    },
+    StudyCreate.__name__: {
+        "the tail of the first token, under a limit": StudyCreate(
+            pool="chat",
+            objective="ttft",
+            objective_q=0.95,
+            constraints=[Limit(metric="itl", q=0.99, limit_s=0.2)],
+            space={"max_num_batched_tokens": KnobRange(minimum=256, maximum=8192, log=True)},
+        )
+    },
+    StudyClaim.__name__: {"a worker": StudyClaim(worker="tuner-1")},
+    StudyHeartbeat.__name__: {"half way": StudyHeartbeat(worker="tuner-1", progress="6 of 12 trials")},
+    StudyFinish.__name__: {
+        "it could not be run": StudyFinish(worker="tuner-1", error="the pool has no trial node"),
+    },
+    TrialReport.__name__: {
+        "a measured trial": TrialReport(
+            number=3,
+            kind="search",
+            knobs=_KNOBS,
+            state=TrialState.COMPLETE,
+            feasible=True,
+            objective_s=0.42,
+            violations={"itl:0.99": -0.25},
+            measurement=Measurement(
+                requests=40,
+                errors=0,
+                duration_s=31.5,
+                quantiles={"ttft:0.95": 0.42, "itl:0.99": 0.15},
+                output_tokens_per_s=410.0,
+            ),
+        )
+    },
+}
+"""Model's name to title to body."""

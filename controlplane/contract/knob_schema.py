@@ -1,0 +1,43 @@
+"""Knobs as JSON Schema, for the API's document: which names there are, and which values each takes."""
+
+from typing import Any
+
+from controlplane.contract.knobs import KNOBS, NUM_SPECULATIVE_TOKENS, Knob
+from controlplane.contract.metrics import METRICS, MetricKind
+
+HISTOGRAMS = [metric.short for metric in METRICS if metric.kind is MetricKind.HISTOGRAM]
+ONE_HISTOGRAM: dict[str, Any] = {"enum": HISTOGRAMS}
+ONE_HISTOGRAM_OR_NULL: dict[str, Any] = {"enum": [*HISTOGRAMS, None]}
+SOME_HISTOGRAMS: dict[str, Any] = {
+    "items": {"type": "string", "enum": HISTOGRAMS},
+    "minItems": 1,
+    "uniqueItems": True,
+}
+LEVELS_BY_HISTOGRAM: dict[str, Any] = {
+    "propertyNames": {"enum": HISTOGRAMS},
+    "additionalProperties": {
+        "type": "array",
+        "items": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
+        "minItems": 1,
+        "uniqueItems": True,
+    },
+}
+NAMES: dict[str, Any] = {"propertyNames": {"enum": list(KNOBS)}}
+
+
+def _value(knob: Knob) -> dict[str, Any]:
+    described = {"description": f"{knob.help} Unit: {knob.unit}."}
+    if knob.choices:
+        return {"enum": [str(choice) for choice in knob.choices], **described}
+    number = {"type": "integer", "minimum": knob.minimum, "maximum": knob.maximum}
+    if knob.name != NUM_SPECULATIVE_TOKENS:
+        return {**number, **described}
+    pair = {"type": "array", "prefixItems": [{"type": "integer", "minimum": 1}, number], "minItems": 2, "maxItems": 2}
+    return {"anyOf": [number, {"type": "array", "items": pair, "minItems": 1}], **described}
+
+
+VALUES: dict[str, Any] = {
+    "properties": {name: _value(knob) for name, knob in KNOBS.items()},
+    "additionalProperties": False,
+}
+"""Beside `"type": "object"`."""

@@ -1,0 +1,15 @@
+"""schemathesis finds nothing on a real server: a short run with a fixed seed (`make schemathesis` is the long one)."""
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.api_schema import check, served
+
+
+@pytest.mark.timeout(600)
+def test_the_service_does_what_its_document_says(tmp_path: Path) -> None:
+    with served(tmp_path) as at:
+        outcome = check(at, 1, "--phases", "examples,fuzzing", "--max-examples", "2", captured=True)
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+    assert "57 selected / 57 total" in outcome.stdout
