@@ -1,9 +1,11 @@
 """What tests that start processes share: ports that nobody has, and waiting until something is seen."""
 
 import contextlib
+import random
 import socket
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 import httpx
@@ -12,13 +14,28 @@ START_LIMIT_S = 120.0
 T = TypeVar("T")
 
 
+_given: set[int] = set()
+"""No port is given twice: who asked first may not listen there yet."""
+
+
 def free_ports(count: int) -> list[int]:
-    """Different ones."""
+    """Different ones, from below the range of which the kernel takes one for any outgoing connection.
+
+    A port of that range may be somebody's by the time that a process listens there.
+    """
+    lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    candidates = range(10_000, lowest) if lowest > 12_000 else range(10_000, 65_536)
+    found: list[int] = []
     with contextlib.ExitStack() as stack:
-        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]
+        while len(found) < count:
+            port = random.SystemRandom().choice(candidates)
+            probe = stack.enter_context(socket.socket())
+            with contextlib.suppress(OSError):
+                if port not in _given:
+                    probe.bind(("127.0.0.1", port))
+                    _given.add(port)
+                    found.append(port)
+    return found
 
 
 def free_port() -> int:

@@ -205,7 +205,7 @@ class BulkLoader:
         now = self._clock()
         with self._database.read_session() as session:
             seen = stream_identity.sighted(session, [part.identity for part in parts if part.keeps_some])
-        columns = self._counted(parts, rows, seen)
+        columns = self._counted(parts, rows, seen, now)
         if not len(columns):
             return True
         with snapshot(self._database) as connection:
@@ -228,8 +228,8 @@ class BulkLoader:
         self._meters.frames.inc(len(fold.frames))
         return True
 
-    def _counted(self, parts: Sequence[Part], rows: Batch, seen: Sequence[Recognised]) -> Columns:
-        """The rows of the parts that are new, with the store's ids. Names that are missing are made, for good."""
+    def _counted(self, parts: Sequence[Part], rows: Batch, seen: Sequence[Recognised], now: datetime) -> Columns:
+        """The rows of the parts that are new, with the store's ids. Names that are missing are made."""
         told = iter(seen)
         counts = np.zeros(len(parts), bool)
         for place, part in enumerate(parts):
@@ -244,7 +244,7 @@ class BulkLoader:
         if not len(kept.owners):
             return kept.columns
         with self._database.session() as session:
-            resolution = self._names.resolve(session, kept.tables)
+            resolution = self._names.resolve(session, kept.tables, now)
         self._names.learn(resolution.learnt)
         return journal.with_ids(kept, resolution.of, [part.entry for part in parts], self._names)
 

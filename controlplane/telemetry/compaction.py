@@ -94,12 +94,18 @@ class Compactor:
         for resolution in COARSER[1:]:
             written += self._build(resolution)
         if self._pruned_at is None or now - self._pruned_at >= timedelta(seconds=PRUNE_EVERY_S):
-            with snapshot(self._database) as connection:
-                self._names.load(connection)  # Another replica's names count towards the limits once they are known.
             self._frames.make_room(now)
             retention.prune(self._database, self._frames, self._retention, self._meters, now, self._sweeps)
+            self.know_names()
             self._pruned_at = now
         return written
+
+    def know_names(self) -> None:
+        """What other replicas have made counts towards the limits of names, and what is gone does not."""
+        before_ns = retention.labels_used_before(self._database, self._frames)
+        with self._database.read_session() as session:
+            self._names.load(session.connection())
+            self._names.forget(session, before_ns)
 
     def _fold(self, now: datetime) -> tuple[int, bool]:
         """One fold of the finest level and the next: frames written, and whether there is more to fold."""

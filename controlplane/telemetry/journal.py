@@ -75,7 +75,7 @@ def write(session: Session, prepared: Prepared, names: Names, now: datetime) -> 
         batch.join(_totals(session, entries, counted, written)),
     ]
     parts = [part for part in parts if len(part.owners)]
-    resolution = names.resolve(session, [table for part in parts for table in part.tables])
+    resolution = names.resolve(session, [table for part in parts for table in part.tables], now)
     written.names = resolution.learnt
     columns, done = [], 0
     for part in parts:

@@ -63,6 +63,11 @@ class Meters:
             ["resolution"],
             registry=self.registry,
         )
+        self.label_sets_forgotten = Counter(
+            "trimtab_label_sets_forgotten",
+            "Label sets removed because nothing that is kept has points of them.",
+            registry=self.registry,
+        )
         self.frame_bytes = Gauge(
             "trimtab_frame_bytes", "Bytes on disk of the frames, or of the database they share.", registry=self.registry
         )

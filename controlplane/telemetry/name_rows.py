@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Table, select, tuple_
 from sqlmodel import Session, SQLModel
 
 from controlplane.contract.metrics import NODE, TENANT, MetricKind
+from controlplane.telemetry import label_use
 from controlplane.telemetry.labels import canonical, hash64
 from controlplane.telemetry.many_rows import insert_missing
 from controlplane.telemetry.tables import LabelsRow, MetricRow, NodeRow
@@ -22,13 +23,15 @@ CHUNK = 500
 
 
 class LabelSet(NamedTuple):
-    """A row of `telemetry_labels`, without its text. `fleet_id`: its own id where it names no node."""
+    """A row of `telemetry_labels`, without its text. `fleet_id`: its own id where it names no node. `used_ns`: its
+    mark, see `label_use`."""
 
     id: int
     key: int
     fleet_id: int
     block: int
     tenant: str
+    used_ns: int
 
 
 class NewSet(NamedTuple):
@@ -90,19 +93,32 @@ def label_sets(session: Session, keys: Iterable[int]) -> dict[int, LabelSet]:
     return found
 
 
-def make_label_sets(session: Session, sets: Iterable[NewSet]) -> dict[int, LabelSet]:
+def used_label_sets(session: Session, keys: Iterable[int], now_ns: int) -> dict[int, LabelSet]:
+    """The sets that are there, by key; marked as used where their marks are old, and with them their fleet sets."""
+    found = label_sets(session, keys)
+    old = {key: one for key, one in found.items() if label_use.is_old(one.used_ns, now_ns)}
+    there = label_use.mark(session, sorted({i for one in old.values() for i in (one.id, one.fleet_id)}), now_ns)
+    for key, one in old.items():
+        if one.id in there:
+            found[key] = one._replace(used_ns=now_ns)
+        else:
+            del found[key]  # Another replica has just forgotten it.
+    return found
+
+
+def make_label_sets(session: Session, sets: Iterable[NewSet], now_ns: int) -> dict[int, LabelSet]:
     """These sets by key, made where they are missing; and with them those without `node` that belong to them."""
     wanted = {one.key: one for one in sets}
     with_node = {key: one for key, one in wanted.items() if one.node is not None}
     fleet_of = {key: new_set(_without_node(one)) for key, one in with_node.items()}
     fleet_sets = {one.key: one for one in (*fleet_of.values(), *(wanted[key] for key in wanted.keys() - with_node))}
-    made = label_sets(session, fleet_sets)
+    made = used_label_sets(session, fleet_sets, now_ns)
     missing = [one for key, one in sorted(fleet_sets.items()) if key not in made]
-    insert_missing(session, _table(LabelsRow), [_values(one, None, 0) for one in missing])
+    insert_missing(session, _table(LabelsRow), [_values(one, None, 0, now_ns) for one in missing])
     made |= label_sets(session, [one.key for one in missing])
     numbers = _make_nodes(session, {one.node for one in with_node.values() if one.node is not None})
     rows = [
-        _values(one, made[fleet_of[key].key].id, numbers[one.node] // BLOCK_NODES)
+        _values(one, made[fleet_of[key].key].id, numbers[one.node] // BLOCK_NODES, now_ns)
         for key, one in sorted(with_node.items())
         if one.node is not None
     ]
@@ -146,8 +162,9 @@ def _make_nodes(session: Session, names: Iterable[str]) -> dict[str, int]:
     return found | nodes(session, missing)
 
 
-def _values(one: NewSet, fleet_id: int | None, block: int) -> dict[str, Any]:
-    return {"key": one.key, "labels": one.text, "fleet_id": fleet_id, "block": block, "tenant": one.tenant}
+def _values(one: NewSet, fleet_id: int | None, block: int, now_ns: int) -> dict[str, Any]:
+    names = {"key": one.key, "labels": one.text, "tenant": one.tenant}
+    return {**names, "fleet_id": fleet_id, "block": block, "used_ns": now_ns}
 
 
 def _without_node(one: NewSet) -> str:
@@ -155,12 +172,12 @@ def _without_node(one: NewSet) -> str:
 
 
 def _of_set(table: Table) -> tuple[Any, ...]:
-    return table.c.id, table.c.key, table.c.fleet_id, table.c.block, table.c.tenant
+    return table.c.id, table.c.key, table.c.fleet_id, table.c.block, table.c.tenant, table.c.used_ns
 
 
 def _label_set(row: Sequence[Any]) -> LabelSet:
-    number, key, fleet_id, block, tenant = row
-    return LabelSet(number, key, number if fleet_id is None else fleet_id, block, tenant)
+    number, key, fleet_id, block, tenant, used_ns = row
+    return LabelSet(number, key, number if fleet_id is None else fleet_id, block, tenant, used_ns)
 
 
 def _table(of: type[SQLModel]) -> Table:

@@ -1,18 +1,20 @@
-"""Ids of metrics and of label sets: every distinct one has one, for good.
+"""Ids of metrics and of label sets: every distinct one has one, metrics for good, label sets while they are in use.
 
 A metric's id stands for its name and its kind. Rows of frames are keyed by the labels' id alone, so that there are few
 of them however many metrics there are; each label set knows its fleet set (the same without `node`) and the block of
 nodes that its node belongs to.
 
 Guarantee: the index in memory only ever holds what is committed. Another replica may have added names in the meantime:
-what is not found here is looked up in the database. Beyond the limits a set, or a sender's own metric, gets no id: its
-points are refused one by one, and nothing else is.
+what is not found here is looked up in the database, and so is a set that was not marked as used for a while
+(`label_use`): it may be gone, and comes back under another id. Beyond the limits a set, or a sender's own metric, gets
+no id: its points are refused one by one, and nothing else is.
 """
 
 import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -22,9 +24,10 @@ from sqlalchemy import Connection
 from sqlmodel import Session
 
 from controlplane.contract.metrics import BY_NAME, MetricKind
-from controlplane.telemetry import name_rows
-from controlplane.telemetry.columns import Ids, Table
+from controlplane.telemetry import label_use, name_rows
+from controlplane.telemetry.columns import Ids, Ints, Table
 from controlplane.telemetry.name_rows import LabelSet, MetricKey
+from controlplane.telemetry.timespan import to_ns
 
 MAX_LABEL_SETS = 2_000_000
 MAX_PER_TENANT = 20_000
@@ -35,10 +38,12 @@ REFUSED = -1
 
 
 class Resolved(NamedTuple):
-    """The ids of a table's metrics and label sets, by place; REFUSED where there is none."""
+    """The ids of a table's metrics and label sets, by place; REFUSED where there is none. `until_ns`: after that its
+    sets want another look."""
 
     metric: Ids
     labels: Ids
+    until_ns: int = 0
 
 
 @dataclass
@@ -73,9 +78,11 @@ class Names:
         self._metrics: dict[MetricKey, int] = {}
         self._sets: dict[int, int] = {}
         self._tenants: Counter[str] = Counter()
+        self._tenant_of: dict[int, str] = {}
         self._fleet: Ids = np.full(1024, REFUSED, np.int32)
         self._block: Ids = np.full(1024, REFUSED, np.int32)
-        self._highest = 0
+        self._used: Ints = np.zeros(1024, np.int64)
+        self._loaded_to = 0
         self._parsed: dict[int, Mapping[str, str]] = {}
         self._resolved: WeakKeyDictionary[Table, Resolved] = WeakKeyDictionary()
 
@@ -123,26 +130,47 @@ class Names:
         """The blocks that these nodes belong to; a node that nobody has heard of has none."""
         return {number // name_rows.BLOCK_NODES for number in name_rows.nodes(connection, nodes).values()}
 
+    def forget(self, session: Session, before_ns: int) -> None:
+        """Forget the sets that were marked before, as far as is known here, and are gone from the database."""
+        with self._lock:
+            unused = np.flatnonzero((self._fleet != REFUSED) & (self._used < before_ns)).tolist()
+        if not unused:
+            return
+        marks = label_use.marks(session, unused)
+        gone = set(unused) - marks.keys()
+        with self._lock:
+            for number, used_ns in marks.items():
+                self._used[number] = max(int(self._used[number]), used_ns)
+            if gone:
+                self._sets = {key: number for key, number in self._sets.items() if number not in gone}
+            for number in gone:
+                self._fleet[number] = REFUSED
+                self._parsed.pop(number, None)
+                if tenant := self._tenant_of.pop(number, ""):
+                    self._tenants[tenant] -= 1
+
     # -- writing -------------------------------------------------------------------------------------------------
 
     def load(self, connection: Connection) -> None:
         """Everything the database has that is newer than what is known."""
         metrics = name_rows.all_metrics(connection)
-        sets = {one.key: one for one in name_rows.newer_label_sets(connection, self._highest)}
+        sets = {one.key: one for one in name_rows.newer_label_sets(connection, self._loaded_to)}
         self.learn(Learnt(metrics, sets))
+        self._loaded_to = max(self._loaded_to, *(one.id for one in sets.values()), 0)
 
-    def resolve(self, session: Session, tables: Sequence[Table]) -> Resolution:
-        """The ids of tables' names, made in the session's transaction where they are missing."""
-        learnt = Learnt()
-        known = [self._resolved.get(table) for table in tables]
+    def resolve(self, session: Session, tables: Sequence[Table], now: datetime) -> Resolution:
+        """The ids of tables' names, made in the session's transaction where they are missing, and marked as used."""
+        learnt, now_ns = Learnt(), to_ns(now)
+        known = [self._known(table, now_ns) for table in tables]
         unknown = list(dict.fromkeys(table for table, found in zip(tables, known, strict=True) if found is None))
         if unknown:
             metrics = self._resolve_metrics(session, unknown, learnt)
-            sets = self._resolve_sets(session, unknown, learnt)
+            sets = self._resolve_sets(session, unknown, learnt, now_ns)
             for table in unknown:
                 learnt.tables[table] = Resolved(
                     np.array([metrics.get(key, REFUSED) for key in table.metrics], np.int32),
                     np.array([sets.get(text, REFUSED) for text in table.labels], np.int32),
+                    label_use.until_ns(table.labels, now_ns),
                 )
         return Resolution([found or learnt.tables[table] for table, found in zip(tables, known, strict=True)], learnt)
 
@@ -186,25 +214,32 @@ class Names:
                 learnt.metrics |= name_rows.make_metrics(session, new)
         return found | learnt.metrics
 
-    def _resolve_sets(self, session: Session, tables: Sequence[Table], learnt: Learnt) -> dict[str, int]:
+    def _known(self, table: Table, now_ns: int) -> Resolved | None:
+        found = self._resolved.get(table)
+        return found if found is not None and now_ns < found.until_ns else None
+
+    def _resolve_sets(self, session: Session, tables: Sequence[Table], learnt: Learnt, now_ns: int) -> dict[str, int]:
         key_of = {text: name_rows.key_of(text) for text in dict.fromkeys(t for table in tables for t in table.labels)}
-        missing = {key: text for text, key in key_of.items() if key not in self._sets}
+        ids = {key: number for key in key_of.values() if (number := self._marked(key, now_ns)) is not None}
+        missing = {key: text for text, key in key_of.items() if key not in ids}
         if missing:
-            learnt.sets = name_rows.label_sets(session, missing)
+            learnt.sets = name_rows.used_label_sets(session, missing, now_ns)
             new = self._within_limits([text for key, text in missing.items() if key not in learnt.sets], learnt)
             if new:
-                learnt.sets |= name_rows.make_label_sets(session, new)
-        ids = {text: self._sets.get(key) for text, key in key_of.items()}
-        return {
-            text: number if number is not None else learnt.sets[key_of[text]].id
-            for text, number in ids.items()
-            if number is not None or key_of[text] in learnt.sets
-        }
+                learnt.sets |= name_rows.make_label_sets(session, new, now_ns)
+        ids |= {key: one.id for key, one in learnt.sets.items()}
+        return {text: ids[key] for text, key in key_of.items() if key in ids}
+
+    def _marked(self, key: int, now_ns: int) -> int | None:
+        """The id of a set whose mark is young enough for it to be there for sure."""
+        number = self._sets.get(key)
+        return None if number is None or label_use.is_old(int(self._used[number]), now_ns) else number
 
     def _within_limits(self, texts: Sequence[str], learnt: Learnt) -> list[name_rows.NewSet]:
         """Those that there is still room for. The fleet set that comes with one takes room, but is never refused."""
-        total = len(self._sets) + len(learnt.sets)
-        tenants = Counter(one.tenant for one in learnt.sets.values())
+        others = [one for key, one in learnt.sets.items() if key not in self._sets]
+        total = len(self._sets) + len(others)
+        tenants = Counter(one.tenant for one in others)
         kept = []
         for one in map(name_rows.new_set, texts):
             of_tenant = self._tenants[one.tenant] + tenants[one.tenant]
@@ -233,17 +268,22 @@ class Names:
         return {number: text for number, (_, text) in found.items()}
 
     def _learn_sets(self, sets: Mapping[int, LabelSet]) -> None:
-        new = [one for key, one in sets.items() if key not in self._sets]
-        if not new:
+        if not sets:
             return
-        self._highest = max(self._highest, *(one.id for one in new))
-        if self._highest >= len(self._fleet):
-            more = np.full(max(self._highest + 1 - len(self._fleet), len(self._fleet)), REFUSED, np.int32)
+        highest = max(one.id for one in sets.values())
+        if highest >= len(self._fleet):
+            more = np.full(max(highest + 1 - len(self._fleet), len(self._fleet)), REFUSED, np.int32)
+            self._used = np.concatenate([self._used, np.zeros(len(more), np.int64)])
             self._block = np.concatenate([self._block, more])
             self._fleet = np.concatenate([self._fleet, more])
-        for one in new:
-            # The block first: `_know` takes a set with a fleet set for known.
+        for one in sets.values():
+            # The fleet set last: `_know` takes a set that has one for known.
+            self._used[one.id] = max(int(self._used[one.id]), one.used_ns)
             self._block[one.id] = one.block
             self._fleet[one.id] = one.fleet_id
+            before = self._sets.get(one.key)
+            if one.tenant and before != one.id:
+                if before is None or self._tenant_of.pop(before, None) is None:
+                    self._tenants[one.tenant] += 1
+                self._tenant_of[one.id] = one.tenant
             self._sets[one.key] = one.id
-        self._tenants.update(one.tenant for one in new if one.tenant)

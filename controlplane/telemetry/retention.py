@@ -10,18 +10,18 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Self
 
-from sqlalchemy import Table
-from sqlmodel import SQLModel
+from sqlalchemy import Table, func, select
+from sqlmodel import SQLModel, col
 
 from controlplane.contract.retention import DAY_S, HOUR_S, LEVELS_S
 from controlplane.db.database import Database
-from controlplane.telemetry import exemplar_store
+from controlplane.telemetry import exemplar_store, label_use
 from controlplane.telemetry.forgetting import Sweep, drop_older
 from controlplane.telemetry.frame_store import Fold, FrameStore, Moment
 from controlplane.telemetry.levels import FoldState, Level, prunable_to
 from controlplane.telemetry.meters import Meters
 from controlplane.telemetry.snapshot import snapshot
-from controlplane.telemetry.tables import CumulativeRow, RequestRow, SeenRow, StreamRow
+from controlplane.telemetry.tables import CumulativeRow, PendingRow, RequestRow, SeenRow, StreamRow
 from controlplane.telemetry.timespan import EPOCH, to_ns
 
 logger = logging.getLogger(__name__)
@@ -124,6 +124,18 @@ def prune(
         if size >= before:
             break  # Where deleting frees a file's pages late (PostgreSQL), the next round sees whether more must go.
     meters.frame_bytes.set(size)
+    meters.label_sets_forgotten.inc(label_use.forget(database, labels_used_before(database, frames)))
+
+
+def labels_used_before(database: Database, frames: FrameStore) -> int:
+    """Label sets whose marks are older are in no frame that anybody reads, and in nothing that waits to be folded
+    (nanoseconds since the epoch; below all marks where nothing is known to be gone)."""
+    with snapshot(database) as connection:
+        state = frames.state(connection)
+        waiting = connection.execute(select(func.min(col(PendingRow.written_at)))).scalar()
+    kept = min((level.kept_from * level.resolution for level in state.levels.values()), default=0)
+    oldest = kept if waiting is None else min(kept, int(waiting.timestamp()))
+    return (oldest - label_use.SLACK_S) * label_use.NS
 
 
 def _forget(database: Database, sweeps: Iterable[Sweep], retention: Retention, now: datetime) -> None:

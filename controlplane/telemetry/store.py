@@ -133,9 +133,11 @@ class TelemetryStore:
         return self._compactor.tick(now)
 
     def follow(self, _: datetime) -> None:
-        """Instead of `tick`, where another replica folds: look how much waits, so that the bound on it holds here."""
+        """Instead of `tick`, where another replica folds: look how much waits and which names there are, so that the
+        bounds on them hold here."""
         with snapshot(self._database) as connection:
             self._writer.note_backlog(backlog(connection))
+        self._compactor.know_names()
 
     # -- ingest --------------------------------------------------------------------------------------------------
 

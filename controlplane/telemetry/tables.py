@@ -37,10 +37,11 @@ class NodeRow(SQLModel, table=True):
 
 
 class LabelsRow(SQLModel, table=True):
-    """One set of labels as canonical JSON, however many metrics have it. Never changed.
+    """One set of labels as canonical JSON, however many metrics have it. Only `used_ns` changes.
 
     `key` is its 64-bit hash: an index over the labels themselves could outgrow PostgreSQL's entry limit. `fleet_id`:
     the same set without `node`; NULL where the set names no node. `block`: that of its node. `tenant`: "" for none.
+    `used_ns`: when points of it were last written, at most `label_use.KNOWN_FOR_S` late.
     """
 
     __tablename__ = "telemetry_labels"
@@ -51,6 +52,7 @@ class LabelsRow(SQLModel, table=True):
     fleet_id: int | None = None
     block: int
     tenant: str
+    used_ns: int = Field(sa_column=Column(BigInteger, nullable=False, index=True))
 
 
 class PendingRow(SQLModel, table=True):

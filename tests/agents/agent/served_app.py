@@ -1,6 +1,5 @@
 """An ASGI application served by uvicorn in a thread, on a free port of this machine."""
 
-import socket
 import threading
 import time
 from types import TracebackType
@@ -8,15 +7,15 @@ from typing import Any
 
 import uvicorn
 
+from tests.processes import free_port
+
 
 class ServedApp:
     """`with ServedApp(app) as served: ... served.url`. `stop` and `start` again keep the port."""
 
     def __init__(self, app: Any) -> None:
         self.app = app
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port: int = probe.getsockname()[1]
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._server: uvicorn.Server | None = None
         self._thread: threading.Thread | None = None

@@ -8,11 +8,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from socket import socket
 from threading import Thread
 
 import httpx
 import pytest
+
+from tests.processes import free_port
 
 STAND_IN = Path(__file__).resolve().parent / "stand_in.py"
 ALL_LIMITS = (
@@ -27,9 +28,7 @@ class StandInServer:
     """`vllm serve` as `stand_in.py` plays it, at one port; `folder` is shared with its plugin."""
 
     def __init__(self, log: Path, folder: Path) -> None:
-        with socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.folder = folder
         self._log = log

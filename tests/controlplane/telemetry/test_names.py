@@ -1,7 +1,9 @@
-"""Every name has one id, for good, whoever made it; beyond the limits single points are refused."""
+"""Every name has one id, whoever made it; beyond the limits single points are refused, and what is gone is no more
+counted."""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from threading import Barrier
 from typing import Any
 
@@ -11,12 +13,16 @@ import pytest
 from controlplane.contract import metrics
 from controlplane.contract.metrics import MetricKind
 from controlplane.db.database import Database
+from controlplane.telemetry import label_use
 from controlplane.telemetry.columns import Table
 from controlplane.telemetry.labels import canonical
 from controlplane.telemetry.name_rows import BLOCK_NODES
 from controlplane.telemetry.names import REFUSED, Names, Resolved
 from controlplane.telemetry.snapshot import snapshot
+from controlplane.telemetry.timespan import to_ns
 
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+DAY = timedelta(days=1)
 TTFT = (metrics.TTFT.name, MetricKind.HISTOGRAM)
 OWN = ("trimtab.own", MetricKind.GAUGE)
 
@@ -25,9 +31,9 @@ def table(*sets: dict[str, str], names: Sequence[tuple[str, MetricKind]] = (TTFT
     return Table(tuple(names), tuple(canonical(labels) for labels in sets))
 
 
-def resolve(database: Database, names: Names, *tables: Table) -> list[Resolved]:
+def resolve(database: Database, names: Names, *tables: Table, now: datetime = NOW) -> list[Resolved]:
     with database.session() as session:
-        found = names.resolve(session, tables)
+        found = names.resolve(session, tables, now)
     names.learn(found.learnt)
     return found.of
 
@@ -76,7 +82,7 @@ def test_what_is_rolled_back_leaves_nothing_in_memory(any_database: Database) ->
 
     with pytest.raises(Killed):
         with any_database.session() as session:
-            names.resolve(session, [given])
+            names.resolve(session, [given], NOW)
             raise Killed
     assert names.metrics() == set() and len(names) == 0
     (found,) = resolve(any_database, names, given)
@@ -151,3 +157,111 @@ def test_replicas_that_meet_the_same_new_names_at_once_agree(any_database: Datab
     with ThreadPoolExecutor(len(replicas)) as pool:
         first, *others = pool.map(meet, replicas)
     assert all(other == first for other in others) and REFUSED not in np.array(first)
+
+
+def forgotten(database: Database, before: datetime, *replicas: Names) -> int:
+    found = label_use.forget(database, to_ns(before))
+    for names in replicas:
+        with database.read_session() as session:
+            names.load(session.connection())
+            names.forget(session, to_ns(before))
+    return found
+
+
+def test_sets_that_are_no_longer_used_are_forgotten_and_make_room(any_database: Database) -> None:
+    names = Names(max_label_sets=6, max_per_tenant=2)
+    given = table({"node": "a", "tenant": "t"}, {"node": "b"})
+    (found,) = resolve(any_database, names, given)
+    assert len(names) == 4 and names.metrics() == {TTFT}
+    kept = table({"node": "b"})
+    resolve(any_database, names, kept, now=NOW + 3 * DAY)
+    resolve(any_database, names, table({"node": "b", "model": "newest"}), now=NOW + 3 * DAY)
+    assert forgotten(any_database, NOW + DAY, names) == 1, "the fleet set outlives what belonged to it by a day"
+    assert forgotten(any_database, NOW + 3 * DAY, names) == 1 and len(names) == 4
+    later = table({"node": "c", "tenant": "t"}, {"node": "b"})
+    (again,) = resolve(any_database, names, later, now=NOW + 3 * DAY)
+    assert REFUSED not in again.labels and again.labels[1] == found.labels[1]
+    assert not set(again.labels.tolist()) & {int(found.labels[0])}, "an id is never used twice"
+    with snapshot(any_database) as connection:
+        assert names.labels(connection, [int(again.labels[0])]) == {int(again.labels[0]): {"node": "c", "tenant": "t"}}
+        for look in (names.fleet, Names().fleet):
+            with pytest.raises(LookupError):
+                look(connection, found.labels[:1])
+
+
+def test_a_set_that_comes_back_after_another_replica_forgot_it_has_an_id_again(any_database: Database) -> None:
+    names, other = Names(), Names()
+    given, fleet = table({"node": "a", "model": "m"}), {"model": "m"}
+    (found,) = resolve(any_database, names, given)
+    resolve(any_database, other, table({"node": "z"}), now=NOW + 9 * DAY)
+    assert forgotten(any_database, NOW + 8 * DAY, other) == 2
+    (again,) = resolve(any_database, names, given, now=NOW + 9 * DAY)
+    assert again.labels[0] not in (REFUSED, found.labels[0])
+    with snapshot(any_database) as connection:
+        number = names.fleet(connection, again.labels)
+        assert names.labels(connection, number.tolist()) == {int(number[0]): fleet}
+    assert forgotten(any_database, NOW + 8 * DAY, names, other) == 0
+    assert len(names) == len(other) == 4, "two and the fleet sets of both"
+    (known,) = resolve(any_database, names, given, now=NOW + 9 * DAY)
+    assert known is again
+
+
+def test_what_is_used_stays_whichever_replica_uses_it(any_database: Database) -> None:
+    names, other = Names(), Names()
+    given = table({"node": "a"}, {"model": "m"})
+    (found,) = resolve(any_database, names, given)
+    for day in range(1, 6):
+        now = NOW + day * DAY
+        (again,) = resolve(any_database, other, given, now=now)
+        assert again.labels.tolist() == found.labels.tolist()
+        assert forgotten(any_database, now - label_use.KNOWN_FOR_S * timedelta(seconds=1), names, other) == 0
+    assert len(names) == len(other) == 3
+    with snapshot(any_database) as connection:
+        assert names.labels(connection, found.labels.tolist()) != {}
+
+
+def test_a_mark_is_renewed_once_it_is_old_and_not_with_every_report(any_database: Database) -> None:
+    names, given = Names(), table({"node": "a"})
+    (first,) = resolve(any_database, names, given)
+    hour = timedelta(hours=1)
+    marks = []
+    for hours in range(0, 49):
+        (found,) = resolve(any_database, names, given, now=NOW + hours * hour)
+        with any_database.read_session() as session:
+            ((number, used_ns),) = label_use.marks(session, first.labels.tolist()).items()
+        marks.append(used_ns)
+        assert to_ns(NOW + hours * hour) - used_ns < label_use.KNOWN_FOR_S * label_use.NS
+        assert found.labels.tolist() == [number]
+    assert 3 <= len(set(marks)) <= 5
+
+
+def test_who_marks_and_who_forgets_at_once_leave_every_set_with_its_fleet_set(any_database: Database) -> None:
+    """Sets that come back in the moment when they go: whoever wins, each has an id that is there."""
+    sets = [{"node": f"n{i}", "model": f"m{i % 7}"} for i in range(60)]
+    resolve(any_database, Names(), table(*sets))
+    resolve(any_database, Names(), table({"node": "newest"}), now=NOW + 9 * DAY)
+    start = Barrier(3, timeout=60)
+
+    def use(order: int) -> Resolved:
+        names = Names()
+        with snapshot(any_database) as connection:
+            names.load(connection)
+        start.wait()
+        (found,) = resolve(any_database, names, table(*sets[::order]), now=NOW + 9 * DAY)
+        return found
+
+    def sweep() -> int:
+        start.wait()
+        return label_use.forget(any_database, to_ns(NOW + 8 * DAY), at_once=5)
+
+    with ThreadPoolExecutor(3) as pool:
+        forward, backward, swept = pool.submit(use, 1), pool.submit(use, -1), pool.submit(sweep)
+        found, other = forward.result(), backward.result()
+        assert swept.result() >= 0
+    assert found.labels.tolist() == other.labels.tolist()[::-1] and REFUSED not in found.labels
+    with snapshot(any_database) as connection:
+        fresh = Names()
+        fleet = fresh.fleet(connection, found.labels)
+        told = fresh.labels(connection, [*found.labels.tolist(), *fleet.tolist()])
+    assert [told[int(number)] for number in found.labels] == sets
+    assert [told[int(number)] for number in fleet] == [{"model": one["model"]} for one in sets]

@@ -23,7 +23,7 @@ from controlplane.telemetry.retention import Retention
 from controlplane.telemetry.snapshot import snapshot
 from controlplane.telemetry.sql_frames import SqlFrames
 from controlplane.telemetry.store import TelemetryStore
-from controlplane.telemetry.tables import FrameRow, PendingRow, RequestRow, SeenRow
+from controlplane.telemetry.tables import FrameRow, LabelsRow, PendingRow, RequestRow, SeenRow
 from controlplane.telemetry.timespan import to_ns
 from controlplane.telemetry.verify import verify
 
@@ -410,6 +410,24 @@ class TestTelemetryStore:
         found = self.store.histograms("ttft", self.at(0), self.at(60), step_s=5)
         assert [time for time, _ in found[0].steps] == [self.at(0)]  # All that is left, where it begins.
         assert verify(self.database, self.store.frames).findings.all == []
+
+    def test_label_sets_of_nodes_that_are_gone_go_with_the_last_of_their_frames(self) -> None:
+        self.send(0, [0.1], node="gone")
+        self.build_all()
+        known = len(self.store.names)
+        for days, left in ((729, True), (735, False)):
+            self.clock.now = self.at(days * 24 * 3600)
+            self.send(days * 24 * 3600 - 60, [0.1], node="living")
+            self.clock.advance(120)
+            self.store.tick(self.clock())
+            with self.database.session() as session:
+                texts = " ".join(session.execute(select(col(LabelsRow.labels))).scalars())
+            assert ('"gone"' in texts) is left and '"living"' in texts
+        assert known > 1 and len(self.store.names) == known, "the living node's instead of those that are gone"
+        text = generate_latest(self.store.meters.registry).decode()
+        assert "trimtab_label_sets_forgotten_total 0.0" not in text
+        assert verify(self.database, self.store.frames).findings.all == []
+        assert self.store.latest() is not None
 
     def test_late_data_for_a_level_that_is_gone_is_in_those_that_are_left(self) -> None:
         self.send(0, [0.1])
