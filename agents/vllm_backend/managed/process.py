@@ -112,12 +112,16 @@ _children: dict[int, "subprocess.Popen[bytes]"] = {}
 
 
 def _session(pid: int) -> int | None:
-    """The session of a living process (proc(5), stat, field 6)."""
+    """The session of a living process (proc(5), stat, fields 3, 6 and 20).
+
+    One whose first thread has ended while others are ending still holds its files and its port, though it is a zombie.
+    """
     try:
         state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return None
-    return None if state in "ZX" else int(fields[2])
+    dead = state in "ZX" and int(fields[16]) <= 1
+    return None if dead else int(fields[2])
 
 
 def _signal(pid: int, number: signal.Signals) -> None:

@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import signal
+import socket
 import subprocess
 import sys
 import time
@@ -12,11 +14,21 @@ import pytest
 
 from agents.vllm_backend.managed import launch, process
 from agents.vllm_backend.managed.records import Records, ServerRecord
+from tests.processes import free_port
 
 PARENT = "import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', sys.argv[1]]); time.sleep(600)"
 STUBBORN = (
     "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
 )
+MANY_THREADS = """
+import signal, socket, sys, threading, time
+listening = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+memory = bytearray(200_000_000)  # What a dying process gives back takes a while.
+for _ in range(8):
+    threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+print("up", flush=True)
+signal.sigwait([signal.SIGTERM])
+"""
 Spawn = Callable[..., ServerRecord]
 
 
@@ -96,6 +108,19 @@ def test_children_are_found_when_their_parent_is_dead(spawn: Spawn) -> None:
     assert len(process.members(record)) == 1
     asyncio.run(process.killed(record))
     assert process.members(record) == []
+
+
+def test_it_lives_until_its_last_thread_has_let_go_of_its_port(spawn: Spawn) -> None:
+    """Its first thread is a zombie before."""
+    for _ in range(5):
+        port = free_port()
+        record = spawn(sys.executable, "-c", MANY_THREADS, str(port))
+        eventually(lambda: record.log.exists() and "up" in record.log.read_text())  # noqa: B023 - called here.
+        assert record.pid is not None
+        os.kill(record.pid, signal.SIGTERM)
+        while process.members(record):
+            pass
+        socket.create_server(("127.0.0.1", port)).close()
 
 
 def test_a_program_that_cannot_be_run_is_told_in_the_log(spawn: Spawn) -> None:
