@@ -61,7 +61,7 @@ class Breakage:
             span = scene.since_change("during")
             ratio = span.p99("ttft") / before.p99("ttft")
             worse = span.requests >= FEWEST_REQUESTS and ratio >= scene.plan.regressed
-            return (span if worse else None), f"{headline(span)}: {ratio:.1f} x before"
+            return (span if worse else None), headline(span) + (f": {ratio:.1f} x before" if span.requests else "")
 
         span = scene.until(f"ttft p99 of {scene.plan.regressed:g} x before", scene.plan.alert_limit_s, look)
         scene.keep(span, scene.client.config(scene.bad_revision).knobs.knobs())
@@ -147,8 +147,8 @@ class Breakage:
             span = scene.newest("back", scene.plan.back_s)
             gone = (during - span.p99("ttft")) / (during - before)
             good = span.requests >= scene.plan.back_requests and gone >= scene.plan.recovered
-            news = f"{headline(span)} of {span.requests} requests: {100 * gone:.0f} % of the rise gone"
-            return (span if good else None), news
+            told = f" of {span.requests} requests: {100 * gone:.0f} % of the rise gone" if span.requests else ""
+            return (span if good else None), headline(span) + told
 
         left_s = scene.plan.back_limit_s - seconds_since(scene.told_at)
         scene.keep(scene.until(f"{100 * scene.plan.recovered:.0f} % of the rise of ttft p99 gone", left_s, look))

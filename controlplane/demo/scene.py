@@ -130,4 +130,4 @@ class Scene:
 
 
 def headline(span: Span) -> str:
-    return f"ttft p99 {1e3 * span.p99('ttft'):.0f} ms"
+    return f"ttft p99 {1e3 * span.p99('ttft'):.0f} ms" if span.requests else "no finished request yet"
