@@ -40,7 +40,9 @@ def demo(
     ] = "7401,7402,7409",
     rate: Annotated[
         float | None,
-        typer.Option(help="Requests a second over the two serving nodes. Default: 6, with vLLM 3.", min=0.1),
+        typer.Option(
+            help="Requests a second over the two serving nodes. Default: 6, with vLLM 5, or 3 on busy cores.", min=0.1
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Fixes the traffic.")] = 7,
     patience: Annotated[
@@ -62,13 +64,14 @@ def demo(
     if vllm is not None and engine is not Engine.VLLM:
         fail("--vllm: only with --engine vllm")
     plan = Plan() if engine is Engine.EMBEDDED else Plan.on_vllm((vllm or default_executable()).absolute())
+    if rate is not None:
+        plan = replace(plan, rate=rate, busy_rate=rate)
     plan = replace(
         plan.patient(patience),
         data_dir=data_dir.absolute(),
         port=port,
         engine_ports=(first, second),
         trial_port=trial,
-        rate=plan.rate if rate is None else rate,
         seed=seed,
     )
     raise typer.Exit(run_demo(plan, once=once))

@@ -75,6 +75,7 @@ class Beginning:
     def traffic_flows(self) -> None:
         scene = self._scene
         scene.fleet.start_traffic()
+        scene.traffic_since = utc_now()
 
         def look() -> tuple[bool | None, str]:
             nodes = {s.labels["node"]: s.count for s in scene.quantiles("e2e", window="1m", by=["node"])}
@@ -88,7 +89,8 @@ class Beginning:
     def baseline(self) -> None:
         """An alarm of this time is told for what it is, and waited out; one that stays hides no other."""
         scene, plan = self._scene, self._scene.plan
-        began = utc_now()
+        began = scene.traffic_since
+        assert began is not None
 
         def look() -> tuple[Span | None, str]:
             span = read_span(scene.client, "before", began, utc_now())

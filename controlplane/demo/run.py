@@ -8,7 +8,7 @@ import httpx
 from rich.console import Console
 
 from controlplane.contract.errors import TrimtabError
-from controlplane.demo.cores import cores, warning
+from controlplane.demo.cores import cores, idle_cores, warning
 from controlplane.demo.figures import table
 from controlplane.demo.fleet import Fleet
 from controlplane.demo.plan import ONE_CORE, Plan
@@ -44,6 +44,11 @@ def run_demo(plan: Plan, *, once: bool) -> int:
     if told := warning(cores()):
         console.print(told, highlight=False, soft_wrap=True)
         plan = plan.patient(ONE_CORE)
+    free = idle_cores()
+    if (lighter := plan.beside_others(free)) != plan:
+        told = f"Other processes leave {free:.1f} cores: {lighter.rate:g} requests a second instead of {plan.rate:g}"
+        console.print(f"{told}; the story takes about two minutes longer.", highlight=False, soft_wrap=True)
+        plan = lighter
     fleet = Fleet(plan)
     try:
         fleet.engines.check()

@@ -63,6 +63,7 @@ class Scene:
     broken_at: datetime | None = None
     told_at: datetime | None = None
     back_at: datetime | None = None
+    traffic_since: datetime | None = None
     changed_at: datetime | None = None
     _client: Client | None = None
 

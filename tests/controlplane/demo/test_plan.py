@@ -1,6 +1,6 @@
 """The two plans of the story: what each breaks is a live knob that the node can take up."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -37,10 +37,19 @@ def test_the_bad_change_is_live_and_within_what_vllm_was_started_with() -> None:
     assert VLLM.vllm.capacity_seqs * longest * 6 * 2 * 64 * 2 * 4 <= 2 * VLLM.kv_cache_mib * 2**20
 
 
-@pytest.mark.parametrize(("step_s", "tokens"), [(0.001, 8), (0.0042, 8), (0.0132, 13), (0.2, 16), (float("nan"), 8)])
+@pytest.mark.parametrize(("step_s", "tokens"), [(0.001, 8), (0.0042, 8), (0.0208, 13), (0.2, 16), (float("nan"), 8)])
 def test_what_is_broken_follows_the_speed_of_the_machine(step_s: float, tokens: int) -> None:
     assert VLLM.for_steps_of(step_s).bad == {"max_num_batched_tokens": tokens}
     assert Plan().for_steps_of(step_s) == Plan()
+
+
+def test_beside_others_vllm_gets_less_traffic_and_as_many_requests_for_its_baseline() -> None:
+    busy = VLLM.beside_others(1.0)
+    assert (VLLM.rate, busy.rate) == (5.0, 3.0) and VLLM.beside_others(1.8) == VLLM
+    for plan in (Plan(), VLLM, busy):
+        assert plan.rate * (plan.baseline_s - 40.0) >= 200.0
+    assert Plan().beside_others(0.5) == Plan()
+    assert replace(VLLM, rate=1.0).beside_others(1.0).rate == 1.0
 
 
 def test_patience_lengthens_limits_and_relaxes_no_judgement() -> None:
