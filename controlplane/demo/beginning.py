@@ -104,7 +104,6 @@ class Beginning:
         span = scene.until(f"a baseline of at least {BASELINE_REQUESTS} requests", limit_s, look)
         scene.keep(span)
         scene.good_revision = self._production_revision()
-        scene.plan = plan.for_steps_of(span.p50("itl"))
 
     def _early_alarms(self, seen_s: float) -> tuple[str, bool]:
         """What fires although nothing was changed, in words; and whether the story may go on."""

@@ -1,6 +1,5 @@
 """What the demo starts and how long each step may take: one frozen value, so that tests and people can change it."""
 
-import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
@@ -13,7 +12,6 @@ from controlplane.contract.studies import StudyCreate
 POOL = "demo"
 TRIAL_POOL = "demo-trial"
 MODEL = "trimtab-py-5m"
-TYPICAL_PROMPT, SLOW_PREFILL_S, BAD_TOKENS = 250, 0.4, (8, 16)
 ONE_CORE = 2.0
 """How much longer everything takes where one core has to do the work of two."""
 FREE_CORES = 1.5
@@ -96,14 +94,12 @@ class Plan:
     def on_vllm(cls, executable: Path) -> Self:
         """The same story on vLLM's CPU build, for two cores shared by three servers and all the rest.
 
-        Seen there with the bundled model in float32: a step takes 4 to 10 ms; at 3 requests a second a server spends a
-        sixth of a core on the good limits and two fifths on the bad one, whose steps are many more. Three servers
-        start in about a minute, and hold about 1 GB each.
+        Seen there with the bundled model in float32: a step takes 4 to 10 ms, whatever is in it. Three servers start in
+        about a minute, and hold about 2 GB each.
         """
         return cls(
             vllm=VllmServers(executable),
-            # So little that the bad limits do not fill what cores there are: the trial node's figures have to mean
-            # something.
+            # So little that the servers do not fill what cores there are: the trial node's figures have to mean something.
             rate=5.0,
             busy_rate=3.0,
             kv_cache_mib=256,
@@ -112,35 +108,25 @@ class Plan:
             # answers of a dozen tokens, they make first tokens wait: that is what the study is to find.
             good={
                 "max_num_batched_tokens": 512,
-                "prefill_chunk_size": 32,
+                "prefill_chunk_size": 16,
                 "max_num_seqs": 8,
                 "num_speculative_tokens": 0,
             },
-            # Little more than requests run at once: each still gets its token, and prompts hardly any.
-            bad={"max_num_batched_tokens": 8},
-            bad_reason="Raise the step budget to 8192 before the evening peak",  # And then somebody typed 8.
+            # A prompt of 250 tokens takes 63 steps for 16. It is no matter of load: others' prompts share the steps.
+            bad={"prefill_chunk_size": 4},
+            bad_reason="Let prompts in by pieces of 4096 before the evening peak",  # And then somebody typed 4.
             start_limit_s=420.0,
             alert_limit_s=180.0,
             study_limit_s=400.0,
             study_s=190.0,
-            objective=("ttft", 0.9),
+            objective=("ttft", 0.5),
             max_trials=4,
+            trial_requests=16,
             itl_limit_s=0.6,
             rollout_limit_s=240.0,
             whole_limit_s=1200.0,
             memory_limit_bytes=8 * 10**9,
         )
-
-    def for_steps_of(self, step_s: float) -> Self:
-        """The plan for an engine whose decode steps take `step_s`: what is broken on vLLM follows the machine's speed.
-
-        So that a typical prompt (250 tokens) takes about 0.4 s under the bad budget: several times what it took
-        before, and not all that the servers can do. Within what the node can run: 8 to 16 tokens.
-        """
-        if self.vllm is None or not math.isfinite(step_s):
-            return self
-        tokens = min(max(round(TYPICAL_PROMPT * step_s / SLOW_PREFILL_S), BAD_TOKENS[0]), BAD_TOKENS[1])
-        return replace(self, bad={**self.bad, "max_num_batched_tokens": tokens})
 
     def patient(self, factor: float) -> Self:
         """Every limit of time longer by `factor`, for a machine that is slow. No judgement is relaxed."""

@@ -37,12 +37,6 @@ def test_the_bad_change_is_live_and_within_what_vllm_was_started_with() -> None:
     assert VLLM.vllm.capacity_seqs * longest * 6 * 2 * 64 * 2 * 4 <= 2 * VLLM.kv_cache_mib * 2**20
 
 
-@pytest.mark.parametrize(("step_s", "tokens"), [(0.001, 8), (0.0042, 8), (0.0208, 13), (0.2, 16), (float("nan"), 8)])
-def test_what_is_broken_follows_the_speed_of_the_machine(step_s: float, tokens: int) -> None:
-    assert VLLM.for_steps_of(step_s).bad == {"max_num_batched_tokens": tokens}
-    assert Plan().for_steps_of(step_s) == Plan()
-
-
 def test_beside_others_vllm_gets_less_traffic_and_as_many_requests_for_its_baseline() -> None:
     busy = VLLM.beside_others(1.0)
     assert (VLLM.rate, busy.rate) == (5.0, 3.0) and VLLM.beside_others(1.8) == VLLM
