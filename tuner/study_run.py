@@ -212,8 +212,9 @@ class StudyRun:
         design, runs_in_order, about = self._design(best, default, repeats)
         looks = looks_at(spec.finalist_repeats, repeats, design)
         for step, (pair, arm) in enumerate(runs_in_order, 1):
-            enough = f"{2 * looks[0]}, or {2 * repeats}," if len(looks) > 1 else f"{2 * repeats}"
-            self._hooks.progress(f"winner against default, measured again{about}: run {step} of {enough}")
+            most = f" ({2 * repeats} where that decides nothing)" if step <= 2 * looks[0] < 2 * repeats else ""
+            enough = 2 * looks[0] if most else 2 * repeats
+            self._hooks.progress(f"winner against default, measured again{about}: run {step} of {enough}{most}")
             knobs = best.knobs if arm == WINNER else default
             spent_s = self._node.change_s
             measured = self._try(knobs, salt=1 + pair)

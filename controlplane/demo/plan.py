@@ -99,7 +99,7 @@ class Plan:
         """
         return cls(
             vllm=VllmServers(executable),
-            # So little that the servers do not fill what cores there are: the trial node's figures have to mean something.
+            # So little that cores are left over: the figures of the trial node have to mean something.
             rate=5.0,
             busy_rate=3.0,
             kv_cache_mib=256,
