@@ -45,8 +45,10 @@ class Breakage:
         )
 
         def look() -> tuple[bool | None, str]:
-            phase = scene.client.rollout(rollout.id).phase
-            running = scene.running(revision.number)
+            seen = scene.client.rollout(rollout.id)
+            phase, running = seen.phase, scene.running(revision.number)
+            if phase in ENDED and phase is not RolloutPhase.PROMOTED:
+                raise StepFailed("the bad revision runs on every serving node", f"rollout {seen.id} {seen.message}")
             there = phase is RolloutPhase.PROMOTED and len(running) == len(plan.engine_ports)
             return (True if there else None), f"rollout {rollout.id} {phase}; revision {revision.number} on {running}"
 

@@ -30,7 +30,8 @@ def test_the_bad_change_is_live_and_within_what_vllm_was_started_with() -> None:
         assert config.max_num_seqs <= VLLM.vllm.capacity_seqs
         assert config.draft_length(1) <= VLLM.vllm.capacity_drafts
     # What runs still gets its token in each step, and a decode is admitted (1 + the started draft length).
-    assert bad.max_num_batched_tokens >= max(bad.max_num_seqs, 1 + VLLM.vllm.capacity_drafts)
+    least = 1 + VLLM.vllm.capacity_drafts
+    assert bad.max_num_batched_tokens >= max(bad.max_num_seqs, least) and bad.prefill_chunk_size >= least
     longest = VLLM.max_input_tokens + VLLM.max_output_tokens
     assert longest < VLLM.vllm.max_model_len
     # With every request at its longest, nothing has to be preempted: 6 layers, 2 heads of 64, keys and values, float32.
