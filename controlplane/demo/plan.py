@@ -112,9 +112,9 @@ class Plan:
                 "max_num_seqs": 8,
                 "num_speculative_tokens": 0,
             },
-            # A prompt of 250 tokens takes 50 steps for 16. It is no matter of load: others' prompts share the steps.
-            bad={"prefill_chunk_size": 5},
-            bad_reason="Let prompts in by pieces of 512 before the evening peak",  # And then somebody typed 5.
+            # As many as run at once: each still gets its token, and prompts share what is left.
+            bad={"max_num_batched_tokens": 8},
+            bad_reason="Raise the step budget to 8192 before the evening peak",  # And then somebody typed 8.
             start_limit_s=420.0,
             alert_limit_s=180.0,
             study_limit_s=400.0,
