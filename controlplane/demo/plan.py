@@ -47,6 +47,8 @@ class Plan:
     busy_rate: float = 6.0
     kv_cache_mib: int = 64
     seed: int = 7
+    traffic: str = "conv"  # A shape of `tuner.generate`.
+    arrival_cv: float = 1.5
     max_input_tokens: int = 1200
     max_output_tokens: int = 48
 
@@ -103,9 +105,11 @@ class Plan:
             rate=5.0,
             busy_rate=3.0,
             kv_cache_mib=256,
-            max_input_tokens=1600,
-            # Prompts in small pieces keep steps short while answers are long. Under this traffic, of prompts of 250 and
-            # answers of a dozen tokens, they make first tokens wait: that is what the study is to find.
+            # Prompts in small pieces keep steps short where answers are long. Now the fleet completes code: prompts of
+            # 200 tokens and more, answers of half a dozen. There they make first tokens wait, as the study is to find.
+            traffic="code",
+            max_input_tokens=1000,
+            max_output_tokens=900,
             good={
                 "max_num_batched_tokens": 512,
                 "prefill_chunk_size": 16,
