@@ -68,8 +68,9 @@ def given_names(database: Database) -> None:
         session.execute(insert(MetricRow), metrics)
         session.execute(insert(NodeRow), [{"id": node, "name": f"n{node}"} for node in NODES])
         sets = [("{}", None, 0)] + [(f'{{"node":"n{node}"}}', FLEET_SET, node // 128) for node in NODES]
+        same = {"tenant": "", "used_ns": 0}
         session.execute(insert(LabelsRow), [
-            {"key": hash64(text.encode()), "labels": text, "fleet_id": fleet, "block": block, "tenant": ""}
+            {**same, "key": hash64(text.encode()), "labels": text, "fleet_id": fleet, "block": block}
             for text, fleet, block in sets
         ])  # fmt: skip
 
