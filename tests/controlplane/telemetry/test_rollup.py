@@ -24,6 +24,7 @@ from controlplane.telemetry.levels import BASE_S, COARSER
 from controlplane.telemetry.snapshot import snapshot
 from controlplane.telemetry.store import TelemetryStore
 from controlplane.telemetry.tables import LabelsRow, MetricRow, NodeRow, PendingRow
+from controlplane.telemetry.timespan import to_ns
 from controlplane.telemetry.verify import verify
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -68,7 +69,7 @@ def given_names(database: Database) -> None:
         session.execute(insert(MetricRow), metrics)
         session.execute(insert(NodeRow), [{"id": node, "name": f"n{node}"} for node in NODES])
         sets = [("{}", None, 0)] + [(f'{{"node":"n{node}"}}', FLEET_SET, node // 128) for node in NODES]
-        same = {"tenant": "", "used_ns": 0}
+        same = {"tenant": "", "used_ns": to_ns(NOW)}
         session.execute(insert(LabelsRow), [
             {**same, "key": hash64(text.encode()), "labels": text, "fleet_id": fleet, "block": block}
             for text, fleet, block in sets
