@@ -5,8 +5,9 @@ vLLM reads. Weights and activations together decide the scheme that vLLM picks:
   int8   W8A8: a scale per output; activations to int8 row by row while it serves
   int4   W4A16: a scale per output and group of inputs; activations as they are
   fp8    W8A8: e4m3, a scale per output; activations to fp8 row by row while it serves
-Seen on the CPU build of vLLM 0.32: int8 serves, in float32 too; int4 in float32 becomes healthy, then its first request
-ends it ("cpu_gemm_wna16" not implemented for 'Float'), so it wants bfloat16. fp8 was not tried there.
+Seen on the CPU build of vLLM 0.32: in float32 both become healthy, then the first request ends int4 everywhere
+("cpu_gemm_wna16" not implemented for 'Float') and int8 on a processor with AMX ("int8_scaled_mm_with_quant: expect A to
+be bfloat16 or half"); so they want `--dtype bfloat16`. fp8 was not tried there.
 """
 
 from collections.abc import Callable
