@@ -20,9 +20,9 @@ Gaps between deliveries are not time per token: with drafts a step is longer and
 compared at the tail alone, and a gap of the canary may be longer by what its deliveries held more tokens, as known from
 earlier windows (`Stream.stretch`): a stall is harm, a longer step that gives more is not.
 
-What is counted: at edges at the control's past quantiles p (one set per prompt bucket), how many values of each arm lie
-above. The canary's edge is moved up by the tolerance, rounded to whole buckets against the verdict: up for WORSE, down
-for NOT_WORSE; not moved for "faster".
+What is counted: at edges at the quantiles p of the control's newest past (one set per prompt bucket), how many values
+of each arm lie above. The canary's edge is moved up by the tolerance, rounded to whole buckets against the verdict: up
+for WORSE, down for NOT_WORSE; not moved for "faster".
 
 What is combined, and why it stays an e-process:
 - over ticks and prompt buckets, within one (metric, p, r): logs are added. Given the margins, the counts of separate
@@ -49,7 +49,7 @@ from controlplane.contract.rollouts import JudgingPlan, Verdict
 from controlplane.rollouts.exceedance import log_mean_exp
 from controlplane.rollouts.limit_watch import LimitWatch
 from controlplane.rollouts.served import Outcomes, ServedShare
-from controlplane.rollouts.stream import FULL_COUNT, PATIENCE_TICKS, QUICK_COUNT, QUICK_TICKS, Stream, Window
+from controlplane.rollouts.stream import QUICK, STEADY, Stream, Window
 from controlplane.telemetry.sketch import Sketch
 
 LEANING = math.log(3.0)
@@ -76,7 +76,7 @@ class Judge(BaseModel):
     @classmethod
     def start(cls, plan: JudgingPlan, *, control: Control, quick: bool = False) -> "Judge":
         """`quick`: for a take-back. Counts are held back for less, at the price of a little power."""
-        full_count, patience_ticks = (QUICK_COUNT, QUICK_TICKS) if quick else (FULL_COUNT, PATIENCE_TICKS)
+        pace = QUICK if quick else STEADY
         return cls(
             alpha=plan.alpha,
             tolerance=plan.tolerance,
@@ -87,15 +87,11 @@ class Judge(BaseModel):
                     _prior_phi(one.metric),
                     shown=[one.levels.index(level) for level in one.shown],
                     per_delivery=one.per_delivery,
-                    full_count=full_count,
-                    patience_ticks=patience_ticks,
+                    pace=pace,
                 )
                 for one in plan.compared
             },
-            limits=[
-                LimitWatch.start(limit, _prior_phi(limit.metric), full_count=full_count, patience_ticks=patience_ticks)
-                for limit in plan.limits
-            ],
+            limits=[LimitWatch.start(limit, _prior_phi(limit.metric), pace) for limit in plan.limits],
         )
 
     @property
@@ -130,10 +126,13 @@ class Judge(BaseModel):
                 self._rehearse(self.streams[metric], windows, pairs)
 
     def _rehearse(self, stream: Stream, windows: Sequence[Window], pairs: Sequence[Window]) -> None:
-        stream.learn_edges(_together(window.control for window in windows))
-        if not stream.edges:
-            # The canary's nodes ran the same then: what they had does as well for edges.
-            stream.learn_edges(_together(window.canary for window in windows))
+        if self._concurrent:
+            stream.learn_edges(window.control for window in windows)
+            if not stream.edges:
+                # The canary's nodes ran the same then: what they had does as well for edges.
+                stream.learn_edges(window.canary for window in windows)
+        else:  # All of the history as one window: it is counted now, and edges stay.
+            stream.learn_edges([_together(window.control for window in windows)])
         for window in windows:
             stream.control_held.add(window.control, window.control_tokens)
         if not stream.edges:
@@ -171,10 +170,11 @@ class Judge(BaseModel):
         if stream.per_delivery:  # Only now: what a window is counted by must not depend on it.
             stream.control_held.add(window.control, window.control_tokens)
             stream.canary_held.add(window.canary, window.canary_tokens)
-        if not stream.edges:
-            # A window that edges are learned from is not judged: they must not depend on what they count.
-            stream.learn_edges(window.control)
-        elif counts is not None and (self._concurrent or stream.pair(counts)):
+        had_edges = bool(stream.edges)
+        if self._concurrent or not had_edges:
+            # Only now, and not judged where it gives the first edges: they must not depend on what they count.
+            stream.learn_edges([window.control])
+        if had_edges and counts is not None and (self._concurrent or stream.pair(counts)):
             stream.take(counts)
 
     def verdict(self) -> Verdict | None:

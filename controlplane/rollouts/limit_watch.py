@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from controlplane.contract.histogram import axis_position
 from controlplane.contract.slo import Limit
 from controlplane.rollouts.exceedance import log_mean_exp
-from controlplane.rollouts.stream import Stream, Window
+from controlplane.rollouts.stream import STEADY, Pace, Stream, Window
 
 
 class LimitWatch(BaseModel):
@@ -31,8 +31,8 @@ class LimitWatch(BaseModel):
     above: int = 0  # and those of them above the limit.
 
     @classmethod
-    def start(cls, limit: Limit, prior_phi: float, *, full_count: int, patience_ticks: int) -> "LimitWatch":
-        stream = Stream.start([limit.q], prior_phi, full_count=full_count, patience_ticks=patience_ticks)
+    def start(cls, limit: Limit, prior_phi: float, pace: Pace = STEADY) -> "LimitWatch":
+        stream = Stream.start([limit.q], prior_phi, pace=pace)
         stream.edges = {"": [axis_position(limit.limit_s)]}
         return cls(limit=limit, stream=stream, breaks=[0.0] * len(stream.odds))
 

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from controlplane.contract import finish_reasons
-from controlplane.rollouts.stream import Counts, Stream
+from controlplane.rollouts.stream import AT_ONCE, Counts, Stream
 
 ODDS = (1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0)
 """Alternatives up to a canary that loses a third of its requests beside a control that loses none."""
@@ -60,7 +60,7 @@ class ServedShare(BaseModel):
 
     @classmethod
     def start(cls) -> "ServedShare":
-        return cls(stream=Stream.start([1.0], PRIOR_PHI, odds=ODDS, full_count=1, patience_ticks=1, caution=CAUTION))
+        return cls(stream=Stream.start([1.0], PRIOR_PHI, odds=ODDS, pace=AT_ONCE, caution=CAUTION))
 
     def rehearse(self, history: Sequence[Outcomes], *, concurrent: bool) -> None:
         """Learn how losses scatter from before the canary, when both arms ran the same configuration."""

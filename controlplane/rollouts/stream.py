@@ -4,7 +4,7 @@ See `judge` for what is claimed and `exceedance` for the e-values. Everything he
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,15 +22,28 @@ ODDS = (1.1, 1.25, 1.5, 2.0, 3.0, 5.0)
 MIN_EDGE_COUNT = 50
 """Control values that edges need; a prompt bucket with fewer uses those of all buckets together."""
 
-FULL_COUNT = 10
-PATIENCE_TICKS = 6
-"""A bucket's counts are judged when both arms have FULL_COUNT values, or any after this many ticks."""
-
-QUICK_COUNT, QUICK_TICKS = 4, 2
-"""The same where the pool suffers while it is judged: a little power is given for time."""
-
 MIN_RATIO_COUNT = 20
 """Gaps of each arm that its tokens per delivery are taken from."""
+
+
+class Pace(BaseModel, frozen=True):
+    """How long is waited for more values, and how soon edges follow the control.
+
+    A prompt bucket's counts are judged when both arms have `full_count` values, or any after `patience_ticks`. Edges
+    come from the control's newest windows: at least `edge_windows`, and `edge_count` values, as far as there are any.
+    """
+
+    full_count: int
+    patience_ticks: int
+    edge_windows: int = 12
+    edge_count: int = 400
+
+
+STEADY = Pace(full_count=10, patience_ticks=6)
+QUICK = Pace(full_count=4, patience_ticks=2, edge_windows=4, edge_count=60)
+"""Where the pool suffers while it is judged: a little power is given for time."""
+
+AT_ONCE = Pace(full_count=1, patience_ticks=1)
 
 
 @dataclass
@@ -104,6 +117,10 @@ class Tally(BaseModel):
         if math.isfinite(sketch.maximum):
             self.maximum = sketch.maximum if self.maximum is None else max(self.maximum, sketch.maximum)
 
+    @property
+    def count(self) -> int:
+        return self.zero_count + sum(self.buckets.values())
+
     def sketch(self) -> Sketch:
         sketch = Sketch(zero_count=self.zero_count, relative_error=self.relative_error)
         for position, count in self.buckets.items():
@@ -141,7 +158,7 @@ class Held(BaseModel):
 
 
 class Stream(BaseModel):
-    """The evidence of one metric. `qs`: the quantiles p of the control's past at which edges are set.
+    """The evidence of one metric. `qs`: the quantiles p of the control's newest past at which edges are set.
 
     `shown`: places of the levels at which NOT_WORSE must be shown, each by itself; the others have `LEANING`.
     `per_delivery`: the canary's edges are moved up by what its deliveries held more tokens in earlier windows.
@@ -151,13 +168,12 @@ class Stream(BaseModel):
     shown: list[int] = [0, 1]
     odds: list[float] = list(ODDS)
     per_delivery: bool = False
-    full_count: int = FULL_COUNT
-    patience_ticks: int = PATIENCE_TICKS
+    pace: Pace = STEADY
     control_held: Held = Held()
     canary_held: Held = Held()
     levels: list[Level]
     edges: dict[str, list[int]] = {}  # Prompt bucket ("" for all) to axis positions, by level.
-    learned: dict[str, Tally] = {}  # Control values while there are too few for edges.
+    recent: list[dict[str, Tally]] = []  # Windows of the control that edges come from, the newest last.
     pending: dict[str, Pending] = {}
     judged: dict[str, Counts] = {}
     past: list[dict[str, Counts]] = []  # Windows of the node's own history not yet paired, the newest last.
@@ -176,8 +192,7 @@ class Stream(BaseModel):
         shown: Sequence[int] = (),
         odds: Sequence[float] = ODDS,
         per_delivery: bool = False,
-        full_count: int = FULL_COUNT,
-        patience_ticks: int = PATIENCE_TICKS,
+        pace: Pace = STEADY,
         caution: float = 0.0,
     ) -> "Stream":
         zeros = [0.0] * len(odds)
@@ -186,8 +201,7 @@ class Stream(BaseModel):
             shown=list(shown),
             odds=list(odds),
             per_delivery=per_delivery,
-            full_count=full_count,
-            patience_ticks=patience_ticks,
+            pace=pace,
             levels=[
                 Level(
                     dispersion=Dispersion(prior_phi, caution),
@@ -201,22 +215,32 @@ class Stream(BaseModel):
 
     # -- counting ----------------------------------------------------------------------------------------------
 
-    def learn_edges(self, control: Mapping[str, Sketch]) -> None:
-        """Add control values from before the judging; edges are fixed as soon as there are enough."""
-        for bucket in control:
-            if control[bucket].count:
-                self.learned.setdefault(bucket, Tally()).add(control[bucket])
+    def learn_edges(self, windows: Iterable[Mapping[str, Sketch]]) -> None:
+        """Add windows of the control whose values are counted already, or never will be: the next is counted at the
+        edges of those before it. They follow the control, whose latency may have been another an hour ago, or in the
+        first minute of a regression: at an edge that nothing lies above any more nothing can be shown."""
+        for window in windows:
+            tallies = {bucket: Tally() for bucket, sketch in window.items() if sketch.count}
+            for bucket, tally in tallies.items():
+                tally.add(window[bucket])
+            if tallies:
+                self.recent.append(tallies)
+        counts = [sum(tally.count for tally in window.values()) for window in self.recent]
+        spare = sum(counts) - self.pace.edge_count
+        while len(self.recent) > self.pace.edge_windows and spare >= counts[0]:
+            spare -= counts.pop(0)
+            del self.recent[0]
+        sketches: dict[str, Sketch] = {}
+        for kept in self.recent:
+            for bucket, tally in kept.items():
+                sketches.setdefault(bucket, Sketch()).merge(tally.sketch())
         merged = Sketch()
-        sketches = {bucket: tally.sketch() for bucket, tally in self.learned.items()}
         for sketch in sketches.values():
             merged.merge(sketch)
-        if merged.count < MIN_EDGE_COUNT:
-            return
-        self.edges = {"": _edges(merged, self.qs)}
-        for bucket, sketch in sketches.items():
-            if sketch.count >= MIN_EDGE_COUNT:
-                self.edges[bucket] = _edges(sketch, self.qs)
-        self.learned = {}
+        if merged.count >= MIN_EDGE_COUNT:
+            self.edges = {"": _edges(merged, self.qs)} | {
+                bucket: _edges(sketch, self.qs) for bucket, sketch in sketches.items() if sketch.count >= MIN_EDGE_COUNT
+            }
 
     @property
     def stretch(self) -> float:
@@ -254,7 +278,7 @@ class Stream(BaseModel):
         for bucket, pending in list(self.pending.items()):
             pending.ticks += 1
             smaller = min(pending.counts.n_a, pending.counts.n_b)
-            if smaller >= self.full_count or (smaller >= 1 and pending.ticks >= self.patience_ticks):
+            if smaller >= self.pace.full_count or (smaller >= 1 and pending.ticks >= self.pace.patience_ticks):
                 ready.append((bucket, pending.counts))
                 del self.pending[bucket]
         if not ready:

@@ -17,10 +17,10 @@ from controlplane.telemetry.sketch import Sketch
 MakeSketch = Callable[..., Sketch]
 
 
-def judge_of(metrics: list[str], *, alpha: float, tolerance: float, control: Control) -> Judge:
+def judge_of(metrics: list[str], *, alpha: float, tolerance: float, control: Control, quick: bool = False) -> Judge:
     plan = plan_of(RolloutCreate(pool="p", revision=1, metrics=metrics, alpha=alpha, tolerance=tolerance))
     assert plan is not None
-    return Judge.start(plan, control=control)
+    return Judge.start(plan, control=control, quick=quick)
 
 
 class Traffic:
@@ -104,6 +104,39 @@ def test_an_equal_canary_is_not_worse_at_a_realistic_tolerance(make_sketch: Make
         judge, ticks = run(make_sketch, seed, tolerance=0.25)
         assert judge.verdict() is Verdict.NOT_WORSE
         assert ticks * 15 <= 2400  # Requests of each arm.
+
+
+def after_overload(
+    make: MakeSketch, seed: int, *, factor: float, alpha: float, quick: bool, ticks: int
+) -> tuple[Judge, int]:
+    """Half a minute of history in which everything takes twenty times as long as when it is judged."""
+    traffic = Traffic(make, seed)
+    judge = judge_of(["ttft"], alpha=alpha, tolerance=0.1, control="concurrent", quick=quick)
+    traffic.level = math.log(20.0)
+    judge.rehearse({"ttft": [traffic.window(15) for _ in range(6)]})
+    traffic.level = 0.0
+    for tick in range(1, ticks + 1):
+        judge.feed({"ttft": traffic.window(15, factor)})
+        if judge.verdict() is not None:
+            return judge, tick
+    return judge, ticks
+
+
+@pytest.mark.parametrize(("quick", "within"), [(True, 12), (False, 40)])
+def test_edges_follow_a_control_that_has_calmed_down(make_sketch: MakeSketch, quick: bool, within: int) -> None:
+    """At the edges of the overload nothing of either arm would lie above any more, and nothing be shown, ever."""
+    for seed in range(5):
+        judge, ticks = after_overload(make_sketch, seed, factor=0.2, alpha=0.01, quick=quick, ticks=60)
+        assert judge.verdict() in {Verdict.BETTER, Verdict.NOT_WORSE}
+        assert ticks <= within
+
+
+def test_equal_arms_that_calm_down_are_hardly_ever_told_apart(make_sketch: MakeSketch) -> None:
+    said = [
+        after_overload(make_sketch, seed, factor=1.0, alpha=0.1, quick=True, ticks=60)[0].verdict()
+        for seed in range(40)
+    ]
+    assert said.count(Verdict.WORSE) <= 4 and said.count(Verdict.BETTER) <= 4
 
 
 def test_correlated_requests_are_tempered(make_sketch: MakeSketch) -> None:

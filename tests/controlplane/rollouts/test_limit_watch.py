@@ -21,7 +21,7 @@ def watched(make: Callable[..., Sketch], control_s: float, canary_s: float, *, c
     def arm(median_s: float) -> dict[str, Sketch]:
         return {"": make(median_s * np.exp(0.6 * rng.normal(size=15)))}
 
-    watch = LimitWatch.start(LIMIT, 1.5, full_count=10, patience_ticks=6)
+    watch = LimitWatch.start(LIMIT, 1.5)
     past = [Window(arm(control_s), arm(control_s) if concurrent else {}) for _ in range(120)]
     pairs = past if concurrent else [Window(a.control, b.control) for a, b in zip(past[:60], past[60:], strict=True)]
     watch.rehearse(past, pairs, concurrent=concurrent)
