@@ -21,11 +21,19 @@
 
 #include "vectors.h"
 
+#if defined(__AMX_TILE__) && defined(__AMX_BF16__) && defined(__AVX512BF16__) && defined(__AVX512BW__)
+#define HAS_TILES 1
+#include "amx_tiles.h"
+#else
+#define HAS_TILES 0
+#endif
+
 namespace {
 
 constexpr int KEY_BLOCK = 64;
 constexpr int CHUNK = 512;
 constexpr int TILE = 32;
+constexpr int AMX = 16;  // Rows of one of AMX's tiles, and its columns of four bytes.
 constexpr float NOTHING = -std::numeric_limits<float>::infinity();
 constexpr double SERIAL_WORK = 1 << 18;  // Multiply-adds under which waking other threads costs more than it saves.
 
@@ -53,6 +61,7 @@ template <class T> struct Call {
     T *out;
     const int32_t *table;
     int heads, kv_heads, head_dim, padded_dim, group, block_size, window;
+    bool tiles;   // Whether products are AMX's.
     float scale;  // Times log2(e): the softmax counts in powers of two.
 };
 
@@ -85,8 +94,10 @@ template <class T> struct Scratch {
     std::vector<typename Format<T>::Query> queries;  // (TILE, padded_dim)
     std::vector<T> keys, values;                     // (KEY_BLOCK, padded_dim), where the cache's rows need padding.
     std::vector<float> part, total;                  // (TILE, padded_dim)
-    float scores[TILE * KEY_BLOCK];
-    typename Format<T>::Weight weights[TILE * KEY_BLOCK];
+    std::vector<T> turned, packed, pairs;            // For AMX: see `turn_queries`, `tile_of_keys`, `pair_values`.
+    alignas(64) float scores[TILE * KEY_BLOCK];
+    alignas(64) float turned_scores[AMX * KEY_BLOCK];
+    alignas(64) typename Format<T>::Weight weights[TILE * KEY_BLOCK];
     float part_max[TILE], part_sum[TILE], total_max[TILE], total_sum[TILE];
 
     void fit(int padded_dim) {
@@ -97,6 +108,13 @@ template <class T> struct Scratch {
         total.resize(wanted);
         keys.resize((size_t)KEY_BLOCK * padded_dim);
         values.resize((size_t)KEY_BLOCK * padded_dim);
+#if HAS_TILES
+        if constexpr (Format<T>::pairs) {
+            turned.resize(wanted);
+            packed.resize((size_t)AMX * padded_dim);
+            pairs.resize((size_t)KEY_BLOCK * padded_dim);
+        }
+#endif
     }
 };
 
@@ -206,6 +224,19 @@ ONE_COPY float soften(const float *scores, int begin, int end, float scale, floa
     return factor;
 }
 
+#if defined(__AVX512BF16__) && defined(__AVX512BW__)
+// Two rows of 32 values as 32 pairs: those of the first and of the second sixteen places.
+struct Pairing {
+    alignas(64) static constexpr uint16_t low[32] = {0,  32, 1,  33, 2,  34, 3,  35, 4,  36, 5,  37, 6,  38, 7,  39,
+                                                     8,  40, 9,  41, 10, 42, 11, 43, 12, 44, 13, 45, 14, 46, 15, 47};
+    const __m512i low_places = _mm512_load_si512(low);
+    const __m512i high_places = _mm512_add_epi16(low_places, _mm512_set1_epi16(16));
+
+    __m512i first(__m512i one, __m512i other) const { return _mm512_permutex2var_epi16(one, low_places, other); }
+    __m512i second(__m512i one, __m512i other) const { return _mm512_permutex2var_epi16(one, high_places, other); }
+};
+#endif
+
 // gathered[q] += sum over keys of weight * value, keys in order, for Q queries.
 template <int Q, int S, class T>
 inline void gather_slices(const typename Format<T>::Weight *weights, const T *const *values, int begin, int end, int d,
@@ -215,17 +246,14 @@ inline void gather_slices(const typename Format<T>::Weight *weights, const T *co
         for (int s = 0; s < S; s++) held[q][s] = load(gathered + (int64_t)q * dim + d + s * LANES);
     if constexpr (Format<T>::pairs) {
 #if defined(__AVX512BF16__) && defined(__AVX512BW__)
-        alignas(64) static const uint16_t low[32] = {0,  32, 1,  33, 2,  34, 3,  35, 4,  36, 5,  37, 6,  38, 7,  39,
-                                                     8,  40, 9,  41, 10, 42, 11, 43, 12, 44, 13, 45, 14, 46, 15, 47};
-        const __m512i low_places = _mm512_load_si512(low);
-        const __m512i high_places = _mm512_add_epi16(low_places, _mm512_set1_epi16(16));
+        const Pairing pairing;
         for (int k = begin; k < end; k += 2) {
             __m512bh pair[S];
             for (int s = 0; s < S; s += 2) {
                 const __m512i one = _mm512_loadu_si512(values[k] + d + s * LANES);
                 const __m512i other = _mm512_loadu_si512(values[k + 1] + d + s * LANES);
-                pair[s] = (__m512bh)_mm512_permutex2var_epi16(one, low_places, other);
-                pair[s + 1] = (__m512bh)_mm512_permutex2var_epi16(one, high_places, other);
+                pair[s] = (__m512bh)pairing.first(one, other);
+                pair[s + 1] = (__m512bh)pairing.second(one, other);
             }
             for (int q = 0; q < Q; q++) {
                 int32_t both;
@@ -272,6 +300,33 @@ ONE_COPY void merge(float *total, float &total_max, float &total_sum, const floa
     total_max = now;
 }
 
+#if HAS_TILES
+// to[c][r] = from[r][c] for 16 x 16 words; distances in words.
+inline void turn(const void *from, int64_t from_row, void *to, int64_t to_row) {
+    __m512i a[16], b[16];
+    for (int i = 0; i < 16; i++) a[i] = _mm512_loadu_si512((const uint32_t *)from + i * from_row);
+    for (int i = 0; i < 16; i += 2) {
+        b[i] = _mm512_unpacklo_epi32(a[i], a[i + 1]);
+        b[i + 1] = _mm512_unpackhi_epi32(a[i], a[i + 1]);
+    }
+    for (int i = 0; i < 16; i += 4)
+        for (int j = 0; j < 2; j++) {
+            a[i + 2 * j] = _mm512_unpacklo_epi64(b[i + j], b[i + 2 + j]);
+            a[i + 2 * j + 1] = _mm512_unpackhi_epi64(b[i + j], b[i + 2 + j]);
+        }
+    for (int i = 0; i < 16; i += 8)
+        for (int j = 0; j < 4; j++) {
+            b[i + j] = _mm512_shuffle_i32x4(a[i + j], a[i + 4 + j], 0x88);
+            b[i + 4 + j] = _mm512_shuffle_i32x4(a[i + j], a[i + 4 + j], 0xdd);
+        }
+    for (int j = 0; j < 8; j++) {
+        a[j] = _mm512_shuffle_i32x4(b[j], b[8 + j], 0x88);
+        a[8 + j] = _mm512_shuffle_i32x4(b[j], b[8 + j], 0xdd);
+    }
+    for (int i = 0; i < 16; i++) _mm512_storeu_si512((uint32_t *)to + i * to_row, a[i]);
+}
+#endif
+
 template <class T> class Tile {
     const Call<T> &call;
     const Task &task;
@@ -317,17 +372,152 @@ template <class T> class Tile {
         if (begin >= end) return;  // None of these queries sees any of these keys.
         score<Q, T>(own.queries.data() + (int64_t)query * dim, dim, keys, begin / LANES * LANES,
                     (end + LANES - 1) / LANES * LANES, own.scores);
-        for (int q = 0; q < Q; q++) {
-            const float factor =
-                soften(own.scores + q * KEY_BLOCK, std::max(0, start(query + q) - origin),
-                       std::min(KEY_BLOCK, position(query + q) - origin + 1), call.scale, own.part_max[query + q],
-                       own.part_sum[query + q], own.weights + q * KEY_BLOCK);
-            float *gathered = own.part.data() + (int64_t)(query + q) * dim;
-            if (factor != 1.0f)
-                for (int d = 0; d < dim; d += LANES) store(gathered + d, load(gathered + d) * factor);
-        }
+        for (int q = 0; q < Q; q++) soften_query(query + q, q, origin);
         gather<Q, T>(own.weights, values, begin / 2 * 2, (end + 1) / 2 * 2, dim,
                      own.part.data() + (int64_t)query * dim);
+    }
+
+#if HAS_TILES
+    // The queries by sixteens, each as (padded_dim / 2, 16, 2): pairs of dimensions, as a tile wants its right side.
+    void turn_queries() {
+        const int64_t dim = call.padded_dim, padded = (task.count + AMX - 1) / AMX * AMX;
+        std::fill(own.queries.begin() + task.count * dim, own.queries.begin() + padded * dim, T{});
+        for (int query = 0; query < task.count; query += AMX)
+            for (int64_t d = 0; d < dim; d += 2 * AMX)
+                turn(own.queries.data() + query * dim + d, dim / 2, own.turned.data() + query * dim + d * AMX, AMX);
+        std::fill(std::begin(own.weights), std::end(own.weights), T{});
+    }
+
+    // The values of the keys [32 * first, 32 * past) as (pairs of keys, padded_dim, 2).
+    void pair_values(const T *const *values, int first, int past) {
+        const Pairing pairing;
+        const int dim = call.padded_dim;
+        for (int k = 2 * AMX * first; k < 2 * AMX * past; k += 2) {
+            T *to = own.pairs.data() + (int64_t)k * dim;
+            for (int d = 0; d < dim; d += 2 * LANES) {
+                const __m512i one = _mm512_loadu_si512(values[k] + d), other = _mm512_loadu_si512(values[k + 1] + d);
+                _mm512_storeu_si512(to + 2 * d, pairing.first(one, other));
+                _mm512_storeu_si512(to + 2 * d + 32, pairing.second(one, other));
+            }
+        }
+    }
+
+    // Where sixteen keys lie, equally far from each other: in the cache, where they do, else copied. Returns how far.
+    int64_t tile_of_keys(const T *const *keys, const T *&first) {
+        const int64_t apart = keys[1] - keys[0];
+        bool even = apart > 0;
+        for (int k = 1; k < AMX; k++) even &= keys[k] - keys[k - 1] == apart;
+        first = keys[0];
+        if (even) return apart * sizeof(T);
+        for (int k = 0; k < AMX; k++)
+            memcpy(own.packed.data() + k * call.padded_dim, keys[k], call.padded_dim * sizeof(T));
+        first = own.packed.data();
+        return call.padded_dim * sizeof(T);
+    }
+
+    // scores[q][k] for all the queries and the keys [k0, k0 + 16): keys times turned queries, turned back.
+    void score_tiles(const T *const *keys, int k0) {
+        const T *from;
+        const int64_t apart = tile_of_keys(keys + k0, from), dim = call.padded_dim;
+        tiles_and_memory_agree();
+        const T *turned = own.turned.data();
+        // Two chains of sums for each sixteen queries, by turns through the dimensions.
+        _tile_zero(0);
+        _tile_zero(1);
+        _tile_zero(2);
+        _tile_zero(3);
+        const bool both = task.count > AMX;
+        for (int64_t d = 0; d < dim; d += 4 * AMX) {
+            _tile_loadd(4, from + d, apart);
+            _tile_loadd(6, turned + d * AMX, 64);
+            _tile_dpbf16ps(0, 4, 6);
+            if (both) {
+                _tile_loadd(7, turned + (dim + d) * AMX, 64);
+                _tile_dpbf16ps(2, 4, 7);
+            }
+            if (d + 2 * AMX == dim) break;
+            _tile_loadd(5, from + d + 2 * AMX, apart);
+            _tile_loadd(6, turned + (d + 2 * AMX) * AMX, 64);
+            _tile_dpbf16ps(1, 5, 6);
+            if (both) {
+                _tile_loadd(7, turned + (dim + d + 2 * AMX) * AMX, 64);
+                _tile_dpbf16ps(3, 5, 7);
+            }
+        }
+        float *to = own.turned_scores;
+        _tile_stored(0, to, 64);
+        _tile_stored(1, to + AMX * AMX, 64);
+        _tile_stored(2, to + 2 * AMX * AMX, 64);
+        _tile_stored(3, to + 3 * AMX * AMX, 64);
+        tiles_and_memory_agree();
+        for (int group = 0; group <= both; group++, to += 2 * AMX * AMX) {
+            for (int k = 0; k < AMX * AMX; k += LANES) store(to + k, load(to + k) + load(to + AMX * AMX + k));
+            turn(to, AMX, own.scores + group * AMX * KEY_BLOCK + k0, KEY_BLOCK);
+        }
+    }
+
+    // gathered[q] += sum over keys [32 * first, 32 * past) of weight * value, for sixteen queries.
+    void gather_tiles(int query, int first, int past) {
+        const int64_t dim = call.padded_dim;
+        float *gathered = own.part.data() + query * dim;
+        const T *weights = own.weights + query * KEY_BLOCK;
+        const int64_t apart = dim * sizeof(float), weights_apart = KEY_BLOCK * sizeof(T);
+        tiles_and_memory_agree();
+        int64_t d = 0;
+        for (; d + 4 * AMX <= dim; d += 4 * AMX) {
+            _tile_loadd(0, gathered + d, apart);
+            _tile_loadd(1, gathered + d + AMX, apart);
+            _tile_loadd(2, gathered + d + 2 * AMX, apart);
+            _tile_loadd(3, gathered + d + 3 * AMX, apart);
+            for (int step = first; step < past; step++) {
+                const T *pairs = own.pairs.data() + step * 2 * AMX * dim + 2 * d;
+                _tile_loadd(4, weights + step * 2 * AMX, weights_apart);
+                _tile_loadd(6, pairs, apart);
+                _tile_dpbf16ps(0, 4, 6);
+                _tile_loadd(7, pairs + 2 * AMX, apart);
+                _tile_dpbf16ps(1, 4, 7);
+                _tile_loadd(6, pairs + 4 * AMX, apart);
+                _tile_dpbf16ps(2, 4, 6);
+                _tile_loadd(7, pairs + 6 * AMX, apart);
+                _tile_dpbf16ps(3, 4, 7);
+            }
+            _tile_stored(0, gathered + d, apart);
+            _tile_stored(1, gathered + d + AMX, apart);
+            _tile_stored(2, gathered + d + 2 * AMX, apart);
+            _tile_stored(3, gathered + d + 3 * AMX, apart);
+        }
+        for (; d < dim; d += AMX) {
+            _tile_loadd(0, gathered + d, apart);
+            for (int step = first; step < past; step++) {
+                _tile_loadd(4, weights + step * 2 * AMX, weights_apart);
+                _tile_loadd(6, own.pairs.data() + step * 2 * AMX * dim + 2 * d, apart);
+                _tile_dpbf16ps(0, 4, 6);
+            }
+            _tile_stored(0, gathered + d, apart);
+        }
+        tiles_and_memory_agree();
+    }
+
+    // All the queries of the task and the keys [begin, end) of a block. What a query does not see gets no weight.
+    void take_tiles(int64_t block, int begin, int end, const T *const *keys, const T *const *values) {
+        const int first = begin / (2 * AMX), past = (end + 2 * AMX - 1) / (2 * AMX);
+        for (int k0 = begin / AMX * AMX; k0 < end; k0 += AMX) score_tiles(keys, k0);
+        pair_values(values, first, past);
+        for (int query = 0; query < task.count; query++) soften_query(query, query, block * KEY_BLOCK);
+        for (int query = 0; query < task.count; query += AMX) gather_tiles(query, first, past);
+    }
+#endif
+
+    // Scores at `place` become weights there; what the query has gathered so far is scaled accordingly.
+    void soften_query(int query, int place, int origin) {
+        const int dim = call.padded_dim;
+        const float factor =
+            soften(own.scores + place * KEY_BLOCK, std::max(0, start(query) - origin),
+                   std::min(KEY_BLOCK, position(query) - origin + 1), call.scale, own.part_max[query],
+                   own.part_sum[query], own.weights + place * KEY_BLOCK);
+        float *gathered = own.part.data() + (int64_t)query * dim;
+        if (factor != 1.0f)
+            for (int d = 0; d < dim; d += LANES) store(gathered + d, load(gathered + d) * factor);
     }
 
   public:
@@ -354,25 +544,44 @@ template <class T> class Tile {
                 if (d < call.padded_dim) store(to + d, load_some(from + d, call.head_dim - d));
             }
         }
+#if HAS_TILES
+        if constexpr (Format<T>::pairs)
+            if (call.tiles) turn_queries();
+#endif
     }
 
     // part, part_max, part_sum: the queries' sums over the keys of one chunk.
     void compute(int64_t chunk) {
         const int dim = call.padded_dim, n = task.count;
-        std::fill(own.part.begin(), own.part.begin() + (int64_t)n * dim, 0.0f);
+        const int padded = (n + AMX - 1) / AMX * AMX;
+        std::fill(own.part.begin(), own.part.begin() + (int64_t)padded * dim, 0.0f);
         std::fill(own.part_max, own.part_max + n, NOTHING);
         std::fill(own.part_sum, own.part_sum + n, 0.0f);
         const int64_t first = std::max<int64_t>(chunk * CHUNK, start(0));
         const int64_t past = std::min<int64_t>((chunk + 1) * CHUNK, position(n - 1) + 1);
         const T *keys[KEY_BLOCK], *values[KEY_BLOCK];
+#if HAS_TILES
+        if (call.tiles) configure_tiles(TileShapes());
+#endif
         for (int64_t block = first / KEY_BLOCK; block * KEY_BLOCK < past; block++) {
             const int64_t origin = block * KEY_BLOCK;
-            find(block, std::max<int64_t>(first - origin, 0), std::min<int64_t>(past - origin, KEY_BLOCK), keys, values);
+            const int begin = std::max<int64_t>(first - origin, 0), end = std::min<int64_t>(past - origin, KEY_BLOCK);
+            find(block, begin, end, keys, values);
+#if HAS_TILES
+            if constexpr (Format<T>::pairs)
+                if (call.tiles) {
+                    take_tiles(block, begin, end, keys, values);
+                    continue;
+                }
+#endif
             int query = 0;
             for (; query + 4 <= n; query += 4) take<4>(query, block, keys, values);
             for (; query + 2 <= n; query += 2) take<2>(query, block, keys, values);
             if (query < n) take<1>(query, block, keys, values);
         }
+#if HAS_TILES
+        if (call.tiles) _tile_release();
+#endif
     }
 
     void begin_total() {
@@ -469,6 +678,11 @@ void attend(const T *queries, int64_t row_stride, int64_t head_stride, const T *
     call.heads = plan.heads, call.kv_heads = plan.kv_heads, call.head_dim = plan.head_dim;
     call.padded_dim = (plan.head_dim + Format<T>::unit - 1) / Format<T>::unit * Format<T>::unit;
     call.group = plan.heads / plan.kv_heads, call.block_size = plan.block_size, call.window = plan.window;
+#if HAS_TILES
+    call.tiles = Format<T>::pairs && may_use_tiles();
+#else
+    call.tiles = false;
+#endif
     call.scale = scale * 1.44269504f;
     const Span *spans = (const Span *)plan.spans;
 
@@ -531,6 +745,9 @@ ATTEND(attend_bf16, bf16)
 ATTEND(attend_f16, fp16)
 
 extern "C" const char *vector_set() {
+#if HAS_TILES
+    if (may_use_tiles()) return "amx_bf16";
+#endif
 #if defined(__AVX512BF16__) && defined(__AVX512BW__)
     return "avx512_bf16";
 #elif defined(__AVX512F__)

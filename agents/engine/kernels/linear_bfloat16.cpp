@@ -114,10 +114,7 @@ void product(const void* rows, int dtype, long count, long inputs, long outputs,
 #pragma omp for schedule(static)
             for (long row = 0; row < count; ++row) {
                 const char* from = (const char*)rows + row * inputs * item_size(dtype);
-                for (long at = 0; at < inputs; at += 16) {
-                    const __m512 values = read16(from, dtype, at, inputs - at);
-                    write16(acts + row * inputs, kBfloat16, at, inputs - at, values);
-                }
+                row_to_bfloat16(from, dtype, inputs, inputs, acts + row * inputs);
             }
         }
         alignas(64) float sums[kRowsInCache * kTile];

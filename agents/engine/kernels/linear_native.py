@@ -1,5 +1,5 @@
-"""The native linear kernels: integer products (int8, 4 bits), bfloat16 ones (plain, fp8), and float32 ones of any
-processor, on the CPU.
+"""The native linear kernels on the CPU: integer products (int8, 4 bits), bfloat16 ones (plain, by AMX, fp8), and
+float32 ones of any processor.
 
 Guarantee: a row's result has the same bits with any other rows beside it and with any number of threads. Outputs have
 the dtype of the rows: float32, bfloat16 or float16. Sizes are checked by the callers, which made the packed weights.
@@ -17,9 +17,12 @@ from agents.engine.kernels.library import NativeUnavailable, instruction_sets, l
 from controlplane.contract.errors import BadRequest
 
 DTYPES = {torch.float32: 0, torch.bfloat16: 1, torch.float16: 2}
+AMX_INPUTS = 32
+"""The weights of the AMX kernel are padded to so many inputs; its rows are not."""
 _NEEDED = {
     "linear_int": ("avx512f", "avx512bw", "avx512vl", "avx512_vnni"),
     "linear_bfloat16": ("avx512f", "avx512bw", "avx512vl", "avx512_bf16", "avx512vbmi"),
+    "linear_amx": ("avx512f", "avx512bw", "avx512vl", "amx_tile", "amx_bf16"),
     "linear_float": (),
 }
 _pointer, _long, _int = ctypes.c_void_p, ctypes.c_long, ctypes.c_int
@@ -29,13 +32,17 @@ _SIGNATURES = {
     "trimtab_linear_int4": ("linear_int", (*_HEAD, _long, _pointer, _pointer, _pointer, _pointer, _int)),
     "trimtab_quantize_rows": ("linear_int", (_pointer, _int, _long, _long, _long, _pointer, _pointer, _pointer)),
     "trimtab_linear_bfloat16": ("linear_bfloat16", (*_HEAD, _pointer, _pointer, _int)),
+    "trimtab_linear_amx": ("linear_amx", (*_HEAD, _pointer, _pointer, _int)),
     "trimtab_linear_wide_f32": ("linear_float", (*_HEAD, _pointer, _pointer, _int)),
     "trimtab_linear_wide_bf16": ("linear_float", (*_HEAD, _pointer, _pointer, _int)),
     "trimtab_linear_wide_f16": ("linear_float", (*_HEAD, _pointer, _pointer, _int)),
     "trimtab_linear_fp8": ("linear_bfloat16", (*_HEAD, _pointer, _pointer, _pointer, _int)),
 }
 
-_INSTRUCTIONS = {"int8": "vpdpbusd", "int4": "vpdpbusd", "bfloat16": "vdpbf16ps", "fp8": "vdpbf16ps"}
+_INSTRUCTIONS = {
+    **{"int8": "vpdpbusd", "int4": "vpdpbusd"},
+    **{"bfloat16": "vdpbf16ps", "fp8": "vdpbf16ps", "amx": "tdpbf16ps"},
+}
 
 _log = logging.getLogger(__name__)
 
@@ -43,10 +50,12 @@ _log = logging.getLogger(__name__)
 @cache
 def _function(name: str) -> "ctypes._NamedFuncPointer":
     library, signature = _SIGNATURES[name]
-    missing = [flag for flag in _NEEDED[library] if flag not in instruction_sets()]
-    if missing:
+    if missing := [flag for flag in _NEEDED[library] if flag not in instruction_sets()]:
         raise NativeUnavailable(f"the instruction sets in use lack {', '.join(missing)}, which {library}.cpp needs")
-    function = getattr(load(library), name)
+    loaded = load(library)
+    if library == "linear_amx" and loaded.trimtab_amx_request():
+        raise NativeUnavailable("Linux does not grant this process AMX's tiles, which linear_amx.cpp needs")
+    function = getattr(loaded, name)
     function.argtypes, function.restype = list(signature), None
     return function  # type: ignore[no-any-return]
 
@@ -61,7 +70,7 @@ class Choice:
 
 @cache
 def choose(format_name: str, kernels: str = "auto") -> Choice:
-    """Whether the kernel of a weight format (int8, int4, fp8, bfloat16) can be had; logged once where it cannot.
+    """Whether the kernel of a weight format (int8, int4, fp8, bfloat16, amx) can be had; logged once where it cannot.
 
     Raises `BadRequest` (kernels) when `native` is asked for and the kernel cannot be had.
     """

@@ -52,6 +52,14 @@ inline void write16(void* row, int dtype, long at, long left, __m512 values) {
 
 inline long item_size(int dtype) { return dtype == kFloat32 ? 4 : 2; }
 
+// A row of `inputs` numbers as bfloat16, `whole` of them: those past its end are zero.
+inline void row_to_bfloat16(const void* row, int dtype, long inputs, long whole, uint16_t* to) {
+    for (long at = 0; at < whole; at += 16) {
+        const long left = inputs - at;
+        write16(to, kBfloat16, at, whole - at, left > 0 ? read16(row, dtype, at, left) : _mm512_setzero_ps());
+    }
+}
+
 // Writes a tile's accumulators for `rows` rows: out = accumulator * scale + bias, without what pads the last tile.
 // scales or bias null: one, zero. out: the first row's first element of the whole output.
 inline void write_tile(const float* sums, long rows, long tile, long outputs, const float* scales, const float* bias,

@@ -16,7 +16,7 @@ from agents.engine.kernels.linear_native import Choice
 from agents.engine.quantization.fp8 import Fp8Linear, TorchFp8Linear
 from agents.engine.quantization.int4 import Int4Linear, TorchInt4Linear, round_codes
 from agents.engine.quantization.int8 import Int8Linear, TorchInt8Linear
-from agents.engine.quantization.plain import WIDE, Bfloat16, Blas, Wide
+from agents.engine.quantization.plain import WIDE, Amx, Bfloat16, Blas, Wide
 from controlplane.contract.errors import BadRequest
 
 TOLERANCE = 0.02
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 @cache
 def choose(format_name: str, kernels: str = "auto") -> Choice:
-    """Whether the kernel of a weight format (int8, int4, fp8, bfloat16, or one of `WIDE`) runs.
+    """Whether the kernel of a weight format (int8, int4, fp8, bfloat16, amx, or one of `WIDE`) runs.
 
     Raises `BadRequest` (kernels) when `native` is asked for and the kernel cannot be had or is wrong.
     """
@@ -70,4 +70,4 @@ def _pair(format_name: str, weight: Tensor, bias: Tensor) -> tuple[Product, Prod
         own, shift = weight.to(_WIDE_DTYPES[format_name]), bias.to(_WIDE_DTYPES[format_name])
         wide, blas = Wide(own, shift), Blas(own, shift)
         return wide, lambda rows: blas(rows.to(own.dtype))
-    return Bfloat16(weight, bias), Blas(weight, bias)
+    return (Amx if format_name == "amx" else Bfloat16)(weight, bias), Blas(weight, bias)

@@ -1,7 +1,8 @@
 """Layers whose weights keep the model's dtype: the ways to compute them, each with one packed form of the weight.
 
 Guarantee: a way of our own, and `SingleRows`, give a row the same bits whatever rows are beside it, by construction:
-- `Bfloat16` and `Wide` add in one order for any row count (linear_bfloat16.cpp, linear_float.cpp);
+- `Amx`, `Bfloat16` and `Wide` add in one order for any row count (linear_amx.cpp, linear_bfloat16.cpp,
+  linear_float.cpp);
 - `SingleRows` computes each row by a product of one row.
 `Packed` and `Blas` are other people's libraries, which take other kernels by the number of rows: they promise nothing.
 Their rows are padded to at least `least`, since it is the small numbers that are special; whether a row's bits are its
@@ -43,6 +44,20 @@ class PlainLinear:
 
     def __call__(self, rows: Tensor) -> Tensor:
         raise NotImplementedError
+
+
+class Amx(PlainLinear):
+    """The native kernel of AMX: bfloat16 products, float32 sums."""
+
+    kernel = "native (tdpbf16ps)"
+
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+        super().__init__(weight)
+        self._weight = tiled(padded(weight.to(torch.bfloat16), linear_native.AMX_INPUTS), 2)
+        self._bias = None if bias is None else bias.float()
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        return linear_native.product("amx", rows, self.size[0], self._weight, self._bias)
 
 
 class Bfloat16(PlainLinear):

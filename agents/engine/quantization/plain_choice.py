@@ -3,7 +3,7 @@
 Guarantees: all the layers of one size and dtype get one way, at every number of rows; a library's way is taken only
 after a look at its bits (row_bits.py), else a way that keeps them by construction. A choice is made once per processor,
 size, dtype and number of threads, within `BUDGET_S` for all sizes of a process, and kept (kept_choices.py); what there
-was no time for gets its first candidate, which is said and not kept.
+was no time for, or could not be timed beside other processes, gets its first candidate, which is said and not kept.
 """
 
 import logging
@@ -18,11 +18,11 @@ from torch import Tensor
 from agents.engine.kernels.kept_choices import Choice, KeptChoices
 from agents.engine.kernels.library import MARCH_VARIABLE, sources_digest
 from agents.engine.kernels.preference import ranked
-from agents.engine.kernels.processor import processor_name
+from agents.engine.kernels.processor import processor_flags, processor_name
 from agents.engine.quantization import native_choice
-from agents.engine.quantization.plain import WIDE, Bfloat16, Blas, Packed, PlainLinear, SingleRows, Wide
+from agents.engine.quantization.plain import WIDE, Amx, Bfloat16, Blas, Packed, PlainLinear, SingleRows, Wide
 from agents.engine.quantization.row_bits import rows_are_their_own
-from agents.engine.quantization.trial import MOST_WEIGHTS, seconds_of
+from agents.engine.quantization.trial import MOST_WEIGHTS, Times, times_of
 
 BUDGET_S = 5.0
 _SHARE_S = 1.0  # Of the budget, for one size.
@@ -52,8 +52,12 @@ def candidates(dtype: torch.dtype, kernels: str) -> list[Candidate]:
     Raises `BadRequest` (kernels) when `native` is asked for and no native kernel can be had.
     """
     found = []
-    if dtype is torch.bfloat16 and native_choice.choose("bfloat16", "torch" if kernels == "torch" else "auto").native:
-        found.append(Candidate("bfloat16", Bfloat16, True))
+    if dtype is torch.bfloat16:
+        # A processor without AMX lacks nothing that is worth a warning.
+        if kernels != "torch" and "amx_bf16" in processor_flags() and native_choice.choose("amx").native:
+            found.append(Candidate("amx", Amx, True))
+        if native_choice.choose("bfloat16", "torch" if kernels == "torch" else "auto").native:
+            found.append(Candidate("bfloat16", Bfloat16, True))
     if native_choice.choose(WIDE[dtype], "auto" if found else kernels).native:
         found.append(Candidate("wide", Wide, True))
     if kernels == "native":
@@ -102,8 +106,13 @@ def _decide(layer: str, able: dict[str, Candidate], weight: Tensor, bias: Tensor
         else:
             if not _spent_s:
                 _log.warning("choosing kernels by timing them: at most %.0f s, once per processor", BUDGET_S)
-            seconds = _times(able, weight, bias, perf_counter() + min(_SHARE_S, left))
-            order = ranked(seconds)
+            times = _times(able, weight, bias, perf_counter() + min(_SHARE_S, left))
+            if times.quiet:
+                seconds = times.seconds
+                order = ranked(seconds)
+            else:
+                _log.warning("other processes kept the cores too busy to time kernels for %s: %s", layer, _UNTIMED)
+                is_final = False
     microseconds = {
         name: {str(rows): round(taken * 1e6, 1) for rows, taken in own.items()} for name, own in seconds.items()
     }
@@ -117,17 +126,16 @@ def _decide(layer: str, able: dict[str, Candidate], weight: Tensor, bias: Tensor
     return Choice("single rows", 1, microseconds), is_final
 
 
+_UNTIMED = "it gets the first that can be had, and the next start times them"
 _MEND = "install a C++ compiler for the native kernels (Debian: apt-get install g++)"
 
 
-def _times(
-    able: dict[str, Candidate], weight: Tensor, bias: Tensor | None, deadline: float
-) -> dict[str, dict[int, float]]:
+def _times(able: dict[str, Candidate], weight: Tensor, bias: Tensor | None, deadline: float) -> Times:
     inputs = weight.shape[1]
     some = weight[: max(1, MOST_WEIGHTS // inputs)].contiguous()
     own_bias = None if bias is None else bias[: some.shape[0]].contiguous()
     ways = {name: candidate.build(some, own_bias) for name, candidate in able.items()}
-    return seconds_of(ways, weight.nbytes, inputs, weight.dtype, deadline)
+    return times_of(ways, weight.nbytes, inputs, weight.dtype, deadline)
 
 
 def _least(candidate: Candidate, weight: Tensor, bias: Tensor | None) -> int | None:

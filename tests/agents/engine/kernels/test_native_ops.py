@@ -10,12 +10,15 @@ from agents.engine.kernels.library import NativeUnavailable
 from agents.engine.kernels.native_ops import NativeOps
 from agents.engine.model.ops import Span
 from tests.agents.engine.model.ops_conformance import (
+    SHAPES,
     OpsBitStability,
     OpsConformance,
+    Shape,
     attended,
     attention_case,
     close,
     draw,
+    drawn_shape,
 )
 
 FORMATS = [torch.float32, torch.bfloat16, torch.float16]
@@ -38,7 +41,18 @@ def as_many_threads_as_before() -> Iterator[None]:
 
 
 class TestNativeOps(OpsConformance, OpsBitStability):
-    """The suite, with the fixture of this module."""
+    """The suite, with the fixture of this module, and bits in the other formats, too."""
+
+    @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+    @pytest.mark.parametrize("shape", SHAPES, ids=str)
+    def test_bits_hold_still_in_half_precision(self, ops: NativeOps, shape: Shape, dtype: torch.dtype) -> None:
+        self.compare_pieces(ops, shape, 590, (1, 1, 1, 2, 3, 7, 31, 64, 100), seed=5, dtype=dtype)
+
+    @pytest.mark.parametrize("seed", range(12))
+    def test_bits_of_drawn_shapes_hold_still_in_bfloat16(self, ops: NativeOps, seed: int) -> None:
+        self.compare_pieces(
+            ops, drawn_shape(seed), 60 + 70 * seed, (1, 2, 5, 17, 33, 120), seed=seed, dtype=torch.bfloat16
+        )
 
 
 @pytest.mark.parametrize("dtype", FORMATS, ids=str)

@@ -203,14 +203,18 @@ class OpsBitStability:
         self.compare_pieces(ops, drawn_shape(seed), dice.randrange(60, 900), sizes, seed)
 
     @staticmethod
-    def compare_pieces(ops: Ops, shape: Shape, length: int, sizes: tuple[int, ...], seed: int) -> None:
+    def compare_pieces(
+        ops: Ops, shape: Shape, length: int, sizes: tuple[int, ...], seed: int, dtype: torch.dtype = torch.float32
+    ) -> None:
         """A text's rows computed whole, and in pieces of the given sizes beside two other sequences."""
-        whole = attention_case(*shape, works=[(length, 0)])
+        whole = attention_case(*shape, works=[(length, 0)], dtype=dtype)
         span, scale = whole.spans[0], shape[2] ** -0.5
         wanted = ops.attend(whole.queries, whole.pages, ops.plan([span], 0, whole.shape, whole.window), scale)
         dice = random.Random(seed)
         # Mates of other sizes each time, one of which may lie in the same stretch or have as many rows.
-        crowds = [attention_case(*shape, works=[(1, 333), (3, 90)]), attention_case(*shape, works=[(1, 1), (40, 7)])]
+        crowds = [
+            attention_case(*shape, works=works, dtype=dtype) for works in ([(1, 333), (3, 90)], [(1, 1), (40, 7)])
+        ]
         # The mates' blocks follow the own ones in the same pages.
         shift = whole.pages.shape[0] - 1
         pages = [torch.cat((whole.pages, mates.pages[1:])) for mates in crowds]
