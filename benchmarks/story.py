@@ -6,13 +6,14 @@
 
 Each run is `trimtab demo --once` with the settings of `make run`, in a folder of its own. A busy process is one that
 does nothing but count, at the usual priority, from before a run's start to after its end. One row a run; a run that
-fails says where.
+fails says where, and leaves its folder.
 """
 
 import argparse
 import json
 import os
 import platform
+import shutil
 import statistics
 import subprocess
 import sys
@@ -112,12 +113,14 @@ def main() -> int:
     print("|" + "---|" * 11, flush=True)
     runs = []
     for number in range(arguments.runs):
-        with tempfile.TemporaryDirectory(prefix="story-") as folder:
-            run = tell(arguments.engine, arguments.busy, arguments.seed + number, Path(folder) / "demo")
+        folder = Path(tempfile.mkdtemp(prefix="story-"))
+        run = tell(arguments.engine, arguments.busy, arguments.seed + number, folder / "demo")
         runs.append(run)
         print(row(number + 1, run), flush=True)
         if run.status:
-            print(run.end, file=sys.stderr)
+            print(f"{run.end}\nkept in {folder}", file=sys.stderr)
+        else:
+            shutil.rmtree(folder)
     good = [run.took_s for run in runs if run.status == 0]
     spread = f"; {min(good):.0f} to {max(good):.0f} s, median {statistics.median(good):.0f}" if good else ""
     print(f"\n{len(good)} of {len(runs)} ended well{spread}.")
