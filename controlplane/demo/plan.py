@@ -105,25 +105,26 @@ class Plan:
             rate=5.0,
             busy_rate=3.0,
             kv_cache_mib=256,
-            # Prompts in small pieces keep steps short where answers are long. Now the fleet completes code: prompts of
-            # 200 tokens and more, answers of half a dozen. There they make first tokens wait, as the study is to find.
-            traffic="code",
-            max_input_tokens=1000,
-            max_output_tokens=900,
+            # A small budget keeps steps short where answers are long. Now the fleet answers out of passages: prompts of
+            # 300 tokens, answers of eight. There it makes first tokens wait, as the study is to find. (Not pieces of
+            # prompts: vLLM splits none while a request is alone.)
+            traffic="rag",
+            max_input_tokens=600,
+            max_output_tokens=53,
             good={
-                "max_num_batched_tokens": 512,
-                "prefill_chunk_size": 16,
-                "max_num_seqs": 8,
+                "max_num_batched_tokens": 32,
+                "prefill_chunk_size": 0,
+                "max_num_seqs": 4,
                 "num_speculative_tokens": 0,
             },
-            # As many as run at once: each still gets its token, and prompts share what is left.
-            bad={"max_num_batched_tokens": 8},
-            bad_reason="Raise the step budget to 8192 before the evening peak",  # And then somebody typed 8.
+            # Somebody meant 6000.
+            bad={"max_num_batched_tokens": 6},
+            bad_reason="Raise the step budget to 6000 before the evening peak",
             start_limit_s=420.0,
             alert_limit_s=180.0,
             study_limit_s=400.0,
             study_s=190.0,
-            objective=("ttft", 0.9),  # Long prompts are what pieces of 16 cost.
+            objective=("ttft", 0.5),
             max_trials=4,
             itl_limit_s=0.6,
             rollout_limit_s=240.0,
