@@ -32,8 +32,8 @@ from controlplane.auth import store
 from controlplane.auth.tables import TokenRow
 from controlplane.contract.access import EnrolmentRequest, Scope
 from controlplane.contract.configs import RevisionCreate
-from controlplane.fleet import registry
-from controlplane.fleet import store as revisions
+from controlplane.fleet import revisions
+from controlplane.fleet import store as fleet
 
 ENDLESS = "/api/v1/stream"
 _NOWHERE = {name: "http://127.0.0.1:9" for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")}
@@ -119,7 +119,7 @@ def _prepare(app: FastAPI, file: Path) -> None:
     """What the document's examples speak of, and a token whose number is not guessed: the check revokes small ones."""
     now, by = app.state.clock(), "schemathesis"
     with app.state.database.session() as session:
-        registry.enrol(session, EnrolmentRequest(node="gpu-1", pool="chat", backend="vllm"), actor=by, now=now)
+        fleet.enrol(session, EnrolmentRequest(node="gpu-1", pool="chat", backend="vllm"), actor=by, now=now)
         for seats in (16, 32):
             revisions.find_or_create(session, RevisionCreate(knobs={"max_num_seqs": seats}), actor=by, now=now)
         view, token = store.issue(session, name=by, scope=Scope.ADMIN, now=now)

@@ -6,7 +6,7 @@ import schemathesis
 from schemathesis import SerializationContext
 
 from controlplane.contract import packed_report, report_bundle
-from controlplane.telemetry import otlp
+from controlplane.telemetry.otlp import otlp
 
 
 @schemathesis.serializer(otlp.PROTOBUF, packed_report.MEDIA_TYPE, report_bundle.MEDIA_TYPE)

@@ -30,10 +30,10 @@ from scipy.stats import beta, mannwhitneyu
 
 from controlplane.contract.histogram import AXIS_LENGTH, AXIS_MAX, AXIS_MIN, SCALE
 from controlplane.contract.rollouts import RolloutCreate, Verdict
+from controlplane.evidence.sketch import Sketch
+from controlplane.rollouts.evidence_of_metric import Window
 from controlplane.rollouts.judge import Judge
 from controlplane.rollouts.plan import plan_of
-from controlplane.rollouts.stream import Window
-from controlplane.telemetry.sketch import Sketch
 
 Floats = NDArray[np.float64]
 

@@ -17,12 +17,12 @@ from pathlib import Path
 
 import httpx
 
+from controlplane.command.demo.engines import EmbeddedEngines
+from controlplane.command.demo.fleet import Fleet
+from controlplane.command.demo.plan import MODEL, POOL, Plan
+from controlplane.command.demo.processes import Child, Processes
 from controlplane.contract.configs import RevisionCreate
 from controlplane.contract.rollouts import ENDED, RolloutCreate
-from controlplane.demo.engines import EmbeddedEngines
-from controlplane.demo.fleet import Fleet
-from controlplane.demo.plan import MODEL, POOL, Plan
-from controlplane.demo.processes import Child, Processes
 from tests.processes import free_ports, wait_for
 
 

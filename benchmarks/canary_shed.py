@@ -26,10 +26,10 @@ import numpy as np
 from canary import TICK_S, Floats, interval, sketch_of
 
 from controlplane.contract.rollouts import RolloutCreate, Verdict
+from controlplane.rollouts.evidence_of_metric import Window
 from controlplane.rollouts.judge import Control, Judge
 from controlplane.rollouts.plan import plan_of
 from controlplane.rollouts.served import Outcomes, ServedShare
-from controlplane.rollouts.stream import Window
 
 HISTORY_TICKS, JUDGED_TICKS = 360, 180
 QUEUE_LIMIT = 20

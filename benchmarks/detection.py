@@ -21,15 +21,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from controlplane.alerts.baseline import Baseline, BucketBaseline
-from controlplane.alerts.detector import Detector, Workshop
-from controlplane.alerts.history import Tail, Window, merged
-from controlplane.alerts.learner import Learner
-from controlplane.alerts.load import LoadMeter, load_bin
+from controlplane.alerts.conditions.baseline import Baseline, BucketBaseline
+from controlplane.alerts.conditions.detector import Detector, Workshop
+from controlplane.alerts.conditions.learner import Learner
+from controlplane.alerts.windows.history import Tail, Window, merged
+from controlplane.alerts.windows.load import LoadMeter, load_bin
 from controlplane.contract.alerts import RegressionCondition
 from controlplane.contract.histogram import AXIS_LENGTH, AXIS_MAX, AXIS_MIN, SCALE, axis_position
 from controlplane.contract.metrics import WINDOW_S
-from controlplane.telemetry.sketch import Sketch
+from controlplane.evidence.sketch import Sketch
 
 METRIC, BUCKET = "ttft", "<=512"
 SIGMA, NOISE_SD, NOISE_TAU_S, LOAD_SLOPE = 0.6, 0.05, 60.0, 0.3

@@ -3,11 +3,11 @@
     python benchmarks/host_faults.py --out DIR [--seed 1] [--kinds ...] [--each 5] [--configs 20]
     python benchmarks/host_faults.py --judge DIR
 
-Two embedded engines of the bundled model serve a pool under `tuner.traffic`. In an order drawn from the seed, host
-faults and configuration faults are injected, each after a quiet time with the good configuration; a configuration goes
-out by an emergency rollout, as a person's would. Afterwards the service is stopped, and `alerts.diagnosis` is asked
-about each fault from what is stored, as the evaluator asks it: before is the quiet time, the onset is the window in
-which the fault began. The metric is the one of ttft, itl and e2e whose mean grew most. `--judge` asks again.
+Two embedded engines of the bundled model serve a pool under `tuner.replay.traffic`. In an order drawn from the seed,
+host faults and configuration faults are injected, each after a quiet time with the good configuration; a configuration
+goes out by an emergency rollout, as a person's would. Afterwards the service is stopped, and `alerts.diagnosis` is
+asked about each fault from what is stored, as the evaluator asks it: before is the quiet time, the onset is the window
+in which the fault began. The metric is the one of ttft, itl and e2e whose mean grew most. `--judge` asks again.
 
 Faults of the host: `busy` (processes that compute, some in a container with more CPU shares), `quota` (the engines'
 containers throttled, on one node or both), `kernel` (packets through the loopback, or processes made and ended),
@@ -34,13 +34,13 @@ from typing import Any
 from benchmarks.host_measures import injections
 from controlplane.alerts.diagnosis import context as gathering
 from controlplane.alerts.diagnosis.diagnosis import Shift, diagnose
+from controlplane.command.demo.engines import TRIMTAB
+from controlplane.command.demo.fleet import Fleet
+from controlplane.command.demo.plan import POOL, Plan
 from controlplane.contract.configs import RevisionCreate
 from controlplane.contract.metrics import WINDOW_S
 from controlplane.contract.rollouts import RolloutCreate, RolloutPhase
 from controlplane.db import Database
-from controlplane.demo.engines import TRIMTAB
-from controlplane.demo.fleet import Fleet
-from controlplane.demo.plan import POOL, Plan
 from controlplane.telemetry.store import TelemetryStore
 
 RECOVER_S, RECOVER_FROM_CONFIG_S, QUIET_S, FAULT_S = 3.0, 8.0, 15.0, 15.0

@@ -33,13 +33,13 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.metrics.view import ExponentialBucketHistogramAggregation, View
 from prometheus_client import CollectorRegistry, Histogram
 
-from agents.accumulator import Accumulator
-from agents.distribution import Distribution
-from agents.engine.observation.bucket_counts import BucketCounts
-from agents.engine.observation.buckets import TOKEN_SECONDS
-from agents.engine.observation.event_log import DEFAULT_CAPACITY, EventLog
-from agents.engine.observation.step_report import StepClock, step_event
-from agents.engine.step import StepEngine
+from agents.agent.reports.accumulator import Accumulator
+from agents.agent.reports.distribution import Distribution
+from agents.engine.core.bucket_counts import BucketCounts
+from agents.engine.core.buckets import TOKEN_SECONDS
+from agents.engine.core.event_log import DEFAULT_CAPACITY, EventLog
+from agents.engine.core.step import StepEngine
+from agents.engine.core.step_report import StepClock, step_event
 
 GOAL_NS = 300
 PARTS = ("schedule", "draft", "forward", "sample", "commit")

@@ -29,7 +29,7 @@ if __name__ == "__main__":
 
 import aiohttp
 
-from agents.vllm_proxy.launch import ensure_proxy
+from agents.backends.vllm.proxy.launch import ensure_proxy
 from benchmarks.engine_measures.stats import quantile
 
 HOST = "127.0.0.1"

@@ -117,6 +117,8 @@ def main() -> int:
         run = tell(arguments.engine, arguments.busy, arguments.seed + number, folder / "demo")
         runs.append(run)
         print(row(number + 1, run), flush=True)
+        taken = [f"{step.get('took_s') or 0:.0f} s {step['title']}" for step in run.record.get("steps", [])]
+        print("; ".join(taken), file=sys.stderr, flush=True)
         if run.status:
             print(f"{run.end}\nkept in {folder}", file=sys.stderr)
         else:

@@ -7,8 +7,8 @@ import httpx
 import pytest
 
 from controlplane.client import Client
-from controlplane.demo.fleet import Fleet
-from controlplane.demo.plan import MODEL, POOL, Plan
+from controlplane.command.demo.fleet import Fleet
+from controlplane.command.demo.plan import MODEL, POOL, Plan
 from tests.postgresql import postgres_schema_url, postgres_url  # noqa: F401 - fixtures of all tests
 from tests.processes import free_ports, wait_for
 

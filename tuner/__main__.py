@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 
 from controlplane.client import Client
-from tuner.worker import Worker
+from tuner.study.worker import Worker
 
 
 def main() -> None:

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from agents.agent.reports.distribution import Distribution
 from agents.client_measure.tally import Window
-from agents.distribution import Distribution
 from controlplane.contract import metrics
 from controlplane.contract.histogram import SCALE, ZERO_THRESHOLD_S
 from controlplane.contract.metrics import Attribute, Metric, MetricKind

@@ -13,9 +13,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from agents.backoff import Backoff, spread_s
 from agents.client_measure.otlp_json import Sender, encode
 from agents.client_measure.tally import Window
+from agents.host.backoff import Backoff, spread_s
 from controlplane.contract.clock import utc_now
 from controlplane.contract.packed_report import REPORT_HEADER, STREAM_BYTES, report_header
 from controlplane.contract.retry import retry_after_s

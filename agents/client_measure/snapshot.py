@@ -6,8 +6,8 @@ Guarantee: quantiles carry the error of `controlplane.contract.histogram` and no
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from agents.agent.reports.distribution import Distribution
 from agents.client_measure.tally import Window, merge
-from agents.distribution import Distribution
 from controlplane.contract import histogram
 from controlplane.contract.metrics import Metric
 

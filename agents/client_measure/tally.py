@@ -4,9 +4,9 @@ Guarantee: each record counts once, in the window in which it ended; a window th
 Latencies of requests that did not complete are not counted, as the server does not count its own; how they ended is.
 """
 
+from agents.agent.reports.distribution import Distribution
 from agents.client_measure.join import NetworkTime
 from agents.client_measure.record import ClientRecord, Ending
-from agents.distribution import Distribution
 from controlplane.contract import metrics
 from controlplane.contract.metrics import Metric
 

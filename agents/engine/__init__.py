@@ -7,13 +7,13 @@ The names below are loaded on first use, so that the scheduler and the block poo
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from agents.engine.engine import Engine
+    from agents.engine.core.engine import Engine
     from agents.engine.options import EngineOptions
     from agents.engine.server.app import create_app, serve
 
 __all__ = ["Engine", "EngineOptions", "create_app", "serve"]
 
-_HOME = {"Engine": "engine", "EngineOptions": "options", "create_app": "server.app", "serve": "server.app"}
+_HOME = {"Engine": "core.engine", "EngineOptions": "options", "create_app": "server.app", "serve": "server.app"}
 
 
 def __getattr__(name: str) -> Any:

@@ -6,10 +6,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from agents.engine.options import DEVICES, DTYPES, KERNELS, EngineOptions
+from agents.engine.options import DEVICES, DTYPES, KERNELS, EngineOptions, SpeculativeMethod
 from agents.engine.scheduling.policy import SchedulingPolicy
 from agents.engine.server.app import serve
-from agents.engine.speculation.drafting import SpeculativeMethod
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.knobs import Quantization, parse_config
 

@@ -1,16 +1,24 @@
 """What an engine is started with. The knobs in `config` may change while it runs; nothing else does."""
 
 from dataclasses import dataclass, field, fields
+from enum import StrEnum
 from pathlib import Path
 
 from agents.engine.scheduling.policy import Policy
-from agents.engine.speculation.drafting import SpeculativeMethod
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.knobs import EngineConfig, Quantization
 
 DTYPES = ("float32", "bfloat16", "float16")
 DEVICES = ("cpu", "cuda", "auto")
 KERNELS = ("auto", "native", "torch")
+
+
+class SpeculativeMethod(StrEnum):
+    """Where drafts come from."""
+
+    NGRAM = "ngram"  # What followed the same tokens earlier in the sequence.
+    DRAFT_MODEL = "draft_model"  # A small model with the same vocabulary.
+    EARLY_EXIT = "early_exit"  # The model's own first layers, its norm and its head.
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from typing import Any
 
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from agents.engine.model.ops import Ops
-from agents.engine.model.torch_ops import TorchOps
+from agents.engine.ops.ops import Ops
+from agents.engine.ops.torch_ops import TorchOps
 from benchmarks.engine_rivals import protocol
 from benchmarks.engine_rivals.our_engines import ENGINES, decode
 

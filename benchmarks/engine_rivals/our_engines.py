@@ -7,13 +7,12 @@ from typing import Any
 
 import torch
 
-from agents.engine.effective import read_back
-from agents.engine.observation.event_log import EventLog
-from agents.engine.options import EngineOptions
-from agents.engine.sampling.params import SamplingParams
+from agents.engine.core.effective import read_back
+from agents.engine.core.event_log import EventLog
+from agents.engine.core.step import StepEngine
+from agents.engine.options import EngineOptions, SpeculativeMethod
+from agents.engine.request.params import SamplingParams
 from agents.engine.scheduling.sequence import Sequence
-from agents.engine.speculation.drafting import SpeculativeMethod
-from agents.engine.step import StepEngine
 from benchmarks.engine_rivals import protocol
 from benchmarks.engine_rivals.decode_clock import DecodeClock
 from controlplane.contract.knobs import parse_config

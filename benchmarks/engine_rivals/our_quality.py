@@ -4,8 +4,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from agents.engine.core.step import StepEngine
 from agents.engine.model.runner import Rows
-from agents.engine.step import StepEngine
 from benchmarks.engine_rivals import protocol
 from benchmarks.engine_rivals.our_engines import ENGINES
 

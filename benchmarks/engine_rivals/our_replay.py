@@ -5,9 +5,9 @@ from typing import Any
 
 import torch
 
-from agents.engine.sampling.params import SamplingParams
+from agents.engine.core.step import StepEngine
+from agents.engine.request.params import SamplingParams
 from agents.engine.scheduling.sequence import FinishReason, Sequence
-from agents.engine.step import StepEngine
 from benchmarks.engine_rivals import protocol
 from benchmarks.engine_rivals.our_engines import ENGINES
 

@@ -7,7 +7,7 @@ from benchmarks.telemetry_measures.fleet_plan import FleetOutcome, FleetPlan
 from benchmarks.telemetry_measures.report_bodies import node_name, pool_name
 from benchmarks.telemetry_measures.report_shape import HISTOGRAMS
 from controlplane.client import Client
-from controlplane.telemetry.timespan import start_of
+from controlplane.telemetry.values.timespan import start_of
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from benchmarks.telemetry_measures.service import Service
 from benchmarks.telemetry_measures.session import Session
 from controlplane.contract import metrics
 from controlplane.contract.metrics import WINDOW_S
-from controlplane.telemetry.timespan import start_of
+from controlplane.telemetry.values.timespan import start_of
 
 NODES, QUICK_NODES = 1000, 50
 REPORTS, QUICK_REPORTS = 60, 20

@@ -7,7 +7,7 @@ from datetime import datetime
 from benchmarks.telemetry_measures.kill_reports import NODES, POOL, SPACING, KillReports, values_of
 from controlplane.client import Client
 from controlplane.contract.metrics import WINDOW_S
-from controlplane.telemetry.timespan import start_of, window_at
+from controlplane.telemetry.values.timespan import start_of, window_at
 
 _STEP_S = SPACING * WINDOW_S
 _CHUNK = 300

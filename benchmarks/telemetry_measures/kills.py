@@ -29,7 +29,7 @@ from benchmarks.telemetry_measures.session import Session, verdict
 from benchmarks.vllm_measures.processes import Child
 from controlplane.command.child import one_thread_each
 from controlplane.contract.metrics import WINDOW_S
-from controlplane.telemetry.timespan import start_of
+from controlplane.telemetry.values.timespan import start_of
 
 GOAL_KILLS, QUICK_KILLS = 200, 8
 _AGE_S = 5 * 3600
@@ -205,7 +205,7 @@ class KillRun:
         command = [
             sys.executable,
             "-m",
-            "agents",
+            "agents.agent",
             *(part for key, value in given.items() for part in (f"--{key}", value)),
         ]
         child = self._session.nursery.start(f"agent-{name}", command, {**one_thread_each(), **recording.environment()})

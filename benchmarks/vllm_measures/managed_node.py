@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from agents.vllm_proxy.client import ProxyClient
-from agents.vllm_proxy.state import ProxyState
+from agents.backends.vllm.proxy.client import ProxyClient
+from agents.backends.vllm.proxy.state import ProxyState
 from benchmarks.engine_rivals.protocol import WorkerFailed
 from benchmarks.engine_rivals.servers import HOST, MODEL, free_port
 from benchmarks.vllm_measures.plane import is_up

@@ -48,7 +48,7 @@ class Plane:
             "watch-interval-s": "1",
             **flags,
         }
-        command = [sys.executable, "-m", "agents"]
+        command = [sys.executable, "-m", "agents.agent"]
         command += [part for name, value in given.items() for part in (f"--{name}", value)]
         return self._nursery.start(f"agent-{node}{'-again' if restarted else ''}", command, one_thread_each())
 

@@ -10,9 +10,9 @@ from sqlmodel import Session, SQLModel, col, select
 
 from controlplane import ledger
 from controlplane.alerts import store
-from controlplane.alerts.delivery import DEADLINE_S, send_test
-from controlplane.alerts.fingerprint import fingerprint
-from controlplane.alerts.rule_check import check_destination, check_rule, check_silence
+from controlplane.alerts.lives.fingerprint import fingerprint
+from controlplane.alerts.notify.delivery import DEADLINE_S, send_test
+from controlplane.alerts.rules.checks import check_destination, check_rule, check_silence
 from controlplane.alerts.tables import DeliveryRow, DestinationRow, SilenceRow
 from controlplane.alerts.view import delivery_view, destination_view, silence_view
 from controlplane.auth import Admin, Operator, Reader

@@ -16,27 +16,26 @@ from typing import Any, NamedTuple
 
 from sqlmodel import col, select
 
-from controlplane.alerts import judges
-from controlplane.alerts.baseline_news import tell_move
-from controlplane.alerts.conditions import regression
+from controlplane.alerts.conditions import judges, regression
+from controlplane.alerts.conditions.config_failure import judge_config_failed
+from controlplane.alerts.conditions.detector import Detector
+from controlplane.alerts.conditions.finding import Finding, Reading
+from controlplane.alerts.conditions.learner import GUARD_MAX_S, SUSPICION
+from controlplane.alerts.conditions.pool_endings import PoolEndings
 from controlplane.alerts.conditions.requests_failed import GUARD_S, LostShare, judge_requests_failed
-from controlplane.alerts.config_failure import judge_config_failed
-from controlplane.alerts.detector import Detector
-from controlplane.alerts.finding import Finding
-from controlplane.alerts.fingerprint import fingerprint
-from controlplane.alerts.histories import Histories, Wanted
-from controlplane.alerts.history import History, Where, instant, merged
-from controlplane.alerts.learner import GUARD_MAX_S, SUSPICION
-from controlplane.alerts.lifecycle import Draft, OnFire, Scribe, follow
-from controlplane.alerts.machine import Event, Reading
-from controlplane.alerts.pool_endings import PoolEndings
-from controlplane.alerts.pool_record import Move
-from controlplane.alerts.pool_totals import PoolTotals
-from controlplane.alerts.snapshot import OF_THE_FLEET, Job, Snapshot, job_of, read, serving, silences_now
-from controlplane.alerts.storyteller import RECENT_S, Look, Storyteller
+from controlplane.alerts.conditions.telemetry_loss import judge_telemetry_lost, losses_of
+from controlplane.alerts.lives.baseline_news import tell_move
+from controlplane.alerts.lives.fingerprint import fingerprint
+from controlplane.alerts.lives.lifecycle import Draft, OnFire, Scribe, follow
+from controlplane.alerts.lives.machine import Event
+from controlplane.alerts.lives.storyteller import RECENT_S, Look, Storyteller
+from controlplane.alerts.lives.tick import OF_THE_FLEET, Job, Snapshot, job_of, read, serving, silences_now
 from controlplane.alerts.tables import AlertRow, AlertRuleRow, DetectorStateRow
-from controlplane.alerts.telemetry_loss import judge_telemetry_lost, losses_of
-from controlplane.alerts.watched_nodes import WatchedNodes
+from controlplane.alerts.windows.histories import Histories, Wanted
+from controlplane.alerts.windows.history import History, Where, instant, merged
+from controlplane.alerts.windows.pool_record import Move
+from controlplane.alerts.windows.pool_totals import PoolTotals
+from controlplane.alerts.windows.watched_nodes import WatchedNodes
 from controlplane.contract.alerts import (
     AbsoluteCondition,
     AlertRule,
@@ -53,7 +52,7 @@ from controlplane.contract.errors import NotFound
 from controlplane.contract.metrics import E2E, NODE, POOL, TTFT, WINDOW_S
 from controlplane.contract.nodes import NodeRole
 from controlplane.db.database import Database
-from controlplane.fleet import registry
+from controlplane.fleet import store as fleet
 from controlplane.telemetry.reader import TelemetryReader
 
 log = logging.getLogger(__name__)
@@ -234,7 +233,7 @@ class AlertEvaluator:
     def _revision(self, number: int) -> Revision | None:
         with self._database.read_session() as session:
             try:
-                return registry.revision(session, number)
+                return fleet.revision(session, number)
             except NotFound:
                 return None
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlmodel import Session, col, select
 
-from controlplane.alerts import outbox
+from controlplane.alerts.notify import outbox
 from controlplane.alerts.tables import (
     AlertRow,
     AlertRuleRow,

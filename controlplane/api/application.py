@@ -5,7 +5,7 @@ from typing import Any
 from fastapi.routing import APIRoute
 
 from controlplane.api.document import complete
-from controlplane.telemetry.receiver import Application
+from controlplane.telemetry.http.receiver import Application
 
 DESCRIPTION = """The control plane beside an LLM serving fleet: sees the latency tail first, says why, and fixes it.
 

@@ -9,7 +9,7 @@ from controlplane.auth import endpoints as tokens
 from controlplane.fleet import endpoints as fleet
 from controlplane.rollouts import endpoints as rollouts
 from controlplane.studies import endpoints as studies
-from controlplane.telemetry import endpoints as telemetry
+from controlplane.telemetry.http import endpoints as telemetry
 
 
 def all_routers() -> list[APIRouter]:

@@ -3,13 +3,13 @@
 from controlplane.app.settings import ServiceSettings
 from controlplane.contract.clock import Clock
 from controlplane.db.database import Database
-from controlplane.telemetry.export import instance
-from controlplane.telemetry.export.exporter import Exporter, Sender
-from controlplane.telemetry.export.meters import ExportMeters
-from controlplane.telemetry.export.otlp import OtlpSender
-from controlplane.telemetry.export.otlp_request import Scope
-from controlplane.telemetry.export.remote_write import RemoteWriteSender
+from controlplane.telemetry.forwarding.exporter import Exporter, Sender
+from controlplane.telemetry.forwarding.meters import ExportMeters
+from controlplane.telemetry.forwarding.otlp import OtlpSender
+from controlplane.telemetry.forwarding.otlp_request import Scope
+from controlplane.telemetry.forwarding.remote_write import RemoteWriteSender
 from controlplane.telemetry.reader import TelemetryReader
+from controlplane.telemetry.values import instance
 
 BOTH = "both"
 

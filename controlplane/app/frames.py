@@ -2,10 +2,10 @@
 
 from controlplane.app.settings import ServiceSettings
 from controlplane.db.database import Database
-from controlplane.telemetry.clickhouse import ClickHouseServer
-from controlplane.telemetry.clickhouse_frames import ClickHouseFrames
-from controlplane.telemetry.frame_store import FrameStore
-from controlplane.telemetry.sql_frames import SqlFrames
+from controlplane.telemetry.frames.clickhouse import ClickHouseServer
+from controlplane.telemetry.frames.clickhouse_frames import ClickHouseFrames
+from controlplane.telemetry.frames.frame_store import FrameStore
+from controlplane.telemetry.frames.sql_frames import SqlFrames
 
 
 def frames_of(settings: ServiceSettings, database: Database) -> FrameStore:

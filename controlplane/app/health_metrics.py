@@ -21,8 +21,8 @@ from controlplane.contract.nodes import NodeRole
 from controlplane.db.database import Database
 from controlplane.db.disk_space import DiskSpace
 from controlplane.fleet.tables import NodeRow
-from controlplane.telemetry.export.exporter import Exporter
-from controlplane.telemetry.exposition import Remembered
+from controlplane.telemetry.forwarding.exporter import Exporter
+from controlplane.telemetry.queries.exposition import Remembered
 from controlplane.telemetry.store import TelemetryStore
 
 logger = logging.getLogger(__name__)

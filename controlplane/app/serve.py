@@ -21,7 +21,7 @@ from controlplane.app import allocation, garbage
 from controlplane.app.service import create_app
 from controlplane.app.settings import ServiceSettings
 from controlplane.contract.errors import BadRequest, Unavailable
-from controlplane.fleet import opamp
+from controlplane.fleet.opamp import wire as opamp
 
 DRAIN_S = 1
 """For requests under way. A report that is cut off was not acknowledged: it is sent again, and counted once."""

@@ -15,8 +15,8 @@ from anyio import CapacityLimiter, to_thread
 from fastapi import Depends, FastAPI
 from prometheus_client import ProcessCollector, disable_created_metrics
 
-from controlplane.alerts.defaults import ensure_default_rules
-from controlplane.alerts.delivery import Deliverer
+from controlplane.alerts.notify.delivery import Deliverer
+from controlplane.alerts.rules.defaults import ensure_default_rules
 from controlplane.api import docs_page, errors
 from controlplane.api.application import DESCRIPTION, TAGS, DocumentedApplication, operation_id
 from controlplane.api.body_limit import BodyLimit
@@ -40,9 +40,10 @@ from controlplane.contract.nodes import NodeRole
 from controlplane.db.database import Database
 from controlplane.db.disk_space import DiskSpace
 from controlplane.db.migrate import upgrade
-from controlplane.fleet import FleetHub, registry
+from controlplane.fleet import FleetHub
+from controlplane.fleet import store as fleet
 from controlplane.rollouts import store as rollouts
-from controlplane.telemetry.export.meters import ExportMeters
+from controlplane.telemetry.forwarding.meters import ExportMeters
 from controlplane.telemetry.store import TelemetryStore
 
 
@@ -158,7 +159,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
 def _trial_nodes(database: Database) -> list[str]:
     """Nodes whose requests are experiments, not production traffic."""
     with database.read_session() as session:
-        return [view.node for view in registry.nodes(session, role=NodeRole.TRIAL)]
+        return [view.node for view in fleet.nodes(session, role=NodeRole.TRIAL)]
 
 
 def _version() -> str:

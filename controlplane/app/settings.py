@@ -12,7 +12,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from controlplane.contract.errors import BadRequest, nearest
 from controlplane.contract.retention import DAY_S, HOUR_S, LEVELS_S, LONGEST_S
-from controlplane.telemetry.retention import Retention
+from controlplane.telemetry.folding.retention import Retention
 
 TABLE = "up"
 HTTP_URL = r"^https?://[^\s/]+"

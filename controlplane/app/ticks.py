@@ -5,17 +5,18 @@ from datetime import datetime
 
 from sqlmodel import Session
 
-from controlplane.alerts.delivery import Deliverer
 from controlplane.alerts.evaluator import FOR_EVER_S, AlertEvaluator
+from controlplane.alerts.notify.delivery import Deliverer
 from controlplane.app import allocation
 from controlplane.app.background import Tick
 from controlplane.app.remedies import Remedies, try_again
 from controlplane.db.database import Database
 from controlplane.db.sole_replica import SoleReplica
-from controlplane.fleet import FleetHub, registry
+from controlplane.fleet import FleetHub
+from controlplane.fleet import store as fleet
 from controlplane.rollouts.controller import RolloutController
 from controlplane.studies import store as studies
-from controlplane.telemetry.export.exporter import Exporter
+from controlplane.telemetry.forwarding.exporter import Exporter
 from controlplane.telemetry.store import TelemetryStore
 
 READING_LOCK = 0x72656164
@@ -57,7 +58,7 @@ def ticks_of(
         Tick("webhook_delivery", 1.0, deliverer.tick),
         Tick("rollouts", 1.0, RolloutController(database, telemetry, hub.poke).tick),
         Tick("study_leases", 5.0, in_transaction(studies.expire_leases)),
-        Tick("fleet_liveness", 5.0, in_transaction(registry.expire_silent)),
+        Tick("fleet_liveness", 5.0, in_transaction(fleet.expire_silent)),
         Tick("memory", 60.0, allocation.trim),
         *(Tick(f"export_{exporter.name}", 1.0, exporter.tick) for exporter in exporters),
     ]

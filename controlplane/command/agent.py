@@ -10,7 +10,7 @@ from controlplane.command import extras
 def agent(context: typer.Context) -> None:
     """Stand beside one engine: count its timings, report them, apply its configuration."""
     extras.need("agent", "agent")
-    from agents.__main__ import main
+    from agents.agent.__main__ import main
 
     # The TOML table of `trimtab --config FILE` comes first, so that flags override it; the environment does too.
     given: list[str] = []

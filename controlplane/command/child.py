@@ -5,7 +5,7 @@ import os
 import sys
 from typing import NoReturn
 
-from agents.parent_death import ask_for_sigterm
+from agents.host.parent_death import ask_for_sigterm
 
 
 def die_with_parent() -> None:

@@ -50,8 +50,8 @@ def examine(data_dir: Path, host: str, port: int) -> Iterator[Finding]:
 
 def engine_kernels() -> Finding:
     """Which kernels the embedded engine has chosen by timing on this processor, and where that is kept."""
-    from agents.engine.kernels.kept_choices import cache_folder, read_file
-    from agents.engine.kernels.processor import processor_name
+    from agents.engine.ops.kept_choices import cache_folder, read_file
+    from agents.engine.ops.processor import processor_name
 
     name, folder = "engine kernels", cache_folder()
     found, broken = [], []

@@ -10,11 +10,9 @@ from controlplane.command import (
     agent,
     bench,
     checkout,
-    demo,
     doctor,
     engine,
     export,
-    load,
     replay,
     rollout,
     status,
@@ -24,6 +22,8 @@ from controlplane.command import (
 )
 from controlplane.command.config_file import read_config
 from controlplane.command.connection import fail
+from controlplane.command.demo import command as demo
+from controlplane.command.load import command as load
 
 app = typer.Typer(
     name="trimtab",

@@ -28,11 +28,11 @@ def replay(
 ) -> None:
     """Replay a trace with its own arrival times and print the client's exact latency quantiles."""
     extras.need("replay", "tuner")
-    from tuner import generate, rescale
-    from tuner import trace as traces
-    from tuner.corpus import engine_tokenizer, read_tokens
-    from tuner.prompt import prompts
-    from tuner.replay import METRICS, run_replay
+    from tuner.replay.replay import METRICS, run_replay
+    from tuner.workload import generate, rescale
+    from tuner.workload import trace as traces
+    from tuner.workload.corpus import engine_tokenizer, read_tokens
+    from tuner.workload.prompt import prompts
 
     try:
         if trace is not None:

@@ -12,7 +12,7 @@ from controlplane.contract.errors import TrimtabError
 
 if TYPE_CHECKING:
     from controlplane.app.settings import ServiceSettings
-    from controlplane.telemetry.verify import Report
+    from controlplane.telemetry.folding.verify import Report
 
 app = typer.Typer(help="Check, back up and restore what the service keeps.", no_args_is_help=True)
 
@@ -31,7 +31,7 @@ def verify(data_dir: DataDir = DATA_DIR, database_url: DatabaseUrl = None) -> No
     settings = _settings(data_dir, database_url)
     from controlplane.app.frames import frames_of
     from controlplane.db.database import Database
-    from controlplane.telemetry import verify as check
+    from controlplane.telemetry.folding import verify as check
 
     if database_url is None and not settings.database_file.is_file():
         fail(f"{settings.database_file}: there is no database; say where it is with --data-dir or --database-url")
@@ -52,7 +52,7 @@ def backup(
 ) -> None:
     """Copy the whole database to FILE while the service runs, and look the copy through."""
     settings = _settings(data_dir, database_url)
-    from controlplane.telemetry import backup as copies
+    from controlplane.telemetry.folding import backup as copies
 
     if not settings.url.startswith("sqlite"):
         fail(copies.advice(settings.url, file, restoring=False))
@@ -75,7 +75,7 @@ def restore(
 ) -> None:
     """Put FILE in the place of the database; the service must not be running. The old database is set aside."""
     settings = _settings(data_dir, database_url)
-    from controlplane.telemetry import backup as copies
+    from controlplane.telemetry.folding import backup as copies
 
     if not settings.url.startswith("sqlite"):
         fail(copies.advice(settings.url, file, restoring=True))

@@ -83,7 +83,7 @@ def tune(
 
 def work(client: Client, name: str, sampler: str | None) -> None:
     """Claim and run studies until SIGTERM or SIGINT."""
-    from tuner.worker import Worker
+    from tuner.study.worker import Worker
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)

@@ -5,6 +5,7 @@
     |   +-- UnknownKnob          400
     |   +-- KnobOutOfRange       400
     |   +-- PromptTooLong        400
+    |   +-- BadSettings          400  what a process was started with
     +-- Unauthenticated          401  no token, or one that is not known
     +-- Forbidden                403  the token lacks the scope
     +-- NotFound                 404
@@ -62,6 +63,12 @@ class PromptTooLong(BadRequest):
     """A prompt that does not fit the model's context."""
 
     code = "prompt_too_long"
+
+
+class BadSettings(BadRequest):
+    """A setting is wrong; `field` names it."""
+
+    code = "bad_settings"
 
 
 class Unauthenticated(TrimtabError):

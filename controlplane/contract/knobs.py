@@ -226,3 +226,9 @@ def canonical_json(values: Mapping[str, Any]) -> str:
 def config_hash(config: EngineConfig) -> str:
     """sha256 of the canonical JSON, hexadecimal."""
     return hashlib.sha256(canonical_json(config.knobs()).encode()).hexdigest()
+
+
+def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Knob to [old, new], for those that differ."""
+    names = sorted({*before, *after})
+    return {name: [before.get(name), after.get(name)] for name in names if before.get(name) != after.get(name)}

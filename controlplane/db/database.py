@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
-from sqlalchemy import Engine, create_engine, event
+from sqlalchemy import Connection, Engine, create_engine, event
 from sqlmodel import Session
 
 from controlplane.db import binary_transfer
@@ -51,6 +51,15 @@ class Database:
             except BaseException:
                 session.rollback()
                 raise
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Connection]:
+        """A connection in a read transaction of its own: everything read over it is of one committed state."""
+        with self.engine.connect() as connection:
+            if self.is_sqlite:
+                yield connection.execution_options(begin="BEGIN")
+            else:
+                yield connection.execution_options(isolation_level="REPEATABLE READ")
 
     @contextmanager
     def read_session(self) -> Iterator[Session]:

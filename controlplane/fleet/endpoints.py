@@ -15,8 +15,10 @@ from controlplane.contract.nodes import NodeView, TrialConfig
 from controlplane.contract.pages import Page
 from controlplane.db import SessionDep
 from controlplane.db.paging import Cursor, Limit, PoolFilter
-from controlplane.fleet import opamp_endpoints, registry, store
-from controlplane.fleet.hub import FleetHub
+from controlplane.fleet import revisions
+from controlplane.fleet import store as fleet
+from controlplane.fleet.opamp import opamp_endpoints
+from controlplane.fleet.opamp.hub import FleetHub
 
 router = APIRouter()
 router.include_router(opamp_endpoints.router)
@@ -43,7 +45,7 @@ def list_nodes(
     ] = None,
 ) -> Page[NodeView]:
     """The fleet's nodes, by name."""
-    found = registry.nodes(session, pool=pool, role=role, after=cursor, limit=limit + 1)
+    found = fleet.nodes(session, pool=pool, role=role, after=cursor, limit=limit + 1)
     shown = found[:limit]
     return Page(items=shown, next=shown[-1].node if len(found) > limit else None)
 
@@ -51,7 +53,7 @@ def list_nodes(
 @api.get("/nodes/{node}", tags=["nodes"])
 def get_node(node: NodeName, session: SessionDep, _: Reader) -> NodeView:
     """One node: what it should run, what it truly runs, and how it is."""
-    return registry.node(session, node)
+    return fleet.node(session, node)
 
 
 @api.put("/nodes/{node}/trial-config", tags=["nodes"])
@@ -59,11 +61,11 @@ def set_trial_config(
     node: NodeName, wanted: TrialConfig, request: Request, session: SessionDep, principal: Operator
 ) -> NodeView:
     """Give a trial node a configuration of its own. Knobs that are left out take their defaults."""
-    registry.require_trial(registry.row_of(session, node))
+    fleet.require_trial(fleet.row_of(session, node))
     now = request.app.state.clock()
     creation = RevisionCreate(knobs=wanted.knobs, note=f"trial on node {node}")
-    number = registry.create_revision(session, creation, principal.name, now).number
-    registry.set_override(session, [node], number, now)
+    number = fleet.create_revision(session, creation, principal.name, now).number
+    fleet.set_override(session, [node], number, now)
     ledger.append(
         session,
         now=now,
@@ -74,20 +76,20 @@ def set_trial_config(
         revision=number,
     )
     _hub(request).poke_after_commit(session)
-    return registry.node(session, node)
+    return fleet.node(session, node)
 
 
 @api.delete("/nodes/{node}", status_code=204, tags=["nodes"])
 def remove_node(node: NodeName, request: Request, session: SessionDep, principal: Admin) -> None:
     """Forget a node and end its tokens; its engine keeps running as it is."""
-    registry.remove(session, node, actor=principal.name, now=request.app.state.clock())
+    fleet.remove(session, node, actor=principal.name, now=request.app.state.clock())
     _hub(request).poke_after_commit(session)
 
 
 @api.get("/configs", tags=["configs"])
 def list_configs(session: SessionDep, _: Reader, limit: Limit = 100, cursor: Cursor = None) -> Page[Revision]:
     """Configuration revisions, newest first."""
-    found = store.revisions(session, before_number=cursor, limit=limit + 1)
+    found = revisions.revisions(session, before_number=cursor, limit=limit + 1)
     shown = found[:limit]
     return Page(items=shown, next=str(shown[-1].number) if len(found) > limit else None)
 
@@ -105,7 +107,7 @@ def create_config(
     wanted: RevisionCreate, request: Request, response: Response, session: SessionDep, principal: Operator
 ) -> Revision:
     """A new revision (201), or the existing one with equal knobs (200). It runs nowhere until a rollout says so."""
-    made, new = store.find_or_create(session, wanted, actor=principal.name, now=request.app.state.clock())
+    made, new = revisions.find_or_create(session, wanted, actor=principal.name, now=request.app.state.clock())
     if not new:
         response.status_code = 200
     return made
@@ -116,13 +118,13 @@ def get_config(
     number: Annotated[int, Path(description="the revision's number")], session: SessionDep, _: Reader
 ) -> Revision:
     """One configuration revision. Revisions never change."""
-    return store.revision(session, number, field="number")
+    return revisions.revision(session, number, field="number")
 
 
 @api.post("/enrol", status_code=201, tags=["nodes"])
 def enrol_node(wanted: EnrolmentRequest, request: Request, session: SessionDep, principal: Enroller) -> EnrolmentReply:
     """Register a node and get its own token, shown only here. Enrolling again ends the node's older tokens."""
-    token = registry.enrol(session, wanted, actor=principal.name, now=request.app.state.clock())
+    token = fleet.enrol(session, wanted, actor=principal.name, now=request.app.state.clock())
     _hub(request).poke_after_commit(session)
     return EnrolmentReply(node=wanted.node, token=token, workload_key=workload_key(session))
 

@@ -1,77 +1,283 @@
-"""Configuration revisions in the database, inside the caller's transaction."""
+"""The fleet's registry: nodes, pools, and what each node should run. All in the caller's transaction.
 
-from datetime import datetime
+Guarantee: whatever changes what a node should run also brings its drift up to date, in the same transaction. The
+caller pokes the `FleetHub` after the commit, so that connected agents hear of it at once.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
 
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, col, select
 
 from controlplane import ledger
+from controlplane.auth import store as tokens
+from controlplane.contract.access import EnrolmentRequest, Scope
 from controlplane.contract.configs import Revision, RevisionCreate
-from controlplane.contract.errors import NotFound
-from controlplane.contract.knobs import EngineConfig, config_hash, parse_config
-from controlplane.fleet.tables import RevisionRow
+from controlplane.contract.errors import Conflict, NotFound
+from controlplane.contract.nodes import ConfigStatus, NodeRole, NodeView
+from controlplane.fleet import machine, revisions
+from controlplane.fleet.revisions import revision
+from controlplane.fleet.tables import NodeRow, PoolRow
+from controlplane.fleet.view import effective_of, view
+
+__all__ = [
+    "create_revision",
+    "enrol",
+    "expire_silent",
+    "node",
+    "nodes",
+    "place",
+    "pool_revision",
+    "remove",
+    "require_trial",
+    "revision",
+    "set_override",
+    "set_pool_revision",
+]
+
+HTTP_SILENCE_S = 30.0
+"""A node that speaks OpAMP over HTTP is gone after three missed heartbeats of 10 s."""
+
+SOCKET_SILENCE_S = 90.0
+"""Over WebSocket the close tells; this only catches what a killed service left behind (heartbeats are up to 30 s)."""
 
 
-def revision(session: Session, number: int, *, field: str = "revision") -> Revision:
-    """The revision with this number. Raises `NotFound`, whose detail names `field`."""
-    row = session.get(RevisionRow, number) if 0 < number < 2**31 else None
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+def nodes(
+    session: Session,
+    *,
+    pool: str | None = None,
+    role: NodeRole | str | None = None,
+    after: str | None = None,
+    limit: int | None = None,
+) -> list[NodeView]:
+    """Nodes by name, rising; `after` and `limit` page through them."""
+    query = select(NodeRow).order_by(col(NodeRow.node))
+    if pool is not None:
+        query = query.where(NodeRow.pool == pool)
+    if role is not None:
+        query = query.where(NodeRow.role == NodeRole(role).value)
+    if after is not None:
+        query = query.where(NodeRow.node > after)
+    if limit is not None:
+        query = query.limit(limit)
+    rows = session.exec(query).all()
+    known = _Desired(session)
+    return [view(row, known.of(row)) for row in rows]
+
+
+def node(session: Session, name: str) -> NodeView:
+    """One node. Raises `NotFound`."""
+    row = row_of(session, name)
+    return view(row, desired_of(session, row))
+
+
+def row_of(session: Session, name: str) -> NodeRow:
+    row = session.get(NodeRow, name)
     if row is None:
-        raise NotFound(f"{field}: no revision {number}; GET /api/v1/configs lists them", field=field)
-    return view(row)
+        raise NotFound(f"node: no node {name!r}; GET /api/v1/nodes lists them", field="node")
+    return row
 
 
-def revisions(session: Session, *, before_number: int | None, limit: int) -> list[Revision]:
-    """Newest first."""
-    query = select(RevisionRow).order_by(col(RevisionRow.number).desc()).limit(limit)
-    if before_number is not None:
-        query = query.where(col(RevisionRow.number) < before_number)
-    return [view(row) for row in session.exec(query)]
+def pool_revision(session: Session, pool: str) -> int | None:
+    """The revision in production in this pool; None when none is known yet, or when there is no such pool."""
+    row = session.get(PoolRow, pool)
+    return None if row is None else row.revision
 
 
-def find_or_create(session: Session, wanted: RevisionCreate, *, actor: str, now: datetime) -> tuple[Revision, bool]:
-    """The revision with these knobs, and whether it is new.
+def desired_of(session: Session, row: NodeRow) -> Revision | None:
+    """What this node should run."""
+    return _Desired(session).of(row)
 
-    Raises `UnknownKnob` or `KnobOutOfRange` (the field is "knobs.NAME"), `NotFound` for an unknown `base`.
+
+class _Desired:
+    """Desired revisions of many nodes, each pool and revision read once."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._pools: dict[str, int | None] = {}
+        self._revisions: dict[int, Revision] = {}
+
+    def of(self, row: NodeRow) -> Revision | None:
+        if row.pool not in self._pools:
+            self._pools[row.pool] = pool_revision(self._session, row.pool)
+        number = machine.wanted_revision(row.override_revision, self._pools[row.pool])
+        if number is None:
+            return None
+        if number not in self._revisions:
+            self._revisions[number] = revision(self._session, number)
+        return self._revisions[number]
+
+
+# -- changing what should run ------------------------------------------------------------------------------------------
+
+
+def create_revision(session: Session, wanted: RevisionCreate, actor: str, now: datetime) -> Revision:
+    """The revision with these knobs; an equal one is returned as it is."""
+    return revisions.find_or_create(session, wanted, actor=actor, now=now)[0]
+
+
+def set_pool_revision(session: Session, pool: str, number: int, now: datetime) -> None:
+    """Make a revision the pool's production one. Raises `NotFound` for an unknown pool or revision."""
+    row = session.get(PoolRow, pool, with_for_update=True)
+    if row is None:
+        raise NotFound(f"pool: no pool {pool!r}; a pool exists once a node has enrolled in it", field="pool")
+    revision(session, number)
+    row.revision = number
+    session.add(row)
+    session.flush()
+    refresh_drift(session, session.exec(select(NodeRow).where(NodeRow.pool == pool)), now)
+
+
+def set_override(session: Session, node_names: Sequence[str], number: int | None, now: datetime) -> None:
+    """Give nodes a revision of their own (a canary, a trial), or with None the pool's again.
+
+    Raises `NotFound` for an unknown node or revision; then nothing is changed.
     """
-    base = None if wanted.base is None else revision(session, wanted.base, field="base").knobs
-    config = parse_config(wanted.knobs, base=base, prefix="knobs.")
-    return keep(session, config, note=wanted.note, actor=actor, now=now)
+    if number is not None:
+        revision(session, number)
+    rows = [row_of(session, name) for name in node_names]
+    for row in rows:
+        row.override_revision = number
+        session.add(row)
+    session.flush()
+    refresh_drift(session, rows, now)
 
 
-def keep(session: Session, config: EngineConfig, *, note: str, actor: str, now: datetime) -> tuple[Revision, bool]:
-    """The revision of a checked configuration, and whether it is new. A new one gets a ledger entry."""
-    sha = config_hash(config)
-    existing = _by_hash(session, sha)
-    if existing is not None:
-        return existing, False
-    row = RevisionRow(hash=sha, knobs=config.knobs(), note=note, created_by=actor, created_at=now)
-    try:
-        with session.begin_nested():
-            session.add(row)
-    except IntegrityError:
-        # Somebody else made the equal revision between our look and our insert (PostgreSQL only).
-        found = _by_hash(session, sha)
-        if found is None:
-            raise
-        return found, False
-    made = view(row)
+def refresh_drift(session: Session, rows: Iterable[NodeRow], now: datetime) -> None:
+    """Set or clear `drift_since` by what the nodes should run and what they last said they run."""
+    known = _Desired(session)
+    for row in rows:
+        if machine.drifts(known.of(row), effective_of(row)):
+            row.drift_since = row.drift_since or now
+        else:
+            row.drift_since = None
+        session.add(row)
+
+
+def adopt(session: Session, row: NodeRow, now: datetime) -> None:
+    """Make what this serving node runs its pool's first revision, when the pool has none yet."""
+    effective, role = effective_of(row), NodeRole(row.role)
+    if effective is None or not machine.adoptable(role, pool_revision(session, row.pool), effective):
+        return
+    # Only now the lock: two first nodes of a pool may report at the same time, and one of them is adopted.
+    pool = session.get_one(PoolRow, row.pool, with_for_update=True, populate_existing=True)
+    if pool.revision is not None:
+        return
+    wanted = RevisionCreate(knobs=machine.known(effective), note=f"adopted from node {row.node}")
+    made = create_revision(session, wanted, "trimtab", now)
+    pool.revision = made.number
+    session.add(pool)
+    session.flush()
+    ledger.append(
+        session,
+        now=now,
+        actor="trimtab",
+        kind="revision.adopted",
+        subject=f"pool/{row.pool}",
+        message=f"pool {row.pool} starts with revision {made.number}, adopted from node {row.node}",
+        revision=made.number,
+        node=row.node,
+        knobs=made.knobs.knobs(),
+    )
+
+
+# -- coming and going --------------------------------------------------------------------------------------------------
+
+
+def enrol(session: Session, wanted: EnrolmentRequest, *, actor: str, now: datetime) -> str:
+    """Register a node, or register it again; returns its new token. Its older tokens end."""
+    again = session.get(NodeRow, wanted.node) is not None
+    place(session, wanted.node, pool=wanted.pool, role=wanted.role, backend=wanted.backend, now=now)
+    tokens.revoke_of_node(session, wanted.node, now)
+    _, token = tokens.issue(session, name=f"agent {wanted.node}", scope=Scope.AGENT, now=now, node=wanted.node)
     ledger.append(
         session,
         now=now,
         actor=actor,
-        kind="revision.created",
-        subject=f"revision/{made.number}",
-        message=f"revision {made.number} created" + (f": {note}" if note else ""),
-        hash=sha,
-        knobs=config.knobs(),
+        kind="node.enrolled",
+        subject=f"node/{wanted.node}",
+        message=f"node {wanted.node} enrolled {'again ' if again else ''}in pool {wanted.pool} as {wanted.role}",
+        again=again,
+        **wanted.model_dump(exclude={"node"}),
     )
-    return made, True
+    return token
 
 
-def view(row: RevisionRow) -> Revision:
-    return Revision.model_validate(row, from_attributes=True)
+def place(session: Session, name: str, *, pool: str, role: str, backend: str, now: datetime) -> NodeRow:
+    """The node's row, made where there is none, moved where it has changed its pool or role."""
+    _ensure_pool(session, pool, now)
+    row = session.get(NodeRow, name)
+    if row is None:
+        row = NodeRow(
+            node=name, pool=pool, role=role, backend=backend, config_status=ConfigStatus.UNSET.value, created_at=now
+        )
+    elif (row.pool, row.role) != (pool, role):
+        ledger.append(
+            session,
+            now=now,
+            actor="trimtab",
+            kind="node.moved",
+            subject=f"node/{name}",
+            message=f"node {name} moved from {row.pool} ({row.role}) to {pool} ({role})",
+        )
+        # An override was given for the old place: in the new one the node follows its pool.
+        row.pool, row.role, row.override_revision = pool, role, None
+    row.backend = backend
+    session.add(row)
+    session.flush()
+    return row
 
 
-def _by_hash(session: Session, sha: str) -> Revision | None:
-    row = session.exec(select(RevisionRow).where(RevisionRow.hash == sha)).first()
-    return None if row is None else view(row)
+def _ensure_pool(session: Session, pool: str, now: datetime) -> None:
+    if session.get(PoolRow, pool) is not None:
+        return
+    try:
+        with session.begin_nested():
+            session.add(PoolRow(name=pool, created_at=now))
+    except IntegrityError:
+        # Another node of the pool was faster (PostgreSQL only).
+        session.get_one(PoolRow, pool)
+
+
+def remove(session: Session, name: str, *, actor: str, now: datetime) -> None:
+    """Forget a node and end its tokens. It may enrol again."""
+    row = row_of(session, name)
+    tokens.revoke_of_node(session, name, now)
+    session.delete(row)
+    session.flush()
+    ledger.append(
+        session, now=now, actor=actor, kind="node.removed", subject=f"node/{name}", message=f"node {name} removed"
+    )
+
+
+def require_trial(row: NodeRow) -> None:
+    """Raises `Conflict` for a serving node: those are changed by rollouts only."""
+    if row.role != NodeRole.TRIAL.value:
+        raise Conflict(
+            f"node {row.node} is a {row.role} node: serving nodes are changed by rollouts (POST /api/v1/rollouts)",
+            field="node",
+            role=row.role,
+        )
+
+
+def disconnect(session: Session, connection: str) -> None:
+    """A WebSocket has closed: its node is gone, unless it has connected elsewhere since."""
+    for row in session.exec(select(NodeRow).where(NodeRow.connection == connection)):
+        row.connected, row.connection = False, None
+        session.add(row)
+
+
+def expire_silent(session: Session, now: datetime) -> int:
+    """Mark nodes that have been silent for too long as not connected; returns how many."""
+    count = 0
+    for row in session.exec(select(NodeRow).where(col(NodeRow.connected).is_(True))):
+        allowed_s = HTTP_SILENCE_S if row.connection is None else SOCKET_SILENCE_S
+        if row.last_seen is None or now - row.last_seen > timedelta(seconds=allowed_s):
+            row.connected, row.connection = False, None
+            session.add(row)
+            count += 1
+    return count

@@ -15,10 +15,10 @@ from controlplane.contract.metrics import (
     REVISION,
     WINDOW_S,
 )
+from controlplane.evidence.sketch import Sketch
+from controlplane.rollouts.evidence_of_metric import Window
 from controlplane.rollouts.served import Outcomes
-from controlplane.rollouts.stream import Window
 from controlplane.telemetry.reader import TelemetryReader
-from controlplane.telemetry.sketch import Sketch
 
 
 @dataclass(frozen=True)

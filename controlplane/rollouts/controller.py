@@ -19,15 +19,15 @@ from controlplane.contract.metrics import WINDOW_S
 from controlplane.contract.nodes import NodeRole, NodeView
 from controlplane.contract.rollouts import RolloutPhase, Verdict
 from controlplane.db.database import Database
-from controlplane.fleet import registry
+from controlplane.fleet import store as fleet
 from controlplane.rollouts import machine, store
 from controlplane.rollouts.arms import Arm, ticks, window_ceiling, window_floor
 from controlplane.rollouts.decision import Decision, Facts
+from controlplane.rollouts.evidence_of_metric import Window
 from controlplane.rollouts.facts import labels, node_fact, runs
 from controlplane.rollouts.judge import Judge
 from controlplane.rollouts.plan import plan_of
 from controlplane.rollouts.served import Outcomes
-from controlplane.rollouts.stream import Window
 from controlplane.rollouts.tables import RolloutRow
 from controlplane.telemetry.reader import TelemetryReader
 
@@ -182,9 +182,9 @@ def _snapshot(session: Session, rollout_id: int, *, lock: bool = False) -> _Snap
     row = store.row_of(session, rollout_id, lock=lock)
     return _Snapshot(
         row=row,
-        views=registry.nodes(session, pool=row.pool, role=NodeRole.SERVING),
-        new=registry.revision(session, store.state(row).spec.revision),
-        previous=None if row.previous_revision is None else registry.revision(session, row.previous_revision),
+        views=fleet.nodes(session, pool=row.pool, role=NodeRole.SERVING),
+        new=fleet.revision(session, store.state(row).spec.revision),
+        previous=None if row.previous_revision is None else fleet.revision(session, row.previous_revision),
         in_force_since=store.in_force_since(session, row),
     )
 

@@ -14,7 +14,7 @@ from controlplane.contract.rollouts import Rollout, RolloutCreate, RolloutPhase
 from controlplane.db import SessionDep
 from controlplane.db.ids import PathId
 from controlplane.db.paging import Cursor, Limit, PoolFilter, page_of
-from controlplane.fleet.hub import FleetHub
+from controlplane.fleet.opamp.hub import FleetHub
 from controlplane.rollouts import store
 from controlplane.rollouts.plan import with_limits
 

@@ -46,11 +46,11 @@ from pydantic import BaseModel, Field
 
 from controlplane.contract.histogram import error_text, is_coarse, upper_edge
 from controlplane.contract.rollouts import JudgingPlan, Verdict
-from controlplane.rollouts.exceedance import log_mean_exp
+from controlplane.evidence.exceedance import log_mean_exp
+from controlplane.evidence.sketch import Sketch
+from controlplane.rollouts.evidence_of_metric import QUICK, STEADY, Stream, Window
 from controlplane.rollouts.limit_watch import LimitWatch
 from controlplane.rollouts.served import Outcomes, ServedShare
-from controlplane.rollouts.stream import QUICK, STEADY, Stream, Window
-from controlplane.telemetry.sketch import Sketch
 
 LEANING = math.log(3.0)
 """No good verdict while any level's evidence of harm is above this: a tail that looks worse is waited for."""

@@ -17,8 +17,8 @@ from pydantic import BaseModel
 
 from controlplane.contract.histogram import axis_position
 from controlplane.contract.slo import Limit
-from controlplane.rollouts.exceedance import log_mean_exp
-from controlplane.rollouts.stream import STEADY, Pace, Stream, Window
+from controlplane.evidence.exceedance import log_mean_exp
+from controlplane.rollouts.evidence_of_metric import STEADY, Pace, Stream, Window
 
 
 class LimitWatch(BaseModel):

@@ -13,13 +13,13 @@ from controlplane import ledger
 from controlplane.contract.errors import Conflict, NotFound
 from controlplane.contract.nodes import NodeRole
 from controlplane.contract.rollouts import ENDED, Rollout, RolloutCreate, RolloutPhase, Verdict
-from controlplane.fleet import registry
+from controlplane.fleet import store as fleet
 from controlplane.rollouts import machine, patience
+from controlplane.rollouts.checks import check_differs, check_rollout
 from controlplane.rollouts.decision import ClearOverrides, Decision, SetOverride, SetPoolRevision, State
 from controlplane.rollouts.facts import labels, node_fact
 from controlplane.rollouts.plan import plan_of
 from controlplane.rollouts.tables import RolloutRow
-from controlplane.rollouts.validation import check_differs, check_rollout
 
 SERVICE = "trimtab"
 """The ledger's actor for what the service does by itself."""
@@ -31,8 +31,8 @@ def create(session: Session, spec: RolloutCreate, *, actor: str, now: datetime) 
     """Record a wanted rollout, and begin it when `spec.start` says so."""
     check_rollout(session, spec)
     if spec.apply_timeout_s is None:
-        views = registry.nodes(session, pool=spec.pool, role=NodeRole.SERVING)
-        derived = patience.apply_timeout_s(views, registry.revision(session, spec.revision))
+        views = fleet.nodes(session, pool=spec.pool, role=NodeRole.SERVING)
+        derived = patience.apply_timeout_s(views, fleet.revision(session, spec.revision))
         spec = spec.model_copy(update={"apply_timeout_s": derived})
     row = RolloutRow(
         phase=RolloutPhase.PROPOSED.value,
@@ -167,10 +167,10 @@ def _start(session: Session, row: RolloutRow, *, actor: str, now: datetime) -> N
                 field="pool",
                 rollout_id=other.id,
             )
-        row.previous_revision = registry.pool_revision(session, row.pool)
-    views = registry.nodes(session, pool=row.pool, role=NodeRole.SERVING)
-    new = registry.revision(session, spec.revision)
-    previous = None if row.previous_revision is None else registry.revision(session, row.previous_revision)
+        row.previous_revision = fleet.pool_revision(session, row.pool)
+    views = fleet.nodes(session, pool=row.pool, role=NodeRole.SERVING)
+    new = fleet.revision(session, spec.revision)
+    previous = None if row.previous_revision is None else fleet.revision(session, row.previous_revision)
     decision = machine.start(state(row), [node_fact(node, new, previous) for node in views])
     row.started_at = now
     row.control_nodes = [node.node for node in views if node.node not in decision.canary_nodes]
@@ -190,16 +190,16 @@ def carry_out(session: Session, row: RolloutRow, decision: Decision, *, actor: s
     """Do what the machine has decided, and write it down."""
     before = RolloutPhase(row.phase)
     assert decision.phase in machine.TRANSITIONS[before], f"{before.value} to {decision.phase.value}"
-    known = {node.node for node in registry.nodes(session, pool=row.pool, role=NodeRole.SERVING)}
+    known = {node.node for node in fleet.nodes(session, pool=row.pool, role=NodeRole.SERVING)}
     for action in decision.actions:
         match action:
             case SetOverride(nodes, revision):
                 # A node that has left the pool since is not ours to change.
-                registry.set_override(session, [node for node in nodes if node in known], revision, now)
+                fleet.set_override(session, [node for node in nodes if node in known], revision, now)
             case ClearOverrides(nodes):
-                registry.set_override(session, [node for node in nodes if node in known], None, now)
+                fleet.set_override(session, [node for node in nodes if node in known], None, now)
             case SetPoolRevision(revision):
-                registry.set_pool_revision(session, row.pool, revision, now)
+                fleet.set_pool_revision(session, row.pool, revision, now)
     row.phase = decision.phase.value
     row.verdict = None if decision.verdict is None else decision.verdict.value
     row.message = decision.message
@@ -256,7 +256,7 @@ def _nodes_at_end(session: Session, row: RolloutRow) -> dict[str, Any]:
         view.node: None
         if view.effective is None
         else {"revision": view.effective.revision, "knobs": view.effective.knobs}
-        for view in registry.nodes(session, pool=row.pool, role=NodeRole.SERVING)
+        for view in fleet.nodes(session, pool=row.pool, role=NodeRole.SERVING)
     }
 
 

@@ -19,9 +19,9 @@ from controlplane.contract.studies import (
 from controlplane.db import SessionDep
 from controlplane.db.ids import PathId
 from controlplane.db.paging import Cursor, Limit, PoolFilter, page_of
-from controlplane.fleet import registry
+from controlplane.fleet import store as fleet
 from controlplane.studies import store
-from controlplane.studies.validation import check_finite, check_study
+from controlplane.studies.checks import check_finite, check_study
 
 router = APIRouter(prefix="/api/v1/studies", tags=["studies"])
 
@@ -42,7 +42,7 @@ def list_studies(
 @router.post("", status_code=201)
 def create_study(wanted: StudyCreate, request: Request, session: SessionDep, principal: Operator) -> Study:
     """Queue a study."""
-    check_study(wanted, registry.nodes(session, pool=wanted.pool))
+    check_study(wanted, fleet.nodes(session, pool=wanted.pool))
     return store.create(session, wanted, actor=principal.name, now=request.app.state.clock())
 
 

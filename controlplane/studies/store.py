@@ -25,7 +25,7 @@ from controlplane.contract.studies import (
     Trial,
     TrialReport,
 )
-from controlplane.fleet import registry
+from controlplane.fleet import store as fleet
 from controlplane.studies import machine
 from controlplane.studies.tables import StudyRow, TrialRow
 
@@ -127,7 +127,7 @@ def claim(
                 attempt=StudyRow.attempt + 1,
                 trial_node=None,
                 progress="claimed",
-                default_revision=registry.pool_revision(session, pool),
+                default_revision=fleet.pool_revision(session, pool),
             )
             .execution_options(synchronize_session=False)
         )
@@ -244,7 +244,7 @@ def finish(session: Session, study_id: int, outcome: StudyFinish, now: datetime)
             rollout_id=outcome.rollout_id,
             pool=row.pool,
             default_revision=row.default_revision,
-            pool_revision=registry.pool_revision(session, row.pool),
+            pool_revision=fleet.pool_revision(session, row.pool),
         )
     return view(session, row)
 
@@ -300,7 +300,7 @@ def view(session: Session, row: StudyRow) -> Study:
         spec=StudyCreate.model_validate(row.spec),
         trials_done=runs - finalist_runs,
         finalist_runs=finalist_runs,
-        pool_revision=registry.pool_revision(session, row.pool),
+        pool_revision=fleet.pool_revision(session, row.pool),
         result=None if row.result is None else StudyResult.model_validate(row.result),
     )
 

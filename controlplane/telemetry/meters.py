@@ -2,7 +2,7 @@
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from controlplane.telemetry.refusal import Outcome
+from controlplane.telemetry.values.refusal import Outcome
 
 
 class Meters:

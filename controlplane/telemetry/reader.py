@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Protocol
 
 from controlplane.contract.workload import RequestRecord, Workload
-from controlplane.telemetry.sketch import Sketch
+from controlplane.evidence.sketch import Sketch
 
 
 @dataclass

@@ -20,36 +20,37 @@ from controlplane.contract.errors import BadRequest, Unavailable
 from controlplane.contract.metrics import MetricKind
 from controlplane.contract.workload import RequestRecord, Workload
 from controlplane.db.database import Database
-from controlplane.telemetry import catalogue, requests
-from controlplane.telemetry.bounds import FUTURE_S, Bounds
-from controlplane.telemetry.bulk import BulkLoader
-from controlplane.telemetry.bulk_parts import Loaded
-from controlplane.telemetry.catalogue import Asked
-from controlplane.telemetry.compaction import Compactor, backlog
-from controlplane.telemetry.decoded_frames import DecodedFrames
-from controlplane.telemetry.entry import Entry
-from controlplane.telemetry.exposition import FleetQuantiles
-from controlplane.telemetry.fold_turn import FoldTurn
-from controlplane.telemetry.frame_store import FrameStore, Moment
-from controlplane.telemetry.grouping import Groupings, LabelsOf
-from controlplane.telemetry.head import Head
-from controlplane.telemetry.histogram_sums import HistogramSums, SketchGroups
-from controlplane.telemetry.intake import Intake
-from controlplane.telemetry.levels import BASE_S
+from controlplane.telemetry.folding.bulk import BulkLoader
+from controlplane.telemetry.folding.bulk_parts import Loaded
+from controlplane.telemetry.folding.compaction import Compactor, backlog
+from controlplane.telemetry.folding.fold_turn import FoldTurn
+from controlplane.telemetry.folding.head import Head
+from controlplane.telemetry.folding.retention import Retention
+from controlplane.telemetry.frames.decoded_frames import DecodedFrames
+from controlplane.telemetry.frames.frame_store import FrameStore, Moment
+from controlplane.telemetry.frames.sql_frames import SqlFrames
+from controlplane.telemetry.journal.intake import Intake
+from controlplane.telemetry.journal.names import Names
+from controlplane.telemetry.journal.write_fault import WriteFault, nothing_known
+from controlplane.telemetry.journal.writer import Writer
 from controlplane.telemetry.meters import Meters
-from controlplane.telemetry.names import Names
-from controlplane.telemetry.query import ScalarSums
+from controlplane.telemetry.otlp.bounds import FUTURE_S, Bounds
+from controlplane.telemetry.queries import requests
+from controlplane.telemetry.queries.exposition import FleetQuantiles
+from controlplane.telemetry.queries.grouping import Groupings, LabelsOf
+from controlplane.telemetry.queries.histogram_sums import HistogramSums, SketchGroups
+from controlplane.telemetry.queries.query import ScalarSums
+from controlplane.telemetry.queries.snapshot import Wanted, Where, pieces, scope
+from controlplane.telemetry.queries.unfolded import FleetRuns, Unfolded
+from controlplane.telemetry.queries.value_counts import CountSums
 from controlplane.telemetry.reader import SketchSeries, ValueSeries
-from controlplane.telemetry.refusal import Outcome, Refusals
-from controlplane.telemetry.retention import Retention
-from controlplane.telemetry.snapshot import Wanted, Where, pieces, scope, snapshot
-from controlplane.telemetry.sql_frames import SqlFrames
+from controlplane.telemetry.reports.entry import Entry
 from controlplane.telemetry.tables import PendingRow
-from controlplane.telemetry.timespan import EPOCH, check_step, to_ns, window_at, windows_in
-from controlplane.telemetry.unfolded import FleetRuns, Unfolded
-from controlplane.telemetry.value_counts import CountSums
-from controlplane.telemetry.write_fault import WriteFault, nothing_known
-from controlplane.telemetry.writer import Writer
+from controlplane.telemetry.values import catalogue
+from controlplane.telemetry.values.catalogue import Asked
+from controlplane.telemetry.values.levels import BASE_S
+from controlplane.telemetry.values.refusal import Outcome, Refusals
+from controlplane.telemetry.values.timespan import EPOCH, check_step, to_ns, window_at, windows_in
 
 logger = logging.getLogger(__name__)
 
@@ -103,7 +104,7 @@ class TelemetryStore:
     # -- life ----------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        with snapshot(self._database) as connection:
+        with self._database.snapshot() as connection:
             self.names.load(connection)
             self._writer.note_backlog(backlog(connection))
         try:
@@ -135,7 +136,7 @@ class TelemetryStore:
     def follow(self, _: datetime) -> None:
         """Instead of `tick`, where another replica folds: look how much waits and which names there are, so that the
         bounds on them hold here."""
-        with snapshot(self._database) as connection:
+        with self._database.snapshot() as connection:
             self._writer.note_backlog(backlog(connection))
         self._compactor.know_names()
 
@@ -292,7 +293,7 @@ class TelemetryStore:
     def workload(self, pool: str, start: datetime, end: datetime) -> Workload:
         """See `TelemetryReader`."""
         not_serving = frozenset(self._not_serving())
-        with snapshot(self._database) as connection:
+        with self._database.snapshot() as connection:
             return requests.workload(connection, pool, start, end, not_serving)
 
     def requests(
@@ -310,7 +311,7 @@ class TelemetryStore:
         """See `TelemetryReader`; `offset` skips that many of the first; `request_id`: those with exactly this id."""
         if order not in ("newest", "slowest"):
             raise BadRequest(f"order: {order[:40]!r} is neither newest nor slowest", field="order")
-        with snapshot(self._database) as connection:
+        with self._database.snapshot() as connection:
             return requests.records(
                 connection,
                 start,
@@ -328,7 +329,7 @@ class TelemetryStore:
         try:
             return catalogue.find(metric, self._own_names())
         except BadRequest:
-            with snapshot(self._database) as connection:  # Another replica may have taken in a sender's own metric.
+            with self._database.snapshot() as connection:  # Another replica may have taken in a sender's own metric.
                 self.names.load(connection)
             return catalogue.find(metric, self._own_names())
 
@@ -347,7 +348,7 @@ class TelemetryStore:
 
     @contextmanager
     def _moment(self) -> Iterator[Moment]:
-        with snapshot(self._database) as connection:
+        with self._database.snapshot() as connection:
             yield Moment(connection, self.frames.state(connection))
 
     def _labels_of(self, moment: Moment) -> LabelsOf:

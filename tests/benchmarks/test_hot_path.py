@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from agents.accumulator import Accumulator
-from agents.engine.observation.event_log import EventLog
+from agents.agent.reports.accumulator import Accumulator
+from agents.engine.core.event_log import EventLog
 from benchmarks import hot_path
 
 VALUES = [0.01 + number / 1000 for number in range(96)]

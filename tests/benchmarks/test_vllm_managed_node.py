@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.vllm_backend.node_file import StandbyUse, load_node_file
+from agents.backends.vllm.node_file import StandbyUse, load_node_file
 from benchmarks.engine_measures.texts import Texts
 from benchmarks.vllm_measures.command import BUNDLED
 from benchmarks.vllm_measures.managed_node import CAPACITY, ManagedNode, cut_off

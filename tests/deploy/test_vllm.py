@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from agents.settings import ENV_PREFIX, AgentSettings, load
+from agents.agent.settings import ENV_PREFIX, AgentSettings, load
 
 FOLDER = Path(__file__).resolve().parents[2] / "deploy/vllm"
 UNITS = sorted(FOLDER.glob("*.service"))

@@ -54,7 +54,7 @@ class Datum:
         self._commands = {
             "service": ["controlplane.command.main", *up, data, *service_flags],
             "engine": ["agents.engine", "--port", str(ports[1]), "--model", str(MODEL)],
-            "agent": ["agents", *agent, "--state-dir", state, "--enrolment-token-file", token_file],
+            "agent": ["agents.agent", *agent, "--state-dir", state, "--enrolment-token-file", token_file],
         }
         self.made = 0
         self.tokens = 0

@@ -4,9 +4,9 @@ import httpx
 import openai
 
 from agents.client_measure import NetworkJoin, NetworkTime, Recorder, wrap_openai
+from controlplane.command.demo.plan import MODEL, POOL
 from controlplane.contract import metrics
 from controlplane.contract.access import Scope, TokenCreate
-from controlplane.demo.plan import MODEL, POOL
 from tests.conftest import Stack
 from tests.processes import wait_for
 

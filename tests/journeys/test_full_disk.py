@@ -1,7 +1,7 @@
 """A real full disk under a real service: nothing acknowledged is lost, readiness says so, and room ends it at once.
 
 The disk is a tmpfs in a mount namespace of the service's own, which needs no privilege; the test looks into it through
-/proc. `tests/controlplane/telemetry/test_writer.py` has the same by SQLite's own limit on its file.
+/proc. `tests/controlplane/telemetry/journal/test_writer.py` has the same by SQLite's own limit on its file.
 """
 
 import os
@@ -17,7 +17,7 @@ import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 from controlplane.contract import metrics
-from controlplane.telemetry.write_fault import QUIET_S
+from controlplane.telemetry.journal.write_fault import QUIET_S
 from tests.processes import free_port, wait_for
 
 DISK_BYTES, BALLAST_BYTES = 24 << 20, 14 << 20

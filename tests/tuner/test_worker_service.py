@@ -13,7 +13,7 @@ from controlplane.app.settings import ServiceSettings
 from controlplane.client import Client
 from controlplane.contract.access import EnrolmentRequest
 from controlplane.contract.studies import StudyCreate, StudyState, TrialReport, TrialState
-from tuner.worker import Lease, Worker
+from tuner.study.worker import Lease, Worker
 
 
 @pytest.fixture

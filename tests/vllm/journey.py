@@ -30,7 +30,7 @@ class Journey:
         agent = ["--node", NODE, "--pool", POOL, "--role", "trial", "--server-url", self.url, *beside]
         agent += ["--state-dir", str(folder / "agent")]
         agent += ["--enrolment-token-file", str(folder / "data/enrolment-token")]
-        self._commands = {"service": ["controlplane.command.main", *up], "agent": ["agents", *agent]}
+        self._commands = {"service": ["controlplane.command.main", *up], "agent": ["agents.agent", *agent]}
 
     def start(self, name: str) -> None:
         """Start it, and wait until the control plane answers, or the node is healthy."""

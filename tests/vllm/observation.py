@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agents.vllm_backend.plugin_link import PluginLink
+from agents.backends.vllm.plugin_link import PluginLink
 from tests.processes import wait_for
 from tests.vllm.real_vllm import Answer, VllmServer, read_raw_log
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from agents.vllm_backend import AttachedVllm
+from agents.backends.vllm import AttachedVllm
 from controlplane.contract.errors import KnobOutOfRange
 from controlplane.contract.knobs import EngineConfig
-from tests.agents.vllm_backend.conftest import eventually
-from tests.agents.vllm_backend.following import Following, followed
+from tests.agents.backends.vllm.conftest import eventually
+from tests.agents.backends.vllm.following import Following, followed
 from tests.processes import free_port
 from tests.vllm.observation import Values, engine_ids, told_by_vllm
 from tests.vllm.prompts import prompts

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from agents.backend import Backend
-from agents.vllm_backend import AttachedVllm
+from agents.backends.base import Backend
+from agents.backends.vllm import AttachedVllm
 from controlplane.contract.knobs import EngineConfig
-from tests.agents.agent.backend_conformance import REFUSED, BackendConformance
+from tests.agents.backends.backend_conformance import REFUSED, BackendConformance
 from tests.vllm.prompts import prompts
 from tests.vllm.real_vllm import VllmServer
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import httpx
 
-from agents.vllm_backend.variants.checkpoint import write_variant
-from agents.vllm_backend.variants.formats import format_named
+from agents.backends.vllm.variants.checkpoint import write_variant
+from agents.backends.vllm.variants.formats import format_named
 from tests.vllm.prompts import prompts
 from tests.vllm.real_vllm import MODEL, MODEL_DIR, VllmServer, vllm_arguments
 

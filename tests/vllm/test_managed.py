@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from agents.vllm_backend.managed import process
-from agents.vllm_backend.managed.change_failed import ChangeFailed
+from agents.backends.vllm.managed import process
+from agents.backends.vllm.managed.change_failed import ChangeFailed
 from controlplane.contract.knobs import ChangeClass, EngineConfig, Quantization
-from tests.agents.vllm_backend.managed.managed_node import Clients, Node, running, until
+from tests.agents.backends.vllm.managed.managed_node import Clients, Node, running, until
 from tests.vllm.real_vllm import MODEL_DIR, START_LIMIT_S, vllm_environment
 
 NODE = """

@@ -11,8 +11,8 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, sync_playwright
 
 from controlplane.client import Client
-from controlplane.demo.engines import TRIMTAB
-from controlplane.demo.processes import Child, Processes
+from controlplane.command.demo.engines import TRIMTAB
+from controlplane.command.demo.processes import Child, Processes
 from tests.processes import free_port, wait_for
 
 FLAGS = (

@@ -1,4 +1,4 @@
-"""From tokens to logits.
+"""The forward pass: from tokens to logits.
 
 Read in this order: `config.py` (a model's shape, out of config.json, with `families.py` for what the architectures fix
 and `rope.py` for rotary positions), `weights.py` and `layer.py` (its tensors), `ops.py` (the operations besides the

@@ -14,10 +14,10 @@ from torch import Tensor
 
 from agents.engine.model.config import ModelConfig
 from agents.engine.model.layer import Layer, load_layer, read_norm
-from agents.engine.model.ops import AttentionPlan, AttentionShape, Ops
 from agents.engine.model.pages import Pages, View
-from agents.engine.model.torch_ops import TorchOps
 from agents.engine.model.weights import WeightFolder
+from agents.engine.ops.ops import AttentionPlan, AttentionShape, Ops
+from agents.engine.ops.torch_ops import TorchOps
 from agents.engine.quantization.linear import Linear, LinearBuilder
 from agents.engine.quantization.plain import PlainLinear
 from controlplane.contract.knobs import Quantization

@@ -7,7 +7,7 @@ and nothing else does; the torch twin widens them all on each call, which is slo
 import torch
 from torch import Tensor
 
-from agents.engine.kernels import linear_native
+from agents.engine.ops import linear_native
 from agents.engine.quantization.int8 import SLICE
 from agents.engine.quantization.plain import single_row_products
 from agents.engine.quantization.tiles import padded, tiled_fp8

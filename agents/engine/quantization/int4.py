@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from agents.engine.kernels import linear_native
+from agents.engine.ops import linear_native
 from agents.engine.quantization.activations import quantize_rows
 from agents.engine.quantization.tiles import TILE, padded, tiled_groups, tiled_nibbles
 from controlplane.contract.knobs import Quantization

@@ -7,7 +7,7 @@ float32. The torch twin computes the same; it is the kernel's reference, and slo
 import torch
 from torch import Tensor
 
-from agents.engine.kernels import linear_native
+from agents.engine.ops import linear_native
 from agents.engine.quantization.activations import quantize_rows
 from agents.engine.quantization.tiles import padded, tiled
 from controlplane.contract.knobs import Quantization

@@ -11,8 +11,8 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from agents.engine.kernels import linear_native
-from agents.engine.kernels.linear_native import Choice
+from agents.engine.ops import linear_native
+from agents.engine.ops.linear_native import Choice
 from agents.engine.quantization.fp8 import Fp8Linear, TorchFp8Linear
 from agents.engine.quantization.int4 import Int4Linear, TorchInt4Linear, round_codes
 from agents.engine.quantization.int8 import Int8Linear, TorchInt8Linear

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from agents.engine.kernels import linear_native
+from agents.engine.ops import linear_native
 from agents.engine.quantization.tiles import padded, tiled
 from controlplane.contract.knobs import Quantization
 

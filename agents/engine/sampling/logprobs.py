@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from agents.engine.sampling.token_logprob import TokenLogprob
+from agents.engine.request.token_logprob import TokenLogprob
 
 
 def token_logprobs(logits: Tensor, tokens: Sequence[int], tops: int) -> list[TokenLogprob]:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from agents.engine.sampling.logprobs import token_logprobs
-from agents.engine.scheduling.scheduler import Work
+from agents.engine.scheduling.step_plan import Work
 
 _ROWS_AT_ONCE = 64
 

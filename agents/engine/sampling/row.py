@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from agents.engine.sampling.params import SamplingParams
-from agents.engine.sampling.token_history import TokenHistory
+from agents.engine.request.params import SamplingParams
+from agents.engine.request.token_history import TokenHistory
 
 if TYPE_CHECKING:
-    from agents.engine.scheduling.scheduler import Work
+    from agents.engine.scheduling.step_plan import Work
 
 
 class Row(NamedTuple):

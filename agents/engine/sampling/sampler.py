@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from agents.engine.request.params import uniform
 from agents.engine.sampling.adjustments import adjust
 from agents.engine.sampling.greedy import argmax
 from agents.engine.sampling.inversion import invert
-from agents.engine.sampling.params import uniform
 from agents.engine.sampling.row import Row
 
 _NUCLEUS_WIDTHS = (256, 4096)

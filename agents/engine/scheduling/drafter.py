@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 from agents.engine.scheduling.sequence import Sequence
 
 if TYPE_CHECKING:
-    from agents.engine.scheduling.scheduler import Work
+    from agents.engine.scheduling.step_plan import Work
 
 
 class Drafter(Protocol):

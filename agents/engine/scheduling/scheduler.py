@@ -28,8 +28,6 @@ from agents.engine.scheduling.throughput import Throughput
 from agents.engine.scheduling.waiting_queue import WaitingQueue
 from controlplane.contract.knobs import EngineConfig
 
-__all__ = ["Scheduler", "StepPlan", "Work"]
-
 
 class Scheduler:
     """The waiting and running requests. `config` may be replaced between steps. One thread changes it."""

@@ -9,9 +9,9 @@ from array import array
 from collections.abc import Sequence as Items
 from enum import Enum, StrEnum
 
-from agents.engine.sampling.params import SamplingParams
-from agents.engine.sampling.token_history import TokenHistory
-from agents.engine.sampling.token_logprob import TokenLogprob
+from agents.engine.request.params import SamplingParams
+from agents.engine.request.token_history import TokenHistory
+from agents.engine.request.token_logprob import TokenLogprob
 from agents.engine.scheduling.prefix_tree import Prefix
 from agents.engine.speculation.gate import Track
 from agents.engine.speculation.ngram import NgramIndex

@@ -14,7 +14,7 @@ import orjson
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from agents.engine.sampling.token_logprob import TokenLogprob
+from agents.engine.request.token_logprob import TokenLogprob
 from agents.engine.server.error_shape import openai_body
 from agents.engine.server.exchange import Exchange
 from agents.engine.server.forms import Form

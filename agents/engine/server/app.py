@@ -17,11 +17,11 @@ import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
 
-from agents.engine.engine import Engine
-from agents.engine.observation.event_feed import EventFeed
-from agents.engine.observation.metrics import EngineMetrics
+from agents.engine.core.engine import Engine
 from agents.engine.options import EngineOptions
+from agents.engine.server.event_feed import EventFeed
 from agents.engine.server.intake import Intake
+from agents.engine.server.metrics import EngineMetrics
 from agents.engine.server.openai_api import ChatRequest, CompletionRequest, DetokenizeRequest, TokenizeRequest, parse
 from agents.engine.server.refusals import Refusals
 from agents.engine.server.request_edge import RequestEdge, add_error_handlers, answer_json, read_json

@@ -8,8 +8,8 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
-from agents.engine.engine import Engine
-from agents.engine.observation.timing import monotonic
+from agents.engine.core.engine import Engine
+from agents.engine.request.timing import monotonic
 from agents.engine.server.generation import Generation, Piece
 from agents.engine.server.handover import Handover, Queue
 

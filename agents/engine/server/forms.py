@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agents.engine.sampling.token_logprob import TokenLogprob
+from agents.engine.request.token_logprob import TokenLogprob
 from agents.engine.scheduling.sequence import FinishReason
 from agents.engine.server.logprob_shapes import Entry, chat_logprobs, completion_logprobs
-from agents.engine.server.token_text import TokenText
+from agents.engine.text.token_text import TokenText
 
 _SHOWN_REASON = {FinishReason.TIMEOUT: FinishReason.LENGTH}
 """Clients know stop and length; a text cut by its deadline was cut by a limit, and `stop_reason` says by which."""

@@ -9,12 +9,12 @@ from collections.abc import Sequence as Items
 from dataclasses import dataclass
 from typing import Any
 
-from agents.engine.engine import Engine
-from agents.engine.observation.timing import RequestClock, monotonic
-from agents.engine.sampling.token_logprob import TokenLogprob
+from agents.engine.core.engine import Engine
+from agents.engine.core.step import TokenOutput
+from agents.engine.request.timing import RequestClock, monotonic
+from agents.engine.request.token_logprob import TokenLogprob
 from agents.engine.scheduling.sequence import FinishReason, Sequence
-from agents.engine.server.text_stream import TextStream
-from agents.engine.step import TokenOutput
+from agents.engine.text.text_stream import TextStream
 from controlplane.contract.errors import TrimtabError
 
 _COMPLETE = (FinishReason.STOP, FinishReason.LENGTH)

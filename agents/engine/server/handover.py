@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Sequence as Items
 
+from agents.engine.core.step import TokenOutput
 from agents.engine.scheduling.sequence import Sequence
-from agents.engine.step import TokenOutput
 
 Queue = asyncio.Queue[TokenOutput | None]
 """Outputs of a request's sequences; None: the client went away."""

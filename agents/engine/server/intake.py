@@ -11,11 +11,10 @@ from typing import Any, cast
 
 from fastapi import Request
 
-from agents.engine.engine import Engine
-from agents.engine.observation.timing import RequestClock, monotonic
+from agents.engine.core.engine import Engine
+from agents.engine.request.timing import RequestClock, monotonic
 from agents.engine.scheduling.sequence import Sequence
 from agents.engine.server.answers import ExchangeAnswer, StreamAnswer, WholeAnswer, Wishes
-from agents.engine.server.chat_template import ChatTemplate
 from agents.engine.server.exchange import Exchange
 from agents.engine.server.forms import ChatForm, Form
 from agents.engine.server.generation import Generation
@@ -24,9 +23,10 @@ from agents.engine.server.openai_api import ChatRequest, CompletionRequest, Gene
 from agents.engine.server.refusals import Refusals
 from agents.engine.server.request_edge import CLOCK, REQUEST_ID, TENANT_HEADER
 from agents.engine.server.sampling_fields import sampling_params
-from agents.engine.server.text_stream import TextRules
-from agents.engine.server.token_text import TokenText
-from agents.engine.server.tokenizer import TextCodec
+from agents.engine.text.chat_template import ChatTemplate
+from agents.engine.text.text_stream import TextRules
+from agents.engine.text.token_text import TokenText
+from agents.engine.text.tokenizer import TextCodec
 from controlplane.contract.errors import BadRequest, DeadlineUnmet, Overloaded, Unavailable
 
 COMPLETION_MAX_TOKENS = 16

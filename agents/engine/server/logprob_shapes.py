@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from agents.engine.sampling.token_logprob import TokenLogprob
-from agents.engine.server.token_text import TokenText
+from agents.engine.request.token_logprob import TokenLogprob
+from agents.engine.text.token_text import TokenText
 
 _LOWEST = -9999.0
 """Stands for minus infinity, which JSON cannot say; vLLM's choice."""

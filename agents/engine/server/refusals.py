@@ -7,7 +7,7 @@ of its answers; what was queued first tells its own end (`Generation.end`), and 
 import time
 from collections import Counter
 
-from agents.engine.engine import Engine
+from agents.engine.core.engine import Engine
 from controlplane.contract import finish_reasons
 from controlplane.contract.errors import TrimtabError
 

@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from agents.engine.observation.timing import RequestClock
+from agents.engine.request.timing import RequestClock
 from agents.engine.server.error_shape import openai_body
 from controlplane.contract.errors import BadRequest, NotFound, TooLarge, TrimtabError
 

@@ -3,7 +3,7 @@
 import secrets
 from dataclasses import replace
 
-from agents.engine.sampling.params import SamplingParams, seed_of_choice
+from agents.engine.request.params import SamplingParams, seed_of_choice
 from agents.engine.server.openai_api import CompletionRequest, GenerationRequest
 from controlplane.contract.errors import BadRequest
 

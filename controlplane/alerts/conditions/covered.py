@@ -9,12 +9,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from controlplane.alerts.baseline import FLEET
-from controlplane.alerts.detector import Detector
-from controlplane.alerts.history import History, Window, merged
+from controlplane.alerts.conditions.baseline import FLEET
+from controlplane.alerts.conditions.detector import Detector
+from controlplane.alerts.windows.history import History, Window, merged
 from controlplane.contract.histogram import AXIS_LENGTH, upper_edge
 from controlplane.contract.metrics import E2E, ITL, TTFT
-from controlplane.telemetry.sketch import Sketch
+from controlplane.evidence.sketch import Sketch
 
 EXPLAINED = 1 / 2
 RECENT_S = 60.0

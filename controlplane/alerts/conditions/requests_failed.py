@@ -14,14 +14,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from controlplane.alerts.baseline import BOUND_Z, wilson_upper
-from controlplane.alerts.finding import Finding
-from controlplane.alerts.history import instant
-from controlplane.alerts.learner import SUSPICION
-from controlplane.alerts.machine import Reading
-from controlplane.alerts.regression import Exceedances, Stream, observe
+from controlplane.alerts.conditions.baseline import BOUND_Z, wilson_upper
+from controlplane.alerts.conditions.finding import Finding, Reading
+from controlplane.alerts.conditions.learner import SUSPICION
+from controlplane.alerts.windows.history import instant
 from controlplane.contract.alerts import RequestsFailedCondition
 from controlplane.contract.metrics import WINDOW_S
+from controlplane.evidence.e_detector import Exceedances, Stream, observe
 
 GUARD_S = 300.0
 PHI = 2.0

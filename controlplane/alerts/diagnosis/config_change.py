@@ -12,6 +12,7 @@ from typing import Any
 from controlplane.alerts.diagnosis.arrival import NEGLIGIBLE, Arrival, Served, arrivals
 from controlplane.alerts.diagnosis.rollout_record import RolloutRecord
 from controlplane.contract.causes import CauseKind
+from controlplane.contract.knobs import difference
 from controlplane.contract.metrics import WINDOW_S
 
 NEAR_S = 300.0
@@ -54,15 +55,9 @@ def config_changes(
         old = max(others, key=lambda seen: seen.before_share, default=None)
         before = rollout.previous_revision if rollout is not None else None if old is None else old.number
         was, now = ({} if number is None else knobs.get(number, {}) for number in (before, new.number))
-        changed = knob_changes(was, now) if was and now else {}
+        changed = difference(was, now) if was and now else {}
         found.append(_cause(new, arrival, rollout, before, changed, onset))
     return found
-
-
-def knob_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Knob to [old, new], for those that differ."""
-    names = sorted({*before, *after})
-    return {name: [before.get(name), after.get(name)] for name in names if before.get(name) != after.get(name)}
 
 
 def _at_the_onset(new: RevisionSeen, onset: datetime) -> Arrival | None:

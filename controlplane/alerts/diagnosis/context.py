@@ -14,7 +14,7 @@ from controlplane.alerts.diagnosis.diagnosis import STAGES, Measured
 from controlplane.alerts.diagnosis.host import slowest
 from controlplane.alerts.diagnosis.host_readings import host_readings
 from controlplane.alerts.diagnosis.rollout_record import rollouts_of
-from controlplane.alerts.history import Where
+from controlplane.alerts.windows.history import Where
 from controlplane.contract.errors import NotFound
 from controlplane.contract.metrics import (
     CACHE_CLASS,
@@ -31,10 +31,10 @@ from controlplane.contract.metrics import (
     WAITING,
     WINDOW_S,
 )
-from controlplane.fleet import registry
+from controlplane.evidence.sketch import Sketch
+from controlplane.fleet import store as fleet
 from controlplane.ledger.tables import LedgerRow
 from controlplane.telemetry.reader import TelemetryReader
-from controlplane.telemetry.sketch import Sketch
 
 Range = tuple[datetime, datetime]
 
@@ -122,7 +122,7 @@ def with_records(session: Session, context: Context, onset: datetime, until: dat
 
 def _knobs(session: Session, number: int) -> Mapping[str, Any]:
     try:
-        return registry.revision(session, number).knobs.knobs()
+        return fleet.revision(session, number).knobs.knobs()
     except NotFound:  # A foreign sender may number its configurations as it likes.
         return {}
 

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from controlplane.alerts.diagnosis.causes import Context, causes
+from controlplane.alerts.words import duration, percentile
 from controlplane.contract.alerts import Diagnosis, StageShift
 from controlplane.contract.histogram import RELATIVE_ERROR, error_text, is_coarse
 from controlplane.contract.metrics import (
@@ -29,7 +30,7 @@ from controlplane.contract.metrics import (
     TTFT,
     UNACCOUNTED,
 )
-from controlplane.telemetry.sketch import Sketch
+from controlplane.evidence.sketch import Sketch
 
 STEP_PARTS: tuple[str, ...] = tuple(part.short for part in (STEP_SCHEDULE, STEP_FORWARD, STEP_SAMPLE, STEP_COMMIT))
 
@@ -126,15 +127,3 @@ def sentence(shift: Shift, top: StageShift | None, found: Sequence[Mapping[str, 
     if top is not None:
         text += f"; {top.share_of_increase:.0%} of it is {IN_WORDS.get(top.stage, top.stage)}"
     return text + (f"; {found[0]['message']}." if found else ".")
-
-
-def percentile(q: float) -> str:
-    """0.99 as p99, 0.999 as p99.9."""
-    return f"p{100 * q:.6g}"
-
-
-def duration(seconds: float) -> str:
-    """Two or three significant digits with a unit that fits."""
-    if seconds < 0.1:
-        return f"{seconds * 1000:.3g} ms"
-    return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:.0f} s"

@@ -17,11 +17,11 @@ from controlplane.app.remedies.standing import DECLINED, OFFERED, STARTED, Stand
 from controlplane.contract.alerts import Alert, AlertRule
 from controlplane.contract.errors import TrimtabError
 from controlplane.contract.remedies import RemedyState, RemedyStep
-from controlplane.fleet import registry
+from controlplane.fleet import store as fleet
 from controlplane.rollouts import store as rollouts
 from controlplane.rollouts.plan import with_limits
 from controlplane.studies import store as studies
-from controlplane.studies.validation import check_study
+from controlplane.studies.checks import check_study
 
 ACTOR = "trimtab"
 KINDS = {RemedyState.STARTED: STARTED, RemedyState.OFFERED: OFFERED, RemedyState.DECLINED: DECLINED}
@@ -60,7 +60,7 @@ def _done(session: Session, alert: Alert, choice: Choice, now: datetime) -> Reme
                 case StartRollout(rollout_id):
                     rollouts.start(session, rollout_id, actor=ACTOR, now=now)
                 case CreateStudy(spec, instead_of):
-                    check_study(spec, registry.nodes(session, pool=spec.pool))
+                    check_study(spec, fleet.nodes(session, pool=spec.pool))
                     if instead_of is not None:
                         studies.cancel(session, instead_of, actor=ACTOR, now=now)
                     study = studies.create(session, spec, actor=ACTOR, now=now, alert_id=alert.id)

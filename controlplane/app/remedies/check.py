@@ -3,7 +3,7 @@
 from controlplane.contract.alerts import Remedy
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.studies import StudyCreate
-from controlplane.studies.validation import check_rollout, check_spec
+from controlplane.studies.checks import check_rollout, check_spec
 
 
 def check_remedy(remedy: Remedy) -> None:

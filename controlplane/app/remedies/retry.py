@@ -8,7 +8,7 @@ from datetime import datetime
 
 from sqlmodel import Session, col, select
 
-from controlplane.alerts.remedy_steps import add_steps
+from controlplane.alerts.lives.remedy_steps import add_steps
 from controlplane.alerts.tables import AlertRow, AlertRuleRow
 from controlplane.alerts.view import alert_view, rule_view
 from controlplane.app.remedies.remedies import Remedies

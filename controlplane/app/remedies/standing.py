@@ -14,7 +14,7 @@ from controlplane.app.remedies.cause import Cause
 from controlplane.contract.alerts import Alert, Remedy
 from controlplane.contract.rollouts import Rollout, RolloutPhase
 from controlplane.contract.studies import Study, StudyState
-from controlplane.fleet import registry
+from controlplane.fleet import store as fleet
 from controlplane.rollouts import store as rollouts
 from controlplane.studies import store as studies
 
@@ -62,7 +62,7 @@ def standing(session: Session, alert: Alert, remedy: Remedy | None, cause: Cause
     brought = brought_by(newest, cause)
     study = None if wanted is None else studies.active(session, wanted.pool)
     begun = study.started_at if study is not None and study.state is StudyState.RUNNING else None
-    revision = registry.pool_revision(session, pool)
+    revision = fleet.pool_revision(session, pool)
     return Standing(
         pool=pool,
         revision=revision,

@@ -9,16 +9,16 @@ from controlplane.command.finding import Finding
 from controlplane.command.vllm_doctor import processes
 
 if TYPE_CHECKING:
-    from agents.vllm_backend.node_file import NodeFile
+    from agents.backends.vllm.node_file import NodeFile
 
 
-OURS = re.compile(r"(^|[/ ])vllm serve( |$)|^VLLM::|-m agents\.vllm_proxy( |$)")
+OURS = re.compile(r"(^|[/ ])vllm serve( |$)|^VLLM::|-m agents\.backends\.vllm\.proxy( |$)")
 """The command lines of what an agent starts: vLLM's server, as called or as it names its processes, and the proxy."""
 
 
 def load(path: Path) -> "NodeFile":
     """Raises `BadSettings` that names the field."""
-    from agents.vllm_backend import load_node_file
+    from agents.backends.vllm import load_node_file
 
     return load_node_file(path)
 
@@ -57,9 +57,9 @@ def _port(port: int, what: str) -> Finding:
 
 
 def _standby(node: "NodeFile") -> Iterator[Finding]:
-    from agents.vllm_backend.managed.memory import room
-    from agents.vllm_backend.managed.plan import standby_allowed
-    from agents.vllm_backend.node_file import StandbyUse
+    from agents.backends.vllm.managed.memory import room
+    from agents.backends.vllm.managed.plan import standby_allowed
+    from agents.backends.vllm.node_file import StandbyUse
 
     pid = running(node)
     if node.standby is StandbyUse.AUTO and node.standby_needs_bytes is None and pid is None:

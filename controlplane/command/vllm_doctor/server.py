@@ -120,8 +120,8 @@ def _start(url: str) -> str:
 
 
 def _metrics(server: Server) -> Finding:
-    from agents.vllm_backend.scrape import names
-    from agents.vllm_backend.scrape.reading import parse
+    from agents.backends.vllm.measures import names
+    from agents.backends.vllm.measures.reading import parse
 
     if server.metrics is None:
         return Finding(

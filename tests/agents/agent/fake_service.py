@@ -18,8 +18,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from agents.body import Body
-from agents.otlp_report import request_of
+from agents.agent.reports.body import Body
+from agents.agent.reports.otlp_report import request_of
 from controlplane.contract import packed_report
 from controlplane.contract.packed_report import ACCEPT_HEADER, ACCEPT_PACKED, MEDIA_TYPE, REPORT_HEADER, TIME_HEADER
 

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from agents.backend import EngineUnreachable, Position
-from agents.clock_offset import ClockReading
-from agents.collector import Collector
-from agents.credentials import Credentials
-from agents.report import NodeIdentity
-from agents.spool import Spool
+from agents.agent.collector import Collector
+from agents.agent.delivery.credentials import Credentials
+from agents.agent.delivery.spool import Spool
+from agents.agent.reports.clock_offset import ClockReading
+from agents.agent.reports.report import NodeIdentity
+from agents.backends.base import EngineUnreachable, Position
 from controlplane.contract import metrics, packed_report
-from tests.agents.agent.fake_engine import request_events
+from tests.agents.backends.fake_engine import request_events
 
 START = 1_700_000_000.0
 

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from agents import settings as agent_settings
-from agents.__main__ import main
-from agents.settings import AgentSettings, BadSettings
+from agents.agent import settings as agent_settings
+from agents.agent.__main__ import main
+from agents.agent.settings import AgentSettings
+from controlplane.contract.errors import BadSettings
 
 
 @pytest.fixture(autouse=True)

@@ -13,10 +13,10 @@ from controlplane.contract import metrics
 from controlplane.contract.errors import Conflict
 from controlplane.contract.knobs import EngineConfig
 from controlplane.contract.packed_report import MEDIA_TYPE
-from tests.agents.agent.conftest import AgentProcess
-from tests.agents.agent.fake_engine import FakeEngine, request_events
 from tests.agents.agent.fake_service import FakeService
-from tests.agents.agent.served_app import ServedApp
+from tests.agents.backends.fake_engine import FakeEngine, request_events
+from tests.agents.conftest import AgentProcess
+from tests.agents.served_app import ServedApp
 
 Eventually = Callable[..., None]
 REQUESTS = metrics.REQUESTS.name

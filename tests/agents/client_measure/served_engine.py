@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agents.engine.engine import Engine
+from agents.engine.core.engine import Engine
 from controlplane.contract import metrics
 from tests.agents.engine.serving import eventually, serving
 

@@ -24,11 +24,11 @@ from transformers import (
     Qwen3ForCausalLM,
 )
 
-from agents.engine.observation.event_log import EventLog
+from agents.engine.core.event_log import EventLog
+from agents.engine.core.step import StepEngine
 from agents.engine.options import EngineOptions
-from agents.engine.sampling.params import SamplingParams
+from agents.engine.request.params import SamplingParams
 from agents.engine.scheduling.sequence import Sequence
-from agents.engine.step import StepEngine
 from controlplane.contract.knobs import parse_config
 
 VOCABULARY = 320

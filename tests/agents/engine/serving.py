@@ -11,7 +11,7 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 
-from agents.engine.engine import Engine
+from agents.engine.core.engine import Engine
 from agents.engine.options import EngineOptions
 from agents.engine.server.app import create_app
 

@@ -122,11 +122,11 @@ def test_a_draft_model_may_be_of_another_family(
 
 
 def test_a_model_that_drafts_for_itself_has_every_draft_accepted(model_dir: Path, reference: Any) -> None:
-    from agents.engine.observation.event_log import EventLog
+    from agents.engine.core.event_log import EventLog
+    from agents.engine.core.step import StepEngine
     from agents.engine.options import EngineOptions
-    from agents.engine.sampling.params import SamplingParams
+    from agents.engine.request.params import SamplingParams
     from agents.engine.scheduling.sequence import Sequence
-    from agents.engine.step import StepEngine
     from controlplane.contract.knobs import parse_config
 
     options = EngineOptions(
@@ -150,11 +150,11 @@ def test_a_model_that_drafts_for_itself_has_every_draft_accepted(model_dir: Path
 
 @pytest.mark.parametrize("shape", ["grouped_tied", "qwen2_sliding", "qwen3", "gemma3"])
 def test_prefix_hits_do_not_change_text(model_dirs: dict[str, Path], reference: Any, shape: str) -> None:
-    from agents.engine.observation.event_log import EventLog
+    from agents.engine.core.event_log import EventLog
+    from agents.engine.core.step import StepEngine
     from agents.engine.options import EngineOptions
-    from agents.engine.sampling.params import SamplingParams
+    from agents.engine.request.params import SamplingParams
     from agents.engine.scheduling.sequence import Sequence
-    from agents.engine.step import StepEngine
 
     folder = model_dirs[shape]
     engine = StepEngine(EngineOptions(folder), EventLog())

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from agents.engine.kernels.kept_choices import CACHE_VARIABLE
-from agents.engine.kernels.library import MARCH_VARIABLE, MARCHES
-from agents.engine.kernels.processor import processor_flags
+from agents.engine.ops.kept_choices import CACHE_VARIABLE
+from agents.engine.ops.library import MARCH_VARIABLE, MARCHES
+from agents.engine.ops.processor import processor_flags
 
 ROOT = Path(__file__).parents[3]
 HERE = Path(__file__).parent.relative_to(ROOT)
@@ -30,10 +30,10 @@ import torch
 from tests.agents.engine.mkl_as_on_intel import pretend
 print("MKL", pretend())
 torch.set_num_threads(1)
-from agents.engine.model.torch_ops import TorchOps
+from agents.engine.ops.torch_ops import TorchOps
 from agents.engine.quantization.plain_choice import build
 from agents.engine.quantization.row_bits import rows_are_their_own
-from tests.agents.engine.model.ops_conformance import SHAPES, OpsBitStability, draw
+from tests.agents.engine.ops.ops_conformance import SHAPES, OpsBitStability, draw
 with torch.inference_mode():
     for shape in SHAPES:
         OpsBitStability.compare_pieces(TorchOps(), shape, 300, (1, 1, 2, 3, 7, 31, 64), seed=5)

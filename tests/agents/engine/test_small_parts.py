@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from agents.engine.observation.event_log import EventLog
-from agents.engine.observation.timing import RequestClock
+from agents.engine.core.event_log import EventLog
+from agents.engine.request.timing import RequestClock
 
 
 def test_scheduling_needs_no_torch() -> None:

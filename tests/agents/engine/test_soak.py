@@ -10,7 +10,7 @@ import httpx
 import orjson
 from fastapi import FastAPI
 
-from agents.engine.engine import Engine
+from agents.engine.core.engine import Engine
 from tests.agents.engine.serving import eventually, serving
 
 REQUESTS = 1000

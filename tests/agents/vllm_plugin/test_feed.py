@@ -15,8 +15,8 @@ from trimtab_vllm.installation import Installation
 from trimtab_vllm.records import Finished, FirstToken, Gaps, Iteration
 from trimtab_vllm.ring import Ring
 
-from agents.backend import EngineUnreachable, Position
-from agents.vllm_backend.plugin_link import PluginLink
+from agents.backends.base import EngineUnreachable, Position
+from agents.backends.vllm.plugin_link import PluginLink
 
 ENDED = Finished("r1", "stop", 1.0, 0.4, 0.1, 0.1, 0.2, 0.5, 0.05, 10, 0, 5)
 

@@ -16,7 +16,7 @@ from trimtab_vllm.records import Finished, FirstToken, Gaps, Iteration
 from trimtab_vllm.relay import Inlet, Outlet, decode, encode, relay_path
 from trimtab_vllm.ring import Ring
 
-from agents.vllm_backend.plugin_link import PluginLink
+from agents.backends.vllm.plugin_link import PluginLink
 
 SECONDS, COUNTS = st.floats(0, 1e9), st.integers(0, 10**9)
 LENGTHS = st.none() | COUNTS

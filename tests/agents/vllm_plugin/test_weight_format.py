@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from trimtab_vllm.weight_format import weight_format
 
-from agents.vllm_backend import weight_format as agents_own
-from agents.vllm_backend.variants.formats import FORMATS
+from agents.backends.vllm import weight_format as agents_own
+from agents.backends.vllm.variants.formats import FORMATS
 
 
 def told(name: str | None, checkpoint: Any = None) -> str | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from trimtab_vllm import installation
 
-from tests.agents.vllm_backend import toy_vllm
+from tests.agents.backends.vllm import toy_vllm
 
 PLUGIN_MODULES = ("trimtab_vllm.stat_logger", "trimtab_vllm.scheduler")
 

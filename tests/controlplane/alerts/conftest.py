@@ -25,8 +25,8 @@ from controlplane.contract.histogram import axis_position
 from controlplane.contract.metrics import WINDOW_S
 from controlplane.contract.workload import RequestRecord, Workload
 from controlplane.db import Database
+from controlplane.evidence.sketch import Sketch
 from controlplane.telemetry.reader import SketchSeries, ValueSeries
-from controlplane.telemetry.sketch import Sketch
 
 START = datetime(2030, 1, 1, 12, 0, 0, tzinfo=UTC)
 Where = Mapping[str, str | Sequence[str]]

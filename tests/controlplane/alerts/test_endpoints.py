@@ -11,8 +11,8 @@ from fastapi.responses import JSONResponse
 from fastapi.testclient import TestClient
 from sqlmodel import select
 
-from controlplane.alerts import outbox
 from controlplane.alerts.endpoints import router
+from controlplane.alerts.notify import outbox
 from controlplane.alerts.tables import AlertRow, DeliveryRow
 from controlplane.alerts.view import alert_view
 from controlplane.auth import store as tokens

@@ -7,8 +7,8 @@ import pytest
 from sqlmodel import Session, select
 
 from controlplane.alerts import store
-from controlplane.alerts.defaults import ensure_default_rules
 from controlplane.alerts.evaluator import AlertEvaluator
+from controlplane.alerts.rules.defaults import ensure_default_rules
 from controlplane.alerts.tables import AlertRow, DeliveryRow, DestinationRow, DetectorStateRow, SilenceRow
 from controlplane.contract.access import EnrolmentRequest
 from controlplane.contract.alerts import (
@@ -23,7 +23,7 @@ from controlplane.contract.configs import RevisionCreate
 from controlplane.contract.remedies import RemedyAction, RemedyState, RemedyStep
 from controlplane.contract.slo import Limit
 from controlplane.db import Database
-from controlplane.fleet import registry
+from controlplane.fleet import store as fleet
 from controlplane.fleet.tables import NodeRow
 from controlplane.ledger import entries
 
@@ -68,7 +68,7 @@ def evaluator(database: Database, telemetry: Any) -> AlertEvaluator:
 
 def knobs(database: Database, now: datetime, **values: Any) -> int:
     with database.session() as session:
-        return registry.create_revision(session, RevisionCreate(knobs=values), "test", now).number
+        return fleet.create_revision(session, RevisionCreate(knobs=values), "test", now).number
 
 
 class TestRegression:
@@ -218,7 +218,7 @@ class TestRegression:
         plant = new_plant(telemetry, pool="main-trial", node="t")
         with database.session() as session:
             wanted = EnrolmentRequest(node="t", pool="main-trial", backend="embedded", role="trial")
-            registry.enrol(session, wanted, actor="x", now=plant.now)
+            fleet.enrol(session, wanted, actor="x", now=plant.now)
         add_rule(database, self.condition, plant.now)
         run(evaluator, plant, 120)
         run(evaluator, plant, 40, prefill=9.0)
@@ -350,12 +350,12 @@ class TestDrift:
         add_rule(database, DriftCondition(for_s=60), now)
         wanted = knobs(database, now, max_num_seqs=8)
         with database.session() as session:
-            registry.enrol(session, EnrolmentRequest(node="a", pool="main", backend="e"), actor="x", now=now)
+            fleet.enrol(session, EnrolmentRequest(node="a", pool="main", backend="e"), actor="x", now=now)
             row = session.get(NodeRow, "a")
             assert row is not None
             row.effective = {"revision": 1, "knobs": {"max_num_seqs": 32}}
             session.add(row)
-            registry.set_pool_revision(session, "main", wanted, now)
+            fleet.set_pool_revision(session, "main", wanted, now)
         evaluator.tick(now + timedelta(seconds=30))
         assert [alert.state for alert in alerts(database)] == ["pending"]
         evaluator.tick(now + timedelta(seconds=61))

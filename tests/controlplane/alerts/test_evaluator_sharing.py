@@ -9,13 +9,13 @@ from sqlmodel import select
 
 from controlplane.alerts import store
 from controlplane.alerts.evaluator import AlertEvaluator
-from controlplane.alerts.lifecycle import Scribe
+from controlplane.alerts.lives.lifecycle import Scribe
 from controlplane.alerts.tables import DetectorStateRow
 from controlplane.contract.access import EnrolmentRequest
 from controlplane.contract.alerts import AbsoluteCondition, AlertRuleCreate, DriftCondition, RegressionCondition
 from controlplane.contract.slo import Limit
 from controlplane.db import Database
-from controlplane.fleet import registry
+from controlplane.fleet import store as fleet
 from controlplane.fleet.tables import NodeRow
 
 LIMIT = Limit(metric="ttft", q=0.95, limit_s=0.6)
@@ -107,7 +107,7 @@ def test_what_cannot_be_written_of_one_pool_costs_no_other(
 def test_where_nothing_is_new_of_the_nodes_nothing_is_written(database: Database, telemetry: Any, plant: Any) -> None:
     add_rule(database, DriftCondition(for_s=0), plant.now)
     with database.session() as session:
-        registry.enrol(session, EnrolmentRequest(node="a", pool="main", backend="e"), actor="x", now=plant.now)
+        fleet.enrol(session, EnrolmentRequest(node="a", pool="main", backend="e"), actor="x", now=plant.now)
     evaluator = AlertEvaluator(database, telemetry)
 
     def tick(drift_since: datetime | None) -> list[tuple[str, datetime]]:

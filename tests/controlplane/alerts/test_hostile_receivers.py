@@ -9,8 +9,8 @@ import httpx
 import pytest
 from sqlmodel import select
 
-from controlplane.alerts import delivery
-from controlplane.alerts.delivery import DEADLINE_S, LEASE_S, Deliverer
+from controlplane.alerts.notify import delivery
+from controlplane.alerts.notify.delivery import DEADLINE_S, LEASE_S, Deliverer
 from controlplane.alerts.tables import DeliveryRow, DestinationRow
 from controlplane.db import Database
 from tests.hostile_receiver import HostileReceiver

@@ -26,7 +26,7 @@ from controlplane.contract.configs import RevisionCreate
 from controlplane.contract.remedies import RemedyAction, RemedyState, RemedyStep
 from controlplane.contract.slo import Limit
 from controlplane.db import Database
-from controlplane.fleet import registry
+from controlplane.fleet import store as fleet
 from controlplane.ledger import entries
 
 TTFT_ONLY = RegressionCondition(metrics=["ttft"])
@@ -130,7 +130,7 @@ def test_another_cause_is_told_and_the_remedy_asked_again(database: Database, te
 
     with database.session() as session:
         for size in (512, 64):
-            registry.create_revision(session, RevisionCreate(knobs={"max_num_seqs": size}), "test", plant.now)
+            fleet.create_revision(session, RevisionCreate(knobs={"max_num_seqs": size}), "test", plant.now)
     add_rule(database, TTFT_ONLY, plant.now)
     evaluator = AlertEvaluator(database, telemetry, on_fire)
     run(evaluator, 180, plant)
@@ -204,7 +204,7 @@ class TestRollouts:
         with database.session() as session:
             for plant in plants:
                 wanted = EnrolmentRequest(node=plant.node, pool="main", backend="embedded")
-                registry.enrol(session, wanted, actor="x", now=plant.now)
+                fleet.enrol(session, wanted, actor="x", now=plant.now)
         for plant in plants:
             plant.serve(600)
         return plants

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.alerts.delivery import Deliverer
+from controlplane.alerts.notify.delivery import Deliverer
 from controlplane.alerts.tables import DeliveryRow, DestinationRow
 from controlplane.db.database import Database
 from controlplane.db.migrate import upgrade

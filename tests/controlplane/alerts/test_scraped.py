@@ -6,14 +6,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from controlplane.alerts import payload, store
+from controlplane.alerts import store
 from controlplane.alerts.evaluator import AlertEvaluator
+from controlplane.alerts.notify import payload
 from controlplane.contract.alerts import AbsoluteCondition, Alert, AlertRuleCreate, RegressionCondition
 from controlplane.contract.metrics import WINDOW_S
 from controlplane.contract.slo import Limit
 from controlplane.db import Database
-from controlplane.telemetry.buckets import from_spans
-from controlplane.telemetry.sketch import Sketch
+from controlplane.evidence.sketch import Sketch
+from controlplane.telemetry.otlp.buckets import from_spans
 
 BOUNDS = [0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0]
 """vLLM's bounds of vllm:time_to_first_token_seconds (v1/metrics/loggers.py), without the highest ones."""

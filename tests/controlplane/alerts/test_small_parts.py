@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.alerts.absolute import judge, tail_bound
-from controlplane.alerts.fingerprint import fingerprint
-from controlplane.alerts.machine import Reading
-from controlplane.alerts.signature import sign, verify
-from controlplane.alerts.silence import active, matches, silenced
+from controlplane.alerts.conditions.absolute import judge, tail_bound
+from controlplane.alerts.conditions.finding import Reading
+from controlplane.alerts.lives.fingerprint import fingerprint
+from controlplane.alerts.notify.signature import sign, verify
+from controlplane.alerts.rules.silence import active, matches, silenced
 from controlplane.contract.alerts import Silence
 from controlplane.contract.slo import Limit
 

@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 from playwright.sync_api import Page, Route, expect, sync_playwright
 
 from controlplane.api.docs_page import FILES, PAGE
-from tests.agents.agent.served_app import ServedApp
+from tests.agents.served_app import ServedApp
 
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update")
 

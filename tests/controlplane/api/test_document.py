@@ -9,7 +9,7 @@ from fastapi.dependencies.models import Dependant
 from fastapi.routing import RouteContext, iter_route_contexts
 from fastapi.testclient import TestClient
 
-from controlplane.alerts.rule_check import check_rule
+from controlplane.alerts.rules.checks import check_rule
 from controlplane.api.body_examples import EXAMPLES
 from controlplane.api.error_examples import EXAMPLES as ERRORS
 from controlplane.api.json_body import json_body
@@ -21,7 +21,7 @@ from controlplane.auth.guard import Needs
 from controlplane.contract.access import Scope
 from controlplane.contract.alerts import AlertRuleCreate, Condition
 from controlplane.contract.errors import Forbidden, TrimtabError
-from controlplane.telemetry.receiver import Receiver
+from controlplane.telemetry.http.receiver import Receiver
 from tests.controlplane.api.raised_errors import raised_by
 
 OPEN = {"/healthz", "/readyz"}

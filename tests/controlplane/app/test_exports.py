@@ -15,8 +15,8 @@ from controlplane.contract.clock import utc_now
 from controlplane.contract.errors import BadRequest
 from controlplane.db.database import Database
 from controlplane.db.migrate import upgrade
-from controlplane.telemetry.export.exporter import Exporter
-from controlplane.telemetry.export.meters import ExportMeters
+from controlplane.telemetry.forwarding.exporter import Exporter
+from controlplane.telemetry.forwarding.meters import ExportMeters
 from controlplane.telemetry.store import TelemetryStore
 
 

@@ -8,7 +8,7 @@ import pytest
 from controlplane.app.settings import ServiceSettings, load_settings
 from controlplane.command.up import up
 from controlplane.contract.errors import BadRequest
-from controlplane.telemetry.retention import Retention
+from controlplane.telemetry.folding.retention import Retention
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from agents.engine.kernels.kept_choices import CACHE_VARIABLE, Choice, KeptChoices
-from agents.engine.kernels.processor import processor_name
+from agents.engine.ops.kept_choices import CACHE_VARIABLE, Choice, KeptChoices
+from agents.engine.ops.processor import processor_name
 from controlplane.command.doctor import engine_kernels
 
 

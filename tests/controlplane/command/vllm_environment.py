@@ -8,7 +8,7 @@ from pathlib import Path
 from controlplane.command.vllm_installation import PLUGIN, plugin_version
 
 ROOT = Path(__file__).resolve().parents[3]
-TOY = ROOT / "tests/agents/vllm_backend/toy_vllm.py"
+TOY = ROOT / "tests/agents/backends/vllm/toy_vllm.py"
 
 
 def make_environment(

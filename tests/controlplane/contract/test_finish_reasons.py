@@ -1,8 +1,8 @@
 """Every finish reason that anything emits has one meaning: served, lost, or left by its client."""
 
+from agents.backends.vllm.managed.front_door import FINISH_REASONS
+from agents.backends.vllm.proxy.switchboard import Failure
 from agents.engine.scheduling.sequence import FinishReason
-from agents.vllm_backend.managed.front_door import FINISH_REASONS
-from agents.vllm_proxy.switchboard import Failure
 from controlplane.contract import finish_reasons
 
 

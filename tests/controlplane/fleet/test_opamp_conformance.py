@@ -15,7 +15,8 @@ from websockets.sync.client import connect
 from controlplane.contract.configs import RevisionCreate
 from controlplane.contract.knobs import EngineConfig
 from controlplane.contract.nodes import ConfigStatus, TrialConfig
-from controlplane.fleet import opamp_endpoints, registry
+from controlplane.fleet import store as fleet
+from controlplane.fleet.opamp import opamp_endpoints
 
 REPORT_FULL_STATE = 1
 APPLIED, APPLYING, FAILED = 1, 2, 3
@@ -25,8 +26,8 @@ def production(service: Any, pool: str, **knobs: Any) -> int:
     """Make a revision with these knobs the pool's, as a rollout does; returns its number."""
     with service.state.database.session() as session:
         now = service.state.clock()
-        made = registry.create_revision(session, RevisionCreate(knobs=knobs), "test", now)
-        registry.set_pool_revision(session, pool, made.number, now)
+        made = fleet.create_revision(session, RevisionCreate(knobs=knobs), "test", now)
+        fleet.set_pool_revision(session, pool, made.number, now)
     return int(made.number)
 
 

@@ -16,10 +16,10 @@ from controlplane.contract.configs import RevisionCreate
 from controlplane.contract.histogram import AXIS_LENGTH, AXIS_MAX, AXIS_MIN
 from controlplane.contract.nodes import ConfigStatus, NodeView
 from controlplane.db.database import Database
-from controlplane.fleet import registry
+from controlplane.evidence.sketch import Sketch
+from controlplane.fleet import store as fleet_store
 from controlplane.fleet.tables import NodeRow
 from controlplane.telemetry.reader import SketchSeries, ValueSeries
-from controlplane.telemetry.sketch import Sketch
 
 START = datetime(2025, 3, 1, 12, 0, tzinfo=UTC)
 
@@ -126,7 +126,7 @@ class Fleet:
     def add(self, *names: str, pool: str = "chat", role: str = "serving") -> None:
         with self.database.session() as session:
             for name in names:
-                row = registry.place(session, name, pool=pool, role=role, backend="embedded", now=START)
+                row = fleet_store.place(session, name, pool=pool, role=role, backend="embedded", now=START)
                 row.connected = row.healthy = True
                 session.add(row)
 
@@ -134,22 +134,22 @@ class Fleet:
         """The number of a revision with this setting."""
         with self.database.session() as session:
             wanted = RevisionCreate(knobs={"max_num_seqs": max_num_seqs})
-            return registry.create_revision(session, wanted, "test", START).number
+            return fleet_store.create_revision(session, wanted, "test", START).number
 
     def put_in_production(self, number: int, pool: str = "chat") -> None:
         with self.database.session() as session:
-            registry.set_pool_revision(session, pool, number, START)
+            fleet_store.set_pool_revision(session, pool, number, START)
         self.apply()
 
     def apply(self) -> None:
         """Let every connected node do what it should."""
         with self.database.session() as session:
-            for view in registry.nodes(session):
+            for view in fleet_store.nodes(session):
                 row = session.get_one(NodeRow, view.node)
                 wanted = view.desired_revision
                 if not row.connected or wanted is None or row.node in self.stuck:
                     continue
-                revision = registry.revision(session, wanted)
+                revision = fleet_store.revision(session, wanted)
                 row.config_hash = f"{revision.number}:{revision.hash}"
                 failing = row.node in self.failing and revision.number != 1
                 row.config_status = (ConfigStatus.FAILED if failing else ConfigStatus.APPLIED).value
@@ -167,14 +167,14 @@ class Fleet:
 
     def views(self, pool: str = "chat") -> list[NodeView]:
         with self.database.session() as session:
-            return registry.nodes(session, pool=pool)
+            return fleet_store.nodes(session, pool=pool)
 
     def running(self) -> dict[str, int]:
         return {view.node: view.effective.revision for view in self.views() if view.effective is not None}
 
     def production(self, pool: str = "chat") -> int | None:
         with self.database.session() as session:
-            return registry.pool_revision(session, pool)
+            return fleet_store.pool_revision(session, pool)
 
     def serve(self, time: datetime, *, rate: float = 3.0, tokens: int = 20, labelled: bool = True) -> None:
         """One window of traffic: request latencies are lognormal, times the factor of the revision that runs."""

@@ -12,10 +12,10 @@ import pytest
 
 from controlplane.contract.rollouts import RolloutCreate, Verdict
 from controlplane.contract.slo import Limit
+from controlplane.evidence.sketch import Sketch
+from controlplane.rollouts.evidence_of_metric import Window
 from controlplane.rollouts.judge import Judge
 from controlplane.rollouts.plan import plan_of
-from controlplane.rollouts.stream import Window
-from controlplane.telemetry.sketch import Sketch
 
 MakeSketch = Callable[..., Sketch]
 TOKENS_PER_REQUEST = 9

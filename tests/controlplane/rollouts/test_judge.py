@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from controlplane.contract.rollouts import RolloutCreate, Verdict
+from controlplane.evidence.sketch import Sketch
+from controlplane.rollouts.evidence_of_metric import Window
 from controlplane.rollouts.judge import Control, Judge
 from controlplane.rollouts.plan import plan_of
 from controlplane.rollouts.served import Outcomes
-from controlplane.rollouts.stream import Window
-from controlplane.telemetry.sketch import Sketch
 
 MakeSketch = Callable[..., Sketch]
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from controlplane.contract.slo import Limit
+from controlplane.evidence.sketch import Sketch
+from controlplane.rollouts.evidence_of_metric import Window
 from controlplane.rollouts.limit_watch import LimitWatch
-from controlplane.rollouts.stream import Window
-from controlplane.telemetry.sketch import Sketch
 
 LIMIT = Limit(metric="ttft", q=0.95, limit_s=1.0)
 

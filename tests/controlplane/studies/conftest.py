@@ -18,7 +18,8 @@ from controlplane.client import Client
 from controlplane.contract.access import Scope
 from controlplane.contract.studies import StudyCreate
 from controlplane.db.database import Database
-from controlplane.fleet import FleetHub, registry
+from controlplane.fleet import FleetHub
+from controlplane.fleet import store as fleet
 from controlplane.ledger.tables import LedgerRow
 from controlplane.studies import endpoints
 
@@ -68,9 +69,9 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Databas
     SQLModel.metadata.create_all(found.engine)
     with found.session() as session:
         for node, role in (("a", "serving"), ("t", "trial")):
-            registry.place(session, node, pool="chat", role=role, backend="embedded", now=START)
-        registry.place(session, "x", pool="code", role="serving", backend="embedded", now=START)
-        registry.place(session, "y", pool="idle", role="trial", backend="embedded", now=START)
+            fleet.place(session, node, pool="chat", role=role, backend="embedded", now=START)
+        fleet.place(session, "x", pool="code", role="serving", backend="embedded", now=START)
+        fleet.place(session, "y", pool="idle", role="trial", backend="embedded", now=START)
     yield found
     found.close()
 

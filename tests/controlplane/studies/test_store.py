@@ -19,7 +19,7 @@ from controlplane.contract.studies import (
     TrialState,
 )
 from controlplane.db.database import Database
-from controlplane.fleet import registry
+from controlplane.fleet import store as fleet
 from controlplane.studies import machine, store
 
 RESULT = StudyResult(
@@ -187,15 +187,15 @@ def test_its_default_is_the_pools_revision_when_it_was_claimed(
 ) -> None:
     with database.session() as session:
         first, second = (
-            registry.create_revision(session, RevisionCreate(knobs={"max_num_seqs": seqs}), "t", clock()).number
+            fleet.create_revision(session, RevisionCreate(knobs={"max_num_seqs": seqs}), "t", clock()).number
             for seqs in (16, 8)
         )
-        registry.set_pool_revision(session, "chat", first, clock())
-        registry.set_override(session, ["a"], second, clock())  # What a canary runs is not the pool's.
+        fleet.set_pool_revision(session, "chat", first, clock())
+        fleet.set_override(session, ["a"], second, clock())  # What a canary runs is not the pool's.
     study_id = create(database, spec, clock)
     assert claim(database, "w", clock) == study_id
     with database.session() as session:
-        registry.set_pool_revision(session, "chat", second, clock())
+        fleet.set_pool_revision(session, "chat", second, clock())
     with database.session() as session:
         study = store.get(session, study_id)
         assert (study.default_revision, study.pool_revision) == (first, second)

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from controlplane.contract.histogram import AXIS_LENGTH, RELATIVE_ERROR
 from controlplane.contract.metrics import MetricKind
-from controlplane.telemetry.block import HistogramBlock, ScalarBlock
+from controlplane.telemetry.frames.block import HistogramBlock, ScalarBlock
 
 MOST_LABELS = 12
 EXTREMES = st.one_of(

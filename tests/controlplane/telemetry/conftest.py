@@ -22,12 +22,12 @@ from controlplane.auth import store as tokens
 from controlplane.contract import metrics
 from controlplane.contract.access import Scope
 from controlplane.db.database import Database
-from controlplane.telemetry import clickhouse_frames
-from controlplane.telemetry.endpoints import router
-from controlplane.telemetry.receiver import Application
+from controlplane.telemetry.frames import clickhouse_frames
+from controlplane.telemetry.http.endpoints import router
+from controlplane.telemetry.http.receiver import Application
 from controlplane.telemetry.store import TelemetryStore
 from tests.controlplane.telemetry.databases import any_database  # noqa: F401 - a fixture of all tests here
-from tests.controlplane.telemetry.embedded_clickhouse import EmbeddedClickHouse
+from tests.controlplane.telemetry.frames.embedded_clickhouse import EmbeddedClickHouse
 
 START = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 DELTA = otlp.AGGREGATION_TEMPORALITY_DELTA

@@ -8,13 +8,13 @@ import numpy as np
 
 from controlplane.contract.histogram import RELATIVE_ERROR, ZERO_THRESHOLD_S, axis_position
 from controlplane.contract.metrics import BY_SHORT, WINDOW_S, MetricKind
-from controlplane.telemetry import catalogue
-from controlplane.telemetry.catalogue import Asked
-from controlplane.telemetry.histogram_sums import SketchGroups
+from controlplane.evidence.sketch import Sketch
+from controlplane.telemetry.queries.histogram_sums import SketchGroups
 from controlplane.telemetry.reader import SketchSeries, ValueSeries
-from controlplane.telemetry.sketch import Sketch
-from controlplane.telemetry.sketch_table import SketchTable
-from controlplane.telemetry.timespan import EPOCH, start_of, window_at, windows_in
+from controlplane.telemetry.values import catalogue
+from controlplane.telemetry.values.catalogue import Asked
+from controlplane.telemetry.values.sketch_table import SketchTable
+from controlplane.telemetry.values.timespan import EPOCH, start_of, window_at, windows_in
 
 
 def sketch_of(values: Sequence[float], relative_error: float = RELATIVE_ERROR) -> Sketch:

@@ -9,7 +9,7 @@ from controlplane.contract import metrics
 from controlplane.contract.histogram import ZERO_THRESHOLD_S, axis_position
 from controlplane.contract.metrics import MetricKind
 from controlplane.contract.packed_report import PackedHistogram, PackedNumber, PackedReport, Section
-from controlplane.telemetry.bounds import Bounds
+from controlplane.telemetry.otlp.bounds import Bounds
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 WINDOW = int(NOW.timestamp()) // 5 - 1

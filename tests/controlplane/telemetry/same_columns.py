@@ -4,7 +4,7 @@ from dataclasses import fields
 
 import numpy as np
 
-from controlplane.telemetry.columns import Columns
+from controlplane.telemetry.values.columns import Columns
 
 
 def assert_same(found: Columns, expected: Columns) -> None:

@@ -13,17 +13,17 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from agents.backend import Position
-from agents.clock_offset import ClockReading
-from agents.credentials import Credentials
-from agents.enrolment import Enrolment
-from agents.report import AgentCounts, NodeIdentity, body_of
-from agents.report_table import ReportTable
-from agents.settings import AgentSettings
-from agents.shipper import Outcome, Shipper
-from agents.spool import Slot, Spool
-from agents.tally import Tally
-from controlplane.alerts.telemetry_loss import STEP_S, Loss, losses_of
+from agents.agent.delivery.credentials import Credentials
+from agents.agent.delivery.enrolment import Enrolment
+from agents.agent.delivery.shipper import Outcome, Shipper
+from agents.agent.delivery.spool import Slot, Spool
+from agents.agent.reports.clock_offset import ClockReading
+from agents.agent.reports.report import AgentCounts, NodeIdentity, body_of
+from agents.agent.reports.report_table import ReportTable
+from agents.agent.reports.tally import Tally
+from agents.agent.settings import AgentSettings
+from agents.backends.base import Position
+from controlplane.alerts.conditions.telemetry_loss import STEP_S, Loss, losses_of
 from controlplane.contract.histogram import ZERO_THRESHOLD_S, axis_position
 from controlplane.contract.packed_report import MEDIA_TYPE
 from controlplane.telemetry.store import TelemetryStore

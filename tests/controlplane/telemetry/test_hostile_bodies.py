@@ -21,7 +21,8 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
 from controlplane.contract import metrics, packed_report
-from controlplane.telemetry import content_encoding, otlp
+from controlplane.telemetry.journal import content_encoding
+from controlplane.telemetry.otlp import otlp
 from tests.controlplane.telemetry import packed_reports
 
 PROTOBUF, JSON, PACKED = "application/x-protobuf", "application/json", packed_report.MEDIA_TYPE

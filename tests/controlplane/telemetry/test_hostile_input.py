@@ -13,9 +13,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from controlplane.contract import metrics
 from controlplane.contract.errors import BadRequest
-from controlplane.telemetry import otlp
-from controlplane.telemetry.refusal import Refusals
+from controlplane.telemetry.otlp import otlp
 from controlplane.telemetry.store import TelemetryStore
+from controlplane.telemetry.values.refusal import Refusals
 
 LEAVES = (
     st.none() | st.booleans() | st.integers(-(2**65), 2**65) | st.floats() | st.text(max_size=5)

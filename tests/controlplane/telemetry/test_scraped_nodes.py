@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
-from agents.report import AgentCounts, NodeIdentity, encode_metrics
-from agents.tally import Tally
+from agents.agent.reports.report import AgentCounts, NodeIdentity, encode_metrics
+from agents.agent.reports.tally import Tally
 from controlplane.contract.histogram import RELATIVE_ERROR
-from controlplane.telemetry.histogram_point import on_axis, read_explicit
-from controlplane.telemetry.refusal import Refusals
+from controlplane.telemetry.otlp.histogram_point import on_axis, read_explicit
+from controlplane.telemetry.values.refusal import Refusals
 
 BOUNDS = [0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0]
 """Some of vLLM's for TTFT."""

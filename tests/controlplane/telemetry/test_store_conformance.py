@@ -15,17 +15,16 @@ from controlplane.contract import metrics
 from controlplane.contract.errors import Overloaded, Unavailable
 from controlplane.contract.metrics import WINDOW_S
 from controlplane.db.database import Database
-from controlplane.telemetry import journal, record_rows, writer
-from controlplane.telemetry.frame_store import Moment
-from controlplane.telemetry.journal import Entry
-from controlplane.telemetry.levels import Level
-from controlplane.telemetry.retention import Retention
-from controlplane.telemetry.snapshot import snapshot
-from controlplane.telemetry.sql_frames import SqlFrames
+from controlplane.telemetry.folding.retention import Retention
+from controlplane.telemetry.folding.verify import verify
+from controlplane.telemetry.frames.frame_store import Moment
+from controlplane.telemetry.frames.sql_frames import SqlFrames
+from controlplane.telemetry.journal import journal, record_rows, writer
+from controlplane.telemetry.journal.journal import Entry
 from controlplane.telemetry.store import TelemetryStore
 from controlplane.telemetry.tables import FrameRow, LabelsRow, PendingRow, RequestRow, SeenRow
-from controlplane.telemetry.timespan import to_ns
-from controlplane.telemetry.verify import verify
+from controlplane.telemetry.values.levels import Level
+from controlplane.telemetry.values.timespan import to_ns
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -317,7 +316,7 @@ class TestTelemetryStore:
     # -- levels --------------------------------------------------------------------------------------------------
 
     def levels(self) -> Mapping[int, Level]:
-        with snapshot(self.database) as connection:
+        with self.database.snapshot() as connection:
             return self.store.frames.state(connection).levels
 
     def answer(self, first: float, last: float, by: list[str], step_s: float | None = None) -> Any:
@@ -474,7 +473,7 @@ class TestTelemetryStore:
         monkeypatch.setattr(type(store.frames), "size_bytes", lambda _: next(sizes))
         store.tick(self.clock())
         assert sum(one.total.count for one in store.histograms("ttft", self.at(0), self.at(10_800))) == 3
-        with snapshot(self.database) as connection:
+        with self.database.snapshot() as connection:
             moment = Moment(connection, store.frames.state(connection))
             oldest = store.frames.oldest(moment, 5)
         assert oldest == int(self.at(2 * 3600).timestamp()) // 5

@@ -8,14 +8,14 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from agents.engine.kernels import linear_native
+from agents.engine.loading.passage import encode
+from agents.engine.loading.quality import Quality, compare, load
+from agents.engine.loading.texts import calibration_texts, held_out_texts
 from agents.engine.model.decoder import Decoder
+from agents.engine.ops import linear_native
 from agents.engine.quantization import activations
 from agents.engine.quantization.linear import Linear, build_linear, describe
-from agents.engine.quantization.passage import encode
-from agents.engine.quantization.quality import Quality, compare, load
-from agents.engine.quantization.texts import calibration_texts, held_out_texts
-from agents.engine.server.tokenizer import TextCodec
+from agents.engine.text.tokenizer import TextCodec
 from controlplane.contract.knobs import Quantization
 
 BUNDLED = Path(__file__).parents[4] / "agents" / "models" / "trimtab-py-5m"

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from agents.engine.kernels import linear_native
+from agents.engine.ops import linear_native
 from agents.engine.quantization import native_choice
 from controlplane.contract.errors import BadRequest
 

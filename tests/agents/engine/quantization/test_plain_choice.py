@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from agents.engine.kernels.kept_choices import CACHE_VARIABLE
+from agents.engine.ops.kept_choices import CACHE_VARIABLE
 from agents.engine.quantization import plain_choice
 from agents.engine.quantization.plain import Blas, PlainLinear, SingleRows, Wide
 from agents.engine.quantization.plain_choice import build, candidates

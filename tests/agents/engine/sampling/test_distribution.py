@@ -11,11 +11,11 @@ from transformers import (
     TopPLogitsWarper,
 )
 
+from agents.engine.request.params import SamplingParams
+from agents.engine.request.token_history import TokenHistory
 from agents.engine.sampling.distribution import probabilities
-from agents.engine.sampling.params import SamplingParams
 from agents.engine.sampling.row import Row
 from agents.engine.sampling.sampler import sample
-from agents.engine.sampling.token_history import TokenHistory
 
 PROMPT, OUTPUT = [3, 5, 5, 9], [5, 7, 7, 7]
 DRAWS = 4000

@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from agents.engine.observation.event_log import EventLog
+from agents.engine.core.event_log import EventLog
+from agents.engine.core.step import StepEngine
+from agents.engine.drafting.drafting import accept
 from agents.engine.options import EngineOptions
-from agents.engine.sampling.params import SamplingParams, uniform
+from agents.engine.request.params import SamplingParams, uniform
 from agents.engine.sampling.row import Row
 from agents.engine.sampling.sampler import sample
 from agents.engine.scheduling.sequence import Sequence
-from agents.engine.speculation.drafting import accept
-from agents.engine.step import StepEngine
 from controlplane.contract.knobs import parse_config
 
 DRAWS = 20_000

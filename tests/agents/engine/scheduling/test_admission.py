@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.engine.sampling.params import SamplingParams
+from agents.engine.drafting.drafting import NgramDrafter
+from agents.engine.request.params import SamplingParams
 from agents.engine.scheduling.admission import Admission, Coming, Load
 from agents.engine.scheduling.block_pool import BlockPool
 from agents.engine.scheduling.cache_groups import CacheGroup
@@ -14,7 +15,6 @@ from agents.engine.scheduling.scheduler import Scheduler
 from agents.engine.scheduling.sequence import FinishReason, Sequence, Status
 from agents.engine.scheduling.throughput import Throughput
 from agents.engine.scheduling.waiting_queue import WaitingQueue
-from agents.engine.speculation.drafting import NgramDrafter
 from controlplane.contract.errors import DeadlineUnmet, Overloaded
 from controlplane.contract.knobs import EngineConfig
 

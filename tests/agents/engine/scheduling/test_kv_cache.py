@@ -2,7 +2,7 @@
 
 import pytest
 
-from agents.engine.sampling.params import SamplingParams
+from agents.engine.request.params import SamplingParams
 from agents.engine.scheduling.block_pool import NULL_BLOCK, BlockPool
 from agents.engine.scheduling.cache_groups import CacheGroup, blocks_spanned, layers_per_block
 from agents.engine.scheduling.kv_cache import KvCache

@@ -12,7 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from agents.engine.sampling.params import SamplingParams
+from agents.engine.request.params import SamplingParams
 from agents.engine.scheduling.block_pool import NULL_BLOCK, BlockPool
 from agents.engine.scheduling.cache_groups import CacheGroup
 from agents.engine.scheduling.kv_cache import KvCache

@@ -2,7 +2,8 @@
 
 import pytest
 
-from agents.engine.sampling.params import SamplingParams
+from agents.engine.drafting.drafting import NgramDrafter
+from agents.engine.request.params import SamplingParams
 from agents.engine.scheduling.block_pool import BlockPool
 from agents.engine.scheduling.cache_groups import CacheGroup
 from agents.engine.scheduling.kv_cache import KvCache
@@ -10,7 +11,6 @@ from agents.engine.scheduling.lanes import take_turns
 from agents.engine.scheduling.policy import Policy
 from agents.engine.scheduling.scheduler import Scheduler
 from agents.engine.scheduling.sequence import Sequence, Status
-from agents.engine.speculation.drafting import NgramDrafter
 from controlplane.contract.knobs import EngineConfig
 
 LANE = Policy(long_prompt_threshold=50, long_patience_s=5.0)

@@ -7,15 +7,16 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.engine.sampling.params import SamplingParams
+from agents.engine.drafting.drafting import NgramDrafter
+from agents.engine.request.params import SamplingParams
 from agents.engine.scheduling.admission import Ended
 from agents.engine.scheduling.block_pool import NULL_BLOCK, BlockPool
 from agents.engine.scheduling.cache_groups import CacheGroup
 from agents.engine.scheduling.kv_cache import KvCache
 from agents.engine.scheduling.policy import Policy, SchedulingPolicy
-from agents.engine.scheduling.scheduler import Scheduler, StepPlan, Work
+from agents.engine.scheduling.scheduler import Scheduler
 from agents.engine.scheduling.sequence import FinishReason, Sequence, Status
-from agents.engine.speculation.drafting import NgramDrafter
+from agents.engine.scheduling.step_plan import StepPlan, Work
 from controlplane.contract.errors import DeadlineUnmet
 from controlplane.contract.knobs import EngineConfig
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agents.engine.sampling.params import SamplingParams
+from agents.engine.request.params import SamplingParams
 from agents.engine.scheduling.sequence import FinishReason, Sequence, chain_hash
 
 

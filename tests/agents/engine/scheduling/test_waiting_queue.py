@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.engine.sampling.params import SamplingParams
+from agents.engine.request.params import SamplingParams
 from agents.engine.scheduling.policy import Policy, SchedulingPolicy
 from agents.engine.scheduling.sequence import Sequence
 from agents.engine.scheduling.waiting_queue import WaitingQueue

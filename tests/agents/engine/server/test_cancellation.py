@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from agents.engine.engine import Engine
+from agents.engine.core.engine import Engine
+from agents.engine.core.step import StepEngine, TokenOutput
 from agents.engine.options import EngineOptions
-from agents.engine.sampling.params import SamplingParams
+from agents.engine.request.params import SamplingParams
 from agents.engine.scheduling.sequence import FinishReason, Sequence
-from agents.engine.step import StepEngine, TokenOutput
 from tests.agents.engine.serving import eventually
 
 

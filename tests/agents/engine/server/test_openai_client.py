@@ -8,7 +8,7 @@ from pathlib import Path
 import openai
 import pytest
 
-from agents.engine.engine import Engine
+from agents.engine.core.engine import Engine
 from controlplane.contract.knobs import parse_config
 from tests.agents.engine.serving import eventually, serving
 

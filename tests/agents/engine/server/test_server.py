@@ -14,10 +14,10 @@ import httpx
 import pytest
 import uvicorn
 
-from agents.engine.engine import Engine
+from agents.engine.core.engine import Engine
+from agents.engine.core.step import StepEngine
 from agents.engine.options import EngineOptions
 from agents.engine.server.app import create_app
-from agents.engine.step import StepEngine
 from controlplane.contract import metrics
 from controlplane.contract.knobs import parse_config
 

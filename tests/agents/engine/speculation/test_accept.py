@@ -9,9 +9,9 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from agents.engine.sampling.params import SamplingParams
-from agents.engine.speculation.drafting import accept
-from tests.agents.engine.speculation.drafter_conformance import run_all, start
+from agents.engine.drafting.drafting import accept
+from agents.engine.request.params import SamplingParams
+from tests.agents.engine.drafting.drafter_conformance import run_all, start
 
 SAMPLES, TOKENS = 4000, 3
 PROMPT = [5, 6, 7, 8, 5, 6, 9, 7, 8, 6, 5, 7, 6, 8, 9, 5, 6, 7]

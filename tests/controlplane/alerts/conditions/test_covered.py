@@ -5,13 +5,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from controlplane.alerts.conditions.detector import Detector
+from controlplane.alerts.conditions.finding import Reading
 from controlplane.alerts.conditions.regression import judge_regression
-from controlplane.alerts.detector import Detector
-from controlplane.alerts.history import History, Window
-from controlplane.alerts.load import LoadMeter
-from controlplane.alerts.machine import Reading
-from controlplane.alerts.material import Tail
-from controlplane.alerts.pool_record import NOTHING_KNOWN
+from controlplane.alerts.windows.history import History, Window
+from controlplane.alerts.windows.load import LoadMeter
+from controlplane.alerts.windows.material import Tail
+from controlplane.alerts.windows.pool_record import NOTHING_KNOWN
 from controlplane.contract.alerts import RegressionCondition
 
 START_S, GAPS = 1_000_000.0, 20

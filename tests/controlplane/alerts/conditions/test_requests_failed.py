@@ -7,9 +7,8 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
+from controlplane.alerts.conditions.finding import Finding, Reading
 from controlplane.alerts.conditions.requests_failed import Ended, LostShare, judge_requests_failed
-from controlplane.alerts.finding import Finding
-from controlplane.alerts.machine import Reading
 from controlplane.contract.alerts import RequestsFailedCondition
 
 CONDITION = RequestsFailedCondition()

@@ -12,7 +12,7 @@ from controlplane.contract.configs import RevisionCreate
 from controlplane.contract.rollouts import RolloutCreate, RolloutPhase, Verdict
 from controlplane.db.database import Database
 from controlplane.db.migrate import upgrade
-from controlplane.fleet import registry
+from controlplane.fleet import store as fleet
 from controlplane.rollouts import store
 from controlplane.rollouts.decision import Decision
 
@@ -34,13 +34,13 @@ def session(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Session]
     upgrade(database)
     with database.session() as opened:
         for pool in ("p", "q"):
-            row = registry.place(opened, f"{pool}-a", pool=pool, role="serving", backend="embedded", now=NOW)
+            row = fleet.place(opened, f"{pool}-a", pool=pool, role="serving", backend="embedded", now=NOW)
             row.connected = row.healthy = True
         for budget in (512, 4, 64):
             wanted = RevisionCreate(knobs={"max_num_batched_tokens": budget})
-            registry.create_revision(opened, wanted, "me", NOW)
+            fleet.create_revision(opened, wanted, "me", NOW)
         for pool in ("p", "q"):
-            registry.set_pool_revision(opened, pool, 1, NOW)
+            fleet.set_pool_revision(opened, pool, 1, NOW)
         yield opened
     database.close()
 
@@ -67,7 +67,7 @@ def test_a_canary_rolled_back_an_emergency_and_a_proposal(session: Session) -> N
         verdict="unjudged",
     )
     end(session, emergency.id, RolloutPhase.PROMOTED, at(203), Verdict.UNJUDGED)
-    registry.set_pool_revision(session, "p", 2, at(203))
+    fleet.set_pool_revision(session, "p", 2, at(203))
     wanted = RolloutCreate(pool="p", revision=1, takes_back=2, start=False)
     store.create(session, wanted, actor="me", now=at(210))
     store.create(session, RolloutCreate(pool="q", revision=2), actor="me", now=at(220))

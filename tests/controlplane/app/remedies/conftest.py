@@ -9,7 +9,7 @@ from sqlmodel import Session, SQLModel
 import controlplane.app.tables  # noqa: F401
 from controlplane.contract.configs import RevisionCreate
 from controlplane.db.database import Database
-from controlplane.fleet import registry
+from controlplane.fleet import store as fleet
 from tests.controlplane.app.remedies.world import GOOD, NOW, World
 
 
@@ -26,9 +26,9 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Databas
 def world(database: Database) -> Iterator[World]:
     with Session(database.engine) as session:
         for node in ("a", "b"):
-            row = registry.place(session, node, pool="p", role="serving", backend="embedded", now=NOW)
+            row = fleet.place(session, node, pool="p", role="serving", backend="embedded", now=NOW)
             row.connected = row.healthy = True
         for budget in (512, 4, 64):
-            registry.create_revision(session, RevisionCreate(knobs={"max_num_batched_tokens": budget}), "me", NOW)
-        registry.set_pool_revision(session, "p", GOOD, NOW)
+            fleet.create_revision(session, RevisionCreate(knobs={"max_num_batched_tokens": budget}), "me", NOW)
+        fleet.set_pool_revision(session, "p", GOOD, NOW)
         yield World(session)

@@ -17,7 +17,7 @@ from controlplane.contract.remedies import RemedyAction, RemedyPolicy, RemedySta
 from controlplane.contract.rollouts import RolloutCreate, RolloutPhase
 from controlplane.contract.studies import StudyCreate
 from controlplane.db.database import Database
-from controlplane.fleet import registry
+from controlplane.fleet import store as fleet
 from controlplane.rollouts import store as rollouts
 from controlplane.studies import store as studies
 from tests.controlplane.alerts.conftest import FakeTelemetry, Plant
@@ -37,14 +37,14 @@ class Service:
         self.evaluator = AlertEvaluator(database, telemetry, self.remedies, external_url="https://t")
         with database.session() as session:
             for node in "ab":
-                row = registry.place(session, node, pool="main", role="serving", backend="e", now=self.now)
+                row = fleet.place(session, node, pool="main", role="serving", backend="e", now=self.now)
                 row.connected = row.healthy = True
             made = [
-                registry.create_revision(session, RevisionCreate(knobs={"max_num_batched_tokens": n}), "me", self.now)
+                fleet.create_revision(session, RevisionCreate(knobs={"max_num_batched_tokens": n}), "me", self.now)
                 for n in (512, 4)
             ]
             self.good, self.bad = (revision.number for revision in made)
-            registry.set_pool_revision(session, "main", self.good, self.now)
+            fleet.set_pool_revision(session, "main", self.good, self.now)
             wanted = AlertRuleCreate(name="slow", condition=RegressionCondition(), remedy=remedy)
             alerts.create_rule(session, wanted, self.now)
             session.add(DestinationRow(name="pager", url="http://127.0.0.1:9/x", created_at=self.now))

@@ -12,7 +12,7 @@ from controlplane.contract.ledger import LedgerEntry
 from controlplane.contract.remedies import RemedyStep
 from controlplane.contract.rollouts import Rollout, RolloutCreate, RolloutPhase, Verdict
 from controlplane.contract.studies import Study
-from controlplane.fleet import registry
+from controlplane.fleet import store as fleet
 from controlplane.rollouts import store as rollouts
 from controlplane.rollouts.decision import Decision, SetPoolRevision
 from controlplane.studies import store as studies
@@ -91,4 +91,4 @@ class World:
         return [entry for entry in reversed(found) if entry.kind.startswith("alert.remedy")]
 
     def production(self) -> int | None:
-        return registry.pool_revision(self.session, "p")
+        return fleet.pool_revision(self.session, "p")

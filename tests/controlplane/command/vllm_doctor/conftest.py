@@ -12,7 +12,7 @@ import pytest
 
 from tests.processes import free_port
 
-STAND_IN = Path(__file__).resolve().parents[4] / "tests/agents/vllm_backend/stand_in.py"
+STAND_IN = Path(__file__).resolve().parents[4] / "tests/agents/backends/vllm/stand_in.py"
 SCHEDULER = ("--scheduler-cls", "trimtab_vllm.scheduler.live_scheduler")
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from agents.settings import BadSettings
 from controlplane.command.finding import Finding
 from controlplane.command.vllm_doctor.node import findings, load
+from controlplane.contract.errors import BadSettings
 from tests.processes import free_port
 
 

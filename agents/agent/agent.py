@@ -1,0 +1,240 @@
+"""Wires one agent process: enrol, follow the engine, report, and carry out configurations.
+
+Guarantees: the engine is never waited on and never made to wait; SIGTERM stores what was counted, tries once to send
+it, and ends with exit status 0; one process owns a state folder at a time.
+"""
+
+import asyncio
+import fcntl
+import logging
+import os
+import signal
+import time
+from importlib import metadata
+from pathlib import Path
+
+import httpx
+
+from agents.agent.collector import Collector
+from agents.agent.control.applier import Applier
+from agents.agent.control.opamp_client import OpampClient
+from agents.agent.control.opamp_messages import NodeSnapshot
+from agents.agent.delivery.enrolment import Enrolment
+from agents.agent.delivery.shipper import Outcome, Shipper
+from agents.agent.delivery.spool import Spool
+from agents.agent.reports.phase import phase_s
+from agents.agent.reports.report import NodeIdentity
+from agents.agent.settings import AgentSettings, parsed_headers
+from agents.backends.base import Backend, EngineHealth
+from agents.backends.embedded_backend import EmbeddedBackend
+from agents.backends.vllm import AttachedVllm, ManagedVllm, load_node_file
+from agents.host.gpu import Gpus
+from agents.host.neighbours import Neighbours, default_folder
+from agents.host.sampler import Sampler
+from agents.host.watch import HostWatch
+from controlplane.contract.errors import BadSettings, TrimtabError
+from controlplane.contract.nodes import EffectiveConfig
+
+log = logging.getLogger(__name__)
+
+LAST_SEND_S = 5.0
+"""How long an ending agent tries to send what it has just stored."""
+
+
+def agent_version() -> str:
+    try:
+        return metadata.version("trimtab")
+    except metadata.PackageNotFoundError:
+        return "0+checkout"
+
+
+class Agent:
+    """One node's agent. `run` ends when `stop` is called or the process gets SIGTERM or SIGINT."""
+
+    def __init__(self, settings: AgentSettings, backend: Backend | None = None) -> None:
+        self._settings = settings
+        self._backend = backend or _backend_for(settings)
+        self._stopping = asyncio.Event()
+        self._started_ns = time.time_ns()
+        self._version = agent_version()
+        self._model = ""
+        self._engine = EngineHealth(False, "not reached yet")
+        self._effective: EffectiveConfig | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def stop(self) -> None:
+        """End in good order."""
+        self._stopping.set()
+
+    async def run(self) -> None:
+        """Serve until stopped."""
+        loop = asyncio.get_running_loop()
+        for name in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(name, self.stop)
+        settings = self._settings
+        lock = _own(settings.state_dir)
+        spool = Spool(settings.state_dir / "spool", settings.spool_limit_bytes)
+        async with (
+            httpx.AsyncClient(base_url=settings.server_url, timeout=10.0) as http,
+            httpx.AsyncClient(
+                base_url=settings.otlp_url, headers=parsed_headers(settings.otlp_headers), timeout=10.0
+            ) as otlp_http,
+        ):
+            enrolment = Enrolment(settings, http)
+            shipper = Shipper(spool, otlp_http, None) if settings.otlp_url else Shipper(spool, http, enrolment)
+            try:
+                await self._serve(spool, shipper, http, enrolment)
+            finally:
+                await self._backend.close()
+                os.close(lock)
+
+    async def _serve(self, spool: Spool, shipper: Shipper, http: httpx.AsyncClient, enrolment: Enrolment) -> None:
+        settings = self._settings
+        loop = asyncio.get_running_loop()
+        wait_s = phase_s(settings.node, settings.report_interval_s, settings.report_window_s)
+        enrolling = asyncio.create_task(enrolment.ensure())
+        stopping = asyncio.create_task(self._stopping.wait())
+        await asyncio.wait({enrolling, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if not enrolling.done():
+            enrolling.cancel()
+            return
+        applier = Applier(self._backend, settings.state_dir, lambda effective: self._publish(opamp, effective))
+
+        def report_stored() -> None:
+            loop.call_later(wait_s, shipper.wake)
+
+        neighbours = Neighbours(
+            settings.host_dir or default_folder(), settings.pool if settings.role == "serving" else None
+        )
+        sampler = Sampler(self._backend.url, neighbours, known=self._backend.processes, gpus=Gpus())
+        host = HostWatch(sampler, settings.report_window_s)
+        collector = Collector(
+            self._backend,
+            spool,
+            NodeIdentity(settings.node, settings.pool, settings.region),
+            enrolling.result(),
+            interval_s=settings.report_interval_s,
+            grace_s=settings.report_grace_s,
+            window_s=settings.report_window_s,
+            on_engine=lambda boot, model: self._engine_seen(opamp, applier, boot, model),
+            on_report=report_stored,
+            clock=lambda: shipper.clock.best(time.monotonic()),
+            host=host.take,
+        )
+        opamp = OpampClient(
+            settings.server_url,
+            http,
+            enrolment,
+            lambda: self._snapshot(spool, shipper, collector, applier),
+            applier.offer,
+            heartbeat_s=settings.heartbeat_s,
+        )
+        log.info("node %s follows the engine at %s", settings.node, self._backend.url)
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(work)
+                for work in (
+                    collector.read(),
+                    collector.write(),
+                    collector.ask(),
+                    shipper.run(),
+                    applier.run(),
+                    opamp.run(),
+                    self._watch(opamp),
+                    self._backend.run(),
+                    *([host.run()] if settings.host_metrics else []),
+                )
+            ]
+            await stopping
+            for task in tasks:
+                task.cancel()
+        neighbours.leave()
+        await collector.flush()
+        await _send_rest(spool, shipper)
+
+    async def _watch(self, opamp: OpampClient) -> None:
+        """Look at the engine every so often: is it well, and does it run what it was given?"""
+        while True:
+            self._engine = await self._backend.health()
+            try:
+                self._effective = await self._backend.effective()
+            except TrimtabError as error:
+                log.debug("the effective configuration cannot be read: %s", error.message)
+            opamp.changed()
+            await asyncio.sleep(self._settings.watch_interval_s)
+
+    def _publish(self, opamp: OpampClient, effective: EffectiveConfig | None) -> None:
+        if effective is not None:
+            self._effective = effective
+        opamp.changed()
+
+    def _engine_seen(self, opamp: OpampClient, applier: Applier, boot: str, model: str) -> None:
+        self._model = model
+        self._engine = EngineHealth(True)
+        applier.engine_seen(boot)
+        opamp.changed()
+
+    def _snapshot(self, spool: Spool, shipper: Shipper, collector: Collector, applier: Applier) -> NodeSnapshot:
+        settings = self._settings
+        problems = [collector.disk_error and f"the disk takes no reports: {collector.disk_error}"]
+        problems.append(f"{collector.dropped} reports dropped unsent" if collector.dropped else "")
+        problems.append(f"{spool.refused} reports refused" if spool.refused else "")
+        detail = "; ".join(problem for problem in problems if problem)
+        depth = spool.depth
+        return NodeSnapshot(
+            node=settings.node,
+            pool=settings.pool,
+            role=settings.role,
+            backend=settings.backend,
+            engine_url=self._backend.url,
+            version=self._version,
+            started_ns=self._started_ns,
+            model=self._model,
+            engine=self._engine,
+            spool=EngineHealth(not detail, detail),
+            spool_status=f"{depth} reports waiting" + (f", {shipper.last_error}" if shipper.last_error else ""),
+            unaccounted_share=collector.unaccounted_share,
+            effective=self._effective,
+            outcome=applier.outcome,
+        )
+
+
+def _backend_for(settings: AgentSettings) -> Backend:
+    if settings.vllm_node_file is not None:
+        return ManagedVllm(load_node_file(settings.vllm_node_file), settings.state_dir / "vllm")
+    if settings.backend == "vllm":
+        return AttachedVllm(
+            settings.engine_url,
+            settings.vllm_dir,
+            scrape_interval_s=settings.vllm_scrape_interval_s,
+            otlp_port=settings.vllm_otlp_port,
+            state_dir=settings.state_dir / "vllm",
+        )
+    return EmbeddedBackend(settings.engine_url, state_dir=settings.state_dir)
+
+
+async def _send_rest(spool: Spool, shipper: Shipper) -> None:
+    """One try for each report that waits, as long as they go through."""
+    try:
+        async with asyncio.timeout(LAST_SEND_S):
+            while spool.waiting() and await shipper.send_one() in (Outcome.ACKNOWLEDGED, Outcome.REFUSED):
+                pass
+    except TimeoutError:
+        pass
+    if spool.depth:
+        log.info("%d reports wait in the spool for the next start", spool.depth)
+
+
+def _own(state_dir: Path) -> int:
+    """Take the state folder for this process; the lock goes with the process, however it ends. Raises BadSettings."""
+    try:
+        state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = os.open(state_dir / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise BadSettings(f"state_dir: {state_dir} cannot be used: {error}", field="state_dir") from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(lock)
+        raise BadSettings(f"state_dir: another agent uses {state_dir}; give each its own", field="state_dir") from error
+    return lock

@@ -1,0 +1,1 @@
+"""The way down: OpAMP from the control plane, and a configuration applied to the engine."""

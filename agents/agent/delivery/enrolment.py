@@ -1,0 +1,115 @@
+"""How a node gets into the fleet: once with the enrolment token, from then on with its own.
+
+Guarantee: the credentials in use are on disk (mode 600) before they are used, so a restart enrols only when the service
+has refused the stored token. Tries again for ever, slowly, saying why: a service that is not up yet is no error. A node
+that has neither credentials nor a token to get them with is one: `BadSettings`.
+"""
+
+import asyncio
+import logging
+import time
+
+import httpx
+
+from agents.agent.delivery import credentials as credentials_file
+from agents.agent.delivery.credentials import Credentials
+from agents.agent.settings import AgentSettings
+from agents.host.backoff import Backoff
+from controlplane.client import raise_for_error
+from controlplane.contract.access import EnrolmentReply, EnrolmentRequest
+from controlplane.contract.errors import BadSettings, TrimtabError
+
+log = logging.getLogger(__name__)
+
+RENEW_AT_MOST_EVERY_S = 30.0
+TOKEN_FILE_LOOK_S = 0.5
+
+
+class Enrolment:
+    """The node's credentials, asked for when there are none. `current` is None until `ensure` has returned."""
+
+    def __init__(self, settings: AgentSettings, http: httpx.AsyncClient) -> None:
+        self._settings = settings
+        self._http = http
+        self._lock = asyncio.Lock()
+        self._renewed_at = float("-inf")
+        self.current: Credentials | None = credentials_file.load(settings.state_dir, settings.node)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.current.token}"} if self.current is not None else {}
+
+    async def ensure(self) -> Credentials:
+        """The stored credentials, or new ones, however long the service takes to answer.
+
+        Raises `BadSettings` where there are none, and no token to ask for some with.
+        """
+        if self.current is None:
+            await self._until_there_is_a_token()
+        backoff = Backoff()
+        while self.current is None:
+            async with self._lock:
+                await self._enrol()
+            if self.current is None:
+                await asyncio.sleep(backoff.next_s())
+        return self.current
+
+    async def renew(self, refused: Credentials | None) -> None:
+        """The service answered 401 to `refused`: enrol again, unless that has just been tried or done by another."""
+        async with self._lock:
+            now = time.monotonic()
+            if self.current is not refused or now - self._renewed_at < RENEW_AT_MOST_EVERY_S:
+                return
+            self._renewed_at = now
+            log.warning("the service does not know this node's token any more, enrolling again")
+            await self._enrol()
+
+    async def _until_there_is_a_token(self) -> None:
+        """A token's file may be written later, by a unit that is started beside this one: it is waited for, bounded."""
+        file, longest_s = self._settings.enrolment_token_file, self._settings.enrolment_token_wait_s
+        if file is None and not self._settings.enrolment_token:
+            raise BadSettings(
+                "enrolment_token_file: is needed, this node has not enrolled yet: give --enrolment-token-file FILE "
+                "(or --enrolment-token TOKEN; as variables TRIMTAB_ENROLMENT_TOKEN_FILE, TRIMTAB_ENROLMENT_TOKEN)",
+                field="enrolment_token_file",
+            )
+        until = time.monotonic() + longest_s
+        waiting = False
+        while self._settings.read_enrolment_token() is None:
+            if time.monotonic() >= until:
+                raise BadSettings(
+                    f"enrolment_token_file: {file} holds no token, after {longest_s:g} s of waiting "
+                    "(--enrolment-token-wait-s)",
+                    field="enrolment_token_file",
+                )
+            if not waiting:
+                log.warning("waiting for the enrolment token in %s, for at most %g s", file, longest_s)
+                waiting = True
+            await asyncio.sleep(TOKEN_FILE_LOOK_S)
+
+    async def _enrol(self) -> None:
+        token = self._settings.read_enrolment_token()
+        if token is None:
+            log.error(
+                "no enrolment token: set enrolment_token or enrolment_token_file (TRIMTAB_ENROLMENT_TOKEN[_FILE])"
+            )
+            return
+        wanted = EnrolmentRequest(
+            node=self._settings.node,
+            pool=self._settings.pool,
+            backend=self._settings.backend,
+            role=self._settings.role,
+        )
+        try:
+            answer = await self._http.post(
+                "/api/v1/enrol", json=wanted.model_dump(), headers={"Authorization": f"Bearer {token}"}
+            )
+            raise_for_error(answer)
+            reply = EnrolmentReply.model_validate_json(answer.content)
+        except (httpx.HTTPError, TrimtabError, ValueError) as error:
+            log.warning("not enrolled yet: %s", str(error) or type(error).__name__)
+            return
+        granted = Credentials(reply.node, reply.token, reply.workload_key)
+        credentials_file.save(self._settings.state_dir, granted)
+        self.current = granted
+        log.info("enrolled as %s in pool %s", reply.node, self._settings.pool)

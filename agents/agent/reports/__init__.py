@@ -1,0 +1,1 @@
+"""What one report says: events of the engine added up into histograms, counters, spans and samples."""

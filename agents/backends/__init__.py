@@ -1,0 +1,1 @@
+"""The engines that an agent can stand beside, behind one seam (`base.py`)."""

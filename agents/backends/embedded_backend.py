@@ -1,0 +1,132 @@
+"""The torch engine of this repository as a `Backend`, over its HTTP surface.
+
+Guarantee: only reads a bounded ring that the engine fills anyway, in large pieces: the engine never waits for this.
+"""
+
+import logging
+import time
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+import orjson
+from pydantic import ValidationError
+
+from agents.backends.base import EngineHealth, EngineUnreachable, Lost, Position
+from agents.backends.change_costs import ChangeCosts
+from agents.backends.in_flight import InFlight
+from controlplane.client import raise_for_error
+from controlplane.contract.change import needed_class
+from controlplane.contract.engine_event import EngineEvent, Hello
+from controlplane.contract.errors import TrimtabError
+from controlplane.contract.knobs import ChangeClass, EngineConfig
+from controlplane.contract.nodes import EffectiveConfig
+
+log = logging.getLogger(__name__)
+
+APPLY_TIMEOUT_S = 600.0
+"""A change of weights drains the running requests first."""
+LARGEST_LINE_BYTES = 16 * 2**20
+
+
+class EmbeddedBackend:
+    """One engine at `base_url`. `state_dir` keeps what changes have cost."""
+
+    name = "embedded"
+
+    def __init__(
+        self, base_url: str, *, state_dir: Path | None = None, transport: httpx.AsyncBaseTransport | None = None
+    ) -> None:
+        self.url = base_url
+        self._costs = ChangeCosts(state_dir)
+        self._in_flight = InFlight()
+        # The engine is on this machine: a proxy that the environment names is not for it.
+        self._http = httpx.AsyncClient(base_url=base_url, timeout=10.0, trust_env=False, transport=transport)
+
+    async def run(self) -> None:
+        """Nothing to do: the engine is somebody else's process."""
+
+    def processes(self) -> Sequence[int]:
+        """Not known: the one that listens."""
+        return ()
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def events(self, position: Position | None) -> AsyncIterator[Hello | EngineEvent]:
+        """Follow GET /events. Lines that are not JSON objects are logged and passed over."""
+        params: dict[str, str | int] = (
+            {} if position is None else {"boot": position.boot, "after": max(position.seq, 0)}
+        )
+        timeout = httpx.Timeout(10.0, read=None)  # An idle engine says nothing.
+        try:
+            async with self._http.stream("GET", "/events", params=params, timeout=timeout) as answer:
+                if answer.status_code != 200:
+                    raise EngineUnreachable(f"GET /events answered {answer.status_code}")
+                rest = b""
+                async for chunk in answer.aiter_raw():
+                    *lines, rest = (rest + chunk).split(b"\n")
+                    for line in lines:
+                        if line and (event := _parse(line)) is not None:
+                            self._in_flight.see(event)
+                            yield event
+                    if len(rest) > LARGEST_LINE_BYTES:
+                        raise EngineUnreachable(f"GET /events sent a line of more than {LARGEST_LINE_BYTES} bytes")
+        except httpx.HTTPError as error:
+            self._in_flight.broke()
+            raise EngineUnreachable(f"GET /events: {str(error) or type(error).__name__}") from error
+        raise EngineUnreachable("the engine ended its event stream")
+
+    async def effective(self) -> EffectiveConfig:
+        """Read GET /config."""
+        found = _effective(await self._request("GET", "/config"))
+        return found.model_copy(update={"costs": self._costs.told()})
+
+    async def apply(self, config: EngineConfig, revision: int) -> EffectiveConfig:
+        """PUT /config, then read it back."""
+        begun = time.monotonic()
+        needed = needed_class(self.name, await self.effective(), config.knobs())
+        body = {"knobs": config.knobs(), "revision": revision}
+        await self._request("PUT", "/config", json=body, timeout=APPLY_TIMEOUT_S)
+        if needed is not None:
+            took_s = time.monotonic() - begun
+            # While weights are swapped no new request is begun: one that comes waits for all of it, at the worst.
+            self._costs.record(needed, took_s, 0.0 if needed is ChangeClass.LIVE else took_s)
+        return await self.effective()
+
+    async def health(self) -> EngineHealth:
+        """GET /health: 200 is healthy."""
+        try:
+            await self._request("GET", "/health", timeout=5.0)
+        except TrimtabError as error:
+            return EngineHealth(False, error.message)
+        return EngineHealth(True)
+
+    async def lost(self) -> Lost | None:
+        """The requests that an engine had when it died."""
+        return self._in_flight.take_lost()
+
+    async def _request(self, method: str, path: str, **options: Any) -> httpx.Response:
+        try:
+            answer = await self._http.request(method, path, **options)
+        except httpx.HTTPError as error:
+            raise EngineUnreachable(f"{method} {path}: {str(error) or type(error).__name__}") from error
+        raise_for_error(answer)
+        return answer
+
+
+def _parse(line: bytes) -> Hello | EngineEvent | None:
+    try:
+        event = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        log.error("the engine sent a line that is not JSON, passed over: %s", error)
+        return None
+    return event if isinstance(event, dict) else None  # type: ignore[return-value]
+
+
+def _effective(answer: httpx.Response) -> EffectiveConfig:
+    try:
+        return EffectiveConfig.model_validate_json(answer.content)
+    except ValidationError as error:
+        raise EngineUnreachable(f"GET /config is not readable: {error.errors()[0]['msg']}") from error

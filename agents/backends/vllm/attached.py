@@ -1,0 +1,221 @@
+"""A running vLLM server, followed and tuned where it stands: nothing is started or stopped.
+
+Guarantee: live knobs move through the plugin's scheduler; a knob that only a restart could change is refused by name,
+and the configuration in force stays. `effective` says what vLLM runs, knob by knob, and how that is known; a knob that
+cannot be read is left out. `EngineHealth.degraded` says what cannot be seen or moved though vLLM serves, and the mend.
+"""
+
+import logging
+import time
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from agents.backends.base import EngineHealth, EngineUnreachable, Lost, Position
+from agents.backends.change_costs import ChangeCosts
+from agents.backends.vllm.change import obstacles
+from agents.backends.vllm.measures import ScrapeMemory, TraceReceiver
+from agents.backends.vllm.plugin_link import PluginLink
+from agents.backends.vllm.readback import contradictions, from_scheduler, from_server
+from agents.backends.vllm.server_api import ServerApi
+from agents.backends.vllm.statistics import NO_FOLDER, Statistics
+from agents.backends.vllm.weight_format import format_within
+from controlplane.contract import finish_reasons
+from controlplane.contract.engine_event import EngineEvent, Hello
+from controlplane.contract.errors import KnobOutOfRange
+from controlplane.contract.knobs import ChangeClass, EngineConfig, Quantization
+from controlplane.contract.nodes import EffectiveConfig
+
+log = logging.getLogger(__name__)
+
+TAKE_UP_TIMEOUT_S = 5.0
+_CLOCK_STEP_S = 2.0
+"""By so much a start time, kept in whole clock ticks since the machine's start, may be off (proc(5))."""
+
+
+class LimitsNotLive(Exception):
+    """No limit can be moved; the message says why."""
+
+
+class AttachedVllm:
+    """The server at `base_url`, whose plugin shares `folder`. `state_dir` keeps what has to outlive the agent.
+
+    `variant`: the weight format that the server was started for; it counts where vLLM's own name of it says no width.
+    """
+
+    name = "vllm"
+
+    def __init__(
+        self,
+        base_url: str,
+        folder: Path | None,
+        *,
+        scrape_interval_s: float = 5.0,
+        otlp_port: int = 0,
+        state_dir: Path | None = None,
+        variant: Quantization | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self.url = base_url
+        self._api = ServerApi(base_url, transport)
+        self._link = PluginLink(folder) if folder is not None else None
+        self._variant = variant
+        self._traces = TraceReceiver(otlp_port) if otlp_port else None
+        self._statistics = Statistics(
+            self._api, self._link, ScrapeMemory(state_dir), self._traces, scrape_interval_s, lambda: self._revision
+        )
+        self._costs = ChangeCosts(state_dir)
+        self._revision = 0  # As last read back.
+        self._agreed: tuple[int, dict[str, Any]] | None = None  # Applied without a change: revision and its knobs.
+        self._limits_degraded = ""
+        self._checked_pid: Any = None
+        self._contradiction = ""
+
+    async def run(self) -> None:
+        """Take vLLM's traces, where a port is set for them."""
+        if self._traces is not None:
+            await self._traces.run()
+
+    def processes(self) -> Sequence[int]:
+        """Not known: the one that listens."""
+        return ()
+
+    async def close(self) -> None:
+        await self._api.close()
+
+    def events(self, position: Position | None) -> AsyncIterator[Hello | EngineEvent]:
+        """vLLM's statistics as the contract's events, from the best source there is."""
+        return self._statistics.events(position)
+
+    async def effective(self) -> EffectiveConfig:
+        """What vLLM's scheduler says it runs, or without the plugin what vLLM says of its configuration."""
+        try:
+            told = await self._limits()
+        except LimitsNotLive as error:
+            self._note_limits(str(error))
+            found = await self._from_server()
+            self._revision = found.revision
+            return found
+        self._note_limits(await self._contradicted(told))
+        return self._read(told)
+
+    async def apply(self, config: EngineConfig, revision: int) -> EffectiveConfig:
+        """Hand the live knobs to the scheduler and wait until it has taken them up.
+
+        Raises `KnobOutOfRange` for a knob outside what the started server can do live, or one that is not live here.
+        """
+        asked = time.time()
+        begun = time.monotonic()
+        try:
+            told = await self._limits()
+        except LimitsNotLive as error:
+            return await self._agree(config, revision, str(error))
+        assert self._link is not None
+        self._check(config, told)
+        before = (told["revision"], {name: told["knobs"][name] for name in told["live"]})
+        wanted = config.knobs()
+        try:
+            self._link.write_knobs(revision, {name: wanted[name] for name in told["live"]}, asked)
+            try:
+                told = await self._link.settled(asked, time.time(), TAKE_UP_TIMEOUT_S)
+            except EngineUnreachable:
+                self._link.write_knobs(*before)
+                raise
+            if told.get("error"):
+                self._link.write_knobs(*before)
+                raise KnobOutOfRange(f"vLLM's scheduler refused the knobs: {told['error']}", field="knobs")
+        except OSError as error:
+            raise EngineUnreachable(f"the knob file cannot be written: {error}") from error
+        self._costs.record(ChangeClass.LIVE, time.monotonic() - begun)
+        return self._read(told)
+
+    async def lost(self) -> Lost | None:
+        """What vLLM's queue limits turned away: the plugin, inside the engine, does not see it."""
+        try:
+            refused = await self._statistics.rejections()
+        except EngineUnreachable:
+            return None
+        return Lost(self._revision, {finish_reasons.REFUSED: refused}) if refused else None
+
+    async def health(self) -> EngineHealth:
+        """GET /health, with what cannot be seen or moved."""
+        health = await self._api.health()
+        if not health.healthy:
+            return health
+        told = "; ".join(part for part in (self._statistics.degraded, self._limits_degraded) if part)
+        return EngineHealth(True, degraded=told)
+
+    def _read(self, told: dict[str, Any]) -> EffectiveConfig:
+        self._revision = told["revision"]
+        return from_scheduler(told, self._costs.told())
+
+    async def _limits(self) -> dict[str, Any]:
+        """What the scheduler of the server that now runs says. Raises LimitsNotLive, or EngineUnreachable."""
+        started = None if self._statistics.raw else await self._api.started()
+        if self._link is None:
+            raise LimitsNotLive(NO_FOLDER)
+        oldest = 0.0 if started is None else started - _CLOCK_STEP_S
+        if self._link.read_installation().get("time", 0.0) >= oldest and (why := self._link.why_no_limits()):
+            raise LimitsNotLive(why)
+        try:
+            told = self._link.read_effective()
+        except EngineUnreachable as error:
+            raise LimitsNotLive(error.message) from error
+        if told.get("time", 0.0) < oldest:
+            raise LimitsNotLive(f"{self._link.folder} is of an earlier server; start this one with the plugin in it")
+        return {**told, "quantization": format_within(told.get("quantization"), self._variant)}
+
+    async def _contradicted(self, told: dict[str, Any]) -> str:
+        """Is the folder another server's? Asked once for each scheduler; its word counts all the same."""
+        if told.get("pid") != self._checked_pid or self._checked_pid is None:
+            try:
+                info = await self._api.server_info(None)
+            except EngineUnreachable:
+                return self._contradiction
+            found = contradictions(told, info) if info is not None else []
+            self._checked_pid = told.get("pid")
+            self._contradiction = f"the folder may be another server's: its scheduler has {found[0]}" if found else ""
+        return self._contradiction
+
+    async def _from_server(self) -> EffectiveConfig:
+        """Without a scheduler that speaks: GET /server_info, in vLLM's development mode."""
+        started = await self._api.started()
+        found = from_server(await self._api.server_info(started), 0, self._costs.told())
+        if self._agreed is not None and all(found.knobs.get(name) == one for name, one in self._agreed[1].items()):
+            return found.model_copy(update={"revision": self._agreed[0]})
+        return found
+
+    async def _agree(self, config: EngineConfig, revision: int, why: str) -> EffectiveConfig:
+        """Nothing can be moved: only what runs already can be applied."""
+        found = await self._from_server()
+        for name, value in config.knobs().items():
+            if name in found.knobs and found.knobs[name] == value:
+                continue
+            runs = f"which runs {found.knobs[name]!r}" if name in found.knobs else "and what it runs cannot be read"
+            raise KnobOutOfRange(
+                f"knobs.{name}: {value!r} needs a restart of vLLM, {runs} ({why}); "
+                "install the plugin, or let the agent manage the server",
+                field=f"knobs.{name}",
+            )
+        self._agreed = (revision, config.knobs())
+        return await self.effective()
+
+    def _note_limits(self, why: str) -> None:
+        text = f"no limit moves live: {why}" if why and why != self._contradiction else why
+        if text != self._limits_degraded:
+            log.log(logging.WARNING if text else logging.INFO, "vLLM's limits: %s", text or "live")
+        self._limits_degraded = text
+
+    def _check(self, config: EngineConfig, told: dict[str, Any]) -> None:
+        for obstacle in obstacles(config, told):
+            field = f"knobs.{obstacle.knob}"
+            mend = "let the agent manage the server"
+            if obstacle.maximum is not None:
+                mend = "start it with a larger capacity"
+            elif obstacle.minimum is not None:
+                mend = "choose a larger one"
+            bounds = {"maximum": obstacle.maximum, "minimum": obstacle.minimum}
+            detail = {name: bound for name, bound in bounds.items() if bound is not None}
+            raise KnobOutOfRange(f"{field}: {obstacle.message}; {mend}, or keep the value", field=field, **detail)

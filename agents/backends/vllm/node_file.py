@@ -1,0 +1,227 @@
+"""The node file: the vLLM server that the agent itself starts, as a TOML file (deploy/vllm/node.toml is an example).
+
+Guarantee: a node file that loads can be turned into a command line for every configuration within its limits; what is
+wrong is refused as `BadSettings` with the file, the field and the mend. Relative paths are relative to the file.
+"""
+
+import os
+import shutil
+import tomllib
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
+
+from agents.backends.vllm.arguments import check_arguments
+from controlplane.contract import knobs
+from controlplane.contract.errors import BadSettings, TrimtabError, nearest
+from controlplane.contract.knobs import KNOBS, EngineConfig, Quantization, parse_config
+
+OWN_VARIABLES = "TRIMTAB_"
+"""Environment variables that begin so are the agent's: they are neither handed on nor taken from the node file."""
+
+
+class StandbyUse(StrEnum):
+    """When a change that the running server cannot take up is made through a second server beside it."""
+
+    AUTO = "auto"  # Where memory allows.
+    ALWAYS = "always"
+    NEVER = "never"  # Drain, stop, start again.
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+class Variant(_Table):
+    """The model in one weight format."""
+
+    model: str = Field(min_length=1)  # A folder, or a name that vLLM can load.
+    arguments: list[str] = []
+    environment: dict[str, str] = {}
+
+    @field_validator("arguments")
+    @classmethod
+    def _no_own_arguments(cls, value: list[str]) -> list[str]:
+        return check_arguments(value, in_variant=True)
+
+    @field_validator("environment")
+    @classmethod
+    def _no_own_variables(cls, value: dict[str, str]) -> dict[str, str]:
+        return _check_environment(value)
+
+
+class Capacity(_Table):
+    """What vLLM is started with at least: below it the knob is live, above it vLLM has to start again."""
+
+    max_num_batched_tokens: int = Field(default=8192, ge=1, le=KNOBS[knobs.MAX_NUM_BATCHED_TOKENS].maximum)
+    max_num_seqs: int = Field(default=256, ge=1, le=KNOBS[knobs.MAX_NUM_SEQS].maximum)
+    num_speculative_tokens: int = Field(default=0, ge=0, le=KNOBS[knobs.NUM_SPECULATIVE_TOKENS].maximum)
+
+
+class Limits(_Table):
+    """What this machine can be asked for at most; above it a configuration is refused."""
+
+    max_num_batched_tokens: int = Field(default=KNOBS[knobs.MAX_NUM_BATCHED_TOKENS].maximum or 0, ge=1)
+    max_num_seqs: int = Field(default=KNOBS[knobs.MAX_NUM_SEQS].maximum or 0, ge=1)
+    num_speculative_tokens: int = Field(default=KNOBS[knobs.NUM_SPECULATIVE_TOKENS].maximum or 0, ge=0)
+
+
+class NodeFile(_Table):
+    """What to start, and how. Made by `load_node_file`."""
+
+    executable: list[str] = Field(min_length=1)  # vLLM's command, before `serve`.
+    served_model_name: str = Field(min_length=1)
+    host: str = "127.0.0.1"
+    port: int = Field(default=8000, ge=1, le=65535)  # Where clients come: the local proxy listens here.
+    server_ports: tuple[int, int] = (8001, 8002)  # The server's and its standby's, on 127.0.0.1, in turn.
+    arguments: list[str] = []
+    environment: dict[str, str] = {}
+    plugin: bool | None = None  # Is trimtab_vllm in vLLM's environment? None: look.
+    variants: dict[Quantization, Variant] = Field(min_length=1)
+    capacity: Capacity = Capacity()
+    limits: Limits = Limits()
+    speculative: dict[str, Any] = {}  # vLLM's --speculative-config, without the draft length.
+    initial: dict[str, Any] = {}  # Knobs until the control plane assigns a revision.
+    standby: StandbyUse = StandbyUse.AUTO
+    standby_needs_bytes: int | None = Field(default=None, ge=0)  # Host memory; None: as much as runs now, and a tenth.
+    start_timeout_s: float = Field(default=900.0, gt=0)
+    drain_timeout_s: float = Field(default=300.0, ge=0)
+    hold_s: float = Field(default=600.0, ge=0)  # How long the proxy lets requests wait for a server.
+    unhealthy_s: float = Field(default=60.0, gt=0)  # How long a server may fail /health before it is started again.
+    stop_with_agent: bool = False
+    log_bytes: int = Field(default=16 * 2**20, ge=2**14)  # Of one server's log on disk.
+    run_dir: Path | None = None  # Where sockets live; None: beside the agent's state, or in /tmp if that is too long.
+    _folder: Path = PrivateAttr(default=Path("/"))
+
+    @field_validator("executable", mode="before")
+    @classmethod
+    def _one_or_several(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str) else value
+
+    @field_validator("arguments")
+    @classmethod
+    def _no_own_arguments(cls, value: list[str]) -> list[str]:
+        return check_arguments(value, in_variant=False)
+
+    @field_validator("environment")
+    @classmethod
+    def _no_own_variables(cls, value: dict[str, str]) -> dict[str, str]:
+        return _check_environment(value)
+
+    @field_validator("speculative")
+    @classmethod
+    def _has_a_method(cls, value: dict[str, Any]) -> dict[str, Any]:
+        if value and not ({"method", "model"} & value.keys()):
+            raise ValueError("names neither a method nor a draft model; give method, such as 'ngram'")
+        if knobs.NUM_SPECULATIVE_TOKENS in value:
+            raise ValueError("num_speculative_tokens is a knob: set capacity.num_speculative_tokens instead")
+        return value
+
+    @field_validator("initial")
+    @classmethod
+    def _are_knobs(cls, value: dict[str, Any]) -> dict[str, Any]:
+        try:
+            parse_config(value)
+        except TrimtabError as error:
+            raise ValueError(error.message) from error
+        return value
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if len({self.port, *self.server_ports}) < 3:
+            raise ValueError("port and the two server_ports must differ")
+        for name, most in self.limits.model_dump().items():
+            if (least := getattr(self.capacity, name)) > most:
+                raise ValueError(f"capacity.{name}: {least} is above limits.{name}, {most}; lower one, or raise other")
+        if self.capacity.num_speculative_tokens and not self.speculative:
+            raise ValueError("capacity.num_speculative_tokens wants a table [speculative] with the method")
+        if problem := self.refusal(self.initial_config):
+            raise ValueError(f"initial.{problem[0]}: {problem[1]}")
+        return self
+
+    @property
+    def folder(self) -> Path:
+        """The node file's; vLLM is started in it, so that paths among its arguments are relative to the file too."""
+        return self._folder
+
+    @property
+    def initial_config(self) -> EngineConfig:
+        """What is not given is the contract's default, or this node's limit where that is lower."""
+        limits = self.limits.model_dump()
+        within = {name: min(int(KNOBS[name].default), most) for name, most in limits.items()}
+        return parse_config({**within, knobs.QUANTIZATION: next(iter(self.variants)).value, **self.initial})
+
+    def refusal(self, config: EngineConfig) -> tuple[str, str] | None:
+        """The first knob that this node cannot be given whatever is restarted, and why; None when it can."""
+        if config.quantization not in self.variants:
+            there = ", ".join(self.variants)
+            return knobs.QUANTIZATION, f"{config.quantization} has no variant in the node file; there are: {there}"
+        for name, most in self.limits.model_dump().items():
+            value = getattr(config, name)
+            if (largest := value if isinstance(value, int) else max(tokens for _, tokens in value)) > most:
+                return name, f"{largest} is above {most}, this node's limit; choose less, or raise limits.{name}"
+        if config.num_speculative_tokens != 0 and not self.speculative:
+            return knobs.NUM_SPECULATIVE_TOKENS, "the node file has no table [speculative], so 0 is all it can run"
+        return None
+
+
+def load_node_file(path: Path) -> NodeFile:
+    """Read and check. Raises `BadSettings` that names the file and the field."""
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadSettings(f"vllm_node_file: {path} cannot be read: {error}", field="vllm_node_file") from error
+    try:
+        node = NodeFile.model_validate(content)
+    except ValidationError as error:
+        field, message = _first_mistake(error)
+        raise BadSettings(f"{path}: {field}: {message}", field=field) from None
+    return _placed(node, path)
+
+
+def _first_mistake(error: ValidationError) -> tuple[str, str]:
+    first = error.errors()[0]
+    place = [str(part) for part in first["loc"] if part != "[key]"]
+    field = ".".join(place) or "node file"
+    if first["type"] == "extra_forbidden":
+        tables: dict[str, type[_Table]] = {"capacity": Capacity, "limits": Limits, "variants": Variant}
+        table = tables.get(place[0], NodeFile) if len(place) > 1 else NodeFile
+        return field, f"no such field, {nearest(place[-1], list(table.model_fields))}"
+    if first["type"] == "missing":
+        return field, "is needed; deploy/vllm/node.toml shows every field"
+    return field, first["msg"].removeprefix("Value error, ")
+
+
+def _placed(node: NodeFile, path: Path) -> NodeFile:
+    """Paths made absolute. Raises BadSettings when the executable is not there."""
+    folder = path.resolve().parent
+    name = node.executable[0]
+    found = str(folder / name) if "/" in name else shutil.which(name)
+    if found is None or not os.access(found, os.X_OK) or Path(found).is_dir():
+        raise BadSettings(
+            f"{path}: executable: {name} is no program that can be run; give the path of vLLM's command, "
+            "such as /opt/vllm/bin/vllm",
+            field="executable",
+        )
+    variants = {key: one.model_copy(update={"model": _model(one.model, folder)}) for key, one in node.variants.items()}
+    update: dict[str, Any] = {"executable": [found, *node.executable[1:]], "variants": variants}
+    if node.run_dir is not None:
+        update["run_dir"] = folder / node.run_dir
+    placed = node.model_copy(update=update)
+    placed._folder = folder
+    return placed
+
+
+def _model(given: str, folder: Path) -> str:
+    """What begins with a dot, or lies beside the file, is a path; anything else is a name for vLLM to load."""
+    beside = folder / given
+    return str(beside) if given.startswith(".") or beside.exists() else given
+
+
+def _check_environment(value: dict[str, str]) -> dict[str, str]:
+    for name in value:
+        if name.startswith(OWN_VARIABLES):
+            raise ValueError(f"{name} is the agent's own; variables that begin with {OWN_VARIABLES} cannot be set here")
+    return value

@@ -1,0 +1,168 @@
+"""The control socket: HTTP/1.1 over a Unix socket that only its owner can open (mode 600).
+
+    PUT  /target {"url"}   new and waiting requests go there; a hold is over
+    PUT  /hold             new requests wait, until a target is put
+    GET  /state            see `ProxyState`
+    GET  /metrics          the same for Prometheus
+    POST /stop             end gracefully: no new connections, running requests are waited for
+
+Errors have the contract's form; nothing changes with them.
+"""
+
+import asyncio
+import fcntl
+import json
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Final
+
+from aiohttp import web
+
+from agents.backends.vllm.proxy.exposition import CONTENT_TYPE, exposition
+from agents.backends.vllm.proxy.forwarding import Forwarder
+from agents.backends.vllm.proxy.state import ProxyState
+from agents.backends.vllm.proxy.switchboard import Switchboard
+from agents.backends.vllm.proxy.target import target_url
+from agents.host.error_answers import errors_answered
+from controlplane.contract.errors import BadRequest, Conflict, nearest
+
+SOCKET_PATH_BYTES: Final = 107  # sun_path of unix(7), less its closing zero.
+BODY_LIMIT_BYTES: Final = 64 * 1024
+_ERRORS: Final = errors_answered(
+    largest_bytes=BODY_LIMIT_BYTES, not_found="no such path; there are /target, /hold, /state, /metrics, /stop"
+)
+
+log = logging.getLogger("trimtab.vllm_proxy")
+
+
+class Control:
+    """The handlers. `stop` asks the process to end."""
+
+    def __init__(
+        self, board: Switchboard, forwarder: Forwarder, address: tuple[str, int], stop: Callable[[], None]
+    ) -> None:
+        self._board = board
+        self._forwarder = forwarder
+        self._host, self._port = address
+        self._stop = stop
+        self._now = asyncio.get_running_loop().time
+        self._version = _version()
+
+    def app(self) -> web.Application:
+        app = web.Application(middlewares=[_ERRORS], client_max_size=BODY_LIMIT_BYTES)
+        app.router.add_put("/target", self._put_target)
+        app.router.add_put("/hold", self._put_hold)
+        app.router.add_get("/state", self._get_state)
+        app.router.add_get("/metrics", self._get_metrics)
+        app.router.add_post("/stop", self._post_stop)
+        return app
+
+    def state(self) -> ProxyState:
+        board, now = self._board, self._now()
+        since = board.held_since()
+        return ProxyState(
+            target=board.target,
+            held=board.held,
+            waiting=board.waiting,
+            waiting_bytes=board.waiting_bytes,
+            in_flight=board.in_flight(),
+            requests=board.requests,
+            resent=board.resent,
+            failed={failure.value: count for failure, count in board.failed.items()},
+            left=board.left,
+            held_since=None if since is None else time.time() - (now - since),
+            held_seconds_total=board.held_s(now),
+            hold_s=board.limits.hold_s,
+            stopping=board.stopping,
+            host=self._host,
+            port=self._port,
+            pid=os.getpid(),
+            version=self._version,
+        )
+
+    async def _put_target(self, request: web.Request) -> web.Response:
+        url = target_url((await _fields(request, "url")).get("url"))
+        before = self._board.target
+        log.info("new requests go to %s (before: %s), %d waiting ones too", url, before, self._board.waiting)
+        self._board.switch(url, self._now())
+        self._forwarder.changed()
+        return self._state_answer()
+
+    async def _put_hold(self, request: web.Request) -> web.Response:
+        await _fields(request)
+        log.info("new requests wait, at most %g s each", self._board.limits.hold_s)
+        self._board.hold(self._now())
+        return self._state_answer()
+
+    async def _get_state(self, _: web.Request) -> web.Response:
+        return self._state_answer()
+
+    async def _get_metrics(self, _: web.Request) -> web.Response:
+        return web.Response(body=exposition(self.state()).encode(), headers={"Content-Type": CONTENT_TYPE})
+
+    async def _post_stop(self, request: web.Request) -> web.Response:
+        await _fields(request)
+        self._stop()
+        return self._state_answer(status=202)
+
+    def _state_answer(self, status: int = 200) -> web.Response:
+        return web.json_response(vars(self.state()), status=status)
+
+
+async def _fields(request: web.Request, *known: str) -> dict[str, Any]:
+    """The JSON object of a request's body; an empty body is an empty object."""
+    raw = await request.read()
+    try:
+        told = json.loads(raw) if raw else {}
+    except ValueError as error:
+        raise BadRequest(f"body: not JSON ({error})", field="body") from None
+    if not isinstance(told, dict):
+        raise BadRequest(f"body: a JSON object is wanted, got {told!r}", field="body")
+    for name in told:
+        if name not in known:
+            hint = nearest(name, list(known)) if known else "this call takes no fields"
+            raise BadRequest(f"{name}: no such field; {hint}", field=name)
+    return told
+
+
+def claim(path: Path) -> socket.socket:
+    """The control socket, bound, mode 600. A lock beside it keeps it to one process, and is let go when that ends.
+
+    So a socket file that a killed proxy left behind is replaced, and that of a living one never. Raises `Conflict`
+    when another proxy has it, `BadRequest` when the path cannot be a socket's.
+    """
+    if len(os.fsencode(path)) > SOCKET_PATH_BYTES:
+        raise BadRequest(
+            f"--control: {path} is longer than {SOCKET_PATH_BYTES} bytes: use a shorter path", field="control"
+        )
+    try:
+        lock = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise BadRequest(f"--control: {path}: {error.strerror}", field="control") from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        raise Conflict(
+            f"--control: another proxy runs on {path}: stop it, or use another path", field="control"
+        ) from None
+    path.unlink(missing_ok=True)
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    mask = os.umask(0o177)
+    try:
+        made.bind(str(path))
+    finally:
+        os.umask(mask)
+    return made  # The lock's descriptor stays open as long as the process lives.
+
+
+def _version() -> str:
+    try:
+        return version("trimtab")
+    except PackageNotFoundError:
+        return "unknown"

@@ -1,0 +1,61 @@
+"""Reading a client's request whole, or saying why it cannot be passed on."""
+
+import asyncio
+
+from aiohttp import web
+
+from agents.backends.vllm.proxy.errors import BodyStalled
+from agents.backends.vllm.proxy.switchboard import Failure
+from controlplane.contract.errors import BadRequest, TooLarge, TrimtabError
+
+
+class Failed(Exception):
+    """A request that ends with an error of the proxy's own."""
+
+    def __init__(self, failure: Failure, error: TrimtabError) -> None:
+        super().__init__(error.message)
+        self.failure = failure
+        self.error = error
+
+
+async def body_of(request: web.BaseRequest, limit: int, stall_s: float) -> bytes:
+    """The whole body, of at most `limit` bytes, with no pause above `stall_s` within it."""
+    length = request.content_length
+    if length is not None and length > limit:
+        raise Failed(Failure.TOO_LARGE, _too_large(limit))
+    if not request.body_exists:
+        return b""
+    if request.headers.get("Expect", "").lower() == "100-continue":
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    pieces, size = [], 0
+    try:
+        while True:
+            async with asyncio.timeout(stall_s):
+                piece = await request.content.readany()
+            if not piece:
+                break
+            size += len(piece)
+            if size > limit:
+                raise Failed(Failure.TOO_LARGE, _too_large(limit))
+            pieces.append(piece)
+    except TimeoutError as error:
+        raise Failed(Failure.STALLED, BodyStalled(size, stall_s)) from error
+    except web.RequestPayloadError as error:
+        raise Failed(Failure.MALFORMED, BadRequest(f"body: {error}", field="body")) from error
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def path_of(request: web.BaseRequest) -> str:
+    """The request's target as it was written; of a whole URL its path (RFC 9112, section 3.2)."""
+    written = request.path_qs
+    if request.method != "CONNECT" and not written.startswith("/") and request.rel_url.absolute:
+        written = request.rel_url.raw_path_qs
+    if not written.startswith("/"):
+        message = f"path: a server behind this proxy is asked for paths like /v1/models, not for {written!r}"
+        raise Failed(Failure.MALFORMED, BadRequest(message, field="path"))
+    return written
+
+
+def _too_large(limit: int) -> TooLarge:
+    message = f"body: more than {limit} bytes; send less, or start the proxy with a higher --body-limit-bytes"
+    return TooLarge(message, field="body", limit_bytes=limit)

@@ -1,0 +1,56 @@
+"""One step as the event log tells it: its parts' durations, what it computed, and how its drafts fared."""
+
+import time
+from collections.abc import Sequence as Items
+from typing import Any
+
+from agents.engine.request.timing import monotonic
+from agents.engine.scheduling.step_plan import StepPlan
+
+
+class StepClock:
+    """Laps of one step: each `lap` ends the part that began where the last one ended. Seconds."""
+
+    __slots__ = ("_mark", "parts", "started")
+
+    def __init__(self) -> None:
+        self.started = self._mark = monotonic()
+        self.parts: dict[str, float] = {}
+
+    @property
+    def ended(self) -> float:
+        """When the last lap ended."""
+        return self._mark
+
+    def lap(self, part: str) -> None:
+        now = monotonic()
+        self.parts[part] = now - self._mark
+        self._mark = now
+
+
+def step_event(
+    revision: int,
+    clock: StepClock,
+    attention: float | None,
+    plan: StepPlan,
+    accepted: Items[int],
+    state: tuple[int, int, float],
+) -> dict[str, Any]:
+    """See `controlplane.contract.engine_event.StepEvent`. accepted: of each draft.
+
+    state: running, waiting and the share of KV blocks held, as the step leaves them.
+    """
+    return {
+        "kind": "step",
+        "time": time.time(),
+        "revision": revision,
+        **clock.parts,
+        "attention": attention,
+        "running": state[0],
+        "waiting": state[1],
+        "kv_usage": state[2],
+        "batched_tokens": plan.batched_tokens,
+        "draft_tokens": sum([len(work.drafts) for work in plan.works]) if accepted else 0,
+        "accepted_tokens": sum(accepted),
+        "preemptions": plan.preemptions,
+    }

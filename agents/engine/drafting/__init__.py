@@ -1,0 +1,1 @@
+"""Where drafts come from: the drafters behind one seam, and who decides how many."""

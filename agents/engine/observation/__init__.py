@@ -1,1 +1,0 @@
-"""What the engine tells about itself: clocks, events, metrics."""

@@ -1,0 +1,1 @@
+"""What one request asks and what it has so far: parameters, tokens, clocks."""

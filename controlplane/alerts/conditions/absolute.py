@@ -1,0 +1,59 @@
+"""Absolute limits: a quantile over a window against its limit, and how likely chance alone would do it.
+
+Guarantee: fewer than `min_count` requests decide nothing; a firing alert is called over only at `RESOLVE_AT` of the
+limit, so that a value that rests on its limit does not flap.
+"""
+
+import math
+from dataclasses import dataclass
+
+from controlplane.alerts.conditions.finding import Reading
+from controlplane.contract.histogram import RELATIVE_ERROR, axis_position
+from controlplane.contract.slo import Limit
+from controlplane.evidence.sketch import Sketch
+
+RESOLVE_AT = 0.9
+
+
+@dataclass(frozen=True)
+class Observation:
+    """`above` of `count` requests were above the limit; `chance` bounds the probability of that or more by luck."""
+
+    reading: Reading
+    count: int
+    above: int = 0
+    value_s: float | None = None
+    chance: float | None = None
+    relative_error: float = RELATIVE_ERROR
+
+
+def tail_bound(above: int, count: int, share: float) -> float:
+    """An upper bound of P(Binomial(count, share) >= above): Chernoff, exp(-count * KL(above/count, share)).
+
+    Hoeffding, "Probability inequalities for sums of bounded random variables", 1963, theorem 1. Counts requests as
+    independent, which those of one moment are not: read it as a lower bound of the false-alarm probability.
+    """
+    observed = above / count
+    if observed <= share:
+        return 1.0
+    divergence = observed * math.log(observed / share)
+    if observed < 1.0:
+        divergence += (1.0 - observed) * math.log((1.0 - observed) / (1.0 - share))
+    return math.exp(-count * divergence)
+
+
+def judge(sketch: Sketch | None, limit: Limit, *, min_count: int, firing: bool) -> Observation:
+    """Read the limit's quantile from the requests of one window."""
+    count = 0 if sketch is None else sketch.count
+    if sketch is None or count < min_count:
+        return Observation(Reading.HOLD, count)
+    value = sketch.quantile(limit.q)
+    above = sketch.above(axis_position(limit.limit_s))
+    chance = tail_bound(above, count, 1.0 - limit.q)
+    if value > limit.limit_s:
+        reading = Reading.BREACH
+    elif firing and value > RESOLVE_AT * limit.limit_s:
+        reading = Reading.HOLD
+    else:
+        reading = Reading.CLEAR
+    return Observation(reading, count, above, value, chance, sketch.relative_error)

@@ -1,0 +1,233 @@
+"""The load-binned baseline: what share of requests lies above the edge of a past quantile, at a load like today's.
+
+Per prompt bucket the edge is where the metric's p-quantile lay over the baseline's span, moved up by `MARGIN_BUCKETS`
+of the histogram axis, more for a young baseline: growth of less than 4.4 % is never a regression. Counts above it
+are exact.
+
+Guarantees: the share returned is an upper confidence bound (Wilson's score bound on a sample shrunk by the tempering
+factor), wider the shorter the history; a load that the baseline has not seen is not judged (None), never guessed.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from controlplane.alerts.windows.history import Window, merged
+from controlplane.alerts.windows.load import load_bin
+from controlplane.contract.histogram import axis_position, upper_edge
+from controlplane.contract.metrics import WINDOW_S
+from controlplane.evidence.sketch import Sketch
+
+MARGIN_BUCKETS = 2
+YOUNG_MARGIN_BUCKETS = 18
+YOUNG_S = 600.0
+"""A baseline of ten minutes or less has not shown how latency wanders: only growth by half again counts as a
+regression. From then on the margin shrinks as the span grows, to `MARGIN_BUCKETS` after three hours."""
+MIN_BUCKET_COUNT = 30
+"""A prompt bucket with fewer requests in the baseline is left out: nothing is known of it."""
+ENOUGH_EXCEEDANCES = 10.0
+"""A load bin expected to hold fewer (tempered) exceedances than this is filled up from its neighbours."""
+BOUND_Z = 1.645
+SPARSE_Z = 2.326
+"""Normal quantiles of the one-sided bounds: 95 %, and 99 % where neighbouring bins had to help."""
+LOAD_REACH = 1.25
+"""Loads above the highest one seen by more than this are outside the baseline."""
+SHARE_FLOOR = 0.25
+"""The null share is at least this part of 1 - q, so that a bucket edge just above a tight distribution is no cliff."""
+BLOCKS = (1, 3, 12, 60)
+MIN_BLOCKS = 8
+MOST_GROWTH = 4.0
+SHORT_HISTORY_PHI = 2.0
+"""Tempering of a history too short to show slow noise; it fades as minutes of history come in."""
+FLEET = "*"
+"""The name of the stream over all prompt buckets."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Of `count` requests, `above` lay above the edge."""
+
+    count: int
+    above: int
+
+
+@dataclass(frozen=True)
+class BucketBaseline:
+    """One prompt bucket: its edge (position on the axis) and its cells by load bin."""
+
+    edge: int
+    cells: dict[int, Cell]
+    total: Cell
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """`quantile_s` is the plain quantile over all buckets; `phi` the tempering by stream (a bucket, or `FLEET`)."""
+
+    metric: str
+    q: float
+    buckets: dict[str, BucketBaseline]
+    phi: dict[str, float]
+    quantile_s: float
+    start_s: float
+    end_s: float
+    highest_load: float
+
+    @property
+    def count(self) -> int:
+        return sum(bucket.total.count for bucket in self.buckets.values())
+
+    @property
+    def load_limit(self) -> float:
+        """Loads above this are not judged: nothing like them has been seen."""
+        return load_reach(self.end_s - self.start_s + WINDOW_S) * self.highest_load
+
+    def null_share(self, bucket: str, load: float, tolerance: float) -> float | None:
+        """The largest exceedance share that still counts as normal for this bucket at this load, or None."""
+        known = self.buckets.get(bucket)
+        if known is None or load > self.load_limit:
+            return None
+        phi, wanted = self.phi.get(bucket, 1.0), 1.0 - self.q
+        here = load_bin(load)
+        count = above = 0
+        used = 0
+        # Nearest bins first; of two equally near the busier, which errs towards silence.
+        for name in sorted(known.cells, key=lambda other: (abs(other - here), -other)):
+            if used and count * wanted / phi >= ENOUGH_EXCEEDANCES:
+                break
+            count += known.cells[name].count
+            above += known.cells[name].above
+            used += name != here or not used
+        alone = here in known.cells and used == 1
+        bound = wilson_upper(above / phi, count / phi, BOUND_Z if alone else SPARSE_Z)
+        return min((1.0 + tolerance) * max(bound, SHARE_FLOOR * wanted), 0.9)
+
+
+def wilson_upper(above: float, count: float, z: float) -> float:
+    """Wilson's score bound: E. B. Wilson, JASA 22 (1927), the upper root of (p - k/n)^2 = z^2 p (1 - p) / n."""
+    share, spread = above / count, z * z / count
+    root = math.sqrt(spread * (share * (1.0 - share) + spread / 4.0))
+    return min((share + spread / 2.0 + root) / (1.0 + spread), 1.0)
+
+
+def build(windows: Sequence[Window], metric: str, q: float, min_count: int) -> Baseline | None:
+    """The baseline of one metric at quantile `q`, or None when the windows hold fewer than `min_count` values."""
+    return build_each(windows, metric, [q], min_count).get(q)
+
+
+def build_each(
+    windows: Sequence[Window], metric: str, qs: Sequence[float], min_count: int, *, settled_s: float = math.inf
+) -> dict[float, Baseline]:
+    """`build` at several quantiles, each window added up once. settled_s: for how long what is normal has been so."""
+    spans = [window for window in windows if window.tails.get(metric)]
+    names = sorted({name for window in spans for name in window.tails[metric]})
+    sketches = {name: merged(spans, metric, name) for name in names}
+    whole = Sketch()
+    for sketch in sketches.values():
+        whole.merge(sketch)
+    if not spans or whole.count < min_count:
+        return {}
+    margin = margin_buckets(min(spans[-1].start_s - spans[0].start_s + WINDOW_S, settled_s))
+    found = {}
+    for q in qs:
+        edges = {
+            name: axis_position(sketch.quantile(q)) + margin
+            for name, sketch in sketches.items()
+            if sketch.count >= MIN_BUCKET_COUNT
+        }
+        if edges:
+            found[q] = _baseline(spans, metric, q, edges, whole.quantile(q))
+    return found
+
+
+def _baseline(spans: Sequence[Window], metric: str, q: float, edges: Mapping[str, int], quantile_s: float) -> Baseline:
+    ticks = {name: _ticks(spans, metric, name, edge) for name, edge in edges.items()}
+    buckets = {name: BucketBaseline(edge, *_cells(ticks[name])) for name, edge in edges.items()}
+    phi = {name: tempering([(ticks[name], buckets[name])]) for name in edges}
+    phi[FLEET] = tempering([(ticks[name], buckets[name]) for name in edges])
+    return Baseline(
+        metric,
+        q,
+        buckets,
+        phi,
+        quantile_s,
+        spans[0].start_s,
+        spans[-1].start_s,
+        max(window.load for window in spans),
+    )
+
+
+def load_reach(span_s: float) -> float:
+    """How far above its highest load a baseline still judges.
+
+    The highest load of a minute or two understates what bursty traffic does by itself, and a pool that is taken for
+    overloaded is not judged at all: a young baseline reaches further (1.9 times at 75 s, `LOAD_REACH` from 10 min on).
+    Its wider margin (`margin_buckets`) pays for that.
+    """
+    return LOAD_REACH * math.pow(max(1.0, YOUNG_S / span_s), 0.2)
+
+
+def margin_buckets(span_s: float) -> int:
+    """How far the edge is moved up, by the baseline's span."""
+    return max(MARGIN_BUCKETS, round(YOUNG_MARGIN_BUCKETS * math.pow(min(1.0, YOUNG_S / max(span_s, WINDOW_S)), 0.75)))
+
+
+_Tick = tuple[float, int, Cell]  # Start in seconds, load bin, counts.
+
+
+def _ticks(windows: Sequence[Window], metric: str, bucket: str, edge: int) -> list[_Tick]:
+    found = []
+    for window in windows:
+        tail = window.tails[metric].get(bucket)
+        if tail is not None:
+            found.append((window.start_s, load_bin(window.load), Cell(tail.count, tail.above(edge))))
+    return found
+
+
+def _cells(ticks: Sequence[_Tick]) -> tuple[dict[int, Cell], Cell]:
+    sums: dict[int, list[int]] = {}
+    for _, place, cell in ticks:
+        pair = sums.setdefault(place, [0, 0])
+        pair[0] += cell.count
+        pair[1] += cell.above
+    cells = {place: Cell(count, above) for place, (count, above) in sums.items()}
+    return cells, Cell(sum(cell.count for cell in cells.values()), sum(cell.above for cell in cells.values()))
+
+
+def tempering(strata: Sequence[tuple[Sequence[_Tick], BucketBaseline]]) -> float:
+    """phi: the variance of exceedances in blocks of windows over what independent requests would have, at least 1.
+
+    Blocks of several lengths are tried, as noise may be slow; the largest ratio counts (block variance: Kuensch,
+    Annals of Statistics 17, 1989). While the history is too short for the longest blocks, the growth from one length to
+    the next is supposed to go on once more: noise that has not levelled off is slower than what was seen. A history too
+    short for blocks of a minute keeps a part of `SHORT_HISTORY_PHI` besides.
+    """
+    excess: dict[float, float] = {}
+    variance: dict[float, float] = {}
+    for ticks, bucket in strata:
+        share = {place: cell.above / cell.count for place, cell in bucket.cells.items() if cell.count}
+        for start_s, place, cell in ticks:
+            p = share.get(place, 0.0)
+            excess[start_s] = excess.get(start_s, 0.0) + cell.above - cell.count * p
+            variance[start_s] = variance.get(start_s, 0.0) + cell.count * p * (1.0 - p)
+    starts = sorted(excess)
+    fitted = len({place for ticks, _ in strata for _, place, _ in ticks})
+    ratios: list[float] = []
+    for length in BLOCKS:
+        blocks = [starts[i : i + length] for i in range(0, len(starts) - length + 1, length)]
+        spread = sum(variance[start] for block in blocks for start in block)
+        if len(blocks) < max(MIN_BLOCKS, fitted + 2) or spread <= 0.0:
+            continue
+        squares = sum(sum(excess[start] for start in block) ** 2 for block in blocks)
+        ratios.append(squares / spread * len(blocks) / (len(blocks) - fitted))
+    phi = max([1.0, *ratios])
+    if 2 <= len(ratios) < len(BLOCKS):
+        phi *= min(max(ratios[-1] / max(ratios[-2], 1.0), 1.0), MOST_GROWTH)
+    minutes = len(starts) / BLOCKS[2]
+    prior = 1.0 + (SHORT_HISTORY_PHI - 1.0) * max(0.0, 1.0 - minutes / MIN_BLOCKS)
+    return max(phi, prior)
+
+
+def threshold_s(bucket: BucketBaseline) -> float:
+    """The latency above which a request of this bucket counts as slow."""
+    return upper_edge(bucket.edge)

@@ -1,0 +1,162 @@
+"""All streams of one regression rule on one pool: who is in alarm.
+
+Guarantee: each stream (a metric's requests of one prompt bucket, or of all) learns and is judged by itself, see
+`learner`. Streams that want a baseline from the same windows share the work of building it, nothing else.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from controlplane.alerts.conditions.baseline import FLEET, Baseline, build_each
+from controlplane.alerts.conditions.learner import Learner, inside
+from controlplane.alerts.windows.history import Window
+from controlplane.alerts.windows.moved_windows import moved
+from controlplane.alerts.windows.pool_record import NOTHING_KNOWN, Move, PoolRecord
+from controlplane.contract.alerts import RegressionCondition
+from controlplane.evidence.e_detector import Stream
+
+QUIET_S = 600.0
+"""After so long without traffic the evidence is stale: a later slowdown has to be shown anew."""
+NEWS_S = 600.0
+"""A change that is older was news to somebody else: to the rule before it was edited, say."""
+FORM = 2
+"""Of the stored state. Of an older one the evidence is taken over, stream by stream; of a newer one nothing."""
+
+
+class Key(NamedTuple):
+    """One stream: a metric (short name), a quantile, and a prompt bucket or `FLEET`."""
+
+    metric: str
+    q: float
+    bucket: str
+
+    def __str__(self) -> str:
+        return f"{self.metric}|{self.q:g}|{self.bucket}"
+
+    @classmethod
+    def of(cls, text: str) -> "Key":
+        metric, q, bucket = text.split("|", 2)
+        return cls(metric, float(q), bucket)
+
+
+@dataclass
+class Detector:
+    """Judges windows in order. `learners` by metric and prompt bucket hold the whole memory of the evidence."""
+
+    condition: RegressionCondition
+    pools: int = 1
+    learners: dict[tuple[str, str], Learner] = field(default_factory=dict)
+    last_start_s: float = -math.inf
+    accepted: dict[str, int] = field(default_factory=dict)
+    """Metrics whose alarm the last window ended because a rollout was accepted, with the rollout."""
+    moved: list[tuple[str, Move]] = field(default_factory=list)
+    """Metrics whose baseline has just moved or begun anew; whoever tells of it empties the list."""
+
+    def __post_init__(self) -> None:
+        for metric in self.condition.metrics:
+            self._learner(metric, FLEET)
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "form": FORM,
+            "learners": [[*key, learner.dump()] for key, learner in sorted(self.learners.items())],
+            "last_start_s": self.last_start_s if math.isfinite(self.last_start_s) else None,
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        if state.get("form", 1) > FORM:
+            return
+        for metric, bucket, stored in state.get("learners", []):
+            self._learner(metric, bucket).load(stored)
+        for text, stream in state.get("streams", {}).items():  # As it was before streams learned by themselves.
+            key = Key.of(text)
+            self._learner(key.metric, key.bucket).streams[key.q] = Stream.load(stream)
+        last_s = state.get("last_start_s")
+        self.last_start_s = -math.inf if last_s is None else float(last_s)
+
+    def _learner(self, metric: str, bucket: str) -> Learner:
+        return self.learners.setdefault((metric, bucket), Learner(metric, bucket, self.condition))
+
+    def stream(self, key: Key) -> Stream:
+        return self.learners[key.metric, key.bucket].streams[key.q]
+
+    def baseline(self, key: Key) -> Baseline | None:
+        """What the stream is compared with now."""
+        return self.learners[key.metric, key.bucket].baselines.get(key.q)
+
+    def stream_count(self, key: Key) -> int:
+        return self.learners[key.metric, key.bucket].stream_count(self.pools)
+
+    def log_threshold(self, key: Key) -> float:
+        return self.learners[key.metric, key.bucket].log_threshold(self.pools)
+
+    def alarmed(self, metric: str) -> list[Key]:
+        """The metric's streams in alarm, strongest evidence first."""
+        keys = [
+            Key(metric, q, bucket)
+            for (of, bucket), learner in self.learners.items()
+            if of == metric
+            for q in learner.alarmed
+        ]
+        return sorted(keys, key=lambda key: (-self.stream(key).slow_above, key))
+
+    def advance(self, window: Window, history: Sequence[Window], record: PoolRecord = NOTHING_KNOWN) -> None:
+        """Judge one window. `history`: windows in order, `window` among or after them."""
+        at_s = window.start_s
+        if at_s - self.last_start_s > QUIET_S:
+            for learner in self.learners.values():
+                learner.forget(at_s)
+        self.last_start_s = at_s
+        for metric in self.condition.metrics:
+            for bucket in window.tails.get(metric, {}):
+                self._learner(metric, bucket)
+        self.accepted = {}
+        known = {metric: set(self._learner(metric, FLEET).moved_by) for metric in self.condition.metrics}
+        work = self.workshop(history)
+        for learner in self.learners.values():
+            for rollout_id in learner.take_record(record, at_s):
+                self.accepted[learner.metric] = rollout_id
+            learner.judge(window, history, self.pools, work.build)
+        self.moved += [
+            (metric, move)
+            for metric, before in known.items()
+            for move in self._learner(metric, FLEET).moves
+            if move.rollout_id not in before and move.at_s > at_s - NEWS_S
+        ]
+
+    def workshop(self, history: Sequence[Window]) -> "Workshop":
+        return Workshop(self.condition, history)
+
+
+class Workshop:
+    """Baselines built while one window is judged: those of the same windows once, whoever asks."""
+
+    def __init__(self, condition: RegressionCondition, history: Sequence[Window]) -> None:
+        self._condition = condition
+        self._history = history
+        self._built: dict[tuple[object, ...], dict[float, Baseline]] = {}
+
+    def build(self, learner: Learner, end_s: float, least: int) -> dict[float, Baseline]:
+        """The baselines of a learner's metric by quantile, of all prompt buckets together and each."""
+        key = (learner.metric, end_s, least, learner.closed, learner.moves)
+        if key not in self._built:
+            self._built[key] = self._build(learner, end_s, least)
+        return self._built[key]
+
+    def _build(self, learner: Learner, end_s: float, least: int) -> dict[float, Baseline]:
+        start_s = end_s - self._condition.baseline_s
+        windows = [
+            window
+            for window in self._history
+            if start_s <= window.start_s < end_s and not inside(window.start_s, learner.closed)
+        ]
+        if not learner.moves:
+            return build_each(windows, learner.metric, self._condition.q, least)
+        found = {}
+        for q in self._condition.q:
+            before = moved(windows, learner.metric, q, learner.moves)
+            settled_s = max(end_s - learner.moves[-1].at_s, 0.0)
+            found.update(build_each(before, learner.metric, [q], least, settled_s=settled_s))
+        return found

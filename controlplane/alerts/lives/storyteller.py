@@ -1,0 +1,187 @@
+"""What is told of an alert: the diagnosis when it fires, and the news while it is open.
+
+Guarantee: a failure here costs the diagnosis or delays an update, never the alert. A diagnosis asks telemetry a dozen
+questions, so an open alert is looked into again once a minute at most, and besides only when there is news to tell.
+"""
+
+import logging
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from controlplane.alerts.conditions import judges
+from controlplane.alerts.conditions.finding import Finding
+from controlplane.alerts.diagnosis import context as gathering
+from controlplane.alerts.diagnosis.causes import causes
+from controlplane.alerts.diagnosis.diagnosis import Shift, diagnose
+from controlplane.alerts.lives import updates
+from controlplane.alerts.lives.lifecycle import Draft, News
+from controlplane.alerts.lives.machine import Event
+from controlplane.alerts.lives.tick import Job
+from controlplane.alerts.lives.updates import Seen, Told
+from controlplane.alerts.tables import AlertRow
+from controlplane.alerts.windows.history import Where
+from controlplane.contract.alerts import AbsoluteCondition, AlertState, Diagnosis, RequestsFailedCondition
+from controlplane.contract.metrics import E2E, NODE
+from controlplane.contract.slo import Limit
+from controlplane.db.database import Database
+from controlplane.evidence.sketch import Sketch
+from controlplane.telemetry.reader import TelemetryReader
+
+log = logging.getLogger(__name__)
+
+RECENT_S = 30.0
+"""The newest requests, by which growth is judged."""
+AGAIN_S = 120.0
+"""A diagnosis of an open alert is of so much of it: what it is like now, not on the average of hours."""
+PENDING = "seen"
+"""Where a job's state keeps what its open alerts have not been told of yet, by fingerprint."""
+
+
+class Look(NamedTuple):
+    """What the rule's judge knows of an open alert without asking telemetry: its newest requests, and its reach."""
+
+    recent: Sketch
+    reach: frozenset[str]
+
+
+class Storyteller:
+    """For one thread. `follow_up` at each tick for what is open, `tell` once for what fires."""
+
+    def __init__(self, database: Database, telemetry: TelemetryReader) -> None:
+        self._database = database
+        self._telemetry = telemetry
+        self._looked_at: dict[str, datetime] = {}  # By fingerprint: the last diagnosis of an open alert.
+
+    def tell(self, job: Job, draft: Draft, where: Where, reach: frozenset[str], now: datetime) -> None:
+        """Diagnose a firing alert, and note what its receivers will know."""
+        story = draft.story
+        assert story is not None
+        if not story.metric:
+            draft.diagnosis = self._without_metric(job, story, where, now)
+            return
+        try:
+            found, nodes = self._look(job, draft, story, where, now, updates.PERHAPS_CHANCE)
+        except Exception:
+            log.exception("no diagnosis for rule %s on pool %r", job.rule.id, job.pool)
+            return
+        self._looked_at[draft.fingerprint] = now
+        draft.diagnosis = found
+        draft.told = Told(now, story.value, reach | _reach(found) | nodes, _cause(found))
+
+    def _without_metric(self, job: Job, story: Finding, where: Where, now: datetime) -> Diagnosis:
+        """Of requests that were lost the likeliest causes; the rest says all there is to it by itself."""
+        if not isinstance(job.rule.condition, RequestsFailedCondition) or story.since is None:
+            return Diagnosis(stage=None, summary=story.summary + ".", causes=[])
+        before = (story.since - timedelta(seconds=gathering.BEFORE_S), story.since)
+        try:
+            around = gathering.surroundings(self._telemetry, where, E2E.short, before, (story.since, story.at))
+            with self._database.read_session() as session:
+                around = gathering.with_records(session, around, story.since, now)
+        except Exception:
+            log.exception("no causes for rule %s on pool %r", job.rule.id, job.pool)
+            return Diagnosis(stage=None, summary=story.summary + ".", causes=[])
+        found = causes(around, story.since)
+        return Diagnosis(stage=None, summary=f"{story.summary}; {found[0]['message']}.", causes=found)
+
+    def follow_up(self, job: Job, draft: Draft, look: Look, where: Where, state: dict[str, Any], now: datetime) -> None:
+        """Gather what has come to light of an open alert; where it is news and may be told, write it on the draft."""
+        row = job.open_alerts.get(draft.fingerprint)
+        if row is None or row.state != AlertState.FIRING.value or draft.life.state is not AlertState.FIRING:
+            return
+        stored = row.evidence.get("told")
+        told = None if stored is None else Told.load(stored)
+        pending = job.state.get(PENDING, {}).get(draft.fingerprint)
+        seen = Seen() if pending is None else Seen.load(pending)
+        story = _story(row, look.recent, draft)
+        if told is not None:
+            value_s = updates.grown_to(told.value_s, look.recent, story.q)
+            seen = seen.and_then(Seen(value_s, look.reach - told.reach))
+        may_tell = told is None or (now - told.at).total_seconds() >= updates.UPDATE_EVERY_S
+        looked = self._looked_at.get(draft.fingerprint)
+        is_due = looked is None or (now - looked).total_seconds() >= updates.UPDATE_EVERY_S
+        if may_tell and (is_due or (told is not None and updates.kinds(told, seen))):
+            self._looked_at[draft.fingerprint] = now
+            try:
+                chance = updates.PERHAPS_CHANCE if told is None else updates.REACHED_CHANCE
+                found, nodes = self._look(job, draft, story, where, now, chance)
+            except Exception:
+                log.exception("no second diagnosis for rule %s on pool %r", job.rule.id, job.pool)
+            else:
+                reach = look.reach | _reach(found) | nodes
+                if told is None:  # What was told when it fired is not known: from here on it is.
+                    draft.told = Told(now, story.value, reach, _cause(found))
+                    return
+                seen = seen.and_then(Seen(None, reach - told.reach, updates.another_cause(told.cause, found.causes)))
+                changed = updates.kinds(told, seen)
+                if changed:
+                    message = str(found.causes[0]["message"]) if found.causes else ""
+                    said = updates.words(told, seen, story.metric, story.q, message)
+                    draft.told = updates.told_again(told, seen, now)
+                    draft.news = News(tuple(changed), said, found, seen.value_s or story.value)
+                    return
+        if seen != Seen():
+            state.setdefault(PENDING, {})[draft.fingerprint] = seen.dump()
+
+    def forget_all_but(self, fingerprints: set[str]) -> None:
+        self._looked_at = {name: at for name, at in self._looked_at.items() if name in fingerprints}
+
+    def _look(
+        self, job: Job, draft: Draft, story: Finding, where: Where, now: datetime, chance: float
+    ) -> tuple[Diagnosis, frozenset[str]]:
+        condition = job.rule.condition
+        is_absolute = isinstance(condition, AbsoluteCondition)
+        onset = story.since or draft.life.breach_since or story.at
+        if isinstance(condition, AbsoluteCondition) and Event.FIRED in draft.events:
+            limit = Limit(metric=story.metric, q=story.q, limit_s=story.threshold or 1.0)
+            first = draft.life.breach_since or story.at
+            onset = judges.onset_of_breach(self._telemetry, where, limit, first, condition.window_s)
+        before = (onset - timedelta(seconds=gathering.BEFORE_S), onset)
+        during = (onset if Event.FIRED in draft.events else max(onset, story.at - timedelta(seconds=AGAIN_S)), story.at)
+        before_s = story.before_s
+        if before_s is None:
+            found = self._telemetry.histograms(story.metric, *before, where=where)
+            before_s = found[0].total.quantile(story.q) if found and found[0].total.count else None
+        bucket = story.evidence.get("prompt_bucket")
+        parts_where = where if bucket is None else {**where, "prompt_bucket": bucket}
+        measured = gathering.measured(self._telemetry, parts_where, story.metric, before, during)
+        around = gathering.surroundings(self._telemetry, where, story.metric, before, during)
+        with self._database.read_session() as session:
+            around = gathering.with_records(session, around, onset, now)
+        limit_s = story.threshold if is_absolute else None
+        shift = Shift(story.metric, story.q, before_s, story.value, onset, limit_s, story.relative_error)
+        nodes = self._nodes(parts_where, story, during, chance)
+        return diagnose(shift, measured, around), nodes
+
+    def _nodes(self, where: Where, story: Finding, during: tuple[datetime, datetime], chance: float) -> frozenset[str]:
+        by_node = {
+            series.labels.get(NODE.label, ""): series.total
+            for series in self._telemetry.histograms(story.metric, *during, by=(NODE.label,), where=where)
+        }
+        return updates.reach_of_nodes(by_node, story.threshold, story.q, chance)
+
+
+def _story(row: AlertRow, recent: Sketch, draft: Draft) -> Finding:
+    """An open alert as its judge would tell it now."""
+    latest = draft.latest
+    assert latest is not None
+    metric, q = row.labels.get("metric", ""), float(row.evidence.get("q", row.labels.get("q", 0.0)))
+    return replace(
+        latest,
+        since=row.started_at,
+        metric=metric,
+        q=q,
+        value=recent.quantile(q) if recent.count else row.value,
+        threshold=row.threshold,
+        before_s=row.evidence.get("before_s"),
+        relative_error=recent.relative_error,
+        evidence=row.evidence,
+    )
+
+
+def _reach(found: Diagnosis) -> frozenset[str]:
+    return frozenset() if found.stage is None else frozenset({updates.reach_of_stage(found.stage)})
+
+
+def _cause(found: Diagnosis) -> str:
+    return updates.cause_name(found.causes[0]) if found.causes else ""

@@ -1,0 +1,272 @@
+"""Sending the outbox: at least once, in order, without ever holding a transaction open while the network is slow.
+
+Guarantees: a delivery is tried until a 2xx answer or for `GIVE_UP_AFTER_S`; of one alert a destination hears "firing"
+before "resolved"; every attempt of a delivery carries the same body and the same Idempotency-Key, so that a receiver
+can drop what it has seen. A sender that dies in between is followed by another after `LEASE_S`. A destination that is
+slow or hostile holds its own letters alone, for `DEADLINE_S` each, and is never read from beyond its headers.
+"""
+
+import logging
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import httpx
+from sqlalchemy import select
+from sqlmodel import Session, col, update
+
+from controlplane.alerts.notify import payload, signature
+from controlplane.alerts.tables import DeliveryRow, DestinationRow
+from controlplane.contract.alerts import Alert, AlertState, DeliveryState
+from controlplane.contract.clock import Clock, utc_now
+from controlplane.contract.retry import retry_after_s
+from controlplane.db.database import Database
+from controlplane.outgoing import exchange, new_client
+
+log = logging.getLogger(__name__)
+
+DEADLINE_S = 10.0
+"""For the whole of one attempt. Well below the lease: nobody else begins a letter while it is still under way."""
+LEASE_S = 30.0
+LONGEST_WAIT_S = 300.0
+GIVE_UP_AFTER_S = 24 * 3600.0
+BATCH = 50
+"""Letters of one destination that one thread sends before it looks again."""
+MOST_AT_ONCE = 32
+"""Destinations that are sent to at once: threads."""
+CLOSE_S = 1.0
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What came of one attempt: `error` None when it was answered 2xx."""
+
+    error: str | None = None
+    retry_after_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Letter:
+    """All one attempt needs, copied out of the database."""
+
+    delivery_id: int
+    destination_id: int
+    url: str
+    secret: str | None
+    body: str
+    idempotency_key: str
+    attempt: int
+    created_at: datetime
+
+
+def wait_s(attempts: int) -> float:
+    """Pause after the n-th failed attempt: 1, 2, 4 ... `LONGEST_WAIT_S` seconds. No jitter: one sender, few letters."""
+    return float(min(2.0 ** min(attempts - 1, 30), LONGEST_WAIT_S))
+
+
+def post(http: httpx.Client, letter: Letter, now: datetime) -> Attempt:
+    """One HTTP attempt. Never raises for what the receiver does."""
+    content = letter.body.encode()
+    headers = {
+        "Content-Type": "application/json",
+        "User-Agent": "trimtab",
+        "Trimtab-Delivery": str(letter.delivery_id),
+        "Idempotency-Key": letter.idempotency_key,
+    }
+    if letter.secret:
+        headers[signature.HEADER] = signature.sign(letter.secret, content, int(now.timestamp()))
+    try:
+        answer = exchange(http, letter.url, content, headers, deadline_s=DEADLINE_S)
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+        return Attempt(f"{type(error).__name__}: {error}"[:300])
+    if answer.is_success:
+        return Attempt()
+    return Attempt(f"answered {answer.status}", retry_after_s(answer.headers.get("Retry-After"), now))
+
+
+class Deliverer:
+    """Sends what is due, each destination's letters in a thread of their own.
+
+    Several may run, in several replicas: a row is leased to one sender at a time. `delivered` counts what was taken.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        http: httpx.Client | None = None,
+        clock: Clock = utc_now,
+        *,
+        most_at_once: int = MOST_AT_ONCE,
+    ) -> None:
+        self._database = database
+        self._http = http or new_client(DEADLINE_S)
+        self._clock = clock
+        self._most_at_once = most_at_once
+        self._changed = threading.Condition()
+        self._busy: set[int] = set()
+        self._error: BaseException | None = None
+        self._closing = False
+        self.delivered = 0
+
+    def close(self) -> None:
+        """No letter is begun any more; those under way get `CLOSE_S` to end."""
+        with self._changed:
+            self._closing = True
+        self.settle(CLOSE_S)
+        self._http.close()
+
+    def tick(self, now: datetime) -> int:
+        """Begin what is due at every destination that nothing is sent to yet; returns at how many. Never waits.
+
+        Raises what went wrong on this side since the last call; what receivers do is in their deliveries' rows.
+        """
+        begun = 0
+        for destination_id, delivery_ids in self._due(now).items():
+            with self._changed:
+                if self._closing or len(self._busy) >= self._most_at_once:
+                    break
+                if destination_id in self._busy:
+                    continue
+                self._busy.add(destination_id)
+            threading.Thread(
+                target=self._serve, args=(destination_id, delivery_ids), name=f"webhook-{destination_id}", daemon=True
+            ).start()
+            begun += 1
+        with self._changed:
+            error, self._error = self._error, None
+        if error is not None:
+            raise error
+        return begun
+
+    def settle(self, timeout_s: float | None = None) -> bool:
+        """Wait until nothing is being sent; False when that takes longer."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._busy, timeout_s)
+
+    def _serve(self, destination_id: int, delivery_ids: Sequence[int]) -> None:
+        try:
+            self._send(delivery_ids)
+        except BaseException as error:  # noqa: BLE001 - it goes on to the next tick, which is shown and counted.
+            with self._changed:
+                self._error = error
+        finally:
+            with self._changed:
+                self._busy.discard(destination_id)
+                self._changed.notify_all()
+
+    def _send(self, delivery_ids: Sequence[int]) -> None:
+        """One destination's letters, oldest first, until one fails: then the destination rests."""
+        for delivery_id in delivery_ids:
+            if self._closing:
+                return
+            letter = self._lease(delivery_id, self._clock())
+            if letter is None:
+                continue
+            attempt = post(self._http, letter, self._clock())
+            self._record(letter, attempt, self._clock())
+            if attempt.error is not None:
+                return
+            with self._changed:
+                self.delivered += 1
+
+    def _due(self, now: datetime) -> dict[int, list[int]]:
+        """Due deliveries by destination, none of which has an earlier one of the same alert still waiting.
+
+        Those that were tried least come first, and of these the oldest: a new page never waits behind retries.
+        """
+        waiting = DeliveryState.WAITING.value
+        with self._database.read_session() as session:
+            query = (
+                select(
+                    col(DeliveryRow.id),
+                    col(DeliveryRow.alert_id),
+                    col(DeliveryRow.destination_id),
+                    col(DeliveryRow.attempts),
+                    col(DeliveryRow.next_attempt_at),
+                )
+                .where(col(DeliveryRow.state) == waiting)
+                .order_by(col(DeliveryRow.id))
+            )
+            heads: dict[tuple[int, int], tuple[int, int, datetime | None]] = {}
+            for delivery_id, alert_id, destination_id, attempts, due_at in session.execute(query):
+                heads.setdefault((alert_id, destination_id), (attempts, delivery_id or 0, due_at))
+        due = sorted(
+            (attempts, delivery_id, destination_id)
+            for (_, destination_id), (attempts, delivery_id, due_at) in heads.items()
+            if due_at is None or due_at <= now
+        )
+        found: dict[int, list[int]] = {}
+        for _, delivery_id, destination_id in due:
+            letters = found.setdefault(destination_id, [])
+            if len(letters) < BATCH:
+                letters.append(delivery_id)
+        return found
+
+    def _lease(self, delivery_id: int, now: datetime) -> Letter | None:
+        """Count the attempt and move the row's next one past the lease; None when another sender was faster."""
+        with self._database.session() as session:
+            row = session.get(DeliveryRow, delivery_id)
+            if row is None or row.state != DeliveryState.WAITING.value:
+                return None
+            if row.next_attempt_at is not None and row.next_attempt_at > now:
+                return None  # Leased to another sender since the list was made.
+            destination = session.get(DestinationRow, row.destination_id)
+            if destination is None or not destination.enabled:
+                row.state, row.next_attempt_at = DeliveryState.GIVEN_UP.value, None
+                row.last_error = "the destination was removed" if destination is None else "the destination is disabled"
+                session.add(row)
+                return None
+            if not _take(session, row, now):
+                return None
+            return Letter(
+                delivery_id,
+                row.destination_id,
+                destination.url,
+                destination.secret,
+                row.body,
+                row.idempotency_key,
+                row.attempts + 1,
+                row.created_at,
+            )
+
+    def _record(self, letter: Letter, attempt: Attempt, now: datetime) -> None:
+        with self._database.session() as session:
+            row = session.get(DeliveryRow, letter.delivery_id)
+            if row is None or row.state != DeliveryState.WAITING.value:
+                return
+            if attempt.error is not None and row.attempts != letter.attempt:
+                return  # Its lease has ended, and another sender is at it: that one's outcome counts.
+            row.last_error = attempt.error
+            if attempt.error is None:
+                row.state, row.delivered_at, row.next_attempt_at = DeliveryState.DELIVERED.value, now, None
+            else:
+                again = now + timedelta(seconds=max(wait_s(letter.attempt), attempt.retry_after_s or 0.0))
+                if again > letter.created_at + timedelta(seconds=GIVE_UP_AFTER_S):
+                    row.state, row.next_attempt_at = DeliveryState.GIVEN_UP.value, None
+                    log.warning("webhook %s given up after %d attempts: %s", row.id, row.attempts, attempt.error)
+                else:
+                    row.next_attempt_at = again
+            session.add(row)
+
+
+def _take(session: Session, row: DeliveryRow, now: datetime) -> bool:
+    """Compare and set on the attempt counter: of two senders exactly one gets the row."""
+    statement = (
+        update(DeliveryRow)
+        .where(col(DeliveryRow.id) == row.id, col(DeliveryRow.attempts) == row.attempts)
+        .values(attempts=row.attempts + 1, next_attempt_at=now + timedelta(seconds=LEASE_S))
+        .execution_options(synchronize_session=False)
+    )
+    return bool(session.exec(statement).rowcount == 1)
+
+
+def send_test(
+    http: httpx.Client, destination: DestinationRow, alert: Alert, now: datetime, external_url: str
+) -> Attempt:
+    """Send a made-up alert once, signed like a real one, and say what came of it."""
+    status = AlertState.FIRING.value
+    key = payload.idempotency_key(alert, "test")
+    body = payload.body(alert, status, destination.name, external_url)
+    letter = Letter(0, destination.id or 0, destination.url, destination.secret, body, key, 1, now)
+    return post(http, letter, now)

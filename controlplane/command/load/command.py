@@ -1,0 +1,90 @@
+"""`trimtab load`: telemetry out of files, with its own timestamps."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+from controlplane.client import Client
+from controlplane.command import extras
+from controlplane.command.connection import FAILURES, SERVER, Server, Token, TokenFile, explain, fail, read_token
+
+if TYPE_CHECKING:
+    from controlplane.command.load.sending import Totals
+
+TIMEOUT_S = 330.0
+REASON = 300
+"""Characters of a refusal that are shown: it may name every metric of a request."""
+NAMES = 60
+"""Characters of files' names beside the bar."""
+FILES_AT_ONCE = 256
+"""Are read side by side: each is open meanwhile."""
+
+
+class Signal(StrEnum):
+    METRICS = "metrics"
+    TRACES = "traces"
+
+
+def load(
+    files: Annotated[
+        list[Path], typer.Argument(help="JSON lines or length-delimited messages.", exists=True, dir_okay=False)
+    ],
+    protobuf: Annotated[
+        Signal, typer.Option(help="What OTLP protobuf messages are, which they do not tell themselves.")
+    ] = Signal.METRICS,
+    parallel: Annotated[int, typer.Option(help="Requests under way at once.", min=1, max=64)] = 4,
+    server: Server = SERVER,
+    token: Token = None,
+    token_file: TokenFile = None,
+) -> None:
+    """Load history: OTLP or packed reports from files, each under an identity of its own, so that loading a file
+    again, or going on after a break, doubles nothing. docs/history.md has the formats."""
+    extras.need("load", "server")
+    from controlplane.command.load.batches import batches, stream_of
+    from controlplane.command.load.messages import Form
+    from controlplane.command.load.requests import side_by_side
+    from controlplane.command.load.sending import Totals
+    from controlplane.command.load.sending import load as send
+
+    form = Form.TRACES_PROTOBUF if protobuf is Signal.TRACES else Form.METRICS_PROTOBUF
+    console = Console(stderr=True)
+    refused = 0
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    try:
+        with (
+            Client(server, read_token(token, token_file), timeout_s=TIMEOUT_S) as client,
+            Progress(*columns, TimeRemainingColumn(), console=console) as progress,
+        ):
+            for start in range(0, len(files), FILES_AT_ONCE):
+                streams = {stream_of(file): file for file in files[start : start + FILES_AT_ONCE]}
+                # Compressed files hold more than their size says: the bar then ends early, the figures do not.
+                told = ", ".join(file.name for file in streams.values())
+                task = progress.add_task(told[:NAMES], total=sum(file.stat().st_size for file in streams.values()))
+                totals = send(
+                    client,
+                    side_by_side([batches(file, stream, form) for stream, file in streams.items()]),
+                    parallel=parallel,
+                    on_answer=lambda batch, task=task: progress.advance(task, batch.size),  # type: ignore[misc]
+                )
+                for stream, file in streams.items():
+                    found = totals.get(stream, Totals())
+                    progress.console.print(_told(file, found), markup=False, soft_wrap=True)
+                    for reason, times in found.reasons.most_common(3):
+                        progress.console.print(f"  {times} times: {reason[:REASON]}", markup=False, soft_wrap=True)
+                    refused += found.refused
+    except FAILURES as error:
+        fail(explain(error), 1)
+    except OSError as error:
+        fail(f"a file cannot be read: {error}", 1)
+    raise typer.Exit(1 if refused else 0)
+
+
+def _told(file: Path, totals: "Totals") -> str:
+    told = f"{file}: {totals.messages} messages in {totals.batches} parts"
+    if totals.known:
+        told += f", {totals.known} of them were loaded before"
+    return told + (f"; {totals.refused} points or spans were refused" if totals.refused else "")

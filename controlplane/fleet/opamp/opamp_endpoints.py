@@ -1,0 +1,189 @@
+"""/v1/opamp: OpAMP over HTTP (POST) and over WebSocket, for tokens of scope agent.
+
+Over HTTP an agent polls; over WebSocket the service pushes a changed configuration at once.
+"""
+
+import logging
+from functools import partial
+
+import anyio
+from anyio import to_thread
+from fastapi import APIRouter, Request, Response, WebSocket
+from fastapi.responses import JSONResponse
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from starlette.websockets import WebSocketDisconnect
+
+from controlplane.auth import AgentAccess
+from controlplane.auth.principal import authenticate, check_scope
+from controlplane.contract.access import Scope
+from controlplane.contract.error_answer import answers
+from controlplane.contract.errors import BadRequest, Conflict, TooLarge, TrimtabError, Unavailable, Unsupported
+from controlplane.db.database import Database
+from controlplane.fleet import store as fleet
+from controlplane.fleet.opamp import wire as opamp
+from controlplane.fleet.opamp.hub import AgentConnection, FleetHub
+from controlplane.fleet.opamp.session import Answer, answer, offer
+
+logger = logging.getLogger(__name__)
+router = APIRouter(tags=["opamp"])
+
+RETRY_AFTER_S = 5.0
+_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {opamp.CONTENT_TYPE: {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
+GOING_AWAY, NOT_BINARY, INVALID, POLICY, TOO_LARGE = 1001, 1003, 1007, 1008, 1009  # RFC 6455, section 7.4.1.
+
+
+class OpampAnswer(Response):
+    """A ServerToAgent message."""
+
+    media_type = opamp.CONTENT_TYPE
+
+
+@router.post("/v1/opamp", response_class=OpampAnswer, openapi_extra=_BODY, responses=answers(Conflict))
+async def opamp_http(request: Request, principal: AgentAccess) -> Response:
+    """One OpAMP exchange: AgentToServer in, ServerToAgent out, both as protobuf; gzip is accepted."""
+    content_type = request.headers.get("Content-Type", "").partition(";")[0].strip()
+    if content_type != opamp.CONTENT_TYPE:
+        raise Unsupported(f"Content-Type: wants {opamp.CONTENT_TYPE}, got {content_type!r}", field="Content-Type")
+    message = opamp.unpack(await _body(request), request.headers.get("Content-Encoding", "").strip().lower())
+    report = opamp.parse(message)
+    state = request.app.state
+    hub: FleetHub = state.fleet
+    work = partial(answer, state.database, principal, report, state.clock())
+    answered = await to_thread.run_sync(work, limiter=hub.workers)
+    if answered.node is not None:
+        hub.left_out.note(answered.node, report.problems)
+    return OpampAnswer(opamp.encode(answered.reply).SerializeToString())
+
+
+async def _body(request: Request) -> bytes:
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > opamp.MESSAGE_LIMIT_BYTES:
+            raise TooLarge(f"body: an OpAMP message is at most {opamp.MESSAGE_LIMIT_BYTES} bytes", field="body")
+    return bytes(body)
+
+
+@router.websocket("/v1/opamp")
+async def opamp_socket(socket: WebSocket) -> None:
+    """The same exchange for as long as the connection holds; a changed configuration is pushed."""
+    state = socket.app.state
+    hub: FleetHub = state.fleet
+    database: Database = state.database
+    try:
+        principal = await to_thread.run_sync(authenticate, database, socket.headers.get("Authorization"))
+        check_scope(principal, Scope.AGENT)
+    except TrimtabError as error:
+        await _deny(socket, error)
+        return
+    except (OperationalError, PoolTimeout):
+        logger.exception("an agent could not be let in")
+        await _deny(socket, Unavailable("the database is not available, try again"))
+        return
+    await socket.accept()
+    connection = hub.join(principal)
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_push, socket, connection, hub, database)
+            await _receive(socket, connection, hub)
+            tasks.cancel_scope.cancel()
+    finally:
+        hub.leave(connection)
+        with anyio.CancelScope(shield=True):
+            await to_thread.run_sync(_disconnect, database, connection.id, limiter=hub.workers)
+
+
+async def _deny(socket: WebSocket, error: TrimtabError) -> None:
+    await socket.send_denial_response(JSONResponse(error.body(), error.status))
+
+
+def _disconnect(database: Database, connection: str) -> None:
+    with database.session() as session:
+        fleet.disconnect(session, connection)
+
+
+async def _receive(socket: WebSocket, connection: AgentConnection, hub: FleetHub) -> None:
+    """Answer messages until the agent leaves, sends what cannot be read, or the hub ends the connection."""
+    while True:
+        try:
+            incoming = await socket.receive()
+        except (WebSocketDisconnect, RuntimeError):
+            return
+        if incoming["type"] == "websocket.disconnect":
+            return
+        frame = incoming.get("bytes")
+        if frame is None:
+            await _close(socket, NOT_BINARY, "OpAMP messages are binary")
+            return
+        try:
+            report = opamp.parse(opamp.unframe(frame))
+        except TooLarge as error:
+            await _close(socket, TOO_LARGE, error.message)
+            return
+        except BadRequest as error:
+            # Without a readable instance_uid there is nobody to answer; the reason goes into the close frame.
+            await _close(socket, INVALID, error.message)
+            return
+        state = socket.app.state
+        async with connection.turn:
+            work = partial(
+                answer, state.database, connection.principal, report, state.clock(), connection=connection.id
+            )
+            try:
+                answered = await to_thread.run_sync(work, limiter=hub.workers)
+            except Exception:
+                # The database is not there: the agent is told when to try again, and keeps its configuration.
+                logger.exception("an OpAMP report could not be stored")
+                failed = opamp.Reply(report.instance_uid, error="not stored, try again", retry_after_s=RETRY_AFTER_S)
+                answered = Answer(failed)
+            if answered.node is not None:
+                hub.left_out.note(answered.node, report.problems)
+            if not await _send(socket, connection, answered):
+                return
+
+
+async def _push(socket: WebSocket, connection: AgentConnection, hub: FleetHub, database: Database) -> None:
+    """Send the desired configuration whenever the hub says that it has changed."""
+    while True:
+        await connection.wake.wait()
+        connection.wake = anyio.Event()
+        if connection.ended:
+            await _close(socket, GOING_AWAY, "the service stops, or this token is revoked")
+            return
+        if connection.node is None:
+            continue
+        async with connection.turn:
+            try:
+                pushed = await to_thread.run_sync(offer, database, connection.node, limiter=hub.workers)
+            except Exception:
+                logger.exception("a configuration could not be pushed to node %s", connection.node)
+                continue
+            if pushed is None:
+                continue
+            connection.desired = pushed.desired
+            if pushed.reply.offer is not None and not await _send(socket, connection, pushed):
+                return
+
+
+async def _send(socket: WebSocket, connection: AgentConnection, answered: Answer) -> bool:
+    """False when the agent is gone."""
+    if answered.node is not None:
+        connection.node, connection.desired = answered.node, answered.desired
+    try:
+        await socket.send_bytes(opamp.frame(opamp.encode(answered.reply)))
+    except (WebSocketDisconnect, RuntimeError):
+        return False
+    return True
+
+
+async def _close(socket: WebSocket, code: int, reason: str) -> None:
+    try:
+        await socket.close(code, reason[:120])
+    except (WebSocketDisconnect, RuntimeError):
+        return

@@ -1,0 +1,182 @@
+"""One OpAMP exchange: a report is taken into the registry and answered, in one transaction.
+
+Guarantees: what the answer says (offer or none) is what the committed state says; an agent's token speaks for its own
+node only; a report of another node changes nothing.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlmodel import Session, select
+
+from controlplane import ledger
+from controlplane.auth import Principal
+from controlplane.contract.errors import BadRequest, NotFound
+from controlplane.contract.nodes import ConfigStatus, NodeRole
+from controlplane.db.database import Database
+from controlplane.fleet import machine
+from controlplane.fleet import store as fleet
+from controlplane.fleet.opamp.wire import AgentReport, Description, Reply, problem_of
+from controlplane.fleet.tables import NodeRow
+from controlplane.fleet.view import acknowledged_of, effective_of
+
+CONFIG_FAILED, CONFIG_APPLIED = "node.config_failed", "node.config_applied"
+"""The ledger's kinds of what became of a configuration on a node; alerts read them."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The reply, the node it is for (None: not known yet), and the revision number the reply took into account."""
+
+    reply: Reply
+    node: str | None = None
+    desired: int | None = None
+
+
+def answer(
+    database: Database, principal: Principal, report: AgentReport, now: datetime, *, connection: str | None = None
+) -> Answer:
+    """Take one report in and answer it. `connection` names the WebSocket it came by, None over HTTP."""
+    with database.session() as session:
+        return _answer(session, principal, report, now, connection)
+
+
+def offer(database: Database, node: str) -> Answer | None:
+    """What has to be pushed to a connected node by itself; None when the node is gone."""
+    with database.read_session() as session:
+        row = session.get(NodeRow, node)
+        return None if row is None or row.instance_uid is None else _reply(session, row)
+
+
+def _answer(
+    session: Session, principal: Principal, report: AgentReport, now: datetime, connection: str | None
+) -> Answer:
+    reply = Reply(report.instance_uid)
+    if report.description is not None:
+        problem = _identity_problem(principal, report.description)
+        if problem is not None:
+            return Answer(reply.with_error(problem))
+    row = _row(session, principal, report, now)
+    if row is None:
+        return Answer(Reply(report.instance_uid, report_full_state=True))
+    complete = report.description is not None or machine.in_sequence(
+        row.instance_uid, row.sequence_num, report.instance_uid, report.sequence_num
+    )
+    _take_in(session, row, report, now, connection)
+    problems = list(report.problems)
+    try:
+        fleet.adopt(session, row, now)
+    except BadRequest as error:
+        problems.append(f"effective_config.{error.message}")
+    fleet.refresh_drift(session, [row], now)
+    answered = _reply(session, row)
+    reply = Reply(
+        report.instance_uid,
+        offer=answered.reply.offer,
+        report_full_state=not complete,
+        error="; ".join(problems) or None,
+    )
+    return Answer(reply, answered.node, answered.desired)
+
+
+def _identity_problem(principal: Principal, description: Description) -> str | None:
+    problem = problem_of(description)
+    if problem is not None:
+        return problem
+    if principal.node is not None and description.node != principal.node:
+        return (
+            f"service.instance.id: this token is bound to node {principal.node!r}, the report is of "
+            f"{description.node!r}; enrol that node to get a token of its own (POST /api/v1/enrol)"
+        )
+    return None
+
+
+def _row(session: Session, principal: Principal, report: AgentReport, now: datetime) -> NodeRow | None:
+    """The node the report is of; None when only a full report can tell."""
+    said = report.description
+    if said is not None:
+        row = session.get(NodeRow, said.node)
+        return fleet.place(
+            session,
+            said.node,
+            pool=said.pool or (row.pool if row else "default"),
+            role=said.role or (row.role if row else NodeRole.SERVING.value),
+            backend=said.backend or (row.backend if row else "unknown"),
+            now=now,
+        )
+    if principal.node is not None:
+        return session.get(NodeRow, principal.node)
+    return session.exec(select(NodeRow).where(NodeRow.instance_uid == report.instance_uid)).first()
+
+
+def _take_in(session: Session, row: NodeRow, report: AgentReport, now: datetime, connection: str | None) -> None:
+    row.instance_uid, row.sequence_num = report.instance_uid, report.sequence_num
+    row.last_seen = now
+    row.connected = not report.disconnecting
+    row.connection = connection if row.connected else None
+    if report.description is not None:
+        row.agent_version = report.description.version
+        row.model = report.description.model or row.model
+        row.engine_url = report.description.engine_url
+    if report.health is not None:
+        row.healthy, row.health_detail = report.health.healthy, report.health.detail
+        if report.health.unaccounted_share is not None:
+            row.unaccounted_share = report.health.unaccounted_share
+    if report.effective is not None:
+        row.effective = report.effective.model_dump(mode="json")
+    if report.config is not None:
+        _acknowledge(session, row, report.config, now)
+    session.add(row)
+    session.flush()
+
+
+def _acknowledge(session: Session, row: NodeRow, said: machine.Acknowledged, now: datetime) -> None:
+    before = acknowledged_of(row)
+    row.config_hash, row.config_status, row.config_error = said.hash, said.status.value, said.error
+    if said == before or not said.hash or said.status not in (ConfigStatus.APPLIED, ConfigStatus.FAILED):
+        return
+    number = said.hash.partition(":")[0]
+    failed = said.status is ConfigStatus.FAILED
+    ledger.append(
+        session,
+        now=now,
+        actor=f"agent {row.node}",
+        kind=CONFIG_FAILED if failed else CONFIG_APPLIED,
+        subject=f"node/{row.node}",
+        message=f"revision {number} could not be applied: {said.error}" if failed else f"revision {number} applied",
+        hash=said.hash,
+        **(_failure(session, row, number, said.error) if failed else {}),
+    )
+
+
+def _failure(session: Session, row: NodeRow, number: str, error: str) -> dict[str, Any]:
+    """What is known at this moment of a configuration that failed: the agent's way back overwrites the row soon."""
+    production, effective = fleet.pool_revision(session, row.pool), effective_of(row)
+    try:
+        wanted = fleet.revision(session, int(number)).knobs.knobs()
+        other = production is not None and production != int(number)
+        before = fleet.revision(session, production).knobs.knobs() if other and production else {}
+    except (NotFound, ValueError):  # A foreign agent may acknowledge what it was never offered.
+        wanted, before = {}, {}
+    if not before and effective is not None:
+        before = machine.known(effective)
+    differing = machine.differing_knobs(wanted, before)
+    return {
+        "node": row.node,
+        "pool": row.pool,
+        "role": row.role,
+        "revision": int(number) if number.isdecimal() else None,
+        "production_revision": production,
+        "effective_revision": None if effective is None else effective.revision,
+        "differing": {name: [before[name], wanted[name]] for name in differing},
+        "error": error,
+    }
+
+
+def _reply(session: Session, row: NodeRow) -> Answer:
+    assert row.instance_uid is not None
+    desired = fleet.desired_of(session, row)
+    due = machine.must_offer(desired, acknowledged_of(row), effective_of(row))
+    reply = Reply(row.instance_uid, offer=desired if due else None)
+    return Answer(reply, row.node, None if desired is None else desired.number)

@@ -1,0 +1,77 @@
+"""Configuration revisions in the database, inside the caller's transaction."""
+
+from datetime import datetime
+
+from sqlalchemy.exc import IntegrityError
+from sqlmodel import Session, col, select
+
+from controlplane import ledger
+from controlplane.contract.configs import Revision, RevisionCreate
+from controlplane.contract.errors import NotFound
+from controlplane.contract.knobs import EngineConfig, config_hash, parse_config
+from controlplane.fleet.tables import RevisionRow
+
+
+def revision(session: Session, number: int, *, field: str = "revision") -> Revision:
+    """The revision with this number. Raises `NotFound`, whose detail names `field`."""
+    row = session.get(RevisionRow, number) if 0 < number < 2**31 else None
+    if row is None:
+        raise NotFound(f"{field}: no revision {number}; GET /api/v1/configs lists them", field=field)
+    return view(row)
+
+
+def revisions(session: Session, *, before_number: int | None, limit: int) -> list[Revision]:
+    """Newest first."""
+    query = select(RevisionRow).order_by(col(RevisionRow.number).desc()).limit(limit)
+    if before_number is not None:
+        query = query.where(col(RevisionRow.number) < before_number)
+    return [view(row) for row in session.exec(query)]
+
+
+def find_or_create(session: Session, wanted: RevisionCreate, *, actor: str, now: datetime) -> tuple[Revision, bool]:
+    """The revision with these knobs, and whether it is new.
+
+    Raises `UnknownKnob` or `KnobOutOfRange` (the field is "knobs.NAME"), `NotFound` for an unknown `base`.
+    """
+    base = None if wanted.base is None else revision(session, wanted.base, field="base").knobs
+    config = parse_config(wanted.knobs, base=base, prefix="knobs.")
+    return keep(session, config, note=wanted.note, actor=actor, now=now)
+
+
+def keep(session: Session, config: EngineConfig, *, note: str, actor: str, now: datetime) -> tuple[Revision, bool]:
+    """The revision of a checked configuration, and whether it is new. A new one gets a ledger entry."""
+    sha = config_hash(config)
+    existing = _by_hash(session, sha)
+    if existing is not None:
+        return existing, False
+    row = RevisionRow(hash=sha, knobs=config.knobs(), note=note, created_by=actor, created_at=now)
+    try:
+        with session.begin_nested():
+            session.add(row)
+    except IntegrityError:
+        # Somebody else made the equal revision between our look and our insert (PostgreSQL only).
+        found = _by_hash(session, sha)
+        if found is None:
+            raise
+        return found, False
+    made = view(row)
+    ledger.append(
+        session,
+        now=now,
+        actor=actor,
+        kind="revision.created",
+        subject=f"revision/{made.number}",
+        message=f"revision {made.number} created" + (f": {note}" if note else ""),
+        hash=sha,
+        knobs=config.knobs(),
+    )
+    return made, True
+
+
+def view(row: RevisionRow) -> Revision:
+    return Revision.model_validate(row, from_attributes=True)
+
+
+def _by_hash(session: Session, sha: str) -> Revision | None:
+    row = session.exec(select(RevisionRow).where(RevisionRow.hash == sha)).first()
+    return None if row is None else view(row)

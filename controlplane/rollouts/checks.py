@@ -1,0 +1,84 @@
+"""What a wanted rollout must say. Each error names the field. Reads the registry, writes nothing."""
+
+from sqlmodel import Session
+
+from controlplane.contract.errors import BadRequest, Conflict, NotFound, nearest
+from controlplane.contract.metrics import BY_SHORT, MetricKind
+from controlplane.contract.nodes import NodeRole
+from controlplane.contract.rollouts import RolloutCreate
+from controlplane.fleet import store as fleet
+
+LARGEST_ID = 2**31 - 1
+"""What an integer key holds on every database."""
+
+LONGEST_S = 30 * 86400.0
+
+_JUDGED_METRICS = [short for short, metric in BY_SHORT.items() if metric.kind is MetricKind.HISTOGRAM]
+
+
+def check_rollout(session: Session, spec: RolloutCreate) -> None:
+    """Raises `BadRequest` or `Conflict` for the first wrong field."""
+    check_metrics(spec.metrics)
+    check_compared(spec)
+    if spec.max_judge_s < spec.min_judge_s:
+        raise BadRequest(
+            f"max_judge_s: {spec.max_judge_s:g} is below min_judge_s, {spec.min_judge_s:g}", field="max_judge_s"
+        )
+    for field in ("max_judge_s", "apply_timeout_s"):
+        wanted_s = getattr(spec, field)
+        if wanted_s is not None and not wanted_s <= LONGEST_S:
+            raise BadRequest(f"{field}: at most {LONGEST_S:g} s (30 days)", field=field)
+    if spec.emergency and not spec.reason.strip():
+        raise BadRequest("reason: an emergency rollout needs one", field="reason")
+    try:
+        if not 1 <= spec.revision <= LARGEST_ID:
+            raise NotFound("no such revision")
+        fleet.revision(session, spec.revision)
+    except NotFound:
+        raise BadRequest(
+            f"revision: no revision {spec.revision}; GET /api/v1/configs lists them", field="revision"
+        ) from None
+    if not fleet.nodes(session, pool=spec.pool, role=NodeRole.SERVING):
+        raise BadRequest(f"pool: {spec.pool!r} has no serving nodes", field="pool")
+    check_differs(session, spec)
+
+
+def check_differs(session: Session, spec: RolloutCreate) -> None:
+    """A rollout of what is in production already has nothing to judge; and a revision that is no longer in production
+    cannot be taken back: whoever replaced it has done so already."""
+    production = fleet.pool_revision(session, spec.pool)
+    if spec.takes_back is not None and spec.takes_back != production:
+        runs = "has no revision yet" if production is None else f"runs revision {production}"
+        raise Conflict(
+            f"takes_back: revision {spec.takes_back} is not in production in pool {spec.pool!r}, which {runs}; "
+            "there is nothing to take back",
+            field="takes_back",
+            revision=production,
+        )
+    if production == spec.revision:
+        raise Conflict(f"revision: {spec.revision} is in production in pool {spec.pool!r} already", field="revision")
+
+
+def check_compared(spec: RolloutCreate) -> None:
+    """Levels, objective and limits must be of histograms, and levels quantiles."""
+    named = [(f"levels.{metric}", metric) for metric in spec.levels]
+    named += [("objective", spec.objective)] if spec.objective is not None else []
+    named += [(f"limits[{place}].metric", limit.metric) for place, limit in enumerate(spec.limits)]
+    for field, short in named:
+        if short not in _JUDGED_METRICS:
+            raise BadRequest(f"{field}: no quantiles of {short!r}, {nearest(short, _JUDGED_METRICS)}", field=field)
+    for metric, levels in spec.levels.items():
+        field = f"levels.{metric}"
+        if not levels or len(set(levels)) < len(levels) or not all(0 < level < 1 for level in levels):
+            raise BadRequest(f"{field}: wants quantiles between 0 and 1, each once, got {levels}", field=field)
+
+
+def check_metrics(metrics: list[str]) -> None:
+    if not metrics:
+        raise BadRequest("metrics: at least one metric is judged", field="metrics")
+    for place, short in enumerate(metrics):
+        field = f"metrics[{place}]"
+        if short not in _JUDGED_METRICS:
+            raise BadRequest(f"{field}: no quantiles of {short!r}, {nearest(short, _JUDGED_METRICS)}", field=field)
+        if short in metrics[:place]:
+            raise BadRequest(f"{field}: {short!r} is named twice", field=field)

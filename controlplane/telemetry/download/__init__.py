@@ -1,0 +1,1 @@
+"""Telemetry as files: CSV, Parquet and records for GET /export."""

@@ -1,0 +1,131 @@
+"""A copy of the whole database while the service runs, and the way back.
+
+Guarantee: a backup is one moment's state in one file (mode 600), looked through by `verify` before it gets its name: a
+file of that name is sound. A restore looks through the file first, refuses while anybody has the database open, and
+sets the present database aside instead of writing over it; whatever fails leaves the present one as it was.
+
+PostgreSQL has tools of its own for both: `advice` says which.
+"""
+
+import os
+import shlex
+import sqlite3
+from contextlib import closing
+from datetime import datetime
+from pathlib import Path
+
+from sqlalchemy import make_url
+
+from controlplane.contract.errors import BadRequest, Conflict, NotFound
+from controlplane.db.database import Database
+from controlplane.telemetry.folding.verify import Report, verify
+from controlplane.telemetry.frames.sql_frames import SqlFrames
+
+ALL_PAGES = -1
+_SIDE_FILES = ("-wal", "-shm", "-journal")
+
+
+class Unsound(Conflict):
+    """What was copied is not as it must be; `report` tells all of it. The copy is left where it was made."""
+
+    code = "unsound"
+
+    def __init__(self, report: Report, copy: Path) -> None:
+        found = report.findings.all
+        super().__init__(f"{copy} is not sound: {found[0]}{f', and {len(found) - 1} more' if found[1:] else ''}")
+        self.report = report
+
+
+def backup(database_file: Path, target: Path) -> Report:
+    """Copy the database to `target`, which must not be there yet. Raises `Conflict`, `NotFound` or `Unsound`."""
+    if not database_file.is_file():
+        raise NotFound(f"{database_file}: there is no database")
+    if target.exists():
+        raise Conflict(f"{target} is there already; give another name, or remove it")
+    return _sound_copy(database_file, target.with_name(target.name + ".partial"), target)
+
+
+def restore(source: Path, database_file: Path, now: datetime) -> tuple[Report, Path | None]:
+    """Put a backup in the place of the database. Returns what was looked at, and where the old database is now.
+
+    Raises `Conflict` when the database is in use, `NotFound` or `Unsound`.
+    """
+    if not source.is_file():
+        raise NotFound(f"{source}: there is no such file")
+    _refuse_while_open(database_file)
+    database_file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    ready = database_file.with_name(database_file.name + ".restored")
+    report = _sound_copy(source, database_file.with_name(database_file.name + ".restoring"), ready)
+    _refuse_while_open(database_file)
+    aside = None
+    if database_file.exists():
+        aside = database_file.with_name(f"{database_file.name}.before-{now:%Y%m%dT%H%M%SZ}")
+        os.replace(database_file, aside)
+    os.replace(ready, database_file)
+    _sync_folder(database_file.parent)
+    return report, aside
+
+
+def advice(url: str, target: Path, *, restoring: bool) -> str:
+    """The command that does it on PostgreSQL."""
+    address = make_url(url).set(drivername="postgresql").render_as_string(hide_password=True)
+    if restoring:
+        command = ["pg_restore", "--clean", "--if-exists", "--single-transaction", "--dbname", address, str(target)]
+    else:
+        command = ["pg_dump", "--format=custom", "--file", str(target), address]
+    return f"the database is PostgreSQL, whose own tools do this while it runs:\n  {shlex.join(command)}"
+
+
+def _sound_copy(source: Path, copy: Path, target: Path) -> Report:
+    """Copy a database, look it through, and give it its name."""
+    for side in ("", *_SIDE_FILES):
+        Path(f"{copy}{side}").unlink(missing_ok=True)
+    os.close(os.open(copy, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    try:
+        # All pages in one step: a step takes one snapshot, and several would begin anew whenever somebody writes.
+        with closing(sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True)) as origin:
+            with closing(sqlite3.connect(copy)) as destination:
+                origin.backup(destination, pages=ALL_PAGES)
+        report = _looked_through(copy)
+        if not report.sound:
+            raise Unsound(report, copy)
+        with closing(sqlite3.connect(copy)) as whole:
+            whole.execute("PRAGMA journal_mode=DELETE")  # One file, without side files.
+    except sqlite3.DatabaseError as error:
+        raise BadRequest(f"{source} is no database that can be read: {error}", field="file") from error
+    with copy.open("rb") as written:
+        os.fsync(written.fileno())
+    os.replace(copy, target)
+    _sync_folder(target.parent)
+    return report
+
+
+def _looked_through(file: Path) -> Report:
+    database = Database(f"sqlite:///{file}")
+    try:
+        return verify(database, SqlFrames(database))
+    finally:
+        database.close()
+
+
+def _refuse_while_open(database_file: Path) -> None:
+    """Raises `Conflict` when another process has the database open."""
+    if not database_file.exists():
+        return
+    with closing(sqlite3.connect(database_file, timeout=0, isolation_level=None)) as connection:
+        try:
+            connection.execute("PRAGMA locking_mode=EXCLUSIVE")
+            connection.execute("BEGIN EXCLUSIVE")
+            connection.execute("COMMIT")
+        except sqlite3.OperationalError as error:
+            raise Conflict(f"{database_file} is in use ({error}); stop the service first") from None
+        # What its log holds goes into the file itself: it is to be moved by itself.
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def _sync_folder(folder: Path) -> None:
+    number = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)

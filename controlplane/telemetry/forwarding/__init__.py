@@ -1,0 +1,1 @@
+"""Telemetry pushed onwards: to OpenTelemetry collectors and Prometheus, late points included."""

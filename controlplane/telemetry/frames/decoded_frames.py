@@ -1,0 +1,70 @@
+"""Frames that were decoded lately: dashboards ask for the same ones over and over.
+
+Guarantee: a block is only given for the very bytes that it was decoded from; at most `bytes_held` are held.
+"""
+
+import threading
+from collections import OrderedDict
+from typing import Any, NamedTuple
+
+from numpy.typing import NDArray
+
+from controlplane.telemetry.frames import frame
+from controlplane.telemetry.frames.block import Block, HistogramBlock
+from controlplane.telemetry.frames.frame_store import Frame, FrameKey
+from controlplane.telemetry.frames.gather import FLEET
+
+FLEET_BYTES, NODE_BYTES = 32 << 20, 64 << 20
+"""The fleet's frames have room of their own: a look at all nodes over hours must not push them out."""
+
+
+class _Held(NamedTuple):
+    data: bytes
+    block: Block
+    size: int
+
+
+class _Recent:
+    """The blocks that were asked for last. Thread-safe; nobody changes a block that was read."""
+
+    def __init__(self, bytes_held: int) -> None:
+        self._most = bytes_held
+        self._held = 0
+        self._lock = threading.Lock()
+        self._blocks: OrderedDict[FrameKey, _Held] = OrderedDict()
+
+    def block(self, found: Frame) -> Block:
+        with self._lock:
+            held = self._blocks.get(found.key)
+            if held is not None and held.data == found.data:
+                self._blocks.move_to_end(found.key)
+                return held.block
+        block = frame.decode(found.data)
+        held = _Held(found.data, block, len(found.data) + _nbytes(block))
+        with self._lock:
+            replaced = self._blocks.pop(found.key, None)
+            self._blocks[found.key] = held
+            self._held += held.size - (0 if replaced is None else replaced.size)
+            while self._held > self._most:
+                self._held -= self._blocks.popitem(last=False)[1].size
+        return block
+
+
+class DecodedFrames:
+    """`block` of any frame."""
+
+    def __init__(self, fleet_bytes: int = FLEET_BYTES, node_bytes: int = NODE_BYTES) -> None:
+        self._fleet, self._nodes = _Recent(fleet_bytes), _Recent(node_bytes)
+
+    def block(self, found: Frame) -> Block:
+        """Raises `frame.Damaged`."""
+        return (self._fleet if found.key.block == FLEET else self._nodes).block(found)
+
+
+def _nbytes(block: Block) -> int:
+    arrays: list[NDArray[Any]]
+    if isinstance(block, HistogramBlock):
+        arrays = [block.labels, block.counts, block.zero, block.total, block.minimum, block.maximum, block.error]
+    else:
+        arrays = [block.labels, block.value, block.time_ns]
+    return sum(array.nbytes for array in arrays)

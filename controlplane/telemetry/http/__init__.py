@@ -1,0 +1,1 @@
+"""The routes: reports in, queries and feeds out."""

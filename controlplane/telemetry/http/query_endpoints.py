@@ -1,0 +1,206 @@
+"""Quantiles, rates, shares, heat maps, requests, exemplars and workloads out, and the service's own `/metrics`.
+
+Every answer is of one snapshot, and absent data is absent. Queries are computed and written as JSON in one worker
+thread (`answers`); the models say what they are.
+"""
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from controlplane.auth import Reader
+from controlplane.contract.errors import BadRequest
+from controlplane.contract.metrics import E2E, TTFT, MetricKind
+from controlplane.contract.pages import Page
+from controlplane.contract.telemetry import (
+    Exemplar,
+    HeatmapAnswer,
+    QuantilesAnswer,
+    RatesAnswer,
+    ScalarPoint,
+    ScalarsAnswer,
+    ScalarSeries,
+    SharesAnswer,
+)
+from controlplane.contract.workload import RequestRecord, Workload
+from controlplane.db.database import Database
+from controlplane.telemetry.http import stream_endpoints
+from controlplane.telemetry.journal import exemplar_store
+from controlplane.telemetry.queries.answers import answered, as_json
+from controlplane.telemetry.queries.heatmap import FEWEST_ROWS, MOST_ROWS
+from controlplane.telemetry.queries.heatmap import heatmap as of_heatmap
+from controlplane.telemetry.queries.parameters import (
+    AboveSeconds,
+    NodeName,
+    PoolName,
+    Quantiles,
+    SeriesQuery,
+    SpanOf,
+    Text,
+    asks,
+    quantiles_of,
+    refuse_unknown,
+)
+from controlplane.telemetry.queries.quantiles import quantiles as of_quantiles
+from controlplane.telemetry.queries.rates import rates as of_rates
+from controlplane.telemetry.queries.shares import limit_of
+from controlplane.telemetry.queries.shares import shares as of_shares
+from controlplane.telemetry.reports import exemplar
+from controlplane.telemetry.store import TelemetryStore
+
+router = APIRouter()
+router.include_router(stream_endpoints.router)
+
+
+async def _store(request: Request) -> TelemetryStore:
+    store: TelemetryStore = request.app.state.telemetry
+    return store
+
+
+Store = Annotated[TelemetryStore, Depends(_store)]
+
+
+@router.get("/api/v1/quantiles", response_model=QuantilesAnswer)
+async def quantiles(
+    _: Reader, asked: Annotated[SeriesQuery, Depends(asks("q"))], store: Store, q: Quantiles = "0.5,0.95,0.99"
+) -> Response:
+    """Quantiles of a histogram metric, by event time; `q` comma separated. No data: an empty series list."""
+    wanted = quantiles_of(q)
+    return await answered(lambda: of_quantiles(store, store.find(asked.metric), asked, wanted))
+
+
+@router.get("/api/v1/rates", response_model=RatesAnswer)
+async def rates(_: Reader, asked: Annotated[SeriesQuery, Depends(asks())], store: Store) -> Response:
+    """What a sum, or the count of a histogram, grew by in a second; of whole windows that have data."""
+    return await answered(lambda: as_json(of_rates(store, store.find(asked.metric), asked)))
+
+
+@router.get("/api/v1/shares", response_model=SharesAnswer)
+async def shares(
+    _: Reader,
+    asked: Annotated[SeriesQuery, Depends(asks("above", metric_by_default=E2E.short))],
+    store: Store,
+    above: AboveSeconds = None,
+) -> Response:
+    """Each component's share of e2e. With `above`, also the share of `metric`'s values (e2e) above so many seconds."""
+    return await answered(lambda: as_json(of_shares(store, asked, limit_of(store, asked, above))))
+
+
+@router.get("/api/v1/heatmap", response_model=HeatmapAnswer)
+async def heatmap(
+    _: Reader,
+    asked: Annotated[SeriesQuery, Depends(asks("rows"))],
+    store: Store,
+    rows: Annotated[int, Query(ge=FEWEST_ROWS, le=MOST_ROWS, description="the finest resolution within so many")] = 64,
+) -> Response:
+    """How many values lie in each row of the axis at each step; `step` is needed."""
+    return await answered(lambda: as_json(of_heatmap(store, store.find(asked.metric), asked, rows)))
+
+
+@router.get("/api/v1/exemplars")
+def exemplars(
+    _: Reader,
+    request: Request,
+    span: SpanOf,
+    metric: Annotated[Text, Query(description="ttft, e2e or tpot")] = TTFT.short,
+    pool: PoolName = None,
+    node: NodeName = None,
+    prompt_bucket: Annotated[Text, Query(description="only of this bucket of prompt lengths")] = None,
+    above: AboveSeconds = None,
+    limit: Annotated[int, Query(ge=1, le=500, description="items per page")] = 50,
+    cursor: Annotated[int, Query(ge=0, le=1_000_000, description="`next` of the page before")] = 0,
+) -> Page[Exemplar]:
+    """The requests behind a quantile: the slowest of each pool, prompt bucket and minute, the slowest first."""
+    refuse_unknown(
+        request,
+        ("metric", "pool", "node", "prompt_bucket", "window", "start", "end", "above", "limit", "cursor"),
+    )
+    if metric not in exemplar.METRICS:
+        raise BadRequest(
+            f"metric: exemplars are kept of {', '.join(exemplar.METRICS)}, not of {str(metric)[:40]!r}", field="metric"
+        )
+    database: Database = request.app.state.database
+    with database.read_session() as session:
+        items = exemplar_store.read(
+            session.connection(),
+            metric,
+            span.start,
+            span.end,
+            pool=pool,
+            node=node,
+            prompt_bucket=prompt_bucket,
+            above=above,
+            limit=limit + 1,
+            offset=cursor,
+        )
+    return Page(items=items[:limit], next=str(cursor + limit) if len(items) > limit else None)
+
+
+@router.get("/api/v1/scalars", response_model=ScalarsAnswer)
+async def scalars(_: Reader, asked: Annotated[SeriesQuery, Depends(asks())], store: Store) -> Response:
+    """Sums (total, and per second) and gauges (last value), by event time."""
+    return await answered(lambda: as_json(_scalars(store, asked)))
+
+
+def _scalars(store: TelemetryStore, asked: SeriesQuery) -> ScalarsAnswer:
+    span = asked.span
+    metric = store.find(asked.metric)
+    kind, found = store.scalars_of_kind(
+        asked.metric, span.start, span.end, by=asked.by, where=asked.where, step_s=asked.step_s
+    )
+    series = [
+        ScalarSeries(
+            labels=one.labels,
+            value=one.value,
+            per_second=one.value / span.seconds if kind is MetricKind.SUM else None,
+            points=None if asked.step_s is None else [ScalarPoint(time=time, value=value) for time, value in one.steps],
+        )
+        for one in found
+    ]
+    return ScalarsAnswer(
+        metric=metric.short, unit=metric.unit, kind=kind.value, start=span.start, end=span.end, series=series
+    )
+
+
+@router.get("/api/v1/workload")
+def workload(_: Reader, request: Request, span: SpanOf, store: Store, pool: PoolName = None) -> Workload:
+    """What a pool served in a span of time: arrivals, lengths and prefix sharing, no text."""
+    refuse_unknown(request, ("pool", "window", "start", "end"))
+    if not pool:
+        raise BadRequest("pool: is missing; say whose workload", field="pool")
+    return store.workload(pool, span.start, span.end)
+
+
+@router.get("/api/v1/requests")
+def requests(
+    _: Reader,
+    request: Request,
+    span: SpanOf,
+    store: Store,
+    pool: PoolName = None,
+    node: NodeName = None,
+    request_id: Annotated[Text, Query(description="exactly this id")] = None,
+    order: Annotated[Literal["newest", "slowest"], Query(description="which come first")] = "newest",
+    limit: Annotated[int, Query(ge=1, le=500, description="items per page")] = 50,
+    cursor: Annotated[int, Query(ge=0, le=1_000_000, description="`next` of the page before")] = 0,
+) -> Page[RequestRecord]:
+    """Finished requests that arrived in the span, each with its whole waterfall."""
+    refuse_unknown(request, ("pool", "node", "request_id", "window", "start", "end", "order", "limit", "cursor"))
+    items = store.requests(
+        start=span.start,
+        end=span.end,
+        pool=pool,
+        node=node,
+        request_id=request_id,
+        order=order,
+        limit=limit + 1,
+        offset=cursor,
+    )
+    return Page(items=items[:limit], next=str(cursor + limit) if len(items) > limit else None)
+
+
+@router.get("/metrics", include_in_schema=False)
+def metrics(store: Store) -> Response:
+    """Prometheus text format; needs no token, and tells nothing of any request."""
+    return Response(generate_latest(store.meters.registry), media_type=CONTENT_TYPE_LATEST)

@@ -1,0 +1,246 @@
+"""Group commit: one thread writes everything that waits in one transaction, and then releases all who wait for it.
+
+Guarantee: a future that has a result stands for data on the disk (see `controlplane.db.database`); one that has an
+exception may or may not have been written, and its sender's retry is recognised. An entry that cannot be written, or a
+body that cannot be read, fails alone: its batch is tried again one by one. The queue is bounded, in reports and in
+bytes: `Overloaded` beyond.
+"""
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import NamedTuple, TypeVar
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from controlplane.contract.clock import Clock
+from controlplane.contract.errors import Overloaded, TrimtabError, Unavailable
+from controlplane.db.database import Database
+from controlplane.db.fault import SAYING, named
+from controlplane.telemetry.journal import content_encoding, journal, waiting
+from controlplane.telemetry.journal.ingest_queue import IngestQueue
+from controlplane.telemetry.journal.names import Names
+from controlplane.telemetry.journal.waiting import Settled
+from controlplane.telemetry.journal.write_fault import WriteFault
+from controlplane.telemetry.meters import Meters
+from controlplane.telemetry.otlp.bounds import Bounds
+from controlplane.telemetry.reports import packed
+from controlplane.telemetry.reports.entry import Entry
+from controlplane.telemetry.reports.packed_table import PackedTables
+
+logger = logging.getLogger(__name__)
+
+QUEUE_LIMIT = 4096
+QUEUE_BYTES = 64 << 20
+BATCH_REPORTS = 256
+BATCH_ITEMS = 50_000
+BATCH_BYTES = 32 << 20
+LINGER_EACH_S = 0.01
+LINGER_S = 0.1
+"""A commit waits for company LINGER_EACH_S for each report of the one before, if it had several, up to LINGER_S: who
+sends one by one never waits, and a crowd shares the cost of a commit.
+"""
+BACKLOG_BYTES = 512 << 20
+"""Pending rows beyond which nothing more is taken until some are folded: reading them is work for every query."""
+ATTEMPTS = 3
+F = TypeVar("F", "Future[Entry]", "asyncio.Future[Entry]")
+
+
+class Body(NamedTuple):
+    """A packed report as it was sent."""
+
+    body: bytes
+    encoding: str
+    bounds: Bounds
+
+
+class Job(NamedTuple):
+    work: Entry | Body
+    waiter: "Future[Entry] | asyncio.Future[Entry]"
+
+
+class Ready(NamedTuple):
+    """A job whose body has been read."""
+
+    entry: Entry
+    waiter: "Future[Entry] | asyncio.Future[Entry]"
+
+
+class Writer:
+    """`close` writes what still waits; after it, it may be started again."""
+
+    def __init__(
+        self,
+        database: Database,
+        names: Names,
+        clock: Clock,
+        meters: Meters,
+        *,
+        queue_limit: int = QUEUE_LIMIT,
+        queue_bytes: int = QUEUE_BYTES,
+        backlog_bytes: int = BACKLOG_BYTES,
+        linger_s: float = LINGER_S,
+        fault: WriteFault | None = None,
+    ) -> None:
+        self._database = database
+        self._names = names
+        self._clock = clock
+        self._meters = meters
+        self.fault = fault or WriteFault()
+        self._linger_s = linger_s
+        self._backlog_bytes = backlog_bytes
+        self._backlog: int | None = None
+        self._limits = queue_limit, queue_bytes
+        self._queue: IngestQueue[Job] = IngestQueue(*self._limits)
+        self._tables = PackedTables()
+        self._thread: threading.Thread | None = None
+        self._closing = threading.Lock()
+        self._open = False
+
+    @property
+    def depth(self) -> int:
+        """Reports that wait."""
+        return len(self._queue)
+
+    @property
+    def depth_bytes(self) -> int:
+        return self._queue.nbytes
+
+    @property
+    def alive(self) -> bool:
+        return self._open and self._thread is not None and self._thread.is_alive()
+
+    def start(self) -> None:
+        assert not self.alive, "it runs already"
+        self._queue = IngestQueue(*self._limits)  # One that was closed stays so.
+        self._open = True
+        self._thread = threading.Thread(target=self._run, name="telemetry-writer", daemon=True)
+        self._thread.start()
+
+    def note_backlog(self, nbytes: int) -> None:
+        """Say how much waits to be folded; to be called each time that some of it was. Never called: no bound."""
+        self._backlog = nbytes
+
+    # -- taking in -----------------------------------------------------------------------------------------------
+
+    def submit(self, entry: Entry) -> "Future[Entry]":
+        """Queue an entry. Raises `Overloaded` when the queue is full, `Unavailable` when the writer is not running."""
+        return self._put(entry, entry.nbytes, _future())
+
+    def submit_packed(self, body: bytes, encoding: str, bounds: Bounds) -> "Future[Entry]":
+        """Queue a packed report; raises as `submit`. What is wrong with the body comes by the future."""
+        return self._put(Body(body, encoding, bounds), len(body), _future())
+
+    def submit_soon(self, entry: Entry) -> "asyncio.Future[Entry]":
+        """`submit` for a coroutine: a future of the running loop."""
+        return self._put(entry, entry.nbytes, asyncio.get_running_loop().create_future())
+
+    def submit_packed_soon(self, body: bytes, encoding: str, bounds: Bounds) -> "asyncio.Future[Entry]":
+        """`submit_packed` for a coroutine: a future of the running loop."""
+        return self._put(Body(body, encoding, bounds), len(body), asyncio.get_running_loop().create_future())
+
+    def close(self) -> None:
+        """Write what waits, then stop."""
+        with self._closing:
+            if not self._open:
+                return
+            self._open = False
+            self._queue.close()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _put(self, work: Entry | Body, nbytes: int, waiter: F) -> F:
+        with self._closing:
+            if not self.alive:
+                raise Unavailable("the telemetry store is not running; send the report again later")
+            full = self._backlog is not None and self._backlog > self._backlog_bytes
+            if full or not self._queue.put(Job(work, waiter), nbytes):
+                self._meters.overloaded.inc()
+                what = "folded" if full else "written"
+                raise Overloaded(f"too many reports wait to be {what}; send again later", retry_after_s=1.0)
+        return waiter
+
+    # -- the thread ----------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        linger_s = 0.0
+        while self._queue.wait(linger_s, BATCH_REPORTS):
+            batch = self._take()
+            linger_s = min(self._linger_s, LINGER_EACH_S * len(batch)) if len(batch) > 1 else 0.0
+            if batch:
+                self._commit(batch)
+
+    def _take(self) -> list[Ready]:
+        """What waits, up to a batch. Bodies that cannot be read are answered at once."""
+        batch: list[Ready] = []
+        failed: list[Settled] = []
+        items = nbytes = 0
+        while len(batch) < BATCH_REPORTS and items < BATCH_ITEMS and nbytes < BATCH_BYTES:
+            job = self._queue.pop()
+            if job is None:
+                break
+            try:
+                entry = job.work if isinstance(job.work, Entry) else self._read(job.work)
+            except TrimtabError as error:
+                failed.append(Settled(job.waiter, error))
+                continue
+            batch.append(Ready(entry, job.waiter))
+            items += entry.items
+            nbytes += entry.nbytes
+        waiting.release(failed)
+        return batch
+
+    def _read(self, sent: Body) -> Entry:
+        plain = content_encoding.decompress(sent.body, sent.encoding)
+        return Entry(packed=packed.split(plain, self._tables), bounds=sent.bounds)
+
+    def _commit(self, batch: Sequence[Ready], attempt: int = 1) -> None:
+        began = time.perf_counter()
+        try:
+            prepared = journal.prepare([entry for entry, _ in batch])
+            with self._database.session() as session:
+                written = journal.write(session, prepared, self._names, self._clock())
+        except Exception as error:  # noqa: BLE001 - whatever it is, it must not cost those who had no part in it.
+            logger.warning("a commit of %d reports failed: %s: %s", len(batch), type(error).__name__, error)
+            self._after_failure(batch, attempt, error)
+            return
+        self.fault.went_well(_nbytes(batch))
+        self._names.learn(written.names)
+        for entry, _ in batch:
+            entry.settle()
+        self._meters.commit_seconds.observe(time.perf_counter() - began)
+        self._meters.commit_reports.observe(len(batch))
+        self._meters.resets.inc(written.resets)
+        if self._backlog is not None:
+            self._backlog += written.nbytes
+        waiting.release(Settled(waiter, entry.error or entry) for entry, waiter in batch)
+
+    def _after_failure(self, batch: Sequence[Ready], attempt: int, error: Exception) -> None:
+        if len(batch) > 1:
+            for one in batch:
+                self._commit([one])
+            return
+        of_database = isinstance(error, SQLAlchemyError)
+        if of_database and attempt < ATTEMPTS and named(error) not in SAYING:
+            # Another replica may have counted the same report at the same moment: now it is there to be seen.
+            self._commit(batch, attempt + 1)
+            return
+        if not of_database or self.fault.failed(error, _nbytes(batch)):
+            # A full disk refuses every report: its trace is told once, each commit by its line above.
+            logger.error("a report could not be written", exc_info=error)
+        self._meters.commit_failures.inc()
+        unavailable = Unavailable(f"the report could not be written: {named(error)}; send it again later")
+        waiting.release([Settled(batch[0].waiter, unavailable if of_database else error)])
+
+
+def _nbytes(batch: Sequence[Ready]) -> int:
+    return sum(entry.nbytes for entry, _ in batch)
+
+
+def _future() -> "Future[Entry]":
+    future: Future[Entry] = Future()
+    future.set_running_or_notify_cancel()  # Whoever stops waiting for it must not cancel the writing.
+    return future

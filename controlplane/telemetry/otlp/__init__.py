@@ -1,0 +1,1 @@
+"""The OpenTelemetry wire: protobuf and JSON, points, labels and bounds."""

@@ -1,0 +1,123 @@
+"""The query parameters of the telemetry API, checked: unknown ones are refused with the nearest valid name.
+
+The dependencies are coroutines though they wait for nothing: FastAPI hands the others to a thread each.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Query, Request
+from pydantic import WithJsonSchema
+
+from controlplane.contract.errors import BadRequest, nearest
+from controlplane.contract.metrics import BY_SHORT, LABELS
+from controlplane.telemetry.values import catalogue, timespan
+from controlplane.telemetry.values.timespan import Span
+
+MAX_QUANTILES = 20
+_ONE_OF = "|".join(LABELS)
+_NUMBER = r"(0(\.[0-9]{1,9})?|1(\.0)?)"
+
+Text = str | None
+# What the document says of text that is checked further in: its form, so far as JSON Schema can say it.
+_Duration = Annotated[str, WithJsonSchema({"type": "string", "pattern": timespan.DURATION})]
+_Time = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})]
+_Labels = Annotated[str, WithJsonSchema({"type": "string", "pattern": f"^({_ONE_OF})?(,({_ONE_OF})?)*$"})]
+_Numbers = Annotated[
+    str, WithJsonSchema({"type": "string", "pattern": f"^{_NUMBER}(,{_NUMBER}){{0,{MAX_QUANTILES - 1}}}$"})
+]
+
+Window = Annotated[_Duration | None, Query(description="how far back from end, e.g. 5m (the default)")]
+Start = Annotated[_Time | None, Query(description="the span's start, RFC 3339")]
+End = Annotated[_Time | None, Query(description="the span's end, RFC 3339; now when left out")]
+Step = Annotated[_Duration | None, Query(description="cut the span into steps, a multiple of 5s")]
+By = Annotated[_Labels | None, Query(description="labels to group by, comma separated")]
+Quantiles = Annotated[_Numbers, Query(description="numbers within 0 and 1, comma separated")]
+AboveSeconds = Annotated[float | None, Query(description="seconds", gt=0, allow_inf_nan=False)]
+PoolName = Annotated[Text, Query(description="only of this pool")]
+NodeName = Annotated[Text, Query(description="only of this node")]
+Filter = Annotated[list[str] | None, Query(description="only series with this label value; repeat for any of several")]
+
+
+@dataclass(frozen=True)
+class SeriesQuery:
+    """What /quantiles, /scalars, /rates, /shares and /heatmap have in common."""
+
+    metric: str
+    span: Span
+    step_s: float | None
+    by: list[str]
+    where: dict[str, list[str]]
+
+
+def refuse_unknown(request: Request, known: Iterable[str]) -> None:
+    """Raises `BadRequest` for a query parameter that is none of `known`."""
+    valid = list(known)
+    for name in request.query_params:
+        if name not in valid:
+            raise BadRequest(
+                f"{name[:100]}: no such parameter or label; {nearest(name[:100], valid)}", field=name[:100]
+            )
+
+
+async def span_of(request: Request, window: Window = None, start: Start = None, end: End = None) -> Span:
+    """The asked span; it ends now unless said otherwise."""
+    return timespan.resolve(request.app.state.clock(), window, start, end)
+
+
+SpanOf = Annotated[Span, Depends(span_of)]
+
+
+async def label_filters(
+    node: Filter = None,
+    pool: Filter = None,
+    model: Filter = None,
+    revision: Filter = None,
+    prompt_bucket: Filter = None,
+    cache_class: Filter = None,
+    tenant: Filter = None,
+    region: Filter = None,
+    finish_reason: Filter = None,
+) -> dict[str, list[str]]:
+    """The labels that were filtered by. One parameter per label of `metrics.LABELS` (a test compares them)."""
+    given = dict(locals())
+    return {label: given[label] for label in LABELS if given[label] is not None}
+
+
+def asks(*more: str, metric_by_default: str | None = None) -> Callable[..., Awaitable[SeriesQuery]]:
+    """The dependency that reads a series query; `more`: parameters of the endpoint's own."""
+    known = ("metric", "window", "start", "end", "step", "by", *more, *LABELS)
+
+    async def series_query(
+        request: Request,
+        span: SpanOf,
+        where: Annotated[dict[str, list[str]], Depends(label_filters)],
+        metric: Annotated[Text, Query(description="short name, e.g. ttft")] = metric_by_default,
+        step: Step = None,
+        by: By = None,
+    ) -> SeriesQuery:
+        refuse_unknown(request, known)
+        if not metric:
+            raise BadRequest(f"metric: is missing; valid names: {', '.join(BY_SHORT)}", field="metric")
+        groups = list(dict.fromkeys(filter(None, (by or "").split(","))))
+        catalogue.check_labels(groups, "by")
+        return SeriesQuery(metric, span, timespan.parse_step(step, span), groups, where)
+
+    return series_query
+
+
+def quantiles_of(text: str) -> dict[str, float]:
+    """ "0.5,0.99" to {"0.5": 0.5, "0.99": 0.99}: the answer's keys are as asked."""
+    found = {}
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        try:
+            value = float(item)
+        except ValueError:
+            value = -1.0
+        if not 0.0 <= value <= 1.0:
+            raise BadRequest(f"q: {item[:40]!r} is not a number within 0 and 1", field="q")
+        found[item] = value
+    if not 0 < len(found) <= MAX_QUANTILES:
+        raise BadRequest(f"q: give 1 to {MAX_QUANTILES} numbers, comma separated", field="q")
+    return found

@@ -1,0 +1,78 @@
+"""Quantiles of a histogram metric, each with its error bound and the number of values behind it (pure).
+
+The answer is made of plain dictionaries and goes out as it is: a model for each of hundreds of points would cost more
+than the quantiles. `contract.telemetry.QuantilesAnswer` is what it must be.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Protocol
+
+import orjson
+
+from controlplane.contract.histogram import RELATIVE_ERROR
+from controlplane.telemetry.queries.histogram_sums import SketchGroups
+from controlplane.telemetry.queries.parameters import SeriesQuery
+from controlplane.telemetry.values.catalogue import Asked
+from controlplane.telemetry.values.sketch_table import SketchTable
+
+
+class SketchReader(Protocol):
+    """What answers with tables, of one snapshot for all metrics."""
+
+    def sketches(
+        self,
+        metrics: Sequence[str],
+        start: datetime,
+        end: datetime,
+        *,
+        by: Sequence[str] = (),
+        where: Mapping[str, str | Sequence[str]] = {},
+        step_s: float | None = None,
+    ) -> list[SketchGroups]: ...
+
+
+def quantiles(reader: SketchReader, metric: Asked, asked: SeriesQuery, wanted: Mapping[str, float]) -> bytes:
+    """The answer as JSON. `wanted`: its keys, as asked, and their values. No data: an empty list of series."""
+    span = asked.span
+    (found,) = reader.sketches(
+        [asked.metric], span.start, span.end, by=asked.by, where=asked.where, step_s=asked.step_s
+    )
+    answer = {
+        "metric": metric.short,
+        "unit": metric.unit,
+        "start": span.start,
+        "end": span.end,
+        "relative_error": max(found.totals.error.tolist(), default=RELATIVE_ERROR),
+        "series": _series(found, wanted, stepped=asked.step_s is not None),
+    }
+    return orjson.dumps(answer, option=orjson.OPT_UTC_Z)
+
+
+def _series(found: SketchGroups, wanted: Mapping[str, float], *, stepped: bool) -> list[dict[str, Any]]:
+    totals = found.totals
+    counts = totals.count().tolist()
+    rows = zip(
+        found.labels, counts, totals.total.tolist(), totals.error.tolist(), _quantiles(totals, wanted), strict=True
+    )
+    series: list[dict[str, Any]] = [
+        {
+            "labels": labels,
+            "count": count,
+            "mean": total / count,
+            "relative_error": error,
+            "quantiles": values,
+            "points": None,
+        }
+        for labels, count, total, error, values in rows
+    ]
+    if stepped:
+        steps = zip(found.times, found.by_step.count().tolist(), _quantiles(found.by_step, wanted), strict=True)
+        points = [{"time": time, "count": count, "quantiles": values} for time, count, values in steps]
+        for one, start, end in zip(series, found.starts, found.starts[1:], strict=False):
+            one["points"] = points[start:end]
+    return series
+
+
+def _quantiles(table: SketchTable, wanted: Mapping[str, float]) -> list[dict[str, float]]:
+    return [dict(zip(wanted, values, strict=True)) for values in table.quantiles(list(wanted.values()))]

@@ -1,0 +1,140 @@
+"""What a sum, or the count of a histogram, grew by in a second (pure).
+
+Guarantee: totals are exact, and are divided by the whole windows that they were read from, never by time of which
+nothing can be known: neither what lies before the first whole window of the span, nor what lies after the newest window
+that has data. A group, or a step, without data is absent.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from controlplane.contract import metrics
+from controlplane.contract.errors import BadRequest
+from controlplane.contract.metrics import WINDOW_S, MetricKind
+from controlplane.contract.telemetry import RatePoint, RatesAnswer, RateSeries
+from controlplane.telemetry.queries.parameters import SeriesQuery
+from controlplane.telemetry.reader import TelemetryReader, ValueSeries
+from controlplane.telemetry.values.catalogue import Asked
+from controlplane.telemetry.values.timespan import start_of, window_at, windows_in
+
+ONE_A_REQUEST = frozenset(
+    metric.short
+    for metric in (
+        metrics.TTFT,
+        metrics.TPOT,
+        metrics.E2E,
+        *metrics.REQUEST_PARTS,
+        metrics.UNACCOUNTED,
+        metrics.REQUESTS,
+    )
+)
+"""Metrics whose count is itself a number of requests."""
+
+
+class KindReader(TelemetryReader, Protocol):
+    """A reader that also says what a sender's own metric is."""
+
+    def scalars_of_kind(
+        self,
+        metric: str,
+        start: datetime,
+        end: datetime,
+        *,
+        by: Sequence[str] = (),
+        where: Mapping[str, str | Sequence[str]] = {},
+        step_s: float | None = None,
+    ) -> tuple[MetricKind, list[ValueSeries]]: ...
+
+
+@dataclass
+class _Growth:
+    labels: dict[str, str]
+    total: float
+    steps: list[tuple[datetime, float]] = field(default_factory=list)
+
+
+def rates(reader: KindReader, metric: Asked, asked: SeriesQuery) -> RatesAnswer:
+    """Raises `BadRequest` for a gauge."""
+    _check_kind(metric, metric.kind)
+    unit = f"{'1' if metric.kind is MetricKind.HISTOGRAM else metric.unit}/s"
+    first, last = _covered(reader, asked)
+    if first >= last:
+        return RatesAnswer(metric=metric.short, unit=unit, start=asked.span.start, end=asked.span.end, series=[])
+    start, end = start_of(first), start_of(last)
+    growths = _growths(reader, metric, asked, start, end)
+    if metric.short in ONE_A_REQUEST:
+        finished = growths
+    else:
+        finished = _sums(
+            reader.scalars(metrics.REQUESTS.short, start, end, by=asked.by, where=asked.where, step_s=asked.step_s)
+        )
+    requests_of = {_key(growth): growth for growth in finished}
+    return RatesAnswer(
+        metric=metric.short,
+        unit=unit,
+        start=start,
+        end=end,
+        series=[_series(growth, requests_of.get(_key(growth)), asked.step_s, first, last) for growth in growths],
+    )
+
+
+def _covered(reader: TelemetryReader, asked: SeriesQuery) -> tuple[int, int]:
+    """First and last-plus-one of the windows that a rate may be divided by."""
+    first, last = windows_in(asked.span.start, asked.span.end)
+    newest = reader.latest()
+    return first, first if newest is None else min(last, window_at(newest))
+
+
+def _growths(reader: KindReader, metric: Asked, asked: SeriesQuery, start: datetime, end: datetime) -> list[_Growth]:
+    if metric.kind is MetricKind.HISTOGRAM:
+        return _sums(reader.counts(asked.metric, start, end, by=asked.by, where=asked.where, step_s=asked.step_s))
+    kind, found = reader.scalars_of_kind(asked.metric, start, end, by=asked.by, where=asked.where, step_s=asked.step_s)
+    _check_kind(metric, kind)
+    return _sums(found)
+
+
+def _check_kind(metric: Asked, kind: MetricKind | None) -> None:
+    if kind is MetricKind.GAUGE:
+        raise BadRequest(f"metric: {metric.short} is a gauge, it has no rate; see /api/v1/scalars", field="metric")
+
+
+def _sums(found: Sequence[ValueSeries]) -> list[_Growth]:
+    return [_Growth(one.labels, one.value, one.steps) for one in found]
+
+
+def _key(growth: _Growth) -> tuple[str, ...]:
+    return tuple(growth.labels.values())
+
+
+def _series(growth: _Growth, finished: _Growth | None, step_s: float | None, first: int, last: int) -> RateSeries:
+    seconds = (last - first) * WINDOW_S
+    finished_in = {} if finished is None else dict(finished.steps)
+    points = None
+    if step_s is not None:
+        points = []
+        for time, total in growth.steps:
+            begin, end = windows_in(time, time + timedelta(seconds=step_s))
+            covered_s = (min(end, last) - max(begin, first)) * WINDOW_S
+            points.append(
+                RatePoint(
+                    time=time,
+                    total=total,
+                    seconds=covered_s,
+                    per_second=total / covered_s,
+                    requests=_whole(finished_in.get(time)),
+                )
+            )
+    return RateSeries(
+        labels=growth.labels,
+        total=growth.total,
+        seconds=seconds,
+        per_second=growth.total / seconds,
+        requests=_whole(None if finished is None else finished.total),
+        points=points,
+    )
+
+
+def _whole(number: float | None) -> int | None:
+    return None if number is None else round(number)

@@ -1,0 +1,1 @@
+"""What one report says, as rows."""

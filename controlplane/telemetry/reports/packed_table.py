@@ -1,0 +1,164 @@
+"""The table of a packed report: its names as the store takes them, checked once for all reports that repeat it.
+
+Guarantee: the `Table` of a `PackedTable` holds only names that may be kept; a place of the report's own table that may
+not be has REFUSED instead of a place in it, and a reason with a message that names it.
+"""
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from controlplane.contract.errors import BadRequest, nearest
+from controlplane.contract.metrics import BY_NAME, METRICS, NODE, MetricKind
+from controlplane.contract.packed_report import parse_table
+from controlplane.telemetry.otlp.labels import canonical, labels_of
+from controlplane.telemetry.values.columns import Ids, Table
+from controlplane.telemetry.values.refusal import Reason, Refused
+
+CACHED_BYTES = 64 << 20
+"""Of tables as they are sent; in memory each takes about three times as much."""
+OWN_PREFIXES = ("gen_ai.", "trimtab.")
+MAX_NAME = 256
+HINTS = 5
+"""Names of one table for which the nearest one that is kept is looked for."""
+REFUSED = -1
+KINDS = (MetricKind.HISTOGRAM, MetricKind.SUM, MetricKind.GAUGE)
+"""Their places are the codes in `PackedTable.kind`."""
+
+
+@dataclass(frozen=True, eq=False)
+class PackedTable:
+    """kind, metric: by place of a metric as sent, its code and its place in `table`; labels: likewise for label sets.
+
+    problem: why the whole resource is refused. metric_problems, labels_problems: by place as sent.
+    """
+
+    table: Table
+    node: str | None
+    kind: NDArray[np.int8]
+    metric: Ids
+    labels: Ids
+    problem: Refused | None
+    metric_problems: Mapping[int, Refused]
+    labels_problems: Mapping[int, Refused]
+    metric_names: tuple[str, ...]
+
+
+NO_TABLE = PackedTable(
+    Table((), ()),
+    None,
+    np.zeros(0, np.int8),
+    np.zeros(0, np.int32),
+    np.zeros(0, np.int32),
+    None,
+    {},
+    {},
+    (),
+)
+"""Of a report that is refused as a whole: none of its names is made."""
+
+
+class PackedTables:
+    """The tables met last, by the hash of their bytes. For one thread."""
+
+    def __init__(self, cached_bytes: int = CACHED_BYTES) -> None:
+        self._cached_bytes = cached_bytes
+        self._held = 0
+        self._cache: OrderedDict[bytes, tuple[int, PackedTable]] = OrderedDict()
+        self._metrics: dict[tuple[tuple[str, MetricKind], ...], tuple[tuple[str, MetricKind], ...]] = {}
+
+    def read(self, data: bytes) -> PackedTable:
+        """Raises `BadRequest` where it is no table."""
+        key = hashlib.blake2b(data, digest_size=16).digest()
+        found = self._cache.get(key)
+        if found is not None:
+            self._cache.move_to_end(key)
+            return found[1]
+        try:
+            table = self._parse(data)
+        except ValueError as error:
+            raise BadRequest(f"body: {error}", field="body") from error
+        self._cache[key] = (len(data), table)
+        self._held += len(data)
+        while self._held > self._cached_bytes:
+            self._held -= self._cache.popitem(last=False)[1][0]
+        return table
+
+    def _parse(self, data: bytes) -> PackedTable:
+        resource, metrics, labels = parse_table(data)
+        metric_problems: dict[int, Refused] = {}
+        labels_problems: dict[int, Refused] = {}
+        texts: list[str] = []
+        of_resource: Mapping[str, str] = {}
+        problem = None
+        try:
+            of_resource = labels_of(tuple(resource.items()), of_resource=True)
+        except Refused as refused:
+            problem = refused
+        places = []
+        for place, attributes in enumerate(labels):
+            try:
+                own = labels_of(tuple(attributes.items()), of_resource=False)
+                text = canonical({**of_resource, **own})
+            except Refused as refused:
+                labels_problems[place] = refused
+                places.append(REFUSED)
+            except orjson.JSONEncodeError as error:
+                labels_problems[place] = Refused(Reason.LABEL, f"labels {place} of the table: {error}")
+                places.append(REFUSED)
+            else:
+                places.append(len(texts))
+                texts.append(text)
+        for place, (name, kind) in enumerate(metrics):
+            reason = metric_problem(name, kind, hint=len(metric_problems) < HINTS)
+            if reason is not None:
+                metric_problems[place] = reason
+        kept = tuple(metric for place, metric in enumerate(metrics) if place not in metric_problems)
+        good = np.array([place not in metric_problems for place in range(len(metrics))], bool)
+        kinds = np.array([KINDS.index(kind) for _, kind in metrics], np.int8)
+        return PackedTable(
+            Table(self._shared(kept), tuple(texts)),
+            of_resource.get(NODE.label),
+            np.where(good, kinds, np.int8(REFUSED)).astype(np.int8),
+            np.where(good, np.cumsum(good) - 1, REFUSED).astype(np.int32),
+            np.array(places, np.int32),
+            problem,
+            metric_problems,
+            labels_problems,
+            tuple(name[:MAX_NAME] for name, _ in metrics),
+        )
+
+    def _shared(self, metrics: tuple[tuple[str, MetricKind], ...]) -> tuple[tuple[str, MetricKind], ...]:
+        """The same tuple for all tables with the same metrics: nodes of one kind send the same ones."""
+        if len(self._metrics) >= 1024:
+            self._metrics.clear()
+        return self._metrics.setdefault(metrics, metrics)
+
+
+def metric_problem(name: str, kind: MetricKind, *, hint: bool = True) -> Refused | None:
+    """Why a metric is not kept; None where it is. hint: name the nearest name that is, which takes a while."""
+    known = BY_NAME.get(name)
+    if known is not None:
+        if known.kind is not kind:
+            return Refused(Reason.METRIC, f"{name}: is a {known.kind.value}, not a {kind.value}")
+        return None
+    if not name.startswith(OWN_PREFIXES):
+        near = nearest(name, [metric.name for metric in METRICS]) if hint and len(name) <= MAX_NAME else ""
+        mend = near if near.startswith("did") else f"names start with {' or '.join(OWN_PREFIXES)}"
+        return Refused(Reason.METRIC, f"metric name {name[:MAX_NAME]!r} is not kept: {mend}")
+    if len(name) > MAX_NAME or "\0" in name or not _is_text(name):
+        return Refused(Reason.METRIC, f"metric name {name[:40]!r}...: at most {MAX_NAME} characters, no zero byte")
+    return None
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:  # JSON can spell half of a surrogate pair.
+        return False
+    return True

@@ -1,0 +1,176 @@
+"""The applier: one change at a time, the newest wins, a failure changes nothing, a restart is healed."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from agents.agent.control.applier import Applier
+from agents.backends.base import EngineHealth, EngineUnreachable, Lost
+from controlplane.contract.errors import Conflict, TrimtabError
+from controlplane.contract.knobs import EngineConfig
+from controlplane.contract.nodes import ConfigStatus, EffectiveConfig
+
+
+class SlowBackend:
+    """Applies in `pause` steps of the loop; `errors` are raised first, one per try."""
+
+    name = "slow"
+
+    def __init__(self) -> None:
+        self.running = 0
+        self.most_running = 0
+        self.applied: list[int] = []
+        self.errors: list[TrimtabError] = []
+        self.current = EffectiveConfig(revision=0, knobs=EngineConfig().knobs())
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    async def apply(self, config: EngineConfig, revision: int) -> EffectiveConfig:
+        self.running += 1
+        self.most_running = max(self.running, self.most_running)
+        try:
+            await self.gate.wait()
+            if self.errors:
+                raise self.errors.pop(0)
+            self.current = EffectiveConfig(revision=revision, knobs=config.knobs())
+            self.applied.append(revision)
+            return self.current
+        finally:
+            self.running -= 1
+
+    async def effective(self) -> EffectiveConfig:
+        return self.current
+
+    async def lost(self) -> Lost | None:
+        return None
+
+    async def health(self) -> EngineHealth:
+        return EngineHealth(True)
+
+
+def body(revision: int, **knobs: object) -> bytes:
+    return json.dumps({"revision": revision, "hash": "h", "knobs": {**EngineConfig().knobs(), **knobs}}).encode()
+
+
+def drive(tmp_path: Path, script: Callable) -> tuple[Applier, SlowBackend]:
+    async def run() -> tuple[Applier, SlowBackend]:
+        backend = SlowBackend()
+        applier = Applier(backend, tmp_path, lambda _: None)
+        task = asyncio.create_task(applier.run())
+        await script(applier, backend)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return applier, backend
+
+    return asyncio.run(run())
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+
+
+def test_the_newest_wish_replaces_those_that_have_not_begun(tmp_path: Path) -> None:
+    async def script(applier: Applier, backend: SlowBackend) -> None:
+        backend.gate.clear()
+        applier.offer(b"1", body(1))
+        await until(lambda: backend.running == 1)
+        for revision in (2, 3, 4):
+            applier.offer(str(revision).encode(), body(revision))
+        assert applier.outcome.status is ConfigStatus.APPLYING
+        backend.gate.set()
+        await until(lambda: applier.outcome.status is ConfigStatus.APPLIED)
+
+    applier, backend = drive(tmp_path, script)
+    assert backend.applied == [1, 4]
+    assert backend.most_running == 1
+    assert applier.outcome.offer_hash == b"4"
+
+
+def test_a_failure_is_reported_and_the_last_good_one_is_kept(tmp_path: Path) -> None:
+    async def script(applier: Applier, backend: SlowBackend) -> None:
+        applier.offer(b"1", body(1))
+        await until(lambda: backend.applied == [1])
+        backend.errors = [Conflict("too big")]
+        applier.offer(b"2", body(2))
+        await until(lambda: applier.outcome.status is ConfigStatus.FAILED)
+
+    applier, backend = drive(tmp_path, script)
+    assert applier.outcome.error == "too big"
+    assert applier.good is not None and applier.good.revision == 1
+    assert backend.current.revision == 1
+
+
+def test_an_engine_that_is_not_there_is_waited_for(tmp_path: Path) -> None:
+    async def script(applier: Applier, backend: SlowBackend) -> None:
+        backend.errors = [EngineUnreachable("starting")] * 2
+        applier.offer(b"1", body(1))
+        await until(lambda: len(backend.errors) == 1)
+        assert applier.outcome.status is ConfigStatus.APPLYING
+        await until(lambda: applier.outcome.status is ConfigStatus.APPLIED)
+
+    drive(tmp_path, script)
+
+
+def test_a_restarted_engine_gets_the_last_good_configuration_from_disk(tmp_path: Path) -> None:
+    async def first(applier: Applier, backend: SlowBackend) -> None:
+        applier.engine_seen("boot-1")
+        applier.offer(b"7", body(7, max_num_seqs=3))
+        await until(lambda: applier.outcome.status is ConfigStatus.APPLIED)
+        await asyncio.sleep(0.05)
+
+    async def second(applier: Applier, backend: SlowBackend) -> None:
+        assert applier.outcome.offer_hash == b"7"
+        applier.engine_seen("boot-2")
+        await until(lambda: backend.applied == [7])
+
+    drive(tmp_path, first)
+    _, backend = drive(tmp_path, second)
+    assert backend.current.knobs["max_num_seqs"] == 3
+
+
+def test_a_restarted_agent_leaves_a_running_engine_alone(tmp_path: Path) -> None:
+    async def first(applier: Applier, backend: SlowBackend) -> None:
+        applier.engine_seen("boot-1")
+        applier.offer(b"7", body(7))
+        await until(lambda: applier.outcome.status is ConfigStatus.APPLIED)
+        await asyncio.sleep(0.05)
+
+    async def second(applier: Applier, backend: SlowBackend) -> None:
+        applier.engine_seen("boot-1")
+        applier.offer(b"7", body(7))
+        await asyncio.sleep(0.1)
+        assert backend.applied == []
+
+    drive(tmp_path, first)
+    drive(tmp_path, second)
+
+
+def test_an_offer_that_cannot_be_read_fails_by_name(tmp_path: Path) -> None:
+    async def script(applier: Applier, backend: SlowBackend) -> None:
+        for offer_hash, content, said in (
+            (b"a", b"{", "not readable"),
+            (b"b", b"[]", "not readable"),
+            (b"c", b'{"revision": true, "knobs": {}}', "revision"),
+            (b"d", body(1, max_num_seq=3), "did you mean 'max_num_seqs'"),
+            (b"e", body(1, max_num_seqs=0), "knobs.max_num_seqs"),
+        ):
+            applier.offer(offer_hash, content)
+            assert applier.outcome.status is ConfigStatus.FAILED
+            assert applier.outcome.offer_hash == offer_hash
+            assert said in applier.outcome.error
+        await asyncio.sleep(0.02)
+        assert backend.applied == []
+
+    drive(tmp_path, script)
+
+
+def test_a_damaged_file_is_survived(tmp_path: Path) -> None:
+    (tmp_path / "configuration.json").write_text('{"boot": 3')
+
+    async def script(applier: Applier, backend: SlowBackend) -> None:
+        assert applier.good is None
+
+    drive(tmp_path, script)

@@ -1,0 +1,208 @@
+"""The OpAMP loop over both transports, and its messages."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from opentelemetry._opamp.proto import opamp_pb2
+
+from agents.agent.control.applier import ConfigOutcome
+from agents.agent.control.opamp_client import OpampClient
+from agents.agent.control.opamp_messages import CAPABILITIES, MessageBuilder, NodeSnapshot, new_instance_uid
+from agents.agent.delivery.credentials import Credentials
+from agents.agent.delivery.enrolment import Enrolment
+from agents.agent.settings import AgentSettings
+from agents.backends.base import EngineHealth
+from controlplane.contract.knobs import ChangeClass
+from controlplane.contract.nodes import ChangeCost, ConfigStatus, EffectiveConfig
+from tests.agents.agent.fake_service import FakeService
+from tests.agents.served_app import ServedApp
+
+
+def snapshot(**changed: object) -> NodeSnapshot:
+    given: dict[str, object] = {
+        "node": "node-a",
+        "pool": "pool-a",
+        "role": "serving",
+        "backend": "embedded",
+        "engine_url": "http://127.0.0.1:7400",
+        "version": "1",
+        "started_ns": 5,
+        "engine": EngineHealth(True),
+        "spool": EngineHealth(True),
+        "outcome": ConfigOutcome(),
+        "model": "model-a",
+        "spool_status": "0 reports waiting",
+        "unaccounted_share": 0.004321,
+        "effective": EffectiveConfig(revision=2, knobs={"max_num_seqs": 4}, sources={"max_num_seqs": "scheduler"}),
+        **changed,
+    }
+    return NodeSnapshot(**given)
+
+
+def test_the_first_message_says_everything_and_the_next_what_changed() -> None:
+    builder = MessageBuilder(b"u" * 16)
+    first = builder.build(snapshot(), full=True)
+    assert (first.sequence_num, first.capabilities, first.instance_uid) == (1, CAPABILITIES, b"u" * 16)
+    identifying = {item.key: item.value.string_value for item in first.agent_description.identifying_attributes}
+    assert identifying == {"service.instance.id": "node-a", "service.name": "trimtab-agent", "service.version": "1"}
+    other = {item.key: item.value.string_value for item in first.agent_description.non_identifying_attributes}
+    assert other == {
+        "trimtab.pool": "pool-a",
+        "trimtab.role": "serving",
+        "trimtab.backend": "embedded",
+        "gen_ai.request.model": "model-a",
+        "trimtab.engine_url": "http://127.0.0.1:7400",
+    }
+    assert first.health.component_health_map["decomposition"].status == "0.004321"
+    assert json.loads(first.effective_config.config_map.config_map["effective.json"].body) == {
+        "revision": 2,
+        "knobs": {"max_num_seqs": 4},
+        "sources": {"max_num_seqs": "scheduler"},
+    }
+    second = builder.build(snapshot(), full=False)
+    parts = ("agent_description", "health", "effective_config", "remote_config_status")
+    assert [second.HasField(part) for part in parts] == [False] * 4
+    third = builder.build(snapshot(outcome=ConfigOutcome(b"h", ConfigStatus.FAILED, "why")), full=False)
+    assert [third.HasField(part) for part in parts] == [False, False, False, True]
+    assert third.remote_config_status.error_message == "why"
+    assert third.sequence_num == 3
+
+
+def test_what_a_backend_tells_of_changes_is_sent_and_read_back() -> None:
+    told = EffectiveConfig(
+        revision=2,
+        knobs={"max_num_seqs": 4},
+        change_classes={"quantization": ChangeClass.RESTART},
+        live_limits={"max_num_seqs": 16},
+        limits={"max_num_seqs": 16},
+        formats=["none", "int8"],
+        costs={ChangeClass.RESTART: ChangeCost(count=1, last_s=70.0, mean_s=70.0)},
+    )
+    message = MessageBuilder(b"u" * 16).build(snapshot(effective=told), full=True)
+    body = message.effective_config.config_map.config_map["effective.json"].body
+    assert "sources" not in json.loads(body)  # What is not known is left out.
+    assert EffectiveConfig.model_validate_json(body) == told
+
+
+def test_an_engine_that_serves_degraded_keeps_the_node_healthy() -> None:
+    degraded = EngineHealth(True, degraded="no plugin: limits cannot be moved")
+    message = MessageBuilder(b"u" * 16).build(snapshot(engine=degraded), full=True)
+    assert message.health.healthy and message.health.status == "serving, degraded"
+    engine = message.health.component_health_map["engine"]
+    assert engine.healthy and engine.last_error == "no plugin: limits cannot be moved"
+    assert not message.health.last_error
+
+
+def test_an_engine_that_is_down_makes_the_node_unhealthy() -> None:
+    message = MessageBuilder(b"u" * 16).build(snapshot(engine=EngineHealth(False, "gone")), full=True)
+    assert not message.health.healthy
+    assert message.health.last_error == "gone"
+    assert not message.health.component_health_map["engine"].healthy
+
+
+def test_an_instance_uid_is_a_version_7_uuid() -> None:
+    uid = new_instance_uid(0x0123456789AB)
+    assert uid[:6].hex() == "0123456789ab"
+    assert (uid[6] >> 4, uid[8] >> 6, len(uid)) == (7, 2, 16)
+
+
+@asynccontextmanager
+async def connected(
+    served: ServedApp, service: FakeService, tmp_path: Path, **options: float
+) -> AsyncIterator[tuple[OpampClient, list[tuple[bytes, bytes]]]]:
+    offers: list[tuple[bytes, bytes]] = []
+    async with httpx.AsyncClient(base_url=served.url) as http:
+        settings = AgentSettings(node="node-a", state_dir=tmp_path, enrolment_token="enrol-me")
+        enrolment = Enrolment(settings, http)
+        enrolment.current = Credentials("node-a", service.token, "00")
+        client = OpampClient(
+            served.url, http, enrolment, snapshot, lambda *offer: offers.append(offer), heartbeat_s=0.1, **options
+        )
+        task = asyncio.create_task(client.run())
+        try:
+            yield client, offers
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(15):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+def test_heartbeats_and_offers_come_over_the_websocket(
+    served_service: ServedApp, service: FakeService, tmp_path: Path
+) -> None:
+    service.offer = opamp_pb2.AgentRemoteConfig(config_hash=b"1:x")
+    service.offer.config.config_map["engine.json"].body = b"{}"
+
+    async def run() -> None:
+        async with connected(served_service, service, tmp_path) as (client, offers):
+            await until(lambda: len(service.agents) >= 4 and bool(offers))
+            assert offers[0] == (b"1:x", b"{}")
+            assert client.transport == "websocket"
+        await until(lambda: service.agents[-1].HasField("agent_disconnect"))
+
+    asyncio.run(run())
+    assert set(service.transports) == {"websocket"}
+    assert service.agents[0].HasField("agent_description")
+    assert not service.agents[2].HasField("agent_description")
+
+
+def test_the_full_state_is_sent_when_asked_for(served_service: ServedApp, service: FakeService, tmp_path: Path) -> None:
+    async def run() -> None:
+        async with connected(served_service, service, tmp_path):
+            await until(lambda: len(service.agents) >= 2)
+            before = len(service.agents)
+            service.ask_full_state = True
+            await until(lambda: any(message.HasField("agent_description") for message in service.agents[before:]))
+
+    asyncio.run(run())
+
+
+def test_it_polls_while_there_is_no_websocket_and_returns_to_it(
+    served_service: ServedApp, service: FakeService, tmp_path: Path
+) -> None:
+    service.websocket_open = False
+
+    async def run() -> None:
+        async with connected(served_service, service, tmp_path, websocket_retry_s=0.5) as (client, _):
+            await until(lambda: service.transports.count("http") >= 3)
+            assert client.transport == "http"
+            service.websocket_open = True
+            await until(lambda: "websocket" in service.transports)
+
+    asyncio.run(run())
+    numbers = [message.sequence_num for message in service.agents]
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_it_comes_back_after_the_service_was_gone(
+    served_service: ServedApp, service: FakeService, tmp_path: Path
+) -> None:
+    async def run() -> None:
+        async with connected(served_service, service, tmp_path):
+            await until(lambda: len(service.agents) >= 2)
+            await asyncio.to_thread(served_service.stop)
+            before = len(service.agents)
+            await asyncio.sleep(0.3)
+            await asyncio.to_thread(served_service.start)
+            await until(lambda: len(service.agents) > before)
+            assert service.agents[before].HasField("agent_description")
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("content", [b"\xff\xff\xff", b""])
+def test_an_answer_that_cannot_be_read_is_passed_over(tmp_path: Path, content: bytes) -> None:
+    settings = AgentSettings(node="a", state_dir=tmp_path)
+    http = httpx.AsyncClient(base_url="http://service")
+    client = OpampClient("http://service", http, Enrolment(settings, http), snapshot, lambda *_: None)
+    client._take(content)

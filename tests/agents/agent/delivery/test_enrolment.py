@@ -1,0 +1,123 @@
+"""Enrolment is tried until the service answers, and what it gives is kept for the owner's eyes only."""
+
+import asyncio
+from pathlib import Path
+
+import httpx
+import pytest
+
+from agents.agent.__main__ import main
+from agents.agent.delivery import credentials
+from agents.agent.delivery.credentials import Credentials
+from agents.agent.delivery.enrolment import Enrolment
+from agents.agent.settings import AgentSettings
+
+
+def test_it_tries_until_the_service_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = iter([None, 503, 401, 200])
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        status = next(answers)
+        if status is None:
+            raise httpx.ConnectError("not there yet")
+        body = {"node": "a", "token": "secret", "workload_key": "00ff"} if status == 200 else None
+        return httpx.Response(status, json=body)
+
+    rest = asyncio.sleep
+    monkeypatch.setattr("agents.agent.delivery.enrolment.asyncio.sleep", lambda _: rest(0))
+
+    async def run() -> Credentials:
+        async with httpx.AsyncClient(base_url="http://service", transport=httpx.MockTransport(answer)) as http:
+            settings = AgentSettings(node="a", state_dir=tmp_path, enrolment_token="t")
+            return await Enrolment(settings, http).ensure()
+
+    granted = asyncio.run(run())
+    assert granted == Credentials("a", "secret", "00ff")
+    assert granted.key_bytes == b"\x00\xff"
+    assert "secret" not in repr(granted)
+    assert (tmp_path / "credentials.json").stat().st_mode & 0o777 == 0o600
+    assert credentials.load(tmp_path, "a") == granted
+    assert credentials.load(tmp_path, "another-node") is None
+
+
+def test_stored_credentials_are_enough(tmp_path: Path) -> None:
+    credentials.save(tmp_path, Credentials("a", "secret", "00ff"))
+
+    async def run() -> Credentials:
+        async with httpx.AsyncClient(base_url="http://127.0.0.1:9") as http:
+            return await Enrolment(AgentSettings(node="a", state_dir=tmp_path), http).ensure()
+
+    assert asyncio.run(run()).token == "secret"
+
+
+def test_damaged_credentials_are_asked_for_again(tmp_path: Path) -> None:
+    (tmp_path / "credentials.json").write_text("{}")
+    assert credentials.load(tmp_path, "a") is None
+
+
+def test_a_token_that_was_renewed_meanwhile_is_not_renewed_again(tmp_path: Path) -> None:
+    asked = 0
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        nonlocal asked
+        asked += 1
+        return httpx.Response(200, json={"node": "a", "token": f"t{asked}", "workload_key": "00"})
+
+    async def run() -> None:
+        async with httpx.AsyncClient(base_url="http://service", transport=httpx.MockTransport(answer)) as http:
+            enrolment = Enrolment(AgentSettings(node="a", state_dir=tmp_path, enrolment_token="t"), http)
+            old = await enrolment.ensure()
+            await asyncio.gather(enrolment.renew(old), enrolment.renew(old))
+            await enrolment.renew(enrolment.current)
+
+    asyncio.run(run())
+    assert asked == 2
+
+
+@pytest.mark.parametrize("flags", [[], ["--enrolment-token", ""]])
+def test_an_agent_without_a_token_ends_with_status_2_and_names_the_option(
+    tmp_path: Path, flags: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("TRIMTAB_ENROLMENT_TOKEN", "TRIMTAB_ENROLMENT_TOKEN_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    assert main(["--node", "a", "--state-dir", str(tmp_path), *flags]) == 2
+    told = capsys.readouterr().err.strip()
+    assert told.startswith("trimtab agent: enrolment_token_file: is needed") and "--enrolment-token-file FILE" in told
+    assert len(told.splitlines()) == 1
+
+
+def test_a_token_file_that_is_never_written_is_waited_for_with_a_bound(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "token"
+    given = ["--enrolment-token-file", str(file), "--enrolment-token-wait-s", "0"]
+    assert main(["--node", "a", "--state-dir", str(tmp_path), *given]) == 2
+    assert f"{file} holds no token, after 0 s of waiting (--enrolment-token-wait-s)" in capsys.readouterr().err
+
+
+def test_a_token_file_may_be_written_while_the_agent_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "token"
+    rest, pauses = asyncio.sleep, 0
+
+    async def pause(_: float) -> None:
+        nonlocal pauses
+        pauses += 1
+        if pauses == 3:
+            file.write_text("t\n")
+        await rest(0)
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        assert request.headers["Authorization"] == "Bearer t"
+        return httpx.Response(200, json={"node": "a", "token": "secret", "workload_key": "00ff"})
+
+    monkeypatch.setattr("agents.agent.delivery.enrolment.asyncio.sleep", pause)
+
+    async def run() -> Credentials:
+        async with httpx.AsyncClient(base_url="http://service", transport=httpx.MockTransport(answer)) as http:
+            settings = AgentSettings(node="a", state_dir=tmp_path, enrolment_token_file=file)
+            return await Enrolment(settings, http).ensure()
+
+    assert asyncio.run(run()).token == "secret"
+    assert (pauses, sum("waiting for the enrolment token" in record.message for record in caplog.records)) == (3, 1)

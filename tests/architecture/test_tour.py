@@ -1,0 +1,45 @@
+"""docs/tour.md: each file that a path names is there, and each step is reached as it says."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+TOUR = (ROOT / "docs/tour.md").read_text(encoding="utf-8")
+PATHS = [part for part in TOUR.split("\n## ")[1:] if part.startswith("The path of")]
+STEP = re.compile(r"^\d+\. `([^`]+)`(.*)$", re.MULTILINE)
+
+
+def imported(path: Path) -> set[str]:
+    """The modules that a file imports, at its top or in a function."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {name.name for name in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module} | {f"{node.module}.{name.name}" for name in node.names}
+    return found
+
+
+def module(name: str) -> str:
+    return name.removesuffix(".py").replace("/", ".")
+
+
+def test_there_are_two_paths() -> None:
+    assert [len(STEP.findall(path)) > 10 for path in PATHS] == [True, True]
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.splitlines()[0])
+def test_each_step_imports_its_neighbour_or_says_how_it_is_reached(path: str) -> None:
+    steps = STEP.findall(path)
+    for (before, _), (name, how) in zip(steps, steps[1:], strict=False):
+        if re.search(r"\((over|handed|asked|called|later|by)\b", how):
+            continue
+        assert module(before) in imported(ROOT / name) or module(name) in imported(ROOT / before), (before, name)
+
+
+def test_every_place_it_names_is_there() -> None:
+    named = set(re.findall(r"`((?:controlplane|agents|tuner|web|tests|benchmarks|docs|deploy)/[^`]*)`", TOUR))
+    assert named and [name for name in sorted(named) if not (ROOT / name).exists()] == []

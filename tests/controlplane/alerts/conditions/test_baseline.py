@@ -1,0 +1,147 @@
+"""The load-binned baseline: bounds, load, tempering, and what is kept out of it."""
+
+import math
+
+import numpy as np
+import pytest
+
+from controlplane.alerts.conditions.baseline import FLEET, build, margin_buckets, wilson_upper
+from controlplane.alerts.conditions.detector import Detector
+from controlplane.alerts.windows.history import Tail, Window, merged
+from controlplane.alerts.windows.load import LoadMeter, load_bin
+from controlplane.alerts.windows.pool_record import PoolRecord
+from controlplane.contract.alerts import RegressionCondition
+from controlplane.contract.histogram import AXIS_LENGTH, axis_position
+from controlplane.evidence.sketch import Sketch
+
+
+def windows(
+    count: int, *, rate: float = 50, seed: int = 1, noise: float = 0.0, first_s: float = 0.0, scale: float = 1.0
+) -> list[Window]:
+    random = np.random.default_rng(seed)
+    made, drift = [], 0.0
+    for place in range(count):
+        if place % 12 == 0:
+            drift = noise * random.normal()
+        values = 0.2 * scale * np.exp(0.6 * random.normal(size=int(rate)) + drift)
+        counts = np.bincount([axis_position(float(value)) for value in values], minlength=AXIS_LENGTH)
+        made.append(Window(first_s + 5.0 * place, rate / 5.0, {"ttft": {"<=512": Tail.of(Sketch(counts=counts))}}))
+    return made
+
+
+def test_a_tail_says_what_the_sketch_says() -> None:
+    random = np.random.default_rng(2)
+    counts = np.zeros(AXIS_LENGTH, dtype=np.int64)
+    np.add.at(counts, random.integers(300, 380, size=500), 1)
+    sketch = Sketch(counts=counts, zero_count=3)
+    tail = Tail.of(sketch)
+    assert all(tail.above(position) == sketch.above(position) for position in range(AXIS_LENGTH))
+    back = merged([Window(0.0, 1.0, {"ttft": {"": tail}})], "ttft")
+    assert (back.counts == counts).all() and back.zero_count == 3 and tail.count == 503
+
+
+def test_too_little_history_is_no_baseline() -> None:
+    assert build(windows(3), "ttft", 0.95, 200) is None
+    assert build([], "ttft", 0.95, 200) is None
+    assert build(windows(5), "ttft", 0.95, 200) is not None
+
+
+def test_the_null_covers_the_truth_and_narrows_with_history() -> None:
+    fresh = merged(windows(1500, seed=11), "ttft")
+    excess = []
+    for minutes in (1, 5, 30):
+        baseline = build(windows(12 * minutes), "ttft", 0.95, 200)
+        assert baseline is not None
+        share = baseline.null_share("<=512", 10.0, 0.0)
+        assert share is not None
+        excess.append(share / (fresh.above(baseline.buckets["<=512"].edge) / fresh.count))
+    assert excess[0] > excess[1] > excess[2] >= 1.0
+
+
+def test_a_young_baseline_forgives_more() -> None:
+    assert [margin_buckets(span_s) for span_s in (60, 600, 1800, 3600, 7200, 6 * 3600)] == [18, 18, 8, 5, 3, 2]
+
+
+def test_wilson_bound_covers() -> None:
+    random = np.random.default_rng(4)
+    covered = [wilson_upper(k, 400, 1.645) >= 0.05 for k in random.binomial(400, 0.05, size=4000)]
+    assert 0.93 <= float(np.mean(covered)) <= 0.98
+    assert 0.0 < wilson_upper(0, 100, 1.645) < 0.05 and wilson_upper(100, 100, 1.645) == 1.0
+
+
+def test_noise_tempers() -> None:
+    quiet, noisy = (build(windows(480, noise=noise), "ttft", 0.95, 200) for noise in (0.0, 0.3))
+    assert quiet is not None and noisy is not None
+    assert quiet.phi[FLEET] < 1.6 < 3.0 < noisy.phi[FLEET]
+
+
+def test_each_load_has_its_own_share_and_an_unseen_one_none() -> None:
+    busy = windows(200, rate=100, seed=2, first_s=1000.0, scale=2.0)
+    baseline = build(windows(200, rate=25) + busy, "ttft", 0.95, 200)
+    assert baseline is not None
+    quiet_share, busy_share = (baseline.null_share("<=512", load, 0.0) for load in (5.0, 20.0))
+    assert quiet_share is not None and busy_share is not None and busy_share > 2 * quiet_share
+    assert baseline.null_share("<=512", 40.0, 0.0) is None
+    assert baseline.null_share(">32k", 5.0, 0.0) is None
+
+
+def test_a_slow_regression_does_not_become_the_baseline_while_suspected() -> None:
+    detector = Detector(RegressionCondition(metrics=["ttft"], q=[0.95]))
+    history = windows(360)
+    for window in windows(240, seed=3, first_s=1800.0, scale=1.35):
+        history.append(window)
+        detector.advance(window, history)
+        if detector.alarmed("ttft"):
+            break
+    assert detector.alarmed("ttft")
+    assert detector.learners["ttft", "*"].baselines[0.95].end_s < 1800.0
+
+
+def test_spans_of_alarms_are_left_out() -> None:
+    detector = Detector(RegressionCondition(metrics=["ttft"], q=[0.95]))
+    history = windows(120) + windows(120, scale=3.0, first_s=600.0) + windows(120, first_s=1200.0, seed=5)
+    detector.advance(windows(1, first_s=1800.0)[0], history, PoolRecord(alerts={"ttft": [(600.0, 1200.0)]}))
+    known = detector.learners["ttft", "*"].baselines[0.95]
+    assert known.quantile_s == pytest.approx(0.2 * math.exp(0.6 * 1.645), rel=0.1)
+    detector = Detector(RegressionCondition(metrics=["ttft"], q=[0.95]))
+    detector.advance(windows(1, first_s=1800.0)[0], history, PoolRecord(alerts={"ttft": [(600.0, math.inf)]}))
+    assert detector.learners["ttft", "*"].baselines[0.95].end_s < 600.0
+
+
+def test_evidence_goes_stale_without_traffic() -> None:
+    detector = Detector(RegressionCondition(metrics=["ttft"], q=[0.95]))
+    history = windows(120)
+    for window in windows(10, first_s=600.0, scale=5.0):
+        detector.advance(window, history)
+    assert detector.alarmed("ttft")
+    detector.advance(windows(1, first_s=2000.0)[0], history)
+    assert not detector.alarmed("ttft")
+
+
+class TestLoad:
+    def test_right_from_the_first_window(self) -> None:
+        assert LoadMeter().push(0.0, {"a": 50}, {}) == pytest.approx(10.0)
+
+    def test_per_node(self) -> None:
+        meter = LoadMeter()
+        for place in range(40):
+            load = meter.push(5.0 * place, {"a": 25, "b": 25}, {})
+        assert load == pytest.approx(5.0)
+
+    def test_a_crowd_outside_is_load(self) -> None:
+        """Ten requests a second arrive, five are finished: the queue grows, and the load is ten."""
+        meter, waiting = LoadMeter(), 0.0
+        for place in range(60):
+            waiting += 25
+            load = meter.push(5.0 * place, {"a": 25}, {"a": waiting})
+        assert load == pytest.approx(10.0, rel=0.05)
+
+    def test_silence_starts_afresh(self) -> None:
+        meter = LoadMeter()
+        meter.push(0.0, {"a": 50}, {})
+        for place in range(1, 20):
+            meter.push(5.0 * place, {}, {})
+        assert meter.push(100.0, {"a": 10}, {}) == pytest.approx(2.0)
+
+    def test_bins_are_logarithmic(self) -> None:
+        assert load_bin(0.0) <= load_bin(0.5) < load_bin(1.0) < load_bin(2.0) < load_bin(4.0)

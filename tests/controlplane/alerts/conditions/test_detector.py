@@ -1,0 +1,292 @@
+"""The detector in simulated time: no alarm hides another, and what was accepted is no regression."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controlplane.alerts.conditions.detector import Detector, Key
+from controlplane.alerts.windows.history import Window
+from controlplane.alerts.windows.load import LoadMeter
+from controlplane.alerts.windows.material import Tail
+from controlplane.alerts.windows.pool_record import NOTHING_KNOWN, Move, PoolRecord
+from controlplane.contract.alerts import RegressionCondition
+from controlplane.contract.histogram import AXIS_LENGTH, AXIS_MAX, AXIS_MIN, BASE, SCALE
+from controlplane.evidence.sketch import Sketch
+
+START_S = 1_000_000.0
+GAPS = 12
+"""Gaps between tokens that a request has."""
+
+
+def tail(values: Any) -> Tail:
+    places = np.clip(np.ceil(np.log2(values) * 2**SCALE).astype(np.int64) - 1, AXIS_MIN, AXIS_MAX) - AXIS_MIN
+    return Tail.of(Sketch(counts=np.bincount(places, minlength=AXIS_LENGTH)))
+
+
+@dataclass
+class Pool:
+    """Windows of a pool of `nodes`; each metric has its own random numbers, so that one never changes another."""
+
+    nodes: int = 2
+    seed: int = 1
+    sigma: float = 0.5
+    windows: list[Window] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.random = {name: np.random.default_rng([self.seed, place]) for place, name in enumerate(("ttft", "itl"))}
+        self.meter = LoadMeter()
+
+    @property
+    def now_s(self) -> float:
+        return START_S + 5.0 * len(self.windows)
+
+    def serve(self, requests: int, ttft: float = 1.0, itl: float = 1.0, buckets: Sequence[str] = ("<=512",)) -> Window:
+        """One window of so many requests a node; the factors multiply latencies."""
+        n = requests * self.nodes
+        load = self.meter.push(self.now_s, {f"n{node}": requests for node in range(self.nodes)}, {})
+        tails: dict[str, dict[str, Tail]] = {"ttft": {}, "itl": {}}
+        for bucket in buckets:
+            tails["ttft"][bucket] = tail(0.15 * ttft * self.random["ttft"].lognormal(0.0, self.sigma, n))
+            tails["itl"][bucket] = tail(0.01 * itl * self.random["itl"].lognormal(0.0, self.sigma, n * GAPS))
+        self.windows.append(Window(self.now_s, load, tails))
+        return self.windows[-1]
+
+
+def seconds_to_alarm(detector: Detector, pool: Pool, metric: str, limit_s: float, **how: Any) -> float:
+    """Serve until a metric is in alarm; how long its first window lay back when it was, infinite when it never was."""
+    begun_s = pool.now_s
+    while pool.now_s < begun_s + limit_s:
+        detector.advance(pool.serve(**how), pool.windows)
+        if detector.alarmed(metric):
+            return pool.now_s - begun_s
+    return math.inf
+
+
+def run(detector: Detector, pool: Pool, seconds: float, record: PoolRecord = NOTHING_KNOWN, **how: Any) -> None:
+    for _ in range(round(seconds / 5)):
+        detector.advance(pool.serve(**how), pool.windows, record)
+
+
+class TestNoAlarmHidesAnother:
+    condition = RegressionCondition(metrics=["ttft", "itl"])
+
+    @pytest.mark.parametrize("seed", range(10))
+    def test_two_nodes_gaps_first_then_first_tokens(self, seed: int) -> None:
+        detector, pool = Detector(self.condition), Pool(seed=seed)
+        run(detector, pool, 40, requests=8)
+        run(detector, pool, 60, requests=8, itl=3.0)
+        assert detector.alarmed("itl") and not detector.alarmed("ttft")
+        assert seconds_to_alarm(detector, pool, "ttft", 90, requests=8, itl=3.0, ttft=10.0) <= 90
+
+    @pytest.mark.parametrize("seed", range(10))
+    @pytest.mark.parametrize("quiet_s", [80, 100, 120, 150])
+    def test_too_few_first_tokens_for_a_baseline_when_the_gaps_alarm(self, seed: int, quiet_s: int) -> None:
+        """At 1.6 requests a second a first baseline of 200 wants 125 s, and 40 s of distance."""
+        detector, pool = Detector(self.condition), Pool(nodes=2, seed=seed)
+        run(detector, pool, 60, requests=4)
+        run(detector, pool, quiet_s - 60, requests=4, itl=2.5)
+        assert detector.alarmed("itl") and not detector.learners["ttft", "*"].baselines
+        waited = seconds_to_alarm(detector, pool, "ttft", 90, requests=4, itl=2.5, ttft=12.0)
+        assert waited <= 90
+        # What came before the growth teaches it, not the growth itself.
+        known = detector.baseline(detector.alarmed("ttft")[0])
+        assert known is not None and known.end_s < START_S + quiet_s
+
+    @settings(max_examples=25, deadline=None)
+    @given(
+        seed=st.integers(0, 1000),
+        begun=st.integers(2, 50),
+        factor=st.floats(1.0, 8.0),
+        grown=st.sampled_from([1.0, 1.3, 2.0, 6.0]),
+    )
+    def test_what_one_metric_does_never_changes_what_another_says(
+        self, seed: int, begun: int, factor: float, grown: float
+    ) -> None:
+        """The same first tokens beside calm gaps and beside slow ones: the same evidence, window by window."""
+        said = []
+        for slow in (1.0, factor):
+            detector, pool = Detector(self.condition), Pool(seed=seed)
+            for place in range(60):
+                how = {"itl": slow if place >= begun else 1.0, "ttft": grown if place >= 40 else 1.0}
+                detector.advance(pool.serve(6, **how), pool.windows)
+                said.append([detector.learners["ttft", name].dump() for name in ("*", "<=512")])
+        assert said[:60] == said[60:]
+
+    @settings(max_examples=15, deadline=None)
+    @given(seed=st.integers(0, 1000), begun=st.integers(2, 40), factor=st.floats(1.0, 8.0))
+    def test_what_one_bucket_does_never_changes_what_another_says(self, seed: int, begun: int, factor: float) -> None:
+        said = []
+        for slow in (1.0, factor):
+            detector = Detector(RegressionCondition(metrics=["ttft"]))
+            long, short = Pool(seed=seed), Pool(seed=seed + 1)
+            windows: list[Window] = []
+            for place in range(60):
+                one = long.serve(6, ttft=slow if place >= begun else 1.0, buckets=("<=2k",))
+                other = short.serve(6, ttft=2.0 if place >= 45 else 1.0)
+                windows.append(Window(one.start_s, one.load, {"ttft": {**one.tails["ttft"], **other.tails["ttft"]}}))
+                detector.advance(windows[-1], windows)
+                said.append(detector.learners["ttft", "<=512"].dump())
+        assert said[:60] == said[60:]
+
+    def test_a_prompt_bucket_that_comes_while_the_fleet_is_in_alarm_is_learned_and_judged(self) -> None:
+        detector, windows = Detector(RegressionCondition(metrics=["ttft"])), []
+        short, long = Pool(seed=3), Pool(seed=4)
+        for place in range(80):
+            one = short.serve(8, ttft=4.0 if place >= 30 else 1.0)
+            tails = dict(one.tails["ttft"])
+            other = long.serve(4, ttft=10.0 if place >= 60 else 1.0, buckets=("<=2k",))
+            if place >= 36:
+                tails |= other.tails["ttft"]
+            windows.append(Window(one.start_s, one.load, {"ttft": tails}))
+            detector.advance(windows[-1], windows)
+            if place == 59:
+                assert {key.bucket for key in detector.alarmed("ttft")} >= {"*", "<=512"}
+                assert "<=2k" not in {key.bucket for key in detector.alarmed("ttft")}
+        assert "<=2k" in {key.bucket for key in detector.alarmed("ttft")}
+
+    def test_a_crowd_does_not_hide_growth_of_many_times(self) -> None:
+        """Of a load that nobody has seen some slowness is expected; ten times as slow is told all the same."""
+        detector, pool = Detector(RegressionCondition(metrics=["ttft"])), Pool(seed=2)
+        run(detector, pool, 300, requests=8)
+        run(detector, pool, 60, requests=40, ttft=1.5)
+        assert not detector.alarmed("ttft")
+        assert seconds_to_alarm(detector, pool, "ttft", 90, requests=40, ttft=10.0) <= 30
+        assert seconds_to_recovery(detector, pool, requests=40) <= 60
+
+    def test_restored_it_goes_on_as_if_it_had_never_stopped(self) -> None:
+        detector, pool = Detector(self.condition), Pool(seed=6)
+        run(detector, pool, 200, requests=8)
+        run(detector, pool, 40, requests=8, itl=2.0)
+        again = Detector(self.condition)
+        again.restore(json.loads(json.dumps(detector.state())))
+        assert again.state() == detector.state()
+        run(detector, pool, 5, requests=8, ttft=8.0)
+        again.advance(pool.windows[-1], pool.windows)
+        assert [str(key) for key in again.alarmed("itl")] == [str(key) for key in detector.alarmed("itl")]
+
+    def test_state_from_before_streams_learned_by_themselves_is_taken_over(self) -> None:
+        detector, pool = Detector(self.condition), Pool(seed=6)
+        run(detector, pool, 200, requests=8)
+        run(detector, pool, 40, requests=8, itl=3.0)
+        key = Key("itl", 0.99, "*")
+        old = {"streams": {str(key): detector.stream(key).dump()}, "surge_since_s": 0.0, "last_start_s": pool.now_s}
+        again = Detector(self.condition)
+        again.restore(json.loads(json.dumps(old)))
+        assert again.alarmed("itl") == [key]
+        again = Detector(self.condition)
+        again.restore({"form": 99, "streams": old["streams"]})
+        assert not again.alarmed("itl")
+
+
+def seconds_to_recovery(detector: Detector, pool: Pool, **how: Any) -> float:
+    begun_s = pool.now_s
+    while detector.alarmed("ttft") and pool.now_s < begun_s + 600:
+        detector.advance(pool.serve(**how), pool.windows)
+    return pool.now_s - begun_s
+
+
+def shifts(factor: float) -> Mapping[float, int]:
+    return dict.fromkeys((0.5, 0.95, 0.99), round(math.log(factor, BASE)))
+
+
+def accepted(at_s: float, number: int = 1, ttft: float | None = 1.3, itl: float | None = 0.8) -> dict[str, list[Move]]:
+    factors = {"ttft": ttft, "itl": itl}
+    return {
+        metric: [Move(number, at_s, None if factor is None else shifts(factor))] for metric, factor in factors.items()
+    }
+
+
+class TestAcceptedChanges:
+    condition = RegressionCondition(metrics=["ttft", "itl"], baseline_s=1800)
+
+    def test_fifty_promotions_that_trade_first_tokens_for_gaps_never_page(self) -> None:
+        alarms = 0
+        for seed in range(50):
+            detector, pool = Detector(self.condition), Pool(nodes=4, seed=seed)
+            for _ in range(180):  # A quarter of an hour lies there when the rule begins.
+                pool.serve(8)
+            run(detector, pool, 30, requests=8)
+            # The verdict measured the trade, but for the noise of its own sample.
+            off = np.random.default_rng([9, seed]).normal(1.0, 0.05)
+            record = PoolRecord(moves=accepted(pool.now_s, ttft=1.3 * off, itl=0.8 / off))
+            run(detector, pool, 300, record, requests=8, ttft=1.3, itl=0.8)
+            alarms += bool(detector.alarmed("ttft") or detector.alarmed("itl"))
+        assert alarms == 0
+
+    @pytest.mark.parametrize("seed", range(20))
+    def test_a_fault_right_after_is_caught(self, seed: int) -> None:
+        detector, pool = Detector(self.condition), Pool(nodes=4, seed=seed)
+        for _ in range(180):
+            pool.serve(8)
+        run(detector, pool, 30, requests=8)
+        record, begun_s = PoolRecord(moves=accepted(pool.now_s)), pool.now_s
+        while not detector.alarmed("ttft") and pool.now_s < begun_s + 90:
+            detector.advance(pool.serve(8, ttft=1.3 * 3.0, itl=0.8), pool.windows, record)
+        assert detector.alarmed("ttft")
+
+    def test_without_the_record_the_trade_would_page(self) -> None:
+        """So that the tests above show what they say."""
+        detector, pool = Detector(self.condition), Pool(nodes=4)
+        for _ in range(180):
+            pool.serve(8)
+        run(detector, pool, 330, requests=8, ttft=1.6)
+        assert detector.alarmed("ttft")
+
+    def test_gaps_that_got_faster_are_judged_by_what_they_are_now(self) -> None:
+        """Half as long since the promotion: twice as long again is a regression, although it was normal before."""
+        detector, pool = Detector(self.condition), Pool(nodes=4)
+        for _ in range(180):
+            pool.serve(8)
+        run(detector, pool, 30, requests=8)
+        record = PoolRecord(moves=accepted(pool.now_s, itl=0.5))
+        run(detector, pool, 120, record, requests=8, ttft=1.3, itl=0.5)
+        assert not detector.alarmed("itl")
+        run(detector, pool, 60, record, requests=8, ttft=1.3, itl=1.1)
+        assert detector.alarmed("itl")
+
+    def test_what_nobody_measured_begins_anew(self) -> None:
+        detector, pool = Detector(self.condition), Pool(nodes=4)
+        for _ in range(180):
+            pool.serve(8)
+        run(detector, pool, 30, requests=8)
+        changed_s = pool.now_s
+        record = PoolRecord(moves=accepted(changed_s, ttft=None))
+        run(detector, pool, 30, record, requests=8, ttft=1.5, itl=0.8)
+        assert not detector.learners["ttft", "*"].baselines
+        run(detector, pool, 120, record, requests=8, ttft=1.5, itl=0.8)
+        known = detector.learners["ttft", "*"].baselines[0.95]
+        assert known.start_s >= changed_s and not detector.alarmed("ttft")
+        run(detector, pool, 60, record, requests=8, ttft=4.5, itl=0.8)
+        assert detector.alarmed("ttft")
+
+    def test_an_alarm_about_what_was_accepted_ends_and_says_so(self) -> None:
+        detector, pool = Detector(self.condition), Pool(nodes=4)
+        for _ in range(180):
+            pool.serve(8)
+        run(detector, pool, 30, requests=8)
+        run(detector, pool, 60, requests=8, ttft=2.0)
+        assert detector.alarmed("ttft")
+        record = PoolRecord(moves=accepted(pool.now_s, number=7, ttft=2.0))
+        run(detector, pool, 5, record, requests=8, ttft=2.0)
+        assert not detector.alarmed("ttft") and detector.accepted == {"ttft": 7}
+        run(detector, pool, 300, record, requests=8, ttft=2.0)
+        assert not detector.alarmed("ttft") and detector.accepted == {}
+
+    def test_windows_of_what_was_taken_back_teach_nothing(self) -> None:
+        detector, pool = Detector(RegressionCondition(metrics=["ttft"], baseline_s=1800)), Pool(nodes=4)
+        for place in range(240):
+            pool.serve(8, ttft=1.4 if 120 <= place < 180 else 1.0)
+        record = PoolRecord(taken_back=((START_S + 600, START_S + 900),))
+        detector.advance(pool.serve(8), pool.windows, record)
+        alone = Detector(RegressionCondition(metrics=["ttft"], baseline_s=1800))
+        alone.advance(pool.windows[-1], pool.windows)
+        with_it, without = (one.learners["ttft", "*"].baselines[0.95] for one in (alone, detector))
+        assert without.count == pytest.approx(0.7 * with_it.count, rel=0.05)
+        assert without.quantile_s < 0.95 * with_it.quantile_s

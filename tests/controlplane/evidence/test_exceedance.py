@@ -1,0 +1,74 @@
+"""e-values: mean one under the null by enumeration, the exact form never below its bound, and the dispersion."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from controlplane.evidence import exceedance
+from controlplane.evidence.exceedance import Dispersion, log_e, noncentral
+
+LOG_ODDS = np.log(np.array([1.1, 1.5, 3.0, 1 / 1.1, 1 / 5]))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 25), st.integers(0, 25))
+def test_mean_is_one_given_the_margins(n_a: int, n_b: int) -> None:
+    n = n_a + n_b
+    for k in range(n + 1):
+        low, high = max(0, k - n_a), min(k, n_b)
+        weights = stats.hypergeom(n, k, n_b).pmf(range(low, high + 1)) if n else np.ones(1)
+        values = np.array([np.exp(log_e(j, k, n_a, n_b, LOG_ODDS)) for j in range(low, high + 1)])
+        assert np.allclose(weights @ values, 1.0)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(1, 12), st.integers(1, 12), st.floats(0.05, 0.95), st.just(0.0) | st.floats(1e-6, 1.0))
+def test_a_canary_that_exceeds_less_earns_no_evidence_of_harm(n_a: int, n_b: int, rate: float, share: float) -> None:
+    worse = np.log(np.array([1.5, 5.0]))
+    mean = np.zeros(2)
+    for k_a in range(n_a + 1):
+        for k_b in range(n_b + 1):
+            chance = stats.binom(n_a, rate).pmf(k_a) * stats.binom(n_b, rate * share).pmf(k_b)
+            mean += chance * np.exp(log_e(k_b, k_a + k_b, n_a, n_b, worse))
+    assert (mean <= 1 + 1e-9).all()
+
+
+def test_the_bound_for_large_counts_is_below_the_exact_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    exact = log_e(60, 100, 300, 120, LOG_ODDS)
+    monkeypatch.setattr(exceedance, "EXACT_LIMIT", 10)
+    bound = log_e(60, 100, 300, 120, LOG_ODDS)
+    assert (bound <= exact + 1e-12).all()
+    assert np.allclose(bound, 60 * LOG_ODDS - 100 * np.log1p(120 / 420 * np.expm1(LOG_ODDS)))
+
+
+@pytest.mark.parametrize(("k_b", "k", "n_a", "n_b"), [(0, 0, 5, 5), (0, 3, 5, 0), (3, 3, 0, 5), (10, 15, 5, 10)])
+def test_margins_that_teach_nothing_give_no_evidence(k_b: int, k: int, n_a: int, n_b: int) -> None:
+    assert (log_e(k_b, k, n_a, n_b, LOG_ODDS) == 0).all()
+
+
+def test_expected_counts_and_their_variance() -> None:
+    central = stats.hypergeom(150, 30, 50)
+    assert noncentral(30, 100, 50, 1.0) == pytest.approx((central.mean(), central.var()))
+    for odds in (0.2, 3.0):
+        exact = stats.nchypergeom_fisher(150, 30, 50, odds)
+        assert noncentral(30, 100, 50, odds) == pytest.approx((exact.mean(), exact.var()), rel=0.05)
+    assert [noncentral(k, 10, n_b, 2.0)[1] for k, n_b in ((0, 10), (20, 10), (1, 0))] == [0.0, 0.0, 0.0]
+
+
+def test_dispersion_sees_correlation_and_never_falls_below_one() -> None:
+    rng = np.random.default_rng(1)
+    independent, correlated, calm = Dispersion(1.5), Dispersion(1.5), Dispersion(1.5)
+    level = 0.0
+    for _ in range(1000):
+        level = 0.9 * level + rng.normal() * math.sqrt(1 - 0.81)
+        independent.add(rng.normal(), 1.0)
+        correlated.add(rng.normal() + level, 1.0)
+        calm.add(0.1 * rng.normal(), 1.0)
+    assert 1.0 <= independent.phi < 1.5
+    assert correlated.phi > 4
+    assert calm.phi == 1.0
+    assert Dispersion(1.5).phi == 1.5

@@ -1,0 +1,163 @@
+"""Backups of a store that is at work answer as it did; a restore never writes over anything."""
+
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import update
+
+from controlplane.contract.errors import BadRequest, Conflict, NotFound
+from controlplane.db.database import Database
+from controlplane.telemetry.folding import backup as copies
+from controlplane.telemetry.store import TelemetryStore
+from controlplane.telemetry.tables import PendingRow
+
+NOW = datetime(2026, 3, 2, 9, 30, tzinfo=UTC)
+
+
+@pytest.fixture
+def file(database: Database) -> Path:
+    """The file of the database."""
+    return Path(database.engine.url.database or "")
+
+
+def answers(database: Database, clock: Any, start: datetime) -> Any:
+    store = TelemetryStore(database, clock)
+    found = store.histograms("ttft", start, start + timedelta(hours=1), by=["node"], step_s=10)
+    return [(one.labels, one.total.counts.tolist(), [time for time, _ in one.steps]) for one in found]
+
+
+@pytest.fixture
+def at_work(store: TelemetryStore, make_report: Any, clock: Any, start: datetime) -> Iterator[threading.Event]:
+    """Reports come in, and are folded, while the test runs; set once there are some of both."""
+    some, stop = threading.Event(), threading.Event()
+
+    def work() -> None:
+        number = 0
+        while not stop.is_set():
+            report = make_report(node=f"n{number % 3}", start=start + timedelta(seconds=5 * (number // 3)))
+            report.histogram([0.1, 0.5])
+            store.ingest_metrics(report.request)
+            number += 1
+            if number % 20 == 0:
+                store.tick(clock() + timedelta(minutes=1))
+                some.set()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    yield some
+    stop.set()
+    thread.join()
+
+
+def test_a_backup_of_a_store_at_work_is_sound_and_one_moment(
+    at_work: threading.Event, file: Path, tmp_path: Path, clock: Any, start: datetime
+) -> None:
+    assert at_work.wait(30)
+    target = tmp_path / "backup.db"
+    report = copies.backup(file, target)
+    assert report.sound and report.frames > 0
+    assert target.stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in tmp_path.glob("backup.db*")] == ["backup.db"]
+    counts = [sum(one[1]) for one in answers(Database(f"sqlite:///{target}"), clock, start)]
+    # One sender, a node after the other: no moment has seen one node report twice more than another.
+    assert len(counts) == 3 and max(counts) - min(counts) <= 2 and sum(counts) >= 40
+
+
+def test_what_is_restored_answers_as_before(
+    store: TelemetryStore, database: Database, file: Path, tmp_path: Path, make_report: Any, clock: Any, start: datetime
+) -> None:
+    def send(seconds: int) -> None:
+        report = make_report(start=start + timedelta(seconds=seconds))
+        report.histogram([0.1, 0.5, 2.0])
+        store.ingest_metrics(report.request)
+
+    for seconds in range(0, 60, 5):
+        send(seconds)
+    store.tick(clock())
+    send(600)
+    before = answers(database, clock, start)
+    target = tmp_path / "copies" / "backup.db"
+    target.parent.mkdir()
+    copies.backup(file, target)
+    send(700)
+    assert answers(database, clock, start) != before
+    store.close()
+    database.close()
+    report, aside = copies.restore(target, file, NOW)
+    assert report.sound and aside == file.with_name("trimtab.db.before-20260302T093000Z") and aside.is_file()
+    assert answers(Database(f"sqlite:///{file}"), clock, start) == before
+    assert target.is_file()
+
+
+def test_a_restore_makes_a_database_where_none_was(file: Path, store: TelemetryStore, tmp_path: Path) -> None:
+    copies.backup(file, tmp_path / "backup.db")
+    new = tmp_path / "elsewhere" / "trimtab.db"
+    assert copies.restore(tmp_path / "backup.db", new, NOW)[1] is None
+    assert new.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_damaged_database_gets_no_backup_of_that_name(
+    store: TelemetryStore, database: Database, file: Path, tmp_path: Path, make_report: Any
+) -> None:
+    report = make_report()
+    report.histogram([0.1])
+    store.ingest_metrics(report.request)
+    with database.session() as session:
+        session.connection().execute(update(PendingRow).values(points=b"nothing of the kind"))
+    with pytest.raises(copies.Unsound, match="pending row 1") as caught:
+        copies.backup(file, tmp_path / "backup.db")
+    assert len(caught.value.report.findings.all) == 1
+    assert not (tmp_path / "backup.db").exists() and (tmp_path / "backup.db.partial").exists()
+
+
+def test_a_damaged_backup_replaces_nothing(
+    file: Path, store: TelemetryStore, database: Database, tmp_path: Path
+) -> None:
+    copies.backup(file, tmp_path / "backup.db")
+    with sqlite3.connect(tmp_path / "backup.db") as connection:
+        connection.execute("INSERT INTO telemetry_pending VALUES (7, 1, 1, '2026-03-01', x'00')")
+    store.close()
+    database.close()
+    before = file.read_bytes()
+    with pytest.raises(copies.Unsound):
+        copies.restore(tmp_path / "backup.db", file, NOW)
+    (tmp_path / "text").write_text("not a database " * 100)
+    with pytest.raises(BadRequest):
+        copies.restore(tmp_path / "text", file, NOW)
+    assert file.read_bytes() == before
+
+
+def test_a_restore_is_refused_while_the_service_runs(file: Path, store: TelemetryStore, tmp_path: Path) -> None:
+    copies.backup(file, tmp_path / "backup.db")
+    program = "import sys; from controlplane.telemetry import backup as b; from datetime import datetime, UTC; "
+    program += "from pathlib import Path; b.restore(Path(sys.argv[1]), Path(sys.argv[2]), datetime.now(UTC))"
+    done = subprocess.run(
+        [sys.executable, "-c", program, tmp_path / "backup.db", file], capture_output=True, text=True, check=False
+    )
+    assert done.returncode != 0 and "is in use" in done.stderr
+
+
+def test_nothing_is_written_over(file: Path, store: TelemetryStore, tmp_path: Path) -> None:
+    target = tmp_path / "backup.db"
+    target.write_text("precious")
+    with pytest.raises(Conflict, match="is there already"):
+        copies.backup(file, target)
+    assert target.read_text() == "precious"
+    with pytest.raises(NotFound):
+        copies.backup(tmp_path / "nowhere.db", tmp_path / "other.db")
+    with pytest.raises(NotFound):
+        copies.restore(tmp_path / "nowhere.db", file, NOW)
+
+
+def test_postgresql_has_its_own_tools() -> None:
+    url = "postgresql+psycopg://me:secret@there:5433/trimtab"
+    said = copies.advice(url, Path("b.dump"), restoring=False)
+    assert "pg_dump --format=custom --file b.dump" in said and "there:5433/trimtab" in said and "secret" not in said
+    assert "pg_restore --clean --if-exists" in copies.advice(url, Path("b.dump"), restoring=True)

@@ -1,0 +1,168 @@
+"""A replay is open-loop, and what it measures is what the server did."""
+
+import asyncio
+import json
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from sse_engine import SseEngine
+
+from controlplane.contract.workload import WorkloadRequest
+from tuner.replay.http_stream import Answer, Target
+from tuner.replay.load_generator import Traffic
+from tuner.replay.replay import Stopped, run_replay
+from tuner.workload.generate import CONV, fitted
+from tuner.workload.trace import workload_of
+
+ROOT = Path(__file__).parents[3]
+
+
+def _workload(count: int, gap_ms: float, output: int = 5):
+    return workload_of(
+        WorkloadRequest(timestamp=index * gap_ms, input_length=20, output_length=output) for index in range(count)
+    )
+
+
+def _prompts(count: int) -> list[list[int]]:
+    return [[index] * 20 for index in range(count)]
+
+
+def test_times_are_the_servers_delays(engine: SseEngine) -> None:
+    engine.prefill, engine.gap = (lambda _, __: 0.1), (lambda _, __: 0.02)
+    result = run_replay(_workload(10, 30), _prompts(10), engine.url, model="m")
+    assert not result.errors and result.cut == 0 and result.held == 0
+    assert result.quantile("ttft", 0.5) == pytest.approx(0.1, abs=0.04)
+    assert result.quantile("itl", 0.5) == pytest.approx(0.02, abs=0.01)
+    assert result.quantile("e2e", 0.5) == pytest.approx(0.18, abs=0.06)
+    assert all(timing.output_tokens == 5 and len(timing.gaps_s) == 4 for timing in result.timings)
+    measurement = result.measurement()
+    assert measurement.requests == 10 and "ttft:0.95" in measurement.quantiles
+    assert result.lateness_p99_s < 0.05
+
+
+def test_a_slow_server_does_not_slow_the_arrivals(engine: SseEngine) -> None:
+    engine.prefill = lambda _, __: 0.8
+    result = run_replay(_workload(20, 20, output=1), _prompts(20), engine.url, model="m")
+    assert engine.began[-1] - engine.began[0] == pytest.approx(0.38, abs=0.15)
+    assert result.duration_s < 2.0
+
+
+def test_the_safety_limit_is_counted_and_its_waiting_is_latency(engine: SseEngine) -> None:
+    engine.prefill = lambda _, __: 0.2
+    result = run_replay(_workload(4, 1, output=1), _prompts(4), engine.url, model="m", max_in_flight=1)
+    assert result.held == 3
+    assert result.quantile("ttft", 1.0) == pytest.approx(0.8, abs=0.2)
+
+
+def test_the_deadline_cuts_and_gives_lower_bounds(engine: SseEngine) -> None:
+    engine.prefill = lambda _, length: 5.0
+    result = run_replay(_workload(3, 10), _prompts(3), engine.url, model="m", deadline_s=0.4)
+    assert result.cut == 3 and result.duration_s < 1.0
+    assert 0.3 < (result.quantile("ttft", 0.5) or 0) < 0.5
+
+
+def test_errors_are_told(engine: SseEngine) -> None:
+    engine.fail_status = 429
+    result = run_replay(_workload(2, 1), _prompts(2), engine.url, model="m")
+    assert [timing.error[:8] for timing in result.timings] == ["HTTP 429", "HTTP 429"]
+    nobody = run_replay(_workload(1, 1), _prompts(1), "http://127.0.0.1:9", model="m")
+    assert "cannot connect" in nobody.timings[0].error
+
+
+def test_stop(engine: SseEngine) -> None:
+    stop = threading.Event()
+    threading.Timer(0.3, stop.set).start()
+    began = time.monotonic()
+    with pytest.raises(Stopped):
+        run_replay(_workload(100, 100), _prompts(100), engine.url, model="m", stop=stop)
+    assert time.monotonic() - began < 2
+
+
+async def _answer_from(pieces: list[bytes]) -> Answer:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        for piece in pieces:
+            writer.write(piece)
+            await writer.drain()
+            await asyncio.sleep(0.005)
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    answer = Answer()
+    target = Target(f"http://127.0.0.1:{port}")
+    await asyncio.wait_for(target.post(b"", answer), 5)
+    target.close()
+    server.close()
+    return answer
+
+
+EVENT = b'data: {"choices": [{"text": "a"}]}\n\n'
+
+
+def _chunk(data: bytes) -> bytes:
+    return b"%x\r\n%s\r\n" % (len(data), data)
+
+
+def test_answers_in_any_pieces() -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+    usage = b'data: {"choices": [], "usage": {"completion_tokens": 7}}\n\n'
+    whole = head + _chunk(EVENT) + _chunk(EVENT + usage) + _chunk(b"data: [DONE]\n\n") + b"0\r\n\r\n"
+    for size in (1, 7, len(whole)):
+        answer = asyncio.run(_answer_from([whole[i : i + size] for i in range(0, len(whole), size)]))
+        assert (answer.error, len(answer.events), answer.output_tokens) == ("", 2, 7)
+
+
+def test_a_broken_stream_is_an_error_and_an_unframed_one_is_not() -> None:
+    chunked = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+    assert "closed" in asyncio.run(_answer_from([chunked, _chunk(EVENT)])).error
+    plain = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+    answer = asyncio.run(_answer_from([plain, EVENT, EVENT]))
+    assert (answer.error, len(answer.events)) == ("", 2)
+    assert "HTTP" in asyncio.run(_answer_from([chunked + b"zz\r\n"])).error
+
+
+def test_traffic_balances_changes_its_rate_and_stops(engine: SseEngine) -> None:
+    async def run() -> Traffic:
+        shape = fitted(CONV, max_input=128, max_output=8)
+        corpus = list(range(5000))
+        traffic = Traffic([engine.url, engine.url + "/"], model="m", corpus=corpus, shape=shape, rate=5, seed=1)
+        running = asyncio.create_task(traffic.run(drain_s=5))
+        await asyncio.sleep(0.5)
+        few = traffic.counts["sent"]
+        traffic.control({"rate": 100})
+        await asyncio.sleep(1.0)
+        many = traffic.counts["sent"] - few
+        assert few <= 12 and 50 <= many <= 160
+        traffic.paused = True
+        await asyncio.sleep(0.3)
+        paused = traffic.counts["sent"]
+        await asyncio.sleep(0.3)
+        assert traffic.counts["sent"] == paused
+        traffic.stop()
+        await running
+        return traffic
+
+    traffic = asyncio.run(run())
+    assert traffic.counts["finished"] == traffic.counts["sent"] and traffic.counts["failed"] == 0
+    a, b = traffic.by_target.values()
+    assert abs(a - b) <= 1
+    assert "ttft_p99_s" in traffic.progress()
+
+
+def test_traffic_as_a_process(engine: SseEngine, tmp_path: Path) -> None:
+    control = tmp_path / "control.json"
+    control.write_text('{"rate": 40}')
+    command = [sys.executable, "-m", "tuner.replay.traffic", "--target", engine.url, "--model", "m", "--rate", "1"]
+    command += ["--seed", "3", "--control-file", str(control), "--max-input", "128", "--max-output", "8"]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    reports = [json.loads(process.stdout.readline()) for _ in range(4)]
+    process.terminate()
+    last = [json.loads(line) for line in process.stdout][-1]
+    assert process.wait(15) == 0
+    assert reports[-1]["rate"] == 40 and last["stopped"] and last["finished"] == last["sent"] > 20

@@ -1,0 +1,138 @@
+"""The search finds the good region of a latency surface quickly, keeps to constraints and learns from crashes."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from controlplane.contract.knobs import EngineConfig, canonical_json
+from tuner.search.objective import Assessment, crashed
+from tuner.search.search import Search
+from tuner.search.space import Capabilities, build_space
+
+DEFAULT = EngineConfig(max_num_batched_tokens=24).knobs()
+SPACE = build_space({}, DEFAULT, Capabilities(quantization=("none", "int8", "int4")))
+Surface = Callable[[dict[str, Any]], Assessment]
+
+
+def _seconds(knobs: dict[str, Any]) -> tuple[float, float]:
+    """TTFT and ITL of an imagined engine: small budgets starve prefill, large ones stall decoding."""
+    tokens = knobs["max_num_batched_tokens"]
+    chunk = knobs["prefill_chunk_size"] or tokens
+    drafts = knobs["num_speculative_tokens"]
+    speed = {"none": 1.0, "int8": 0.75, "int4": 0.5, "fp8": 1.0}[knobs["quantization"]]
+    ttft = speed * (0.15 + 30.0 / tokens + 4.0 / chunk)
+    itl = speed * (0.01 + 0.0001 * min(chunk, tokens)) * (1.0 + 0.15 * abs(drafts - 3))
+    return ttft, itl
+
+
+def _surface(noise: float, seed: int) -> Surface:
+    random = np.random.default_rng(seed)
+
+    def measure(knobs: dict[str, Any]) -> Assessment:
+        if knobs["quantization"] == "int4":
+            return Assessment(None, {"top1_agreement": 1.5})
+        ttft, itl = _seconds(knobs)
+        e2e = (ttft + 20 * itl) * math.exp(noise * random.standard_normal())
+        return Assessment(e2e, {"itl:0.99": itl / 0.06 - 1.0})
+
+    return measure
+
+
+def _run(surface: Surface, sampler: str, seed: int, trials: int = 14) -> Search:
+    search = Search(
+        SPACE,
+        DEFAULT,
+        constraints=["itl:0.99", "top1_agreement"],
+        seed=seed,
+        max_trials=trials,
+        patience=trials,
+        sampler=sampler,
+    )
+    while (candidate := search.ask()) is not None:
+        search.tell(candidate, surface(candidate.knobs))
+    return search
+
+
+def _optimum() -> float:
+    found = math.inf
+    for tokens in SPACE.values["max_num_batched_tokens"]:
+        for chunk in SPACE.values["prefill_chunk_size"]:
+            for drafts in SPACE.values["num_speculative_tokens"]:
+                knobs = {**DEFAULT, "max_num_batched_tokens": tokens, "prefill_chunk_size": chunk}
+                knobs |= {"num_speculative_tokens": drafts, "quantization": "int8"}
+                ttft, itl = _seconds(knobs)
+                if itl <= 0.06:
+                    found = min(found, ttft + 20 * itl)
+    return found
+
+
+@pytest.mark.parametrize("sampler", ["gp", "tpe"])
+def test_near_the_optimum_in_few_noisy_trials(sampler: str) -> None:
+    if sampler == "gp":
+        pytest.importorskip("torch")
+    best_possible = _optimum()
+    ratios = []
+    for seed in range(1 if sampler == "gp" else 5):
+        search = _run(_surface(0.05, seed), sampler, seed)
+        best = search.best()
+        assert best is not None and best.assessment.feasible
+        ttft, itl = _seconds(best.knobs)
+        ratios.append((ttft + 20 * itl) / best_possible)
+        assert itl <= 0.06
+    assert float(np.median(ratios)) < 1.45, ratios
+
+
+def test_default_first_nothing_twice_and_seeded() -> None:
+    one, again = (_run(_surface(0.05, 1), "tpe", 1) for _ in range(2))
+    proposed = [canonical_json(outcome.knobs) for outcome in one.outcomes]
+    assert one.outcomes[0].knobs == DEFAULT
+    assert one.outcomes[1].knobs == EngineConfig().knobs()
+    assert len(set(proposed)) == len(proposed) == 14
+    assert proposed == [canonical_json(outcome.knobs) for outcome in again.outcomes]
+    assert one.why_over() == "14 trials measured"
+
+
+def test_crashes_are_kept_and_avoided() -> None:
+    plain = _surface(0.0, 0)
+
+    def surface(knobs: dict[str, Any]) -> Assessment:
+        return crashed() if knobs["num_speculative_tokens"] > 0 else plain(knobs)
+
+    search = _run(surface, "tpe", 2, trials=16)
+    fell = [outcome for outcome in search.outcomes if outcome.assessment.objective_s is None]
+    best = search.best()
+    assert fell and best is not None and best.knobs["num_speculative_tokens"] == 0
+    assert len(fell) < 14
+
+
+def test_without_a_feasible_one_the_nearest_is_best() -> None:
+    def surface(knobs: dict[str, Any]) -> Assessment:
+        return Assessment(1.0, {"itl:0.99": 100.0 / knobs["max_num_batched_tokens"]})
+
+    best = _run(surface, "tpe", 0, trials=6).best()
+    assert best is not None and best.assessment.worst == min(
+        100.0 / outcome.knobs["max_num_batched_tokens"] for outcome in _run(surface, "tpe", 0, trials=6).outcomes
+    )
+
+
+def test_stops_without_progress() -> None:
+    search = Search(SPACE, DEFAULT, constraints=[], seed=0, max_trials=50, patience=5, sampler="tpe")
+    while (candidate := search.ask()) is not None:
+        search.tell(candidate, Assessment(1.0, {}))
+    assert len(search.outcomes) == 6 and "no progress" in search.why_over()
+
+
+def test_a_small_space_ends_when_it_is_used_up() -> None:
+    space = build_space({}, DEFAULT, Capabilities(speculation=False, maximum={"max_num_batched_tokens": 40}))
+    search = Search(space, DEFAULT, constraints=[], seed=0, max_trials=50, patience=50, sampler="tpe")
+    while (candidate := search.ask()) is not None:
+        search.tell(candidate, Assessment(1.0, {}))
+    assert 2 <= len(search.outcomes) <= 4
+
+
+def test_importances_name_the_knobs_that_matter() -> None:
+    found = _run(_surface(0.0, 0), "tpe", 3, trials=20).importances()
+    assert set(found) <= set(SPACE.values) and all(share >= 0 for share in found.values())

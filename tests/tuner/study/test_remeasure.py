@@ -1,0 +1,86 @@
+"""The last word is honest: intervals cover, and no verdict is better than its evidence."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.contract.studies import StudyVerdict
+from tuner.study.remeasure import BLOCKS, DEFAULT, INTERLEAVED, WINNER, improvement, looks_at, order, verdict
+
+
+@given(st.integers(2, 20))
+def test_runs_are_interleaved_and_balanced(repeats: int) -> None:
+    runs = order(repeats)
+    assert len(runs) == 2 * repeats
+    assert all({arm for pair, arm in runs if pair == wanted} == {DEFAULT, WINNER} for wanted in range(repeats))
+    firsts = [runs[2 * pair][1] for pair in range(repeats)]
+    assert abs(firsts.count(DEFAULT) - firsts.count(WINNER)) <= 1
+
+
+@given(st.lists(st.tuples(st.floats(0.01, 10), st.floats(0.01, 10)), min_size=2, max_size=10))
+def test_the_estimate_lies_in_its_interval_below_one(pairs: list[tuple[float, float]]) -> None:
+    found = improvement([a for a, _ in pairs], [b for _, b in pairs])
+    assert found.low <= found.estimate + 1e-9 and found.estimate <= found.high + 1e-9 and found.high <= 1
+
+
+@given(st.lists(st.tuples(st.floats(0.01, 10), st.floats(0.01, 10)), min_size=2, max_size=10))
+def test_swapping_the_arms_never_leaves_both_better(pairs: list[tuple[float, float]]) -> None:
+    a, b = [one for one, _ in pairs], [other for _, other in pairs]
+    both = [verdict(improvement(x, y), {}) for x, y in ((a, b), (b, a))]
+    assert both.count(StudyVerdict.BETTER) <= 1
+
+
+def test_equal_configurations_are_rarely_called_better() -> None:
+    random = np.random.default_rng(1)
+    wrong = covered = 0
+    for _ in range(1000):
+        a, b = np.exp(random.normal(0, 0.1, (2, 3)))
+        found = improvement(a.tolist(), b.tolist())
+        wrong += verdict(found, {}) is StudyVerdict.BETTER
+        covered += found.low <= 0 <= found.high
+    assert wrong <= 40  # 2.5 % expected; and the interval covers the truth in about 95 %.
+    assert 930 <= covered <= 970
+
+
+def test_two_looks_miss_the_truth_no_more_often_than_one() -> None:
+    random = np.random.default_rng(2)
+    first, last = looks_at(4, 12, INTERLEAVED)
+    missed = 0
+    for _ in range(1000):
+        a, b = np.exp(random.normal(0, 0.3, (2, last)))
+        found = improvement(a[:first].tolist(), b[:first].tolist(), looks=2)
+        if not found.decided:
+            found = improvement(a.tolist(), b.tolist(), looks=2)
+        missed += not found.low <= 0 <= found.high
+    assert missed <= 65  # 5 % at most are expected; 65 is two standard deviations above.
+
+
+def test_what_noise_hides_from_the_first_look_the_second_sees() -> None:
+    random = np.random.default_rng(3)
+    early = late = 0
+    for _ in range(200):
+        a, b = np.exp(random.normal(0, 0.3, (2, 12)))
+        b *= 0.6
+        early += improvement(a[:4].tolist(), b[:4].tolist(), looks=2).low > 0
+        late += improvement(a.tolist(), b.tolist(), looks=2).low > 0
+    assert early < 100 < 180 < late
+
+
+def test_blocks_and_a_full_number_of_pairs_are_looked_at_once() -> None:
+    assert looks_at(4, 12, INTERLEAVED) == (4, 12)
+    assert looks_at(4, 4, INTERLEAVED) == (4,) and looks_at(4, 12, BLOCKS) == (12,)
+
+
+def test_a_clear_winner_is_better_unless_it_breaks_a_limit() -> None:
+    found = improvement([1.0, 1.1, 0.9], [0.5, 0.52, 0.47])
+    assert found.estimate == pytest.approx(1 - math.exp(np.mean(np.log(np.array([0.5, 0.52 / 1.1, 0.47 / 0.9])))))
+    assert verdict(found, {"ttft:0.95": -0.1}) is StudyVerdict.BETTER
+    assert verdict(found, {"ttft:0.95": 0.01}) is StudyVerdict.NOT_BETTER
+
+
+def test_one_pair_gives_no_interval() -> None:
+    with pytest.raises(ValueError, match="at least 2"):
+        improvement([1.0], [0.5])

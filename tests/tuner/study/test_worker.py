@@ -1,0 +1,181 @@
+"""The worker against a small control plane and a small engine, both over real HTTP."""
+
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from sse_engine import SseEngine
+from study_service import StudyService
+
+from controlplane.client import Client
+from controlplane.contract.errors import NotFound
+from controlplane.contract.knobs import EngineConfig
+from controlplane.contract.nodes import NodeView
+from controlplane.contract.slo import Limit
+from controlplane.contract.studies import StudyCreate, StudyState, StudyVerdict
+from tuner.study.report import markdown
+from tuner.study.trial_node import find_trial_node
+from tuner.study.worker import Worker
+from tuner.workload.generate import CONV, fitted, generate
+
+BAD = EngineConfig(max_num_batched_tokens=24).knobs()
+WORKLOAD = generate(fitted(CONV, max_input=256, max_output=8), seed=1, rate_per_s=12, requests=120)
+
+
+def _spec(**other: Any) -> StudyCreate:
+    wanted: dict[str, Any] = {
+        "pool": "p",
+        "objective": "ttft",
+        "objective_q": 0.95,
+        "constraints": [Limit(metric="itl", q=0.99, limit_s=0.5)],
+        "space": {"max_num_batched_tokens": {"choices": [24, 128, 512]}},
+        "max_trials": 3,
+        "max_duration_s": 25,
+        "trial_requests": 8,
+        "finalist_repeats": 3,
+        "rollout": {"canary_share": 0.5},
+    }
+    return StudyCreate.model_validate(wanted | other)
+
+
+@pytest.fixture(autouse=True)
+def _short_replays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tuner.study.study_run.SHORTEST_SPAN_S", 0.7)
+    monkeypatch.setattr("tuner.study.study_run.LONGEST_SPAN_S", 0.7)
+    monkeypatch.setattr("tuner.study.study_run.StudyRun._repeats", lambda run, search: 3)
+
+
+@pytest.fixture
+def slow_prefill(engine: SseEngine) -> SseEngine:
+    """A prompt takes a step of 60 ms for each budget of tokens: far more than a busy machine adds by itself."""
+    engine.prefill = lambda e, length: 0.06 * -(-length // e.knobs["max_num_batched_tokens"])
+    engine.gap = lambda _, __: 0.002
+    return engine
+
+
+@pytest.fixture
+def service(slow_prefill: SseEngine, request: pytest.FixtureRequest) -> Iterator[StudyService]:
+    spec = _spec(**getattr(request, "param", {}))
+    with StudyService(slow_prefill, spec, WORKLOAD, BAD) as running:
+        yield running
+
+
+def _work(service: StudyService) -> None:
+    with Client(service.url, "token") as client:
+        assert Worker(client, "w", sampler="tpe", heartbeat_s=0.2).once()
+
+
+def test_a_bad_default_is_found_and_a_rollout_proposed(service: StudyService) -> None:
+    _work(service)
+    study = service.study
+    assert study.state is StudyState.FINISHED and study.result is not None, study.error
+    assert study.result.verdict is StudyVerdict.BETTER, study.result.summary
+    assert study.result.winner is not None and study.result.winner["max_num_batched_tokens"] in (128, 512)
+    assert study.result.interval is not None and study.result.interval[0] > 0
+    finalists = [trial for trial in service.trials if trial.kind == "finalist"]
+    assert [trial.kind for trial in service.trials[:3]] == ["default", "search", "search"]
+    assert len(finalists) == 6 and study.result.repeats == 3
+    assert service.trials[0].knobs == BAD and [t.number for t in service.trials] == list(range(3 + len(finalists)))
+    assert study.rollout_id == 4
+    assert service.rollouts[0]["start"] is False and service.rollouts[0]["canary_share"] == 0.5
+    proposed = service.rollouts[0]
+    assert (proposed["objective"], proposed["objective_q"]) == ("ttft", 0.95)
+    assert proposed["limits"] == [{"metric": "itl", "q": 0.99, "limit_s": 0.5}]
+    assert study.result.default_revision == 1 and study.result.default == BAD
+    assert service.rollouts[0]["study_id"] == 1 and service.configs[0]["knobs"] == study.result.winner
+    assert service.applied[-1] == BAD  # The trial node is left as the pool is.
+    assert service.engine.resets >= 9
+    summaries = [beat["workload_summary"] for beat in service.beats if beat["workload_summary"]]
+    assert summaries and summaries[-1]["captured"]["requests"] == 120
+    assert any("measured again" in beat["progress"] for beat in service.beats)
+    page = markdown(study, service.trials)
+    assert "**better.**" in page and page.count("finalist") == len(finalists)
+
+
+@pytest.mark.parametrize("service", [{"auto_start_rollout": True}], indirect=True)
+def test_a_pool_that_has_changed_meanwhile_gets_a_proposal_that_waits_and_says_so(service: StudyService) -> None:
+    service.study.pool_revision = 5
+    _work(service)
+    result = service.study.result
+    assert result is not None and result.verdict is StudyVerdict.BETTER
+    assert "measured against revision 1; the pool runs revision 5 by now" in result.summary
+    assert service.rollouts[0]["start"] is False
+
+
+def test_what_single_nodes_run_is_not_the_default(service: StudyService) -> None:
+    """A canary, first by its name, runs something else than the pool."""
+    service.canary = EngineConfig(max_num_batched_tokens=8).knobs()
+    _work(service)
+    assert service.trials[0].kind == "default" and service.trials[0].knobs == BAD
+
+
+@pytest.mark.parametrize("service", [{"space": {"num_speculative_tokens": {"choices": [0, 2]}}}], indirect=True)
+def test_not_better_is_an_answer(service: StudyService) -> None:
+    service.engine.prefill = lambda e, _: 0.03 if e.knobs["num_speculative_tokens"] else 0.01
+    _work(service)
+    assert service.study.result is not None and service.study.result.verdict is StudyVerdict.NOT_BETTER
+    assert service.rollouts == [] and "Keep what runs now" in service.study.result.summary
+
+
+def test_a_refused_configuration_is_a_failed_trial(service: StudyService) -> None:
+    service.refuse = {"max_num_batched_tokens": 512}
+    _work(service)
+    failed = [trial for trial in service.trials if trial.state == "failed"]
+    assert len(failed) == 1 and "no such kernel" in failed[0].error and not failed[0].feasible
+    assert service.study.result is not None and service.study.result.winner is not None
+    assert service.study.result.winner["max_num_batched_tokens"] == 128
+
+
+def test_without_a_trial_node_the_study_fails_with_the_mend(service: StudyService) -> None:
+    service.with_trial_node = False
+    _work(service)
+    assert service.study.state is StudyState.FAILED
+    assert "no trial node for pool p" in service.study.error and "role trial" in service.study.error
+
+
+def test_an_objective_that_no_client_sees_is_refused(service: StudyService) -> None:
+    service.study.spec = _spec(objective="queue")
+    _work(service)
+    assert "queue" in service.study.error
+
+
+def test_a_cancelled_study_stops_at_once_and_the_loop_lives_on(service: StudyService) -> None:
+    with Client(service.url, "token") as client:
+        worker = Worker(client, "w", sampler="tpe", heartbeat_s=0.2)
+        thread = threading.Thread(target=worker.loop, args=(0.1,), daemon=True)
+        thread.start()
+        until = time.monotonic() + 10
+        while not service.trials and time.monotonic() < until:
+            time.sleep(0.05)
+        service.study.state = StudyState.CANCELLED
+        cancelled = time.monotonic()
+        while service.applied[-1] != BAD and time.monotonic() < cancelled + 5:
+            time.sleep(0.05)
+        reported = len(service.trials)
+        time.sleep(1.0)
+        assert len(service.trials) == reported < 3 and service.rollouts == []
+        assert thread.is_alive()
+        worker.stop.set()
+        thread.join(5)
+        assert not thread.is_alive()
+
+
+def _node(name: str, **other: Any) -> NodeView:
+    wanted = {
+        "node": name, "pool": "p", "role": "trial", "backend": "embedded", "model": "m", "connected": True,
+        "healthy": True, "engine_url": "http://e",
+    }  # fmt: skip
+    return NodeView.model_validate(wanted | other)
+
+
+def test_choice_of_the_trial_node() -> None:
+    serving = _node("s", role="serving")
+    nodes = [serving, _node("a", pool="other"), _node("b"), _node("c", pool="p-trial"), _node("d", pool="p-trial")]
+    assert find_trial_node(nodes, "p").node == "c"
+    assert find_trial_node(nodes[:3], "p").node == "b"
+    wrongs = {"model n": {"model": "n"}, "not connected": {"connected": False}, "not healthy": {"healthy": False}}
+    for told, wrong in wrongs.items():
+        with pytest.raises(NotFound, match=told):
+            find_trial_node([serving, _node("x", **wrong)], "p")

@@ -1,0 +1,1 @@
+"""A workload sent to a real engine, open loop, and what its clients saw."""

@@ -1,0 +1,1 @@
+"""Which configuration to try next: the space, the objective, Optuna's sampler, and what a trial costs."""

@@ -1,0 +1,84 @@
+"""From a measurement to what the search compares: objective, constraint violations, feasibility. Pure.
+
+Violations are relative: 0.2 means 20 % over the limit, -0.1 means 10 % below it; at or below 0 the limit held.
+The search works on logarithms of ratios, since latency noise is multiplicative and 2x worse weighs as much as 2x
+better.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from controlplane.contract.slo import Limit
+from controlplane.contract.studies import Measurement, StudyCreate
+from tuner.replay.replay import key
+
+MOST_ERRORS = 0.02
+"""Share of lost requests up to which a configuration is usable. Lost is what `finish_reasons.FAILED` means, as a client
+sees it: refused or shed (429, 503), failed, dropped, or ended before all tokens were there."""
+ERRORS = "errors"
+CUT_OFF = "cut_off"
+CRASH = "crash"
+CRASH_VIOLATION = 10.0
+"""What a configuration that could not be applied or crashed is said to exceed its limits by (SCOOT's practice)."""
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """`objective_s` is None when nothing was measured, for example because every request failed."""
+
+    objective_s: float | None
+    violations: dict[str, float]
+
+    @property
+    def feasible(self) -> bool:
+        return self.objective_s is not None and all(excess <= 0 for excess in self.violations.values())
+
+    @property
+    def worst(self) -> float:
+        """The largest violation; at or below 0 when all limits held."""
+        return max(self.violations.values(), default=0.0)
+
+
+def needed_quantiles(spec: StudyCreate) -> list[tuple[str, float]]:
+    """What a measurement must hold for this study."""
+    return [(spec.objective, spec.objective_q), *((limit.metric, limit.q) for limit in spec.constraints)]
+
+
+def violations(measurement: Measurement, constraints: Sequence[Limit]) -> dict[str, float]:
+    """Relative excess of each limit. A quantile that could not be measured is a crash-sized violation."""
+    found = {ERRORS: measurement.errors / max(1, measurement.requests) / MOST_ERRORS - 1.0}
+    for limit in constraints:
+        name = key(limit.metric, limit.q)
+        value = measurement.quantiles.get(name)
+        excess = CRASH_VIOLATION if value is None else value / limit.limit_s - 1.0
+        found[name] = min(max(found.get(name, -math.inf), excess), CRASH_VIOLATION)
+    return found
+
+
+def assess(measurement: Measurement, spec: StudyCreate, quality: Mapping[str, float] | None = None) -> Assessment:
+    """`quality`: violations of the quality gate, which count as any other constraint."""
+    objective = measurement.quantiles.get(key(spec.objective, spec.objective_q))
+    return Assessment(objective, violations(measurement, spec.constraints) | dict(quality or {}))
+
+
+def crashed() -> Assessment:
+    """The assessment of a configuration that could not be measured at all."""
+    return Assessment(None, {CRASH: CRASH_VIOLATION})
+
+
+def score(objective_s: float | None, default_s: float | None) -> float:
+    """The natural logarithm of objective / default: 0 as good as the default, negative is better.
+
+    Nothing measured scores as ten times the default: bad, but near enough for a surrogate model to stay smooth.
+    """
+    if objective_s is None:
+        return math.log(10.0)
+    if not default_s or objective_s <= 0:
+        return 0.0
+    return math.log(objective_s / default_s)
+
+
+def constraint_value(worst: float) -> float:
+    """A violation as the search sees it: log(measured / limit), so at or below 0 when it held."""
+    return math.log(max(1.0 + worst, 0.05))

@@ -1,0 +1,259 @@
+"""The trial node: given a configuration through the control plane, and made ready for an equal start of every replay.
+
+Guarantee: `apply` returns only when the EFFECTIVE configuration, read back from the engine, is the wanted one; before
+a replay the engine is idle, its prefix cache empty (or the caller knows that it is not), and its code warm.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import httpx
+
+from controlplane.client import Client
+from controlplane.contract.change import LONGEST_CHANGE_S, needed_class, patience_s
+from controlplane.contract.errors import NotFound, TrimtabError
+from controlplane.contract.knobs import QUANTIZATION, ChangeClass, Quantization
+from controlplane.contract.nodes import ConfigStatus, EffectiveConfig, NodeRole, NodeView, TrialConfig
+from controlplane.contract.workload import Workload, WorkloadRequest
+from tuner.replay.replay import ReplayResult, Stopped, run_replay
+from tuner.search.charge import Prices
+from tuner.search.space import Capabilities
+from tuner.workload.prompt import prompts
+from tuner.workload.trace import workload_of
+
+_POLL_S = 0.2
+_RESET_PATHS = ("/cache/reset", "/reset_prefix_cache")
+_GAUGE = re.compile(r"^[\w:]*(?:requests_running|requests_waiting)(?:\{[^}]*\})? +([0-9.eE+-]+)", re.MULTILINE)
+
+
+class ApplyFailed(TrimtabError):
+    """The trial node did not come to run the wanted configuration."""
+
+    status = 409
+    code = "apply_failed"
+
+
+def find_trial_node(nodes: Sequence[NodeView], pool: str) -> NodeView:
+    """A trial node for a study of `pool`: connected, healthy, of the same model; one of pool `POOL-trial` first.
+
+    Raises NotFound, which says what is wrong with each trial node there is.
+    """
+    models = {node.model for node in nodes if node.pool == pool and node.role is NodeRole.SERVING and node.model}
+    reasons: list[str] = []
+    usable: list[NodeView] = []
+    for node in nodes:
+        if node.role is NodeRole.TRIAL:
+            problem = _unusable(node, models)
+            if problem:
+                reasons.append(f"{node.node} {problem}")
+            else:
+                usable.append(node)
+    if usable:
+        preferred = {f"{pool}-trial": 0, pool: 1}
+        return min(usable, key=lambda node: (preferred.get(node.pool, 2), node.node))
+    told = "; ".join(reasons) or "there is no node with role trial"
+    raise NotFound(
+        f"no trial node for pool {pool}: {told}. Start an agent with role trial, pool {pool}-trial and the same model.",
+        field="trial_node",
+    )
+
+
+def _unusable(node: NodeView, models: set[str]) -> str:
+    if not node.connected:
+        return "is not connected"
+    if not node.healthy:
+        return f"is not healthy ({node.health_detail or 'no detail'})"
+    if not node.engine_url:
+        return "has not told its engine's address"
+    if models and node.model not in models:
+        return f"runs model {node.model}, the pool {', '.join(sorted(models))}"
+    return ""
+
+
+class TrialNode:
+    """One node on loan. Every wait ends early with Stopped when `stop` is set. `change_s`: spent on changes so far."""
+
+    def __init__(self, client: Client, node: NodeView, *, stop: threading.Event) -> None:
+        assert node.engine_url is not None
+        self.name = node.node
+        self.gives_token_ids = node.backend == "vllm"
+        self.change_s = 0.0
+        self._view = node
+        self._prices = Prices()
+        self.url = node.engine_url.rstrip("/")
+        self.model = node.model or ""
+        self._client = client
+        self._stop = stop
+        self._engine = httpx.Client(base_url=self.url, timeout=10.0)
+
+    def close(self) -> None:
+        self._engine.close()
+
+    # -- configuration -------------------------------------------------------------------------------------------
+
+    def config(self) -> dict[str, Any]:
+        """The engine's own `GET /config`; empty when it has none (vLLM)."""
+        try:
+            answer = self._engine.get("/config")
+            found = answer.json() if answer.is_success else {}
+        except (httpx.HTTPError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def capabilities(self) -> Capabilities:
+        """What the node's engine truly can: what it says itself, else what its agent reports; the least of neither."""
+        told = self.config().get("capabilities") or {}
+        if not told and self._view.effective is not None:
+            return _capabilities_of(self._view.effective)
+        formats = tuple(str(format_) for format_ in told.get(QUANTIZATION, [])) or (Quantization.NONE.value,)
+        return Capabilities(
+            quantization=formats,
+            maximum={name: int(value) for name, value in (told.get("maximum") or {}).items()},
+            speculation=told.get("speculative_method", "") not in ("none", "off")
+            and told.get("speculation") is not False,
+            tokens_at_least_seqs=not told,
+        )
+
+    def max_total(self) -> int | None:
+        """Most tokens of a prompt and its answer together, where the engine says."""
+        value = (self.config().get("capabilities") or {}).get("max_model_len") or self._listed_length()
+        return int(value) if value else None
+
+    def _listed_length(self) -> int | None:
+        """`max_model_len` of the node's model in `GET /v1/models`, as vLLM gives it."""
+        try:
+            listed = self._engine.get("/v1/models").raise_for_status().json()["data"]
+            lengths = {str(one["id"]): one.get("max_model_len") for one in listed}
+        except (httpx.HTTPError, ValueError, KeyError, TypeError):
+            return None
+        found = lengths.get(self.model) or next(iter(lengths.values()), None)
+        return found if isinstance(found, int) else None
+
+    def charge(self, knobs: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> float:
+        """Expected seconds of going to `knobs`, from `before` or else from what the node runs now."""
+        effective = self._view.effective
+        if effective is None:
+            return 0.0
+        return self._prices.between(self._view.backend, effective, effective.knobs if before is None else before, knobs)
+
+    def apply(self, knobs: Mapping[str, Any]) -> None:
+        """Set `knobs` and wait until they are in effect, as long as such a change may take. Raises ApplyFailed."""
+        wanted, before = dict(knobs), self._view
+        needed = None
+        if before.effective is not None:
+            needed = needed_class(before.backend, before.effective, wanted)
+        began = time.monotonic()
+        try:
+            self._apply(wanted, needed)
+        finally:
+            took_s = time.monotonic() - began
+            self.change_s += took_s
+        self._prices.paid(needed, took_s)
+
+    def _apply(self, wanted: dict[str, Any], needed: ChangeClass | None) -> None:
+        view = self._view = self._client.set_trial_config(self.name, TrialConfig(knobs=wanted))
+        revision = view.desired_revision
+        began = time.monotonic()
+        while not _in_effect(view, wanted):
+            if view.config_status is ConfigStatus.FAILED and view.desired_revision == revision:
+                raise ApplyFailed(f"{self.name} refused the configuration: {view.config_error or 'no reason given'}")
+            waited_s = time.monotonic() - began
+            if waited_s > _patience_s(view, needed):
+                raise ApplyFailed(
+                    f"{self.name} does not run the wanted configuration after {waited_s:.0f} s"
+                    f"{'' if view.connected else '; it is not connected'}: {_difference(view, wanted)}"
+                )
+            self._wait(_POLL_S)
+            with contextlib.suppress(httpx.TransportError):
+                view = self._view = self._client.node(self.name)
+
+    # -- an equal start ------------------------------------------------------------------------------------------
+
+    def reset_cache(self) -> bool:
+        """Empty the engine's prefix cache. False when the engine offers no way to: then every replay wants its own
+        salt.
+        """
+        for path in _RESET_PATHS:
+            try:
+                if self._engine.post(path).is_success:
+                    return True
+            except httpx.HTTPError:
+                return False
+        return False
+
+    def drain(self, timeout_s: float = 10.0) -> bool:
+        """Wait until the engine runs and holds nothing, as its `/metrics` say; False when it did not come to that."""
+        until = time.monotonic() + timeout_s
+        while time.monotonic() < until:
+            try:
+                values = [float(value) for value in _GAUGE.findall(self._engine.get("/metrics").text)]
+            except (httpx.HTTPError, ValueError):
+                values = []
+            if not values:
+                self._wait(_POLL_S)
+                return False
+            if sum(values) == 0:
+                return True
+            self._wait(0.05)
+        return False
+
+    def warm_up(self, corpus: Sequence[int], *, salt: int) -> None:
+        """A few requests of each kind, not measured: the first of a new configuration pay for what later ones find."""
+        lengths = (24, 96, 200, 96)
+        requests = [
+            WorkloadRequest(timestamp=60.0 * index, input_length=length, output_length=6)
+            for index, length in enumerate(lengths)
+        ]
+        warming = workload_of(requests)
+        self.run(warming, prompts(warming, corpus, salt=salt), deadline_s=10.0)
+
+    def run(self, workload: Workload, texts: Sequence[Sequence[int]], *, deadline_s: float) -> ReplayResult:
+        """One replay against the node's engine."""
+        return run_replay(workload, texts, self.url, model=self.model, deadline_s=deadline_s, stop=self._stop)
+
+    def _wait(self, seconds: float) -> None:
+        if self._stop.wait(seconds):
+            raise Stopped("the study was stopped")
+
+
+def _patience_s(view: NodeView, needed: ChangeClass | None) -> float:
+    """A node that is applying, connected and well has turned out to need more than a live change: it gets the time."""
+    working = view.config_status is ConfigStatus.APPLYING and view.connected and view.healthy
+    if needed in (None, ChangeClass.LIVE) and working:
+        return LONGEST_CHANGE_S
+    return patience_s(view.effective, needed)
+
+
+def _capabilities_of(effective: EffectiveConfig) -> Capabilities:
+    """What an agent reports of an engine that has no `GET /config` of its own."""
+    runs = str(effective.knobs.get(QUANTIZATION, Quantization.NONE.value))
+    return Capabilities(
+        quantization=tuple(effective.formats) or (runs,),
+        maximum=dict(effective.limits),
+        tokens_at_least_seqs=True,
+    )
+
+
+def _in_effect(view: NodeView, wanted: Mapping[str, Any]) -> bool:
+    return view.effective is not None and not _difference(view, wanted)
+
+
+def _difference(view: NodeView, wanted: Mapping[str, Any]) -> str:
+    """Each knob that differs, as "name is A, not B". A draft schedule may come back as tuples."""
+    if view.effective is None:
+        return "it has not reported what it runs"
+    has = view.effective.knobs
+    names = [name for name in wanted if _plain(has.get(name)) != _plain(wanted[name])]
+    return ", ".join(f"{name} is {has.get(name)!r}, not {wanted[name]!r}" for name in names)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value

@@ -1,0 +1,206 @@
+"""From what a pool served to what one trial node is given: one node's share, a contiguous busy slice of it. Pure but
+for `capture`.
+
+Guarantee: arrival gaps and lengths of the slice are as they were, unless the summary says `compressed` by how much;
+whole conversations are kept or left out, so that prefix sharing survives; the summary says everything that was done.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import takewhile
+from typing import Any
+
+import numpy as np
+
+from controlplane.client import Client
+from controlplane.contract.errors import NotFound
+from controlplane.contract.workload import Workload, WorkloadRequest
+from tuner.workload.rescale import cut, scale_rate
+from tuner.workload.trace import hash_id, workload_of
+
+LEAST_REQUESTS = 5
+MOST_PRIME_TOKENS = 4096
+BUSY_QUANTILE = 0.8
+"""Of all slices, by tokens per second: busy, but not the single worst moment."""
+SPAN_STRETCH = 1.5
+"""A slice may last this much longer than wanted before it is compressed."""
+
+
+@dataclass(frozen=True)
+class Slice:
+    """The workload to replay, and what was done to get it."""
+
+    workload: Workload
+    prime: Workload  # Prefixes that were served before the slice: put into the cache, not measured.
+    summary: dict[str, Any]
+
+
+def capture(client: Client, pool: str, *, end: datetime, span_s: float) -> Workload:
+    """What `pool` served in the `span_s` seconds before `end`. Raises NotFound when that is too little."""
+    start = end - timedelta(seconds=span_s)
+    workload = client.workload(pool, start=start, end=end)
+    if len(workload.requests) < LEAST_REQUESTS:
+        raise NotFound(
+            f"pool {pool}: {len(workload.requests)} requests in the last {span_s:.0f} s, a study needs at least "
+            f"{LEAST_REQUESTS}; is traffic flowing, and do the agents send request records?",
+            field="workload_s",
+        )
+    return workload
+
+
+def conversations(workload: Workload) -> list[int]:
+    """For each request the id of its conversation: its first prefix block that is not shared by a crowd.
+
+    A system prompt is shared by many and tells nothing; a conversation's own blocks by few.
+    """
+    seen = Counter(identity for request in workload.requests for identity in set(request.hash_ids))
+    crowd = max(2.0, len(workload.requests) / (4 * max(1, workload.nodes)))
+    return [
+        next((identity for identity in request.hash_ids if seen[identity] <= crowd), hash_id("alone", index))
+        for index, request in enumerate(workload.requests)
+    ]
+
+
+def node_share(workload: Workload) -> Workload:
+    """One node's part of the pool's traffic: whole conversations, of `nodes` parts the one nearest to the mean."""
+    nodes = max(1, workload.nodes)
+    if nodes == 1:
+        return workload
+    parts: list[list[WorkloadRequest]] = [[] for _ in range(nodes)]
+    for request, conversation in zip(workload.requests, conversations(workload), strict=True):
+        parts[hash_id("part", conversation) % nodes].append(request)
+    mean = len(workload.requests) / nodes
+    chosen = min(parts, key=lambda part: abs(len(part) - mean))
+    return workload_of(chosen, pool=workload.pool, start=workload.start, block_size=workload.block_size)
+
+
+def busy_slice(workload: Workload, *, span_s: float, requests: int) -> tuple[int, int]:
+    """First and last (excluded) of a contiguous run of at most `requests` requests within about `span_s`.
+
+    Among all such runs the one at the 80th percentile of tokens per second.
+    """
+    times = [request.timestamp / 1000.0 for request in workload.requests]
+    tokens = [request.input_length + request.output_length for request in workload.requests]
+    least = min(len(times), max(LEAST_REQUESTS, requests // 2))
+    runs: list[tuple[float, int, int]] = []
+    for first in range(len(times)):
+        last = first
+        while last < len(times) and last - first < requests and times[last] - times[first] <= span_s:
+            last += 1
+        if last - first < least:
+            last = first + least
+        if last > len(times):
+            break
+        # A short run is not taken for a busy one: its time is at least half of what was wanted.
+        length = max(times[last - 1] - times[first], 0.5 * span_s, 1e-3)
+        runs.append((sum(tokens[first:last]) / length, first, last))
+    runs.sort()
+    _, first, last = runs[min(len(runs) - 1, math.floor(BUSY_QUANTILE * len(runs)))]
+    return first, last
+
+
+def slice_for_node(workload: Workload, *, span_s: float, requests: int, max_total: int | None = None) -> Slice:
+    """One node's share, cut to `requests` and to about `span_s`, and to `max_total` tokens per request."""
+    share = node_share(workload)
+    if len(share.requests) < LEAST_REQUESTS:
+        share = workload
+    first, last = busy_slice(share, span_s=span_s, requests=requests)
+    chosen = cut(share, first, last)
+    factor = max(1.0, _span_s(chosen) / (SPAN_STRETCH * span_s))
+    if factor > 1.0:
+        chosen = scale_rate(chosen, factor)
+    shortened = 0
+    if max_total is not None:
+        shortened = sum(request.input_length + request.output_length > max_total for request in chosen.requests)
+        fitting = [_fit(request, max_total, share.block_size) for request in chosen.requests]
+        chosen = workload_of(fitting, pool=share.pool, start=share.start, block_size=share.block_size)
+    prime = priming(share.requests[:first], chosen)
+    summary = {
+        "captured": describe(workload),
+        "nodes": workload.nodes,
+        "share": describe(share),
+        "slice": describe(chosen),
+        "slice_start_s": round(share.requests[first].timestamp / 1000.0, 3),
+        "primed": describe_prime(prime),
+        "compressed": round(factor, 3),
+        "shortened": shortened,
+    }
+    return Slice(chosen, prime, summary)
+
+
+def priming(earlier: Sequence[WorkloadRequest], slice_: Workload) -> Workload:
+    """One request for each prefix of the slice that a production cache would hold from earlier requests.
+
+    Without them a short slice would find far fewer prefixes than production does. At most MOST_PRIME_TOKENS, in the
+    slice's order. One token beyond the last block makes the engine compute that block whole.
+    """
+    known = {identity for request in earlier for identity in request.hash_ids}
+    seen: set[int] = set()
+    wanted: list[tuple[int, list[int]]] = []
+    for request in slice_.requests:
+        prefix = list(takewhile(known.__contains__, request.hash_ids))
+        new = [identity for identity in prefix if identity not in seen]
+        seen.update(prefix)
+        if new:
+            wanted.append((len(new) * slice_.block_size, prefix))
+    left = MOST_PRIME_TOKENS
+    chosen: list[WorkloadRequest] = []
+    for tokens, prefix in wanted:
+        if tokens <= left:
+            left -= tokens
+            length = len(prefix) * slice_.block_size + 1
+            chosen.append(WorkloadRequest(timestamp=0, input_length=length, output_length=1, hash_ids=prefix))
+    return workload_of(chosen, block_size=slice_.block_size)
+
+
+def describe_prime(prime: Workload) -> dict[str, int]:
+    return {"prefixes": len(prime.requests), "blocks": len({i for r in prime.requests for i in r.hash_ids})}
+
+
+def describe(workload: Workload) -> dict[str, Any]:
+    """Requests, rate, coefficient of variation of the gaps, length quantiles, and the share of repeated prefix
+    tokens.
+    """
+    requests = workload.requests
+    gaps = np.diff([request.timestamp for request in requests])
+    mean = float(gaps.mean()) if len(gaps) else 0.0
+    inputs = [request.input_length for request in requests] or [0]
+    outputs = [request.output_length for request in requests] or [0]
+    span_s = _span_s(workload)
+    return {
+        "requests": len(requests),
+        "span_s": round(span_s, 2),
+        "rate_per_s": round((len(requests) - 1) / span_s, 3) if span_s > 0 else 0.0,
+        "arrival_cv": round(float(gaps.std()) / mean, 3) if mean > 0 else 0.0,
+        "input_tokens": {f"p{q}": int(np.quantile(inputs, q / 100)) for q in (50, 95, 99)},
+        "output_tokens": {f"p{q}": int(np.quantile(outputs, q / 100)) for q in (50, 95, 99)},
+        "prefix_share": round(prefix_share(workload), 4),
+    }
+
+
+def prefix_share(workload: Workload) -> float:
+    """Prompt tokens in blocks that an earlier request had too / all prompt tokens: what an endless cache would save."""
+    seen: set[int] = set()
+    shared = total = 0
+    for request in workload.requests:
+        total += request.input_length
+        shared += workload.block_size * sum(identity in seen for identity in request.hash_ids)
+        seen.update(request.hash_ids)
+    return shared / total if total else 0.0
+
+
+def _span_s(workload: Workload) -> float:
+    requests = workload.requests
+    return (requests[-1].timestamp - requests[0].timestamp) / 1000.0 if requests else 0.0
+
+
+def _fit(request: WorkloadRequest, max_total: int, block_size: int) -> WorkloadRequest:
+    output_length = min(request.output_length, max(1, max_total - 1))
+    input_length = max(1, min(request.input_length, max_total - output_length))
+    ids = request.hash_ids[: input_length // block_size]
+    return request.model_copy(update={"input_length": input_length, "output_length": output_length, "hash_ids": ids})

@@ -1,0 +1,73 @@
+"""Fits a workload to another node: its token limits, its capacity, its trial time. Pure.
+
+Guarantee: order, burstiness (the shape of the gaps) and prefix sharing survive; what is cut or scaled is by one
+factor for all.
+"""
+
+from itertools import groupby
+
+import numpy as np
+
+from controlplane.contract.workload import Workload, WorkloadRequest
+from tuner.workload.trace import workload_of
+
+
+def _rebuilt(workload: Workload, requests: list[WorkloadRequest]) -> Workload:
+    return workload_of(
+        requests, pool=workload.pool, start=workload.start, block_size=workload.block_size, nodes=workload.nodes
+    )
+
+
+def scale_rate(workload: Workload, factor: float) -> Workload:
+    """`factor` times as many requests per second: every gap divided by it."""
+    moved = [request.model_copy(update={"timestamp": request.timestamp / factor}) for request in workload.requests]
+    return _rebuilt(workload, moved)
+
+
+def scale_lengths(workload: Workload, *, max_input: int, max_output: int, max_total: int | None = None) -> Workload:
+    """Lengths scaled so that the longest fits; nothing is scaled up. Prefix ids are thinned by the same factor.
+
+    A block of the result stands for as many blocks of the original as the factor says, so equal prefixes stay equal.
+    """
+    longest_in = max((request.input_length for request in workload.requests), default=1)
+    longest_out = max((request.output_length for request in workload.requests), default=1)
+    inputs, outputs = min(1.0, max_input / longest_in), min(1.0, max_output / max(1, longest_out))
+
+    def scaled(request: WorkloadRequest) -> WorkloadRequest:
+        output_length = max(min(1, request.output_length), int(request.output_length * outputs))
+        input_length = max(1, int(request.input_length * inputs))
+        if max_total is not None:
+            input_length = max(1, min(input_length, max_total - output_length))
+        blocks = min(input_length // workload.block_size, len(request.hash_ids))
+        # The id of a thinned block is that of the last block it covers, which under chaining names the whole prefix.
+        last = [min(len(request.hash_ids), int((block + 1) / inputs)) - 1 for block in range(blocks)]
+        ids = [request.hash_ids[place] for place in last]
+        update = {"input_length": input_length, "output_length": output_length, "hash_ids": ids}
+        return request.model_copy(update=update)
+
+    return _rebuilt(workload, [scaled(request) for request in workload.requests])
+
+
+def spread_batches(workload: Workload, *, quantum_ms: float, seed: int = 0) -> Workload:
+    """Requests with one and the same timestamp spread uniformly over the following `quantum_ms`.
+
+    For traces with rounded timestamps (Mooncake's conversation trace: 3,000 ms), whose gaps below that are artefacts.
+    """
+    random = np.random.default_rng(seed)
+    spread: list[WorkloadRequest] = []
+    for timestamp, batch in groupby(workload.requests, key=lambda request: request.timestamp):
+        members = list(batch)
+        offsets = np.sort(random.uniform(0.0, quantum_ms, len(members)))
+        spread.extend(
+            request.model_copy(update={"timestamp": timestamp + float(offset)})
+            for request, offset in zip(members, offsets, strict=True)
+        )
+    return _rebuilt(workload, spread)
+
+
+def cut(workload: Workload, first: int, last: int) -> Workload:
+    """Requests `first` up to `last` (excluded), the clock set to 0 at the first arrival."""
+    chosen = workload.requests[first:last]
+    begin = chosen[0].timestamp if chosen else 0.0
+    moved = [request.model_copy(update={"timestamp": request.timestamp - begin}) for request in chosen]
+    return _rebuilt(workload, moved)
