@@ -17,10 +17,10 @@ from pathlib import Path
 
 import httpx
 
-from controlplane.command.demo.engines import EmbeddedEngines
-from controlplane.command.demo.fleet import Fleet
-from controlplane.command.demo.plan import MODEL, POOL, Plan
-from controlplane.command.demo.processes import Child, Processes
+from agents.demo.engines import EmbeddedEngines
+from agents.demo.fleet import Fleet
+from agents.demo.plan import MODEL, POOL, Plan
+from agents.demo.processes import Child, Processes
 from controlplane.contract.configs import RevisionCreate
 from controlplane.contract.rollouts import ENDED, RolloutCreate
 from tests.processes import free_ports, wait_for

@@ -31,12 +31,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from agents.demo.engines import TRIMTAB
+from agents.demo.fleet import Fleet
+from agents.demo.plan import POOL, Plan
 from benchmarks.host_measures import injections
 from controlplane.alerts.diagnosis import context as gathering
 from controlplane.alerts.diagnosis.diagnosis import Shift, diagnose
-from controlplane.command.demo.engines import TRIMTAB
-from controlplane.command.demo.fleet import Fleet
-from controlplane.command.demo.plan import POOL, Plan
 from controlplane.contract.configs import RevisionCreate
 from controlplane.contract.metrics import WINDOW_S
 from controlplane.contract.rollouts import RolloutCreate, RolloutPhase

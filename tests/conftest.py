@@ -6,9 +6,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from agents.demo.fleet import Fleet
+from agents.demo.plan import MODEL, POOL, Plan
 from controlplane.client import Client
-from controlplane.command.demo.fleet import Fleet
-from controlplane.command.demo.plan import MODEL, POOL, Plan
 from tests.postgresql import postgres_schema_url, postgres_url  # noqa: F401 - fixtures of all tests
 from tests.processes import free_ports, wait_for
 

@@ -27,7 +27,9 @@ from agents.agent.reports.report import NodeIdentity
 from agents.agent.settings import AgentSettings, parsed_headers
 from agents.backends.base import Backend, EngineHealth
 from agents.backends.embedded_backend import EmbeddedBackend
-from agents.backends.vllm import AttachedVllm, ManagedVllm, load_node_file
+from agents.backends.vllm.attached import AttachedVllm
+from agents.backends.vllm.managed import ManagedVllm
+from agents.backends.vllm.node_file import load_node_file
 from agents.host.gpu import Gpus
 from agents.host.neighbours import Neighbours, default_folder
 from agents.host.sampler import Sampler

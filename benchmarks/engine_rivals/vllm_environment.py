@@ -9,7 +9,7 @@ import ctypes.util
 from collections.abc import Sequence
 from pathlib import Path
 
-from controlplane.command.vllm_environment import OFFLINE
+from agents.backends.vllm.server_variables import OFFLINE
 
 _SYSTEM = (Path("/usr/lib/x86_64-linux-gnu"), Path("/usr/lib64"), Path("/usr/lib"))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from benchmarks.engine_rivals.protocol import WorkerFailed
 from benchmarks.telemetry_measures.fleet_plan import FleetOutcome, FleetPlan, go_file, ready_file
 from benchmarks.vllm_measures.processes import Child, Nursery
-from controlplane.command.child import one_thread_each
+from controlplane.terminal.child import one_thread_each
 
 _READY_S = 300.0
 

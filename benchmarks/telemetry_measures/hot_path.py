@@ -6,7 +6,7 @@ import sys
 from benchmarks.engine_measures.report import note
 from benchmarks.engine_rivals.protocol import ROOT, WorkerFailed
 from benchmarks.telemetry_measures.session import Session
-from controlplane.command.child import one_thread_each
+from controlplane.terminal.child import one_thread_each
 
 SCRIPT = ROOT / "benchmarks" / "hot_path.py"
 _LIMIT_S = 900.0

@@ -27,9 +27,9 @@ from benchmarks.telemetry_measures.kill_senders import KillSenders
 from benchmarks.telemetry_measures.service import Service
 from benchmarks.telemetry_measures.session import Session, verdict
 from benchmarks.vllm_measures.processes import Child
-from controlplane.command.child import one_thread_each
 from controlplane.contract.metrics import WINDOW_S
 from controlplane.telemetry.values.timespan import start_of
+from controlplane.terminal.child import one_thread_each
 
 GOAL_KILLS, QUICK_KILLS = 200, 8
 _AGE_S = 5 * 3600

@@ -19,7 +19,7 @@ from benchmarks.telemetry_measures.fleet_run import FleetRun
 from benchmarks.telemetry_measures.prometheus_server import Prometheus
 from benchmarks.telemetry_measures.service import Service
 from benchmarks.telemetry_measures.session import Session, verdict
-from controlplane.command.child import one_thread_each
+from controlplane.terminal.child import one_thread_each
 
 NODES, QUICK_NODES = 1000, 100
 GOAL, AIM = 0.7, 0.3

@@ -12,7 +12,7 @@ from benchmarks.engine_measures.texts import Pieces
 from benchmarks.engine_rivals.protocol import ROOT, WorkerFailed
 from benchmarks.engine_rivals.servers import HOST, MODEL
 from benchmarks.vllm_measures.processes import Nursery
-from controlplane.command.child import die_with_parent
+from controlplane.terminal.child import die_with_parent
 
 TIMEOUT_S = 180.0
 """After which a request counts as failed."""

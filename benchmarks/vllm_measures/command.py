@@ -13,6 +13,7 @@ from types import FrameType
 
 import httpx
 
+from agents.backends.vllm.doctor.installation import default_executable
 from benchmarks.engine_measures.machine import commit, describe_machine
 from benchmarks.engine_measures.report import note, progress, skipped
 from benchmarks.engine_measures.texts import Texts
@@ -20,7 +21,6 @@ from benchmarks.engine_rivals.protocol import ROOT, WorkerFailed
 from benchmarks.vllm_measures import decisions, faults, live_changes, managed, percentiles, throughput
 from benchmarks.vllm_measures.processes import Nursery
 from benchmarks.vllm_measures.session import Measure, Session, Settings
-from controlplane.command.vllm_installation import default_executable
 from controlplane.contract.errors import TrimtabError
 
 SECTIONS: dict[str, Measure] = {

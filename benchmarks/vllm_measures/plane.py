@@ -12,9 +12,9 @@ from benchmarks.engine_rivals.protocol import WorkerFailed
 from benchmarks.engine_rivals.servers import HOST, free_port
 from benchmarks.vllm_measures.processes import Child, Nursery
 from controlplane.client import Client
-from controlplane.command.child import one_thread_each
 from controlplane.contract.errors import TrimtabError
 from controlplane.contract.nodes import NodeView
+from controlplane.terminal.child import one_thread_each
 
 POOL = "bench"
 _START_S = 60.0

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from benchmarks.engine_rivals.protocol import ROOT, WorkerFailed, tail
 from benchmarks.vllm_measures.proc_files import MARK, all_pids, cpu_s_in, cpu_s_of, group_of, marked, start_tick
-from controlplane.command.child import die_with_parent
+from controlplane.terminal.child import die_with_parent
 
 _STOP_S = 20.0
 

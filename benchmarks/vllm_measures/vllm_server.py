@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from agents.backends.vllm.server_variables import sharing_cores
 from benchmarks.engine_rivals.servers import HOST, MODEL, free_port
 from benchmarks.engine_rivals.vllm_environment import common_environment
 from benchmarks.vllm_measures.processes import Child, Nursery
-from controlplane.command.vllm_environment import sharing_cores
 
 RAW_LOG_FOLDER = Path(__file__).resolve().parent / "raw_log"
 SCHEDULER = "trimtab_vllm.scheduler.live_scheduler"

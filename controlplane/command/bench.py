@@ -6,11 +6,16 @@ from typing import Annotated
 
 import typer
 
-from controlplane.command.checkout import ROOT
+from controlplane.terminal.checkout import ROOT
+from controlplane.terminal.subcommand import subcommand
 
 FOLDER = ROOT / "benchmarks"
 
 
+app = subcommand()
+
+
+@app.command()
 def bench(
     names: Annotated[list[str] | None, typer.Argument(help="Which ones; all when none is named.")] = None,
 ) -> None:

@@ -4,19 +4,25 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from controlplane.command.connection import fail
+import typer
+from typer.core import TyperGroup
+
 from controlplane.contract.errors import nearest
+from controlplane.terminal.connection import fail
 
 OWN_SETTINGS = "agent"  # The agent checks its settings itself.
 
 
-def read_config(path: Path, group: Any) -> dict[str, Any]:
-    """The file as click's default map for `group`. Tables and keys that nothing reads are refused."""
+def read_config(path: Path, context: typer.Context) -> dict[str, Any]:
+    """The file as click's default map for the group of `context`. Tables and keys that nothing reads are refused."""
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         fail(f"--config: {path}: {error}")
-    return _commands(path, "", group.commands, tables)
+    group = context.command
+    assert isinstance(group, TyperGroup)
+    commands = {name: group.get_command(context, name) for name in group.list_commands(context)}
+    return _commands(path, "", commands, tables)
 
 
 def _commands(path: Path, place: str, commands: dict[str, Any], tables: dict[str, Any]) -> dict[str, Any]:

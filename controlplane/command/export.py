@@ -10,9 +10,10 @@ from typing import Annotated, Any
 
 import typer
 
-from controlplane.command.connection import FAILURES, SERVER, Server, Token, TokenFile, connect, explain, fail
 from controlplane.contract.errors import nearest
 from controlplane.contract.metrics import LABELS
+from controlplane.terminal.connection import FAILURES, SERVER, Server, Token, TokenFile, connect, explain, fail
+from controlplane.terminal.subcommand import subcommand
 
 
 class Format(StrEnum):
@@ -20,6 +21,10 @@ class Format(StrEnum):
     PARQUET = "parquet"
 
 
+app = subcommand()
+
+
+@app.command()
 def export(
     metric: Annotated[str | None, typer.Argument(help="Short name, e.g. ttft; none with --requests.")] = None,
     format: Annotated[Format | None, typer.Option(help="Default: by the end of --out's name, else csv.")] = None,

@@ -1,54 +1,61 @@
 """`trimtab`: the command line. Every option also comes from the environment (TRIMTAB_COMMAND_OPTION, or the shorter
-name its help shows) and from a TOML file (`--config FILE`, one table a command)."""
+name its help shows) and from a TOML file (`--config FILE`, one table a command).
 
+Each package owns its subcommands: `SUBCOMMANDS` says where, and a module is loaded when its command is called.
+"""
+
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-from controlplane.command import (
-    agent,
-    bench,
-    checkout,
-    doctor,
-    engine,
-    export,
-    replay,
-    rollout,
-    status,
-    store,
-    tune,
-    up,
-)
 from controlplane.command.config_file import read_config
-from controlplane.command.connection import fail
-from controlplane.command.demo import command as demo
-from controlplane.command.load import command as load
+from controlplane.terminal import checkout
+from controlplane.terminal.connection import fail
+
+SUBCOMMANDS = {
+    "up": "controlplane.command.up",
+    "demo": "agents.demo.command",
+    "agent": "agents.agent.command",
+    "engine": "agents.engine.command",
+    "tune": "tuner.study.command",
+    "replay": "tuner.replay.command",
+    "rollout": "controlplane.command.rollout",
+    "status": "controlplane.command.status",
+    "export": "controlplane.command.export",
+    "load": "controlplane.command.load.command",
+    "store": "controlplane.command.store",
+    "doctor": "agents.doctor.command",
+    "bench": "controlplane.command.bench",
+}
+"""Name to the module whose `app` it is."""
+
+
+class Subcommands(TyperGroup):
+    """The group of all of them."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(SUBCOMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in SUBCOMMANDS:
+            return None
+        command = typer.main.get_command(import_module(SUBCOMMANDS[cmd_name]).app)
+        command.name = cmd_name
+        return command
+
 
 app = typer.Typer(
     name="trimtab",
+    cls=Subcommands,
     help="The control plane beside an LLM serving fleet.",
     no_args_is_help=True,
     context_settings={"auto_envvar_prefix": "TRIMTAB", "help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # Its boxes cut the names of variables off in a narrow terminal.
 )
-app.command("up")(up.up)
-app.command("demo")(demo.demo)
-app.command(
-    "agent",
-    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
-)(agent.agent)
-app.command("engine")(engine.engine)
-app.command("tune")(tune.tune)
-app.command("replay")(replay.replay)
-app.add_typer(rollout.app, name="rollout")
-app.command("status")(status.status)
-app.command("export")(export.export)
-app.command("load")(load.load)
-app.add_typer(store.app, name="store")
-app.add_typer(doctor.app, name="doctor")
-app.command("bench")(bench.bench)
 
 
 @app.callback()
@@ -62,7 +69,7 @@ def settings(
     if wrong:
         fail(checkout.refusal(wrong))
     if config is not None:
-        context.default_map = read_config(config, context.command)
+        context.default_map = read_config(config, context)
 
 
 def main() -> None:

@@ -1,12 +1,16 @@
 """`trimtab rollout`: configurations to production, from a shell or a pipeline."""
 
 import time
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from controlplane.client import Client
-from controlplane.command.connection import (
+from controlplane.contract.configs import RevisionCreate
+from controlplane.contract.nodes import NodeRole, NodeView
+from controlplane.contract.rollouts import ENDED, Rollout, RolloutCreate, RolloutPhase
+from controlplane.terminal.assignments import parse_assignments
+from controlplane.terminal.connection import (
     FAILURES,
     SERVER,
     Server,
@@ -17,29 +21,11 @@ from controlplane.command.connection import (
     fail,
     persistently,
 )
-from controlplane.contract.configs import RevisionCreate
-from controlplane.contract.nodes import NodeRole, NodeView
-from controlplane.contract.rollouts import ENDED, Rollout, RolloutCreate, RolloutPhase
+from controlplane.terminal.subcommand import subcommand
 
-app = typer.Typer(
+app = subcommand(
     help="Bring a configuration to production: canary, verdict, promotion or rollback.", no_args_is_help=True
 )
-
-
-def parse_assignments(assignments: list[str]) -> dict[str, Any]:
-    """["a=1", "b=int8"] to {"a": 1, "b": "int8"}; values are JSON where they can be."""
-    import json
-
-    knobs: dict[str, Any] = {}
-    for assignment in assignments:
-        name, equals, text = assignment.partition("=")
-        if not equals or not name:
-            fail(f"--set: wants knob=value, got {assignment!r}")
-        try:
-            knobs[name.strip()] = json.loads(text)
-        except ValueError:
-            knobs[name.strip()] = text
-    return knobs
 
 
 def production_revision(nodes: list[NodeView], pool: str) -> int | None:

@@ -5,15 +5,19 @@ from rich.table import Column, Table
 
 from controlplane.client import Client
 from controlplane.client.clocks import node_clocks
-from controlplane.command.connection import FAILURES, SERVER, Server, Token, TokenFile, connect, explain, fail
 from controlplane.contract.alerts import Alert
 from controlplane.contract.change import class_of
 from controlplane.contract.histogram import error_text
 from controlplane.contract.knobs import KNOBS, ChangeClass
 from controlplane.contract.node_clock import NodeClock
 from controlplane.contract.nodes import NodeView
+from controlplane.terminal.connection import FAILURES, SERVER, Server, Token, TokenFile, connect, explain, fail
+from controlplane.terminal.subcommand import subcommand
+
+app = subcommand()
 
 
+@app.command()
 def status(server: Server = SERVER, token: Token = None, token_file: TokenFile = None) -> None:
     """Show nodes with their effective configuration, the last minute's latency, open alerts, studies and rollouts."""
     console = Console()

@@ -5,16 +5,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from controlplane.command import extras
-from controlplane.command.connection import fail
 from controlplane.contract.clock import utc_now
 from controlplane.contract.errors import TrimtabError
+from controlplane.terminal import extras
+from controlplane.terminal.connection import fail
+from controlplane.terminal.subcommand import subcommand
 
 if TYPE_CHECKING:
     from controlplane.app.settings import ServiceSettings
     from controlplane.telemetry.folding.verify import Report
 
-app = typer.Typer(help="Check, back up and restore what the service keeps.", no_args_is_help=True)
+app = subcommand(help="Check, back up and restore what the service keeps.", no_args_is_help=True)
 
 DataDir = Annotated[
     Path, typer.Option(envvar="TRIMTAB_DATA_DIR", help="Where `trimtab up` keeps the database and the token files.")

@@ -4,23 +4,27 @@ import logging
 import subprocess
 import sys
 import threading
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from controlplane.command import extras
-from controlplane.command.checkout import ROOT
-from controlplane.command.child import die_with_parent, leave, one_thread_each
-from controlplane.command.connection import fail
 from controlplane.contract.errors import TrimtabError
 from controlplane.contract.retention import DAY_S, HOUR_S, LEVELS_S, LONGEST_S
+from controlplane.terminal import extras
+from controlplane.terminal.checkout import ROOT
+from controlplane.terminal.child import die_with_parent, leave, one_thread_each
+from controlplane.terminal.connection import fail
+from controlplane.terminal.subcommand import subcommand
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
 log = logging.getLogger(__name__)
 
+DASHBOARD = "web.dashboard"
+"""Mounts itself on the service where it is wanted. By name: the control plane knows nothing of it."""
 RESTART_AFTER_S = 5.0
 WORKER_STOP_S = 1.0
 """A trial that is cut off is measured again: its lease ends."""
@@ -55,6 +59,10 @@ class Worker(threading.Thread):
             self._process.kill()
 
 
+app = subcommand()
+
+
+@app.command()
 def up(
     data_dir: Annotated[
         Path, typer.Option(envvar="TRIMTAB_DATA_DIR", help="Where the database and the token files are kept.")
@@ -137,9 +145,7 @@ def up(
 
     def mount(app: "FastAPI") -> None:
         if dashboard:
-            import web.dashboard
-
-            web.dashboard.mount(app, url)
+            import_module(DASHBOARD).mount(app, url)
 
     try:
         settings = load_settings(

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,7 @@ def test_there_are_two_paths() -> None:
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.splitlines()[0])
 def test_each_step_imports_its_neighbour_or_says_how_it_is_reached(path: str) -> None:
     steps = STEP.findall(path)
-    for (before, _), (name, how) in zip(steps, steps[1:], strict=False):
+    for (before, _), (name, how) in pairwise(steps):
         if re.search(r"\((over|handed|asked|called|later|by)\b", how):
             continue
         assert module(before) in imported(ROOT / name) or module(name) in imported(ROOT / before), (before, name)

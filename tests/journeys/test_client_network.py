@@ -4,7 +4,7 @@ import httpx
 import openai
 
 from agents.client_measure import NetworkJoin, NetworkTime, Recorder, wrap_openai
-from controlplane.command.demo.plan import MODEL, POOL
+from agents.demo.plan import MODEL, POOL
 from controlplane.contract import metrics
 from controlplane.contract.access import Scope, TokenCreate
 from tests.conftest import Stack

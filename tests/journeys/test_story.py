@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.command.vllm_installation import default_executable
+from agents.backends.vllm.doctor.installation import default_executable
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT_S = 660

@@ -23,7 +23,7 @@ from typing import Any
 import httpx
 from tokenizers import Tokenizer
 
-from controlplane.command.vllm_environment import OFFLINE, sharing_cores
+from agents.backends.vllm.server_variables import OFFLINE, sharing_cores
 from tests.processes import free_port
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agents.backends.vllm import AttachedVllm
+from agents.backends.vllm.attached import AttachedVllm
 from controlplane.contract.errors import KnobOutOfRange
 from controlplane.contract.knobs import EngineConfig
 from tests.agents.backends.vllm.conftest import eventually

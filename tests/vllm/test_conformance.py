@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from agents.backends.base import Backend
-from agents.backends.vllm import AttachedVllm
+from agents.backends.vllm.attached import AttachedVllm
 from controlplane.contract.knobs import EngineConfig
 from tests.agents.backends.backend_conformance import REFUSED, BackendConformance
 from tests.vllm.prompts import prompts

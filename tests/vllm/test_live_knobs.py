@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from agents.backends.vllm import AttachedVllm
+from agents.backends.vllm.attached import AttachedVllm
 from controlplane.contract.errors import KnobOutOfRange
 from controlplane.contract.knobs import EngineConfig, Quantization
 from tests.vllm import limits

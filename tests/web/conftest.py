@@ -10,9 +10,9 @@ import httpx
 import pytest
 from playwright.sync_api import BrowserContext, Page, sync_playwright
 
+from agents.demo.engines import TRIMTAB
+from agents.demo.processes import Child, Processes
 from controlplane.client import Client
-from controlplane.command.demo.engines import TRIMTAB
-from controlplane.command.demo.processes import Child, Processes
 from tests.processes import free_port, wait_for
 
 FLAGS = (

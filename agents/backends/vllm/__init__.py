@@ -1,7 +1,4 @@
-"""A vLLM server as a `Backend`: attached to where it runs, or managed by the agent."""
+"""A vLLM server as a `Backend`: attached to where it runs (`attached.py`), or managed by the agent (`managed/`).
 
-from agents.backends.vllm.attached import AttachedVllm
-from agents.backends.vllm.managed import ManagedVllm
-from agents.backends.vllm.node_file import load_node_file
-
-__all__ = ["AttachedVllm", "ManagedVllm", "load_node_file"]
+Nothing is imported here: the proxy is a process of its own and stays small.
+"""

@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
+from controlplane.alerts import words
 from controlplane.alerts.conditions import judges
 from controlplane.alerts.conditions.finding import Finding
 from controlplane.alerts.diagnosis import context as gathering
@@ -180,7 +181,7 @@ def _story(row: AlertRow, recent: Sketch, draft: Draft) -> Finding:
 
 
 def _reach(found: Diagnosis) -> frozenset[str]:
-    return frozenset() if found.stage is None else frozenset({updates.reach_of_stage(found.stage)})
+    return frozenset() if found.stage is None else frozenset({words.reach_of_stage(found.stage)})
 
 
 def _cause(found: Diagnosis) -> str:

@@ -16,8 +16,9 @@ import httpx
 from sqlalchemy import select
 from sqlmodel import Session, col, update
 
-from controlplane.alerts.notify import payload, signature
+from controlplane.alerts.notify import payload
 from controlplane.alerts.tables import DeliveryRow, DestinationRow
+from controlplane.contract import signature
 from controlplane.contract.alerts import Alert, AlertState, DeliveryState
 from controlplane.contract.clock import Clock, utc_now
 from controlplane.contract.retry import retry_after_s

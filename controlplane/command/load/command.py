@@ -9,8 +9,9 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from controlplane.client import Client
-from controlplane.command import extras
-from controlplane.command.connection import FAILURES, SERVER, Server, Token, TokenFile, explain, fail, read_token
+from controlplane.terminal import extras
+from controlplane.terminal.connection import FAILURES, SERVER, Server, Token, TokenFile, explain, fail, read_token
+from controlplane.terminal.subcommand import subcommand
 
 if TYPE_CHECKING:
     from controlplane.command.load.sending import Totals
@@ -29,6 +30,10 @@ class Signal(StrEnum):
     TRACES = "traces"
 
 
+app = subcommand()
+
+
+@app.command()
 def load(
     files: Annotated[
         list[Path], typer.Argument(help="JSON lines or length-delimited messages.", exists=True, dir_okay=False)

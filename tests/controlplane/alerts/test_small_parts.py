@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from controlplane.alerts.conditions.absolute import judge, tail_bound
 from controlplane.alerts.conditions.finding import Reading
 from controlplane.alerts.lives.fingerprint import fingerprint
-from controlplane.alerts.notify.signature import sign, verify
 from controlplane.alerts.rules.silence import active, matches, silenced
 from controlplane.contract.alerts import Silence
+from controlplane.contract.signature import sign, verify
 from controlplane.contract.slo import Limit
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

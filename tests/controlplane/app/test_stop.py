@@ -29,7 +29,7 @@ from fastapi import FastAPI
 from controlplane.app.background import Tick
 from controlplane.app.serve import server_of
 from controlplane.app.settings import ServiceSettings
-from controlplane.command.child import leave
+from controlplane.terminal.child import leave
 
 def mount(app: FastAPI) -> None:
     def slow() -> str:

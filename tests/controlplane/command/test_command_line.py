@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from controlplane.command import checkout, extras
 from controlplane.command.main import app
+from controlplane.terminal import checkout, extras
 
 COMMANDS = (
     "up",

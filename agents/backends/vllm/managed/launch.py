@@ -15,8 +15,8 @@ import signal
 import sys
 from pathlib import Path
 
-# prctl(2), PR_SET_PDEATHSIG; it survives execve(2) of an ordinary program. As in agents/host/parent_death.py, which a
-# program that runs by itself cannot import.
+# prctl(2), PR_SET_PDEATHSIG; it survives execve(2) of an ordinary program. As in controlplane/terminal/parent_death.py,
+# which a program that runs by itself cannot import.
 _SET_PARENT_DEATH_SIGNAL = 1
 
 

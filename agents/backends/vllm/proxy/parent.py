@@ -4,8 +4,8 @@ import os
 import signal
 import sys
 
-from agents.host.parent_death import ask_for_sigterm
 from controlplane.contract.errors import BadRequest
+from controlplane.terminal.parent_death import ask_for_sigterm
 
 
 def end_with_parent(parent_pid: int) -> None:

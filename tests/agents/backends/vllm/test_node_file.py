@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.backends.vllm import load_node_file
+from agents.backends.vllm.node_file import load_node_file
 from controlplane.contract.errors import BadSettings
 from controlplane.contract.knobs import EngineConfig, Quantization
 

@@ -8,11 +8,12 @@ import httpx
 import pytest
 from sqlmodel import select
 
-from controlplane.alerts.notify import outbox, signature
+from controlplane.alerts.notify import outbox
 from controlplane.alerts.notify.delivery import Deliverer, wait_s
 from controlplane.alerts.store import delete_destination
 from controlplane.alerts.tables import AlertRow, DeliveryRow, DestinationRow
 from controlplane.alerts.view import alert_view
+from controlplane.contract import signature
 from controlplane.db import Database
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)

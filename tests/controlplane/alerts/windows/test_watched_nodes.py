@@ -54,7 +54,7 @@ def looked_up(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             found.append(name)
             return fleet.node(session, name)
 
-    monkeypatch.setattr(watched_nodes, "registry", Noted)
+    monkeypatch.setattr(watched_nodes, "fleet", Noted)
     return found
 
 

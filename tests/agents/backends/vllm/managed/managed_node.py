@@ -11,10 +11,10 @@ from typing import Any
 
 import httpx
 
-from agents.backends.vllm import ManagedVllm, load_node_file
-from agents.backends.vllm.managed import process
+from agents.backends.vllm.managed import ManagedVllm, process
 from agents.backends.vllm.managed.records import Records, ServerRecord
 from agents.backends.vllm.managed.run_folder import choose_run_folder
+from agents.backends.vllm.node_file import load_node_file
 from agents.backends.vllm.proxy.client import ProxyClient
 from controlplane.contract.errors import TrimtabError
 from tests.processes import free_ports

@@ -18,7 +18,8 @@ ROOT = Path(__file__).resolve().parents[5]
 AGENT = """
 import asyncio, sys
 from pathlib import Path
-from agents.backends.vllm import ManagedVllm, load_node_file
+from agents.backends.vllm.managed import ManagedVllm
+from agents.backends.vllm.node_file import load_node_file
 from controlplane.contract.knobs import parse_config
 
 async def main(file, state, knobs):

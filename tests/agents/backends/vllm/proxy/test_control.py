@@ -285,8 +285,12 @@ def test_it_loads_neither_the_agent_nor_what_it_does_not_need() -> None:
     assert not tops & {"pydantic", "google", "httpx", "numpy", "torch", "prometheus_client", "opentelemetry"}
     ours = {name for name in names if name.startswith(("agents.", "controlplane."))}
     assert ours <= {name for name in ours if name.startswith("agents.backends.vllm.proxy")} | {
+        "agents.backends",
+        "agents.backends.vllm",
+        "agents.host",
         "agents.host.error_answers",
-        "agents.host.parent_death",
+        "controlplane.terminal",
+        "controlplane.terminal.parent_death",
         "controlplane.contract",
         "controlplane.contract.errors",
     }

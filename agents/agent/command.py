@@ -1,0 +1,24 @@
+"""`trimtab agent`: the agent beside one engine. Its settings, and their help, are the agent's own."""
+
+import os
+
+import typer
+
+from controlplane.terminal import extras
+from controlplane.terminal.subcommand import subcommand
+
+app = subcommand()
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []})
+def agent(context: typer.Context) -> None:
+    """Stand beside one engine: count its timings, report them, apply its configuration."""
+    extras.need("agent", "agent")
+    from agents.agent.__main__ import main
+
+    # The TOML table of `trimtab --config FILE` comes first, so that flags override it; the environment does too.
+    given: list[str] = []
+    for name, value in (context.default_map or {}).items():
+        if f"TRIMTAB_{name.upper()}" not in os.environ:
+            given += [f"--{name.replace('_', '-')}", str(value)]
+    raise typer.Exit(main([*given, *context.args]))

@@ -1,0 +1,134 @@
+"""Run the demo: start everything, tell the story, print the table, stay up (or end with --once)."""
+
+import signal
+import threading
+import time
+
+import httpx
+from rich.console import Console
+
+from agents.demo.cores import cores, idle_cores, warning
+from agents.demo.figures import table
+from agents.demo.fleet import Fleet
+from agents.demo.plan import FREE_CORES, ONE_CORE, Plan
+from agents.demo.processes import ChildDied
+from agents.demo.receiver import Receiver
+from agents.demo.record import record, write
+from agents.demo.scene import Scene, StepFailed
+from agents.demo.story import Story
+from agents.demo.view import View
+from controlplane.contract.errors import TrimtabError
+
+
+class MemoryWatch(threading.Thread):
+    """Samples the memory of the whole demo each two seconds."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        super().__init__(name="memory-watch", daemon=True)
+        self.peak_bytes = 0
+        self._fleet = fleet
+        self._over = threading.Event()
+
+    def run(self) -> None:
+        while not self._over.wait(2):
+            self.peak_bytes = max(self.peak_bytes, self._fleet.processes.resident_bytes())
+
+    def stop(self) -> None:
+        self._over.set()
+        self.join()
+
+
+def run_demo(plan: Plan, *, once: bool) -> int:
+    """Returns the exit status: 0 when every step truly happened within the limits, else 1, saying which did not."""
+    console = Console()
+    if told := warning(cores()):
+        console.print(told, highlight=False, soft_wrap=True)
+        plan = plan.patient(ONE_CORE)
+    # A look at the cores takes a second, which a plan of one rate need not wait for.
+    free = idle_cores() if plan.busy_rate < plan.rate else FREE_CORES
+    if (lighter := plan.beside_others(free)) != plan:
+        told = f"Other processes leave {free:.1f} cores: {lighter.rate:g} requests a second instead of {plan.rate:g}"
+        console.print(f"{told}; the story takes about two minutes longer.", highlight=False, soft_wrap=True)
+        plan = lighter
+    fleet = Fleet(plan)
+    try:
+        fleet.engines.check()
+        fleet.clear()
+    except TrimtabError as error:
+        console.print(error.message, markup=False, highlight=False, soft_wrap=True)
+        return 2
+    receiver = Receiver(fleet.webhook_secret)
+    watch = MemoryWatch(fleet)
+    view = View(console, header="Trimtab demo")
+    scene = Scene(plan, fleet, receiver, view)
+    story = Story(scene)
+    view.plan([step.title for step in story.steps])
+    signal.signal(signal.SIGTERM, _interrupt)
+    began = time.monotonic()
+    try:
+        watch.start()
+        failure = _tell(story)
+        took = time.monotonic() - began
+        watch.stop()
+        if scene.spans:
+            console.print(table(scene.spans, scene.knobs))
+        console.print(f"The story took {took:.0f} s; at most {watch.peak_bytes / 1e9:.2f} GB of memory were in use.")
+        failure = failure or _over_limits(plan, took, watch.peak_bytes)
+        write(plan.data_dir, record(scene, view.lines, took, watch.peak_bytes, failure))
+        if failure:
+            console.print("[bold red]The story failed.[/]")
+            console.print(failure, markup=False, highlight=False, soft_wrap=True)
+            return 1
+        console.print("Every step happened.")
+        if not once:
+            console.print(
+                f"Everything stays up: {fleet.url}/login?token={fleet.token('dashboard-token')}  (Ctrl-C ends it)",
+                soft_wrap=True,
+            )
+            while True:
+                fleet.processes.check()
+                time.sleep(2)
+        return 0
+    except KeyboardInterrupt:
+        console.print("Ending.")
+        return 0 if not once else 130
+    except ChildDied as died:
+        console.print(str(died), markup=False)
+        return 1
+    finally:
+        fleet.stop()
+        receiver.close()
+
+
+def _tell(story: Story) -> str:
+    """Tell the story; what to say of its failure, empty when every step happened."""
+    with story.scene.view:
+        try:
+            story.run()
+        except (StepFailed, ChildDied, TrimtabError, httpx.HTTPError) as error:
+            return failure_text(story, error)
+    return ""
+
+
+def failure_text(story: Story, error: Exception) -> str:
+    """The step, what was expected of it, what was seen instead, and where to look."""
+    fleet, step = story.scene.fleet, story.current
+    if isinstance(error, StepFailed):
+        told = [f"Expected: {error.expected}", f"Seen:     {error.seen}"]
+    else:
+        told = [f"Seen:     {type(error).__name__}: {error}"]
+    title, page, logs = ("the start", "/", ("service",)) if step is None else (step.title, step.page, step.logs)
+    shown = ", ".join(str(fleet.processes.log_dir / f"{name}.log") for name in logs)
+    return "\n".join([f"Step “{title}” did not happen.", *told, f"Page:     {fleet.url}{page}", f"Logs:     {shown}"])
+
+
+def _over_limits(plan: Plan, took_s: float, peak_bytes: int) -> str:
+    if took_s > plan.whole_limit_s:
+        return f"It took {took_s:.0f} s, the limit is {plan.whole_limit_s:.0f} s."
+    if peak_bytes > plan.memory_limit_bytes:
+        return f"It used {peak_bytes / 1e9:.2f} GB, the limit is {plan.memory_limit_bytes / 1e9:.0f} GB."
+    return ""
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
