@@ -17,7 +17,7 @@ help: ## Show this list.
 	@deploy/environment.sh test
 
 run: .venv/.run-ready $(if $(filter vllm,$(ENGINE)),vllm) ## The whole loop on this machine: fleet, traffic, a bad change, alert, study, canary, recovery. ONCE=1 ends after it; ENGINE=vllm on real vLLM servers.
-	@$(BIN)/trimtab demo $(if $(ENGINE),--engine $(ENGINE)) $(if $(ONCE),--once)
+	@$(BIN)/tailwright demo $(if $(ENGINE),--engine $(ENGINE)) $(if $(ONCE),--once)
 
 test: .venv/.test-ready ## Install what the tests need (Debian packages too, saying so), then check and test everything.
 	@deploy/test_packages.sh
@@ -30,11 +30,11 @@ story: .venv/.test-ready ## The story of `make run` as a test: about six minutes
 schemathesis: .venv/.test-ready ## Check the API against its own document with seeds 1 to 3 (tens of minutes); a short run is part of the tests.
 	@$(BIN)/python -m benchmarks.api_schema --seeds 1,2,3
 
-vllm: ## Build the environment of a real vLLM (CPU): .venv-vllm, or where TRIMTAB_VLLM_ENV says. 3 GB, minutes.
+vllm: ## Build the environment of a real vLLM (CPU): .venv-vllm, or where TAILWRIGHT_VLLM_ENV says. 3 GB, minutes.
 	@deploy/vllm_environment.sh
 
-test-vllm: .venv/.test-ready vllm ## Test on real vLLM servers, with the bundled model or TRIMTAB_TEST_VLLM_MODEL's.
-	@TRIMTAB_VLLM_REQUIRED=1 $(BIN)/pytest -m vllm tests/vllm
+test-vllm: .venv/.test-ready vllm ## Test on real vLLM servers, with the bundled model or TAILWRIGHT_TEST_VLLM_MODEL's.
+	@TAILWRIGHT_VLLM_REQUIRED=1 $(BIN)/pytest -m vllm tests/vllm
 
 test-isa: .venv/.test-ready ## Test the engine as on processors with SSE 4.2, AVX2, AVX512 and all that this one has: about ten minutes.
 	@$(BIN)/pytest -m isa -s tests/agents/engine/test_instruction_sets.py
@@ -51,7 +51,7 @@ format: .venv/.test-ready ## Rewrite the code in the project's format.
 	$(BIN)/ruff check --fix .
 
 bench: .venv/.test-ready ## Run the benchmarks (minutes); docs/benchmarks.md says what each shows.
-	$(BIN)/trimtab bench
+	$(BIN)/tailwright bench
 
 clean: ## Remove the environments and what runs left behind.
-	rm -rf .venv .venv-vllm .trimtab .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-vllm .tailwright .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -174,7 +174,7 @@ def _with(kind: type[Detector]) -> Method:
 
 
 METHODS: dict[str, Method] = {
-    "trimtab": _with(Detector),
+    "tailwright": _with(Detector),
     "without load bins": _with(Unbinned),
     "without tempering": _with(Untempered),
     "static, untempered": _with(StaticUntempered),

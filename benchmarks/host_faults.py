@@ -31,7 +31,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from agents.demo.engines import TRIMTAB
+from agents.demo.engines import TAILWRIGHT
 from agents.demo.fleet import Fleet
 from agents.demo.plan import POOL, Plan
 from benchmarks.host_measures import injections
@@ -90,8 +90,8 @@ class Run:
             data_dir=folder / "fleet", port=service, engine_ports=(engines[0], engines[1]), rate=rate, seed=seed
         )
         self.fleet = Fleet(self.plan)
-        self.groups = injections.Groups(f"trimtab-faults-{service}")
-        self.container = injections.SmallContainer(f"trimtab-faults-{service}", folder)
+        self.groups = injections.Groups(f"tailwright-faults-{service}")
+        self.container = injections.SmallContainer(f"tailwright-faults-{service}", folder)
         self.chance = random.Random(seed)
         self.containers: dict[str, Path] = {}
         self.faults: list[Fault] = []
@@ -125,7 +125,7 @@ class Run:
         self.fleet.processes.start(
             f"{node}-agent",
             [
-                *(*TRIMTAB, "agent", "--node", node, "--pool", POOL),
+                *(*TAILWRIGHT, "agent", "--node", node, "--pool", POOL),
                 *("--engine-url", f"http://127.0.0.1:{port}", "--server-url", self.fleet.url),
                 *("--state-dir", str(self.plan.data_dir / node), "--host-dir", str(self.folder / "neighbours")),
                 *("--enrolment-token-file", str(self.plan.data_dir / "service/enrolment-token")),
@@ -219,7 +219,7 @@ def instant(seconds: float) -> datetime:
 
 def judge(folder: Path) -> list[dict[str, Any]]:
     """Ask the diagnosis about each fault, from what is stored."""
-    database = Database(f"sqlite:///{folder / 'fleet/service/trimtab.db'}")
+    database = Database(f"sqlite:///{folder / 'fleet/service/tailwright.db'}")
     store = TelemetryStore(database, lambda: datetime.now(UTC))
     store.start()
     rows = []

@@ -187,7 +187,7 @@ def main() -> None:
     try:
         assert server.stdout is not None
         port = int(server.stdout.readline())
-        with tempfile.TemporaryDirectory(prefix="trimtab-proxy-") as folder:
+        with tempfile.TemporaryDirectory(prefix="tailwright-proxy-") as folder:
             asyncio.run(measure(wanted.rounds, wanted.seed, wanted.quick, port, Path(folder)))
     finally:
         server.kill()

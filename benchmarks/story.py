@@ -4,7 +4,7 @@
     python benchmarks/story.py --runs 10 --busy 1           # beside a process that takes a core throughout
     python benchmarks/story.py --runs 3 --engine vllm
 
-Each run is `trimtab demo --once` with the settings of `make run`, in a folder of its own. A busy process is one that
+Each run is `tailwright demo --once` with the settings of `make run`, in a folder of its own. A busy process is one that
 does nothing but count, at the usual priority, from before a run's start to after its end. One row a run; a run that
 fails says where, and leaves its folder.
 """

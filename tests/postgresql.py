@@ -1,4 +1,4 @@
-"""A PostgreSQL server for a test session: the one of TRIMTAB_TEST_POSTGRES_URL, or else a throw-away cluster."""
+"""A PostgreSQL server for a test session: the one of TAILWRIGHT_TEST_POSTGRES_URL, or else a throw-away cluster."""
 
 import os
 import secrets
@@ -25,7 +25,7 @@ def _binaries() -> Path | None:
 @pytest.fixture(scope="session")
 def postgres_url() -> Iterator[str]:
     """SQLAlchemy URL of an empty database; fails where no server can be started."""
-    given = os.environ.get("TRIMTAB_TEST_POSTGRES_URL")
+    given = os.environ.get("TAILWRIGHT_TEST_POSTGRES_URL")
     if given:
         yield given
         return
@@ -34,13 +34,13 @@ def postgres_url() -> Iterator[str]:
         pytest.fail("no PostgreSQL server is installed: deploy/test_packages.sh installs one")
     # The server refuses to run as root: borrow its own user there. That user must be able to enter the folder.
     as_server = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
-    folder = Path(tempfile.mkdtemp(prefix="trimtab-postgres-"))
+    folder = Path(tempfile.mkdtemp(prefix="tailwright-postgres-"))
     try:
         if as_server:
             shutil.chown(folder, "postgres")
         data, port = folder / "data", free_port()
         steps = (
-            [binaries / "initdb", "-D", data, "-U", "trimtab", "-A", "trust", "-E", "UTF8", "--no-sync"],
+            [binaries / "initdb", "-D", data, "-U", "tailwright", "-A", "trust", "-E", "UTF8", "--no-sync"],
             [binaries / "pg_ctl", "-D", data, "-l", folder / "log", "-w", "-t", "30", "-o",
              f"-p {port} -h 127.0.0.1 -k {folder} -c fsync=off -c max_connections=200", "start"],
         )  # fmt: skip
@@ -55,7 +55,7 @@ def postgres_url() -> Iterator[str]:
             if done.returncode:
                 pytest.fail(f"PostgreSQL does not start here: {done.stderr.decode()[:300]}")
         try:
-            yield f"postgresql+psycopg://trimtab@127.0.0.1:{port}/postgres"
+            yield f"postgresql+psycopg://tailwright@127.0.0.1:{port}/postgres"
         finally:
             stop = [binaries / "pg_ctl", "-D", data, "-m", "immediate", "stop"]
             subprocess.run([*as_server, *map(str, stop)], stdout=subprocess.DEVNULL, cwd=folder, check=False)

@@ -8,7 +8,7 @@ import httpx
 from anyio import CapacityLimiter, to_thread
 from fastapi import Request, Response
 
-from controlplane.contract.errors import TrimtabError, Unavailable
+from controlplane.contract.errors import TailwrightError, Unavailable
 from web.refusals import refused
 
 THREADS = CapacityLimiter(8)
@@ -24,7 +24,7 @@ def handled(handler: Callable[..., Response]) -> Callable[..., Coroutine[Any, An
     def answer(request: Request, *args: Any, **kwargs: Any) -> Response:
         try:
             return handler(request, *args, **kwargs)
-        except TrimtabError as error:
+        except TailwrightError as error:
             return refused(request, error)
         except httpx.TransportError as error:
             return refused(request, Unavailable(f"the service's API does not answer: {type(error).__name__}"))

@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse, RedirectResponse
 from starlette.exceptions import HTTPException
 from starlette.types import HTTPExceptionHandler
 
-from controlplane.contract.errors import NotFound, TrimtabError, Unauthenticated
+from controlplane.contract.errors import NotFound, TailwrightError, Unauthenticated
 from web.rendering import rendered
 from web.sessions import sign_out
 
@@ -26,7 +26,7 @@ LISTS |= {"rollouts": "rollouts", "ledger": "ledger"}
 """The first part of an address to the page that lists such things."""
 
 
-def refused(request: Request, error: TrimtabError) -> Response:
+def refused(request: Request, error: TailwrightError) -> Response:
     """The answer to a request that met `error`."""
     if request.url.path.startswith(FOR_SCRIPTS):
         return JSONResponse(error.body(), status_code=error.status)

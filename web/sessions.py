@@ -10,7 +10,7 @@ from controlplane.client import Client
 from controlplane.contract.access import TOKEN_PATTERN
 from controlplane.contract.errors import Unauthenticated
 
-COOKIE = "trimtab_token"
+COOKIE = "tailwright_token"
 COOKIE_AGE_S = 12 * 3600
 
 _TOKEN = re.compile(TOKEN_PATTERN)
@@ -28,7 +28,7 @@ class Clients:
     def of(self, token: str) -> Client:
         """Raises `Unauthenticated` for what has not a token's form: no client is made for it, nothing is sent."""
         if not _TOKEN.fullmatch(token):
-            raise Unauthenticated("unknown or revoked token: a token is trimtab_ and 43 characters")
+            raise Unauthenticated("unknown or revoked token: a token is tailwright_ and 43 characters")
         with self._lock:
             client = self._open.pop(token, None) or Client(self._service_url, token)
             self._open[token] = client

@@ -21,7 +21,7 @@ def main(flags: Sequence[str] | None = None) -> int:
     try:
         asyncio.run(serve())
     except BadSettings as error:
-        print(f"trimtab agent: {error.message}", file=sys.stderr)
+        print(f"tailwright agent: {error.message}", file=sys.stderr)
         return 2
     return 0
 

@@ -34,7 +34,7 @@ from agents.host.gpu import Gpus
 from agents.host.neighbours import Neighbours, default_folder
 from agents.host.sampler import Sampler
 from agents.host.watch import HostWatch
-from controlplane.contract.errors import BadSettings, TrimtabError
+from controlplane.contract.errors import BadSettings, TailwrightError
 from controlplane.contract.nodes import EffectiveConfig
 
 log = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ LAST_SEND_S = 5.0
 
 def agent_version() -> str:
     try:
-        return metadata.version("trimtab")
+        return metadata.version("tailwright")
     except metadata.PackageNotFoundError:
         return "0+checkout"
 
@@ -160,7 +160,7 @@ class Agent:
             self._engine = await self._backend.health()
             try:
                 self._effective = await self._backend.effective()
-            except TrimtabError as error:
+            except TailwrightError as error:
                 log.debug("the effective configuration cannot be read: %s", error.message)
             opamp.changed()
             await asyncio.sleep(self._settings.watch_interval_s)

@@ -1,4 +1,4 @@
-"""`trimtab agent`: the agent beside one engine. Its settings, and their help, are the agent's own."""
+"""`tailwright agent`: the agent beside one engine. Its settings, and their help, are the agent's own."""
 
 import os
 
@@ -16,9 +16,9 @@ def agent(context: typer.Context) -> None:
     extras.need("agent", "agent")
     from agents.agent.__main__ import main
 
-    # The TOML table of `trimtab --config FILE` comes first, so that flags override it; the environment does too.
+    # The TOML table of `tailwright --config FILE` comes first, so that flags override it; the environment does too.
     given: list[str] = []
     for name, value in (context.default_map or {}).items():
-        if f"TRIMTAB_{name.upper()}" not in os.environ:
+        if f"TAILWRIGHT_{name.upper()}" not in os.environ:
             given += [f"--{name.replace('_', '-')}", str(value)]
     raise typer.Exit(main([*given, *context.args]))

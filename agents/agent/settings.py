@@ -1,4 +1,4 @@
-"""Everything about the agent that can be set, read in one place: flags, then TRIMTAB_* variables, then a TOML file.
+"""Everything about the agent that can be set, read in one place: flags, then TAILWRIGHT_* variables, then a TOML file.
 
 Guarantee: a wrong or unknown setting is refused with its name, what was wrong, and the nearest valid name.
 """
@@ -16,12 +16,12 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from controlplane.contract.errors import BadSettings, nearest
 from controlplane.contract.metrics import WINDOW_S
 
-ENV_PREFIX = "TRIMTAB_"
+ENV_PREFIX = "TAILWRIGHT_"
 NAME_PATTERN = r"^[A-Za-z0-9._:-]+$"
 
 
 class AgentSettings(BaseSettings):
-    """The agent's settings. Each has a flag (--spool-limit-bytes) and a variable (TRIMTAB_SPOOL_LIMIT_BYTES)."""
+    """The agent's settings. Each has a flag (--spool-limit-bytes) and a variable (TAILWRIGHT_SPOOL_LIMIT_BYTES)."""
 
     model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, frozen=True, extra="forbid", hide_input_in_errors=True)
 
@@ -180,10 +180,12 @@ def build(values: dict[str, Any]) -> AgentSettings:
 def parser() -> argparse.ArgumentParser:
     """The agent's flags: one for each setting."""
     made = argparse.ArgumentParser(
-        prog="trimtab agent",
+        prog="tailwright agent",
         description="Stands beside one engine: counts its timings, reports them, and applies its configuration.",
     )
-    made.add_argument("--config", metavar="FILE", help="a TOML file with any of these settings (TRIMTAB_* goes before)")
+    made.add_argument(
+        "--config", metavar="FILE", help="a TOML file with any of these settings (TAILWRIGHT_* goes before)"
+    )
     for name, field in AgentSettings.model_fields.items():
         default = "" if field.is_required() or field.default in (None, "") else f" (default {field.default})"
         about = f"{field.description}{default} [{ENV_PREFIX}{name.upper()}]".replace("%", "%%")

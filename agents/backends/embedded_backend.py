@@ -19,7 +19,7 @@ from agents.backends.in_flight import InFlight
 from controlplane.client import raise_for_error
 from controlplane.contract.change import needed_class
 from controlplane.contract.engine_event import EngineEvent, Hello
-from controlplane.contract.errors import TrimtabError
+from controlplane.contract.errors import TailwrightError
 from controlplane.contract.knobs import ChangeClass, EngineConfig
 from controlplane.contract.nodes import EffectiveConfig
 
@@ -99,7 +99,7 @@ class EmbeddedBackend:
         """GET /health: 200 is healthy."""
         try:
             await self._request("GET", "/health", timeout=5.0)
-        except TrimtabError as error:
+        except TailwrightError as error:
             return EngineHealth(False, error.message)
         return EngineHealth(True)
 

@@ -16,7 +16,7 @@ from controlplane.contract import metrics
 from controlplane.contract.histogram import SCALE, ZERO_THRESHOLD_S
 from controlplane.contract.metrics import Attribute, Metric, MetricKind
 
-SCOPE = "trimtab.client"
+SCOPE = "tailwright.client"
 _DELTA = 1
 _WINDOW_NS = int(metrics.WINDOW_S * 1_000_000_000)
 

@@ -66,7 +66,7 @@ class Shipper:
         self._not_before = 0.0
         self._untold = 0  # Dropped reports that no report has told of yet.
         self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="trimtab-client", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="tailwright-client", daemon=True)
         self.sent = 0
         self.dropped = 0
         self.last_error = ""

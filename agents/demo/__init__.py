@@ -1,1 +1,1 @@
-"""The story that `trimtab demo` and `make run` tell, on a real engine with real traffic."""
+"""The story that `tailwright demo` and `make run` tell, on a real engine with real traffic."""

@@ -98,7 +98,7 @@ class Breakage:
                 for delivery in scene.receiver.received
                 if fingerprint in delivery.fingerprints
                 and delivery.status == AlertState.FIRING.value
-                and self._named((delivery.body["trimtab"]["diagnosis"] or {}).get("causes", []))
+                and self._named((delivery.body["tailwright"]["diagnosis"] or {}).get("causes", []))
             ]
             news = f"{len(scene.receiver.received)} accepted, {scene.receiver.refused} refused"
             return (True if told else None), news

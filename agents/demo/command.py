@@ -1,4 +1,4 @@
-"""`trimtab demo`: the whole loop on this machine."""
+"""`tailwright demo`: the whole loop on this machine."""
 
 from dataclasses import replace
 from enum import StrEnum
@@ -28,7 +28,7 @@ def demo(
     once: Annotated[
         bool, typer.Option("--once", help="End after the story; status 0 only if every step happened.")
     ] = False,
-    engine: Annotated[Engine, typer.Option(help="Trimtab's own engine, or real vLLM servers (CPU build).")] = (
+    engine: Annotated[Engine, typer.Option(help="Tailwright's own engine, or real vLLM servers (CPU build).")] = (
         Engine.EMBEDDED
     ),
     vllm: Annotated[
@@ -38,7 +38,7 @@ def demo(
             f"Default: bin/vllm in .venv-vllm of the checkout, or in {VARIABLE}."
         ),
     ] = None,
-    data_dir: Annotated[Path, typer.Option(help="Emptied at the start.")] = Path(".trimtab/demo"),
+    data_dir: Annotated[Path, typer.Option(help="Emptied at the start.")] = Path(".tailwright/demo"),
     port: Annotated[int, typer.Option(help="Port of the control plane.")] = 7300,
     engine_ports: Annotated[
         str, typer.Option(help="Ports of two serving engines and the trial one.")

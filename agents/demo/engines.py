@@ -7,7 +7,7 @@ from typing import Protocol
 from agents.demo.plan import Plan
 from agents.demo.processes import Child, Processes
 
-TRIMTAB = ("-m", "controlplane.command.main")
+TAILWRIGHT = ("-m", "controlplane.command.main")
 SERVES = "Uvicorn running"
 """What the log of an embedded engine says once it answers."""
 
@@ -31,7 +31,7 @@ class Engines(Protocol):
 
 
 class EmbeddedEngines:
-    """Trimtab's own torch engine, in this environment."""
+    """Tailwright's own torch engine, in this environment."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -47,7 +47,7 @@ class EmbeddedEngines:
         engine += ["--threads", "1", "--kv-cache-mib", str(plan.kv_cache_mib), "--quantizations", "none,int8"]
         if plan.draft_dir.exists():
             engine += ["--draft-model", str(plan.draft_dir)]
-        self._children.append(processes.start(f"{node}-engine", [*TRIMTAB, "engine", *engine, *knobs]))
+        self._children.append(processes.start(f"{node}-engine", [*TAILWRIGHT, "engine", *engine, *knobs]))
 
     def agent_flags(self, node: str) -> Sequence[str]:
         return ()

@@ -5,7 +5,7 @@ import shutil
 
 import httpx
 
-from agents.demo.engines import TRIMTAB, EmbeddedEngines, Engines
+from agents.demo.engines import TAILWRIGHT, EmbeddedEngines, Engines
 from agents.demo.plan import MODEL, POOL, TRIAL_POOL, Plan
 from agents.demo.processes import Child, Processes
 from agents.demo.vllm_engines import VllmEngines
@@ -14,7 +14,7 @@ from controlplane.contract.errors import Conflict
 
 WARM_UP = "def double(x):\n    return 2 * x\n\n\n" * 8
 """Repeats itself, so that an n-gram drafter has something to do."""
-MARKER = ".trimtab-demo"
+MARKER = ".tailwright-demo"
 
 
 class Fleet:
@@ -36,11 +36,11 @@ class Fleet:
                 raise Conflict(f"--data-dir: {folder} is not empty and not a demo's; name another", field="data_dir")
             shutil.rmtree(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        marker.write_text("Made by trimtab demo; emptied at its next start.\n")
+        marker.write_text("Made by tailwright demo; emptied at its next start.\n")
 
     def start_service(self) -> Child:
         data, port = str(self.plan.data_dir / "service"), str(self.plan.port)
-        return self.processes.start("service", [*TRIMTAB, "up", "--data-dir", data, "--port", port])
+        return self.processes.start("service", [*TAILWRIGHT, "up", "--data-dir", data, "--port", port])
 
     def token(self, name: str) -> str:
         return (self.plan.data_dir / "service" / name).read_text().strip()
@@ -54,7 +54,7 @@ class Fleet:
         self.processes.start(
             f"{node}-agent",
             [
-                *(*TRIMTAB, "agent", "--node", node, "--pool", pool, "--role", role),
+                *(*TAILWRIGHT, "agent", "--node", node, "--pool", pool, "--role", role),
                 *("--engine-url", f"http://127.0.0.1:{port}", "--server-url", self.url),
                 *("--state-dir", str(self.plan.data_dir / node)),
                 *("--enrolment-token-file", str(self.plan.data_dir / "service/enrolment-token")),

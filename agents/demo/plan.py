@@ -11,7 +11,7 @@ from controlplane.terminal.checkout import ROOT
 
 POOL = "demo"
 TRIAL_POOL = "demo-trial"
-MODEL = "trimtab-py-5m"
+MODEL = "tailwright-py-5m"
 ONE_CORE = 2.0
 """How much longer everything takes where one core has to do the work of two."""
 FREE_CORES = 1.5
@@ -38,7 +38,7 @@ class Plan:
 
     model_dir: Path = ROOT / "agents/models" / MODEL
     draft_dir: Path = ROOT / "agents/models" / f"{MODEL}-draft"
-    data_dir: Path = ROOT / ".trimtab/demo"
+    data_dir: Path = ROOT / ".tailwright/demo"
     vllm: VllmServers | None = None
     port: int = 7300
     engine_ports: tuple[int, ...] = (7401, 7402)

@@ -17,7 +17,7 @@ from agents.demo.record import record, write
 from agents.demo.scene import Scene, StepFailed
 from agents.demo.story import Story
 from agents.demo.view import View
-from controlplane.contract.errors import TrimtabError
+from controlplane.contract.errors import TailwrightError
 
 
 class MemoryWatch(threading.Thread):
@@ -54,12 +54,12 @@ def run_demo(plan: Plan, *, once: bool) -> int:
     try:
         fleet.engines.check()
         fleet.clear()
-    except TrimtabError as error:
+    except TailwrightError as error:
         console.print(error.message, markup=False, highlight=False, soft_wrap=True)
         return 2
     receiver = Receiver(fleet.webhook_secret)
     watch = MemoryWatch(fleet)
-    view = View(console, header="Trimtab demo")
+    view = View(console, header="Tailwright demo")
     scene = Scene(plan, fleet, receiver, view)
     story = Story(scene)
     view.plan([step.title for step in story.steps])
@@ -105,7 +105,7 @@ def _tell(story: Story) -> str:
     with story.scene.view:
         try:
             story.run()
-        except (StepFailed, ChildDied, TrimtabError, httpx.HTTPError) as error:
+        except (StepFailed, ChildDied, TailwrightError, httpx.HTTPError) as error:
             return failure_text(story, error)
     return ""
 

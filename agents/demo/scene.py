@@ -20,7 +20,7 @@ from agents.demo.view import View
 from controlplane.client import Client
 from controlplane.contract.alerts import Alert, AlertState
 from controlplane.contract.clock import utc_now
-from controlplane.contract.errors import TrimtabError
+from controlplane.contract.errors import TailwrightError
 from controlplane.contract.metrics import WINDOW_S
 from controlplane.contract.nodes import NodeView
 from controlplane.contract.telemetry import QuantileSeries
@@ -81,7 +81,7 @@ class Scene:
             self.fleet.processes.check()
             try:
                 value, news = look()
-            except (httpx.TransportError, TrimtabError) as error:
+            except (httpx.TransportError, TailwrightError) as error:
                 value, news = None, f"{type(error).__name__}: {error}"
             self.view.say(news)
             if value is not None:

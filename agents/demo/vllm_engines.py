@@ -1,4 +1,4 @@
-"""Real vLLM servers as the demo's engines, each with Trimtab's plugin, its agent attached to it.
+"""Real vLLM servers as the demo's engines, each with Tailwright's plugin, its agent attached to it.
 
 What they are started with is what the guide for vLLM recommends, and two things that two cores need: one OpenMP thread
 each, and the worker inside the engine's process (`VLLM_ENABLE_V1_MULTIPROCESSING=0`), for as a process of its own it
@@ -45,7 +45,7 @@ class VllmEngines:
         if found.vllm is None:
             raise InstallationMissing(f"--vllm: {found.prefix} has no vLLM; run `make vllm`", field="vllm")
         if found.plugin is None or found.entry_point is None:
-            raise InstallationMissing(f"--vllm: {found.prefix} lacks the plugin trimtab-vllm; {mend}", field="vllm")
+            raise InstallationMissing(f"--vllm: {found.prefix} lacks the plugin tailwright-vllm; {mend}", field="vllm")
         if found.plugin != (wanted := plugin_version()):
             raise InstallationMissing(
                 f"--vllm: the plugin in {found.prefix} is version {found.plugin}, not {wanted}; {mend}", field="vllm"
@@ -90,7 +90,7 @@ class VllmEngines:
             *(str(plan.model_dir), "--served-model-name", MODEL, "--host", "127.0.0.1", "--port", str(port)),
             *("--dtype", servers.dtype, "--enforce-eager", "--max-model-len", str(servers.max_model_len)),
             *("--kv-cache-memory-bytes", f"{plan.kv_cache_mib}M", "--enable-prefix-caching"),
-            *("--scheduler-cls", "trimtab_vllm.scheduler.live_scheduler"),
+            *("--scheduler-cls", "tailwright_vllm.scheduler.live_scheduler"),
             # The capacities, up to which limits move while it serves.
             *("--max-num-batched-tokens", str(servers.capacity_tokens), "--max-num-seqs", str(servers.capacity_seqs)),
             *("--speculative-config", json.dumps({**drafts, "num_speculative_tokens": servers.capacity_drafts})),
@@ -101,7 +101,7 @@ class VllmEngines:
         left_out = ("VLLM_CPU_KVCACHE_SPACE", "PYTHONPATH")
         return {
             **{name: value for name, value in one_thread_each().items() if name not in left_out},
-            "TRIMTAB_VLLM_DIR": str(folder),
+            "TAILWRIGHT_VLLM_DIR": str(folder),
             **sharing_cores(threads=1),
             **OFFLINE,
             "VLLM_SERVER_DEV_MODE": "1",  # So that the tuner can empty the prefix cache between two replays.

@@ -1,4 +1,4 @@
-"""`trimtab doctor`: is this installation able to run, and what is missing."""
+"""`tailwright doctor`: is this installation able to run, and what is missing."""
 
 import os
 import platform
@@ -33,7 +33,7 @@ def examine(data_dir: Path, host: str, port: int) -> Iterator[Finding]:
         absent = extras.missing(extra)
         mend = f"pip install -c constraints.txt -e '.[{extra}]'"
         yield Finding(f"extra {extra}", not absent, "installed" if not absent else f"lacks {', '.join(absent)}", mend)
-    model = checkout.ROOT / "agents/models/trimtab-py-5m/model.safetensors"
+    model = checkout.ROOT / "agents/models/tailwright-py-5m/model.safetensors"
     yield Finding("bundled model", model.is_file(), str(model.parent), "check the clone: the model files are missing")
     yield engine_kernels()
     parent = next(folder for folder in (data_dir, *data_dir.absolute().parents) if folder.exists())
@@ -79,14 +79,18 @@ def doctor(
     context: typer.Context,
     data_dir: Annotated[
         Path,
-        typer.Option(envvar=["TRIMTAB_DOCTOR_DATA_DIR", "TRIMTAB_DATA_DIR"], help="Where `trimtab up` keeps its data."),
-    ] = Path("trimtab-data"),
+        typer.Option(
+            envvar=["TAILWRIGHT_DOCTOR_DATA_DIR", "TAILWRIGHT_DATA_DIR"], help="Where `tailwright up` keeps its data."
+        ),
+    ] = Path("tailwright-data"),
     host: Annotated[
-        str, typer.Option(envvar=["TRIMTAB_DOCTOR_HOST", "TRIMTAB_HOST"], help="Address it listens on.")
+        str, typer.Option(envvar=["TAILWRIGHT_DOCTOR_HOST", "TAILWRIGHT_HOST"], help="Address it listens on.")
     ] = "127.0.0.1",
     port: Annotated[
         int,
-        typer.Option(envvar=["TRIMTAB_DOCTOR_PORT", "TRIMTAB_PORT"], help="Port it listens on.", min=1, max=65535),
+        typer.Option(
+            envvar=["TAILWRIGHT_DOCTOR_PORT", "TAILWRIGHT_PORT"], help="Port it listens on.", min=1, max=65535
+        ),
     ] = 7300,
 ) -> None:
     """Check this installation; status 1 when something would keep it from running. `doctor vllm` checks one of vLLM."""

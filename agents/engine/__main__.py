@@ -1,4 +1,4 @@
-"""`python -m agents.engine`: the engine's server alone, without the `trimtab` command."""
+"""`python -m agents.engine`: the engine's server alone, without the `tailwright` command."""
 
 import argparse
 import json

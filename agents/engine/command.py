@@ -1,11 +1,11 @@
-"""`trimtab engine`: the embedded torch engine's server alone."""
+"""`tailwright engine`: the embedded torch engine's server alone."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from controlplane.contract.errors import TrimtabError
+from controlplane.contract.errors import TailwrightError
 from controlplane.contract.knobs import parse_config
 from controlplane.terminal import extras
 from controlplane.terminal.assignments import parse_assignments
@@ -19,12 +19,12 @@ app = subcommand()
 @app.command()
 def engine(
     model: Annotated[Path, typer.Option(help="Hugging Face folder of a Llama, Qwen2, Qwen3 or Gemma 3 model.")] = ROOT
-    / "agents/models/trimtab-py-5m",
+    / "agents/models/tailwright-py-5m",
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on.", min=0, max=65535)] = 7400,
     set_: Annotated[
         list[str],
-        typer.Option("--set", envvar="TRIMTAB_ENGINE_SET", help="knob=value; may be given several times."),
+        typer.Option("--set", envvar="TAILWRIGHT_ENGINE_SET", help="knob=value; may be given several times."),
     ] = [],  # noqa: B006
     served_model_name: Annotated[str | None, typer.Option(help="The name clients ask for; else the folder's.")] = None,
     draft_model: Annotated[Path | None, typer.Option(help="Folder of a draft model with the same tokenizer.")] = None,
@@ -113,5 +113,5 @@ def engine(
             config=parse_config(parse_assignments(set_), prefix="--set "),
         )
         serve(options)
-    except TrimtabError as error:
+    except TailwrightError as error:
         fail(error.message)

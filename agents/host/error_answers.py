@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
-from controlplane.contract.errors import NotFound, TooLarge, TrimtabError
+from controlplane.contract.errors import NotFound, TailwrightError, TooLarge
 
 
-class MethodNotAllowed(TrimtabError):
+class MethodNotAllowed(TailwrightError):
     status = 405
     code = "method_not_allowed"
 
@@ -23,7 +23,7 @@ def errors_answered(*, largest_bytes: int, too_large: str = "", not_found: str) 
     ) -> web.StreamResponse:
         try:
             return await handler(request)
-        except TrimtabError as error:
+        except TailwrightError as error:
             found = error
         except web.HTTPRequestEntityTooLarge:
             found = TooLarge(f"body: more than {largest_bytes} bytes{mend}", field="body")

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 def default_folder() -> Path:
     """One for all agents of a user, gone with the machine's temporary files."""
-    return Path(tempfile.gettempdir()) / f"trimtab-host-{os.getuid()}"
+    return Path(tempfile.gettempdir()) / f"tailwright-host-{os.getuid()}"
 
 
 class Neighbours:

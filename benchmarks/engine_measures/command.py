@@ -34,8 +34,8 @@ ALONE: dict[str, Measure] = {
 }
 SERVED = "served"
 SECTIONS = (*WITH_RIVALS, *ALONE, SERVED)
-BUNDLED = ROOT / "agents" / "models" / "trimtab-py-5m"
-REAL_MODEL = Path(os.environ.get("TRIMTAB_BENCH_MODEL") or Path.home() / ".cache/trimtab/models/gemma3-270m")
+BUNDLED = ROOT / "agents" / "models" / "tailwright-py-5m"
+REAL_MODEL = Path(os.environ.get("TAILWRIGHT_BENCH_MODEL") or Path.home() / ".cache/tailwright/models/gemma3-270m")
 
 
 def main(description: str | None) -> int:
@@ -114,8 +114,8 @@ def _parser(description: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(
         "--vllm-python",
-        default=os.environ.get("TRIMTAB_VLLM_PYTHON"),
-        help="interpreter of an environment with vLLM; default: $TRIMTAB_VLLM_PYTHON",
+        default=os.environ.get("TAILWRIGHT_VLLM_PYTHON"),
+        help="interpreter of an environment with vLLM; default: $TAILWRIGHT_VLLM_PYTHON",
     )
     parser.add_argument("--trace", type=Path, help="Azure LLM trace (CSV) for the served load's lengths and arrivals")
     parser.add_argument("--served-seconds", type=float, default=12.0, help="arrivals of one trial of the served load")

@@ -85,7 +85,7 @@ def _start(session: Session, objective: Objective) -> dict[str, Server]:
     settings = session.settings
     wanted = {"ours": _our_server(session, objective)}
     if settings.vllm_python is None:
-        skipped("vLLM's server", "no interpreter: give --vllm-python or set TRIMTAB_VLLM_PYTHON")
+        skipped("vLLM's server", "no interpreter: give --vllm-python or set TAILWRIGHT_VLLM_PYTHON")
     else:
         wanted["vLLM"] = _vllm_server(session, objective, settings.vllm_python)
     for name in list(wanted):

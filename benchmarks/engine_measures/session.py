@@ -121,7 +121,7 @@ class Session:
     def _start_vllm(self, env: dict[str, str], cores: list[int]) -> None:
         python = self.settings.vllm_python
         if python is None:
-            self.missing["vllm"] = "no interpreter: give --vllm-python or set TRIMTAB_VLLM_PYTHON"
+            self.missing["vllm"] = "no interpreter: give --vllm-python or set TAILWRIGHT_VLLM_PYTHON"
             return
         env = {**env, **in_process_environment(python)}
         self.vllm = Worker("vLLM", python, "benchmarks.engine_rivals.vllm_worker", env, cores)

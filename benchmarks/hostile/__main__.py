@@ -1,4 +1,4 @@
-"""`python -m benchmarks.hostile`: fuzz a real `trimtab up`, then ask everything once. Status 1 where any was 5xx."""
+"""`python -m benchmarks.hostile`: fuzz a real `tailwright up`, then ask everything once. Status 1 where any was 5xx."""
 
 import argparse
 import random
@@ -23,7 +23,7 @@ def main() -> int:
     parser.add_argument("--reports", type=int, default=2_000, help="fuzzed bodies of /v1/metrics")
     parser.add_argument("--seed", type=int, default=3)
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="trimtab-hostile-") as folder:
+    with tempfile.TemporaryDirectory(prefix="tailwright-hostile-") as folder:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
@@ -79,7 +79,7 @@ def _until_ready(url: str, process: "subprocess.Popen[bytes]") -> None:
         except httpx.TransportError:
             pass
         time.sleep(0.2)
-    raise SystemExit("trimtab up did not become ready")
+    raise SystemExit("tailwright up did not become ready")
 
 
 if __name__ == "__main__":

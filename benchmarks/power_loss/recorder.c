@@ -1,7 +1,7 @@
 /* Records what a process does to the files below one folder, for LD_PRELOAD.
  *
- * TRIMTAB_RECORD_FOLDER  the folder (an absolute path without links)
- * TRIMTAB_RECORD_LOG     the log, appended to; it must lie outside of the folder
+ * TAILWRIGHT_RECORD_FOLDER  the folder (an absolute path without links)
+ * TAILWRIGHT_RECORD_LOG     the log, appended to; it must lie outside of the folder
  *
  * The log is a sequence of records, little-endian (disk.py reads it):
  *     u8 kind, u64 sequence, u64 file, i64 offset, u64 length, length bytes
@@ -51,7 +51,7 @@ static void *real(const char *name) {
 }
 
 __attribute__((constructor)) static void begin(void) {
-    const char *folder = getenv("TRIMTAB_RECORD_FOLDER"), *log = getenv("TRIMTAB_RECORD_LOG");
+    const char *folder = getenv("TAILWRIGHT_RECORD_FOLDER"), *log = getenv("TAILWRIGHT_RECORD_LOG");
     if (!folder || !log || strlen(folder) + 2 > sizeof watched) return;
     snprintf(watched, sizeof watched, "%s", folder);
     watched_length = strlen(watched);

@@ -24,7 +24,7 @@ class RecorderFailed(Exception):
 @cache
 def library() -> Path:
     """The recorder, built once a process into a folder that stays."""
-    folder = Path(tempfile.mkdtemp(prefix="trimtab-recorder-"))
+    folder = Path(tempfile.mkdtemp(prefix="tailwright-recorder-"))
     made = folder / "recorder.so"
     command = ["gcc", "-O2", "-Wall", "-shared", "-fPIC", "-o", str(made), str(SOURCE), "-ldl", "-lpthread"]
     try:
@@ -49,8 +49,8 @@ class Recording:
         self._log.unlink(missing_ok=True)
         return {
             "LD_PRELOAD": str(library()),
-            "TRIMTAB_RECORD_FOLDER": str(self._folder),
-            "TRIMTAB_RECORD_LOG": str(self._log),
+            "TAILWRIGHT_RECORD_FOLDER": str(self._folder),
+            "TAILWRIGHT_RECORD_LOG": str(self._log),
         }
 
     def settle(self) -> None:

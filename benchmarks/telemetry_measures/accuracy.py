@@ -46,7 +46,7 @@ def measure(session: Session) -> None:
         worst = max(worst, *ours)
         typical += ours
         rows.append([kind, str(len(ours)), *map(_percent, _pair(ours)), *map(_percent, _pair(theirs))])
-    table(["p99 of", "quantiles", "Trimtab, median", "largest", "Prometheus, median", "largest"], rows)
+    table(["p99 of", "quantiles", "Tailwright, median", "largest", "Prometheus, median", "largest"], rows)
     middle = quantile(typical, 0.5)
     note(
         f"Largest error {_percent(worst)}, goal {_percent(GOAL)}: **{verdict(worst <= GOAL)}**; typical (median of "
@@ -68,7 +68,7 @@ def _fleet(hour: LoadedHour) -> Iterator[Told]:
 
 def _by_bucket(hour: LoadedHour) -> Iterator[Told]:
     ours = hour_queries.ours(hour, hour.start_s, hour.end_s, by="prompt_bucket")
-    theirs = _theirs(hour, hour.start_s, hour.end_s, by="trimtab_prompt_bucket")
+    theirs = _theirs(hour, hour.start_s, hour.end_s, by="tailwright_prompt_bucket")
     for place, bucket in enumerate(BUCKETS):
         exact = float(np.quantile(hour.raw.of(0, hour.intervals, bucket=place), hour_queries.Q))
         yield Told("a prompt bucket, all of it", exact, ours.get(bucket, math.nan), theirs.get(bucket, math.nan))

@@ -43,7 +43,7 @@ def measure(session: Session) -> None:
     hour = session.hour
     await_folded([hour.service])
     hour.service.stop()
-    stored = read(hour.service.data / "trimtab.db")
+    stored = read(hour.service.data / "tailwright.db")
     hour.service.start()
     values, occupied, width = occupancy(session.settings.seed)
     rows = []

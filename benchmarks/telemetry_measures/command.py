@@ -34,7 +34,7 @@ from benchmarks.telemetry_measures import (
 )
 from benchmarks.telemetry_measures.session import Measure, Session, Settings
 from benchmarks.vllm_measures.processes import Nursery
-from controlplane.contract.errors import TrimtabError
+from controlplane.contract.errors import TailwrightError
 
 SECTIONS: dict[str, Measure] = {
     "hot_path": hot_path.measure,
@@ -80,7 +80,7 @@ def main(description: str | None) -> int:
     # SIGTERM ends the run as an interrupt does: through every `finally`.
     signal.signal(signal.SIGTERM, _interrupt)
     began = time.monotonic()
-    folder = Path(tempfile.mkdtemp(prefix="trimtab-telemetry-bench-", dir=asked.folder))
+    folder = Path(tempfile.mkdtemp(prefix="tailwright-telemetry-bench-", dir=asked.folder))
     nursery = Nursery(folder)
     progress(f"logs and files: {folder}")
     session = Session(settings, nursery, service_core=cores[0], load_core=cores[-1])
@@ -106,7 +106,7 @@ def _run(session: Session, name: str) -> bool:
     try:
         SECTIONS[name](session)
     except (
-        *(WorkerFailed, RecorderFailed, TrimtabError, httpx.HTTPError, OSError, subprocess.SubprocessError),
+        *(WorkerFailed, RecorderFailed, TailwrightError, httpx.HTTPError, OSError, subprocess.SubprocessError),
         sqlite3.Error,
     ) as error:
         traceback.print_exc(file=sys.stderr)

@@ -16,7 +16,7 @@ import httpx
 
 from benchmarks.telemetry_measures.report_bodies import node_name, pool_name
 from controlplane.client import Client
-from controlplane.contract.errors import TrimtabError
+from controlplane.contract.errors import TailwrightError
 
 THREADS = 4
 HEADLINE = ("ttft", "itl", "e2e")
@@ -72,7 +72,7 @@ class DashboardLoad:
                 failure = ""
                 try:
                     ask(client)
-                except (TrimtabError, httpx.HTTPError) as error:
+                except (TailwrightError, httpx.HTTPError) as error:
                     failure = f"{kind}: {type(error).__name__}: {error}"
                 with self._lock:
                     self.outcome.late += began - due > 1.0

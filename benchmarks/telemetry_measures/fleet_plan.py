@@ -91,7 +91,7 @@ class FleetOutcome:
 
 def token_of(seed: int, node: int) -> str:
     """A node's own token: the load and the database agree on it without a word."""
-    return "trimtab_" + hashlib.sha256(f"bench {seed} {node}".encode()).hexdigest()
+    return "tailwright_" + hashlib.sha256(f"bench {seed} {node}".encode()).hexdigest()
 
 
 def stream_of(seed: int, node: int, salt: int = 0) -> bytes:

@@ -1,4 +1,4 @@
-"""A day of a fleet loaded with its own times, out of a file, by `trimtab load`: slices of it, and what they come to."""
+"""A day of a fleet loaded with its own times from a file, by `tailwright load`: slices of it, and what they come to."""
 
 import resource
 import subprocess
@@ -76,8 +76,8 @@ def measure(session: Session) -> None:
     finally:
         service.close()
     note(
-        f"`trimtab load` of one file of {nodes} nodes' packed reports ({SERIES} histograms and 40 gauges each) in the "
-        f"order of time, {reports} reports of each node; service and loader on two cores. The service held "
+        f"`tailwright load` of one file of {nodes} nodes' packed reports ({SERIES} histograms and 40 gauges each) in "
+        f"the order of time, {reports} reports of each node; service and loader on two cores. The service held "
         f"{memory / 1e6:.0f} MB at most."
     )
     columns = [

@@ -35,16 +35,16 @@ class Postgresql:
         self._binaries, self._cores = _binaries(), cores
         # The server refuses to run as root: borrow its own user there. That user must be able to enter the folder.
         self._as_server = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
-        self.folder = Path(tempfile.mkdtemp(prefix="trimtab-bench-postgres-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="tailwright-bench-postgres-"))
         if self._as_server:
             shutil.chown(self.folder, "postgres")
         self._data, port = self.folder / "data", free_port()
         options = f"-p {port} -h {HOST} -k {self.folder} "
         options += " ".join(f"-c {name}={value}" for name, value in settings.items())
-        self._run("initdb", "-D", self._data, "-U", "trimtab", "-A", "trust", "-E", "UTF8", "--no-sync")
+        self._run("initdb", "-D", self._data, "-U", "tailwright", "-A", "trust", "-E", "UTF8", "--no-sync")
         self._run("pg_ctl", "-D", self._data, "-l", self.folder / "log", "-w", "-t", _START_S, "-o", options, "start")
-        self.url = f"postgresql+psycopg://trimtab@{HOST}:{port}/postgres"
-        self._plain_url = f"postgresql://trimtab@{HOST}:{port}/postgres"
+        self.url = f"postgresql+psycopg://tailwright@{HOST}:{port}/postgres"
+        self._plain_url = f"postgresql://tailwright@{HOST}:{port}/postgres"
         self._pid = int((self._data / "postmaster.pid").read_text(encoding="utf-8").splitlines()[0])
         self._roles: dict[int, str] = {}
         self._seen: dict[int, float] = {}
@@ -132,4 +132,4 @@ def _role(pid: int) -> str:
     name = title.partition("postgres: ")[2].strip()
     if not name:
         return "postmaster"
-    return BACKEND if name.startswith("trimtab ") else name
+    return BACKEND if name.startswith("tailwright ") else name

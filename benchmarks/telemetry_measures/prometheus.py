@@ -51,13 +51,13 @@ def measure(session: Session) -> None:
     for form, count in runs:
         ours, memory = _service(session, form, count)
         ratios[f"{form} {count}"] = statistics.median(ours) / statistics.median(rival)
-        rows.append([f"Trimtab, {form}", str(count), *_told(ours), f"**{ratios[f'{form} {count}']:.2f}**", memory])
+        rows.append([f"Tailwright, {form}", str(count), *_told(ours), f"**{ratios[f'{form} {count}']:.2f}**", memory])
     note(
         f"A report of 60 histograms and 40 gauges from each node each {INTERVAL_S:g} s, no queries and no rules on "
         "either side, one core each; CPU seconds of the whole process between two moments, by the reports acknowledged "
         "(scraped) between them. Prometheus reads 15-bucket classic histograms from ready-made, uncompressed pages; "
-        "what Trimtab gets is compressed and on the disk when it is acknowledged (Prometheus flushes its log without "
-        "fsync)."
+        "what Tailwright gets is compressed and on the disk when it is acknowledged (Prometheus flushes its log "
+        "without fsync)."
     )
     table(["", "nodes", "CPU ms a report, median (min to max)", "ratio", "resident MB"], rows)
     ratio = ratios[f"packed {nodes}"]

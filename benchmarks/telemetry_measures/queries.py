@@ -56,7 +56,7 @@ def measure(session: Session) -> None:
         f"over HTTP on a kept connection, on one core each, {repeats} times in random order, each time another stretch "
         "(whole intervals earlier), after one unmeasured question each."
     )
-    table(["", "Trimtab, ms", rival, "ratio"], rows)
+    table(["", "Tailwright, ms", rival, "ratio"], rows)
     ours.close()
     if theirs is not None:
         theirs.close()

@@ -197,7 +197,7 @@ def _request(rows: Rows, gauges: NDArray[np.float64]) -> ExportMetricsServiceReq
     for name, value in ((metrics.NODE.name, NODE_NAME), (metrics.POOL.name, POOL_NAME)):
         resource.resource.attributes.add(key=name).value.string_value = value
     scope = resource.scope_metrics.add()
-    scope.scope.name = "trimtab.bench"
+    scope.scope.name = "tailwright.bench"
     marks = {"start_time_unix_nano": _START_MARK, "time_unix_nano": _END_MARK}
     ends = np.cumsum(rows.width, dtype=np.int64)
     by_metric: dict[int, otlp.Metric] = {}

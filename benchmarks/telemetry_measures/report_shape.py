@@ -34,7 +34,7 @@ HISTOGRAMS: tuple[Metric, ...] = tuple(MEDIANS_S)
 _KNOWN_GAUGES = (metrics.KV_USAGE, metrics.RUNNING, metrics.WAITING, metrics.SPOOL_DEPTH)
 GAUGES: tuple[str, ...] = (
     *(gauge.name for gauge in _KNOWN_GAUGES),
-    *(f"trimtab.bench.gauge_{number:02}" for number in range(40 - len(_KNOWN_GAUGES))),
+    *(f"tailwright.bench.gauge_{number:02}" for number in range(40 - len(_KNOWN_GAUGES))),
 )
 BUCKETS = metrics.PROMPT_BUCKETS[:5]
 MODEL, REVISION = "llama-3.3-70b", "3"

@@ -27,7 +27,7 @@ ANSWER_LIMIT_S = 120.0
 
 
 class Service:
-    """`trimtab up` on a data folder of its own, without tuner and dashboard. A new `start` keeps folder and port.
+    """`tailwright up` on a data folder of its own, without tuner and dashboard. A new `start` keeps folder and port.
 
     token: the administrator's, for a replica on a database where another has made one already.
     """
@@ -53,7 +53,7 @@ class Service:
 
     @property
     def database_url(self) -> str:
-        return self._database_url or f"sqlite:///{self.data / 'trimtab.db'}"
+        return self._database_url or f"sqlite:///{self.data / 'tailwright.db'}"
 
     def start(self, environment: Mapping[str, str] | None = None) -> None:
         """`environment`: more variables, for this start alone. Raises `WorkerFailed` with the end of its log."""
@@ -109,7 +109,7 @@ class Service:
 
     def database_bytes(self) -> int:
         """Of the database file and its side files."""
-        return sum(path.stat().st_size for path in self.data.glob("trimtab.db*"))
+        return sum(path.stat().st_size for path in self.data.glob("tailwright.db*"))
 
     def written_bytes(self) -> int:
         """Sent to the storage layer by the process (proc(5), io)."""

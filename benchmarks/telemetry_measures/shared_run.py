@@ -20,7 +20,7 @@ from benchmarks.telemetry_measures.postgresql_server import Postgresql
 from benchmarks.telemetry_measures.service import Service
 from benchmarks.vllm_measures.proc_files import busy_s
 from benchmarks.vllm_measures.processes import Nursery
-from controlplane.contract.errors import TrimtabError
+from controlplane.contract.errors import TailwrightError
 
 LATENCY_GOAL_MS = 1000.0
 OTHERS_CORES = 0.2
@@ -81,7 +81,7 @@ def run(
         finally:
             nursery.stop(fleet.child)
         found.balance = balance(replicas[0].client, plan, found.outcome, BALANCED)
-    except (WorkerFailed, TrimtabError, httpx.HTTPError, psycopg.Error, OSError) as error:
+    except (WorkerFailed, TailwrightError, httpx.HTTPError, psycopg.Error, OSError) as error:
         found.void = f"{type(error).__name__}: {error}"
     return found
 

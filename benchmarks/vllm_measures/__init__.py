@@ -1,1 +1,1 @@
-"""vLLM with Trimtab beside it, measured on real servers."""
+"""vLLM with Tailwright beside it, measured on real servers."""

@@ -21,7 +21,7 @@ from benchmarks.engine_rivals.protocol import ROOT, WorkerFailed
 from benchmarks.vllm_measures import decisions, faults, live_changes, managed, percentiles, throughput
 from benchmarks.vllm_measures.processes import Nursery
 from benchmarks.vllm_measures.session import Measure, Session, Settings
-from controlplane.contract.errors import TrimtabError
+from controlplane.contract.errors import TailwrightError
 
 SECTIONS: dict[str, Measure] = {
     "percentiles": percentiles.measure,
@@ -32,7 +32,7 @@ SECTIONS: dict[str, Measure] = {
     "managed": managed.measure,
 }
 """In the order in which they run: those that share the attached server come first."""
-BUNDLED = ROOT / "agents" / "models" / "trimtab-py-5m"
+BUNDLED = ROOT / "agents" / "models" / "tailwright-py-5m"
 
 
 def main(description: str | None) -> int:
@@ -42,7 +42,7 @@ def main(description: str | None) -> int:
         print(f"no section {unknown[0]!r}; there are: {', '.join(SECTIONS)}")
         return 2
     if asked.vllm_python is None:
-        skipped("vLLM", "no interpreter: run `make vllm`, give --vllm-python, or set TRIMTAB_VLLM_PYTHON")
+        skipped("vLLM", "no interpreter: run `make vllm`, give --vllm-python, or set TAILWRIGHT_VLLM_PYTHON")
         return 0
     settings = Settings(
         python=asked.vllm_python,
@@ -52,7 +52,7 @@ def main(description: str | None) -> int:
         seed=asked.seed,
         quick=asked.quick,
     )
-    note("## vLLM with Trimtab")
+    note("## vLLM with Tailwright")
     note(describe_machine() + f", commit {commit()}")
     note(
         f"- vLLM {_versions(settings.python)}; model {settings.model.name}, float32, {settings.threads} thread(s)\n"
@@ -63,7 +63,7 @@ def main(description: str | None) -> int:
     signal.signal(signal.SIGTERM, _interrupt)
     began = time.monotonic()
     failed = 0
-    folder = tempfile.mkdtemp(prefix="trimtab-vllm-bench-")
+    folder = tempfile.mkdtemp(prefix="tailwright-vllm-bench-")
     nursery = Nursery(Path(folder))
     progress(f"logs and files: {folder}")
     session = Session(settings, nursery, Texts(settings.model, settings.seed))
@@ -82,7 +82,7 @@ def _run(session: Session, name: str) -> bool:
     began = time.monotonic()
     try:
         SECTIONS[name](session)
-    except (WorkerFailed, TrimtabError, httpx.HTTPError, OSError, subprocess.SubprocessError) as error:
+    except (WorkerFailed, TailwrightError, httpx.HTTPError, OSError, subprocess.SubprocessError) as error:
         skipped(name, str(error))
         return False
     except Exception as error:  # noqa: BLE001 - told in the report; the other sections may well succeed.
@@ -100,7 +100,7 @@ def _versions(python: str) -> str:
         "import importlib.metadata as m, sys\n"
         "found = {d.metadata['Name']: d.version for d in m.distributions()}\n"
         "print(found.get('vllm', 'missing'), '(Python ' + sys.version.split()[0] + ', torch ' "
-        "+ found.get('torch', 'missing') + ', trimtab-vllm ' + found.get('trimtab-vllm', 'missing') + ')')"
+        "+ found.get('torch', 'missing') + ', tailwright-vllm ' + found.get('tailwright-vllm', 'missing') + ')')"
     )
     told = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
     return told.stdout.strip() or f"unknown ({told.stderr.strip()[-200:]})"
@@ -125,9 +125,9 @@ def _parser(description: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(
         "--vllm-python",
-        default=os.environ.get("TRIMTAB_VLLM_PYTHON") or _built(),
-        help="interpreter of an environment with vLLM and trimtab-vllm; default: $TRIMTAB_VLLM_PYTHON, or that of "
-        "`make vllm`",
+        default=os.environ.get("TAILWRIGHT_VLLM_PYTHON") or _built(),
+        help="interpreter of an environment with vLLM and tailwright-vllm; default: $TAILWRIGHT_VLLM_PYTHON, or that "
+        "of `make vllm`",
     )
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that it works")
     return parser

@@ -1,4 +1,4 @@
-"""A control plane and agents as a user starts them: `trimtab up`, `python -m agents`."""
+"""A control plane and agents as a user starts them: `tailwright up`, `python -m agents`."""
 
 import sys
 import time
@@ -12,7 +12,7 @@ from benchmarks.engine_rivals.protocol import WorkerFailed
 from benchmarks.engine_rivals.servers import HOST, free_port
 from benchmarks.vllm_measures.processes import Child, Nursery
 from controlplane.client import Client
-from controlplane.contract.errors import TrimtabError
+from controlplane.contract.errors import TailwrightError
 from controlplane.contract.nodes import NodeView
 from controlplane.terminal.child import one_thread_each
 
@@ -56,7 +56,7 @@ class Plane:
         """None while it is not known, or the plane does not answer."""
         try:
             return self.client.node(node)
-        except (TrimtabError, httpx.HTTPError):
+        except (TailwrightError, httpx.HTTPError):
             return None
 
     def await_node(

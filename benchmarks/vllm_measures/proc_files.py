@@ -4,8 +4,8 @@ import contextlib
 import os
 from pathlib import Path
 
-MARK = "BENCHMARK_RUN_OF_TRIMTAB"
-"""In the environment of all that a run starts. An agent does not hand TRIMTAB_* on to the servers it starts."""
+MARK = "BENCHMARK_RUN_OF_TAILWRIGHT"
+"""In the environment of all that a run starts. An agent does not hand TAILWRIGHT_* on to the servers it starts."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 

@@ -56,10 +56,12 @@ class Session:
             self._plane = Plane(self.nursery)
         return self._plane
 
-    def server(self, name: str, *, trimtab: bool, drafts: bool) -> VllmServer:
+    def server(self, name: str, *, tailwright: bool, drafts: bool) -> VllmServer:
         """Begin to start one; its healthy state has to be waited for."""
         self._servers += 1
-        return VllmServer(self.nursery, self.settings.recipe, f"{self._servers}-{name}", trimtab=trimtab, drafts=drafts)
+        return VllmServer(
+            self.nursery, self.settings.recipe, f"{self._servers}-{name}", tailwright=tailwright, drafts=drafts
+        )
 
     @property
     def attached(self) -> Attached:
@@ -69,7 +71,7 @@ class Session:
             return found
         self.close_attached()
         progress("starting the attached server")
-        server = self.server("attached", trimtab=True, drafts=True)
+        server = self.server("attached", tailwright=True, drafts=True)
         plane = self.plane
         server.wait_healthy()
         node = f"{NODE}-{self._servers}"

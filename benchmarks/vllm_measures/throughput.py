@@ -27,7 +27,7 @@ _ROUNDS_EACH = 4
 """Rounds of this measure for one of the command line's: its goal is the finest."""
 WITH, PLAIN, AGAIN = "with plugin and agent", "as it comes", "as it comes, again"
 _NODE = "throughput"
-_THREADS = ("trimtab-feed", "trimtab-limits")
+_THREADS = ("tailwright-feed", "tailwright-limits")
 """The plugin's own: one in vLLM's server process, one in its engine process."""
 
 
@@ -89,11 +89,11 @@ def _start(session: Session) -> dict[str, Contestant]:
     """All at once. With --quick the second plain one is the first one again: a server less to start."""
     plane = session.plane
     servers = {
-        WITH: session.server("with", trimtab=True, drafts=False),
-        PLAIN: session.server("plain", trimtab=False, drafts=False),
+        WITH: session.server("with", tailwright=True, drafts=False),
+        PLAIN: session.server("plain", tailwright=False, drafts=False),
     }
     if not session.settings.quick:
-        servers[AGAIN] = session.server("plain-again", trimtab=False, drafts=False)
+        servers[AGAIN] = session.server("plain-again", tailwright=False, drafts=False)
     for server in servers.values():
         server.wait_healthy()
     found = {name: Contestant(server) for name, server in servers.items()}

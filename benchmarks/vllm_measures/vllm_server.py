@@ -1,4 +1,4 @@
-"""A vLLM server as the benchmark starts it: with Trimtab inside, or as it comes.
+"""A vLLM server as the benchmark starts it: with Tailwright inside, or as it comes.
 
 Threads are few (one for the model by default): on a small machine the server process, the scheduler's process and the
 load share the cores. Everything else is vLLM's own default for a CPU.
@@ -16,7 +16,7 @@ from benchmarks.engine_rivals.vllm_environment import common_environment
 from benchmarks.vllm_measures.processes import Child, Nursery
 
 RAW_LOG_FOLDER = Path(__file__).resolve().parent / "raw_log"
-SCHEDULER = "trimtab_vllm.scheduler.live_scheduler"
+SCHEDULER = "tailwright_vllm.scheduler.live_scheduler"
 MAX_NUM_SEQS, MAX_NUM_BATCHED_TOKENS, MAX_MODEL_LEN, DRAFTS = 16, 1024, 1024, 8
 START_LIMIT_S = 600.0
 _NGRAM = {"method": "ngram", "num_speculative_tokens": DRAFTS, "prompt_lookup_max": 4, "prompt_lookup_min": 2}
@@ -53,19 +53,19 @@ class Recipe:
 class VllmServer:
     """One server on a port of its own. `share` is the folder shared with an agent, None for a server as it comes."""
 
-    def __init__(self, nursery: Nursery, recipe: Recipe, name: str, *, trimtab: bool, drafts: bool) -> None:
+    def __init__(self, nursery: Nursery, recipe: Recipe, name: str, *, tailwright: bool, drafts: bool) -> None:
         folder = nursery.folder / name
         folder.mkdir(parents=True, exist_ok=True)
         self.name = name
         self.port = free_port()
         self.url = f"http://{HOST}:{self.port}"
-        self.share = folder / "share" if trimtab else None
+        self.share = folder / "share" if tailwright else None
         self.raw_log = folder / "raw.jsonl"
         command = [str(recipe.executable), *recipe.arguments, "--port", str(self.port)]
         env = {**recipe.environment, "VLLM_RAW_LOG": str(self.raw_log)}
         if self.share is not None:
             command += ["--scheduler-cls", SCHEDULER]
-            env["TRIMTAB_VLLM_DIR"] = str(self.share)
+            env["TAILWRIGHT_VLLM_DIR"] = str(self.share)
         if drafts:
             command += ["--speculative-config", json.dumps(_NGRAM)]
         self.record(False)

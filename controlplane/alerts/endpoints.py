@@ -248,7 +248,7 @@ def _test_alert(now: datetime) -> Alert:
         id=0,
         fingerprint=fingerprint(0, labels),
         rule_id=0,
-        rule="trimtab test",
+        rule="tailwright test",
         state=AlertState.FIRING,
         severity=Severity.TICKET,
         labels=labels,

@@ -16,7 +16,7 @@ from controlplane.api.route_errors import SHOWN, errors_of, needs_of
 from controlplane.auth.guard import Needs
 from controlplane.contract.access import IMPLIED, Scope
 from controlplane.contract.error_answer import ErrorAnswer
-from controlplane.contract.errors import Overloaded, TrimtabError, Unauthenticated
+from controlplane.contract.errors import Overloaded, TailwrightError, Unauthenticated
 
 BEARER = "bearer"
 _SCHEMAS = "#/components/schemas/"
@@ -43,7 +43,7 @@ def complete(document: dict[str, Any], routes: list[BaseRoute]) -> dict[str, Any
         BEARER: {
             "type": "http",
             "scheme": "bearer",
-            "description": "A token: `trimtab token create`, or the file `admin-token` of the service's data folder.",
+            "description": "A token: the file `admin-token` of the data folder, or one of POST /api/v1/tokens.",
         }
     }
     return document
@@ -118,7 +118,7 @@ def _error_schemas() -> dict[str, Any]:
     return {**schema.pop("$defs"), ErrorAnswer.__name__: schema}
 
 
-def _response(cls: type[TrimtabError]) -> dict[str, Any]:
+def _response(cls: type[TailwrightError]) -> dict[str, Any]:
     response: dict[str, Any] = {
         "description": cls.__doc__,
         "content": {

@@ -6,14 +6,14 @@ from controlplane.contract.errors import (
     Forbidden,
     NotFound,
     Overloaded,
+    TailwrightError,
     TooLarge,
-    TrimtabError,
     Unauthenticated,
     Unavailable,
     Unsupported,
 )
 
-EXAMPLES: tuple[TrimtabError, ...] = (
+EXAMPLES: tuple[TailwrightError, ...] = (
     BadRequest(
         "body.name: is required, and missing",
         field="body.name",
@@ -30,5 +30,5 @@ EXAMPLES: tuple[TrimtabError, ...] = (
 )
 
 
-def example_of(cls: type[TrimtabError]) -> TrimtabError:
+def example_of(cls: type[TailwrightError]) -> TailwrightError:
     return next(example for example in EXAMPLES if type(example) is cls)

@@ -17,7 +17,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 
 from controlplane.api.allowed_methods import allowed_methods
-from controlplane.contract.errors import BadRequest, Conflict, Overloaded, TrimtabError, Unavailable
+from controlplane.contract.errors import BadRequest, Conflict, Overloaded, TailwrightError, Unavailable
 from controlplane.db.fault import SAYING, named
 
 logger = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ _CODES = {400: "bad_request", 401: "unauthenticated", 403: "forbidden", 404: "no
 
 def install(app: FastAPI) -> None:
     """Make every error of this application answer in the contract's form."""
-    app.add_exception_handler(TrimtabError, _ours)
+    app.add_exception_handler(TailwrightError, _ours)
     app.add_exception_handler(RequestValidationError, _validation)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(IntegrityError, _integrity)
@@ -37,7 +37,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(Exception, _unexpected)
 
 
-def error_response(error: TrimtabError) -> Response:
+def error_response(error: TailwrightError) -> Response:
     """The answer for one of our own errors."""
     headers = {}
     if isinstance(error, Overloaded):
@@ -53,7 +53,7 @@ def _json(body: dict[str, Any], status: int, headers: Mapping[str, str] | None =
 
 
 def _ours(_: Request, error: Exception) -> Response:
-    assert isinstance(error, TrimtabError)
+    assert isinstance(error, TailwrightError)
     return error_response(error)
 
 
@@ -126,5 +126,5 @@ def _database(request: Request, error: Exception) -> Response:
 def _unexpected(request: Request, error: Exception) -> Response:
     logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
     # uvicorn closes the connection after an exception: say so, or the client's next request on it fails.
-    body = TrimtabError("an internal error; the service's log has its trace").body()
-    return _json(body, TrimtabError.status, {"Connection": "close"})
+    body = TailwrightError("an internal error; the service's log has its trace").body()
+    return _json(body, TailwrightError.status, {"Connection": "close"})

@@ -16,8 +16,8 @@ from controlplane.contract.errors import (
     Forbidden,
     NotFound,
     Overloaded,
+    TailwrightError,
     TooLarge,
-    TrimtabError,
     Unauthenticated,
     Unavailable,
     Unsupported,
@@ -39,9 +39,9 @@ SHOWN = (
 READING = {"GET", "HEAD"}
 
 
-def errors_of(route: RouteContext) -> set[type[TrimtabError]]:
+def errors_of(route: RouteContext) -> set[type[TailwrightError]]:
     """The classes of `SHOWN` that this route answers with."""
-    found: set[type[TrimtabError]] = {BadRequest}  # Parameters that nobody knows, or text that nobody can store.
+    found: set[type[TailwrightError]] = {BadRequest}  # Parameters that nobody knows, or text that nobody can store.
     for dependency in _dependencies(route.dependant):
         if isinstance(dependency.call, Needs):
             found |= {Unauthenticated, Unavailable}  # The database says who it is.

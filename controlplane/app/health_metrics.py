@@ -28,7 +28,7 @@ from controlplane.telemetry.store import TelemetryStore
 logger = logging.getLogger(__name__)
 
 NODE_STATES = ("healthy", "degraded", "unhealthy", "offline")
-DEGRADED = "trimtab_degraded"
+DEGRADED = "tailwright_degraded"
 OPEN = (AlertState.PENDING, AlertState.FIRING)
 
 
@@ -53,7 +53,7 @@ class ServiceHealth(Remembered):
         self._version = version
 
     def look(self) -> Iterable[Metric]:
-        yield _gauge("trimtab_build_info", "1, with the version as a label.", ["version"], [((self._version,), 1.0)])
+        yield _gauge("tailwright_build_info", "1, with the version as a label.", ["version"], [((self._version,), 1.0)])
         yield from _ticks(self._background)
         try:
             found = list(self._of_database())
@@ -65,7 +65,7 @@ class ServiceHealth(Remembered):
         space = self._disk.look()
         if space is not None:
             yield _gauge(
-                "trimtab_disk_free_bytes",
+                "tailwright_disk_free_bytes",
                 "Bytes free where the database's file is.",
                 [],
                 [((), float(space.free_bytes))],
@@ -94,17 +94,19 @@ class ServiceHealth(Remembered):
                 .where(col(AlertRow.state).in_([state.value for state in OPEN]))
                 .group_by(col(AlertRow.state), col(AlertRow.severity))
             ).all()
-        yield _gauge("trimtab_database_size_bytes", "Bytes of the database.", [], [((), float(size))])
+        yield _gauge("tailwright_database_size_bytes", "Bytes of the database.", [], [((), float(size))])
         if self._database.is_sqlite:
             log = Path(f"{self._database.engine.url.database}-wal")
             log_size = float(log.stat().st_size) if log.exists() else 0.0
-            yield _gauge("trimtab_database_log_size_bytes", "Bytes of SQLite's write-ahead log.", [], [((), log_size)])
+            yield _gauge(
+                "tailwright_database_log_size_bytes", "Bytes of SQLite's write-ahead log.", [], [((), log_size)]
+            )
         states: Counter[tuple[str, str]] = Counter()
         for role, connected, healthy, detail, number in nodes:
             states[role, _state(connected, healthy, detail)] += number
         known = [(role.value, state) for role in NodeRole for state in NODE_STATES]
         yield _gauge(
-            "trimtab_nodes",
+            "tailwright_nodes",
             "Nodes by role and health; degraded: healthy, and something of it cannot be seen or moved.",
             ["role", "state"],
             [(key, float(states[key])) for key in known],
@@ -112,7 +114,7 @@ class ServiceHealth(Remembered):
         counts = {(state, severity): float(number) for state, severity, number in alerts}
         every = [(state.value, severity.value) for state in OPEN for severity in Severity]
         yield _gauge(
-            "trimtab_alerts",
+            "tailwright_alerts",
             "Alerts that are open, by state and severity.",
             ["state", "severity"],
             [(key, counts.get(key, 0.0)) for key in every],
@@ -135,19 +137,19 @@ def _state(connected: bool, healthy: bool, detail: bool) -> str:
 
 
 def _ticks(background: Background) -> Iterable[Metric]:
-    runs = CounterMetricFamily("trimtab_background_runs", "Runs of a background task.", labels=["task"])
-    failures = CounterMetricFamily("trimtab_background_failures", "Runs that failed.", labels=["task"])
+    runs = CounterMetricFamily("tailwright_background_runs", "Runs of a background task.", labels=["task"])
+    failures = CounterMetricFamily("tailwright_background_failures", "Runs that failed.", labels=["task"])
     failing = GaugeMetricFamily(
-        "trimtab_background_failing",
+        "tailwright_background_failing",
         "1 while the last run has failed, or the present one does not end.",
         labels=["task"],
     )
     running = GaugeMetricFamily(
-        "trimtab_background_running_seconds", "How long the present run has been going on.", labels=["task"]
+        "tailwright_background_running_seconds", "How long the present run has been going on.", labels=["task"]
     )
-    took = GaugeMetricFamily("trimtab_background_last_duration_seconds", "How long it last took.", labels=["task"])
+    took = GaugeMetricFamily("tailwright_background_last_duration_seconds", "How long it last took.", labels=["task"])
     ran = GaugeMetricFamily(
-        "trimtab_background_last_run_timestamp_seconds", "When its last run began, since the epoch.", labels=["task"]
+        "tailwright_background_last_run_timestamp_seconds", "When its last run began, since the epoch.", labels=["task"]
     )
     for tick in background.ticks:
         runs.add_metric([tick.name], tick.runs)

@@ -63,7 +63,7 @@ def create_app(settings: ServiceSettings, clock: Clock = utc_now) -> FastAPI:
         ensure_default_rules(session, clock())
     app = DocumentedApplication(
         errors.error_response,
-        title="Trimtab",
+        title="Tailwright",
         description=DESCRIPTION,
         version=_version(),
         lifespan=_lifespan,
@@ -164,6 +164,6 @@ def _trial_nodes(database: Database) -> list[str]:
 
 def _version() -> str:
     try:
-        return version("trimtab")
+        return version("tailwright")
     except PackageNotFoundError:
         return "0"

@@ -1,4 +1,4 @@
-"""The service's settings: arguments first, then TRIMTAB_* in the environment, then a TOML file's table [up].
+"""The service's settings: arguments first, then TAILWRIGHT_* in the environment, then a TOML file's table [up].
 
 Unknown keys of the file are refused with the nearest valid name.
 """
@@ -21,9 +21,9 @@ HTTP_URL = r"^https?://[^\s/]+"
 class ServiceSettings(BaseSettings):
     """Frozen. Build one with keyword arguments, or with `load_settings` when there is a file."""
 
-    model_config = SettingsConfigDict(env_prefix="TRIMTAB_", extra="forbid", frozen=True)
+    model_config = SettingsConfigDict(env_prefix="TAILWRIGHT_", extra="forbid", frozen=True)
 
-    data_dir: Path = Field(default=Path("trimtab-data"), description="Where tokens and the SQLite file are kept.")
+    data_dir: Path = Field(default=Path("tailwright-data"), description="Where tokens and the SQLite file are kept.")
     host: str = Field(default="127.0.0.1", description="Address to listen on.")
     port: int = Field(default=7300, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
     database_url: str | None = Field(default=None, description="SQLAlchemy URL; default: a SQLite file in data_dir.")
@@ -86,7 +86,7 @@ class ServiceSettings(BaseSettings):
     @property
     def database_file(self) -> Path:
         """The SQLite file that is used when there is no `database_url`."""
-        return self.data_dir.resolve() / "trimtab.db"
+        return self.data_dir.resolve() / "tailwright.db"
 
     @property
     def public_url(self) -> str:

@@ -7,7 +7,7 @@ A token is 32 random bytes, so a plain SHA-256 at rest is enough: there is no di
 import hashlib
 import secrets
 
-PREFIX = "trimtab_"
+PREFIX = "tailwright_"
 
 
 def new_token() -> str:

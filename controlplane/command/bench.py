@@ -1,4 +1,4 @@
-"""`trimtab bench`: the scripts of benchmarks/, one after another."""
+"""`tailwright bench`: the scripts of benchmarks/, one after another."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The TOML file of `trimtab --config FILE`: a table a command ([up], [rollout.start]), its keys the options' names."""
+"""The TOML file of `tailwright --config FILE`: a table a command ([up], [rollout.start]), its keys the options'."""
 
 import tomllib
 from pathlib import Path

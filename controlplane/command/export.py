@@ -1,4 +1,4 @@
-"""`trimtab export`: telemetry into a CSV or Parquet file."""
+"""`tailwright export`: telemetry into a CSV or Parquet file."""
 
 import contextlib
 import os

@@ -1,5 +1,5 @@
-"""`trimtab`: the command line. Every option also comes from the environment (TRIMTAB_COMMAND_OPTION, or the shorter
-name its help shows) and from a TOML file (`--config FILE`, one table a command).
+"""`tailwright`: the command line. Every option also comes from the environment (TAILWRIGHT_COMMAND_OPTION, or the
+shorter name its help shows) and from a TOML file (`--config FILE`, one table a command).
 
 Each package owns its subcommands: `SUBCOMMANDS` says where, and a module is loaded when its command is called.
 """
@@ -48,11 +48,11 @@ class Subcommands(TyperGroup):
 
 
 app = typer.Typer(
-    name="trimtab",
+    name="tailwright",
     cls=Subcommands,
     help="The control plane beside an LLM serving fleet.",
     no_args_is_help=True,
-    context_settings={"auto_envvar_prefix": "TRIMTAB", "help_option_names": ["-h", "--help"]},
+    context_settings={"auto_envvar_prefix": "TAILWRIGHT", "help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # Its boxes cut the names of variables off in a narrow terminal.
 )
@@ -62,7 +62,7 @@ app = typer.Typer(
 def settings(
     context: typer.Context,
     config: Annotated[
-        Path | None, typer.Option(help="TOML file with one table per command.", envvar="TRIMTAB_CONFIG", exists=True)
+        Path | None, typer.Option(help="TOML file with one table per command.", envvar="TAILWRIGHT_CONFIG", exists=True)
     ] = None,
 ) -> None:
     wrong = checkout.foreign_packages()

@@ -1,4 +1,4 @@
-"""`trimtab rollout`: configurations to production, from a shell or a pipeline."""
+"""`tailwright rollout`: configurations to production, from a shell or a pipeline."""
 
 import time
 from typing import Annotated
@@ -66,7 +66,7 @@ def start(
     pool: Annotated[str, typer.Option(help="Pool to change.")] = "",
     set_: Annotated[
         list[str],
-        typer.Option("--set", envvar="TRIMTAB_ROLLOUT_START_SET", help="knob=value; may be given several times."),
+        typer.Option("--set", envvar="TAILWRIGHT_ROLLOUT_START_SET", help="knob=value; may be given several times."),
     ] = [],  # noqa: B006 - typer needs a list default
     revision: Annotated[int | None, typer.Option(help="An existing revision instead of --set.")] = None,
     takes_back: Annotated[int | None, typer.Option(help="The revision in production that --revision undoes.")] = None,

@@ -1,4 +1,4 @@
-"""`trimtab status`: the fleet, its latency and what is under way, on one screen."""
+"""`tailwright status`: the fleet, its latency and what is under way, on one screen."""
 
 from rich.console import Console
 from rich.table import Column, Table

@@ -1,4 +1,4 @@
-"""`trimtab store`: look the database through, back it up while the service runs, and restore it."""
+"""`tailwright store`: look the database through, back it up while the service runs, and restore it."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from controlplane.contract.clock import utc_now
-from controlplane.contract.errors import TrimtabError
+from controlplane.contract.errors import TailwrightError
 from controlplane.terminal import extras
 from controlplane.terminal.connection import fail
 from controlplane.terminal.subcommand import subcommand
@@ -18,12 +18,14 @@ if TYPE_CHECKING:
 app = subcommand(help="Check, back up and restore what the service keeps.", no_args_is_help=True)
 
 DataDir = Annotated[
-    Path, typer.Option(envvar="TRIMTAB_DATA_DIR", help="Where `trimtab up` keeps the database and the token files.")
+    Path,
+    typer.Option(envvar="TAILWRIGHT_DATA_DIR", help="Where `tailwright up` keeps the database and the token files."),
 ]
 DatabaseUrl = Annotated[
-    str | None, typer.Option(envvar="TRIMTAB_DATABASE_URL", help="SQLAlchemy URL; else the SQLite file in --data-dir.")
+    str | None,
+    typer.Option(envvar="TAILWRIGHT_DATABASE_URL", help="SQLAlchemy URL; else the SQLite file in --data-dir."),
 ]
-DATA_DIR = Path("trimtab-data")
+DATA_DIR = Path("tailwright-data")
 
 
 @app.command("verify")
@@ -62,7 +64,7 @@ def backup(
     except copies.Unsound as unsound:
         _tell(unsound.report)
         fail(unsound.message, 1)
-    except (TrimtabError, OSError) as error:
+    except (TailwrightError, OSError) as error:
         fail(str(error), 1)
     _tell(report)
     typer.echo(f"backed up to {file}. The token files in {data_dir} are not part of it.")
@@ -70,7 +72,7 @@ def backup(
 
 @app.command("restore")
 def restore(
-    file: Annotated[Path, typer.Argument(help="A file that `trimtab store backup` has written.", dir_okay=False)],
+    file: Annotated[Path, typer.Argument(help="A file that `tailwright store backup` has written.", dir_okay=False)],
     data_dir: DataDir = DATA_DIR,
     database_url: DatabaseUrl = None,
 ) -> None:
@@ -85,7 +87,7 @@ def restore(
     except copies.Unsound as unsound:
         _tell(unsound.report)
         fail(unsound.message, 1)
-    except (TrimtabError, OSError) as error:
+    except (TailwrightError, OSError) as error:
         fail(str(error), 1)
     _tell(report)
     typer.echo(f"restored from {file}" + (f"; what was there before is {aside}" if aside else ""))
@@ -97,7 +99,7 @@ def _settings(data_dir: Path, database_url: str | None) -> "ServiceSettings":
 
     try:
         return load_settings(data_dir=data_dir, database_url=database_url)
-    except TrimtabError as error:
+    except TailwrightError as error:
         fail(error.message)
 
 

@@ -1,4 +1,4 @@
-"""`trimtab up`: control plane, dashboard and tuner worker on one address."""
+"""`tailwright up`: control plane, dashboard and tuner worker on one address."""
 
 import logging
 import subprocess
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from controlplane.contract.errors import TrimtabError
+from controlplane.contract.errors import TailwrightError
 from controlplane.contract.retention import DAY_S, HOUR_S, LEVELS_S, LONGEST_S
 from controlplane.terminal import extras
 from controlplane.terminal.checkout import ROOT
@@ -65,18 +65,20 @@ app = subcommand()
 @app.command()
 def up(
     data_dir: Annotated[
-        Path, typer.Option(envvar="TRIMTAB_DATA_DIR", help="Where the database and the token files are kept.")
-    ] = Path("trimtab-data"),
-    host: Annotated[str, typer.Option(envvar="TRIMTAB_HOST", help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(envvar="TRIMTAB_PORT", help="Port to listen on.", min=1, max=65535)] = 7300,
+        Path, typer.Option(envvar="TAILWRIGHT_DATA_DIR", help="Where the database and the token files are kept.")
+    ] = Path("tailwright-data"),
+    host: Annotated[str, typer.Option(envvar="TAILWRIGHT_HOST", help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(envvar="TAILWRIGHT_PORT", help="Port to listen on.", min=1, max=65535)] = 7300,
     database_url: Annotated[
         str | None,
-        typer.Option(envvar="TRIMTAB_DATABASE_URL", help="SQLAlchemy URL, e.g. postgresql+psycopg://...; else SQLite."),
+        typer.Option(
+            envvar="TAILWRIGHT_DATABASE_URL", help="SQLAlchemy URL, e.g. postgresql+psycopg://...; else SQLite."
+        ),
     ] = None,
     clickhouse_url: Annotated[
         str | None,
         typer.Option(
-            envvar="TRIMTAB_CLICKHOUSE_URL",
+            envvar="TAILWRIGHT_CLICKHOUSE_URL",
             help="http(s)://USER:PASSWORD@HOST:8123/DATABASE to keep telemetry's frames in; else the database.",
         ),
     ] = None,
@@ -84,54 +86,59 @@ def up(
         LONGEST_S / HOUR_S
     ),
     retention_5s_hours: Annotated[
-        float, typer.Option(envvar="TRIMTAB_RETENTION_5S_HOURS", help="How long windows of 5 s are kept.")
+        float, typer.Option(envvar="TAILWRIGHT_RETENTION_5S_HOURS", help="How long windows of 5 s are kept.")
     ] = LEVELS_S[5] / HOUR_S,
     retention_10s_hours: Annotated[
-        float, typer.Option(envvar="TRIMTAB_RETENTION_10S_HOURS", help="How long windows of 10 s are kept.")
+        float, typer.Option(envvar="TAILWRIGHT_RETENTION_10S_HOURS", help="How long windows of 10 s are kept.")
     ] = LEVELS_S[10] / HOUR_S,
     retention_1m_days: Annotated[
-        float, typer.Option(envvar="TRIMTAB_RETENTION_1M_DAYS", help="How long windows of a minute are kept.")
+        float, typer.Option(envvar="TAILWRIGHT_RETENTION_1M_DAYS", help="How long windows of a minute are kept.")
     ] = LEVELS_S[60] / DAY_S,
     retention_5m_days: Annotated[
-        float, typer.Option(envvar="TRIMTAB_RETENTION_5M_DAYS", help="How long windows of 5 minutes are kept.")
+        float, typer.Option(envvar="TAILWRIGHT_RETENTION_5M_DAYS", help="How long windows of 5 minutes are kept.")
     ] = LEVELS_S[300] / DAY_S,
     retention_1h_days: Annotated[
-        float, typer.Option(envvar="TRIMTAB_RETENTION_1H_DAYS", help="How long windows of an hour are kept.")
+        float, typer.Option(envvar="TAILWRIGHT_RETENTION_1H_DAYS", help="How long windows of an hour are kept.")
     ] = LEVELS_S[3600] / DAY_S,
     telemetry_max_bytes: Annotated[
         int | None,
-        typer.Option(envvar="TRIMTAB_TELEMETRY_MAX_BYTES", help="Beyond it the oldest of the finest windows go first."),
+        typer.Option(
+            envvar="TAILWRIGHT_TELEMETRY_MAX_BYTES", help="Beyond it the oldest of the finest windows go first."
+        ),
     ] = None,
     external_url: Annotated[
-        str | None, typer.Option(envvar="TRIMTAB_EXTERNAL_URL", help="Where people reach the dashboard; for links.")
+        str | None, typer.Option(envvar="TAILWRIGHT_EXTERNAL_URL", help="Where people reach the dashboard; for links.")
     ] = None,
-    log_level: Annotated[str, typer.Option(envvar="TRIMTAB_LOG_LEVEL", help="debug, info, warning or error.")] = "info",
+    log_level: Annotated[
+        str, typer.Option(envvar="TAILWRIGHT_LOG_LEVEL", help="debug, info, warning or error.")
+    ] = "info",
     export_otlp_url: Annotated[
         str | None,
-        typer.Option(envvar="TRIMTAB_EXPORT_OTLP_URL", help="OTLP/HTTP collector that gets finished intervals."),
+        typer.Option(envvar="TAILWRIGHT_EXPORT_OTLP_URL", help="OTLP/HTTP collector that gets finished intervals."),
     ] = None,
     export_otlp_header: Annotated[
-        list[str] | None, typer.Option(help="NAME=VALUE for it; repeat for more. Or TRIMTAB_EXPORT_OTLP_HEADERS, JSON.")
+        list[str] | None,
+        typer.Option(help="NAME=VALUE for it; repeat for more. Or TAILWRIGHT_EXPORT_OTLP_HEADERS, JSON."),
     ] = None,
     export_otlp_scope: Annotated[
-        str, typer.Option(envvar="TRIMTAB_EXPORT_OTLP_SCOPE", help="Series to send: node, fleet, or both.")
+        str, typer.Option(envvar="TAILWRIGHT_EXPORT_OTLP_SCOPE", help="Series to send: node, fleet, or both.")
     ] = "node",
     export_otlp_interval_s: Annotated[
-        int, typer.Option(envvar="TRIMTAB_EXPORT_OTLP_INTERVAL_S", help="Seconds of telemetry in one point.")
+        int, typer.Option(envvar="TAILWRIGHT_EXPORT_OTLP_INTERVAL_S", help="Seconds of telemetry in one point.")
     ] = 60,
     export_remote_write_url: Annotated[
         str | None,
-        typer.Option(envvar="TRIMTAB_EXPORT_REMOTE_WRITE_URL", help="Prometheus remote-write URL for fleet gauges."),
+        typer.Option(envvar="TAILWRIGHT_EXPORT_REMOTE_WRITE_URL", help="Prometheus remote-write URL for fleet gauges."),
     ] = None,
     export_remote_write_header: Annotated[
         list[str] | None,
-        typer.Option(help="NAME=VALUE for it; repeat for more. Or TRIMTAB_EXPORT_REMOTE_WRITE_HEADERS, JSON."),
+        typer.Option(help="NAME=VALUE for it; repeat for more. Or TAILWRIGHT_EXPORT_REMOTE_WRITE_HEADERS, JSON."),
     ] = None,
     export_remote_write_interval_s: Annotated[
-        int, typer.Option(envvar="TRIMTAB_EXPORT_REMOTE_WRITE_INTERVAL_S", help="Seconds between samples.")
+        int, typer.Option(envvar="TAILWRIGHT_EXPORT_REMOTE_WRITE_INTERVAL_S", help="Seconds between samples.")
     ] = 15,
     export_delay_s: Annotated[
-        float, typer.Option(envvar="TRIMTAB_EXPORT_DELAY_S", help="How long an interval waits for late reports.")
+        float, typer.Option(envvar="TAILWRIGHT_EXPORT_DELAY_S", help="How long an interval waits for late reports.")
     ] = 20,
     tuner: Annotated[bool, typer.Option(help="Run a tuner worker beside the service.")] = True,
     dashboard: Annotated[bool, typer.Option(help="Serve the dashboard at /.")] = True,
@@ -172,14 +179,14 @@ def up(
             **_headers("export_otlp_header", export_otlp_header),
             **_headers("export_remote_write_header", export_remote_write_header),
         )
-    except TrimtabError as error:
+    except TailwrightError as error:
         fail(error.message)
     worker = Worker(url, data_dir / "tuner-token") if tuner else None
     if worker is not None:
         worker.start()
     try:
         status = run(settings, mount)
-    except TrimtabError as error:
+    except TailwrightError as error:
         fail(error.message, 1)
     finally:
         if worker is not None:

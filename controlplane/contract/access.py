@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from pydantic import BaseModel, Field
 
-TOKEN_PATTERN = r"trimtab_[A-Za-z0-9_-]{43}"
+TOKEN_PATTERN = r"tailwright_[A-Za-z0-9_-]{43}"
 """The form of every token: what has another is none, and need not be asked about."""
 
 

@@ -267,7 +267,7 @@ class Alert(BaseModel):
 
 
 class DestinationCreate(BaseModel):
-    """A webhook. With a secret, deliveries are signed: `Trimtab-Signature: t=UNIX,v1=HEX`, HMAC-SHA256 of "t.body"."""
+    """A webhook. With a secret, it is signed: `Tailwright-Signature: t=UNIX,v1=HEX`, HMAC-SHA256 of "t.body"."""
 
     name: str = Field(min_length=1, max_length=128, description="what people call it")
     url: str = Field(pattern=r"^https?://", description="where alerts are posted, http or https")

@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from controlplane.contract.errors import TrimtabError
+from controlplane.contract.errors import TailwrightError
 
 
 class ErrorBody(BaseModel):
@@ -23,6 +23,6 @@ class ErrorAnswer(BaseModel):
     error: ErrorBody = Field(description="the error")
 
 
-def answers(*classes: type[TrimtabError]) -> dict[int | str, dict[str, Any]]:
+def answers(*classes: type[TailwrightError]) -> dict[int | str, dict[str, Any]]:
     """A route's `responses=`: the errors that nothing else of the route shows (its token, its body, its path)."""
     return {cls.status: {"description": (cls.__doc__ or cls.code).strip()} for cls in classes}

@@ -1,6 +1,6 @@
 """One exception tree for everything a user can get wrong, and for what the service must refuse.
 
-    TrimtabError                 500  internal
+    TailwrightError                 500  internal
     +-- BadRequest               400  malformed input; `field` names the place
     |   +-- UnknownKnob          400
     |   +-- KnobOutOfRange       400
@@ -24,7 +24,7 @@ from difflib import get_close_matches
 from typing import Any, ClassVar
 
 
-class TrimtabError(Exception):
+class TailwrightError(Exception):
     """The root. `status` is the HTTP status, `code` the stable machine name."""
 
     status: ClassVar[int] = 500
@@ -40,7 +40,7 @@ class TrimtabError(Exception):
         return {"error": {"code": self.code, "message": self.message, "detail": self.detail}}
 
 
-class BadRequest(TrimtabError):
+class BadRequest(TailwrightError):
     """Malformed or impossible input; `detail.field` names the place."""
 
     status = 400
@@ -71,49 +71,49 @@ class BadSettings(BadRequest):
     code = "bad_settings"
 
 
-class Unauthenticated(TrimtabError):
+class Unauthenticated(TailwrightError):
     """No token was sent, or one that is unknown or revoked."""
 
     status = 401
     code = "unauthenticated"
 
 
-class Forbidden(TrimtabError):
+class Forbidden(TailwrightError):
     """The token lacks the scope, or is bound to another node."""
 
     status = 403
     code = "forbidden"
 
 
-class NotFound(TrimtabError):
+class NotFound(TailwrightError):
     """There is no such thing."""
 
     status = 404
     code = "not_found"
 
 
-class Conflict(TrimtabError):
+class Conflict(TailwrightError):
     """The thing is in a state that forbids it, or somebody else changed it at the same time."""
 
     status = 409
     code = "conflict"
 
 
-class TooLarge(TrimtabError):
+class TooLarge(TailwrightError):
     """The body is over the limit."""
 
     status = 413
     code = "too_large"
 
 
-class Unsupported(TrimtabError):
+class Unsupported(TailwrightError):
     """The content type or the content encoding is not one that is taken here."""
 
     status = 415
     code = "unsupported"
 
 
-class Overloaded(TrimtabError):
+class Overloaded(TailwrightError):
     """Too much at once; `Retry-After` says in how many seconds to try again."""
 
     status = 429
@@ -124,7 +124,7 @@ class Overloaded(TrimtabError):
         self.retry_after_s = retry_after_s
 
 
-class Unavailable(TrimtabError):
+class Unavailable(TailwrightError):
     """A dependency is not ready, such as the database; nothing was changed, try again."""
 
     status = 503

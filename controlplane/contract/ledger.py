@@ -11,7 +11,7 @@ class LedgerEntry(BaseModel):
 
     id: int = Field(description="the entry's number, growing with time")
     time: datetime = Field(description="when it happened")
-    actor: str = Field(description="a token's name, `tuner`, or `trimtab` for the service itself")
+    actor: str = Field(description="a token's name, `tuner`, or `tailwright` for the service itself")
     kind: str = Field(description="what happened, as `domain.verb`")
     subject: str = Field(description="to what, as `rollout/3` or `node/gpu-1`")
     message: str = Field(description="what happened in a sentence")

@@ -1,6 +1,6 @@
 """Names of metrics and attributes: each a constant, used in every layer, so that one search finds a datum's path.
 
-Semantic-convention names where they exist (OpenTelemetry GenAI, gen_ai.server.*), `trimtab.*` for the rest.
+Semantic-convention names where they exist (OpenTelemetry GenAI, gen_ai.server.*), `tailwright.*` for the rest.
 """
 
 from dataclasses import dataclass
@@ -32,197 +32,237 @@ _H, _S, _G = MetricKind.HISTOGRAM, MetricKind.SUM, MetricKind.GAUGE
 TTFT = Metric("gen_ai.server.time_to_first_token", "ttft", "s", _H, "Request received to first token sent.")
 TPOT = Metric("gen_ai.server.time_per_output_token", "tpot", "s", _H, "(e2e - ttft) / (output tokens - 1).")
 E2E = Metric("gen_ai.server.request.duration", "e2e", "s", _H, "Request received to last byte sent.")
-ITL = Metric("trimtab.request.inter_token_latency", "itl", "s", _H, "Each gap between deliveries.")
-RECEIVE = Metric("trimtab.request.receive.duration", "receive", "s", _H, "Reading and parsing the request.")
-TOKENIZE = Metric("trimtab.request.tokenize.duration", "tokenize", "s", _H, "Text to token ids.")
-QUEUE = Metric("trimtab.request.queue.duration", "queue", "s", _H, "Queued until first scheduled.")
-PREFILL = Metric("trimtab.request.prefill.duration", "prefill", "s", _H, "First scheduled to first token.")
-DECODE = Metric("trimtab.request.decode.duration", "decode", "s", _H, "First token to last token.")
-SEND = Metric("trimtab.request.send.duration", "send", "s", _H, "Last token to last byte sent.")
-UNACCOUNTED = Metric("trimtab.request.unaccounted.duration", "unaccounted", "s", _H, "e2e less all its parts.")
+ITL = Metric("tailwright.request.inter_token_latency", "itl", "s", _H, "Each gap between deliveries.")
+RECEIVE = Metric("tailwright.request.receive.duration", "receive", "s", _H, "Reading and parsing the request.")
+TOKENIZE = Metric("tailwright.request.tokenize.duration", "tokenize", "s", _H, "Text to token ids.")
+QUEUE = Metric("tailwright.request.queue.duration", "queue", "s", _H, "Queued until first scheduled.")
+PREFILL = Metric("tailwright.request.prefill.duration", "prefill", "s", _H, "First scheduled to first token.")
+DECODE = Metric("tailwright.request.decode.duration", "decode", "s", _H, "First token to last token.")
+SEND = Metric("tailwright.request.send.duration", "send", "s", _H, "Last token to last byte sent.")
+UNACCOUNTED = Metric("tailwright.request.unaccounted.duration", "unaccounted", "s", _H, "e2e less all its parts.")
 
-STEP_SCHEDULE = Metric("trimtab.step.schedule.duration", "step_schedule", "s", _H, "Choosing a step's work.")
-STEP_DRAFT = Metric("trimtab.step.draft.duration", "step_draft", "s", _H, "Proposing drafts.")
-STEP_FORWARD = Metric("trimtab.step.forward.duration", "step_forward", "s", _H, "The model's forward pass.")
-STEP_ATTENTION = Metric("trimtab.step.attention.duration", "step_attention", "s", _H, "Attention, within forward.")
-STEP_SAMPLE = Metric("trimtab.step.sample.duration", "step_sample", "s", _H, "Logits to tokens, drafts verified.")
-STEP_COMMIT = Metric("trimtab.step.commit.duration", "step_commit", "s", _H, "Tokens handed to their requests.")
+STEP_SCHEDULE = Metric("tailwright.step.schedule.duration", "step_schedule", "s", _H, "Choosing a step's work.")
+STEP_DRAFT = Metric("tailwright.step.draft.duration", "step_draft", "s", _H, "Proposing drafts.")
+STEP_FORWARD = Metric("tailwright.step.forward.duration", "step_forward", "s", _H, "The model's forward pass.")
+STEP_ATTENTION = Metric("tailwright.step.attention.duration", "step_attention", "s", _H, "Attention, within forward.")
+STEP_SAMPLE = Metric("tailwright.step.sample.duration", "step_sample", "s", _H, "Logits to tokens, drafts verified.")
+STEP_COMMIT = Metric("tailwright.step.commit.duration", "step_commit", "s", _H, "Tokens handed to their requests.")
 
-KV_USAGE = Metric("trimtab.kv_cache.usage", "kv_usage", "1", _G, "Share of KV-cache blocks in use, 0..1.")
-RUNNING = Metric("trimtab.requests.running", "running", "{request}", _G, "Requests running.")
-WAITING = Metric("trimtab.requests.waiting", "waiting", "{request}", _G, "Requests waiting.")
+KV_USAGE = Metric("tailwright.kv_cache.usage", "kv_usage", "1", _G, "Share of KV-cache blocks in use, 0..1.")
+RUNNING = Metric("tailwright.requests.running", "running", "{request}", _G, "Requests running.")
+WAITING = Metric("tailwright.requests.waiting", "waiting", "{request}", _G, "Requests waiting.")
 UNACCOUNTED_SHARE = Metric(
-    "trimtab.request.unaccounted.share", "unaccounted_share", "1", _G, "Sum of unaccounted / sum of e2e in the report."
+    "tailwright.request.unaccounted.share",
+    "unaccounted_share",
+    "1",
+    _G,
+    "Sum of unaccounted / sum of e2e in the report.",
 )
-REQUESTS = Metric("trimtab.requests.finished", "requests", "{request}", _S, "Requests finished, by finish reason.")
-PROMPT_TOKENS = Metric("trimtab.prompt_tokens", "prompt_tokens", "{token}", _S, "Prompt tokens of finished requests.")
-OUTPUT_TOKENS = Metric("trimtab.output_tokens", "output_tokens", "{token}", _S, "Output tokens of finished requests.")
+REQUESTS = Metric("tailwright.requests.finished", "requests", "{request}", _S, "Requests finished, by finish reason.")
+PROMPT_TOKENS = Metric(
+    "tailwright.prompt_tokens", "prompt_tokens", "{token}", _S, "Prompt tokens of finished requests."
+)
+OUTPUT_TOKENS = Metric(
+    "tailwright.output_tokens", "output_tokens", "{token}", _S, "Output tokens of finished requests."
+)
 DELIVERED_TOKENS = Metric(
-    "trimtab.request.inter_token_latency.tokens",
+    "tailwright.request.inter_token_latency.tokens",
     "delivered_tokens",
     "{token}",
     _S,
     "Tokens of the deliveries behind itl's gaps; over itl's count: tokens a delivery holds, above 1 with drafts.",
 )
-PREFIX_QUERIES = Metric("trimtab.prefix_cache.queries", "prefix_queries", "{token}", _S, "Prompt tokens looked up.")
-PREFIX_HITS = Metric("trimtab.prefix_cache.hits", "prefix_hits", "{token}", _S, "Prompt tokens found.")
-DRAFT_TOKENS = Metric("trimtab.spec_decode.draft_tokens", "draft_tokens", "{token}", _S, "Draft tokens proposed.")
+PREFIX_QUERIES = Metric("tailwright.prefix_cache.queries", "prefix_queries", "{token}", _S, "Prompt tokens looked up.")
+PREFIX_HITS = Metric("tailwright.prefix_cache.hits", "prefix_hits", "{token}", _S, "Prompt tokens found.")
+DRAFT_TOKENS = Metric("tailwright.spec_decode.draft_tokens", "draft_tokens", "{token}", _S, "Draft tokens proposed.")
 ACCEPTED_TOKENS = Metric(
-    "trimtab.spec_decode.accepted_tokens", "accepted_tokens", "{token}", _S, "Draft tokens accepted."
+    "tailwright.spec_decode.accepted_tokens", "accepted_tokens", "{token}", _S, "Draft tokens accepted."
 )
-PREEMPTIONS = Metric("trimtab.preemptions", "preemptions", "{request}", _S, "Requests preempted and recomputed.")
+PREEMPTIONS = Metric("tailwright.preemptions", "preemptions", "{request}", _S, "Requests preempted and recomputed.")
 EVENTS_MISSED = Metric(
-    "trimtab.agent.events_missed", "events_missed", "{event}", _S, "Engine events the agent never saw."
+    "tailwright.agent.events_missed", "events_missed", "{event}", _S, "Engine events the agent never saw."
 )
-SPOOL_DEPTH = Metric("trimtab.agent.spool_depth", "spool_depth", "{report}", _G, "Reports not yet acknowledged.")
+SPOOL_DEPTH = Metric("tailwright.agent.spool_depth", "spool_depth", "{report}", _G, "Reports not yet acknowledged.")
 SPOOL_DROPPED = Metric(
-    "trimtab.agent.spool_dropped", "spool_dropped", "{report}", _S, "Reports dropped: the spool was full."
+    "tailwright.agent.spool_dropped", "spool_dropped", "{report}", _S, "Reports dropped: the spool was full."
 )
 CLOCK_OFFSET = Metric(
-    "trimtab.agent.clock_offset", "clock_offset", "s", _G, "The service's clock less this node's; above 0: node behind."
+    "tailwright.agent.clock_offset",
+    "clock_offset",
+    "s",
+    _G,
+    "The service's clock less this node's; above 0: node behind.",
 )
 CLOCK_OFFSET_ERROR = Metric(
-    "trimtab.agent.clock_offset_error", "clock_offset_error", "s", _G, "The offset is off by at most so much."
+    "tailwright.agent.clock_offset_error", "clock_offset_error", "s", _G, "The offset is off by at most so much."
 )
 
 CLIENT_E2E = Metric(
     "gen_ai.client.operation.duration", "client_e2e", "s", _H, "Seen by the client: request made to last byte read."
 )
 CLIENT_TTFT = Metric(
-    "trimtab.client.time_to_first_token", "client_ttft", "s", _H, "Seen by the client: request made to first output."
+    "tailwright.client.time_to_first_token", "client_ttft", "s", _H, "Seen by the client: request made to first output."
 )
 CLIENT_TPOT = Metric(
-    "trimtab.client.time_per_output_token", "client_tpot", "s", _H, "Seen by the client: (e2e - ttft) / (tokens - 1)."
+    "tailwright.client.time_per_output_token",
+    "client_tpot",
+    "s",
+    _H,
+    "Seen by the client: (e2e - ttft) / (tokens - 1).",
 )
 CLIENT_ITL = Metric(
-    "trimtab.client.inter_token_latency",
+    "tailwright.client.inter_token_latency",
     "client_itl",
     "s",
     _H,
     "Seen by the client: each gap between pieces of output.",
 )
 CLIENT_CONNECT = Metric(
-    "trimtab.client.connect.duration", "client_connect", "s", _H, "Name lookup and TCP connect, of new connections."
+    "tailwright.client.connect.duration", "client_connect", "s", _H, "Name lookup and TCP connect, of new connections."
 )
-CLIENT_TLS = Metric("trimtab.client.tls.duration", "client_tls", "s", _H, "TLS handshake, of new connections.")
+CLIENT_TLS = Metric("tailwright.client.tls.duration", "client_tls", "s", _H, "TLS handshake, of new connections.")
 CLIENT_NETWORK = Metric(
-    "trimtab.client.network.duration",
+    "tailwright.client.network.duration",
     "client_network",
     "s",
     _H,
     "Client's e2e less its connection setup, less server's.",
 )
 CLIENT_NETWORK_TTFT = Metric(
-    "trimtab.client.network.first_token.duration", "client_network_ttft", "s", _H, "The same for time to first token."
+    "tailwright.client.network.first_token.duration",
+    "client_network_ttft",
+    "s",
+    _H,
+    "The same for time to first token.",
 )
 CLIENT_REQUESTS = Metric(
-    "trimtab.client.requests", "client_requests", "{request}", _S, "Requests seen by clients, by finish reason."
+    "tailwright.client.requests", "client_requests", "{request}", _S, "Requests seen by clients, by finish reason."
 )
 CLIENT_DROPPED = Metric(
-    "trimtab.client.dropped", "client_dropped", "{report}", _S, "Reports of clients dropped unsent."
+    "tailwright.client.dropped", "client_dropped", "{report}", _S, "Reports of clients dropped unsent."
 )
 
 HOST_PRESSURE_CPU = Metric(
-    "trimtab.host.pressure.cpu",
+    "tailwright.host.pressure.cpu",
     "host_pressure_cpu",
     "1",
     _G,
     "Share of time in which something waited for a CPU (PSI).",
 )
 HOST_PRESSURE_MEMORY = Metric(
-    "trimtab.host.pressure.memory",
+    "tailwright.host.pressure.memory",
     "host_pressure_memory",
     "1",
     _G,
     "Share of time in which something was stalled for want of memory (PSI).",
 )
 HOST_PRESSURE_IO = Metric(
-    "trimtab.host.pressure.io", "host_pressure_io", "1", _G, "Share of time in which something waited for I/O (PSI)."
+    "tailwright.host.pressure.io", "host_pressure_io", "1", _G, "Share of time in which something waited for I/O (PSI)."
 )
 CONTAINER_PRESSURE_CPU = Metric(
-    "trimtab.host.container.pressure.cpu", "container_pressure_cpu", "1", _G, "The same in the engine's control group."
+    "tailwright.host.container.pressure.cpu",
+    "container_pressure_cpu",
+    "1",
+    _G,
+    "The same in the engine's control group.",
 )
 CONTAINER_PRESSURE_MEMORY = Metric(
-    "trimtab.host.container.pressure.memory",
+    "tailwright.host.container.pressure.memory",
     "container_pressure_memory",
     "1",
     _G,
     "The same in the engine's control group.",
 )
 CONTAINER_PRESSURE_IO = Metric(
-    "trimtab.host.container.pressure.io", "container_pressure_io", "1", _G, "The same in the engine's control group."
+    "tailwright.host.container.pressure.io", "container_pressure_io", "1", _G, "The same in the engine's control group."
 )
-HOST_CPUS = Metric("trimtab.host.cpus", "host_cpus", "{cpu}", _G, "CPUs of the host.")
+HOST_CPUS = Metric("tailwright.host.cpus", "host_cpus", "{cpu}", _G, "CPUs of the host.")
 HOST_STEAL = Metric(
-    "trimtab.host.steal", "host_steal", "1", _G, "Share of the CPUs' time that the hypervisor gave to other machines."
+    "tailwright.host.steal",
+    "host_steal",
+    "1",
+    _G,
+    "Share of the CPUs' time that the hypervisor gave to other machines.",
 )
 HOST_THROTTLED = Metric(
-    "trimtab.host.throttled", "host_throttled", "1", _G, "Share of quota periods in which the container's CPU ran out."
+    "tailwright.host.throttled",
+    "host_throttled",
+    "1",
+    _G,
+    "Share of quota periods in which the container's CPU ran out.",
 )
 HOST_CPU_LIMIT = Metric(
-    "trimtab.host.cpu_limit", "host_cpu_limit", "{cpu}", _G, "The container's CPU quota in CPUs; without one, all."
+    "tailwright.host.cpu_limit", "host_cpu_limit", "{cpu}", _G, "The container's CPU quota in CPUs; without one, all."
 )
 HOST_RUN_QUEUE = Metric(
-    "trimtab.host.run_queue", "host_run_queue", "{task}", _G, "Tasks that run or wait for a CPU, at the window's end."
+    "tailwright.host.run_queue",
+    "host_run_queue",
+    "{task}",
+    _G,
+    "Tasks that run or wait for a CPU, at the window's end.",
 )
 HOST_ENGINE_CPU = Metric(
-    "trimtab.host.engine_cpu", "host_engine_cpu", "1", _G, "Share of the host's CPU time that the engine used."
+    "tailwright.host.engine_cpu", "host_engine_cpu", "1", _G, "Share of the host's CPU time that the engine used."
 )
 HOST_FLEET_CPU = Metric(
-    "trimtab.host.fleet_cpu",
+    "tailwright.host.fleet_cpu",
     "host_fleet_cpu",
     "1",
     _G,
     "The same of the pool's other engines on this host, and agents.",
 )
 HOST_OTHER_CPU = Metric(
-    "trimtab.host.other_cpu", "host_other_cpu", "1", _G, "The same of everything that does not serve this pool."
+    "tailwright.host.other_cpu", "host_other_cpu", "1", _G, "The same of everything that does not serve this pool."
 )
 HOST_RUN_DELAY = Metric(
-    "trimtab.host.run_delay",
+    "tailwright.host.run_delay",
     "host_run_delay",
     "1",
     _G,
     "Of the time in which the engine's threads could run, the share in which they waited for a CPU.",
 )
 HOST_INVOLUNTARY_SWITCHES = Metric(
-    "trimtab.host.involuntary_switches",
+    "tailwright.host.involuntary_switches",
     "host_involuntary_switches",
     "{switch}",
     _S,
     "Times that a thread of the engine lost its CPU to another.",
 )
 HOST_MAJOR_FAULTS = Metric(
-    "trimtab.host.major_faults", "host_major_faults", "{fault}", _S, "Pages that the engine waited for a disk for."
+    "tailwright.host.major_faults", "host_major_faults", "{fault}", _S, "Pages that the engine waited for a disk for."
 )
 HOST_MEMORY_AVAILABLE = Metric(
-    "trimtab.host.memory_available",
+    "tailwright.host.memory_available",
     "host_memory_available",
     "1",
     _G,
     "Share of memory left: of the host's or of the container's limit, whichever is less.",
 )
 HOST_OUT_OF_MEMORY_KILLS = Metric(
-    "trimtab.host.out_of_memory_kills",
+    "tailwright.host.out_of_memory_kills",
     "host_out_of_memory_kills",
     "{process}",
     _S,
     "Processes of the container killed for want of memory.",
 )
 
-GPU_CLOCK = Metric("trimtab.gpu.clock", "gpu_clock", "MHz", _G, "SM clock of the engine's slowest GPU.")
-GPU_CLOCK_MAX = Metric("trimtab.gpu.clock_max", "gpu_clock_max", "MHz", _G, "The highest SM clock of that GPU.")
+GPU_CLOCK = Metric("tailwright.gpu.clock", "gpu_clock", "MHz", _G, "SM clock of the engine's slowest GPU.")
+GPU_CLOCK_MAX = Metric("tailwright.gpu.clock_max", "gpu_clock_max", "MHz", _G, "The highest SM clock of that GPU.")
 GPU_THROTTLE_REASON = Metric(
-    "trimtab.gpu.throttle_reason", "gpu_throttle_reason", "1", _G, "Why clocks are held down: NVML's reasons as bits."
+    "tailwright.gpu.throttle_reason",
+    "gpu_throttle_reason",
+    "1",
+    _G,
+    "Why clocks are held down: NVML's reasons as bits.",
 )
-GPU_TEMPERATURE = Metric("trimtab.gpu.temperature", "gpu_temperature", "Cel", _G, "Of the engine's hottest GPU.")
-GPU_POWER = Metric("trimtab.gpu.power", "gpu_power", "W", _G, "Of the GPU nearest to its power limit.")
-GPU_POWER_LIMIT = Metric("trimtab.gpu.power_limit", "gpu_power_limit", "W", _G, "The power limit of that GPU.")
-GPU_MEMORY = Metric("trimtab.gpu.memory", "gpu_memory", "1", _G, "Share of memory in use, of the fullest GPU.")
-GPU_ECC = Metric("trimtab.gpu.ecc", "gpu_ecc", "{error}", _S, "Uncorrected ECC errors.")
-GPU_XID = Metric("trimtab.gpu.xid", "gpu_xid", "1", _G, "Number of the last XID error in the window, 0 without one.")
+GPU_TEMPERATURE = Metric("tailwright.gpu.temperature", "gpu_temperature", "Cel", _G, "Of the engine's hottest GPU.")
+GPU_POWER = Metric("tailwright.gpu.power", "gpu_power", "W", _G, "Of the GPU nearest to its power limit.")
+GPU_POWER_LIMIT = Metric("tailwright.gpu.power_limit", "gpu_power_limit", "W", _G, "The power limit of that GPU.")
+GPU_MEMORY = Metric("tailwright.gpu.memory", "gpu_memory", "1", _G, "Share of memory in use, of the fullest GPU.")
+GPU_ECC = Metric("tailwright.gpu.ecc", "gpu_ecc", "{error}", _S, "Uncorrected ECC errors.")
+GPU_XID = Metric("tailwright.gpu.xid", "gpu_xid", "1", _G, "Number of the last XID error in the window, 0 without one.")
 GPU_OTHER_UTILIZATION = Metric(
-    "trimtab.gpu.other_utilization", "gpu_other_utilization", "1", _G, "Share of SM time used by other processes."
+    "tailwright.gpu.other_utilization", "gpu_other_utilization", "1", _G, "Share of SM time used by other processes."
 )
 
 REQUEST_PARTS: tuple[Metric, ...] = (RECEIVE, TOKENIZE, QUEUE, PREFILL, DECODE, SEND)
@@ -231,7 +271,7 @@ REQUEST_PARTS: tuple[Metric, ...] = (RECEIVE, TOKENIZE, QUEUE, PREFILL, DECODE, 
 HOST_METRICS: tuple[Metric, ...] = tuple(
     value
     for value in list(globals().values())
-    if isinstance(value, Metric) and value.name.startswith(("trimtab.host.", "trimtab.gpu."))
+    if isinstance(value, Metric) and value.name.startswith(("tailwright.host.", "tailwright.gpu."))
 )
 """What an agent measures of the machine under its engine, in the order in which people read it."""
 
@@ -250,13 +290,13 @@ class Attribute:
 
 
 NODE = Attribute("service.instance.id", "node", resource=True)
-POOL = Attribute("trimtab.pool", "pool", resource=True)
+POOL = Attribute("tailwright.pool", "pool", resource=True)
 MODEL = Attribute("gen_ai.request.model", "model")
-REVISION = Attribute("trimtab.config.revision", "revision")
-PROMPT_BUCKET = Attribute("trimtab.prompt_bucket", "prompt_bucket")
-CACHE_CLASS = Attribute("trimtab.cache_class", "cache_class")
-TENANT = Attribute("trimtab.tenant", "tenant")
-REGION = Attribute("trimtab.region", "region")
+REVISION = Attribute("tailwright.config.revision", "revision")
+PROMPT_BUCKET = Attribute("tailwright.prompt_bucket", "prompt_bucket")
+CACHE_CLASS = Attribute("tailwright.cache_class", "cache_class")
+TENANT = Attribute("tailwright.tenant", "tenant")
+REGION = Attribute("tailwright.region", "region")
 FINISH_REASON = Attribute("gen_ai.response.finish_reason", "finish_reason")
 
 ATTRIBUTES: tuple[Attribute, ...] = (
@@ -280,13 +320,13 @@ WINDOW_S = 5.0
 SPAN_REQUEST = "llm_request"
 SPAN_INPUT_TOKENS = "gen_ai.usage.input_tokens"
 SPAN_OUTPUT_TOKENS = "gen_ai.usage.output_tokens"
-SPAN_CACHED_TOKENS = "trimtab.usage.cached_tokens"
-SPAN_BLOCK_SIZE = "trimtab.prompt.block_size"
-SPAN_BLOCK_HASHES = "trimtab.prompt.block_hashes"
+SPAN_CACHED_TOKENS = "tailwright.usage.cached_tokens"
+SPAN_BLOCK_SIZE = "tailwright.prompt.block_size"
+SPAN_BLOCK_HASHES = "tailwright.prompt.block_hashes"
 SPAN_REQUEST_ID = "gen_ai.request.id"
-SPAN_PART_PREFIX = "trimtab.part."  # + metric short name, for e2e, ttft, tpot and each part
+SPAN_PART_PREFIX = "tailwright.part."  # + metric short name, for e2e, ttft, tpot and each part
 SPAN_FINISH_REASON = "gen_ai.response.finish_reason"
-SPAN_BATCH_PREFIX = "trimtab.batch."  # + one of BATCH_FIGURES
+SPAN_BATCH_PREFIX = "tailwright.batch."  # + one of BATCH_FIGURES
 BATCH_FIGURES: tuple[str, ...] = ("running", "waiting", "kv_usage", "step_tokens")
 """What the engine ran when a request's first token came. With BATCH_PEAK before it: the most while it lived."""
 BATCH_PEAK = "peak_"

@@ -5,9 +5,9 @@ ENGINE_CONFIG = "engine.json"
 EFFECTIVE_CONFIG = "effective.json"
 """The entry of a reported one that holds what the engine runs."""
 
-ROLE = "trimtab.role"
-BACKEND = "trimtab.backend"
-ENGINE_URL = "trimtab.engine_url"
+ROLE = "tailwright.role"
+BACKEND = "tailwright.backend"
+ENGINE_URL = "tailwright.engine_url"
 
 SERVING = "serving"
 SERVING_DEGRADED = "serving, degraded"

@@ -34,13 +34,13 @@ from typing import Any
 from controlplane.contract.histogram import AXIS_LENGTH
 from controlplane.contract.metrics import MetricKind
 
-MEDIA_TYPE = "application/x-trimtab-report"
-ACCEPT_HEADER = "Trimtab-Accept"
+MEDIA_TYPE = "application/x-tailwright-report"
+ACCEPT_HEADER = "Tailwright-Accept"
 """Answer header: the packed versions that the service takes, e.g. `packed-1`."""
 ACCEPT_PACKED = "packed-1"
-REPORT_HEADER = "Trimtab-Report"
+REPORT_HEADER = "Tailwright-Report"
 """Request header `STREAM/ORDINAL` (stream in hex): who an OTLP request of one of our agents is, as when packed."""
-TIME_HEADER = "Trimtab-Time"
+TIME_HEADER = "Tailwright-Time"
 """Answer header: the service's clock when it answered, nanoseconds since the Unix epoch."""
 MAGIC = b"TTR1"
 HEADER = struct.Struct("<4s16sQII")

@@ -11,7 +11,7 @@ Layout, little-endian: each report's length u32, then the report (`packed_report
 import struct
 from collections.abc import Iterable
 
-MEDIA_TYPE = "application/x-trimtab-reports"
+MEDIA_TYPE = "application/x-tailwright-reports"
 PATH = "/v1/history"
 LIMIT_PLAIN = 64 << 20
 """Bytes of a bundle, plain."""

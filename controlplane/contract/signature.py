@@ -1,13 +1,13 @@
 """Signing webhooks, and checking the signature: for the sender and for receivers alike.
 
-`Trimtab-Signature: t=UNIX,v1=HEX`, where HEX is HMAC-SHA256 (RFC 2104) of "UNIX.body" under the destination's secret.
-The time is signed too, so that a captured request cannot be replayed for longer than the receiver's age limit.
+`Tailwright-Signature: t=UNIX,v1=HEX`, where HEX is HMAC-SHA256 (RFC 2104) of "UNIX.body" under the destination's
+secret. The time is signed too, so that a captured request cannot be replayed for longer than the receiver's age limit.
 """
 
 import hashlib
 import hmac
 
-HEADER = "Trimtab-Signature"
+HEADER = "Tailwright-Signature"
 MAX_AGE_S = 300
 
 

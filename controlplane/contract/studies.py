@@ -185,7 +185,7 @@ class Study(BaseModel):
     id: int = Field(description="the study's number")
     state: StudyState = Field(description="where it is in its life")
     spec: StudyCreate = Field(description="what was asked for")
-    created_by: str = Field(description="the name of the token that made it, or `trimtab`")
+    created_by: str = Field(description="the name of the token that made it, or `tailwright`")
     created_at: datetime = Field(description="when it was made")
     started_at: datetime | None = Field(default=None, description="when a worker took it")
     finished_at: datetime | None = Field(default=None, description="when it ended")

@@ -32,7 +32,7 @@ from controlplane.studies.tables import StudyRow, TrialRow
 LARGEST_NUMBER = 2**31 - 1
 """What an integer column holds on every database."""
 
-SERVICE = "trimtab"
+SERVICE = "tailwright"
 """The ledger's actor for what the service does by itself."""
 
 

@@ -10,71 +10,73 @@ class Meters:
         self.registry = CollectorRegistry()
         self._of_signal: dict[str, tuple[Counter, Counter]] = {}  # Looking a child up costs more than counting.
         self.reports = Counter(
-            "trimtab_ingest_reports", "OTLP requests answered, by signal.", ["signal"], registry=self.registry
+            "tailwright_ingest_reports", "OTLP requests answered, by signal.", ["signal"], registry=self.registry
         )
         self.accepted = Counter(
-            "trimtab_ingest_points_accepted",
+            "tailwright_ingest_points_accepted",
             "Points and spans counted for the first time.",
             ["signal"],
             registry=self.registry,
         )
         self.repeated = Counter(
-            "trimtab_ingest_points_repeated",
+            "tailwright_ingest_points_repeated",
             "Points and spans recognised as repeats and not counted again.",
             ["signal"],
             registry=self.registry,
         )
         self.refused = Counter(
-            "trimtab_ingest_points_refused",
+            "tailwright_ingest_points_refused",
             "Points and spans refused, by reason.",
             ["signal", "reason"],
             registry=self.registry,
         )
         self.spread = Counter(
-            "trimtab_ingest_points_spread",
+            "tailwright_ingest_points_spread",
             "Histogram points kept whose buckets were coarser than the store's.",
             registry=self.registry,
         )
         self.commit_seconds = Histogram(
-            "trimtab_ingest_commit_seconds",
+            "tailwright_ingest_commit_seconds",
             "Duration of group commits, disk included.",
             registry=self.registry,
             buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0),
         )
         self.commit_failures = Counter(
-            "trimtab_ingest_commit_failures", "Reports that could not be written.", registry=self.registry
+            "tailwright_ingest_commit_failures", "Reports that could not be written.", registry=self.registry
         )
         self.commit_reports = Histogram(
-            "trimtab_ingest_commit_reports",
+            "tailwright_ingest_commit_reports",
             "Reports written by one group commit.",
             registry=self.registry,
             buckets=(1, 2, 5, 10, 20, 50, 100, 200),
         )
         self.overloaded = Counter(
-            "trimtab_ingest_overloaded", "Reports put off because too many were waiting.", registry=self.registry
+            "tailwright_ingest_overloaded", "Reports put off because too many were waiting.", registry=self.registry
         )
         self.resets = Counter(
-            "trimtab_ingest_resets", "Running totals that began anew at their sender.", registry=self.registry
+            "tailwright_ingest_resets", "Running totals that began anew at their sender.", registry=self.registry
         )
-        self.frames = Counter("trimtab_frames_written", "Frames written or merged into.", registry=self.registry)
+        self.frames = Counter("tailwright_frames_written", "Frames written or merged into.", registry=self.registry)
         self.frames_dropped = Counter(
-            "trimtab_frames_dropped",
+            "tailwright_frames_dropped",
             "Frames dropped because of their age or of the limit on bytes, by their resolution in seconds.",
             ["resolution"],
             registry=self.registry,
         )
         self.label_sets_forgotten = Counter(
-            "trimtab_label_sets_forgotten",
+            "tailwright_label_sets_forgotten",
             "Label sets removed because nothing that is kept has points of them.",
             registry=self.registry,
         )
         self.frame_bytes = Gauge(
-            "trimtab_frame_bytes", "Bytes on disk of the frames, or of the database they share.", registry=self.registry
+            "tailwright_frame_bytes",
+            "Bytes on disk of the frames, or of the database they share.",
+            registry=self.registry,
         )
         self.queue_depth = Gauge(
-            "trimtab_ingest_queue_depth", "Reports that wait to be written.", registry=self.registry
+            "tailwright_ingest_queue_depth", "Reports that wait to be written.", registry=self.registry
         )
-        self.series = Gauge("trimtab_series", "Distinct series known.", registry=self.registry)
+        self.series = Gauge("tailwright_series", "Distinct series known.", registry=self.registry)
 
     def count(self, signal: str, outcome: Outcome) -> None:
         """One request's outcome."""

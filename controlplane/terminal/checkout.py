@@ -1,4 +1,4 @@
-"""Trimtab runs from its checkout: its package names are too general to be installed beside other distributions."""
+"""Tailwright runs from its checkout: its package names are too general to be installed beside other distributions."""
 
 import importlib.util
 from pathlib import Path
@@ -21,6 +21,6 @@ def foreign_packages(root: Path = ROOT) -> list[str]:
 def refusal(wrong: list[str]) -> str:
     """Why the command line will not start, and the mend."""
     return (
-        f"Trimtab would import another distribution's packages: {', '.join(wrong)}.\n"
+        f"Tailwright would import another distribution's packages: {', '.join(wrong)}.\n"
         f"Give it an environment of its own: run `make run` in {ROOT}, or `pip install -e .` there."
     )

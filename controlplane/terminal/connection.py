@@ -10,21 +10,21 @@ import typer
 from pydantic import ValidationError
 
 from controlplane.client import Client
-from controlplane.contract.errors import TrimtabError, Unavailable
+from controlplane.contract.errors import TailwrightError, Unavailable
 
 Answer = TypeVar("Answer")
 
-Server = Annotated[str, typer.Option(envvar="TRIMTAB_SERVER_URL", help="Base URL of the control plane.")]
-Token = Annotated[str | None, typer.Option(envvar="TRIMTAB_TOKEN", help="Bearer token.")]
+Server = Annotated[str, typer.Option(envvar="TAILWRIGHT_SERVER_URL", help="Base URL of the control plane.")]
+Token = Annotated[str | None, typer.Option(envvar="TAILWRIGHT_TOKEN", help="Bearer token.")]
 TokenFile = Annotated[
-    Path | None, typer.Option(envvar="TRIMTAB_TOKEN_FILE", help="File that holds the bearer token.", dir_okay=False)
+    Path | None, typer.Option(envvar="TAILWRIGHT_TOKEN_FILE", help="File that holds the bearer token.", dir_okay=False)
 ]
 SERVER = "http://127.0.0.1:7300"
 
 AWAY_S = 60
 """How long a command that waits for an end bears with a service that does not answer."""
 
-FAILURES = (TrimtabError, httpx.HTTPError, ValidationError)
+FAILURES = (TailwrightError, httpx.HTTPError, ValidationError)
 """What a command that calls the service answers with one line, not with a trace."""
 
 
@@ -33,7 +33,7 @@ def read_token(token: str | None, token_file: Path | None) -> str:
     if token:
         return token
     if token_file is None:
-        fail("a token is needed: --token, --token-file, TRIMTAB_TOKEN or TRIMTAB_TOKEN_FILE")
+        fail("a token is needed: --token, --token-file, TAILWRIGHT_TOKEN or TAILWRIGHT_TOKEN_FILE")
     if not token_file.is_file():
         fail(f"--token-file: {token_file} is not a file")
     return token_file.read_text().strip()
@@ -63,7 +63,7 @@ def fail(message: str, status: int = 2) -> NoReturn:
 
 def explain(error: Exception) -> str:
     """One line for a failed call."""
-    if isinstance(error, TrimtabError):
+    if isinstance(error, TailwrightError):
         return f"{error.status} {error.code}: {error.message}"
     if isinstance(error, httpx.HTTPError):
         return f"the control plane does not answer: {error}"

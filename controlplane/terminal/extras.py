@@ -36,7 +36,7 @@ def need(command: str, *extras: str) -> None:
         return
     modules = ", ".join(module for extra in lacking for module in missing(extra))
     typer.echo(
-        f"trimtab {command} needs {modules}, which this environment lacks.\n"
+        f"tailwright {command} needs {modules}, which this environment lacks.\n"
         f"Install it in the checkout: pip install -c constraints.txt -e '.[{','.join(lacking)}]'",
         err=True,
     )
@@ -44,5 +44,5 @@ def need(command: str, *extras: str) -> None:
 
 
 def load(module: str) -> ModuleType:
-    """Import a part of Trimtab when it is first needed, so that `--help` stays quick."""
+    """Import a part of Tailwright when it is first needed, so that `--help` stays quick."""
     return importlib.import_module(module)

@@ -1,4 +1,4 @@
-"""One check of `trimtab doctor`, and how it is told."""
+"""One check of `tailwright doctor`, and how it is told."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -61,7 +61,7 @@ class AgentProcess:
 
     def start(self) -> None:
         flags = [part for name, value in self._settings.items() for part in (f"--{name.replace('_', '-')}", value)]
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("TRIMTAB_")}
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("TAILWRIGHT_")}
         self.process = subprocess.Popen([sys.executable, "-m", "agents.agent", *flags], cwd=ROOT, env=kept)
 
     def kill(self) -> None:

@@ -17,7 +17,7 @@ from tests.peers import promtool
 DEPLOY = Path(__file__).parents[2] / "deploy"
 DASHBOARDS = sorted((DEPLOY / "grafana" / "dashboards").glob("*.json"))
 VARIABLES = {"$__rate_interval": "5m", "$pool": "chat", "$instance": ".*"}
-NAME = re.compile(r"\b((?:trimtab|process)_[a-z0-9_]+|[a-z_]+:trimtab_[a-z0-9_:]+)\b")
+NAME = re.compile(r"\b((?:tailwright|process)_[a-z0-9_]+|[a-z_]+:tailwright_[a-z0-9_:]+)\b")
 
 
 def dashboard(path: Path) -> dict[str, Any]:

@@ -42,13 +42,13 @@ def test_a_real_prometheus_scrapes_and_evaluates_the_rules(tmp_path: Path) -> No
 
             def recorded() -> object:
                 send(running, "chat")
-                return scraping.query('pool:trimtab_fleet_ttft_seconds:max{pool="chat", q="0.99"}')
+                return scraping.query('pool:tailwright_fleet_ttft_seconds:max{pool="chat", q="0.99"}')
 
             (found,) = wait_for("the recorded quantile", recorded)
             assert 0.24 < float(found["value"][1]) < 0.26
-            assert scraping.query('up{job="trimtab"} == 1')
-            assert scraping.query('trimtab_background_failing{task="rollouts"} == 0')
-            (values,) = scraping.query('trimtab_fleet_values{pool="chat", metric="ttft"}')
+            assert scraping.query('up{job="tailwright"} == 1')
+            assert scraping.query('tailwright_background_failing{task="rollouts"} == 0')
+            (values,) = scraping.query('tailwright_fleet_values{pool="chat", metric="ttft"}')
             assert float(values["value"][1]) >= 6
             text = running.http.get("/metrics").text
             ours = {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")}

@@ -14,7 +14,7 @@ from agents.agent.settings import ENV_PREFIX, AgentSettings, load
 
 FOLDER = Path(__file__).resolve().parents[2] / "deploy/vllm"
 UNITS = sorted(FOLDER.glob("*.service"))
-SCHEDULER = "--scheduler-cls=trimtab_vllm.scheduler.live_scheduler"
+SCHEDULER = "--scheduler-cls=tailwright_vllm.scheduler.live_scheduler"
 
 
 def unit(path: Path) -> dict[str, str]:
@@ -44,23 +44,23 @@ def test_a_unit_starts_an_agent_with_settings_that_there_are(path: Path, monkeyp
         monkeypatch.setenv(name, value)
     service = unit(path)
     program, command, *flags = shlex.split(service["ExecStart"])
-    assert program.endswith("/bin/trimtab") and command == "agent"
+    assert program.endswith("/bin/tailwright") and command == "agent"
     settings = load(flags)
     assert settings.backend == "vllm" and (settings.vllm_dir is None) != (settings.vllm_node_file is None)
-    assert settings.server_url == "http://trimtab.example:7300"
+    assert settings.server_url == "http://tailwright.example:7300"
     assert service["Restart"] == "always"
 
 
 def test_the_managed_agent_ends_alone() -> None:
-    service = unit(FOLDER / "trimtab-agent-managed.service")
+    service = unit(FOLDER / "tailwright-agent-managed.service")
     assert service["KillMode"] == "process" and service["OOMPolicy"] == "continue"
     assert "PrivateTmp" not in service and service["RuntimeDirectoryPreserve"] == "yes"
 
 
 def test_attached_agent_and_server_share_one_folder() -> None:
-    drop_in = unit(FOLDER / "vllm.service.d/trimtab.conf")
-    folder = drop_in["Environment"].removeprefix("TRIMTAB_VLLM_DIR=")
-    agent = unit(FOLDER / "trimtab-agent-attach.service")
+    drop_in = unit(FOLDER / "vllm.service.d/tailwright.conf")
+    folder = drop_in["Environment"].removeprefix("TAILWRIGHT_VLLM_DIR=")
+    agent = unit(FOLDER / "tailwright-agent-attach.service")
     assert f"--vllm-dir {folder} " in agent["ExecStart"]
     assert folder == f"/run/{drop_in['RuntimeDirectory']}" and agent["ReadWritePaths"].endswith(folder)
 
@@ -70,7 +70,7 @@ def test_attached_agent_and_server_share_one_folder() -> None:
 def test_systemd_takes_the_units(path: Path, tmp_path: Path) -> None:
     # Where the command is not installed that alone would be found wrong: /bin/true stands for it.
     copy = tmp_path / path.name
-    copy.write_text(path.read_text().replace("/opt/trimtab/.venv/bin/trimtab", "/bin/true"))
+    copy.write_text(path.read_text().replace("/opt/tailwright/.venv/bin/tailwright", "/bin/true"))
     done = subprocess.run(["systemd-analyze", "verify", "--man=no", copy], capture_output=True, text=True, timeout=60)
     about = [line for line in done.stderr.splitlines() if path.name in line]
     assert not about, done.stderr
@@ -80,7 +80,7 @@ def test_compose_shares_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     services = yaml.safe_load((FOLDER / "compose.yaml").read_text())["services"]
     vllm, agent = services["vllm"], services["agent"]
     assert SCHEDULER in vllm["command"]
-    folder = vllm["environment"]["TRIMTAB_VLLM_DIR"]
+    folder = vllm["environment"]["TAILWRIGHT_VLLM_DIR"]
     assert f"shared:{folder}" in vllm["volumes"] and f"shared:{folder}" in agent["volumes"]
     given = {name: _default(value) for name, value in agent["environment"].items()}
     settings = check_settings(given, monkeypatch)
@@ -94,7 +94,7 @@ def test_the_pod_shares_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     pod = next(one for one in documents if one["kind"] == "StatefulSet")["spec"]["template"]["spec"]
     vllm, agent = pod["containers"]
     assert SCHEDULER in vllm["args"] and pod["enableServiceLinks"] is False
-    folder = _variables(vllm)["TRIMTAB_VLLM_DIR"]
+    folder = _variables(vllm)["TAILWRIGHT_VLLM_DIR"]
     for container in (vllm, agent):
         mounted = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
         assert mounted[folder] == "shared"

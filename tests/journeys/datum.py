@@ -18,7 +18,7 @@ from controlplane.client import Client
 from tests.processes import free_ports, wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
-MODEL = ROOT / "agents/models/trimtab-py-5m"
+MODEL = ROOT / "agents/models/tailwright-py-5m"
 STREAMS = 2
 
 
@@ -61,7 +61,7 @@ class Datum:
         self.began = datetime.now(UTC) - timedelta(seconds=5)
 
     def start(self, name: str) -> None:
-        environment = {key: value for key, value in os.environ.items() if not key.startswith("TRIMTAB_")}
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("TAILWRIGHT_")}
         environment["OMP_NUM_THREADS"] = "1"
         with (self.folder / f"{name}.log").open("ab") as log:
             command = [sys.executable, "-m", *self._commands[name]]

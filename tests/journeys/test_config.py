@@ -118,7 +118,7 @@ def test_bad_input_is_a_4xx_that_names_the_field(stack: Any, client: Client) -> 
 def test_the_engine_names_what_is_wrong_with_a_request(
     stack: Any, change: dict[str, object], status: int, field: str
 ) -> None:
-    body = {"model": "trimtab-py-5m", "prompt": "x = 1", "max_tokens": 4, **change}
+    body = {"model": "tailwright-py-5m", "prompt": "x = 1", "max_tokens": 4, **change}
     answer = httpx.post(f"{stack.engine_url}/v1/completions", json=body, timeout=30)
     assert answer.status_code == status
     assert answer.json()["error"]["detail"]["field"] == field

@@ -78,7 +78,7 @@ def report(ordinal: int) -> bytes:
 
 
 def degraded(http: httpx.Client, mode: str) -> bool:
-    found = re.search(rf'^trimtab_degraded{{mode="{mode}"}} (\S+)', http.get("/metrics").text, re.MULTILINE)
+    found = re.search(rf'^tailwright_degraded{{mode="{mode}"}} (\S+)', http.get("/metrics").text, re.MULTILINE)
     return found is not None and float(found[1]) == 1
 
 

@@ -71,7 +71,7 @@ def test_whatever_a_client_asks_is_answered_below_500(hostile: Service, seed: in
 )
 def test_one_node_s_bad_report_blinds_nobody(hostile: Service, body: bytes) -> None:
     message = opamp_pb2.AgentToServer(instance_uid=bytes(range(16)), sequence_num=1)
-    for name, value in (("service.instance.id", NODE), ("trimtab.pool", "chat"), ("trimtab.role", "serving")):
+    for name, value in (("service.instance.id", NODE), ("tailwright.pool", "chat"), ("tailwright.role", "serving")):
         message.agent_description.non_identifying_attributes.add(key=name).value.string_value = value
     message.effective_config.config_map.config_map["effective.json"].body = body
     answer = hostile.agent.post(
@@ -85,7 +85,7 @@ def test_one_node_s_bad_report_blinds_nobody(hostile: Service, body: bytes) -> N
     with Client(hostile.url, hostile.http.headers["Authorization"].removeprefix("Bearer ")) as client:
         assert NODE in [node.node for node in client.nodes()] and client.left_out.count == 0
     text = hostile.http.get("/metrics").text
-    found = re.search(r"^trimtab_opamp_parts_left_out_total (\d+)", text, re.MULTILINE)
+    found = re.search(r"^tailwright_opamp_parts_left_out_total (\d+)", text, re.MULTILINE)
     assert found is not None and int(found[1]) > 0
 
 
@@ -94,7 +94,7 @@ def test_one_node_s_bad_report_blinds_nobody(hostile: Service, body: bytes) -> N
     [
         ("/login?token=%0d%0aX:1", 401),
         ("/login?token=%C3%A9", 401),
-        ("/login?token=trimtab_short", 401),
+        ("/login?token=tailwright_short", 401),
         ("/nodes/%0d%0aX", 404),
         ("/nodes/a%2Fb", 404),
         ("/nodes/%2E%2E", 404),
@@ -117,15 +117,15 @@ def test_a_form_with_what_is_no_token(hostile: Service, token: str) -> None:
 
 
 def test_a_cookie_that_is_no_token_is_sent_to_sign_in(hostile: Service) -> None:
-    for cookie in ("é".encode("latin-1"), "é".encode(), b"trimtab_" + b"a" * 44):
-        answer = httpx.get(f"{hostile.url}/fleet", headers={b"Cookie": b"trimtab_token=" + cookie})
+    for cookie in ("é".encode("latin-1"), "é".encode(), b"tailwright_" + b"a" * 44):
+        answer = httpx.get(f"{hostile.url}/fleet", headers={b"Cookie": b"tailwright_token=" + cookie})
         assert (answer.status_code, answer.headers["Location"]) == (303, "/login?next=/fleet")
 
 
 def test_no_client_is_made_for_what_is_no_token(hostile: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[str] = []
     monkeypatch.setattr("web.sessions.Client", lambda *given: made.append(given))
-    for token in ("wrong", "trimtab_" + "a" * 42, "trimtab_" + "a" * 44, "trimtab_" + "a" * 42 + "\n"):
+    for token in ("wrong", "tailwright_" + "a" * 42, "tailwright_" + "a" * 44, "tailwright_" + "a" * 42 + "\n"):
         assert httpx.get(f"{hostile.url}/login", params={"token": token}).status_code == 401
     assert made == []
 

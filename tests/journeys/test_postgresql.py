@@ -53,4 +53,4 @@ def test_the_loop_runs_on_postgresql(datum: Datum) -> None:
         assert claimed is not None and (claimed.id, claimed.state) == (study.id, StudyState.RUNNING)
         kinds = {entry.kind for entry in client.ledger()}
         assert {"rollout.created", "rollout.promoted", "study.created"} <= kinds
-    assert not (datum.folder / "data/trimtab.db").exists()
+    assert not (datum.folder / "data/tailwright.db").exists()

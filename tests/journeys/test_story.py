@@ -1,4 +1,4 @@
-"""The whole story as a user runs it: `trimtab demo --once`, in its own processes, on free ports."""
+"""The whole story as a user runs it: `tailwright demo --once`, in its own processes, on free ports."""
 
 import os
 import re
@@ -31,7 +31,7 @@ def test_every_step_happens_on_real_vllm_servers(tmp_path: Path) -> None:
 
 def _tell(limit_s: float, *options: object) -> None:
     """Run the demo; every step has to happen, and the figures of its table to be in the right order."""
-    command = [Path(sys.executable).with_name("trimtab"), "demo", "--once", *options]
+    command = [Path(sys.executable).with_name("tailwright"), "demo", "--once", *options]
     done = subprocess.run(
         [*map(str, command), "--port", "7390", "--engine-ports", "7391,7392,7393"],
         cwd=ROOT,

@@ -8,7 +8,7 @@
   vllm_executable vLLM's own command, for those who start it themselves (node files).
 
 What they give is `tests.vllm.real_vllm.VllmServer`: url, folder (shared with an agent), raw_log, pid, log, complete(),
-complete_all(). Without the environment these tests are skipped, or fail where TRIMTAB_VLLM_REQUIRED is set, as
+complete_all(). Without the environment these tests are skipped, or fail where TAILWRIGHT_VLLM_REQUIRED is set, as
 `make test-vllm` does.
 """
 
@@ -37,8 +37,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def vllm_executable() -> Path:
     executable = real_vllm.ENVIRONMENT / "bin/vllm"
     if not executable.exists():
-        missing = f"no vLLM in {real_vllm.ENVIRONMENT}: `make vllm` builds it, or TRIMTAB_VLLM_ENV names another place"
-        if os.environ.get("TRIMTAB_VLLM_REQUIRED"):
+        missing = (
+            f"no vLLM in {real_vllm.ENVIRONMENT}: `make vllm` builds it, or TAILWRIGHT_VLLM_ENV names another place"
+        )
+        if os.environ.get("TAILWRIGHT_VLLM_REQUIRED"):
             pytest.fail(missing)
         pytest.skip(missing)
     return executable

@@ -34,7 +34,7 @@ class Journey:
 
     def start(self, name: str) -> None:
         """Start it, and wait until the control plane answers, or the node is healthy."""
-        environment = {key: value for key, value in os.environ.items() if not key.startswith("TRIMTAB_")}
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("TAILWRIGHT_")}
         with (self.folder / f"{name}.log").open("ab") as log:
             command = [sys.executable, "-m", *self._commands[name]]
             self._processes[name] = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)

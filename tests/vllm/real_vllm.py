@@ -1,9 +1,9 @@
 """A real `vllm serve` of its own process group, for the tests; and requests to it, timed by the client.
 
-Where the environment lies: TRIMTAB_VLLM_ENV, else .venv-vllm in the checkout (`make vllm` builds it).
-The model: TRIMTAB_TEST_VLLM_MODEL, else the bundled one. One whose begin-of-text token must come first (Gemma) gets it:
-prompts go as token ids, from the model's own tokenizer.
-TRIMTAB_TEST_VLLM_WRAP: a command put before each `vllm serve`, for machines that are shared (`nice`, say).
+Where the environment lies: TAILWRIGHT_VLLM_ENV, else .venv-vllm in the checkout (`make vllm` builds it).
+The model: TAILWRIGHT_TEST_VLLM_MODEL, else the bundled one. One whose begin-of-text token must come first (Gemma) gets
+it: prompts go as token ids, from the model's own tokenizer.
+TAILWRIGHT_TEST_VLLM_WRAP: a command put before each `vllm serve`, for machines that are shared (`nice`, say).
 """
 
 import contextlib
@@ -27,12 +27,12 @@ from agents.backends.vllm.server_variables import OFFLINE, sharing_cores
 from tests.processes import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
-ENVIRONMENT = Path(os.environ.get("TRIMTAB_VLLM_ENV") or ROOT / ".venv-vllm").absolute()
-MODEL_DIR = Path(os.environ.get("TRIMTAB_TEST_VLLM_MODEL") or ROOT / "agents/models/trimtab-py-5m").absolute()
+ENVIRONMENT = Path(os.environ.get("TAILWRIGHT_VLLM_ENV") or ROOT / ".venv-vllm").absolute()
+MODEL_DIR = Path(os.environ.get("TAILWRIGHT_TEST_VLLM_MODEL") or ROOT / "agents/models/tailwright-py-5m").absolute()
 RAW_LOG = ROOT / "benchmarks/vllm_measures/raw_log"
 """Put on PYTHONPATH, it makes vLLM log its own values: the truth that ours are measured by."""
 MODEL = "m"
-SCHEDULER = "trimtab_vllm.scheduler.live_scheduler"
+SCHEDULER = "tailwright_vllm.scheduler.live_scheduler"
 DRAFTS = 8
 MAX_NUM_SEQS = 16
 MAX_NUM_BATCHED_TOKENS = 1024
@@ -55,7 +55,7 @@ def vllm_arguments(*, drafts: int = DRAFTS) -> list[str]:
 
 def vllm_environment() -> dict[str, str]:
     """The variables of a small server on a few cores, shared with others; without the plugin's folder."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("TRIMTAB_", "VLLM_"))}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("TAILWRIGHT_", "VLLM_"))}
     return {
         **kept,
         **sharing_cores(threads=1),
@@ -102,12 +102,12 @@ class VllmServer:
         self.log = home / "vllm.log"
         self.folder = home / "share"
         self.raw_log = home / "raw.jsonl"
-        self._command = [*shlex.split(os.environ.get("TRIMTAB_TEST_VLLM_WRAP", ""))]
+        self._command = [*shlex.split(os.environ.get("TAILWRIGHT_TEST_VLLM_WRAP", ""))]
         self._command += [str(ENVIRONMENT / "bin/vllm"), "serve", str(model_dir)]
         self._command += [*(arguments or vllm_arguments()), "--port", str(self.port)]
         self._environment = {
             **vllm_environment(),
-            **({"TRIMTAB_VLLM_DIR": str(self.folder)} if plugin else {}),
+            **({"TAILWRIGHT_VLLM_DIR": str(self.folder)} if plugin else {}),
             "PYTHONPATH": str(RAW_LOG),
             "VLLM_RAW_LOG": str(self.raw_log),
             **(environment or {}),

@@ -69,7 +69,9 @@ def test_from_metrics_every_value_is_counted_in_its_bucket(vllm_server: VllmServ
 
 def test_traces_are_exact_and_metrics_do_not_count_them_again(start_vllm: Callable[..., VllmServer]) -> None:
     port = free_port()
-    plain = [one for one in vllm_arguments() if one not in ("--scheduler-cls", "trimtab_vllm.scheduler.live_scheduler")]
+    plain = [
+        one for one in vllm_arguments() if one not in ("--scheduler-cls", "tailwright_vllm.scheduler.live_scheduler")
+    ]
     server = start_vllm(
         arguments=[*plain, "--otlp-traces-endpoint", f"http://127.0.0.1:{port}/v1/traces"],
         environment={"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf"},

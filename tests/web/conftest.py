@@ -10,7 +10,7 @@ import httpx
 import pytest
 from playwright.sync_api import BrowserContext, Page, sync_playwright
 
-from agents.demo.engines import TRIMTAB
+from agents.demo.engines import TAILWRIGHT
 from agents.demo.processes import Child, Processes
 from controlplane.client import Client
 from tests.processes import free_port, wait_for
@@ -53,7 +53,7 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bare]:
     port = free_port()
     data_dir = folder / "data"
     options = ["--data-dir", str(data_dir), "--port", str(port), "--no-tuner"]
-    made = Bare(f"http://127.0.0.1:{port}", data_dir, processes.start("service", [*TRIMTAB, "up", *options]))
+    made = Bare(f"http://127.0.0.1:{port}", data_dir, processes.start("service", [*TAILWRIGHT, "up", *options]))
     try:
         wait_for("the service is ready", lambda: httpx.get(f"{made.url}/readyz").status_code == 200)
         yield made

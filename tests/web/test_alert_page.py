@@ -56,7 +56,7 @@ class OneAlert:
 
     def rollout(self, number: int) -> Rollout:
         spec = RolloutCreate(pool="p", revision=3, takes_back=4)
-        return Rollout(id=number, phase=self.phase, spec=spec, created_by="trimtab", created_at=NOW)
+        return Rollout(id=number, phase=self.phase, spec=spec, created_by="tailwright", created_at=NOW)
 
     def whoami(self) -> SimpleNamespace:
         return SimpleNamespace(scope=self.scope)

@@ -186,7 +186,7 @@ def test_every_page_is_whole(page: Page, name: str) -> None:
 
 def test_unknown_things_are_404_and_agent_tokens_do_not_open_it(stack: Any) -> None:
     token = stack.fleet.token("dashboard-token")
-    with httpx.Client(base_url=stack.url, cookies={"trimtab_token": token}) as browser_like:
+    with httpx.Client(base_url=stack.url, cookies={"tailwright_token": token}) as browser_like:
         assert browser_like.get("/rollouts/99999").status_code == 404
         assert browser_like.get("/fragments/nothing").status_code == 404
         assert browser_like.get("/charts/nothing").status_code == 404

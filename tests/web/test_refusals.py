@@ -65,7 +65,7 @@ def test_the_api_keeps_its_own_answers(bare: Any) -> None:
         assert client.get("/fragments/fleet").json()["error"]["code"] == "unauthenticated"
 
 
-SITE = "https://trimtab.example"
+SITE = "https://tailwright.example"
 
 
 @given(st.text(alphabet="/\\:@?#.%&= \t\n\rhtpsevilé", max_size=14))

@@ -1,4 +1,4 @@
-"""`trimtab replay`: a trace against a server, open loop, measured from the client."""
+"""`tailwright replay`: a trace against a server, open loop, measured from the client."""
 
 from collections import Counter
 from pathlib import Path
@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from controlplane.contract.errors import TrimtabError
+from controlplane.contract.errors import TailwrightError
 from controlplane.terminal import extras
 from controlplane.terminal.connection import fail
 from controlplane.terminal.subcommand import subcommand
@@ -19,7 +19,7 @@ app = subcommand()
 @app.command()
 def replay(
     target: Annotated[str, typer.Option(help="Base URL of an OpenAI-compatible server.")] = "http://127.0.0.1:7400",
-    model: Annotated[str, typer.Option(help="Model name to ask for.")] = "trimtab-py-5m",
+    model: Annotated[str, typer.Option(help="Model name to ask for.")] = "tailwright-py-5m",
     trace: Annotated[
         Path | None, typer.Option(help="Mooncake JSON lines or Azure CSV; without, one is generated.", exists=True)
     ] = None,
@@ -50,7 +50,7 @@ def replay(
             workload = generate.generate(fitted, seed=seed, rate_per_s=rate, requests=requests)
         corpus = read_tokens(engine_tokenizer(target), 60_000)
         result = run_replay(workload, prompts(workload, corpus, salt=seed), target, model=model)
-    except TrimtabError as error:
+    except TailwrightError as error:
         fail(error.message, 1)
     title = f"{len(result.timings)} requests in {result.duration_s:.1f} s, {len(result.errors)} failed"
     table = Table("metric", "p50", "p95", "p99", title=title, title_justify="left")

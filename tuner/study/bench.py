@@ -61,7 +61,7 @@ class Bench:
         self._runs = 0
 
     def measure(self, knobs: Mapping[str, Any], *, salt: int) -> Measured:
-        """Runs with one and the same `salt` replay the same text. Raises TrimtabError for what cannot be measured."""
+        """Runs with the same `salt` replay the same text. Raises TailwrightError for what cannot be measured."""
         node = self.node
         gate, excess = self._apply(knobs)
         if excess.get(quality.TOP1, 0.0) > 0:

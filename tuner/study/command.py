@@ -1,4 +1,4 @@
-"""`trimtab tune`: a tuner worker, or (with --pool) ask for a study and wait for what comes of it."""
+"""`tailwright tune`: a tuner worker, or (with --pool) ask for a study and wait for what comes of it."""
 
 import logging
 import signal

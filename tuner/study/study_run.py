@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 
 from controlplane.client import Client
-from controlplane.contract.errors import BadRequest, NotFound, TrimtabError
+from controlplane.contract.errors import BadRequest, NotFound, TailwrightError
 from controlplane.contract.knobs import QUANTIZATION, Quantization
 from controlplane.contract.nodes import TrialConfig
 from controlplane.contract.studies import Study, StudyResult, StudyVerdict, TrialReport, TrialState
@@ -166,7 +166,7 @@ class StudyRun:
         """One run; what keeps it from being measured is its error."""
         try:
             return self._bench.measure(knobs, salt=salt)
-        except TrimtabError as error:
+        except TailwrightError as error:
             logger.warning("study %d: run failed: %s", self._study.id, error.message)
             return Measured.failed(error.message)
 
@@ -295,7 +295,7 @@ class StudyRun:
         """Leave the trial node as the pool is."""
         try:
             self._client.set_trial_config(node, TrialConfig(knobs=default))
-        except (TrimtabError, httpx.HTTPError) as error:
+        except (TailwrightError, httpx.HTTPError) as error:
             logger.warning("trial node %s was not put back: %r", node, error)
 
     # -- time ----------------------------------------------------------------------------------------------------

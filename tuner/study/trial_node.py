@@ -17,7 +17,7 @@ import httpx
 
 from controlplane.client import Client
 from controlplane.contract.change import LONGEST_CHANGE_S, needed_class, patience_s
-from controlplane.contract.errors import NotFound, TrimtabError
+from controlplane.contract.errors import NotFound, TailwrightError
 from controlplane.contract.knobs import QUANTIZATION, ChangeClass, Quantization
 from controlplane.contract.nodes import ConfigStatus, EffectiveConfig, NodeRole, NodeView, TrialConfig
 from controlplane.contract.workload import Workload, WorkloadRequest
@@ -32,7 +32,7 @@ _RESET_PATHS = ("/cache/reset", "/reset_prefix_cache")
 _GAUGE = re.compile(r"^[\w:]*(?:requests_running|requests_waiting)(?:\{[^}]*\})? +([0-9.eE+-]+)", re.MULTILINE)
 
 
-class ApplyFailed(TrimtabError):
+class ApplyFailed(TailwrightError):
     """The trial node did not come to run the wanted configuration."""
 
     status = 409

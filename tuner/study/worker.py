@@ -18,7 +18,7 @@ import httpx
 from controlplane.client import Client
 from controlplane.contract.clock import Clock, utc_now
 from controlplane.contract.configs import RevisionCreate
-from controlplane.contract.errors import Conflict, NotFound, TrimtabError
+from controlplane.contract.errors import Conflict, NotFound, TailwrightError
 from controlplane.contract.rollouts import RolloutCreate
 from controlplane.contract.studies import (
     Study,
@@ -76,7 +76,7 @@ class Lease:
                 logger.info("study %d is no longer ours: %s", self._study_id, error.message)
                 self.ended_by_service = True
                 self.lost.set()
-            except (TrimtabError, httpx.HTTPError) as error:
+            except (TailwrightError, httpx.HTTPError) as error:
                 logger.warning("study %d: no heartbeat: %r", self._study_id, error)
             if self._wake.wait(self._every_s):
                 self._wake.clear()
@@ -105,7 +105,7 @@ class Worker:
             busy = False
             try:
                 busy = self.once()
-            except (TrimtabError, httpx.HTTPError) as error:
+            except (TailwrightError, httpx.HTTPError) as error:
                 logger.warning("cannot claim a study: %r", error)
             if not busy:
                 self.stop.wait(idle_s)
@@ -137,7 +137,7 @@ class Worker:
         except Stopped:
             logger.info("study %d: stopped", study.id)
             return None
-        except TrimtabError as error:
+        except TailwrightError as error:
             logger.warning("study %d failed: %s", study.id, error.message)
             return StudyFinish(worker=self._name, error=error.message)
         except Exception as error:
@@ -203,8 +203,8 @@ class Worker:
             try:
                 act()
                 return
-            except (httpx.TransportError, TrimtabError) as error:
-                lasting = isinstance(error, TrimtabError) and error.status < 500 and error.status != 429
+            except (httpx.TransportError, TailwrightError) as error:
+                lasting = isinstance(error, TailwrightError) and error.status < 500 and error.status != 429
                 if lasting or attempt == tries - 1:
                     raise
                 self.stop.wait(0.5 * 2**attempt)

@@ -17,7 +17,7 @@ from typing import Any
 from agents.backends.base import Backend, EngineUnreachable
 from agents.host.backoff import Backoff
 from agents.host.durable_file import write_durably
-from controlplane.contract.errors import BadRequest, TrimtabError
+from controlplane.contract.errors import BadRequest, TailwrightError
 from controlplane.contract.knobs import EngineConfig, parse_config
 from controlplane.contract.nodes import ConfigStatus, EffectiveConfig
 
@@ -77,7 +77,7 @@ class Applier:
             return  # Known already; the next full state says so again.
         try:
             wanted = parse_offer(offer_hash, body)
-        except TrimtabError as error:
+        except TailwrightError as error:
             self._next = None
             self._finish(ConfigOutcome(offer_hash, ConfigStatus.FAILED, error.message))
             return
@@ -110,7 +110,7 @@ class Applier:
             return
         try:
             effective = await self._backend.effective()
-        except TrimtabError:
+        except TailwrightError:
             effective = None
         if effective is not None and _same(effective, self.good):
             return
@@ -127,7 +127,7 @@ class Applier:
                 log.warning("revision %d waits for the engine: %s", wanted.revision, error.message)
                 await asyncio.sleep(backoff.next_s())
                 continue
-            except TrimtabError as error:
+            except TailwrightError as error:
                 log.error("revision %d was not applied: %s", wanted.revision, error.message)
                 self._conclude(wanted, ConfigStatus.FAILED, error.message)
                 return
@@ -179,7 +179,7 @@ class Applier:
                 self.outcome = ConfigOutcome(bytes.fromhex(outcome["hash"]), status, str(outcome["error"]))
         except FileNotFoundError:
             return
-        except (ValueError, KeyError, TypeError, TrimtabError) as error:
+        except (ValueError, KeyError, TypeError, TailwrightError) as error:
             log.error("%s is damaged, going on without it: %s", self._file, error)
 
 

@@ -17,7 +17,7 @@ from agents.agent.settings import AgentSettings
 from agents.host.backoff import Backoff
 from controlplane.client import raise_for_error
 from controlplane.contract.access import EnrolmentReply, EnrolmentRequest
-from controlplane.contract.errors import BadSettings, TrimtabError
+from controlplane.contract.errors import BadSettings, TailwrightError
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ class Enrolment:
         if file is None and not self._settings.enrolment_token:
             raise BadSettings(
                 "enrolment_token_file: is needed, this node has not enrolled yet: give --enrolment-token-file FILE "
-                "(or --enrolment-token TOKEN; as variables TRIMTAB_ENROLMENT_TOKEN_FILE, TRIMTAB_ENROLMENT_TOKEN)",
+                "(or --enrolment-token TOKEN; or TAILWRIGHT_ENROLMENT_TOKEN_FILE, TAILWRIGHT_ENROLMENT_TOKEN)",
                 field="enrolment_token_file",
             )
         until = time.monotonic() + longest_s
@@ -91,7 +91,7 @@ class Enrolment:
         token = self._settings.read_enrolment_token()
         if token is None:
             log.error(
-                "no enrolment token: set enrolment_token or enrolment_token_file (TRIMTAB_ENROLMENT_TOKEN[_FILE])"
+                "no enrolment token: set enrolment_token or enrolment_token_file (TAILWRIGHT_ENROLMENT_TOKEN[_FILE])"
             )
             return
         wanted = EnrolmentRequest(
@@ -106,7 +106,7 @@ class Enrolment:
             )
             raise_for_error(answer)
             reply = EnrolmentReply.model_validate_json(answer.content)
-        except (httpx.HTTPError, TrimtabError, ValueError) as error:
+        except (httpx.HTTPError, TailwrightError, ValueError) as error:
             log.warning("not enrolled yet: %s", str(error) or type(error).__name__)
             return
         granted = Credentials(reply.node, reply.token, reply.workload_key)

@@ -7,11 +7,11 @@ not there) waits and tries again, with doubling waits up to 30 s. A report that 
 lets the others go first, up to `FURTHEST_AHEAD` of them, so that whoever recognises repeats by their ordinal need not
 remember more; one that is never taken while hundreds of later ones are is set aside.
 
-What is packed goes packed where the receiver takes it: once an answer of /v1/metrics has said so (`Trimtab-Accept`),
+What is packed goes packed where the receiver takes it: once an answer of /v1/metrics has said so (`Tailwright-Accept`),
 until one refuses it that does not, or answers 415. Else it goes as OTLP. Nothing is assumed of a receiver that has not
 answered yet, so the first report after a start is OTLP. OTLP of /v1/metrics carries its identity in the header
-`Trimtab-Report`, which other receivers pass over. A body of /v1/traces does not: spans have ids of their own, and it is
-not the report that the identity names. Nothing here holds up the reading of events.
+`Tailwright-Report`, which other receivers pass over. A body of /v1/traces does not: spans have ids of their own, and it
+is not the report that the identity names. Nothing here holds up the reading of events.
 """
 
 import asyncio

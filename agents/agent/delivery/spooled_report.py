@@ -19,7 +19,7 @@ from agents.agent.reports.body import Body
 from agents.backends.base import Position
 from controlplane.contract.packed_report import STREAM_BYTES, report_header
 
-FORMAT_1, FORMAT_2 = "trimtab-report-1", "trimtab-report-2"
+FORMAT_1, FORMAT_2 = "tailwright-report-1", "tailwright-report-2"
 
 
 class SpoolCorrupt(Exception):
@@ -42,7 +42,7 @@ class SpooledReport:
 
     @property
     def identity(self) -> str | None:
-        """What goes into the header `Trimtab-Report`."""
+        """What goes into the header `Tailwright-Report`."""
         return report_header(self.stream, self.ordinal) if self.stream else None
 
 

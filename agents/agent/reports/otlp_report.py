@@ -24,7 +24,7 @@ from controlplane.contract.histogram import AXIS_MIN, SCALE, ZERO_THRESHOLD_S
 from controlplane.contract.metrics import Metric, MetricKind
 from controlplane.contract.packed_report import PackedHistogram, PackedNumber, PackedReport
 
-SCOPE = "trimtab.agent"
+SCOPE = "tailwright.agent"
 WINDOW_NS = int(metrics.WINDOW_S * 1_000_000_000)
 _DELTA = otlp.AggregationTemporality.AGGREGATION_TEMPORALITY_DELTA
 _LARGEST_EXACT = 2.0**53

@@ -16,7 +16,7 @@ SLACK_S = 1.0
 
 def phase_s(node: str, interval_s: float, window_s: float) -> float:
     """Seconds between the storing of a report of this node and its sending, from 0 up to the interval."""
-    share = int.from_bytes(blake2b(node.encode(), digest_size=8, person=b"trimtab-phase").digest(), "little") / 2**64
+    share = int.from_bytes(blake2b(node.encode(), digest_size=8, person=b"tailwright-phase").digest(), "little") / 2**64
     # The first window of a long interval is old already when the report is made.
     left_s = JUDGED_AFTER_S - SLACK_S - max(interval_s - window_s, 0.0)
     return share * (min(interval_s, left_s) if left_s > 0 else interval_s)

@@ -20,7 +20,7 @@ from controlplane.contract.histogram import AXIS_MIN
 from controlplane.contract.metrics import Metric, MetricKind
 from controlplane.contract.packed_report import STREAM_BYTES, PackedHistogram, PackedNumber, PackedReport, Section
 
-SERVICE_NAME = "trimtab-agent"
+SERVICE_NAME = "tailwright-agent"
 
 
 @dataclass(frozen=True)

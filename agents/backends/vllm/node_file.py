@@ -15,10 +15,10 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError,
 
 from agents.backends.vllm.arguments import check_arguments
 from controlplane.contract import knobs
-from controlplane.contract.errors import BadSettings, TrimtabError, nearest
+from controlplane.contract.errors import BadSettings, TailwrightError, nearest
 from controlplane.contract.knobs import KNOBS, EngineConfig, Quantization, parse_config
 
-OWN_VARIABLES = "TRIMTAB_"
+OWN_VARIABLES = "TAILWRIGHT_"
 """Environment variables that begin so are the agent's: they are neither handed on nor taken from the node file."""
 
 
@@ -78,7 +78,7 @@ class NodeFile(_Table):
     server_ports: tuple[int, int] = (8001, 8002)  # The server's and its standby's, on 127.0.0.1, in turn.
     arguments: list[str] = []
     environment: dict[str, str] = {}
-    plugin: bool | None = None  # Is trimtab_vllm in vLLM's environment? None: look.
+    plugin: bool | None = None  # Is tailwright_vllm in vLLM's environment? None: look.
     variants: dict[Quantization, Variant] = Field(min_length=1)
     capacity: Capacity = Capacity()
     limits: Limits = Limits()
@@ -124,7 +124,7 @@ class NodeFile(_Table):
     def _are_knobs(cls, value: dict[str, Any]) -> dict[str, Any]:
         try:
             parse_config(value)
-        except TrimtabError as error:
+        except TailwrightError as error:
             raise ValueError(error.message) from error
         return value
 

@@ -20,7 +20,7 @@ EVENTS_SOCKET = "events.sock"
 KNOBS = "knobs.json"
 EFFECTIVE = "effective.json"
 PLUGIN = "plugin.json"
-"""Names inside the folder, those of trimtab_vllm/folder.py."""
+"""Names inside the folder, those of tailwright_vllm/folder.py."""
 
 _CONNECT_TIMEOUT_S = 5.0
 _LARGEST_LINE_BYTES = 4 * 2**20
@@ -65,7 +65,7 @@ class PluginLink:
         except (OSError, ValueError) as error:
             raise EngineUnreachable(
                 f"{path} cannot be read ({error}); "
-                "start vLLM with --scheduler-cls trimtab_vllm.scheduler.live_scheduler"
+                "start vLLM with --scheduler-cls tailwright_vllm.scheduler.live_scheduler"
             ) from error
         if not isinstance(told, dict) or not isinstance(told.get("knobs"), dict):
             raise EngineUnreachable(f"{path} is not what the plugin writes")

@@ -21,7 +21,7 @@ _SCHEDULER = {
     knobs.QUANTIZATION: "vLLM model_config.quantization",
 }
 _INFO = "GET /server_info: "
-OWN_SCHEDULER = "trimtab_vllm."
+OWN_SCHEDULER = "tailwright_vllm."
 
 
 def from_scheduler(told: dict[str, Any], costs: dict[ChangeClass, ChangeCost]) -> EffectiveConfig:

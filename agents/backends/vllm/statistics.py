@@ -88,9 +88,7 @@ class Statistics:
             told += f", {self._traces.error}"
         if self._traces is not None and self._traces.dropped:
             told += f", {self._traces.dropped} traces came faster than they could be counted"
-        return (
-            f"{told}: {self._why_no_plugin}; install trimtab-vllm in vLLM's environment and set vllm_dir for raw ones"
-        )
+        return f"{told}: {self._why_no_plugin}; install tailwright-vllm in vLLM's environment and set vllm_dir for raw"
 
     async def rejections(self) -> int:
         """Requests refused by vLLM's queue limits since the last call, with the plugin as the source; the scraper tells

@@ -38,7 +38,7 @@ from agents.engine.scheduling.kv_cache import KvCache
 from agents.engine.scheduling.scheduler import Scheduler
 from agents.engine.scheduling.sequence import FinishReason, Sequence
 from agents.engine.scheduling.step_plan import StepPlan, Work
-from controlplane.contract.errors import BadRequest, TrimtabError
+from controlplane.contract.errors import BadRequest, TailwrightError
 from controlplane.contract.knobs import Quantization
 
 GAP_EVENT_AGE_S = 0.25
@@ -52,7 +52,7 @@ class TokenOutput:
     tokens: Items[int]
     committed_at: float
     finish_reason: FinishReason | None
-    failure: TrimtabError | None = None
+    failure: TailwrightError | None = None
     """Why there is no answer; with tokens before it, why there is no more of it."""
     logprobs: Items[TokenLogprob] = ()
     """Of the tokens, where the request asked for them."""
@@ -141,7 +141,7 @@ class StepEngine:
         for sequence in failed:
             self.scheduler.finish(sequence, FinishReason.ERROR)
         self.pool.reset_cache()
-        return [TokenOutput(sequence, (), now, FinishReason.ERROR, TrimtabError(message)) for sequence in failed]
+        return [TokenOutput(sequence, (), now, FinishReason.ERROR, TailwrightError(message)) for sequence in failed]
 
     def flush_gaps(self, sequence: Sequence) -> None:
         """Report the gaps gathered so far: one per step that gave the request tokens, however many (as vLLM counts

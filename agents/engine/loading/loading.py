@@ -27,7 +27,7 @@ from agents.engine.text.tokenizer import TextCodec
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.knobs import Quantization
 
-CACHE_VARIABLE = "TRIMTAB_QUANTIZED_CACHE"
+CACHE_VARIABLE = "TAILWRIGHT_QUANTIZED_CACHE"
 METHOD = "gptq-1"
 """Changes when other codes would be found."""
 _TOKENS_EACH = 512
@@ -114,7 +114,7 @@ def _cache_file(model_dir: Path, dtype: torch.dtype) -> Path:
                 digest.update(chunk)
     given = os.environ.get(CACHE_VARIABLE)
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return (Path(given) if given else caches / "trimtab" / "quantized") / f"{digest.hexdigest()}.safetensors"
+    return (Path(given) if given else caches / "tailwright" / "quantized") / f"{digest.hexdigest()}.safetensors"
 
 
 def _read_codes(path: Path) -> dict[str, Int4Codes]:

@@ -3,7 +3,7 @@
 Guarantees: what is read back was found on this processor, with this torch, these kernels, as many threads and the same
 instruction sets; a file that says otherwise, or that cannot be read, is told and made anew. Files are replaced whole.
 Of processes that want the same choice one measures and the others wait: the lock ends with its holder. No torch here:
-`trimtab doctor` reads the files too.
+`tailwright doctor` reads the files too.
 """
 
 import fcntl
@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-CACHE_VARIABLE = "TRIMTAB_KERNEL_TIMINGS"
+CACHE_VARIABLE = "TAILWRIGHT_KERNEL_TIMINGS"
 """Names another folder for the files."""
 _FORMAT = 1
 
@@ -97,7 +97,7 @@ def cache_folder() -> Path:
     """`CACHE_VARIABLE`, or a folder for this user's caches."""
     if given := os.environ.get(CACHE_VARIABLE):
         return Path(given)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "trimtab" / "kernel-timings"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tailwright" / "kernel-timings"
 
 
 def _choice(entry: Any) -> Choice:

@@ -40,9 +40,9 @@ FLAGS = (
     "-fno-math-errno",
     "-w",
 )
-CACHE_VARIABLE = "TRIMTAB_KERNEL_CACHE"
+CACHE_VARIABLE = "TAILWRIGHT_KERNEL_CACHE"
 COMPILER_VARIABLE = "CXX"
-MARCH_VARIABLE = "TRIMTAB_KERNEL_MARCH"
+MARCH_VARIABLE = "TAILWRIGHT_KERNEL_MARCH"
 """Names the instruction sets to compile for, as the compiler's -march does; unset: all that this processor has."""
 MARCHES: dict[str, frozenset[str]] = {
     "x86-64-v2": frozenset(("sse4_2",)),
@@ -160,10 +160,12 @@ def _openmp() -> list[str]:
 
 
 def _cache_dir() -> Path:
-    """TRIMTAB_KERNEL_CACHE, or a folder for this user's caches. What lies in it is run: only its owner may write."""
+    """TAILWRIGHT_KERNEL_CACHE, or a folder for this user's caches. What lies in it is run: only its owner may write."""
     given = os.environ.get(CACHE_VARIABLE)
     folder = (
-        Path(given) if given else Path(os.environ.get("XDG_CACHE_HOME") or _home() / ".cache") / "trimtab" / "kernels"
+        Path(given)
+        if given
+        else Path(os.environ.get("XDG_CACHE_HOME") or _home() / ".cache") / "tailwright" / "kernels"
     )
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)

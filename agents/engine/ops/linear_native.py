@@ -28,15 +28,15 @@ _NEEDED = {
 _pointer, _long, _int = ctypes.c_void_p, ctypes.c_long, ctypes.c_int
 _HEAD = (_pointer, _int, _long, _long, _long, _pointer)
 _SIGNATURES = {
-    "trimtab_linear_int8": ("linear_int", (*_HEAD, _long, _pointer, _pointer, _pointer, _int)),
-    "trimtab_linear_int4": ("linear_int", (*_HEAD, _long, _pointer, _pointer, _pointer, _pointer, _int)),
-    "trimtab_quantize_rows": ("linear_int", (_pointer, _int, _long, _long, _long, _pointer, _pointer, _pointer)),
-    "trimtab_linear_bfloat16": ("linear_bfloat16", (*_HEAD, _pointer, _pointer, _int)),
-    "trimtab_linear_amx": ("linear_amx", (*_HEAD, _pointer, _pointer, _int)),
-    "trimtab_linear_wide_f32": ("linear_float", (*_HEAD, _pointer, _pointer, _int)),
-    "trimtab_linear_wide_bf16": ("linear_float", (*_HEAD, _pointer, _pointer, _int)),
-    "trimtab_linear_wide_f16": ("linear_float", (*_HEAD, _pointer, _pointer, _int)),
-    "trimtab_linear_fp8": ("linear_bfloat16", (*_HEAD, _pointer, _pointer, _pointer, _int)),
+    "tailwright_linear_int8": ("linear_int", (*_HEAD, _long, _pointer, _pointer, _pointer, _int)),
+    "tailwright_linear_int4": ("linear_int", (*_HEAD, _long, _pointer, _pointer, _pointer, _pointer, _int)),
+    "tailwright_quantize_rows": ("linear_int", (_pointer, _int, _long, _long, _long, _pointer, _pointer, _pointer)),
+    "tailwright_linear_bfloat16": ("linear_bfloat16", (*_HEAD, _pointer, _pointer, _int)),
+    "tailwright_linear_amx": ("linear_amx", (*_HEAD, _pointer, _pointer, _int)),
+    "tailwright_linear_wide_f32": ("linear_float", (*_HEAD, _pointer, _pointer, _int)),
+    "tailwright_linear_wide_bf16": ("linear_float", (*_HEAD, _pointer, _pointer, _int)),
+    "tailwright_linear_wide_f16": ("linear_float", (*_HEAD, _pointer, _pointer, _int)),
+    "tailwright_linear_fp8": ("linear_bfloat16", (*_HEAD, _pointer, _pointer, _pointer, _int)),
 }
 
 _INSTRUCTIONS = {
@@ -53,7 +53,7 @@ def _function(name: str) -> "ctypes._NamedFuncPointer":
     if missing := [flag for flag in _NEEDED[library] if flag not in instruction_sets()]:
         raise NativeUnavailable(f"the instruction sets in use lack {', '.join(missing)}, which {library}.cpp needs")
     loaded = load(library)
-    if library == "linear_amx" and loaded.trimtab_amx_request():
+    if library == "linear_amx" and loaded.tailwright_amx_request():
         raise NativeUnavailable("Linux does not grant this process AMX's tiles, which linear_amx.cpp needs")
     function = getattr(loaded, name)
     function.argtypes, function.restype = list(signature), None
@@ -77,7 +77,7 @@ def choose(format_name: str, kernels: str = "auto") -> Choice:
     if kernels == "torch":
         return Choice(False, "torch: asked for")
     try:
-        _function(f"trimtab_linear_{format_name}")
+        _function(f"tailwright_linear_{format_name}")
     except NativeUnavailable as unavailable:
         if kernels == "native":
             raise BadRequest(f"kernels: native is asked for, but {unavailable}", field="kernels") from unavailable
@@ -91,7 +91,7 @@ def product(format_name: str, rows: Tensor, outputs: int, weight: Tensor, *rest:
     rows = rows.contiguous()
     count, inputs = rows.shape
     out = torch.empty((count, outputs), dtype=rows.dtype)
-    _function(f"trimtab_linear_{format_name}")(
+    _function(f"tailwright_linear_{format_name}")(
         rows.data_ptr(),
         DTYPES[rows.dtype],
         count,
@@ -112,7 +112,7 @@ def quantize_rows(rows: Tensor, group: int) -> tuple[Tensor, Tensor, Tensor]:
     groups = -(-inputs // group)
     codes = torch.empty((count, groups, group), dtype=torch.int8)
     scales, sums = torch.empty((count, groups)), torch.empty((count, groups), dtype=torch.int32)
-    _function("trimtab_quantize_rows")(
+    _function("tailwright_quantize_rows")(
         rows.data_ptr(),
         DTYPES[rows.dtype],
         count,

@@ -10,8 +10,8 @@ up as `unaccounted` instead of being spread over the others. docs/design.md, "Th
   send         last token committed until the last byte was written (detokenizing included)
 
 A preempted request waits and recomputes inside the part it was in (prefill or decode): `queue` ends for good when it is
-first scheduled, so that the chain stays additive; `trimtab.preemptions` tells the cause. An aborted request ends in the
-part it was in: parts it never reached are zero.
+first scheduled, so that the chain stays additive; `tailwright.preemptions` tells the cause. An aborted request ends in
+the part it was in: parts it never reached are zero.
 """
 
 import time

@@ -12,7 +12,7 @@ from agents.engine.scheduling.policy import MOST_URGENT, Policy, SchedulingPolic
 from agents.engine.scheduling.sequence import FinishReason, Sequence
 from agents.engine.scheduling.throughput import Throughput
 from agents.engine.scheduling.waiting_queue import WaitingQueue
-from controlplane.contract.errors import DeadlineUnmet, Overloaded, TrimtabError
+from controlplane.contract.errors import DeadlineUnmet, Overloaded, TailwrightError
 
 _SHORTEST_RETRY_S, _LONGEST_RETRY_S = 1.0, 300.0
 
@@ -23,7 +23,7 @@ class Ended:
 
     sequence: Sequence
     reason: FinishReason
-    failure: TrimtabError | None
+    failure: TailwrightError | None
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from agents.engine.server.forms import Form
 from agents.engine.server.generation import Piece
 from agents.engine.server.logprob_shapes import Entry, prompt_logprobs
 from agents.engine.server.refusals import Refusals
-from controlplane.contract.errors import TrimtabError
+from controlplane.contract.errors import TailwrightError
 
 _JSON = [(b"content-type", b"application/json")]
 _EVENT_STREAM = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
@@ -89,7 +89,7 @@ class ExchangeAnswer(Response):
             told.entries += piece.logprobs
         return index, told
 
-    async def _fail(self, send: Send, failure: TrimtabError) -> None:
+    async def _fail(self, send: Send, failure: TailwrightError) -> None:
         """Nothing was sent yet: the status tells."""
         self._refusals.note(failure)
         retry_after_s = failure.detail.get("retry_after_s")

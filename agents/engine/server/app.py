@@ -73,7 +73,7 @@ def create_app(engine: Engine) -> FastAPI:
         yield
         await asyncio.to_thread(engine.stop)
 
-    app = FastAPI(title="Trimtab engine", lifespan=lifespan)
+    app = FastAPI(title="Tailwright engine", lifespan=lifespan)
     app.add_middleware(RequestEdge)
     add_error_handlers(app)
     intake = app.state.intake = Intake(engine)
@@ -101,7 +101,7 @@ def _add_generation(app: FastAPI, intake: Intake) -> None:
             "id": intake.model_name,
             "object": "model",
             "created": created,
-            "owned_by": "trimtab",
+            "owned_by": "tailwright",
             "max_model_len": intake.engine.steps.max_model_len,
         }
         return {"object": "list", "data": [model]}

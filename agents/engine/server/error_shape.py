@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from controlplane.contract.errors import TrimtabError
+from controlplane.contract.errors import TailwrightError
 
 _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
 
-def openai_body(error: TrimtabError) -> dict[str, Any]:
+def openai_body(error: TailwrightError) -> dict[str, Any]:
     """{"error": {"code", "message", "detail", "type", "param"}}; param is the field that was wrong, or null."""
     body = error.body()
     server = "server_error" if error.status >= 500 else "invalid_request_error"

@@ -15,7 +15,7 @@ from agents.engine.request.timing import RequestClock, monotonic
 from agents.engine.request.token_logprob import TokenLogprob
 from agents.engine.scheduling.sequence import FinishReason, Sequence
 from agents.engine.text.text_stream import TextStream
-from controlplane.contract.errors import TrimtabError
+from controlplane.contract.errors import TailwrightError
 
 _COMPLETE = (FinishReason.STOP, FinishReason.LENGTH)
 
@@ -28,7 +28,7 @@ class Piece:
     text: str
     logprobs: Items[TokenLogprob]
     finish_reason: FinishReason | None
-    failure: TrimtabError | None = None
+    failure: TailwrightError | None = None
 
 
 class Generation:

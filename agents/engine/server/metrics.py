@@ -1,7 +1,7 @@
 """GET /metrics: the engine's own figures for Prometheus, under vLLM's names where the meaning is the same.
 
-Names, labels and bucket edges are vLLM's (0.32), so that dashboards made for it work; `trimtab:` is for what it has no
-name for. Histograms follow the event log; whatever a part of the engine counts anyway is read when it is scraped
+Names, labels and bucket edges are vLLM's (0.32), so that dashboards made for it work; `tailwright:` is for what it has
+no name for. Histograms follow the event log; whatever a part of the engine counts anyway is read when it is scraped
 (scraped.py), so that a step pays next to nothing.
 """
 

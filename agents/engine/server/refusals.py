@@ -9,7 +9,7 @@ from collections import Counter
 
 from agents.engine.core.engine import Engine
 from controlplane.contract import finish_reasons
-from controlplane.contract.errors import TrimtabError
+from controlplane.contract.errors import TailwrightError
 
 
 class Refusals:
@@ -18,12 +18,12 @@ class Refusals:
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
 
-    def note(self, failure: TrimtabError) -> None:
+    def note(self, failure: TailwrightError) -> None:
         """Counts failures that say by which limit; others are not refusals."""
         if degraded := failure.detail.get("degraded"):
             self.counts[degraded["reason"]] += 1
 
-    def turned_away(self, failure: TrimtabError, answers: int, engine: Engine) -> None:
+    def turned_away(self, failure: TailwrightError, answers: int, engine: Engine) -> None:
         """A request for so many answers got none, by the engine's doing: it has no latency, but it counts."""
         self.note(failure)
         engine.log.append(

@@ -18,12 +18,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agents.engine.request.timing import RequestClock
 from agents.engine.server.error_shape import openai_body
-from controlplane.contract.errors import BadRequest, NotFound, TooLarge, TrimtabError
+from controlplane.contract.errors import BadRequest, NotFound, TailwrightError, TooLarge
 
 REQUEST_ID_HEADER = "X-Request-Id"
-TENANT_HEADER = "X-Trimtab-Tenant"
-CLOCK = "trimtab.clock"
-REQUEST_ID = "trimtab.request_id"
+TENANT_HEADER = "X-Tailwright-Tenant"
+CLOCK = "tailwright.clock"
+REQUEST_ID = "tailwright.request_id"
 
 _OPENAI_ROUTES = "/v1/"
 _MOST_BODY_BYTES = 32 * 2**20
@@ -73,7 +73,7 @@ def answer_json(body: Any, status: int = 200, headers: dict[str, str] | None = N
     return Response(orjson.dumps(body), status, headers, media_type="application/json")
 
 
-def answer_error(error: TrimtabError, path: str) -> Response:
+def answer_error(error: TailwrightError, path: str) -> Response:
     """The contract's error body, with OpenAI's fields on its routes; Retry-After where it is known."""
     retry_after_s = error.detail.get("retry_after_s")
     retry = None if retry_after_s is None else {"Retry-After": str(math.ceil(retry_after_s))}
@@ -84,8 +84,8 @@ def answer_error(error: TrimtabError, path: str) -> Response:
 def add_error_handlers(app: FastAPI) -> None:
     """Every failure in the contract's form."""
 
-    @app.exception_handler(TrimtabError)
-    async def known(request: Request, error: TrimtabError) -> Response:
+    @app.exception_handler(TailwrightError)
+    async def known(request: Request, error: TailwrightError) -> Response:
         return answer_error(error, request.url.path)
 
     @app.exception_handler(HTTPException)
@@ -103,4 +103,4 @@ def add_error_handlers(app: FastAPI) -> None:
     @app.exception_handler(Exception)
     async def unforeseen(request: Request, error: Exception) -> Response:
         _log.exception("%s %s failed", request.method, request.url.path, exc_info=error)
-        return answer_error(TrimtabError("the engine's server failed; its log says why"), request.url.path)
+        return answer_error(TailwrightError("the engine's server failed; its log says why"), request.url.path)

@@ -74,7 +74,7 @@ class Scraped(Collector):
         yield self._gauge("kv_cache_usage_perc", "Share of KV-cache blocks in use, 0 to 1.", {(): stats.usage})
         yield self._counter("prefix_cache_queries", "Prompt tokens looked up.", {(): stats.queried_tokens})
         yield self._counter("prefix_cache_hits", "Prompt tokens found in the cache.", {(): stats.hit_tokens})
-        yield self._counter("kv_cache_evictions", "Cached blocks given up.", {(): stats.evictions}, prefix="trimtab")
+        yield self._counter("kv_cache_evictions", "Cached blocks given up.", {(): stats.evictions}, prefix="tailwright")
         info = {
             "block_size": str(steps.pool.block_size),
             "num_gpu_blocks": str(stats.num_blocks),
@@ -105,10 +105,10 @@ class Scraped(Collector):
 
     def _steps(self) -> Iterator[Metric]:
         totals = self._totals
-        yield self._counter("engine_steps", "Steps.", {(): totals.steps}, prefix="trimtab")
+        yield self._counter("engine_steps", "Steps.", {(): totals.steps}, prefix="tailwright")
         seconds: dict[Labels, float] = {(part,): spent for part, spent in totals.part_seconds.items()}
         help_text = "Seconds spent in each part of steps; attention is within forward, 0 where it cannot be had."
-        yield self._counter("engine_step_seconds", help_text, seconds, "part", prefix="trimtab")
+        yield self._counter("engine_step_seconds", help_text, seconds, "part", prefix="tailwright")
 
     def _gauge(self, name: str, help_text: str, values: Mapping[Labels, float], *labels: str) -> Metric:
         return self._filled(GaugeMetricFamily(f"vllm:{name}", help_text, labels=self._names(labels)), values)

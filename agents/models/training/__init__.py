@@ -1,1 +1,1 @@
-"""Trains, evaluates and describes the small Python-writing model that Trimtab ships."""
+"""Trains, evaluates and describes the small Python-writing model that Tailwright ships."""

@@ -12,8 +12,8 @@ from agents.models.training import corpus, evaluate, folder, model_card, train, 
 from agents.models.training.decoder import DRAFT_SHAPE, TARGET_SHAPE
 
 MODELS = Path(__file__).resolve().parents[1]
-TARGET = MODELS / "trimtab-py-5m"
-DRAFT = MODELS / "trimtab-py-5m-draft"
+TARGET = MODELS / "tailwright-py-5m"
+DRAFT = MODELS / "tailwright-py-5m-draft"
 
 
 def main(arguments: list[str] | None = None) -> None:

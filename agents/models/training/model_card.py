@@ -13,12 +13,12 @@ from agents.models.training import folder
 from agents.models.training.evaluate import EVALUATION_RECORD
 from agents.models.training.folder import TRAINING_RECORD
 
-_TARGET_NAME = "trimtab-py-5m"
+_TARGET_NAME = "tailwright-py-5m"
 _TEMPLATE = Path(__file__).with_name("card_template.md")
 
 _PURPOSE = {
-    "target": "A small language model of Python source, trained from nothing for Trimtab, so that every feature of the"
-    " control plane can be tried and tested on a machine without a GPU, without an account and without a download.",
+    "target": "A small language model of Python source, trained from nothing for Tailwright, so that every feature of"
+    " the control plane can be tried and tested on a machine without a GPU, without an account and without a download.",
     "draft": f"The draft model of `{_TARGET_NAME}` for speculative decoding: a tenth of its size, the same tokenizer.",
 }
 

@@ -25,7 +25,7 @@ from controlplane.contract.remedies import RemedyStep
 
 log = logging.getLogger(__name__)
 
-ACTOR = "trimtab"
+ACTOR = "tailwright"
 OnFire = Callable[[Session, Alert, AlertRule, datetime], Sequence[RemedyStep]]
 """Called in the transaction in which an alert fires, and in which an update of it is written, whether or not its rule
 has a remedy; returns the steps newly chosen, if any."""

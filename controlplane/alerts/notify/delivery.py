@@ -71,8 +71,8 @@ def post(http: httpx.Client, letter: Letter, now: datetime) -> Attempt:
     content = letter.body.encode()
     headers = {
         "Content-Type": "application/json",
-        "User-Agent": "trimtab",
-        "Trimtab-Delivery": str(letter.delivery_id),
+        "User-Agent": "tailwright",
+        "Tailwright-Delivery": str(letter.delivery_id),
         "Idempotency-Key": letter.idempotency_key,
     }
     if letter.secret:

@@ -1,8 +1,9 @@
 """The webhook's body: Alertmanager's webhook format, version "4", with our diagnosis beside it.
 
 Existing receivers read it as they are (Alertmanager documentation, "webhook_config"); what they do not know stands
-under the extra key "trimtab". One body tells of one alert. An update of an open alert is one more "firing" of it: the
-format has no other word, and repeats it by itself; what changed stands in the annotation "update" and in "trimtab".
+under the extra key "tailwright". One body tells of one alert. An update of an open alert is one more "firing" of it:
+the format has no other word, and repeats it by itself; what changed stands in the annotation "update" and in
+"tailwright".
 """
 
 import json
@@ -57,7 +58,7 @@ def body(alert: Alert, status: str, receiver: str, external_url: str) -> str:
                 "fingerprint": alert.fingerprint,
             }
         ],
-        "trimtab": alert.model_dump(mode="json"),
+        "tailwright": alert.model_dump(mode="json"),
     }
     return json.dumps(message, ensure_ascii=False, separators=(",", ":"))
 

@@ -52,7 +52,7 @@ def ensure_default_rules(session: Session, now: datetime) -> int:
     ledger.append(
         session,
         now=now,
-        actor="trimtab",
+        actor="tailwright",
         kind=LEDGER_KIND,
         subject="alert-rules",
         message=f"default rules {names}",

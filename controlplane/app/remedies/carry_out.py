@@ -15,7 +15,7 @@ from controlplane.app.remedies.cause import slowdown
 from controlplane.app.remedies.choice import Choice, CreateRollout, CreateStudy, StartRollout
 from controlplane.app.remedies.standing import DECLINED, OFFERED, STARTED, Standing
 from controlplane.contract.alerts import Alert, AlertRule
-from controlplane.contract.errors import TrimtabError
+from controlplane.contract.errors import TailwrightError
 from controlplane.contract.remedies import RemedyState, RemedyStep
 from controlplane.fleet import store as fleet
 from controlplane.rollouts import store as rollouts
@@ -23,7 +23,7 @@ from controlplane.rollouts.plan import with_limits
 from controlplane.studies import store as studies
 from controlplane.studies.checks import check_study
 
-ACTOR = "trimtab"
+ACTOR = "tailwright"
 KINDS = {RemedyState.STARTED: STARTED, RemedyState.OFFERED: OFFERED, RemedyState.DECLINED: DECLINED}
 
 
@@ -65,10 +65,12 @@ def _done(session: Session, alert: Alert, choice: Choice, now: datetime) -> Reme
                         studies.cancel(session, instead_of, actor=ACTOR, now=now)
                     study = studies.create(session, spec, actor=ACTOR, now=now, alert_id=alert.id)
                     step = step.model_copy(update={"study_id": study.id})
-    except TrimtabError as error:
+    except TailwrightError as error:
         return choice.step.model_copy(update={"state": RemedyState.DECLINED, "why": f"{step.why}; {error.message}"})
     if step.state is RemedyState.OFFERED and step.rollout_id is not None:
-        begin = f"to begin it: trimtab rollout start {step.rollout_id} (POST /api/v1/rollouts/{step.rollout_id}/start)"
+        begin = (
+            f"to begin it: tailwright rollout start {step.rollout_id} (POST /api/v1/rollouts/{step.rollout_id}/start)"
+        )
         step = step.model_copy(update={"why": f"{step.why}; {begin}"})
     return step
 

@@ -82,7 +82,7 @@ def take_back(alert: Alert, rule: AlertRule, cause: Cause, seen: Standing, now: 
 
 def command(spec: RolloutCreate) -> str:
     """How a person starts this rollout, in a shell and over HTTP."""
-    words = ["trimtab", "rollout", "start", "--pool", spec.pool, "--revision", str(spec.revision)]
+    words = ["tailwright", "rollout", "start", "--pool", spec.pool, "--revision", str(spec.revision)]
     words += ["--takes-back", str(spec.takes_back)]
     body: dict[str, Any] = {"pool": spec.pool, "revision": spec.revision, "takes_back": spec.takes_back}
     if "metrics" in spec.model_fields_set:
@@ -153,7 +153,8 @@ def _beside(revision: int, running: Rollout) -> tuple[str, Study, int | None]:
     elif running.phase is RolloutPhase.ROLLING_BACK:
         why = f"{name} is being rolled back already"
     else:
-        why = f"{name} is still giving revision {revision} to the pool; to stop it: trimtab rollout cancel {running.id}"
+        stop = f"tailwright rollout cancel {running.id}"
+        why = f"{name} is still giving revision {revision} to the pool; to stop it: {stop}"
     return why, Study.NONE, None
 
 

@@ -1,4 +1,4 @@
-"""`trimtab load`: telemetry out of files, with its own timestamps."""
+"""`tailwright load`: telemetry out of files, with its own timestamps."""
 
 from enum import StrEnum
 from pathlib import Path

@@ -36,5 +36,5 @@ class LeftOut(Collector):
 
     def collect(self) -> Iterable[CounterMetricFamily]:
         yield CounterMetricFamily(
-            "trimtab_opamp_parts_left_out", "Parts of agents' reports that were wrong and left out.", self._count
+            "tailwright_opamp_parts_left_out", "Parts of agents' reports that were wrong and left out.", self._count
         )

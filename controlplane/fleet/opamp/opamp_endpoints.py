@@ -18,7 +18,7 @@ from controlplane.auth import AgentAccess
 from controlplane.auth.principal import authenticate, check_scope
 from controlplane.contract.access import Scope
 from controlplane.contract.error_answer import answers
-from controlplane.contract.errors import BadRequest, Conflict, TooLarge, TrimtabError, Unavailable, Unsupported
+from controlplane.contract.errors import BadRequest, Conflict, TailwrightError, TooLarge, Unavailable, Unsupported
 from controlplane.db.database import Database
 from controlplane.fleet import store as fleet
 from controlplane.fleet.opamp import wire as opamp
@@ -79,7 +79,7 @@ async def opamp_socket(socket: WebSocket) -> None:
     try:
         principal = await to_thread.run_sync(authenticate, database, socket.headers.get("Authorization"))
         check_scope(principal, Scope.AGENT)
-    except TrimtabError as error:
+    except TailwrightError as error:
         await _deny(socket, error)
         return
     except (OperationalError, PoolTimeout):
@@ -99,7 +99,7 @@ async def opamp_socket(socket: WebSocket) -> None:
             await to_thread.run_sync(_disconnect, database, connection.id, limiter=hub.workers)
 
 
-async def _deny(socket: WebSocket, error: TrimtabError) -> None:
+async def _deny(socket: WebSocket, error: TailwrightError) -> None:
     await socket.send_denial_response(JSONResponse(error.body(), error.status))
 
 

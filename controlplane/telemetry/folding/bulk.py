@@ -21,7 +21,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 from controlplane.contract.clock import Clock
-from controlplane.contract.errors import Overloaded, TrimtabError, Unavailable
+from controlplane.contract.errors import Overloaded, TailwrightError, Unavailable
 from controlplane.db.database import Database
 from controlplane.telemetry.folding import bulk_frames, retention
 from controlplane.telemetry.folding.bulk_parts import NEW, Loaded, Part, read_bundle, rows_of
@@ -152,7 +152,7 @@ class BulkLoader:
         while nbytes < BYTES_AT_ONCE and (job := self._queue.pop()) is not None:
             try:
                 loaded = read_bundle(job.body, job.encoding, job.bounds, self._tables)
-            except TrimtabError as error:
+            except TailwrightError as error:
                 job.waiter.set_exception(error)
                 continue
             jobs.append(job)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
-from controlplane.contract.errors import TrimtabError
+from controlplane.contract.errors import TailwrightError
 from controlplane.db.database import Database
 from controlplane.telemetry.forwarding.delivery import Refused, Undelivered
 from controlplane.telemetry.forwarding.meters import ExportMeters
@@ -121,7 +121,7 @@ class Exporter:
     def _send(self, held: Position, interval: Interval, now: datetime) -> bool:
         try:
             sent = self._sender.send(interval)
-        except (Undelivered, TrimtabError) as error:
+        except (Undelivered, TailwrightError) as error:
             # A reader's refusal (too many series for one answer) waits too: nothing is given up but for its age.
             known = error if isinstance(error, Undelivered) else Undelivered(error.code, error.message)
             logger.warning("export %s: the interval of %s waits: %s", self.name, interval.start.isoformat(), known)

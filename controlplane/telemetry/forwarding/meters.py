@@ -7,40 +7,40 @@ class ExportMeters:
     def __init__(self, registry: CollectorRegistry) -> None:
         label = ["exporter"]
         self.intervals = Counter(
-            "trimtab_export_intervals", "Intervals delivered, empty ones included.", label, registry=registry
+            "tailwright_export_intervals", "Intervals delivered, empty ones included.", label, registry=registry
         )
         self.points = Counter(
-            "trimtab_export_points", "Points (samples) that a receiver has acknowledged.", label, registry=registry
+            "tailwright_export_points", "Points (samples) that a receiver has acknowledged.", label, registry=registry
         )
         self.points_refused = Counter(
-            "trimtab_export_points_refused",
+            "tailwright_export_points_refused",
             "Points that a receiver has refused within a request it took (OTLP partial success).",
             label,
             registry=registry,
         )
         self.late = Counter(
-            "trimtab_export_values_late",
+            "tailwright_export_values_late",
             "Values that came after their interval had been sent, and were sent apart; a longer delay waits for them.",
             label,
             registry=registry,
         )
         self.failures = Counter(
-            "trimtab_export_failures", "Attempts that a receiver did not take.", label, registry=registry
+            "tailwright_export_failures", "Attempts that a receiver did not take.", label, registry=registry
         )
         self.dropped = Counter(
-            "trimtab_export_intervals_dropped",
+            "tailwright_export_intervals_dropped",
             "Intervals given up: the receiver refused them for good, or they fell behind the longest lag.",
             [*label, "reason"],
             registry=registry,
         )
         self.lag_seconds = Gauge(
-            "trimtab_export_lag_seconds",
+            "tailwright_export_lag_seconds",
             "Age of the oldest telemetry that is not delivered yet; the configured delay is in it.",
             label,
             registry=registry,
         )
         self.failing = Gauge(
-            "trimtab_export_failing", "1 while the last attempt of an exporter has failed.", label, registry=registry
+            "tailwright_export_failing", "1 while the last attempt of an exporter has failed.", label, registry=registry
         )
 
     def begin(self, exporter: str) -> None:

@@ -1,4 +1,4 @@
-"""OTLP/HTTP export of finished intervals to a collector, or to another Trimtab."""
+"""OTLP/HTTP export of finished intervals to a collector, or to another Tailwright."""
 
 import gzip
 import logging
@@ -25,10 +25,10 @@ from controlplane.telemetry.values.interval import Interval
 
 logger = logging.getLogger(__name__)
 
-HEADERS = {"Content-Type": "application/x-protobuf", "Content-Encoding": "gzip", "User-Agent": "trimtab"}
+HEADERS = {"Content-Type": "application/x-protobuf", "Content-Encoding": "gzip", "User-Agent": "tailwright"}
 PATH = "/v1/metrics"
 REQUEST_BYTES = 4 << 20
-"""Before compression; a Trimtab takes 8 MiB, a collector 20 by default."""
+"""Before compression; a Tailwright takes 8 MiB, a collector 20 by default."""
 
 
 class OtlpSender:

@@ -21,8 +21,8 @@ from controlplane.telemetry.queries.series import Portion
 from controlplane.telemetry.values.interval import Interval
 from controlplane.telemetry.values.timespan import to_ns
 
-INSTRUMENTATION = "trimtab"
-SCOPE = "trimtab.scope"
+INSTRUMENTATION = "tailwright"
+SCOPE = "tailwright.scope"
 """Resource attribute: whose the series are. Node and fleet series say the same twice; never add them up."""
 SERVICE_NAME = "service.name"
 DELTA = otlp.AGGREGATION_TEMPORALITY_DELTA

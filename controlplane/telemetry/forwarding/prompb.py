@@ -9,7 +9,7 @@ from typing import Any
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 _FIELD = descriptor_pb2.FieldDescriptorProto
-_PACKAGE = "trimtab.prometheus"
+_PACKAGE = "tailwright.prometheus"
 _MESSAGES: dict[str, list[tuple[str, int, int, str | None, bool]]] = {
     # name, number, type, message, repeated
     "Label": [("name", 1, _FIELD.TYPE_STRING, None, False), ("value", 2, _FIELD.TYPE_STRING, None, False)],
@@ -34,7 +34,7 @@ GAUGE = 2
 
 
 def _build() -> Any:
-    file = descriptor_pb2.FileDescriptorProto(name="trimtab/remote_write.proto", package=_PACKAGE, syntax="proto3")
+    file = descriptor_pb2.FileDescriptorProto(name="tailwright/remote_write.proto", package=_PACKAGE, syntax="proto3")
     for name, fields in _MESSAGES.items():
         message = file.message_type.add(name=name)
         for field, number, kind, of, repeated in fields:

@@ -27,7 +27,7 @@ HEADERS = {
     "Content-Type": "application/x-protobuf",
     "Content-Encoding": "snappy",
     "X-Prometheus-Remote-Write-Version": "0.1.0",
-    "User-Agent": "trimtab",
+    "User-Agent": "tailwright",
 }
 STALE: float = struct.unpack("<d", struct.pack("<Q", 0x7FF0000000000002))[0]
 """The NaN that Prometheus takes for "this series has ended" (prometheus/model/value, StaleNaN)."""

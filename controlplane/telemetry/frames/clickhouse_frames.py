@@ -24,7 +24,7 @@ from controlplane.telemetry.frames.gather import FLEET
 from controlplane.telemetry.frames.sql_frames import SqlFrames
 from controlplane.telemetry.values.levels import FoldState
 
-TABLE = "trimtab_frame"
+TABLE = "tailwright_frame"
 COLUMNS = ("resolution", "metric", "block", "window", "fold", "frame")
 TYPES = ("UInt16", "Int32", "Int32", "Int64", "UInt64", "String")
 KEYS_AT_ONCE = 2_000

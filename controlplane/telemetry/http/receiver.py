@@ -36,8 +36,8 @@ from controlplane.contract.errors import (
     BadRequest,
     Forbidden,
     Overloaded,
+    TailwrightError,
     TooLarge,
-    TrimtabError,
     Unavailable,
 )
 from controlplane.contract.metrics import NODE
@@ -60,7 +60,7 @@ _CLOSE = (b"connection", b"close")
 _EXPORTED_BY = instance.HEADER.lower().encode()
 _INTERNAL = "an internal error; the service's log has its trace"
 
-Refuse = Callable[[TrimtabError], ASGIApp]
+Refuse = Callable[[TailwrightError], ASGIApp]
 """Makes the answer that says an error, as for every other route."""
 
 
@@ -93,12 +93,12 @@ class Receiver:
             kind, body = await self._answer(request)
         except ClientGone:
             return
-        except TrimtabError as error:
+        except TailwrightError as error:
             await self._say(error, request, receive, send)
             return
         except Exception:
             logger.exception("POST %s failed", request.path)
-            await self._say(TrimtabError(_INTERNAL), request, receive, send)
+            await self._say(TailwrightError(_INTERNAL), request, receive, send)
             return
         headers = [_CONTENT_TYPES[kind], (b"content-length", b"%d" % len(body)), *request.own_headers()]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -180,7 +180,7 @@ class Receiver:
         finally:
             self._held -= held
 
-    async def _say(self, error: TrimtabError, request: ReportRequest, receive: Receive, send: Send) -> None:
+    async def _say(self, error: TailwrightError, request: ReportRequest, receive: Receive, send: Send) -> None:
         """The answer of every error, with this route's own headers added."""
         more: Headers = request.own_headers()
         if error.status == Unavailable.status:

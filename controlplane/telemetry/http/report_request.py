@@ -10,7 +10,7 @@ from controlplane.contract.errors import BadRequest
 from controlplane.telemetry.reports.stream_identity import StreamIdentity
 from controlplane.telemetry.values.timespan import to_ns
 
-TIME_HEADER = "Trimtab-Time"
+TIME_HEADER = "Tailwright-Time"
 _DRAINED_BYTES = 1 << 16
 """A body left unread is read and dropped by the server up to this length; beyond it the connection is closed."""
 _ACCEPT = (packed_report.ACCEPT_HEADER.lower().encode(), packed_report.ACCEPT_PACKED.encode())

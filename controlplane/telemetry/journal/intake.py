@@ -38,7 +38,7 @@ METRICS, TRACES = "metrics", "traces"
 
 
 class BoundsOf(Protocol):
-    """The event times that are accepted now, of a sender bound to `node`. identified: see `Trimtab-Report`."""
+    """The event times that are accepted now, of a sender bound to `node`. identified: see `Tailwright-Report`."""
 
     def __call__(self, node: str | None, *, requests: bool = False, identified: bool = False) -> Bounds: ...
 

@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeVar
 from sqlalchemy.exc import SQLAlchemyError
 
 from controlplane.contract.clock import Clock
-from controlplane.contract.errors import Overloaded, TrimtabError, Unavailable
+from controlplane.contract.errors import Overloaded, TailwrightError, Unavailable
 from controlplane.db.database import Database
 from controlplane.db.fault import SAYING, named
 from controlplane.telemetry.journal import content_encoding, journal, waiting
@@ -184,7 +184,7 @@ class Writer:
                 break
             try:
                 entry = job.work if isinstance(job.work, Entry) else self._read(job.work)
-            except TrimtabError as error:
+            except TailwrightError as error:
                 failed.append(Settled(job.waiter, error))
                 continue
             batch.append(Ready(entry, job.waiter))

@@ -11,7 +11,7 @@ from controlplane.contract.metrics import BY_NAME, METRICS, MetricKind
 from controlplane.telemetry.otlp.labels import hash64
 from controlplane.telemetry.values.refusal import Reason, Refused
 
-OWN_PREFIXES = ("gen_ai.", "trimtab.")
+OWN_PREFIXES = ("gen_ai.", "tailwright.")
 MAX_NAME = 256
 REMEMBERED = 10_000
 

@@ -53,7 +53,7 @@ def _view(of: FileDescriptor, root: str) -> Any:
     file = descriptor_pb2.FileDescriptorProto()
     of.CopyToProto(file)
     del file.dependency[:]
-    file.name, file.package = f"trimtab/view/{of.name}", f"trimtab.view.{of.package}"
+    file.name, file.package = f"tailwright/view/{of.name}", f"tailwright.view.{of.package}"
     pending = list(file.message_type)
     while pending:
         message = pending.pop()

@@ -17,14 +17,14 @@ from prometheus_client.registry import Collector
 from sqlalchemy.exc import SQLAlchemyError
 
 from controlplane.contract.clock import Clock
-from controlplane.contract.errors import TrimtabError
+from controlplane.contract.errors import TailwrightError
 from controlplane.telemetry.queries import fleet_gauges
 from controlplane.telemetry.reader import TelemetryReader
 
 logger = logging.getLogger(__name__)
 
 FRESH_S = 5.0
-FAILING = "trimtab_fleet_gauges_failing"
+FAILING = "tailwright_fleet_gauges_failing"
 
 
 class Remembered(Collector):
@@ -61,7 +61,7 @@ class FleetQuantiles(Remembered):
         failing = GaugeMetricFamily(FAILING, "1 when the fleet's gauges could not be read; they are absent then.")
         try:
             families = fleet_gauges.read(self._reader, end - timedelta(seconds=fleet_gauges.SPAN_S), end)
-        except (SQLAlchemyError, TrimtabError):
+        except (SQLAlchemyError, TailwrightError):
             logger.exception("the fleet's gauges could not be read")
             failing.add_metric([], 1.0)
             yield failing

@@ -21,9 +21,9 @@ BY_PROMPT = (metrics.TTFT, metrics.E2E)
 COMPONENTS = (*metrics.REQUEST_PARTS, metrics.UNACCOUNTED)
 RATES = (metrics.REQUESTS, metrics.PROMPT_TOKENS, metrics.OUTPUT_TOKENS)
 LEVELS = {
-    metrics.KV_USAGE: "trimtab_fleet_kv_cache_usage_ratio",
-    metrics.RUNNING: "trimtab_fleet_node_requests_running",
-    metrics.WAITING: "trimtab_fleet_node_requests_waiting",
+    metrics.KV_USAGE: "tailwright_fleet_kv_cache_usage_ratio",
+    metrics.RUNNING: "tailwright_fleet_node_requests_running",
+    metrics.WAITING: "tailwright_fleet_node_requests_waiting",
 }
 POOL, BUCKET = metrics.POOL.label, metrics.PROMPT_BUCKET.label
 _OF_SPAN = f"over the last {SPAN_S} s"
@@ -54,7 +54,7 @@ def read(reader: TelemetryReader, start: datetime, end: datetime) -> list[Family
     families = [*_latency(sketches, by_prompt), *_components(sketches), *_scalars(reader, start, end)]
     for family in families:
         family.samples = [sample for sample in family.samples if sample[0][0] in shown]
-    left_out = Family("trimtab_fleet_pools_left_out", f"Pools beyond the {MOST_POOLS} busiest, not shown here.", ())
+    left_out = Family("tailwright_fleet_pools_left_out", f"Pools beyond the {MOST_POOLS} busiest, not shown here.", ())
     left_out.samples.append(((), float(len(counts) - len(shown))))
     return [*families, left_out]
 
@@ -78,17 +78,17 @@ def _over_pools(found: _Sketches) -> dict[tuple[str, ...], Sketch]:
 
 def _latency(sketches: Mapping[Metric, _Sketches], by_prompt: Mapping[Metric, _Sketches]) -> Iterator[Family]:
     for metric in WHOLE:
-        family = Family(f"trimtab_fleet_{metric.short}_seconds", _quantile_of(metric), (POOL, "q"))
+        family = Family(f"tailwright_fleet_{metric.short}_seconds", _quantile_of(metric), (POOL, "q"))
         _add_quantiles(family, sketches[metric])
         yield family
     for metric in BY_PROMPT:
-        name = f"trimtab_fleet_{metric.short}_by_prompt_seconds"
+        name = f"tailwright_fleet_{metric.short}_by_prompt_seconds"
         family = Family(name, f"{_quantile_of(metric)} By prompt length.", (POOL, BUCKET, "q"))
         _add_quantiles(family, by_prompt[metric])
         yield family
-    values = Family("trimtab_fleet_values", f"Values behind the quantiles of a metric {_OF_SPAN}.", (POOL, "metric"))
+    values = Family("tailwright_fleet_values", f"Values behind the quantiles of a metric {_OF_SPAN}.", (POOL, "metric"))
     error = Family(
-        "trimtab_fleet_relative_error_ratio",
+        "tailwright_fleet_relative_error_ratio",
         "Relative error bound of a metric's quantiles; large where a sender's own buckets were coarse.",
         (POOL, "metric"),
     )
@@ -99,7 +99,7 @@ def _latency(sketches: Mapping[Metric, _Sketches], by_prompt: Mapping[Metric, _S
     yield values
     yield error
     prompts = Family(
-        "trimtab_fleet_by_prompt_values",
+        "tailwright_fleet_by_prompt_values",
         f"Values behind the quantiles of a metric {_OF_SPAN}, by prompt length.",
         (POOL, BUCKET, "metric"),
     )
@@ -110,12 +110,12 @@ def _latency(sketches: Mapping[Metric, _Sketches], by_prompt: Mapping[Metric, _S
 
 def _components(sketches: Mapping[Metric, _Sketches]) -> Iterator[Family]:
     seconds = Family(
-        "trimtab_fleet_component_seconds",
+        "tailwright_fleet_component_seconds",
         f"Quantile q of what each part of a request took {_OF_SPAN}.",
         (POOL, "component", "q"),
     )
     share = Family(
-        "trimtab_fleet_component_ratio",
+        "tailwright_fleet_component_ratio",
         f"Share of a part of the request in the time of all requests {_OF_SPAN}.",
         (POOL, "component"),
     )
@@ -133,7 +133,7 @@ def _components(sketches: Mapping[Metric, _Sketches]) -> Iterator[Family]:
 def _scalars(reader: TelemetryReader, start: datetime, end: datetime) -> Iterator[Family]:
     seconds = (end - start).total_seconds()
     for metric in RATES:
-        family = Family(f"trimtab_fleet_{metric.short}_per_second", f"{metric.help} Mean {_OF_SPAN}.", (POOL,))
+        family = Family(f"tailwright_fleet_{metric.short}_per_second", f"{metric.help} Mean {_OF_SPAN}.", (POOL,))
         for one in reader.scalars(metric.short, start, end, by=(POOL,)):
             family.samples.append(((one.labels.get(POOL, ""),), one.value / seconds))
         yield family

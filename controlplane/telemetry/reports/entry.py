@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from controlplane.contract.errors import TrimtabError
+from controlplane.contract.errors import TailwrightError
 from controlplane.telemetry.otlp.bounds import Bounds
 from controlplane.telemetry.reports.cumulative_rows import CumulativePoint
 from controlplane.telemetry.reports.exemplar import Exemplar
@@ -42,7 +42,7 @@ class Entry:
     accepted: int = 0
     repeated: int = 0
     late: Refusals = field(default_factory=Refusals)
-    error: TrimtabError | None = None
+    error: TailwrightError | None = None
 
     @property
     def stream(self) -> StreamIdentity | None:

@@ -22,7 +22,7 @@ from controlplane.telemetry.values.refusal import Reason, Refused
 
 CACHED_BYTES = 64 << 20
 """Of tables as they are sent; in memory each takes about three times as much."""
-OWN_PREFIXES = ("gen_ai.", "trimtab.")
+OWN_PREFIXES = ("gen_ai.", "tailwright.")
 MAX_NAME = 256
 HINTS = 5
 """Names of one table for which the nearest one that is kept is looked for."""

@@ -15,7 +15,7 @@ from controlplane.contract.errors import BadRequest
 from controlplane.db.database import Database
 from controlplane.telemetry.values.export_tables import InstanceRow
 
-HEADER = "Trimtab-Exported-By"
+HEADER = "Tailwright-Exported-By"
 
 
 def name_of(database: Database) -> str:

@@ -13,16 +13,16 @@ from controlplane.contract.errors import BadSettings
 @pytest.fixture(autouse=True)
 def _clean(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in AgentSettings.model_fields:
-        monkeypatch.delenv(f"TRIMTAB_{name.upper()}", raising=False)
+        monkeypatch.delenv(f"TAILWRIGHT_{name.upper()}", raising=False)
 
 
 def test_flags_go_before_the_environment_and_that_before_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = tmp_path / "trimtab.toml"
+    file = tmp_path / "tailwright.toml"
     file.write_text('[agent]\nnode = "from-file"\npool = "from-file"\nregion = "from-file"\n')
-    monkeypatch.setenv("TRIMTAB_POOL", "from-environment")
-    monkeypatch.setenv("TRIMTAB_REGION", "from-environment")
+    monkeypatch.setenv("TAILWRIGHT_POOL", "from-environment")
+    monkeypatch.setenv("TAILWRIGHT_REGION", "from-environment")
     found = agent_settings.load(["--config", str(file), "--region", "from-flag"])
     assert (found.node, found.pool, found.region) == ("from-file", "from-environment", "from-flag")
 
@@ -30,7 +30,7 @@ def test_flags_go_before_the_environment_and_that_before_the_file(
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        ([], "node: is needed: give --node or TRIMTAB_NODE"),
+        ([], "node: is needed: give --node or TAILWRIGHT_NODE"),
         (["--node", "a b"], "node:"),
         (["--node", "a", "--role", "boss"], "role:"),
         (["--node", "a", "--engine-url", "localhost:1"], "engine_url: wants a URL"),
@@ -51,7 +51,7 @@ def test_a_wrong_setting_is_named(flags: list[str], said: str) -> None:
 
 
 def test_an_unknown_setting_is_refused_with_the_nearest_name(tmp_path: Path) -> None:
-    file = tmp_path / "trimtab.toml"
+    file = tmp_path / "tailwright.toml"
     file.write_text('[agent]\nnode = "a"\nspool_limit_byte = 3\n')
     with pytest.raises(BadSettings, match="did you mean 'spool_limit_bytes'"):
         agent_settings.load(["--config", str(file)])
@@ -59,7 +59,7 @@ def test_an_unknown_setting_is_refused_with_the_nearest_name(tmp_path: Path) -> 
 
 def test_the_command_line_says_it_and_exits_with_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--node", "a", "--role", "boss"]) == 2
-    assert capsys.readouterr().err.startswith("trimtab agent: role:")
+    assert capsys.readouterr().err.startswith("tailwright agent: role:")
 
 
 def test_every_setting_has_a_flag_with_a_help_text() -> None:

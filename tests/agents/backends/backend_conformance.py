@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import pytest
 
 from agents.backends.base import Backend, EngineUnreachable, Position
-from controlplane.contract.errors import TrimtabError
+from controlplane.contract.errors import TailwrightError
 from controlplane.contract.knobs import EngineConfig, Quantization
 
 
@@ -90,7 +90,7 @@ class BackendConformance:
         async def run() -> None:
             made = backend()
             before = await made.apply(EngineConfig(max_num_seqs=5), 4)
-            with driver.refuse() as refused, pytest.raises(TrimtabError) as caught:
+            with driver.refuse() as refused, pytest.raises(TailwrightError) as caught:
                 await made.apply(refused, 5)
             assert not isinstance(caught.value, EngineUnreachable)
             assert await made.effective() == before

@@ -16,7 +16,7 @@ import httpx
 from tests.processes import free_port
 
 ROOT = Path(__file__).resolve().parents[3]
-MODEL = ROOT / "agents/models/trimtab-py-5m"
+MODEL = ROOT / "agents/models/tailwright-py-5m"
 MODEL_NAME = MODEL.name
 
 
@@ -30,7 +30,7 @@ class EngineProcess:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._process: subprocess.Popen[bytes] | None = None
-        self._folder = Path(tempfile.mkdtemp(prefix="trimtab-engine-"))
+        self._folder = Path(tempfile.mkdtemp(prefix="tailwright-engine-"))
         self._model = self._folder / MODEL_NAME
         self._model.mkdir()
         for path in MODEL.iterdir():
@@ -43,7 +43,7 @@ class EngineProcess:
     def start(self) -> None:
         if self.running:
             return
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("TRIMTAB_")}
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("TAILWRIGHT_")}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "agents.engine", "--model", str(self._model), "--port", str(self.port)],
             cwd=ROOT,

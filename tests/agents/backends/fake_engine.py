@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, StreamingResponse
 from starlette.routing import Route
 
-from controlplane.contract.errors import TrimtabError
+from controlplane.contract.errors import TailwrightError
 from controlplane.contract.knobs import EngineConfig, parse_config
 
 MODEL = "fake-model"
@@ -24,7 +24,7 @@ class FakeEngine:
         self._lock = threading.Lock()
         self._ring = ring
         self.gone = False
-        self.refuse_with: TrimtabError | None = None
+        self.refuse_with: TailwrightError | None = None
         self.applied: list[tuple[int, dict[str, Any]]] = []
         self.restart("boot-1")
         self.app = Starlette(
@@ -83,7 +83,7 @@ class FakeEngine:
             if self.refuse_with is not None:
                 raise self.refuse_with
             self.config = parse_config(body["knobs"], prefix="knobs.")
-        except TrimtabError as error:
+        except TailwrightError as error:
             return JSONResponse(error.body(), error.status)
         self.revision = body["revision"]
         self.applied.append((self.revision, body["knobs"]))

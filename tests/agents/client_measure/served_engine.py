@@ -10,7 +10,7 @@ from agents.engine.core.engine import Engine
 from controlplane.contract import metrics
 from tests.agents.engine.serving import eventually, serving
 
-BUNDLED = Path(__file__).resolve().parents[3] / "agents/models/trimtab-py-5m"
+BUNDLED = Path(__file__).resolve().parents[3] / "agents/models/tailwright-py-5m"
 MODEL = "tiny"
 PROMPT = "def double(x):\n    return"
 WHOLE = {"temperature": 0, "ignore_eos": True}

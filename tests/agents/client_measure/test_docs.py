@@ -13,7 +13,7 @@ GUIDE = Path(__file__).resolve().parents[3] / "docs/client.md"
 
 def test_the_example_runs_and_tells_all_it_promises(engine: ServedEngine) -> None:
     (example,) = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
-    example = example.replace("http://127.0.0.1:7400", engine.url).replace("trimtab-py-5m", MODEL)
+    example = example.replace("http://127.0.0.1:7400", engine.url).replace("tailwright-py-5m", MODEL)
     told = io.StringIO()
     with contextlib.redirect_stdout(told):
         exec(compile(example, str(GUIDE), "exec"), {"__name__": "example"})

@@ -58,7 +58,7 @@ def test_a_server_begins_with_the_good_configuration(
     assert told["knobs"] == Plan.on_vllm(stand_in).good
     assert told["revision"] == 0 and not told["clamped"] and not told["error"]
     given = httpx.get(f"http://127.0.0.1:{port}/arguments").json()
-    assert given["env"]["TRIMTAB_VLLM_DIR"] == str(settings.vllm_dir)
+    assert given["env"]["TAILWRIGHT_VLLM_DIR"] == str(settings.vllm_dir)
     assert "VLLM_CPU_KVCACHE_SPACE" not in given["env"]
     assert given["flags"]["enable-prefix-caching"] == "true"
 
@@ -78,7 +78,7 @@ def test_a_missing_executable_or_plugin_is_told_with_the_mend(tmp_path: Path) ->
         engines(tmp_path / "d", Path("/nowhere/vllm")).check()
     with pytest.raises(InstallationMissing, match="has no vLLM"):
         engines(tmp_path / "d", make_environment(tmp_path / "none", vllm=None)).check()
-    with pytest.raises(InstallationMissing, match=r"lacks the plugin trimtab-vllm; run `make vllm`"):
+    with pytest.raises(InstallationMissing, match=r"lacks the plugin tailwright-vllm; run `make vllm`"):
         engines(tmp_path / "d", make_environment(tmp_path / "bare", plugin=None)).check()
     with pytest.raises(InstallationMissing, match=r"is version 0\.0\.1, not "):
         engines(tmp_path / "d", make_environment(tmp_path / "old", plugin="0.0.1")).check()

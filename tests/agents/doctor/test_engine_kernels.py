@@ -1,4 +1,4 @@
-"""`trimtab doctor` says which kernels the engine has chosen here."""
+"""`tailwright doctor` says which kernels the engine has chosen here."""
 
 from pathlib import Path
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from trimtab_vllm import feed, installation, surprises
+from tailwright_vllm import feed, installation, surprises
 
 from tests.agents.vllm_plugin.vllm_trees import (
     PLUGIN_MODULES,

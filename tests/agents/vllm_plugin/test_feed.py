@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trimtab_vllm import feed as feed_module
-from trimtab_vllm.feed import SETTLE_S, Feed
-from trimtab_vllm.installation import Installation
-from trimtab_vllm.records import Finished, FirstToken, Gaps, Iteration
-from trimtab_vllm.ring import Ring
+from tailwright_vllm import feed as feed_module
+from tailwright_vllm.feed import SETTLE_S, Feed
+from tailwright_vllm.installation import Installation
+from tailwright_vllm.records import Finished, FirstToken, Gaps, Iteration
+from tailwright_vllm.ring import Ring
 
 from agents.backends.base import EngineUnreachable, Position
 from agents.backends.vllm.plugin_link import PluginLink

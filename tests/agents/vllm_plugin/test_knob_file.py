@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from trimtab_vllm.knob_file import BadKnobFile, Capacity, Floor, draft_lookup, parse, schedule_of
+from tailwright_vllm.knob_file import BadKnobFile, Capacity, Floor, draft_lookup, parse, schedule_of
 
 CAPACITY = Capacity(max_num_batched_tokens=1024, max_num_seqs=8, num_speculative_tokens=4)
 

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from trimtab_vllm.knob_file import Capacity
-from trimtab_vllm.levers import Lever, capacity_of, floor_of, levers_of
+from tailwright_vllm.knob_file import Capacity
+from tailwright_vllm.levers import Lever, capacity_of, floor_of, levers_of
 
 from tests.agents.vllm_plugin.vllm_trees import Scheduler, config_of
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from trimtab_vllm.knob_file import LARGEST_FILE_BYTES
-from trimtab_vllm.limits import Limits
+from tailwright_vllm.knob_file import LARGEST_FILE_BYTES
+from tailwright_vllm.limits import Limits
 
 from tests.agents.vllm_plugin.vllm_trees import Scheduler, config_of
 
@@ -210,7 +210,7 @@ def test_effective_is_written_again_when_the_folder_was_removed(tmp_path: Path) 
 def test_a_folder_that_cannot_be_written_is_counted_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from trimtab_vllm import limits as module
+    from tailwright_vllm import limits as module
 
     monkeypatch.setattr(module.surprises, "counts", {})
     _, limits = _limits(tmp_path)

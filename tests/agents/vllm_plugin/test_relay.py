@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from trimtab_vllm import surprises
-from trimtab_vllm.feed import Feed
-from trimtab_vllm.installation import Installation
-from trimtab_vllm.records import Finished, FirstToken, Gaps, Iteration
-from trimtab_vllm.relay import Inlet, Outlet, decode, encode, relay_path
-from trimtab_vllm.ring import Ring
+from tailwright_vllm import surprises
+from tailwright_vllm.feed import Feed
+from tailwright_vllm.installation import Installation
+from tailwright_vllm.records import Finished, FirstToken, Gaps, Iteration
+from tailwright_vllm.relay import Inlet, Outlet, decode, encode, relay_path
+from tailwright_vllm.ring import Ring
 
 from agents.backends.vllm.plugin_link import PluginLink
 

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from trimtab_vllm import surprises
-from trimtab_vllm.request_details import install, leftovers
-from trimtab_vllm.statistics import read
+from tailwright_vllm import surprises
+from tailwright_vllm.request_details import install, leftovers
+from tailwright_vllm.statistics import read
 
 from tests.agents.vllm_plugin.vllm_trees import IterationStats, request_stats
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trimtab_vllm.revisions import Revisions
+from tailwright_vllm.revisions import Revisions
 
 
 def _revisions(folder: Path, told: Any) -> Revisions:

@@ -4,7 +4,7 @@ import threading
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from trimtab_vllm.ring import LARGEST_BYTES, Ring
+from tailwright_vllm.ring import LARGEST_BYTES, Ring
 
 SIZES = st.lists(st.tuples(st.integers(1, 5), st.integers(1, 9)), max_size=40)
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trimtab_vllm import surprises
-from trimtab_vllm.folder import VARIABLE
+from tailwright_vllm import surprises
+from tailwright_vllm.folder import VARIABLE
 
 from tests.agents.vllm_plugin.vllm_trees import AsyncScheduler, Scheduler, config_of, load
 from tests.conftest import wait_for
@@ -23,7 +23,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _made(config: Any = None, **values: Any) -> Any:
-    return load("trimtab_vllm.scheduler").live_scheduler(config or config_of(), **values)
+    return load("tailwright_vllm.scheduler").live_scheduler(config or config_of(), **values)
 
 
 def _told(folder: Path) -> Any:

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from trimtab_vllm.served_socket import LONGEST_PATH_BYTES, ServedSocket
+from tailwright_vllm.served_socket import LONGEST_PATH_BYTES, ServedSocket
 
 HOLDER = """
 import sys
 from pathlib import Path
-from trimtab_vllm.served_socket import ServedSocket
+from tailwright_vllm.served_socket import ServedSocket
 held = ServedSocket(Path(sys.argv[1]))
 print(held.hold() is not None, flush=True)
 sys.stdin.read()

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from trimtab_vllm import surprises
-from trimtab_vllm.folder import VARIABLE
+from tailwright_vllm import surprises
+from tailwright_vllm.folder import VARIABLE
 
 from tests.agents.vllm_plugin.vllm_trees import (
     IterationStats,
@@ -25,7 +25,7 @@ Put = Callable[..., None]
 
 
 def _logger(config: Any = None, index: int = 0) -> Any:
-    return load("trimtab_vllm.stat_logger").TrimtabStatLogger(config or config_of(), index)
+    return load("tailwright_vllm.stat_logger").TailwrightStatLogger(config or config_of(), index)
 
 
 def _told(folder: Path) -> Any:
@@ -84,7 +84,7 @@ def test_missing_live_limits_are_told_with_the_mend(vllm: Put, folder: Path, sch
     vllm()
     _logger(config_of(scheduler_cls=scheduler_cls))
     limits = _told(folder)["live_limits"]
-    assert limits["on"] is False and why in limits["why"] and "trimtab_vllm.scheduler" in limits["why"]
+    assert limits["on"] is False and why in limits["why"] and "tailwright_vllm.scheduler" in limits["why"]
 
 
 def test_an_untried_release_is_told_once(vllm: Put, folder: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -170,7 +170,7 @@ def test_a_later_base_class_with_more_abstract_methods_does_not_stop_vllm(vllm: 
 
 def test_other_arguments_are_met_with_grace(vllm: Put, folder: Path) -> None:
     vllm()
-    made = load("trimtab_vllm.stat_logger").TrimtabStatLogger
+    made = load("tailwright_vllm.stat_logger").TailwrightStatLogger
     logger = made(config_of(), [0, 1], "more", later=True)
     logger.record(scheduler_stats(), None, None, 0, "more", later=True)
     assert logger._feed.ring.newest == 1
@@ -180,5 +180,5 @@ def test_other_arguments_are_met_with_grace(vllm: Put, folder: Path) -> None:
 def test_a_vllm_without_the_base_class_fails_to_load_the_plugin_and_nothing_else(vllm: Put, folder: Path) -> None:
     vllm(StatLoggerBase=None)
     with pytest.raises(ImportError):  # vLLM's plugin loader logs it and goes on.
-        load("trimtab_vllm.stat_logger")
+        load("tailwright_vllm.stat_logger")
     assert not folder.exists()

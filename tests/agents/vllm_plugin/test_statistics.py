@@ -3,9 +3,9 @@
 from types import SimpleNamespace
 
 import pytest
-from trimtab_vllm.records import events_of
-from trimtab_vllm.request_details import leftovers
-from trimtab_vllm.statistics import Loads, read
+from tailwright_vllm.records import events_of
+from tailwright_vllm.request_details import leftovers
+from tailwright_vllm.statistics import Loads, read
 
 from tests.agents.vllm_plugin.vllm_trees import IterationStats, scheduler_stats
 

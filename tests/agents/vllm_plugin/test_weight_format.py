@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from trimtab_vllm.weight_format import weight_format
+from tailwright_vllm.weight_format import weight_format
 
 from agents.backends.vllm import weight_format as agents_own
 from agents.backends.vllm.variants.formats import FORMATS

@@ -6,11 +6,11 @@ from abc import ABC, abstractmethod
 from types import SimpleNamespace
 from typing import Any
 
-from trimtab_vllm import installation
+from tailwright_vllm import installation
 
 from tests.agents.backends.vllm import toy_vllm
 
-PLUGIN_MODULES = ("trimtab_vllm.stat_logger", "trimtab_vllm.scheduler")
+PLUGIN_MODULES = ("tailwright_vllm.stat_logger", "tailwright_vllm.scheduler")
 
 
 class StatLoggerBase(ABC):

@@ -213,7 +213,7 @@ def sketch() -> Any:
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
-    made = Database(f"sqlite:///{tmp_path}/trimtab.db")
+    made = Database(f"sqlite:///{tmp_path}/tailwright.db")
     # Nothing here is lost by a power cut: without fsync a tick costs a tenth.
     event.listen(made.engine, "connect", lambda connection, _: connection.execute("PRAGMA synchronous=OFF"))
     SQLModel.metadata.create_all(made.engine)

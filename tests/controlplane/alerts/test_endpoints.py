@@ -17,7 +17,7 @@ from controlplane.alerts.tables import AlertRow, DeliveryRow
 from controlplane.alerts.view import alert_view
 from controlplane.auth import store as tokens
 from controlplane.contract.access import Scope
-from controlplane.contract.errors import TrimtabError
+from controlplane.contract.errors import TailwrightError
 from controlplane.db import Database
 from controlplane.ledger import entries
 
@@ -30,10 +30,10 @@ def clients(database: Database) -> Iterator[dict[str, TestClient]]:
     app.include_router(router)
     app.state.database = database
     app.state.clock = lambda: NOW
-    app.state.public_url = "https://trimtab.example"
+    app.state.public_url = "https://tailwright.example"
 
-    @app.exception_handler(TrimtabError)
-    def answer(_: Request, error: TrimtabError) -> JSONResponse:
+    @app.exception_handler(TailwrightError)
+    def answer(_: Request, error: TailwrightError) -> JSONResponse:
         return JSONResponse(error.body(), status_code=error.status)
 
     made = {}
@@ -113,12 +113,12 @@ def test_a_test_delivery_goes_out_now(clients: dict[str, TestClient], receiver: 
     wanted = {"name": "pager", "url": receiver.url, "secret": "top-secret-1"}
     made = clients["admin"].post("/api/v1/destinations", json=wanted).json()
     answer = clients["admin"].post(f"/api/v1/destinations/{made['id']}/test").json()
-    assert answer["state"] == "delivered" and "nothing is wrong" in receiver.bodies()[0]["trimtab"]["summary"]
-    assert "Trimtab-Signature" in receiver.got[0][0]
+    assert answer["state"] == "delivered" and "nothing is wrong" in receiver.bodies()[0]["tailwright"]["summary"]
+    assert "Tailwright-Signature" in receiver.got[0][0]
     # The links are a real alert's; the made-up one has no page of its own.
     told = receiver.bodies()[0]
-    assert told["externalURL"] == "https://trimtab.example"
-    assert told["alerts"][0]["generatorURL"] == "https://trimtab.example/alerts"
+    assert told["externalURL"] == "https://tailwright.example"
+    assert told["alerts"][0]["generatorURL"] == "https://tailwright.example/alerts"
     receiver.answers = [500]
     answer = clients["admin"].post(f"/api/v1/destinations/{made['id']}/test").json()
     assert answer["state"] == "given_up" and answer["last_error"] == "answered 500"
@@ -134,12 +134,12 @@ def test_what_a_deleted_rule_ends_is_told_with_links(clients: dict[str, TestClie
         alert = AlertRow(rule_id=made["id"], state="firing", labels={}, summary="s", **about, **began)
         session.add(alert)
         session.flush()
-        outbox.enqueue_firing(session, alert_view(alert), NOW, "https://trimtab.example")
+        outbox.enqueue_firing(session, alert_view(alert), NOW, "https://tailwright.example")
     assert clients["operate"].delete(f"/api/v1/alert-rules/{made['id']}").status_code == 204
     with database.session() as session:
         firing, resolved = (json.loads(row.body) for row in session.exec(select(DeliveryRow).order_by("id")))
     assert (firing["receiver"], resolved["status"]) == (destination["name"], "resolved")
-    assert resolved["externalURL"] == firing["externalURL"] == "https://trimtab.example"
+    assert resolved["externalURL"] == firing["externalURL"] == "https://tailwright.example"
     assert resolved["alerts"][0]["generatorURL"] == firing["alerts"][0]["generatorURL"]
 
 

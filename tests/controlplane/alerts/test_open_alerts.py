@@ -191,7 +191,7 @@ class TestRollouts:
         with database.session() as session:
             kind, subject = f"rollout.{verb}", "rollout/1"
             evidence = {"pool": "main", **pair, **more}
-            ledger.append(session, now=now, actor="trimtab", kind=kind, subject=subject, message="", **evidence)
+            ledger.append(session, now=now, actor="tailwright", kind=kind, subject=subject, message="", **evidence)
 
     def arms(self, **factors: float) -> dict[str, Any]:
         def quantiles(factor: float) -> dict[str, float]:

@@ -36,7 +36,7 @@ def report(plant: Any, start: datetime) -> ExportMetricsServiceRequest:
     """What the plant served in the window that began at `start`, as OTLP."""
     request = ExportMetricsServiceRequest()
     resource = request.resource_metrics.add()
-    for name, value in (("service.instance.id", plant.node), ("trimtab.pool", plant.pool)):
+    for name, value in (("service.instance.id", plant.node), ("tailwright.pool", plant.pool)):
         resource.resource.attributes.add(key=name).value.string_value = value
     scope = resource.scope_metrics.add()
     for short, rows in plant.telemetry.sketches.items():

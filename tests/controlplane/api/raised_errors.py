@@ -12,12 +12,12 @@ from functools import cache
 from types import FunctionType, ModuleType
 from typing import Any
 
-from controlplane.contract.errors import TrimtabError
+from controlplane.contract.errors import TailwrightError
 
 OURS = "controlplane."
 
 
-def raised_by(call: Callable[..., Any]) -> set[type[TrimtabError]]:
+def raised_by(call: Callable[..., Any]) -> set[type[TailwrightError]]:
     """Classes of errors in `raise` statements of the function and of all that it calls."""
     seen: set[Callable[..., Any]] = set()
     waiting, found = [call], set()
@@ -35,14 +35,14 @@ def raised_by(call: Callable[..., Any]) -> set[type[TrimtabError]]:
 
 
 @cache
-def _read(function: FunctionType) -> tuple[frozenset[type[TrimtabError]], tuple[Callable[..., Any], ...]]:
+def _read(function: FunctionType) -> tuple[frozenset[type[TailwrightError]], tuple[Callable[..., Any], ...]]:
     tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     caught = {id(inner) for node in ast.walk(tree) for inner in _inside_translations(node, function)}
     raised, called = set(), []
     for node in ast.walk(tree):
         if isinstance(node, ast.Raise) and id(node) not in caught and isinstance(node.exc, ast.Call):
             cls = _value(node.exc.func, function)
-            if isinstance(cls, type) and issubclass(cls, TrimtabError):
+            if isinstance(cls, type) and issubclass(cls, TailwrightError):
                 raised.add(cls)
         elif isinstance(node, ast.Call) and id(node) not in caught:
             called += _functions(_value(node.func, function))
@@ -53,7 +53,7 @@ def _inside_translations(node: ast.AST, function: FunctionType) -> Iterator[ast.
     """What stands in a `try` whose handlers catch every error of ours: it never leaves as it is."""
     if isinstance(node, ast.Try):
         caught = [_value(handler.type, function) for handler in node.handlers if handler.type is not None]
-        if TrimtabError in caught:
+        if TailwrightError in caught:
             for statement in node.body:
                 yield from ast.walk(statement)
 

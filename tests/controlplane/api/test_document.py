@@ -20,7 +20,7 @@ from controlplane.api.unknown_fields import refuse_unknown_fields
 from controlplane.auth.guard import Needs
 from controlplane.contract.access import Scope
 from controlplane.contract.alerts import AlertRuleCreate, Condition
-from controlplane.contract.errors import Forbidden, TrimtabError
+from controlplane.contract.errors import Forbidden, TailwrightError
 from controlplane.telemetry.http.receiver import Receiver
 from tests.controlplane.api.raised_errors import raised_by
 
@@ -126,7 +126,7 @@ def dependencies(dependant: Dependant) -> Iterator[Dependant]:
 def test_every_error_that_a_route_raises_is_documented(app: FastAPI, document: dict[str, Any]) -> None:
     raising = 0
     for route in routes(app):
-        raised: set[type[TrimtabError]] = set()
+        raised: set[type[TailwrightError]] = set()
         for dependency in dependencies(route.dependant):
             call: Any = dependency.call
             if isinstance(call, Needs):

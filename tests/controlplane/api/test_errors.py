@@ -58,7 +58,7 @@ def test_unknown_routes_and_methods(http: TestClient) -> None:
 
 
 def test_no_token_and_a_wrong_token(http: TestClient) -> None:
-    for header in ("", "Bearer", "Bearer trimtab_wrong", "Basic abc"):
+    for header in ("", "Bearer", "Bearer tailwright_wrong", "Basic abc"):
         answer = http.get("/api/v1/nodes", headers={"Authorization": header})
         assert (answer.status_code, error_of(answer)["code"]) == (401, "unauthenticated")
         assert answer.headers["WWW-Authenticate"] == "Bearer"
@@ -185,7 +185,7 @@ def test_ids_that_no_row_can_have(http: TestClient, method: str, path: str, fiel
 
 def test_who_asks_is_looked_at_before_what_is_asked(http: TestClient) -> None:
     for path in ("quantiles", "scalars", "workload", "requests?window=x"):
-        answer = http.get(f"/api/v1/{path}", headers={"Authorization": "Bearer trimtab_wrong"})
+        answer = http.get(f"/api/v1/{path}", headers={"Authorization": "Bearer tailwright_wrong"})
         assert answer.status_code == 401
 
 

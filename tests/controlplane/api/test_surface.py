@@ -52,7 +52,7 @@ def test_the_document_lists_every_fixed_url(app: FastAPI, path: str) -> None:
 
 def test_the_document_has_a_title_and_a_page(app: FastAPI, http: TestClient) -> None:
     document = app.openapi()
-    assert document["info"]["title"] == "Trimtab"
+    assert document["info"]["title"] == "Tailwright"
     assert document["info"]["description"]
     assert http.get("/docs").status_code == 200
 

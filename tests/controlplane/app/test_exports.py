@@ -38,8 +38,8 @@ def test_nothing_is_exported_unless_it_is_asked_for(database: Database) -> None:
 
 
 def test_each_url_makes_its_exporter(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRIMTAB_EXPORT_OTLP_URL", "https://collector:4318/")
-    monkeypatch.setenv("TRIMTAB_EXPORT_OTLP_HEADERS", '{"Authorization": "Bearer x"}')
+    monkeypatch.setenv("TAILWRIGHT_EXPORT_OTLP_URL", "https://collector:4318/")
+    monkeypatch.setenv("TAILWRIGHT_EXPORT_OTLP_HEADERS", '{"Authorization": "Bearer x"}')
     found = exporters(database, export_otlp_scope="both", export_remote_write_url="http://prometheus/api/v1/write")
     assert [exporter.name for exporter in found] == ["otlp", "remote_write"]
     sender = found[0]._sender

@@ -69,24 +69,24 @@ def test_nodes_alerts_ticks_and_the_database_are_told(app: Any) -> None:
             tick.run(NOW)
     found = values(app)
     for name, value in {
-        'trimtab_nodes{role="serving",state="healthy"}': 1,
-        'trimtab_nodes{role="serving",state="degraded"}': 1,
-        'trimtab_nodes{role="serving",state="unhealthy"}': 1,
-        'trimtab_nodes{role="serving",state="offline"}': 1,
-        'trimtab_nodes{role="trial",state="offline"}': 1,
-        'trimtab_alerts{severity="page",state="firing"}': 2,
-        'trimtab_alerts{severity="page",state="pending"}': 0,
-        'trimtab_background_runs_total{task="study_leases"}': 1,
-        'trimtab_background_runs_total{task="rollouts"}': 0,
-        'trimtab_background_last_run_timestamp_seconds{task="study_leases"}': NOW.timestamp(),
+        'tailwright_nodes{role="serving",state="healthy"}': 1,
+        'tailwright_nodes{role="serving",state="degraded"}': 1,
+        'tailwright_nodes{role="serving",state="unhealthy"}': 1,
+        'tailwright_nodes{role="serving",state="offline"}': 1,
+        'tailwright_nodes{role="trial",state="offline"}': 1,
+        'tailwright_alerts{severity="page",state="firing"}': 2,
+        'tailwright_alerts{severity="page",state="pending"}': 0,
+        'tailwright_background_runs_total{task="study_leases"}': 1,
+        'tailwright_background_runs_total{task="rollouts"}': 0,
+        'tailwright_background_last_run_timestamp_seconds{task="study_leases"}': NOW.timestamp(),
         f'{DEGRADED}{{mode="export_otlp"}}': 0,
         f'{DEGRADED}{{mode="telemetry_not_written"}}': 0,
-        'trimtab_export_intervals_total{exporter="otlp"}': 0,
+        'tailwright_export_intervals_total{exporter="otlp"}': 0,
     }.items():
         assert found[name] == value, name
-    assert found["trimtab_database_size_bytes"] > 10_000
+    assert found["tailwright_database_size_bytes"] > 10_000
     assert found["process_resident_memory_bytes"] > 1e6
-    assert any(name.startswith("trimtab_build_info{") for name in found)
+    assert any(name.startswith("tailwright_build_info{") for name in found)
     assert not any('"a"' in name for name in found), "names of nodes are nobody's business here"
 
 

@@ -19,7 +19,7 @@ NOW = datetime(2025, 3, 1, tzinfo=UTC)
 
 @pytest.fixture
 def session(tmp_path: Path) -> Iterator[Session]:
-    database = Database(f"sqlite:///{tmp_path / 'trimtab.db'}")
+    database = Database(f"sqlite:///{tmp_path / 'tailwright.db'}")
     SQLModel.metadata.create_all(database.engine)
     with database.session() as found:
         yield found

@@ -13,7 +13,7 @@ from controlplane.telemetry.folding.retention import Retention
 
 @pytest.fixture
 def toml_file(tmp_path: Path) -> Path:
-    path = tmp_path / "trimtab.toml"
+    path = tmp_path / "tailwright.toml"
     path.write_text('[up]\nport = 1111\nlog-level = "debug"\n[agent]\nnode = "a"\n')
     return path
 
@@ -21,19 +21,19 @@ def toml_file(tmp_path: Path) -> Path:
 def test_defaults_need_nothing() -> None:
     settings = load_settings()
     assert (settings.host, settings.port) == ("127.0.0.1", 7300)
-    assert settings.url == f"sqlite:///{Path.cwd() / 'trimtab-data' / 'trimtab.db'}"
+    assert settings.url == f"sqlite:///{Path.cwd() / 'tailwright-data' / 'tailwright.db'}"
 
 
 def test_argument_then_environment_then_file(toml_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert load_settings(toml_file).port == 1111
-    monkeypatch.setenv("TRIMTAB_PORT", "2222")
+    monkeypatch.setenv("TAILWRIGHT_PORT", "2222")
     assert load_settings(toml_file).port == 2222
     assert load_settings(toml_file, port=3333).port == 3333
     assert load_settings(toml_file).log_level == "debug"
 
 
 def test_a_database_url_is_taken_as_it_is() -> None:
-    url = "postgresql+psycopg://me@there/trimtab"
+    url = "postgresql+psycopg://me@there/tailwright"
     assert ServiceSettings(database_url=url).url == url
 
 

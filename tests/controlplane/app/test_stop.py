@@ -111,7 +111,7 @@ def test_it_ends_in_time_and_keeps_what_it_acknowledged(process: subprocess.Pope
         assert process.wait(STUCK_S / 2) == 0
         took_s = time.monotonic() - signalled
     assert took_s < LIMIT_S
-    database = Database(f"sqlite:///{tmp_path / 'trimtab.db'}")
+    database = Database(f"sqlite:///{tmp_path / 'tailwright.db'}")
     store = TelemetryStore(database, utc_now)
     found = store.histograms("ttft", began - timedelta(minutes=5), utc_now() + timedelta(seconds=5), by=["node"])
     database.close()

@@ -51,7 +51,7 @@ def test_a_live_token_authenticates_and_a_revoked_one_does_not(database: Databas
         authenticate(database, f"Bearer {token}")
 
 
-@pytest.mark.parametrize("header", [None, "", "Bearer", "Bearer  ", "Basic abc", "trimtab_abc", "Bearer wrong"])
+@pytest.mark.parametrize("header", [None, "", "Bearer", "Bearer  ", "Basic abc", "tailwright_abc", "Bearer wrong"])
 def test_anything_else_is_refused(database: Database, header: str | None) -> None:
     with pytest.raises(Unauthenticated) as refused:
         authenticate(database, header)

@@ -14,8 +14,8 @@ from controlplane.contract.clock import utc_now
 ASKED = httpx.Request("GET", "http://service/api/v1/nodes")
 
 
-def raised(status: int, **answer: Any) -> errors.TrimtabError:
-    with pytest.raises(errors.TrimtabError) as caught:
+def raised(status: int, **answer: Any) -> errors.TailwrightError:
+    with pytest.raises(errors.TailwrightError) as caught:
         raise_for_error(httpx.Response(status, request=ASKED, **answer))
     return caught.value
 

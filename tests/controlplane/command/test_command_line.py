@@ -50,7 +50,7 @@ def test_a_package_from_elsewhere_is_refused(tmp_path: Path) -> None:
 
 
 def test_unknown_table_in_the_config_file_is_refused(tmp_path: Path) -> None:
-    config = tmp_path / "trimtab.toml"
+    config = tmp_path / "tailwright.toml"
     config.write_text("[upp]\nport = 1\n")
     answer = runner.invoke(app, ["--config", str(config), "doctor"])
     assert answer.exit_code == 2
@@ -58,16 +58,16 @@ def test_unknown_table_in_the_config_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_settings_come_from_file_and_environment(tmp_path: Path) -> None:
-    config = tmp_path / "trimtab.toml"
+    config = tmp_path / "tailwright.toml"
     config.write_text('[doctor]\nport = 1\nhost = "127.0.0.1"\n')
     from_file = runner.invoke(app, ["--config", str(config), "doctor"])
     assert "127.0.0.1:1" in from_file.output
-    from_environment = runner.invoke(app, ["doctor"], env={"TRIMTAB_DOCTOR_PORT": "65000"})
+    from_environment = runner.invoke(app, ["doctor"], env={"TAILWRIGHT_DOCTOR_PORT": "65000"})
     assert "127.0.0.1:65000" in from_environment.output
 
 
 def test_unknown_keys_of_the_config_file_are_refused_with_the_nearest(tmp_path: Path) -> None:
-    config = tmp_path / "trimtab.toml"
+    config = tmp_path / "tailwright.toml"
     for content, told in (
         ("[up]\nprot = 1\n", "[up] prot: no such option, did you mean 'port'?"),
         ("[rollout.strat]\npool = 'p'\n", "[rollout.strat] is no command"),
@@ -78,11 +78,11 @@ def test_unknown_keys_of_the_config_file_are_refused_with_the_nearest(tmp_path: 
 
 
 def test_lists_and_subcommands_come_from_the_file(tmp_path: Path) -> None:
-    config = tmp_path / "trimtab.toml"
+    config = tmp_path / "tailwright.toml"
     config.write_text("[engine]\nset = ['max_num_seq=8']\n[rollout.list]\nserver = 'http://127.0.0.1:9'\ntoken = 'x'\n")
     assert "did you mean 'max_num_seqs'?" in runner.invoke(app, ["--config", str(config), "engine"]).output
     assert "does not answer" in runner.invoke(app, ["--config", str(config), "rollout", "list"]).output
-    from_environment = runner.invoke(app, ["engine"], env={"TRIMTAB_ENGINE_SET": "max_num_seqs=8 quantisation=int8"})
+    from_environment = runner.invoke(app, ["engine"], env={"TAILWRIGHT_ENGINE_SET": "max_num_seqs=8 quantisation=int8"})
     assert "did you mean 'quantization'?" in from_environment.output
 
 
@@ -108,7 +108,7 @@ def test_help_says_everything_in_a_narrow_terminal_too(command: str) -> None:
     ],
 )
 def test_wrong_values_are_one_line(arguments: list[str], told: str) -> None:
-    answer = runner.invoke(app, arguments, env={"TRIMTAB_TOKEN": "x", "TRIMTAB_SERVER_URL": "http://127.0.0.1:9"})
+    answer = runner.invoke(app, arguments, env={"TAILWRIGHT_TOKEN": "x", "TAILWRIGHT_SERVER_URL": "http://127.0.0.1:9"})
     assert answer.exit_code in (1, 2) and isinstance(answer.exception, SystemExit)
     assert told in answer.output
 
@@ -141,7 +141,7 @@ def test_an_unreachable_service_is_one_line(tmp_path: Path) -> None:
 
 def test_the_console_script_is_installed() -> None:
     done = subprocess.run(
-        [Path(sys.executable).with_name("trimtab"), "--help"], capture_output=True, text=True, timeout=60
+        [Path(sys.executable).with_name("tailwright"), "--help"], capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 0, done.stderr
     assert "control plane" in done.stdout

@@ -1,4 +1,4 @@
-"""`trimtab export`: a whole file or none, and mistakes named before anything is written."""
+"""`tailwright export`: a whole file or none, and mistakes named before anything is written."""
 
 import csv
 import io

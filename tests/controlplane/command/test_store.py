@@ -1,4 +1,4 @@
-"""`trimtab store` from a shell: what it prints, and its exit status."""
+"""`tailwright store` from a shell: what it prints, and its exit status."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,7 +17,7 @@ from controlplane.telemetry.tables import FrameRow
 from tests.controlplane.telemetry.conftest import Report
 
 NOW = datetime(2026, 3, 1, 12, 10, tzinfo=UTC)
-POSTGRESQL = "postgresql+psycopg://me:secret@there/trimtab"
+POSTGRESQL = "postgresql+psycopg://me:secret@there/tailwright"
 
 
 @pytest.fixture

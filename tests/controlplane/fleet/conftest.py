@@ -165,13 +165,13 @@ class Agent:
 
     def full(self, knobs: dict[str, Any] | None = None, revision: int = 0) -> opamp_pb2.AgentToServer:
         message = self.message()
-        identifying = {"service.instance.id": self.node, "service.name": "trimtab-agent", "service.version": "1.2"}
+        identifying = {"service.instance.id": self.node, "service.name": "tailwright-agent", "service.version": "1.2"}
         others = {
-            "trimtab.pool": self.pool,
-            "trimtab.role": self.role,
-            "trimtab.backend": "embedded",
+            "tailwright.pool": self.pool,
+            "tailwright.role": self.role,
+            "tailwright.backend": "embedded",
             "gen_ai.request.model": "tiny",
-            "trimtab.engine_url": "http://127.0.0.1:7400",
+            "tailwright.engine_url": "http://127.0.0.1:7400",
         }
         for key, value in identifying.items():
             message.agent_description.identifying_attributes.add(key=key).value.string_value = value

@@ -93,7 +93,7 @@ def test_a_failed_configuration_is_an_alert_until_something_else_is_rolled_out(
         assert alert.evidence["error"].endswith("no int4 kernel for this CPU")
         ended = service.admin.rollout(rollout.id)
         assert ended.phase in (RolloutPhase.ROLLED_BACK, RolloutPhase.ROLLING_BACK)
-        eventually(lambda: any(one["trimtab"]["id"] == alert.id for one in got))
+        eventually(lambda: any(one["tailwright"]["id"] == alert.id for one in got))
         # The node runs the old configuration again, without drift or an error: only the alert still tells.
         eventually(lambda: not mine() or service.admin.node(name).config_status == "applied")
         assert not service.admin.node(name).drift and mine()[0].state == "firing"
@@ -103,5 +103,5 @@ def test_a_failed_configuration_is_an_alert_until_something_else_is_rolled_out(
         service.admin.create_rollout(RolloutCreate(pool=pool, revision=other.number))
         eventually(lambda: mine()[0].state == "resolved")
         assert service.admin.node(name).effective.knobs["max_num_seqs"] == 7
-        statuses = lambda: [one["status"] for one in got if one["trimtab"]["id"] == alert.id]  # noqa: E731
+        statuses = lambda: [one["status"] for one in got if one["tailwright"]["id"] == alert.id]  # noqa: E731
         eventually(lambda: statuses() == ["firing", "resolved"])

@@ -121,10 +121,10 @@ def test_a_removed_node_is_gone_with_its_tokens(service: Any, name: str) -> None
 def test_secrets_are_hashed_at_rest(service: Any, name: str) -> None:
     token = service.enrol(name, name)
     secrets = [token, *(service.token(f"{file}-token") for file in ("admin", "enrolment", "tuner", "dashboard"))]
-    with sqlite3.connect(service.data_dir / "trimtab.db") as connection:
+    with sqlite3.connect(service.data_dir / "tailwright.db") as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    files = [path.read_bytes() for path in service.data_dir.glob("trimtab.db*")]
+    files = [path.read_bytes() for path in service.data_dir.glob("tailwright.db*")]
     assert files
     for secret in secrets:
         assert all(secret.encode() not in content for content in files)
-        assert all(secret.removeprefix("trimtab_").encode() not in content for content in files)
+        assert all(secret.removeprefix("tailwright_").encode() not in content for content in files)

@@ -249,7 +249,7 @@ def test_garbage_is_never_a_server_error(post: Any) -> None:
         assert post(os.urandom(size)).status_code in (200, 400)
 
 
-@pytest.mark.parametrize("token", ["", "trimtab_unknown"])
+@pytest.mark.parametrize("token", ["", "tailwright_unknown"])
 def test_an_unknown_token_is_refused_on_both_transports(service: Any, token: str) -> None:
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     answer = httpx.post(f"{service.url}/v1/opamp", headers=headers | {"Content-Type": "application/x-protobuf"})

@@ -218,7 +218,7 @@ def make_sketch() -> Callable[..., Sketch]:
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
     """SQLite, or what an indirect parameter says: "postgresql" gives a schema of its own where there is a server."""
     if getattr(request, "param", "sqlite") == "sqlite":
-        found = Database(f"sqlite:///{tmp_path / 'trimtab.db'}")
+        found = Database(f"sqlite:///{tmp_path / 'tailwright.db'}")
     else:
         found = Database(request.getfixturevalue("postgres_schema_url"))
     SQLModel.metadata.create_all(found.engine)

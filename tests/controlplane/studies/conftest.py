@@ -63,7 +63,7 @@ def clock() -> Clock:
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
     if request.param == "sqlite":
-        found = Database(f"sqlite:///{tmp_path / 'trimtab.db'}")
+        found = Database(f"sqlite:///{tmp_path / 'tailwright.db'}")
     else:
         found = Database(request.getfixturevalue("postgres_schema_url"))
     SQLModel.metadata.create_all(found.engine)

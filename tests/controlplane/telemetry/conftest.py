@@ -164,7 +164,7 @@ def start() -> datetime:
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
-    found = Database(f"sqlite:///{tmp_path / 'trimtab.db'}")
+    found = Database(f"sqlite:///{tmp_path / 'tailwright.db'}")
     SQLModel.metadata.create_all(found.engine)
     yield found
     found.close()

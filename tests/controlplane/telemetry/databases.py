@@ -13,7 +13,7 @@ from controlplane.db.database import Database
 def any_database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
     """Runs the test on SQLite and on PostgreSQL."""
     if request.param == "sqlite":
-        found = Database(f"sqlite:///{tmp_path / 'trimtab.db'}")
+        found = Database(f"sqlite:///{tmp_path / 'tailwright.db'}")
     else:
         found = Database(request.getfixturevalue("postgres_schema_url"))
     all_tables().create_all(found.engine)

@@ -71,7 +71,7 @@ class FakeReader:
         self._amounts.append((metric, labels, window_at(time), amount))
 
     def find(self, metric: str) -> Asked:
-        return catalogue.find(metric, ["trimtab.own"])
+        return catalogue.find(metric, ["tailwright.own"])
 
     def latest(self) -> datetime | None:
         windows = [row[2] for row in (*self._sketches, *self._amounts)]

@@ -36,7 +36,7 @@ def run_and_kill(
     """
     data = folder / "data"
     data.mkdir()
-    url = f"sqlite:///{data / 'trimtab.db'}"
+    url = f"sqlite:///{data / 'tailwright.db'}"
     database = Database(url)
     SQLModel.metadata.create_all(database.engine)
     database.close()

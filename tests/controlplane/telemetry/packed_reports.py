@@ -74,4 +74,4 @@ def report(
 
 
 def own_metric(i: int) -> tuple[str, MetricKind]:
-    return f"trimtab.own.{i}", MetricKind.GAUGE
+    return f"tailwright.own.{i}", MetricKind.GAUGE

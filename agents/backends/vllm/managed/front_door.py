@@ -15,7 +15,7 @@ from agents.backends.vllm.proxy.launch import ensure_proxy
 from agents.backends.vllm.proxy.state import ProxyState
 from agents.backends.vllm.proxy.switchboard import Failure
 from controlplane.contract import finish_reasons
-from controlplane.contract.errors import TrimtabError
+from controlplane.contract.errors import TailwrightError
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class FrontDoor:
         """What the proxy that an earlier agent started says, which is then kept so; None when none runs."""
         try:
             state = await self._client.state()
-        except TrimtabError:
+        except TailwrightError:
             return None
         if not state.held:
             self._target = state.target
@@ -78,7 +78,7 @@ class FrontDoor:
         async with self._keeping:
             try:
                 await self._keep()
-            except TrimtabError as error:
+            except TailwrightError as error:
                 if error.message != self.problem:
                     log.error("the proxy: %s", error.message)
                 self.problem = error.message
@@ -97,7 +97,7 @@ class FrontDoor:
         """Whether no request is with `url` any more; a proxy that cannot be asked has none to wait for."""
         try:
             return await self._client.drained(url, timeout_s)
-        except TrimtabError as error:
+        except TailwrightError as error:
             log.warning("whether %s is drained cannot be known: %s", url, error.message)
             return True
 
@@ -108,7 +108,7 @@ class FrontDoor:
         """
         try:
             state = await self._client.state()
-        except TrimtabError:
+        except TailwrightError:
             return {}
         before = self._counted
         self._counted = (state.pid, dict(state.failed))
@@ -126,5 +126,5 @@ class FrontDoor:
         """End the proxy, after the requests that run."""
         try:
             await self._client.stop(self._node.drain_timeout_s)
-        except TrimtabError as error:
+        except TailwrightError as error:
             log.info("the proxy was not there to be ended: %s", error.message)

@@ -8,7 +8,7 @@ from agents.backends.vllm.node_file import NodeFile
 
 log = logging.getLogger(__name__)
 
-_ASK = "import importlib.util, sys; sys.exit(importlib.util.find_spec('trimtab_vllm') is None)"
+_ASK = "import importlib.util, sys; sys.exit(importlib.util.find_spec('tailwright_vllm') is None)"
 _TIMEOUT_S = 30.0
 
 

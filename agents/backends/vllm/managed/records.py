@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from agents.host.durable_file import write_durably
-from controlplane.contract.errors import TrimtabError
+from controlplane.contract.errors import TailwrightError
 from controlplane.contract.knobs import EngineConfig, parse_config
 
 log = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ class Records:
             parse_config(record.knobs)
         except FileNotFoundError:
             return None
-        except (OSError, ValidationError, TrimtabError) as error:
+        except (OSError, ValidationError, TailwrightError) as error:
             log.error("%s is damaged, the server in it is not known any more: %s", path, error)
             return None
         return record
@@ -106,7 +106,7 @@ class Records:
             parse_config(good.knobs)
         except FileNotFoundError:
             return None
-        except (OSError, ValidationError, TrimtabError) as error:
+        except (OSError, ValidationError, TailwrightError) as error:
             log.error("%s is damaged, starting from the node file: %s", self._good, error)
             return None
         return good

@@ -11,7 +11,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from agents.backends.vllm.proxy import options
 from agents.backends.vllm.proxy.exit_status import ExitStatus
 from agents.backends.vllm.proxy.process import serve
-from controlplane.contract.errors import Conflict, TrimtabError
+from controlplane.contract.errors import Conflict, TailwrightError
 
 
 class OneLineForGarbage(logging.Filter):
@@ -31,13 +31,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         asyncio.run(serve(wanted))
     except Conflict as error:
-        print(f"trimtab vllm proxy: {error.message}", file=sys.stderr)
+        print(f"tailwright vllm proxy: {error.message}", file=sys.stderr)
         return ExitStatus.SOCKET_TAKEN
-    except TrimtabError as error:
-        print(f"trimtab vllm proxy: {error.message}", file=sys.stderr)
+    except TailwrightError as error:
+        print(f"tailwright vllm proxy: {error.message}", file=sys.stderr)
         return ExitStatus.BAD_OPTIONS
     except OSError as error:
-        print(f"trimtab vllm proxy: cannot listen on {wanted.host}:{wanted.port}: {error}", file=sys.stderr)
+        print(f"tailwright vllm proxy: cannot listen on {wanted.host}:{wanted.port}: {error}", file=sys.stderr)
         return ExitStatus.PORT_TAKEN if error.errno == errno.EADDRINUSE else ExitStatus.BAD_OPTIONS
     return ExitStatus.ENDED
 

@@ -9,7 +9,7 @@ import aiohttp
 
 from agents.backends.vllm.proxy.state import ProxyState
 from agents.backends.vllm.proxy.target import target_url
-from controlplane.contract.errors import BadRequest, TrimtabError, Unavailable
+from controlplane.contract.errors import BadRequest, TailwrightError, Unavailable
 
 POLL_S: Final = 0.05
 ANSWER_LIMIT_S: Final = 10.0
@@ -21,7 +21,7 @@ class ProxyUnreachable(Unavailable):
     code = "proxy_unreachable"
 
 
-class ProxyRefused(TrimtabError):
+class ProxyRefused(TailwrightError):
     """The proxy answered with an error; the message is its own, after the socket's name."""
 
     status = 502

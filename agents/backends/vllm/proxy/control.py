@@ -37,7 +37,7 @@ _ERRORS: Final = errors_answered(
     largest_bytes=BODY_LIMIT_BYTES, not_found="no such path; there are /target, /hold, /state, /metrics, /stop"
 )
 
-log = logging.getLogger("trimtab.vllm_proxy")
+log = logging.getLogger("tailwright.vllm_proxy")
 
 
 class Control:
@@ -163,6 +163,6 @@ def claim(path: Path) -> socket.socket:
 
 def _version() -> str:
     try:
-        return version("trimtab")
+        return version("tailwright")
     except PackageNotFoundError:
         return "unknown"

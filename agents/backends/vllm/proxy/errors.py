@@ -1,6 +1,6 @@
 """What the proxy itself says to a client, in the contract's form.
 
-TrimtabError
+TailwrightError
 +-- BodyStalled      408  the rest of the request's body does not come
 +-- ServerLost       502  the server took the request and went away before its answer began
 +-- Unavailable      503  the request waited too long, or there is no room to wait; `retry_after_s` says when to retry
@@ -9,10 +9,10 @@ TrimtabError
 from aiohttp import web
 
 from agents.backends.vllm.proxy.switchboard import Failure, Limits
-from controlplane.contract.errors import TrimtabError, Unavailable
+from controlplane.contract.errors import TailwrightError, Unavailable
 
 
-class BodyStalled(TrimtabError):
+class BodyStalled(TailwrightError):
     status = 408
     code = "body_stalled"
 
@@ -24,7 +24,7 @@ class BodyStalled(TrimtabError):
         )
 
 
-class ServerLost(TrimtabError):
+class ServerLost(TailwrightError):
     status = 502
     code = "server_lost"
 
@@ -53,9 +53,9 @@ def refusal(failure: Failure, target: str | None, limits: Limits, retry_after_s:
     return Unavailable(message, retry_after_s=retry_after_s, reason=failure)
 
 
-def error_answer(error: TrimtabError, *, close: bool = False) -> web.Response:
+def error_answer(error: TailwrightError, *, close: bool = False) -> web.Response:
     """The contract's form of an error, with Retry-After where the error tells one."""
-    answer = web.json_response(error.body(), status=error.status, headers={"Server": "trimtab-vllm-proxy"})
+    answer = web.json_response(error.body(), status=error.status, headers={"Server": "tailwright-vllm-proxy"})
     if "retry_after_s" in error.detail:
         answer.headers["Retry-After"] = str(error.detail["retry_after_s"])
     if close:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from agents.backends.vllm.proxy.state import ProxyState
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-PREFIX = "trimtab_vllm_proxy_"
+PREFIX = "tailwright_vllm_proxy_"
 
 
 def exposition(state: ProxyState) -> str:

@@ -33,7 +33,7 @@ PROBE_LONGEST_S: Final = 0.5
 RETRY_AFTER_S: Final = 5
 LARGE_BODY_BYTES: Final = 2**20  # Written in pieces, so that one request does not hold up the others.
 
-log = logging.getLogger("trimtab.vllm_proxy")
+log = logging.getLogger("tailwright.vllm_proxy")
 
 
 class Forwarder:

@@ -6,13 +6,13 @@ from aiohttp import web
 
 from agents.backends.vllm.proxy.errors import BodyStalled
 from agents.backends.vllm.proxy.switchboard import Failure
-from controlplane.contract.errors import BadRequest, TooLarge, TrimtabError
+from controlplane.contract.errors import BadRequest, TailwrightError, TooLarge
 
 
 class Failed(Exception):
     """A request that ends with an error of the proxy's own."""
 
-    def __init__(self, failure: Failure, error: TrimtabError) -> None:
+    def __init__(self, failure: Failure, error: TailwrightError) -> None:
         super().__init__(error.message)
         self.failure = failure
         self.error = error

@@ -21,7 +21,7 @@ from agents.backends.vllm.proxy.upstream import HEADER_BYTES, connect_to_servers
 BACKLOG = 1024
 CUT_S = 0.5  # For handlers to notice that they are cut, when the limit of a stop has passed.
 
-log = logging.getLogger("trimtab.vllm_proxy")
+log = logging.getLogger("tailwright.vllm_proxy")
 
 
 async def serve(wanted: Options) -> None:

@@ -30,7 +30,7 @@ ARCHITECTURES = (
 )
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 """The linear layers of a decoder layer in all of these; the rest is not quantized."""
-MADE = "trimtab_variant.json"
+MADE = "tailwright_variant.json"
 """Says what the folder was made of."""
 _WRITER = 1
 """Raised when what is written changes for the same source and format."""

@@ -12,7 +12,7 @@
 #include "amx_tiles.h"
 #include "linear_rows.h"
 
-namespace trimtab {
+namespace tailwright {
 namespace {
 
 constexpr long kInputs = 32;               // Inputs in a tile.
@@ -106,18 +106,18 @@ void times_panel(const uint16_t* panel, long inputs, const uint16_t* acts, long 
 thread_local Scratch scratch, own_sums;
 
 }  // namespace
-}  // namespace trimtab
+}  // namespace tailwright
 
 extern "C" {
 
 // 0: this process may use AMX's tiles.
-int trimtab_amx_request() { return may_use_tiles() ? 0 : -1; }
+int tailwright_amx_request() { return may_use_tiles() ? 0 : -1; }
 
 // out (count, outputs) = rows (count, inputs) times bfloat16 weights; rows are rounded to bfloat16 first; bias or null.
 // inputs: of the rows; the weight's are padded to 32.
-void trimtab_linear_amx(const void* rows, int dtype, long count, long inputs, long outputs, const void* weight,
+void tailwright_linear_amx(const void* rows, int dtype, long count, long inputs, long outputs, const void* weight,
                         const float* bias, void* out, int threads) {
-    using namespace trimtab;
+    using namespace tailwright;
     const long whole = (inputs + kInputs - 1) / kInputs * kInputs;
     const bool copy = dtype != kBfloat16 || whole != inputs;
     uint16_t* acts = copy ? (uint16_t*)scratch.reserve(count * whole * 2) : (uint16_t*)rows;

@@ -10,7 +10,7 @@
 
 #include "linear_rows.h"
 
-namespace trimtab {
+namespace tailwright {
 namespace {
 
 constexpr long kBlock = 256;  // Inputs per panel: 64 x 256 bfloat16 are 32 KiB.
@@ -145,19 +145,19 @@ void product(const void* rows, int dtype, long count, long inputs, long outputs,
 }
 
 }  // namespace
-}  // namespace trimtab
+}  // namespace tailwright
 
 extern "C" {
 
 // out (count, outputs) = rows (count, inputs) times bfloat16 weights; rows are rounded to bfloat16 first; bias or null.
-void trimtab_linear_bfloat16(const void* rows, int dtype, long count, long inputs, long outputs, const void* weight,
+void tailwright_linear_bfloat16(const void* rows, int dtype, long count, long inputs, long outputs, const void* weight,
                              const float* bias, void* out, int threads) {
-    trimtab::product<false>(rows, dtype, count, inputs, outputs, weight, nullptr, bias, out, threads);
+    tailwright::product<false>(rows, dtype, count, inputs, outputs, weight, nullptr, bias, out, threads);
 }
 
 // The same with fp8 (e4m3) weights and a scale per output.
-void trimtab_linear_fp8(const void* rows, int dtype, long count, long inputs, long outputs, const void* weight,
+void tailwright_linear_fp8(const void* rows, int dtype, long count, long inputs, long outputs, const void* weight,
                         const float* scales, const float* bias, void* out, int threads) {
-    trimtab::product<true>(rows, dtype, count, inputs, outputs, weight, scales, bias, out, threads);
+    tailwright::product<true>(rows, dtype, count, inputs, outputs, weight, scales, bias, out, threads);
 }
 }

@@ -138,17 +138,17 @@ extern "C" {
 
 // out (count, outputs) = rows (count, inputs) times weights, plus bias; rows and out: float32 (dtype 0), bfloat16 (1) or
 // float16 (2).
-void trimtab_linear_wide_f32(const void *rows, int dtype, long count, long inputs, long outputs, const void *weight,
+void tailwright_linear_wide_f32(const void *rows, int dtype, long count, long inputs, long outputs, const void *weight,
                              const float *bias, void *out, int threads) {
     any_rows<float>(rows, dtype, count, inputs, outputs, weight, bias, out, threads);
 }
 
-void trimtab_linear_wide_bf16(const void *rows, int dtype, long count, long inputs, long outputs, const void *weight,
+void tailwright_linear_wide_bf16(const void *rows, int dtype, long count, long inputs, long outputs, const void *weight,
                               const float *bias, void *out, int threads) {
     any_rows<bf16>(rows, dtype, count, inputs, outputs, weight, bias, out, threads);
 }
 
-void trimtab_linear_wide_f16(const void *rows, int dtype, long count, long inputs, long outputs, const void *weight,
+void tailwright_linear_wide_f16(const void *rows, int dtype, long count, long inputs, long outputs, const void *weight,
                              const float *bias, void *out, int threads) {
     any_rows<fp16>(rows, dtype, count, inputs, outputs, weight, bias, out, threads);
 }

@@ -12,7 +12,7 @@
 
 #include "linear_rows.h"
 
-namespace trimtab {
+namespace tailwright {
 namespace {
 
 // A row's activations: `codes` (padded inputs), and for each group its scale and the sum of its codes.
@@ -118,23 +118,23 @@ inline void add_group_to_rows(const uint8_t* panel, long steps, const Codes& act
     for (long done = 0; done < rows;) {
         const long left = rows - done;
         float* to = sums + done * kTile;
-#define TRIMTAB_ROWS(R)                                                                          \
+#define TAILWRIGHT_ROWS(R)                                                                          \
     add_group<R, kGrouped>(panel, steps, acts, row + done, g, start, weights, to); \
     done += R;
         if (left >= 6) {
-            TRIMTAB_ROWS(6)
+            TAILWRIGHT_ROWS(6)
         } else if (left == 5) {
-            TRIMTAB_ROWS(5)
+            TAILWRIGHT_ROWS(5)
         } else if (left == 4) {
-            TRIMTAB_ROWS(4)
+            TAILWRIGHT_ROWS(4)
         } else if (left == 3) {
-            TRIMTAB_ROWS(3)
+            TAILWRIGHT_ROWS(3)
         } else if (left == 2) {
-            TRIMTAB_ROWS(2)
+            TAILWRIGHT_ROWS(2)
         } else {
-            TRIMTAB_ROWS(1)
+            TAILWRIGHT_ROWS(1)
         }
-#undef TRIMTAB_ROWS
+#undef TAILWRIGHT_ROWS
     }
 }
 
@@ -199,33 +199,33 @@ void product(const void* rows, int dtype, long count, long inputs, long outputs,
 }
 
 }  // namespace
-}  // namespace trimtab
+}  // namespace tailwright
 
 extern "C" {
 
 // out (count, outputs) = rows (count, inputs) times int8 weights; scales (outputs); bias (outputs) or null.
 // group: a multiple of 16. out has the dtype of rows.
-void trimtab_linear_int8(const void* rows, int dtype, long count, long inputs, long outputs, const uint8_t* weight,
+void tailwright_linear_int8(const void* rows, int dtype, long count, long inputs, long outputs, const uint8_t* weight,
                          long group, const float* scales, const float* bias, void* out, int threads) {
-    trimtab::product<false>(rows, dtype, count, inputs, outputs, weight, group, nullptr, nullptr, scales, bias, out,
+    tailwright::product<false>(rows, dtype, count, inputs, outputs, weight, group, nullptr, nullptr, scales, bias, out,
                             threads);
 }
 
 // The same with 4-bit codes; scales and offsets: bfloat16, (tiles, groups, 64); group: a multiple of 16, at most 64.
-void trimtab_linear_int4(const void* rows, int dtype, long count, long inputs, long outputs, const uint8_t* weight,
+void tailwright_linear_int4(const void* rows, int dtype, long count, long inputs, long outputs, const uint8_t* weight,
                          long group, const uint16_t* scales, const uint16_t* offsets, const float* bias, void* out,
                          int threads) {
-    trimtab::product<true>(rows, dtype, count, inputs, outputs, weight, group, scales, offsets, nullptr, bias, out,
+    tailwright::product<true>(rows, dtype, count, inputs, outputs, weight, group, scales, offsets, nullptr, bias, out,
                            threads);
 }
 
 // The codes (count, padded inputs), scales and sums (count, groups) that the rows get: for tests.
-void trimtab_quantize_rows(const void* rows, int dtype, long count, long inputs, long group, int8_t* codes,
+void tailwright_quantize_rows(const void* rows, int dtype, long count, long inputs, long group, int8_t* codes,
                            float* scales, int32_t* sums) {
     const long groups = (inputs + group - 1) / group;
-    const trimtab::Codes to{codes, scales, sums, groups * group, groups};
+    const tailwright::Codes to{codes, scales, sums, groups * group, groups};
     for (long row = 0; row < count; ++row) {
-        trimtab::quantize_row((const char*)rows + row * inputs * trimtab::item_size(dtype), dtype, inputs, group, to,
+        tailwright::quantize_row((const char*)rows + row * inputs * tailwright::item_size(dtype), dtype, inputs, group, to,
                               row);
     }
 }

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <memory>
 
-namespace trimtab {
+namespace tailwright {
 
 constexpr long kTile = 64;        // Outputs that are computed together: four vectors of sixteen.
 constexpr long kVectors = 4;      // Vectors in a tile.
@@ -102,4 +102,4 @@ class Scratch {
     size_t size_ = 0;
 };
 
-}  // namespace trimtab
+}  // namespace tailwright

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from agents.agent.control.applier import Applier
 from agents.backends.base import EngineHealth, EngineUnreachable, Lost
-from controlplane.contract.errors import Conflict, TrimtabError
+from controlplane.contract.errors import Conflict, TailwrightError
 from controlplane.contract.knobs import EngineConfig
 from controlplane.contract.nodes import ConfigStatus, EffectiveConfig
 
@@ -21,7 +21,7 @@ class SlowBackend:
         self.running = 0
         self.most_running = 0
         self.applied: list[int] = []
-        self.errors: list[TrimtabError] = []
+        self.errors: list[TailwrightError] = []
         self.current = EffectiveConfig(revision=0, knobs=EngineConfig().knobs())
         self.gate = asyncio.Event()
         self.gate.set()

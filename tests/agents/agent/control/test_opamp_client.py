@@ -49,14 +49,14 @@ def test_the_first_message_says_everything_and_the_next_what_changed() -> None:
     first = builder.build(snapshot(), full=True)
     assert (first.sequence_num, first.capabilities, first.instance_uid) == (1, CAPABILITIES, b"u" * 16)
     identifying = {item.key: item.value.string_value for item in first.agent_description.identifying_attributes}
-    assert identifying == {"service.instance.id": "node-a", "service.name": "trimtab-agent", "service.version": "1"}
+    assert identifying == {"service.instance.id": "node-a", "service.name": "tailwright-agent", "service.version": "1"}
     other = {item.key: item.value.string_value for item in first.agent_description.non_identifying_attributes}
     assert other == {
-        "trimtab.pool": "pool-a",
-        "trimtab.role": "serving",
-        "trimtab.backend": "embedded",
+        "tailwright.pool": "pool-a",
+        "tailwright.role": "serving",
+        "tailwright.backend": "embedded",
         "gen_ai.request.model": "model-a",
-        "trimtab.engine_url": "http://127.0.0.1:7400",
+        "tailwright.engine_url": "http://127.0.0.1:7400",
     }
     assert first.health.component_health_map["decomposition"].status == "0.004321"
     assert json.loads(first.effective_config.config_map.config_map["effective.json"].body) == {

@@ -78,11 +78,13 @@ def test_a_token_that_was_renewed_meanwhile_is_not_renewed_again(tmp_path: Path)
 def test_an_agent_without_a_token_ends_with_status_2_and_names_the_option(
     tmp_path: Path, flags: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("TRIMTAB_ENROLMENT_TOKEN", "TRIMTAB_ENROLMENT_TOKEN_FILE"):
+    for name in ("TAILWRIGHT_ENROLMENT_TOKEN", "TAILWRIGHT_ENROLMENT_TOKEN_FILE"):
         monkeypatch.delenv(name, raising=False)
     assert main(["--node", "a", "--state-dir", str(tmp_path), *flags]) == 2
     told = capsys.readouterr().err.strip()
-    assert told.startswith("trimtab agent: enrolment_token_file: is needed") and "--enrolment-token-file FILE" in told
+    assert (
+        told.startswith("tailwright agent: enrolment_token_file: is needed") and "--enrolment-token-file FILE" in told
+    )
     assert len(told.splitlines()) == 1
 
 

@@ -28,7 +28,7 @@ from controlplane.contract import metrics, packed_report
 from controlplane.contract.packed_report import MEDIA_TYPE, PackedNumber, PackedReport, Section
 
 Answer = Callable[[httpx.Request], httpx.Response]
-TAKES_PACKED = {"Trimtab-Accept": "packed-1"}
+TAKES_PACKED = {"Tailwright-Accept": "packed-1"}
 
 
 class Bench:
@@ -239,7 +239,7 @@ def test_an_otlp_report_says_the_same_and_who_it_is(tmp_path: Path) -> None:
         assert report is not None
         wanted = request_of(packed_report.decode(report.metrics.decoded()))
         assert ExportMetricsServiceRequest.FromString(body_of(request)) == wanted
-        assert request.headers["Trimtab-Report"] == report.identity
+        assert request.headers["Tailwright-Report"] == report.identity
 
 
 def test_what_was_spooled_as_otlp_goes_as_it_is_and_traces_have_no_identity(tmp_path: Path) -> None:
@@ -248,22 +248,22 @@ def test_what_was_spooled_as_otlp_goes_as_it_is_and_traces_have_no_identity(tmp_
     report = bench.spool.read(1)
     assert report is not None and bench.send() is Outcome.ACKNOWLEDGED
     on_metrics, on_traces = bench.requests
-    assert on_metrics.headers["Trimtab-Report"] == report.identity
+    assert on_metrics.headers["Tailwright-Report"] == report.identity
     assert on_metrics.content == report.metrics.content
-    assert "Trimtab-Report" not in on_traces.headers
+    assert "Tailwright-Report" not in on_traces.headers
 
 
 def test_a_report_of_an_earlier_agent_is_sent_without_an_identity(tmp_path: Path) -> None:
     body = gzip.compress(b"m")
     header = {
-        "format": "trimtab-report-1", "boot": "b", "seq": 3, "metrics_bytes": len(body), "traces_bytes": 0,
+        "format": "tailwright-report-1", "boot": "b", "seq": 3, "metrics_bytes": len(body), "traces_bytes": 0,
         "checksum": blake2b(body, digest_size=16).hexdigest(),
     }  # fmt: skip
     (tmp_path / "spool").mkdir()
     (tmp_path / "spool/000000000007.report").write_bytes(json.dumps(header).encode() + b"\n" + body)
     bench = Bench(tmp_path, lambda _: httpx.Response(200, headers=TAKES_PACKED))
     assert bench.send() is Outcome.ACKNOWLEDGED
-    assert bench.sent == [("/v1/metrics", b"m")] and "Trimtab-Report" not in bench.requests[0].headers
+    assert bench.sent == [("/v1/metrics", b"m")] and "Tailwright-Report" not in bench.requests[0].headers
     bench.add_packed(1)
     assert bench.spool.waiting() == [8]
 
@@ -290,7 +290,7 @@ def test_a_service_that_takes_packed_reports_no_more_gets_the_same_report_as_otl
     assert bench.send() is Outcome.ACKNOWLEDGED
     assert forms(bench) == ["otlp", "packed", "otlp", "otlp", "otlp"]
     assert bench.spool.waiting() == [] and bench.spool.refused == 0
-    ordinals = [request.headers.get("Trimtab-Report", "/2").partition("/")[2] for request in bench.requests]
+    ordinals = [request.headers.get("Tailwright-Report", "/2").partition("/")[2] for request in bench.requests]
     assert ordinals == ["1", "2", "2", "3", "4"]
 
 
@@ -371,7 +371,7 @@ def test_a_service_that_breaks_on_everything_is_not_the_reports_fault(tmp_path: 
 @pytest.mark.parametrize("status", [200, 429, 400])
 def test_the_services_clock_is_read_from_any_answer(tmp_path: Path, status: int) -> None:
     bench = Bench(
-        tmp_path, lambda _: httpx.Response(status, headers={"Trimtab-Time": str(time.time_ns() + 3_000_000_000)})
+        tmp_path, lambda _: httpx.Response(status, headers={"Tailwright-Time": str(time.time_ns() + 3_000_000_000)})
     )
     bench.add(1, traces=False)
     bench.send()
@@ -381,7 +381,7 @@ def test_the_services_clock_is_read_from_any_answer(tmp_path: Path, status: int)
 
 @pytest.mark.parametrize("stated", ["", "soon", "-5", "1.5", "٣"])
 def test_a_clock_that_cannot_be_read_is_passed_over(tmp_path: Path, stated: str) -> None:
-    bench = Bench(tmp_path, lambda _: httpx.Response(200, headers=[(b"Trimtab-Time", stated.encode())]))
+    bench = Bench(tmp_path, lambda _: httpx.Response(200, headers=[(b"Tailwright-Time", stated.encode())]))
     bench.add(1, traces=False)
     assert bench.send() is Outcome.ACKNOWLEDGED
     assert bench.shipper.clock.best(time.monotonic()) is None

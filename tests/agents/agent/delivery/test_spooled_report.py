@@ -56,7 +56,7 @@ def test_no_cut_goes_unseen(length: int) -> None:
 def earlier(metrics: bytes, traces: bytes) -> bytes:
     """A file as the first version wrote it."""
     header = {
-        "format": "trimtab-report-1",
+        "format": "tailwright-report-1",
         "boot": "boot",
         "seq": 7,
         "metrics_bytes": len(metrics),
@@ -83,7 +83,7 @@ def test_a_damaged_file_of_an_earlier_agent_is_told(damage) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"\n", b"[]\n", b"{}\n", b'"x"\n', b'{"format": "trimtab-report-9"}\n', b"\xff\n"]
+    "content", [b"", b"\n", b"[]\n", b"{}\n", b'"x"\n', b'{"format": "tailwright-report-9"}\n', b"\xff\n"]
 )
 def test_a_foreign_file_is_told(content: bytes) -> None:
     with pytest.raises(SpoolCorrupt):

@@ -47,7 +47,7 @@ reports = st.builds(
     PackedReport,
     st.binary(min_size=16, max_size=16),
     st.integers(1, 5 * 10**9 - 1),
-    st.just({"service.instance.id": "node-a", "service.name": "trimtab-agent"}),
+    st.just({"service.instance.id": "node-a", "service.name": "tailwright-agent"}),
     st.just(METRICS),
     st.just(LABELS),
     st.lists(sections, max_size=3).map(tuple),

@@ -38,8 +38,8 @@ def decoded(tally: Tally, ordinal: int = 1, counts: AgentCounts | None = None) -
     (block,) = ExportMetricsServiceRequest.FromString(body).resource_metrics
     assert {item.key: item.value.string_value for item in block.resource.attributes} == {
         "service.instance.id": "node-a",
-        "trimtab.pool": "pool-a",
-        "service.name": "trimtab-agent",
+        "tailwright.pool": "pool-a",
+        "service.name": "tailwright-agent",
     }
     return {metric.name: metric for metric in block.scope_metrics[0].metrics}
 
@@ -77,10 +77,10 @@ def test_points_carry_the_contract_attributes() -> None:
     }
     assert attributes == {
         "gen_ai.request.model": "model-a",
-        "trimtab.config.revision": 3,
-        "trimtab.prompt_bucket": "<=128",
-        "trimtab.cache_class": "miss",
-        "trimtab.region": "eu",
+        "tailwright.config.revision": 3,
+        "tailwright.prompt_bucket": "<=128",
+        "tailwright.cache_class": "miss",
+        "tailwright.region": "eu",
     }
     (requests,) = found[metrics.REQUESTS.name].sum.data_points
     assert "gen_ai.response.finish_reason" in {item.key for item in requests.attributes}
@@ -218,9 +218,9 @@ def test_requests_become_spans_without_text_and_with_hashes_of_the_fleet() -> No
     hashes = [value.int_value for value in attributes[metrics.SPAN_BLOCK_HASHES].array_value.values]
     assert hashes == [rekey(2**64 - 2, b"k" * 32), rekey(1, b"k" * 32)]
     assert all(0 <= value < 2**63 for value in hashes)
-    e2e = attributes["trimtab.part.e2e"].double_value
+    e2e = attributes["tailwright.part.e2e"].double_value
     parts = sum(
-        attributes[f"trimtab.part.{m.short}"].double_value for m in (*metrics.REQUEST_PARTS, metrics.UNACCOUNTED)
+        attributes[f"tailwright.part.{m.short}"].double_value for m in (*metrics.REQUEST_PARTS, metrics.UNACCOUNTED)
     )
     assert parts == pytest.approx(e2e)
     assert (span.end_time_unix_nano - span.start_time_unix_nano) / 1e9 == pytest.approx(e2e)

@@ -17,7 +17,7 @@ from tests.processes import free_port
 
 STAND_IN = Path(__file__).resolve().parent / "stand_in.py"
 ALL_LIMITS = (
-    "--scheduler-cls=trimtab_vllm.scheduler.live_scheduler",
+    "--scheduler-cls=tailwright_vllm.scheduler.live_scheduler",
     "--max-num-batched-tokens=1024",
     "--max-num-seqs=16",
     '--speculative-config={"method":"ngram","num_speculative_tokens":8}',
@@ -36,8 +36,8 @@ class StandInServer:
 
     def start(self, *flags: str, plugin: bool = True, **environment: str) -> None:
         """Start, and wait until it is healthy."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("TRIMTAB_", "VLLM_"))}
-        added = {"TRIMTAB_VLLM_DIR": str(self.folder)} if plugin else {"STAND_IN_NO_PLUGIN": "1"}
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("TAILWRIGHT_", "VLLM_"))}
+        added = {"TAILWRIGHT_VLLM_DIR": str(self.folder)} if plugin else {"STAND_IN_NO_PLUGIN": "1"}
         command = [sys.executable, str(STAND_IN), "serve", "model", "--served-model-name=m", f"--port={self.port}"]
         with self._log.open("ab") as log:
             self.process = subprocess.Popen([*command, *flags], env={**kept, **added, **environment}, stderr=log)

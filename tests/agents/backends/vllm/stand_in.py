@@ -2,11 +2,11 @@
 """A stand-in for `vllm serve`, for tests of process handling and protocols. Standard library only, starts in no time.
 
     stand_in.py serve MODEL --port P [--host H] [--served-model-name N] [--max-num-batched-tokens N] [--max-num-seqs N]
-        [--speculative-config JSON] [--quantization Q] [--scheduler-cls trimtab_vllm.scheduler.live_scheduler] ...
+        [--speculative-config JSON] [--quantization Q] [--scheduler-cls tailwright_vllm.scheduler.live_scheduler] ...
 
 Any other flag is taken too. It answers GET /health, /metrics, /v1/models, POST /v1/completions (streamed or whole, a
 token a step), and GET /server_info where VLLM_SERVER_DEV_MODE=1, as vLLM does; GET /arguments always: {"flags", "env",
-"pid"}. Where TRIMTAB_VLLM_DIR is set the real plugin runs in it: the stat logger always, the scheduler where
+"pid"}. Where TAILWRIGHT_VLLM_DIR is set the real plugin runs in it: the stat logger always, the scheduler where
 --scheduler-cls names it. SIGTERM ends it with status 0. These variables make it misbehave:
 
     STAND_IN_FAIL           this text goes to the log, then exit status 1
@@ -105,9 +105,9 @@ class Engine:
         self.scheduler = getattr(importlib.import_module(module), attribute)(vllm_config=config)
         self.logger = None
         if not os.environ.get("STAND_IN_NO_PLUGIN"):
-            from trimtab_vllm.stat_logger import TrimtabStatLogger
+            from tailwright_vllm.stat_logger import TailwrightStatLogger
 
-            self.logger = TrimtabStatLogger(config)
+            self.logger = TailwrightStatLogger(config)
             self.logger.log_engine_initialized()
         self._step_s = float(os.environ.get("STAND_IN_STEP_S", "0.003"))
         self._changed = threading.Condition()

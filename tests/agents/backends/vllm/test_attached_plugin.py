@@ -110,7 +110,7 @@ def test_what_is_not_live_is_refused_by_name(live: StandInServer, config: Engine
 
 
 def test_a_knob_that_is_not_live_here_may_keep_its_value(server: StandInServer) -> None:
-    server.start("--scheduler-cls=trimtab_vllm.scheduler.live_scheduler", "--max-num-seqs=16", "--quantization=fp8")
+    server.start("--scheduler-cls=tailwright_vllm.scheduler.live_scheduler", "--max-num-seqs=16", "--quantization=fp8")
 
     async def run() -> None:
         backend = AttachedVllm(server.url, server.folder)
@@ -173,7 +173,9 @@ def test_the_folder_of_another_server_is_noticed_where_vllm_tells_its_configurat
 ) -> None:
     one, other = make_server(), make_server()
     one.start(*ALL_LIMITS, VLLM_SERVER_DEV_MODE="1")
-    other.start("--scheduler-cls=trimtab_vllm.scheduler.live_scheduler", "--max-num-seqs=9", VLLM_SERVER_DEV_MODE="1")
+    other.start(
+        "--scheduler-cls=tailwright_vllm.scheduler.live_scheduler", "--max-num-seqs=9", VLLM_SERVER_DEV_MODE="1"
+    )
 
     async def run() -> None:
         right, crossed = AttachedVllm(one.url, one.folder), AttachedVllm(one.url, other.folder)

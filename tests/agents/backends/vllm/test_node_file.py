@@ -84,7 +84,10 @@ def test_the_first_variant_is_what_runs_at_first(folder: Path) -> None:
         ),
         ('arguments = ["-q", "fp8"]\n' + GOOD, "arguments: -q is the agent's to set; set it in variants"),
         (GOOD + 'arguments = ["--port", "1"]\n', "variants.none.arguments: --port is the agent's to set"),
-        ('environment = { TRIMTAB_VLLM_DIR = "/x" }\n' + GOOD, "environment: TRIMTAB_VLLM_DIR is the agent's own"),
+        (
+            'environment = { TAILWRIGHT_VLLM_DIR = "/x" }\n' + GOOD,
+            "environment: TAILWRIGHT_VLLM_DIR is the agent's own",
+        ),
         (GOOD + "[capacity]\nmax_num_seqs = 9\n[limits]\nmax_num_seqs = 8\n", "capacity.max_num_seqs: 9 is above"),
         (GOOD + "[capacity]\nnum_speculative_tokens = 4\n", "wants a table [speculative]"),
         (GOOD + "[speculative]\nprompt_lookup_max = 4\n", "speculative: names neither a method"),

@@ -69,7 +69,7 @@ def test_the_server_tells_each_knob_and_where_it_stands() -> None:
         (scheduler(long_prefill_token_threshold_adaptive=True), {"prefill_chunk_size"}),
         (scheduler(max_num_seqs="many"), {"max_num_seqs"}),
         (
-            scheduler(scheduler_cls="trimtab_vllm.scheduler.live_scheduler"),
+            scheduler(scheduler_cls="tailwright_vllm.scheduler.live_scheduler"),
             set(KNOBS) - {"quantization"},
         ),
         (speculation(num_speculative_tokens_per_batch_size=[[1, 4, 8]]), {"num_speculative_tokens"}),

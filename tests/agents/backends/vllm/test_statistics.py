@@ -34,7 +34,7 @@ def test_without_the_plugin_metrics_are_counted(server: StandInServer, caplog: p
         await following.until("requests", 10)
         await following.until("itl", 50)
         assert "/metrics" in (await backend.health()).degraded
-        assert "install trimtab-vllm" in (await backend.health()).degraded
+        assert "install tailwright-vllm" in (await backend.health()).degraded
 
     following = followed(backend, work)
     found = following.counted()

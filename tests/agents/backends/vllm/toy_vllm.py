@@ -1,7 +1,7 @@
 """A toy in place of the `vllm` package: the real plugin runs where vLLM is not installed. Standard library only.
 
-It has the few modules that `trimtab_vllm` imports, with vLLM's names: schedulers whose limits are the attributes of the
-real ones, and statistics of the same shape. It stands for vLLM in tests of processes and protocols only; what vLLM
+It has the few modules that `tailwright_vllm` imports, with vLLM's names: schedulers whose limits are the attributes of
+the real ones, and statistics of the same shape. It stands for vLLM in tests of processes and protocols only; what vLLM
 itself does is tested on vLLM (tests/vllm/).
 """
 

@@ -80,7 +80,7 @@ def test_an_engine_without_a_compiler_runs_on_torch_and_says_so_once(model_dir: 
         "for _ in range(2): engine = StepEngine(EngineOptions(Path(sys.argv[1])), EventLog())\n"
         "print(engine.runner.decoder.ops.name, '|', read_back(engine).capabilities['kernels'])\n"
     )
-    environment = {**os.environ, "CXX": "false", "TRIMTAB_KERNEL_CACHE": str(tmp_path / "kernels")}
+    environment = {**os.environ, "CXX": "false", "TAILWRIGHT_KERNEL_CACHE": str(tmp_path / "kernels")}
     done = subprocess.run(
         [sys.executable, "-c", script, str(model_dir)], env=environment, capture_output=True, text=True, check=True
     )

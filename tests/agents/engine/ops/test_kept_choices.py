@@ -87,6 +87,6 @@ def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
 
 def test_the_folder_can_be_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert cache_folder() == tmp_path / "trimtab" / "kernel-timings"
+    assert cache_folder() == tmp_path / "tailwright" / "kernel-timings"
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "own"))
     assert cache_folder() == tmp_path / "own"

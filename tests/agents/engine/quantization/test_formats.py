@@ -18,7 +18,7 @@ from agents.engine.quantization.linear import Linear, build_linear, describe
 from agents.engine.text.tokenizer import TextCodec
 from controlplane.contract.knobs import Quantization
 
-BUNDLED = Path(__file__).parents[4] / "agents" / "models" / "trimtab-py-5m"
+BUNDLED = Path(__file__).parents[4] / "agents" / "models" / "tailwright-py-5m"
 SIZES = [(96, 64), (130, 100), (33, 37), (64, 640), (5, 2048), (200, 2)]
 """Outputs and inputs: whole tiles and groups, and neither."""
 CLOSE = {Quantization.NONE: 0.003, Quantization.INT8: 0.025, Quantization.INT4: 0.13, Quantization.FP8: 0.04}
@@ -135,7 +135,7 @@ BOUNDS = {Quantization.INT8: (0.96, 0.004), Quantization.INT4: (0.91, 0.02), Qua
 def test_quality_of_the_bundled_model(
     format_: Quantization, plain: Decoder, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TRIMTAB_QUANTIZED_CACHE", str(tmp_path_factory.mktemp("codes")))
+    monkeypatch.setenv("TAILWRIGHT_QUANTIZED_CACHE", str(tmp_path_factory.mktemp("codes")))
     found = measured(plain, load(BUNDLED, format_, torch.bfloat16))
     agreement, divergence = BOUNDS[format_]
     assert found.agreement > agreement and found.divergence < divergence
@@ -155,7 +155,7 @@ def test_no_text_is_both_calibration_and_held_out() -> None:
 def test_text_does_not_depend_on_batch_mates(
     model_dir: Path, run: Any, quantization: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TRIMTAB_QUANTIZED_CACHE", str(tmp_path))
+    monkeypatch.setenv("TAILWRIGHT_QUANTIZED_CACHE", str(tmp_path))
     draw = random.Random(1)
     prompts = [[draw.randrange(1, 320) for _ in range(length)] for length in (3, 20, 70)]
     alone = [run(model_dir, [prompt], 16, quantization=quantization)[0] for prompt in prompts]

@@ -71,7 +71,7 @@ def test_the_figures_are_those_of_the_requests(scraped: tuple[Engine, str]) -> N
     assert (
         values["vllm:e2e_request_latency_seconds_count"][""] == 3 == values["vllm:request_queue_time_seconds_count"][""]
     )
-    assert values["vllm:iteration_tokens_total_count"][""] == len(steps) == values["trimtab:engine_steps_total"][""]
+    assert values["vllm:iteration_tokens_total_count"][""] == len(steps) == values["tailwright:engine_steps_total"][""]
     assert values["vllm:iteration_tokens_total_sum"][""] == sum(event["batched_tokens"] for event in steps)
     drafts = sum(event["draft_tokens"] for event in steps)
     accepted = sum(event["accepted_tokens"] for event in steps)
@@ -79,7 +79,7 @@ def test_the_figures_are_those_of_the_requests(scraped: tuple[Engine, str]) -> N
     assert values["vllm:spec_decode_num_accepted_tokens_total"][""] == accepted
     assert sum(values["vllm:spec_decode_num_accepted_tokens_per_pos_total"].values()) == accepted
     assert values["vllm:admission_rejections_total"]["deadline"] == 1
-    parts = values["trimtab:engine_step_seconds_total"]
+    parts = values["tailwright:engine_step_seconds_total"]
     assert set(parts) == {"schedule", "draft", "forward", "attention", "sample", "commit"}
     assert parts["forward"] == pytest.approx(sum(event["forward"] for event in steps))
     assert parts["attention"] <= parts["forward"]

@@ -146,7 +146,7 @@ def test_token_ids_as_prompt_and_the_tokenizer_endpoints(served: Served) -> None
 @pytest.mark.parametrize("streaming", [True, False])
 def test_the_parts_add_up_to_the_end_to_end_time(served: Served, streaming: bool) -> None:
     def ask(number: int) -> None:
-        headers = {"X-Request-Id": f"parts-{streaming}-{number}", "X-Trimtab-Tenant": "acme"}
+        headers = {"X-Request-Id": f"parts-{streaming}-{number}", "X-Tailwright-Tenant": "acme"}
         body = {"prompt": PROMPT * (number + 1), "max_tokens": 60, "ignore_eos": True, "stream": streaming}
         assert served.client.post("/v1/completions", json=body, headers=headers).status_code == 200
 

@@ -239,7 +239,7 @@ def test_an_older_installation_gets_the_new_rule_once(database: Database) -> Non
     with database.session() as session:
         # What the first start of an older version left: its ledger entry named no kinds.
         store.create_rule(session, AlertRuleCreate(name="Configuration drift", condition=DriftCondition()), NOW)
-        ledger.append(session, now=NOW, actor="trimtab", kind=LEDGER_KIND, subject="alert-rules", message="m")
+        ledger.append(session, now=NOW, actor="tailwright", kind=LEDGER_KIND, subject="alert-rules", message="m")
     assert ensure(database) == 3
     # The regression rule had been deleted, and stays so.
     assert kinds(database) == ["config_failed", "drift", "requests_failed", "telemetry_lost"]

@@ -31,7 +31,7 @@ class Ledger:
             LedgerEntry(
                 id=len(self.entries) + 1,
                 time=START + timedelta(seconds=second),
-                actor="trimtab",
+                actor="tailwright",
                 kind=f"rollout.{verb}",
                 subject=f"rollout/{rollout}",
                 message="",

@@ -56,11 +56,11 @@ def fire(database: Database, *, resolve: bool = False) -> int:
         )
         session.add(row)
         session.flush()
-        outbox.enqueue_firing(session, alert_view(row), NOW, "http://trimtab")
+        outbox.enqueue_firing(session, alert_view(row), NOW, "http://tailwright")
         if resolve:
             row.state, row.resolved_at = "resolved", NOW + seconds(60)
             session.add(row)
-            outbox.enqueue_resolved(session, alert_view(row), NOW, "http://trimtab")
+            outbox.enqueue_resolved(session, alert_view(row), NOW, "http://tailwright")
         assert row.id is not None
         return row.id
 
@@ -95,11 +95,11 @@ def test_retries_until_answered_and_signs_each_attempt(database: Database, recei
     headers, bodies = zip(*receiver.got, strict=True)
     assert len(set(bodies)) == 1
     assert {header["Idempotency-Key"] for header in headers} == {f"{'f' * 16}:firing:{NOW.isoformat()}"}
-    assert {header["Trimtab-Delivery"] for header in headers} == {"1"}
+    assert {header["Tailwright-Delivery"] for header in headers} == {"1"}
     for header, sent_at in zip(headers, (0, 1, 3), strict=True):
         stamp = str(int((NOW + seconds(sent_at)).timestamp()))
-        assert header["Trimtab-Signature"] == f"t={stamp},v1={expected_mac(SECRET, stamp, bodies[0])}"
-        assert signature.verify(SECRET, bodies[0], header["Trimtab-Signature"], float(stamp))
+        assert header["Tailwright-Signature"] == f"t={stamp},v1={expected_mac(SECRET, stamp, bodies[0])}"
+        assert signature.verify(SECRET, bodies[0], header["Tailwright-Signature"], float(stamp))
     row = rows(database)[0]
     assert (row.state, row.attempts, row.delivered_at, row.last_error) == ("delivered", 3, NOW + seconds(3), None)
 
@@ -117,9 +117,9 @@ def test_body_is_alertmanagers_with_ours_beside_it(database: Database, receiver:
     assert alert["labels"]["alertname"] == "Latency regression" and alert["labels"]["severity"] == "page"
     assert alert["annotations"]["stage"] == "prefill" and alert["annotations"]["error_rate"]
     assert alert["startsAt"] == NOW.isoformat() and alert["endsAt"].startswith("0001-01-01")
-    assert alert["generatorURL"] == "http://trimtab/alerts/1" and alert["fingerprint"] == "f" * 16
+    assert alert["generatorURL"] == "http://tailwright/alerts/1" and alert["fingerprint"] == "f" * 16
     assert all(isinstance(value, str) for value in alert["annotations"].values())
-    assert firing["trimtab"]["diagnosis"]["stage"] == "prefill" and firing["trimtab"]["value"] == 1.9
+    assert firing["tailwright"]["diagnosis"]["stage"] == "prefill" and firing["tailwright"]["value"] == 1.9
     assert resolved["status"] == "resolved" and resolved["alerts"][0]["endsAt"] == (NOW + seconds(60)).isoformat()
 
 

@@ -117,7 +117,7 @@ def test_the_emergency_is_named_and_taken_back_not_the_canary_before_it(service:
         body = json.loads(session.exec(select(DeliveryRow).where(DeliveryRow.alert_id == alert.id)).one().body)
     said = body["alerts"][0]["annotations"]["remedy"]
     assert f"roll back revision {service.bad} to {service.good}: started (rollout {made.id})" in said
-    assert body["trimtab"]["remedies"][0]["why"] in said and body["trimtab"]["study_id"] == study.study_id
+    assert body["tailwright"]["remedies"][0]["why"] in said and body["tailwright"]["study_id"] == study.study_id
     assert service.remedies.take_news()
 
 
@@ -152,4 +152,4 @@ def test_a_rule_without_a_remedy_says_how_to_take_it_back(database: Database) ->
     (alert, *_) = service.alerts()
     (back,) = alert.remedies
     assert back.state is RemedyState.OFFERED and back.rollout_id is None
-    assert f"trimtab rollout start --pool main --revision {service.good} --takes-back {service.bad}" in back.why
+    assert f"tailwright rollout start --pool main --revision {service.good} --takes-back {service.bad}" in back.why

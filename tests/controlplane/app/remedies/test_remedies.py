@@ -32,7 +32,7 @@ class TestTakeBack:
         made = rollouts.get(world.session, back.rollout_id or 0)
         assert (back.action, back.state, back.revision, back.back_to) == (ROLL_BACK, Started, BAD, GOOD)
         assert (made.phase, made.spec.revision, made.spec.takes_back) == (RolloutPhase.CANARY, GOOD, BAD)
-        assert (made.spec.emergency, made.created_by, made.canary_nodes) == (False, "trimtab", ["a"])
+        assert (made.spec.emergency, made.created_by, made.canary_nodes) == (False, "tailwright", ["a"])
         assert made.spec.reason.startswith("alert 7 (slow): takes back revision 2: it is config_change")
         assert (study.action, study.state) == (TUNE, Started)
         queued = studies.get(world.session, study.study_id or 0)
@@ -45,7 +45,7 @@ class TestTakeBack:
         back, study = world.fires(alert(7, bad()), rule(PROPOSE), 60)
         made = rollouts.get(world.session, back.rollout_id or 0)
         assert (back.state, made.phase, made.spec.start) == (Offered, RolloutPhase.PROPOSED, False)
-        assert f"trimtab rollout start {made.id} (POST /api/v1/rollouts/{made.id}/start)" in back.why
+        assert f"tailwright rollout start {made.id} (POST /api/v1/rollouts/{made.id}/start)" in back.why
         assert (study.state, study.study_id) == (Offered, None) and "after the take-back" in study.why
         assert studies.active(world.session, "p") is None and world.production() == BAD
         assert not world.remedies.take_news()
@@ -57,7 +57,7 @@ class TestTakeBack:
         (back,) = world.fires(alert(7, bad()), rule(None), 60)
         assert (back.state, back.revision, back.back_to, back.rollout_id) == (Offered, BAD, GOOD, None)
         assert (
-            "trimtab rollout start --pool p --revision 1 --takes-back 2 --reason 'alert 7 (slow)' "
+            "tailwright rollout start --pool p --revision 1 --takes-back 2 --reason 'alert 7 (slow)' "
             '(POST /api/v1/rollouts {"pool": "p", "revision": 1, "takes_back": 2})'
         ) in back.why
         assert len(rollouts.listing(world.session, before_id=None, limit=9)) == 1
@@ -121,7 +121,7 @@ class TestTakeBack:
         wanted = RolloutCreate(pool="p", revision=BAD, emergency=True, reason="now")
         running = rollouts.create(world.session, wanted, actor="me", now=at(0))
         (back,) = world.fires(alert(7, bad(rollout_id=running.id)), rule(AUTOMATIC), 60)
-        assert back.state is Declined and f"trimtab rollout cancel {running.id}" in back.why
+        assert back.state is Declined and f"tailwright rollout cancel {running.id}" in back.why
 
     def test_with_nothing_before_it_a_study_is_what_is_left(self, world: World) -> None:
         back, study = world.fires(alert(7, bad(GOOD)), rule(AUTOMATIC), 60)
@@ -207,7 +207,7 @@ class TestStudy:
         (step,) = world.fires(alert(1), rule(PROPOSE), 0)
         study = studies.active(world.session, "p")
         assert study is not None
-        assert (study.id, study.alert_id, study.created_by) == (step.study_id, 1, "trimtab")
+        assert (study.id, study.alert_id, study.created_by) == (step.study_id, 1, "tailwright")
         assert study.spec.reason == "alert 1: ttft p99 doubled"
 
     def test_one_study_at_a_time(self, world: World) -> None:

@@ -77,7 +77,7 @@ class World:
         actions = (SetPoolRevision(row.spec["revision"]),) if promoted else ()
         verdict = Verdict.UNJUDGED if row.spec["emergency"] else Verdict.NOT_WORSE if promoted else Verdict.WORSE
         decision = Decision(phase, "ended", verdict=verdict, actions=actions)
-        rollouts.carry_out(self.session, row, decision, actor="trimtab", now=at(seconds))
+        rollouts.carry_out(self.session, row, decision, actor="tailwright", now=at(seconds))
 
     def claims(self, seconds: float) -> Study:
         found = studies.claim(self.session, "worker", at(seconds))

@@ -1,4 +1,4 @@
-"""`trimtab load` against a real service: history of any age, counted once however often it is loaded."""
+"""`tailwright load` against a real service: history of any age, counted once however often it is loaded."""
 
 import base64
 import json

@@ -91,14 +91,14 @@ def test_what_is_restored_answers_as_before(
     store.close()
     database.close()
     report, aside = copies.restore(target, file, NOW)
-    assert report.sound and aside == file.with_name("trimtab.db.before-20260302T093000Z") and aside.is_file()
+    assert report.sound and aside == file.with_name("tailwright.db.before-20260302T093000Z") and aside.is_file()
     assert answers(Database(f"sqlite:///{file}"), clock, start) == before
     assert target.is_file()
 
 
 def test_a_restore_makes_a_database_where_none_was(file: Path, store: TelemetryStore, tmp_path: Path) -> None:
     copies.backup(file, tmp_path / "backup.db")
-    new = tmp_path / "elsewhere" / "trimtab.db"
+    new = tmp_path / "elsewhere" / "tailwright.db"
     assert copies.restore(tmp_path / "backup.db", new, NOW)[1] is None
     assert new.stat().st_mode & 0o777 == 0o600
 
@@ -157,7 +157,7 @@ def test_nothing_is_written_over(file: Path, store: TelemetryStore, tmp_path: Pa
 
 
 def test_postgresql_has_its_own_tools() -> None:
-    url = "postgresql+psycopg://me:secret@there:5433/trimtab"
+    url = "postgresql+psycopg://me:secret@there:5433/tailwright"
     said = copies.advice(url, Path("b.dump"), restoring=False)
-    assert "pg_dump --format=custom --file b.dump" in said and "there:5433/trimtab" in said and "secret" not in said
+    assert "pg_dump --format=custom --file b.dump" in said and "there:5433/tailwright" in said and "secret" not in said
     assert "pg_restore --clean --if-exists" in copies.advice(url, Path("b.dump"), restoring=True)

@@ -87,10 +87,10 @@ def test_each_finished_minute_goes_out_once_and_in_order(bench: Bench) -> None:
     noon = START.replace(second=0)
     assert starts(bench.receiver.taken) == [noon + MINUTE * k for k in range(5)]
     assert all(interval.end - interval.start == MINUTE for interval in bench.receiver.taken)
-    assert bench.counted("trimtab_export_intervals_total") == 5
-    assert bench.counted("trimtab_export_points_total") == 15
-    assert bench.counted("trimtab_export_points_refused_total") == 5
-    assert bench.counted("trimtab_export_lag_seconds") == 20
+    assert bench.counted("tailwright_export_intervals_total") == 5
+    assert bench.counted("tailwright_export_points_total") == 15
+    assert bench.counted("tailwright_export_points_refused_total") == 5
+    assert bench.counted("tailwright_export_lag_seconds") == 20
 
 
 def test_an_interval_waits_for_late_reports(bench: Bench) -> None:
@@ -123,15 +123,15 @@ def test_a_failure_is_tried_again_with_growing_pauses_and_told(bench: Bench) -> 
     now = START + MINUTE
     assert bench.exporter.tick(now) == 0
     assert bench.exporter.report()["failing"] and bench.exporter.report()["last_error"] == "ConnectError"
-    assert bench.counted("trimtab_export_failing") == 1
+    assert bench.counted("tailwright_export_failing") == 1
     assert bench.exporter.tick(now + timedelta(seconds=0.9)) == 0 and len(bench.receiver.tried) == 1
     assert bench.exporter.tick(now + timedelta(seconds=1)) == 0 and len(bench.receiver.tried) == 2
     assert bench.exporter.tick(now + timedelta(seconds=100)) == 0, "Retry-After holds"
     assert bench.exporter.tick(now + timedelta(seconds=101)) == 3
     noon = START.replace(second=0)
     assert starts(bench.receiver.tried) == [noon, noon, noon, noon + MINUTE, noon + 2 * MINUTE]
-    assert not bench.exporter.report()["failing"] and bench.counted("trimtab_export_failing") == 0
-    assert bench.counted("trimtab_export_failures_total") == 2
+    assert not bench.exporter.report()["failing"] and bench.counted("tailwright_export_failing") == 0
+    assert bench.counted("tailwright_export_failures_total") == 2
 
 
 def test_what_cannot_be_read_waits_too(bench: Bench) -> None:
@@ -146,13 +146,13 @@ def test_what_a_receiver_refuses_for_good_is_given_up_and_the_next_goes_out(benc
     bench.receiver.answers = [Refused("answered 400")]
     assert bench.exporter.tick(START + 2 * MINUTE) == 2
     assert starts(bench.receiver.taken) == [START.replace(second=0) + MINUTE]
-    assert bench.counted("trimtab_export_intervals_dropped_total", reason="refused") == 1
+    assert bench.counted("tailwright_export_intervals_dropped_total", reason="refused") == 1
 
 
 def test_beyond_the_longest_lag_intervals_are_given_up(bench: Bench) -> None:
     bench.exporter.tick(START)
     assert bench.exporter.tick(START + timedelta(hours=3)) == 61
-    assert bench.counted("trimtab_export_intervals_dropped_total", reason="lag") == 120
+    assert bench.counted("tailwright_export_intervals_dropped_total", reason="lag") == 120
     assert bench.receiver.taken[0].start == START.replace(hour=14, second=0)
 
 

@@ -1,4 +1,4 @@
-"""Onwards to a real receiver: another Trimtab ends with the very same quantiles, also when everything is sent twice."""
+"""Onwards to a real receiver: another Tailwright ends with the same quantiles, also when everything is sent twice."""
 
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
@@ -166,7 +166,7 @@ def test_a_whole_service_exports_by_its_settings_and_says_when_it_cannot(
         wait_for("the receiver has the sender's report", arrived, 60)
         exports = sender.http.get("/readyz").json()["exports"]
         assert exports["otlp"]["failing"] is False
-        assert 'trimtab_export_failing{exporter="otlp"} 0.0' in sender.http.get("/metrics").text
+        assert 'tailwright_export_failing{exporter="otlp"} 0.0' in sender.http.get("/metrics").text
     with service(tmp_path / "lost", export_otlp_url="http://127.0.0.1:9", **settings) as lost:
 
         def degraded() -> bool:

@@ -85,15 +85,15 @@ def test_a_real_prometheus_has_the_pushed_gauges(
         expected = store.histograms("ttft", end - timedelta(minutes=1), end)[0].total.quantile(0.99)
         (found,) = wait_for(
             "the pushed gauge",
-            lambda: receiver.query(f'trimtab_fleet_ttft_seconds{{pool="chat", q="0.99"}} @ {end.timestamp()}'),
+            lambda: receiver.query(f'tailwright_fleet_ttft_seconds{{pool="chat", q="0.99"}} @ {end.timestamp()}'),
         )
         assert found["metric"]["cluster"] == "eu"
         assert float(found["value"][1]) == expected
-        (rate,) = receiver.query(f'trimtab_fleet_requests_per_second{{pool="chat"}} @ {end.timestamp()}')
+        (rate,) = receiver.query(f'tailwright_fleet_requests_per_second{{pool="chat"}} @ {end.timestamp()}')
         assert float(rate["value"][1]) == pytest.approx(60 / 60)
-        (share,) = receiver.query(f'trimtab_fleet_component_ratio{{component="queue"}} @ {end.timestamp()}')
+        (share,) = receiver.query(f'tailwright_fleet_component_ratio{{component="queue"}} @ {end.timestamp()}')
         assert float(share["value"][1]) == pytest.approx(1.0 / 6.0)
-        known = httpx.get(f"{receiver.url}/api/v1/metadata", params={"metric": "trimtab_fleet_ttft_seconds"}).json()
+        known = httpx.get(f"{receiver.url}/api/v1/metadata", params={"metric": "tailwright_fleet_ttft_seconds"}).json()
         assert known["status"] == "success"
 
 

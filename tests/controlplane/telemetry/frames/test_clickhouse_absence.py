@@ -105,7 +105,7 @@ def test_a_whole_service_starts_without_it_and_says_so(
     with service(tmp_path, clickhouse_url=url) as running:
         ready = running.http.get("/readyz")
         assert ready.status_code == 200 and "frames_unavailable" in ready.json()["degraded"]
-        assert 'trimtab_degraded{mode="frames_unavailable"} 1.0' in running.http.get("/metrics").text
+        assert 'tailwright_degraded{mode="frames_unavailable"} 1.0' in running.http.get("/metrics").text
         begin = datetime.fromtimestamp(utc_now().timestamp() // 60 * 60 - 300, tz=utc_now().tzinfo)
         report = make_report(start=begin)
         report.histogram([0.25] * 7)
@@ -118,7 +118,7 @@ def test_a_whole_service_starts_without_it_and_says_so(
         with served(empty_clickhouse, port):
 
             def rows() -> int:
-                ((found,),) = empty_clickhouse.rows("SELECT count() FROM trimtab_frame", ("UInt64",))
+                ((found,),) = empty_clickhouse.rows("SELECT count() FROM tailwright_frame", ("UInt64",))
                 return int(found)
 
             empty_clickhouse.execute(SCHEMA)  # For the look below; it bears repeating.

@@ -44,7 +44,7 @@ def database_at(path: Path) -> Database:
 class TestClickHouseFrames:
     @pytest.fixture(autouse=True)
     def _given(self, clickhouse: ClickHouse, tmp_path: Path) -> Iterator[None]:
-        self.database = database_at(tmp_path / "trimtab.db")
+        self.database = database_at(tmp_path / "tailwright.db")
         self.frames = ClickHouseFrames(self.database, clickhouse)
         self.frames.make_room(NOW)
         yield

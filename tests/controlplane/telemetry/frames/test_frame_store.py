@@ -19,7 +19,7 @@ NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 @pytest.fixture(params=["sqlite", "postgresql", "clickhouse"])
 def frames(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[FrameStore]:
-    url = f"sqlite:///{tmp_path / 'trimtab.db'}"
+    url = f"sqlite:///{tmp_path / 'tailwright.db'}"
     if request.param == "postgresql":
         url = request.getfixturevalue("postgres_schema_url")
     database = Database(url)

@@ -25,7 +25,7 @@ def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
-    database = Database(f"sqlite:///{tmp_path / 'trimtab.db'}")
+    database = Database(f"sqlite:///{tmp_path / 'tailwright.db'}")
     SQLModel.metadata.create_all(database.engine)
     yield database
     database.close()
@@ -191,7 +191,7 @@ _FOLDS = st.lists(
 @given(_FOLDS)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=25)
 def test_only_what_was_committed_is_ever_there(tmp_path_factory: pytest.TempPathFactory, folds: list) -> None:  # type: ignore[type-arg]
-    database = Database(f"sqlite:///{tmp_path_factory.mktemp('folds') / 'trimtab.db'}")
+    database = Database(f"sqlite:///{tmp_path_factory.mktemp('folds') / 'tailwright.db'}")
     SQLModel.metadata.create_all(database.engine)
     folders = [Folder(database), Folder(database)]
     there: dict[int, bytes] = {}

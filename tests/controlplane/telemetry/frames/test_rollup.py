@@ -65,7 +65,7 @@ def columns(points: list[tuple[int, int, int, int]]) -> Columns:
 def given_names(database: Database) -> None:
     with database.session() as session:
         kinds = (MetricKind.HISTOGRAM, MetricKind.SUM, MetricKind.GAUGE)
-        metrics = [{"name": f"trimtab.m{kind.value}", "kind": kind.value} for kind in kinds]
+        metrics = [{"name": f"tailwright.m{kind.value}", "kind": kind.value} for kind in kinds]
         session.execute(insert(MetricRow), metrics)
         session.execute(insert(NodeRow), [{"id": node, "name": f"n{node}"} for node in NODES])
         sets = [("{}", None, 0)] + [(f'{{"node":"n{node}"}}', FLEET_SET, node // 128) for node in NODES]
@@ -113,7 +113,7 @@ def stored(store: TelemetryStore, database: Database, resolution: int) -> tuple[
 @given(st.lists(st.tuples(COMMIT, st.integers(0, 1)), min_size=1, max_size=8))
 def test_every_level_is_the_sum_of_what_came_in(script: list[tuple[list[tuple[int, int, int, int]], int]]) -> None:
     with TemporaryDirectory() as folder:
-        database = Database(f"sqlite:///{Path(folder) / 'trimtab.db'}")
+        database = Database(f"sqlite:///{Path(folder) / 'tailwright.db'}")
         SQLModel.metadata.create_all(database.engine)
         given_names(database)
         now = [NOW]

@@ -18,7 +18,7 @@ METRICS, BLOCKS, WINDOWS = 20, 6, 10
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
-    database = Database(f"sqlite:///{tmp_path / 'trimtab.db'}")
+    database = Database(f"sqlite:///{tmp_path / 'tailwright.db'}")
     SQLModel.metadata.create_all(database.engine)
     yield database
     database.close()

@@ -125,7 +125,7 @@ def test_one_bad_point_leaves_the_others(api: httpx.Client, make_report: Any) ->
     rejected, message = partial(send(api, report.request))
     assert rejected == 2
     assert "gen_ai.server.request.duration: sum is nan" in message
-    assert "trimtab.request.inter_token_latency: count is 7" in message
+    assert "tailwright.request.inter_token_latency: count is 7" in message
     (series,) = api.get("/api/v1/quantiles", params={"metric": "ttft", "window": "15m"}).json()["series"]
     assert series["count"] == 2
     assert api.get("/api/v1/scalars", params={"metric": "output_tokens", "window": "15m"}).json()["series"]
@@ -278,7 +278,7 @@ def test_workload_and_requests(
         {"id": "bad", "arrival": at(1), "parts": {"e2e": 1.0, "ttft": float("nan")}},
     ])  # fmt: skip
     response = send(api, first, "/v1/traces")
-    assert response.status_code == 200 and b"trimtab.part.ttft" in response.content
+    assert response.status_code == 200 and b"tailwright.part.ttft" in response.content
     send(api, first, "/v1/traces")
     again = make_spans("b", [{"id": "r3", "arrival": at(3)}, {"id": "x", "arrival": at(3), "name": "other"}])
     send(api, again, "/v1/traces")

@@ -18,7 +18,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from controlplane.auth import store as tokens
 from controlplane.contract import metrics, packed_report
 from controlplane.contract.access import Scope
-from controlplane.contract.errors import Overloaded, TrimtabError
+from controlplane.contract.errors import Overloaded, TailwrightError
 from controlplane.contract.metrics import MetricKind
 from controlplane.contract.packed_report import PackedNumber, PackedReport, Section
 from controlplane.db.database import Database
@@ -112,7 +112,7 @@ def test_what_nobody_has_foreseen_is_a_500_that_tells_nothing(
     found = Connection(app, agent, [{"body": b""}]).run()
     assert found.status == 500 and packed_report.ACCEPT_HEADER.lower().encode() in found.headers
     error = json.loads(found.sent[1]["body"])["error"]
-    assert error["code"] == TrimtabError.code and "secret" not in error["message"]
+    assert error["code"] == TailwrightError.code and "secret" not in error["message"]
     assert "a secret" in caplog.text
 
 
@@ -193,7 +193,7 @@ def test_half_a_surrogate_pair_above_the_points(api: httpx.Client, make_report: 
     good, bad = make_report(node="good"), make_report(node="BAD" if place == "resource" else "other")
     good.histogram([0.1, 0.2])
     bad.histogram([0.3])
-    bad.histogram([0.4], name="trimtab.BAD" if place == "name" else metrics.ITL.name)
+    bad.histogram([0.4], name="tailwright.BAD" if place == "name" else metrics.ITL.name)
     if place == "scope":
         bad.request.resource_metrics[0].scope_metrics[0].scope.name = "BAD"
     good.request.MergeFrom(bad.request)
@@ -248,7 +248,7 @@ def test_foreign_spans_are_no_error(
     else:
         rejected = int(answer.json()["partialSuccess"]["rejectedSpans"])
     assert rejected == 3
-    assert 'trimtab_ingest_points_refused_total{reason="span",signal="traces"} 3.0' in api.get("/metrics").text
+    assert 'tailwright_ingest_points_refused_total{reason="span",signal="traces"} 3.0' in api.get("/metrics").text
 
 
 def test_spans_of_another_node_are_forbidden(

@@ -124,7 +124,7 @@ def test_a_report_too_far_back_is_an_error_of_its_own(any_database: Database) ->
     write(any_database, names, *entries)
     assert [entry.accepted > 0 for entry in entries] == [True, False, True]
     error = entries[1].error
-    assert isinstance(error, Conflict) and error.detail == {"field": "Trimtab-Report", "highest": 5000}
+    assert isinstance(error, Conflict) and error.detail == {"field": "Tailwright-Report", "highest": 5000}
     assert entries[0].error is None is entries[2].error
 
 
@@ -152,7 +152,7 @@ def test_points_are_counted_once_in_any_batches(any_database: Database) -> None:
 
 def test_what_finds_no_room_is_refused_row_by_row(any_database: Database) -> None:
     names = Names(max_label_sets=2, max_own_metrics=1)
-    own = [("trimtab.a", MetricKind.GAUGE), ("trimtab.b", MetricKind.GAUGE)]
+    own = [("tailwright.a", MetricKind.GAUGE), ("tailwright.b", MetricKind.GAUGE)]
     gauges = tuple(PackedNumber(i, 0, 1.0) for i in (0, 1, 1))
     entries = [
         packed_entry(replace(report(1, label_sets=1, sections=[Section(WINDOW, (), (), gauges)]), metrics=tuple(own))),
@@ -162,7 +162,8 @@ def test_what_finds_no_room_is_refused_row_by_row(any_database: Database) -> Non
     write(any_database, names, *entries)
     assert outcomes(entries) == [(1, 0, 2), (1, 0, 0), (0, 0, 1)]
     assert (
-        entries[0].refusals.by_reason == {Reason.SERIES: 2} and "trimtab.b: over 1 metric" in entries[0].refusals.text()
+        entries[0].refusals.by_reason == {Reason.SERIES: 2}
+        and "tailwright.b: over 1 metric" in entries[0].refusals.text()
     )
     assert entries[2].refusals.text() == "over 2 distinct label sets; take labels with fewer values"
 

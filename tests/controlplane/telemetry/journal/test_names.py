@@ -23,7 +23,7 @@ from controlplane.telemetry.values.timespan import to_ns
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
 TTFT = (metrics.TTFT.name, MetricKind.HISTOGRAM)
-OWN = ("trimtab.own", MetricKind.GAUGE)
+OWN = ("tailwright.own", MetricKind.GAUGE)
 
 
 def table(*sets: dict[str, str], names: Sequence[tuple[str, MetricKind]] = (TTFT,)) -> Table:
@@ -127,12 +127,12 @@ def test_one_tenant_cannot_take_all_the_room(any_database: Database) -> None:
 
 def test_senders_own_metrics_are_bounded_and_the_contracts_are_not(any_database: Database) -> None:
     names = Names(max_own_metrics=2)
-    own = [(f"trimtab.own.{i}", MetricKind.GAUGE) for i in range(3)]
+    own = [(f"tailwright.own.{i}", MetricKind.GAUGE) for i in range(3)]
     given = table({}, names=[*own, TTFT])
     (found,) = resolve(any_database, names, given)
     assert (found.metric == REFUSED).tolist() == [False, False, True, False]
-    assert names.why_refused(given, found, 2, 0).startswith("trimtab.own.2: over 2 metric names of senders' own")
-    (again,) = resolve(any_database, names, table({}, names=[own[0], ("trimtab.other", MetricKind.SUM)]))
+    assert names.why_refused(given, found, 2, 0).startswith("tailwright.own.2: over 2 metric names of senders' own")
+    (again,) = resolve(any_database, names, table({}, names=[own[0], ("tailwright.other", MetricKind.SUM)]))
     assert again.metric.tolist() == [found.metric[0], REFUSED]
 
 
@@ -146,7 +146,7 @@ def test_replicas_that_meet_the_same_new_names_at_once_agree(any_database: Datab
             # Each replica has some names of its own beside the common ones, so that the orders of keys interleave.
             mine = {"node": f"{replicas.index(names)}", "model": f"m{i}"}
             given = table(
-                {"node": "n", "model": f"m{i}"}, mine, {"model": f"m{i}"}, names=[TTFT, (f"trimtab.{i}", OWN[1])]
+                {"node": "n", "model": f"m{i}"}, mine, {"model": f"m{i}"}, names=[TTFT, (f"tailwright.{i}", OWN[1])]
             )
             start.wait()
             (one,) = resolve(any_database, names, given)

@@ -25,20 +25,20 @@ DELTA, CUMULATIVE = 1, 2
     ],
 )
 def test_kinds(data: str, temporality: int, is_monotonic: bool, kind: MetricKind, is_cumulative: bool) -> None:
-    found = MetricKinds().of(Stated(b"", b"trimtab.own", b"", data, temporality, is_monotonic))
-    assert (found.kind, found.is_cumulative, found.name) == (kind, is_cumulative, "trimtab.own")
+    found = MetricKinds().of(Stated(b"", b"tailwright.own", b"", data, temporality, is_monotonic))
+    assert (found.kind, found.is_cumulative, found.name) == (kind, is_cumulative, "tailwright.own")
     assert found.must_grow == is_monotonic
 
 
 @pytest.mark.parametrize(
     ("stated", "reason", "said"),
     [
-        (Stated(b"", b"trimtab.x", b"", "sum", 0, True), Reason.TEMPORALITY, "DELTA or CUMULATIVE"),
-        (Stated(b"", b"trimtab.x", b"", "summary", 0, False), Reason.METRIC, "send a histogram"),
-        (Stated(b"", b"trimtab.x", b"", None, 0, False), Reason.METRIC, "no data field"),
-        (Stated(b"", b"trimtab." + b"x" * 250, b"", "gauge", 0, False), Reason.METRIC, "at most 256"),
+        (Stated(b"", b"tailwright.x", b"", "sum", 0, True), Reason.TEMPORALITY, "DELTA or CUMULATIVE"),
+        (Stated(b"", b"tailwright.x", b"", "summary", 0, False), Reason.METRIC, "send a histogram"),
+        (Stated(b"", b"tailwright.x", b"", None, 0, False), Reason.METRIC, "no data field"),
+        (Stated(b"", b"tailwright." + b"x" * 250, b"", "gauge", 0, False), Reason.METRIC, "at most 256"),
         (Stated(b"", b"\xff", b"", "gauge", 0, False), Reason.METRIC, "UTF-8"),
-        (Stated(b"", b"trimtab.output_token", b"", "gauge", 0, False), None, ""),
+        (Stated(b"", b"tailwright.output_token", b"", "gauge", 0, False), None, ""),
         (Stated(b"", b"rimtab.output_tokens", b"", "sum", DELTA, True), Reason.METRIC, "did you mean"),
         (Stated(b"", metrics.TTFT.name.encode(), b"ms", "histogram", DELTA, False), Reason.METRIC, "unit must be 's'"),
     ],
@@ -56,7 +56,10 @@ def test_refusals(stated: Stated, reason: Reason | None, said: str) -> None:
 
 def test_a_key_is_of_scope_and_name_apart() -> None:
     kinds = MetricKinds()
-    keys = {kinds.of(Stated(*pair, b"", "gauge", 0, False)).key for pair in ((b"", b"trimtab.a"), (b"t", b"trimtab.a"))}
+    keys = {
+        kinds.of(Stated(*pair, b"", "gauge", 0, False)).key
+        for pair in ((b"", b"tailwright.a"), (b"t", b"tailwright.a"))
+    }
     assert len(keys) == 2
 
 
@@ -76,7 +79,7 @@ def test_hints_are_left_out_where_they_cost_too_much(monkeypatch: pytest.MonkeyP
 def test_memories_are_bounded() -> None:
     kinds, tables = MetricKinds(remembered=5), TableCache(limit=5)
     for number in range(30):
-        kinds.of(Stated(b"", f"trimtab.{number}".encode(), b"", "gauge", 0, False))
+        kinds.of(Stated(b"", f"tailwright.{number}".encode(), b"", "gauge", 0, False))
         table = tables.of((), (str(number),))
         assert tables.of((), (str(number),)) is table
         assert len(kinds._found) <= 5 and len(tables._found) <= 5

@@ -109,20 +109,20 @@ def test_what_the_store_has_is_what_the_gauges_say(
         report.number(metrics.KV_USAGE.name, 0.25 if node == "a" else 0.75, kind="gauge")
         store.ingest_metrics(report.request)
     text = api.get("/metrics", headers={"Authorization": ""}).text
-    lines = dict(line.rsplit(" ", 1) for line in text.splitlines() if line.startswith("trimtab_fleet"))
+    lines = dict(line.rsplit(" ", 1) for line in text.splitlines() if line.startswith("tailwright_fleet"))
     q = {series.labels["prompt_bucket"]: series.total for series in store.histograms(
         "ttft", clock() - timedelta(minutes=1), clock(), by=("prompt_bucket",))}  # fmt: skip
     whole = store.histograms("ttft", clock() - timedelta(minutes=1), clock())[0].total
-    assert float(lines['trimtab_fleet_ttft_seconds{pool="chat",q="0.95"}']) == whole.quantile(0.95)
-    name = 'trimtab_fleet_ttft_by_prompt_seconds{pool="chat",prompt_bucket="<=128",q="0.5"}'
+    assert float(lines['tailwright_fleet_ttft_seconds{pool="chat",q="0.95"}']) == whole.quantile(0.95)
+    name = 'tailwright_fleet_ttft_by_prompt_seconds{pool="chat",prompt_bucket="<=128",q="0.5"}'
     assert float(lines[name]) == q["<=128"].quantile(0.5)
     for name, value in {
-        'trimtab_fleet_values{metric="ttft",pool="chat"}': 6,
-        'trimtab_fleet_by_prompt_values{metric="ttft",pool="chat",prompt_bucket="<=2k"}': 2,
-        'trimtab_fleet_component_ratio{component="decode",pool="chat"}': 1.2 / 3.0,
-        'trimtab_fleet_requests_per_second{pool="chat"}': 1.0,
-        'trimtab_fleet_kv_cache_usage_ratio{pool="chat"}': 0.5,
-        "trimtab_fleet_pools_left_out": 0,
+        'tailwright_fleet_values{metric="ttft",pool="chat"}': 6,
+        'tailwright_fleet_by_prompt_values{metric="ttft",pool="chat",prompt_bucket="<=2k"}': 2,
+        'tailwright_fleet_component_ratio{component="decode",pool="chat"}': 1.2 / 3.0,
+        'tailwright_fleet_requests_per_second{pool="chat"}': 1.0,
+        'tailwright_fleet_kv_cache_usage_ratio{pool="chat"}': 0.5,
+        "tailwright_fleet_pools_left_out": 0,
         FAILING: 0,
     }.items():
         assert float(lines[name]) == pytest.approx(value), name

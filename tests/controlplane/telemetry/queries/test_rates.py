@@ -88,6 +88,6 @@ def test_a_gauge_has_no_rate(reader: FakeReader) -> None:
 
 
 def test_a_senders_own_sum(reader: FakeReader) -> None:
-    reader.count("trimtab.own", at(0), 30)
-    (series,) = rates(reader, reader.find("trimtab.own"), asked("trimtab.own", 0, 60)).series
+    reader.count("tailwright.own", at(0), 30)
+    (series,) = rates(reader, reader.find("tailwright.own"), asked("tailwright.own", 0, 60)).series
     assert series.per_second == 0.5

@@ -82,7 +82,7 @@ def test_another_senders_exemplar_has_a_trace_and_a_value() -> None:
     ("name", "exemplar"),
     [
         (metrics.QUEUE.name, point_exemplar()),
-        ("trimtab.something.else", point_exemplar()),
+        ("tailwright.something.else", point_exemplar()),
         (metrics.TTFT.name, point_exemplar(trace=b"")),
         (metrics.TTFT.name, point_exemplar(trace=b"t" * 17)),
         (metrics.TTFT.name, point_exemplar(value=float("nan"))),
@@ -119,7 +119,7 @@ def test_what_the_engine_ran_comes_with_the_span(make_spans: Callable[..., Any],
     (found,) = read_records(request, ANY_TIME, refusals)
     assert found.trace_id == bytes(range(16)).hex()
     assert orjson.loads(found.batch) == {"running": 3.0, "kv_usage": 0.25, "peak_step_tokens": 512.0}
-    assert refusals.count == 1 and "trimtab.batch.running" in refusals.text()
+    assert refusals.count == 1 and "tailwright.batch.running" in refusals.text()
     first.trace_id = b"short"
     refusals = Refusals()
     assert read_records(request, ANY_TIME, refusals) == [] and "trace_id" in refusals.text()

@@ -250,9 +250,9 @@ def test_names_that_are_not_kept_are_refused_and_never_reach_the_store() -> None
         (TTFT, MetricKind.HISTOGRAM),
         ("http.server.duration", MetricKind.HISTOGRAM),
         (metrics.TPOT.name, MetricKind.GAUGE),
-        ("trimtab." + "x" * 300, MetricKind.GAUGE),
-        ("trimtab.\ud800", MetricKind.GAUGE),
-        ("trimtab.mine", MetricKind.GAUGE),
+        ("tailwright." + "x" * 300, MetricKind.GAUGE),
+        ("tailwright.\ud800", MetricKind.GAUGE),
+        ("tailwright.mine", MetricKind.GAUGE),
     )
     labels = (
         {},
@@ -268,11 +268,11 @@ def test_names_that_are_not_kept_are_refused_and_never_reach_the_store() -> None
     assert refused.by_reason == {Reason.METRIC: 4, Reason.LABEL: 3}
     assert "'http.server.duration' is not kept" in "".join(refused.messages)
     assert f"{metrics.TPOT.name}: is a histogram, not a gauge" in refused.messages
-    assert "trimtab.mine: attribute gen_ai.request.model: 300 characters, at most 256" in refused.messages
+    assert "tailwright.mine: attribute gen_ai.request.model: 300 characters, at most 256" in refused.messages
     table = batch.tables[0]
     assert table.metrics == (names[0], names[5])
     assert table.labels == ('{"node":"n1","pool":"chat"}',) * 2
-    assert sorted(row[2][0] for row in rows_of(batch).elements()) == [TTFT, "trimtab.mine", "trimtab.mine"]
+    assert sorted(row[2][0] for row in rows_of(batch).elements()) == [TTFT, "tailwright.mine", "tailwright.mine"]
 
 
 def test_a_resource_with_a_label_that_is_too_long_is_refused_whole() -> None:

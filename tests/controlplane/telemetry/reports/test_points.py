@@ -68,7 +68,7 @@ def milliseconds(report: Any) -> None:
 def label(value: str) -> Callable[[Any], None]:
     def apply(report: Any) -> None:
         attributes = metric_of(report).exponential_histogram.data_points[0].attributes
-        attributes.add(key="trimtab.tenant").value.string_value = value
+        attributes.add(key="tailwright.tenant").value.string_value = value
 
     return apply
 
@@ -92,7 +92,7 @@ def label(value: str) -> Callable[[Any], None]:
         (negative_bucket, Reason.VALUE, "negative.bucket_counts"),
         (no_temporality, Reason.TEMPORALITY, "DELTA or CUMULATIVE"),
         (milliseconds, Reason.METRIC, "unit must be 's'"),
-        (label("x" * 257), Reason.LABEL, "trimtab.tenant"),
+        (label("x" * 257), Reason.LABEL, "tailwright.tenant"),
         (label("x\0"), Reason.LABEL, "zero byte"),
     ],
 )
@@ -205,7 +205,7 @@ def test_the_short_way_and_the_careful_one_agree(make_report: Any, value: float)
         report = make_report()
         report.histogram([0.1, 0.2], model="m").flags = flags
         for kind in ("sum", "gauge"):
-            point = report.number(f"trimtab.{kind}", 1, kind=kind, model="m")
+            point = report.number(f"tailwright.{kind}", 1, kind=kind, model="m")
             point.flags = flags
             if isinstance(value, int):
                 point.as_int = value
@@ -229,13 +229,13 @@ def test_the_short_way_and_the_careful_one_agree(make_report: Any, value: float)
 
 def test_a_number_without_a_value(make_report: Any) -> None:
     report = make_report()
-    report.number("trimtab.a", 1, kind="gauge").ClearField("as_double")
-    report.number("trimtab.b", 0, kind="gauge")
+    report.number("tailwright.a", 1, kind="gauge").ClearField("as_double")
+    report.number("tailwright.b", 0, kind="gauge")
     extraction = Extraction()
     for _ in range(2):
         refusals = Refusals()
         found = extraction.read(report.request.SerializeToString(), BOUNDS, refusals)
-        assert len(found.columns) == 1 and "trimtab.a: neither as_double nor as_int" in refusals.text()
+        assert len(found.columns) == 1 and "tailwright.a: neither as_double nor as_int" in refusals.text()
 
 
 def test_what_was_read_once_reads_the_same_again(make_report: Any) -> None:
@@ -253,7 +253,7 @@ def test_text_that_is_no_utf8_spoils_its_point_only(make_report: Any) -> None:
     report = make_report()
     for model in ("good", "badtext"):
         report.histogram([0.1, 0.2], model=model)
-    report.number("trimtab.badname", 1, kind="gauge")
+    report.number("tailwright.badname", 1, kind="gauge")
     body = report.request.SerializeToString().replace(b"badtext", b"bad\xfftxt").replace(b"badname", b"bad\xffnam")
     refusals = Refusals()
     found = Extraction().read(body, BOUNDS, refusals)

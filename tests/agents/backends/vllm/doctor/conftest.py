@@ -13,7 +13,7 @@ import pytest
 from tests.processes import free_port
 
 STAND_IN = Path(__file__).resolve().parents[1] / "stand_in.py"
-SCHEDULER = ("--scheduler-cls", "trimtab_vllm.scheduler.live_scheduler")
+SCHEDULER = ("--scheduler-cls", "tailwright_vllm.scheduler.live_scheduler")
 
 
 @dataclass
@@ -30,7 +30,7 @@ def start(tmp_path: Path, wait_for: Callable[..., object]) -> Iterator[Callable[
 
     def make(*flags: str, **environment: str) -> Running:
         port, folder = free_port(), tmp_path / f"share{len(started)}"
-        given = {**os.environ, "TRIMTAB_VLLM_DIR": str(folder), "VLLM_SERVER_DEV_MODE": "1", **environment}
+        given = {**os.environ, "TAILWRIGHT_VLLM_DIR": str(folder), "VLLM_SERVER_DEV_MODE": "1", **environment}
         command = [sys.executable, str(STAND_IN), "serve", "a-model", "--port", str(port), *flags]
         process = subprocess.Popen(
             command, env={name: value for name, value in given.items() if value}, stderr=subprocess.DEVNULL

@@ -25,9 +25,9 @@ def make_environment(
     if vllm is not None:
         _metadata(packages, "vllm", vllm)
     if plugin is not None:
-        points = "[vllm.stat_logger_plugins]\ntrimtab = trimtab_vllm.stat_logger:TrimtabStatLogger\n"
-        _metadata(packages, "trimtab-vllm", plugin or plugin_version(), points if entry_point else "")
-        shutil.copytree(PLUGIN / "trimtab_vllm", packages / "trimtab_vllm")
+        points = "[vllm.stat_logger_plugins]\ntailwright = tailwright_vllm.stat_logger:TailwrightStatLogger\n"
+        _metadata(packages, "tailwright-vllm", plugin or plugin_version(), points if entry_point else "")
+        shutil.copytree(PLUGIN / "tailwright_vllm", packages / "tailwright_vllm")
     if toy:
         shutil.copy(TOY, packages)
         (packages / "toy.pth").write_text("import toy_vllm; toy_vllm.install()\n")

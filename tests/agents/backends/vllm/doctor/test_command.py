@@ -1,4 +1,4 @@
-"""`trimtab doctor vllm` as a user runs it."""
+"""`tailwright doctor vllm` as a user runs it."""
 
 import json
 from collections.abc import Callable
@@ -22,7 +22,7 @@ def executable(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def doctor(*arguments: object) -> tuple[int, str]:
     answer = runner.invoke(
-        app, ["doctor", "vllm", *map(str, arguments)], env={"COLUMNS": "200", "TRIMTAB_VLLM_DIR": ""}
+        app, ["doctor", "vllm", *map(str, arguments)], env={"COLUMNS": "200", "TAILWRIGHT_VLLM_DIR": ""}
     )
     assert answer.exception is None or isinstance(answer.exception, SystemExit), answer.exception
     return answer.exit_code, answer.output
@@ -40,7 +40,7 @@ def test_an_environment_without_the_plugin(tmp_path: Path) -> None:
     bare = make_environment(tmp_path / "env", plugin=None)
     status, told = doctor("--vllm", bare, "--quick")
     assert status == 1
-    assert "BAD  plugin: trimtab-vllm is not installed" in told
+    assert "BAD  plugin: tailwright-vllm is not installed" in told
     assert f"     {tmp_path}/env/bin/python -m pip install " in told
 
 

@@ -24,7 +24,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_whole_environment(whole: Path) -> None:
     found = examine(whole)
     assert found.vllm == "0.32.0+cpu" and found.plugin == plugin_version()
-    assert found.entry_point == "trimtab_vllm.stat_logger:TrimtabStatLogger"
+    assert found.entry_point == "tailwright_vllm.stat_logger:TailwrightStatLogger"
     assert found.python == whole.with_name("python") and found.prefix == whole.parents[1]
     assert "0.32.0" in found.tried
     assert found.plugin_is_this_source
@@ -83,8 +83,8 @@ def test_what_is_no_environment_is_told_with_the_mend(tmp_path: Path) -> None:
 
 
 def test_the_folder_of_the_environment_can_be_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv("TRIMTAB_VLLM_ENV", raising=False)
+    monkeypatch.delenv("TAILWRIGHT_VLLM_ENV", raising=False)
     assert default_executable().parts[-3:] == (".venv-vllm", "bin", "vllm")
-    monkeypatch.setenv("TRIMTAB_VLLM_ENV", str(tmp_path))
+    monkeypatch.setenv("TAILWRIGHT_VLLM_ENV", str(tmp_path))
     assert default_executable() == tmp_path / "bin/vllm"
     assert Path(sys.executable) != default_executable()

@@ -24,11 +24,11 @@ def test_the_listener_of_a_port_is_found() -> None:
 def test_a_process_tells_its_environment_command_and_libraries() -> None:
     program = "import sys; print(1, flush=True); sys.stdin.read()"
     with subprocess.Popen(
-        [sys.executable, "-c", program], env={"TRIMTAB_VLLM_DIR": "/run/x"}, stdin=-1, stdout=-1
+        [sys.executable, "-c", program], env={"TAILWRIGHT_VLLM_DIR": "/run/x"}, stdin=-1, stdout=-1
     ) as child:
         assert child.stdout is not None and child.stdin is not None
         child.stdout.readline()
-        assert processes.environment(child.pid) == {"TRIMTAB_VLLM_DIR": "/run/x"}
+        assert processes.environment(child.pid) == {"TAILWRIGHT_VLLM_DIR": "/run/x"}
         assert "sys.stdin.read" in (processes.command_line(child.pid) or "")
         assert child.pid in processes.family(os.getpid())
         loaded = processes.libraries([child.pid])

@@ -10,7 +10,7 @@ from agents.backends.vllm.doctor.server import Server, _is_cpu, ask, findings
 from controlplane.terminal.finding import Finding
 from tests.processes import free_port
 
-SCHEDULER = ("--scheduler-cls", "trimtab_vllm.scheduler.live_scheduler")
+SCHEDULER = ("--scheduler-cls", "tailwright_vllm.scheduler.live_scheduler")
 
 
 def by_name(server: Server, folder: Path | None) -> dict[str, Finding]:
@@ -29,19 +29,19 @@ def test_a_healthy_server(start: Callable[..., Any]) -> None:
 
 
 def test_a_server_without_the_plugin_in_use(start: Callable[..., Any], tmp_path: Path) -> None:
-    running = start(TRIMTAB_VLLM_DIR="", VLLM_SERVER_DEV_MODE="")
+    running = start(TAILWRIGHT_VLLM_DIR="", VLLM_SERVER_DEV_MODE="")
     found = by_name(ask(running.url), tmp_path / "share")
     assert not found["development mode"].fine and not found["development mode"].needed
     assert "scheduler" not in found
-    assert found["TRIMTAB_VLLM_DIR"].found == "not set: the plugin is idle" and found["TRIMTAB_VLLM_DIR"].needed
-    assert found["TRIMTAB_VLLM_DIR"].mend.endswith(f"TRIMTAB_VLLM_DIR={tmp_path / 'share'}")
+    assert found["TAILWRIGHT_VLLM_DIR"].found == "not set: the plugin is idle" and found["TAILWRIGHT_VLLM_DIR"].needed
+    assert found["TAILWRIGHT_VLLM_DIR"].mend.endswith(f"TAILWRIGHT_VLLM_DIR={tmp_path / 'share'}")
 
 
 def test_a_server_with_its_own_scheduler_and_another_folder(start: Callable[..., Any], tmp_path: Path) -> None:
     running = start()
     found = by_name(ask(running.url), tmp_path / "elsewhere")
     assert not found["scheduler"].fine and "--scheduler-cls" in found["scheduler"].mend
-    assert not found["TRIMTAB_VLLM_DIR"].fine
+    assert not found["TAILWRIGHT_VLLM_DIR"].fine
 
 
 def test_a_sick_server_and_none_at_all(start: Callable[..., Any]) -> None:

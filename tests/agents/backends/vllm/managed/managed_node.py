@@ -16,7 +16,7 @@ from agents.backends.vllm.managed.records import Records, ServerRecord
 from agents.backends.vllm.managed.run_folder import choose_run_folder
 from agents.backends.vllm.node_file import load_node_file
 from agents.backends.vllm.proxy.client import ProxyClient
-from controlplane.contract.errors import TrimtabError
+from controlplane.contract.errors import TailwrightError
 from tests.processes import free_ports
 
 STAND_IN = Path(__file__).resolve().parents[1] / "stand_in.py"
@@ -101,7 +101,7 @@ class Node:
         """End all that is left."""
         for record in self.records():
             process.kill(record)
-        with contextlib.suppress(TrimtabError):
+        with contextlib.suppress(TailwrightError):
             asyncio.run(self.proxy.stop(10.0))
         shutil.rmtree(self.run_dir, ignore_errors=True)
 

@@ -26,7 +26,7 @@ NODE = NodeFile.model_validate(
 
 
 def made(config: EngineConfig, *, plugin: bool = True) -> Command:
-    inherited = {"PATH": "/bin", "A": "inherited", "TRIMTAB_ENROLMENT_TOKEN": "secret", "PYTHONPATH": "/agent"}
+    inherited = {"PATH": "/bin", "A": "inherited", "TAILWRIGHT_ENROLMENT_TOKEN": "secret", "PYTHONPATH": "/agent"}
     return command(NODE, config, port=8001, folder=Path("/run/s"), plugin=plugin, inherited=inherited)
 
 
@@ -42,7 +42,7 @@ def test_below_the_capacity_vllm_starts_with_the_capacity() -> None:
     assert value(argv, "--max-num-seqs") == "16"
     assert value(argv, "--port") == "8001"
     assert value(argv, "--served-model-name") == "m"
-    assert value(argv, "--scheduler-cls") == "trimtab_vllm.scheduler.live_scheduler"
+    assert value(argv, "--scheduler-cls") == "tailwright_vllm.scheduler.live_scheduler"
     assert value(argv, "--max-model-len") == "1024"
     assert json.loads(value(argv, "--speculative-config")) == {
         "method": "ngram",
@@ -84,4 +84,4 @@ def test_a_variant_brings_its_model_arguments_and_environment(quantization: Quan
 
 def test_the_servers_environment_has_none_of_the_agents_secrets() -> None:
     environment = made(EngineConfig()).environment
-    assert environment == {"PATH": "/bin", "A": "node", "B": "node", "TRIMTAB_VLLM_DIR": "/run/s"}
+    assert environment == {"PATH": "/bin", "A": "node", "B": "node", "TAILWRIGHT_VLLM_DIR": "/run/s"}

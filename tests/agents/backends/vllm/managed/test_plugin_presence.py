@@ -19,7 +19,7 @@ def node(executable: Path, plugin: bool | None = None) -> NodeFile:
 @pytest.mark.parametrize("installed", [True, False])
 def test_the_environments_own_python_says_it(tmp_path: Path, installed: bool) -> None:
     if installed:
-        (tmp_path / "trimtab_vllm.py").write_text("raise RuntimeError('nobody imports it')")
+        (tmp_path / "tailwright_vllm.py").write_text("raise RuntimeError('nobody imports it')")
     (tmp_path / "python").write_text(f'#!/bin/sh\nPYTHONPATH={tmp_path} exec {sys.executable} "$@"\n')
     (tmp_path / "python").chmod(0o755)
     assert asyncio.run(has_plugin(node(tmp_path / "vllm"))) is installed

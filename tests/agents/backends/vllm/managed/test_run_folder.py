@@ -10,7 +10,7 @@ from controlplane.contract.errors import BadSettings
 
 
 def test_beside_the_state_where_that_is_short(tmp_path: Path) -> None:
-    assert choose_run_folder(None, Path("/var/lib/trimtab")) == Path("/var/lib/trimtab/run")
+    assert choose_run_folder(None, Path("/var/lib/tailwright")) == Path("/var/lib/tailwright/run")
 
 
 def test_a_long_state_folder_gets_a_short_one_elsewhere_always_the_same(tmp_path: Path) -> None:
@@ -29,7 +29,7 @@ def test_a_long_state_folder_gets_a_short_one_elsewhere_always_the_same(tmp_path
 
 
 def test_a_given_one_that_is_too_long_is_refused_with_the_mend(tmp_path: Path) -> None:
-    with pytest.raises(BadSettings, match=r"run_dir: .* too long .* such as /run/trimtab"):
+    with pytest.raises(BadSettings, match=r"run_dir: .* too long .* such as /run/tailwright"):
         choose_run_folder(Path("/run") / ("x" * 100), tmp_path)
 
 

@@ -99,7 +99,7 @@ def test_metrics_are_read_by_a_prometheus_parser(tmp_path: Path) -> None:
                 status, text = await call(proxy, "GET", "/metrics")
                 assert status == 200
                 found = {
-                    (sample.name.removeprefix("trimtab_vllm_proxy_"), *sample.labels.items()): sample.value
+                    (sample.name.removeprefix("tailwright_vllm_proxy_"), *sample.labels.items()): sample.value
                     for family in text_string_to_metric_families(text)
                     for sample in family.samples
                 }

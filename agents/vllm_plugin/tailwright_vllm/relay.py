@@ -16,10 +16,10 @@ import socket
 import threading
 from pathlib import Path
 
-from trimtab_vllm.records import Finished, FirstToken, Gaps, Iteration
-from trimtab_vllm.ring import Ring
-from trimtab_vllm.served_socket import listen
-from trimtab_vllm.surprises import described, log, surprises
+from tailwright_vllm.records import Finished, FirstToken, Gaps, Iteration
+from tailwright_vllm.ring import Ring
+from tailwright_vllm.served_socket import listen
+from tailwright_vllm.surprises import described, log, surprises
 
 _SEND_TIMEOUT_S = 5.0
 _BATCH = 64
@@ -54,7 +54,7 @@ class Inlet:
         self._listener = listen(self._path)
         self._stop = threading.Event()
         self._senders: set[socket.socket] = set()
-        threading.Thread(target=self._accept, name="trimtab-relay", daemon=True).start()
+        threading.Thread(target=self._accept, name="tailwright-relay", daemon=True).start()
 
     def is_there(self) -> bool:
         return self._path.exists()
@@ -74,7 +74,7 @@ class Inlet:
                 if select.select([listener], [], [], 0.25)[0]:
                     sender, _ = listener.accept()
                     self._senders.add(sender)
-                    threading.Thread(target=self._take, args=(sender,), name="trimtab-relay", daemon=True).start()
+                    threading.Thread(target=self._take, args=(sender,), name="tailwright-relay", daemon=True).start()
 
     def _take(self, sender: socket.socket) -> None:
         with sender, sender.makefile("rb") as lines:
@@ -104,7 +104,7 @@ class Outlet:
         try:
             if self._connection is None:
                 self._connection = _connect(self._path)
-                log.info("trimtab: this process's raw statistics go to the one that serves the agent")
+                log.info("tailwright: this process's raw statistics go to the one that serves the agent")
             if select.select([self._connection], [], [], 0)[0]:  # It never speaks: this is its end.
                 raise ConnectionResetError("the serving process is gone")
             while due := [one for one in self._ring.after(self.sent, _BATCH) if one.first > self.sent]:

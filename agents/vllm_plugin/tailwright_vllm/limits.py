@@ -29,13 +29,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from trimtab_vllm import __version__
-from trimtab_vllm.folder import EFFECTIVE, KNOBS, write_atomically
-from trimtab_vllm.installation import vllm_version
-from trimtab_vllm.knob_file import BadKnobFile, Wanted, parse, read_knob_file
-from trimtab_vllm.levers import capacity_of, floor_of, levers_of
-from trimtab_vllm.surprises import described, log, surprises
-from trimtab_vllm.weight_format import weight_format
+from tailwright_vllm import __version__
+from tailwright_vllm.folder import EFFECTIVE, KNOBS, write_atomically
+from tailwright_vllm.installation import vllm_version
+from tailwright_vllm.knob_file import BadKnobFile, Wanted, parse, read_knob_file
+from tailwright_vllm.levers import capacity_of, floor_of, levers_of
+from tailwright_vllm.surprises import described, log, surprises
+from tailwright_vllm.weight_format import weight_format
 
 POLL_S = 0.2
 """How often the thread wakes with nothing to write. It looks for a new file only if no step has begun since."""
@@ -73,7 +73,7 @@ class Limits:
         self._news = threading.Event()
         for lever in self._levers.values():
             if lever.why_not:
-                log.info("trimtab: %s is not live: %s", lever.name, lever.why_not)
+                log.info("tailwright: %s is not live: %s", lever.name, lever.why_not)
         self.look()
         self._tell()
 
@@ -115,7 +115,7 @@ class Limits:
     def _fail(self, error: str) -> None:
         if error != self._error:
             self._error = error
-            log.warning("trimtab: %s; the last good limits stay", error)
+            log.warning("tailwright: %s; the last good limits stay", error)
         self._tell()
 
     def _apply(self, wanted: Wanted) -> None:

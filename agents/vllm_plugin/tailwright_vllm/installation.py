@@ -11,13 +11,13 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from trimtab_vllm import __version__
-from trimtab_vllm.folder import PLUGIN, write_atomically
-from trimtab_vllm.surprises import log, surprises
+from tailwright_vllm import __version__
+from tailwright_vllm.folder import PLUGIN, write_atomically
+from tailwright_vllm.surprises import log, surprises
 
 TRIED = ("0.28.0", "0.32.0")
 """Releases this plugin was run with; VERSIONS.md says what was seen."""
-SCHEDULER = "trimtab_vllm.scheduler.live_scheduler"
+SCHEDULER = "tailwright_vllm.scheduler.live_scheduler"
 
 _said: set[str] = set()
 
@@ -45,10 +45,10 @@ def greet() -> None:
     release = vllm_version()
     _said.add(release)
     if tried(release):
-        log.info("trimtab: plugin %s, vLLM %s", __version__, release)
+        log.info("tailwright: plugin %s, vLLM %s", __version__, release)
     else:
         log.warning(
-            "trimtab: plugin %s was tried with vLLM %s, this is %s; what it does not know of it stays off",
+            "tailwright: plugin %s was tried with vLLM %s, this is %s; what it does not know of it stays off",
             __version__,
             ", ".join(TRIED),
             release,
@@ -63,7 +63,7 @@ class Installation:
         self.api_servers = api_servers
         self._raw: dict[str, Any] = {"on": False, "why": "not started yet", "details": False}
         named = scheduler_cls if isinstance(scheduler_cls, str) else getattr(scheduler_cls, "__name__", None)
-        asked = named is not None and str(named).startswith("trimtab_vllm.")
+        asked = named is not None and str(named).startswith("tailwright_vllm.")
         self._limits = {
             "on": asked,
             "why": ""

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from trimtab_vllm.knob_file import (
+from tailwright_vllm.knob_file import (
     MAX_NUM_BATCHED_TOKENS,
     MAX_NUM_SEQS,
     NUM_SPECULATIVE_TOKENS,
@@ -33,7 +33,7 @@ from trimtab_vllm.knob_file import (
     draft_lookup,
     schedule_of,
 )
-from trimtab_vllm.surprises import described
+from tailwright_vllm.surprises import described
 
 _FOLLOWING = frozenset({"ngram", "eagle", "eagle3", "mtp", "draft_model"})
 """Drafters that make as many drafts as the scheduler asks for in each step."""

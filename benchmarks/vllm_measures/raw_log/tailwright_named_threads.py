@@ -11,7 +11,7 @@ from pathlib import Path
 
 def name_threads() -> None:
     """From now on; asked twice it does no more than once."""
-    if sys.platform != "linux" or getattr(threading, "trimtab_named", False):
+    if sys.platform != "linux" or getattr(threading, "tailwright_named", False):
         return
     plain = threading.Thread.run
 
@@ -21,4 +21,4 @@ def name_threads() -> None:
         plain(self)
 
     threading.Thread.run = run  # type: ignore[method-assign]
-    threading.trimtab_named = True  # type: ignore[attr-defined]
+    threading.tailwright_named = True  # type: ignore[attr-defined]

@@ -9,15 +9,15 @@ from typing import Any
 
 from vllm.v1.metrics.loggers import StatLoggerBase
 
-from trimtab_vllm.feed import Feed, shared_feed
-from trimtab_vllm.folder import VARIABLE, shared_folder
-from trimtab_vllm.installation import Installation, greet
-from trimtab_vllm.request_details import install
-from trimtab_vllm.statistics import read
-from trimtab_vllm.surprises import described, log, surprises
+from tailwright_vllm.feed import Feed, shared_feed
+from tailwright_vllm.folder import VARIABLE, shared_folder
+from tailwright_vllm.installation import Installation, greet
+from tailwright_vllm.request_details import install
+from tailwright_vllm.statistics import read
+from tailwright_vllm.surprises import described, log, surprises
 
 
-class TrimtabStatLogger(StatLoggerBase):  # type: ignore[misc]
+class TailwrightStatLogger(StatLoggerBase):  # type: ignore[misc]
     """One per engine of this server process; they share one feed."""
 
     def __init__(self, vllm_config: Any = None, engine_index: int = 0, *later: Any, **later_versions: Any) -> None:
@@ -27,7 +27,7 @@ class TrimtabStatLogger(StatLoggerBase):  # type: ignore[misc]
         try:
             folder = shared_folder()
             if folder is None:
-                log.info("trimtab: idle, %s is not set", VARIABLE)
+                log.info("tailwright: idle, %s is not set", VARIABLE)
                 return
             greet()
             self._installation = Installation(folder, _scheduler_cls(vllm_config), _api_servers(vllm_config))
@@ -62,7 +62,7 @@ class TrimtabStatLogger(StatLoggerBase):  # type: ignore[misc]
 
     def log_engine_initialized(self) -> None:
         if self._feed is not None and self._feed.serving:
-            log.info("trimtab: raw statistics for the agent at %s", self._feed.path)
+            log.info("tailwright: raw statistics for the agent at %s", self._feed.path)
 
     def __getattr__(self, name: str) -> Any:
         """Calls that a later vLLM makes on its stat loggers do nothing here."""
@@ -71,7 +71,7 @@ class TrimtabStatLogger(StatLoggerBase):  # type: ignore[misc]
         return _nothing
 
 
-TrimtabStatLogger.__abstractmethods__ = frozenset()  # A later vLLM's new abstract method must not stop its start.
+TailwrightStatLogger.__abstractmethods__ = frozenset()  # A later vLLM's new abstract method must not stop its start.
 
 
 def _nothing(*args: Any, **values: Any) -> None:

@@ -11,8 +11,8 @@ import time
 from collections import deque
 from typing import Any
 
-from trimtab_vllm.records import Finished, FirstToken, Gaps
-from trimtab_vllm.surprises import surprises
+from tailwright_vllm.records import Finished, FirstToken, Gaps
+from tailwright_vllm.surprises import surprises
 
 GAPS_AGE_S = 0.25
 """Gaps of a request are handed on together, at most about this old, so that a token costs no event of its own."""
@@ -25,7 +25,7 @@ leftovers: "deque[Gaps]" = deque(maxlen=4096)
 
 
 class Details:
-    """What one iteration said about its requests; hangs on its `IterationStats` as `trimtab`."""
+    """What one iteration said about its requests; hangs on its `IterationStats` as `tailwright`."""
 
     __slots__ = ("finished", "first_tokens", "gaps", "whole")
 
@@ -37,7 +37,7 @@ class Details:
 
 
 class _Own:
-    """A request's label and its gathered gaps; hangs on its `RequestStateStats` as `trimtab`."""
+    """A request's label and its gathered gaps; hangs on its `RequestStateStats` as `tailwright`."""
 
     __slots__ = ("cached_tokens", "gaps", "prompt_tokens", "since", "tokens")
 
@@ -73,7 +73,7 @@ class _Call:
 
 def install(iteration_stats: Any) -> bool:
     """Wrap the two methods of vLLM's class, once. False: this vLLM's are others than those known here."""
-    if getattr(iteration_stats, "trimtab_installed", False):
+    if getattr(iteration_stats, "tailwright_installed", False):
         return True
     try:
         output, finished = iteration_stats.update_from_output, iteration_stats.update_from_finished_request
@@ -105,7 +105,7 @@ def install(iteration_stats: Any) -> bool:
     try:
         iteration_stats.update_from_output = update_from_output
         iteration_stats.update_from_finished_request = update_from_finished_request
-        iteration_stats.trimtab_installed = True
+        iteration_stats.tailwright_installed = True
     except (AttributeError, TypeError) as error:
         guard.whole = False
         surprises.note("details", _CONSEQUENCE, error)
@@ -120,16 +120,16 @@ class _Guard:
 
     def give_up(self, stats: Any, error: Exception) -> None:
         self.whole = False
-        details = getattr(stats, "trimtab", None)
+        details = getattr(stats, "tailwright", None)
         if details is not None:
             details.whole = False  # This iteration is told by vLLM's own lists, which are complete.
         surprises.note("details", _CONSEQUENCE, error)
 
 
 def _details(stats: Any) -> Details:
-    details: Details | None = getattr(stats, "trimtab", None)
+    details: Details | None = getattr(stats, "tailwright", None)
     if details is None:
-        details = stats.trimtab = Details()
+        details = stats.tailwright = Details()
     return details
 
 
@@ -137,13 +137,13 @@ def _note_output(
     details: Details, stats: Any, output: Any, is_prefilling: bool, req_stats: Any, prompt_len: int | None
 ) -> None:
     if is_prefilling:
-        label = req_stats.trimtab = _label(output, prompt_len)
+        label = req_stats.tailwright = _label(output, prompt_len)
         latency = stats.time_to_first_tokens_iter[-1]
         details.first_tokens.append(FirstToken(latency, label.prompt_tokens, label.cached_tokens))
         return
-    own: _Own | None = getattr(req_stats, "trimtab", None)
+    own: _Own | None = getattr(req_stats, "tailwright", None)
     if own is None:  # Its first token came before the methods were wrapped.
-        own = req_stats.trimtab = _Own(None, 0)
+        own = req_stats.tailwright = _Own(None, 0)
     now = stats.iteration_timestamp
     if not own.gaps:
         own.since = now
@@ -163,7 +163,7 @@ def _label(output: Any, prompt_len: int | None) -> _Own:
 
 def _note_finished(details: Details, stats: Any, req_stats: Any) -> None:
     request = stats.finished_requests[-1]
-    own: _Own | None = getattr(req_stats, "trimtab", None)
+    own: _Own | None = getattr(req_stats, "tailwright", None)
     if own is not None and own.gaps:
         details.gaps.append(own.take_gaps())
     began = req_stats.first_token_ts > 0.0

@@ -14,7 +14,7 @@ effective.json    the limits that the scheduler runs, written by vLLM's engine p
 import os
 from pathlib import Path
 
-VARIABLE = "TRIMTAB_VLLM_DIR"
+VARIABLE = "TAILWRIGHT_VLLM_DIR"
 EVENTS_SOCKET = "events.sock"
 EVENTS_LOCK = "events.lock"
 PLUGIN = "plugin.json"

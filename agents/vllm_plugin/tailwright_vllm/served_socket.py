@@ -10,7 +10,7 @@ import os
 import socket
 from pathlib import Path
 
-from trimtab_vllm.folder import EVENTS_LOCK, EVENTS_SOCKET
+from tailwright_vllm.folder import EVENTS_LOCK, EVENTS_SOCKET
 
 LONGEST_PATH_BYTES = 107
 """sockaddr_un holds 108 bytes on Linux, the last of them zero (unix(7))."""

@@ -21,16 +21,16 @@ import threading
 import time
 from pathlib import Path
 
-from trimtab_vllm import __version__
-from trimtab_vllm.folder import EFFECTIVE, VARIABLE
-from trimtab_vllm.installation import Installation
-from trimtab_vllm.records import events_of
-from trimtab_vllm.relay import Inlet, Outlet
-from trimtab_vllm.revisions import Revisions
-from trimtab_vllm.ring import Numbered, Ring
-from trimtab_vllm.served_socket import ServedSocket
-from trimtab_vllm.statistics import Loads
-from trimtab_vllm.surprises import described, log, surprises
+from tailwright_vllm import __version__
+from tailwright_vllm.folder import EFFECTIVE, VARIABLE
+from tailwright_vllm.installation import Installation
+from tailwright_vllm.records import events_of
+from tailwright_vllm.relay import Inlet, Outlet
+from tailwright_vllm.revisions import Revisions
+from tailwright_vllm.ring import Numbered, Ring
+from tailwright_vllm.served_socket import ServedSocket
+from tailwright_vllm.statistics import Loads
+from tailwright_vllm.surprises import described, log, surprises
 
 SETTLE_S = 0.1
 _SEND_TIMEOUT_S = 5.0
@@ -76,7 +76,7 @@ class Feed:
         self._folder = folder
         self._ended = ""
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._serve, name="trimtab-feed", daemon=True)
+        self._thread = threading.Thread(target=self._serve, name="tailwright-feed", daemon=True)
 
     def start(self) -> None:
         """Serve from now on, once; a socket that cannot be made now is tried again every second."""
@@ -109,7 +109,7 @@ class Feed:
                     with reader:
                         self._follow(reader, listener)
             except (OSError, ValueError, KeyError, TypeError) as error:
-                log.debug("trimtab: the reader is gone (%s)", described(error))
+                log.debug("tailwright: the reader is gone (%s)", described(error))
             except Exception as error:  # noqa: BLE001 - the thread lives as long as vLLM.
                 surprises.note("feed", "the feed stumbled", error)
                 self._stop.wait(_LOOK_S)
@@ -160,7 +160,7 @@ class Feed:
         if self._told is None and not several:
             self._told = "elsewhere"  # That process writes plugin.json, this one must not.
             log.warning(
-                "trimtab: another vLLM already serves %s; the requests of this one are not seen by the agent until "
+                "tailwright: another vLLM already serves %s; the requests of this one are not seen by the agent until "
                 "that one ends (each vLLM wants its own %s)",
                 self.path,
                 VARIABLE,

@@ -5,7 +5,7 @@ The logger is a child of vLLM's, because vLLM configures no other: a line of a l
 
 import logging
 
-log = logging.getLogger("vllm.trimtab")
+log = logging.getLogger("vllm.tailwright")
 
 
 class Surprises:
@@ -18,7 +18,7 @@ class Surprises:
         seen = self.counts.get(place, 0)
         self.counts[place] = seen + 1
         if not seen:
-            log.warning("trimtab: %s (%s)", consequence, described(error))
+            log.warning("tailwright: %s (%s)", consequence, described(error))
 
 
 def described(error: BaseException | str) -> str:

@@ -7,8 +7,8 @@ has are not.
 import time
 from typing import Any, NamedTuple
 
-from trimtab_vllm.records import Finished, FirstToken, Gaps, Iteration
-from trimtab_vllm.request_details import leftovers, reason_name
+from tailwright_vllm.records import Finished, FirstToken, Gaps, Iteration
+from tailwright_vllm.request_details import leftovers, reason_name
 
 
 class Load(NamedTuple):
@@ -69,7 +69,7 @@ def read(scheduler_stats: Any, iteration_stats: Any, loads: Loads | None = None,
 
 
 def _requests(iteration_stats: Any) -> tuple[list[FirstToken], list[Gaps], list[Finished]]:
-    details = getattr(iteration_stats, "trimtab", None)
+    details = getattr(iteration_stats, "tailwright", None)
     if details is not None and details.whole:
         return details.first_tokens, details.gaps, details.finished
     first_tokens = [FirstToken(ttft, None, 0) for ttft in iteration_stats.time_to_first_tokens_iter]

@@ -1,6 +1,6 @@
 """vLLM's scheduler with limits that move while it serves.
 
-Start vLLM with `--scheduler-cls trimtab_vllm.scheduler.live_scheduler`: it gives the class that fits the server's
+Start vLLM with `--scheduler-cls tailwright_vllm.scheduler.live_scheduler`: it gives the class that fits the server's
 scheduling (synchronous or asynchronous), with these limits under the knob file's control. They are attributes that
 vLLM's `schedule()` reads anew in each step (`levers.py`):
   max_num_batched_tokens   max_num_scheduled_tokens, within the started one
@@ -18,10 +18,10 @@ from typing import Any
 from vllm.v1.core.sched.async_scheduler import AsyncScheduler
 from vllm.v1.core.sched.scheduler import Scheduler
 
-from trimtab_vllm.folder import VARIABLE, shared_folder
-from trimtab_vllm.installation import greet
-from trimtab_vllm.limits import Limits, tell_none
-from trimtab_vllm.surprises import described, log, surprises
+from tailwright_vllm.folder import VARIABLE, shared_folder
+from tailwright_vllm.installation import greet
+from tailwright_vllm.limits import Limits, tell_none
+from tailwright_vllm.surprises import described, log, surprises
 
 
 class _Live:
@@ -35,12 +35,12 @@ class _Live:
         try:
             folder = shared_folder()
             if folder is None:
-                log.info("trimtab: the scheduler keeps its limits, %s is not set", VARIABLE)
+                log.info("tailwright: the scheduler keeps its limits, %s is not set", VARIABLE)
                 return
             greet()
             limits = Limits(self, folder, rank=_rank(self))
-            threading.Thread(target=limits.follow, name="trimtab-limits", daemon=True).start()
-            log.info("trimtab: live limits in %s: %s", folder, ", ".join(limits.live) or "none")
+            threading.Thread(target=limits.follow, name="tailwright-limits", daemon=True).start()
+            log.info("tailwright: live limits in %s: %s", folder, ", ".join(limits.live) or "none")
             self._limits = limits
         except Exception as error:  # noqa: BLE001 - vLLM must come up whatever is wrong with the plugin.
             surprises.note("scheduler", "limits are not live", error)
