@@ -30,8 +30,8 @@ from controlplane.app.service import create_app
 from controlplane.app.settings import ServiceSettings
 from controlplane.auth import store
 from controlplane.auth.tables import TokenRow
-from controlplane.contract.access import EnrolmentRequest, Scope
-from controlplane.contract.configs import RevisionCreate
+from controlplane.contract.bodies.access import EnrolmentRequest, Scope
+from controlplane.contract.bodies.configs import RevisionCreate
 from controlplane.fleet import revisions
 from controlplane.fleet import store as fleet
 

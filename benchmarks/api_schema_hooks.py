@@ -5,8 +5,8 @@ from typing import Any
 import schemathesis
 from schemathesis import SerializationContext
 
-from controlplane.contract import packed_report, report_bundle
-from controlplane.telemetry.otlp import otlp
+from controlplane.contract.reports import packed_report, report_bundle
+from controlplane.telemetry.otlp import otlp_bodies as otlp
 
 
 @schemathesis.serializer(otlp.PROTOBUF, packed_report.MEDIA_TYPE, report_bundle.MEDIA_TYPE)

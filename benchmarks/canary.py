@@ -28,12 +28,12 @@ import scipy
 from numpy.typing import NDArray
 from scipy.stats import beta, mannwhitneyu
 
+from controlplane.contract.bodies.rollouts import RolloutCreate, Verdict
 from controlplane.contract.histogram import AXIS_LENGTH, AXIS_MAX, AXIS_MIN, SCALE
-from controlplane.contract.rollouts import RolloutCreate, Verdict
 from controlplane.evidence.sketch import Sketch
 from controlplane.rollouts.evidence_of_metric import Window
 from controlplane.rollouts.judge import Judge
-from controlplane.rollouts.plan import plan_of
+from controlplane.rollouts.judging_plan import plan_of
 
 Floats = NDArray[np.float64]
 

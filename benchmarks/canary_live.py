@@ -17,12 +17,12 @@ from pathlib import Path
 
 import httpx
 
+from agents.demo.demo_fleet import Fleet
 from agents.demo.engines import EmbeddedEngines
-from agents.demo.fleet import Fleet
 from agents.demo.plan import MODEL, POOL, Plan
 from agents.demo.processes import Child, Processes
-from controlplane.contract.configs import RevisionCreate
-from controlplane.contract.rollouts import ENDED, RolloutCreate
+from controlplane.contract.bodies.configs import RevisionCreate
+from controlplane.contract.bodies.rollouts import ENDED, RolloutCreate
 from tests.processes import free_ports, wait_for
 
 

@@ -25,10 +25,10 @@ from statistics import median
 import numpy as np
 from canary import TICK_S, Floats, interval, sketch_of
 
-from controlplane.contract.rollouts import RolloutCreate, Verdict
+from controlplane.contract.bodies.rollouts import RolloutCreate, Verdict
 from controlplane.rollouts.evidence_of_metric import Window
 from controlplane.rollouts.judge import Control, Judge
-from controlplane.rollouts.plan import plan_of
+from controlplane.rollouts.judging_plan import plan_of
 from controlplane.rollouts.served import Outcomes, ServedShare
 
 HISTORY_TICKS, JUDGED_TICKS = 360, 180

@@ -26,7 +26,7 @@ from controlplane.alerts.conditions.detector import Detector, Workshop
 from controlplane.alerts.conditions.learner import Learner
 from controlplane.alerts.windows.history import Tail, Window, merged
 from controlplane.alerts.windows.load import LoadMeter, load_bin
-from controlplane.contract.alerts import RegressionCondition
+from controlplane.contract.bodies.alerts import RegressionCondition
 from controlplane.contract.histogram import AXIS_LENGTH, AXIS_MAX, AXIS_MIN, SCALE, axis_position
 from controlplane.contract.metrics import WINDOW_S
 from controlplane.evidence.sketch import Sketch

@@ -16,8 +16,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from agents.host.host_sampler import Sampler
 from agents.host.neighbours import Neighbours
-from agents.host.sampler import Sampler
 from controlplane.contract.metrics import WINDOW_S
 
 STAND_IN = """

@@ -31,15 +31,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from agents.demo.demo_fleet import Fleet
 from agents.demo.engines import TAILWRIGHT
-from agents.demo.fleet import Fleet
 from agents.demo.plan import POOL, Plan
 from benchmarks.host_measures import injections
 from controlplane.alerts.diagnosis import context as gathering
 from controlplane.alerts.diagnosis.diagnosis import Shift, diagnose
-from controlplane.contract.configs import RevisionCreate
+from controlplane.contract.bodies.configs import RevisionCreate
+from controlplane.contract.bodies.rollouts import RolloutCreate, RolloutPhase
 from controlplane.contract.metrics import WINDOW_S
-from controlplane.contract.rollouts import RolloutCreate, RolloutPhase
 from controlplane.db import Database
 from controlplane.telemetry.store import TelemetryStore
 

@@ -34,10 +34,10 @@ from opentelemetry.sdk.metrics.view import ExponentialBucketHistogramAggregation
 from prometheus_client import CollectorRegistry, Histogram
 
 from agents.agent.reports.accumulator import Accumulator
-from agents.agent.reports.distribution import Distribution
-from agents.engine.core.bucket_counts import BucketCounts
-from agents.engine.core.buckets import TOKEN_SECONDS
+from agents.agent.reports.latency_series import Distribution
+from agents.engine.core.cheap_histogram import BucketCounts
 from agents.engine.core.event_log import DEFAULT_CAPACITY, EventLog
+from agents.engine.core.histogram_edges import TOKEN_SECONDS
 from agents.engine.core.step import StepEngine
 from agents.engine.core.step_report import StepClock, step_event
 

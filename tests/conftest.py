@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from agents.demo.fleet import Fleet
+from agents.demo.demo_fleet import Fleet
 from agents.demo.plan import MODEL, POOL, Plan
 from controlplane.client import Client
 from tests.postgresql import postgres_schema_url, postgres_url  # noqa: F401 - fixtures of all tests

@@ -7,10 +7,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from controlplane.client import Client
+from controlplane.contract.bodies.telemetry import Exemplar
+from controlplane.contract.bodies.workload import RequestRecord
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.metrics import TTFT
-from controlplane.contract.telemetry import Exemplar
-from controlplane.contract.workload import RequestRecord
 
 LONGEST_S = 600.0
 """A request that ended in a step arrived at most this long before it, as far as this page looks."""

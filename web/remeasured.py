@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from controlplane.contract.studies import FINALIST, StudyResult, Trial
+from controlplane.contract.bodies.studies import FINALIST, StudyResult, Trial
 
 
 @dataclass(frozen=True)

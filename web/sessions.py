@@ -7,7 +7,7 @@ from threading import Lock
 from fastapi import Request, Response
 
 from controlplane.client import Client
-from controlplane.contract.access import TOKEN_PATTERN
+from controlplane.contract.bodies.access import TOKEN_PATTERN
 from controlplane.contract.errors import Unauthenticated
 
 COOKIE = "tailwright_token"

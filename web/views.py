@@ -10,13 +10,13 @@ from urllib.parse import urlencode
 from controlplane.client import Client
 from controlplane.client.clocks import node_clocks
 from controlplane.client.host import host_figures
-from controlplane.contract.change import class_of
+from controlplane.contract.bodies.change import class_of
+from controlplane.contract.bodies.nodes import EffectiveConfig, NodeView
+from controlplane.contract.bodies.rollouts import Rollout, RolloutPhase
+from controlplane.contract.bodies.studies import FINALIST
+from controlplane.contract.bodies.telemetry import Exemplar
 from controlplane.contract.errors import BadRequest, NotFound
 from controlplane.contract.knobs import KNOBS
-from controlplane.contract.nodes import EffectiveConfig, NodeView
-from controlplane.contract.rollouts import Rollout, RolloutPhase
-from controlplane.contract.studies import FINALIST
-from controlplane.contract.telemetry import Exemplar
 from web import behind
 from web.remeasured import arms_of
 from web.spans import STEP_OF, STEP_S, span_of

@@ -31,11 +31,11 @@ from agents.backends.vllm.attached import AttachedVllm
 from agents.backends.vllm.managed import ManagedVllm
 from agents.backends.vllm.node_file import load_node_file
 from agents.host.gpu import Gpus
+from agents.host.host_sampler import Sampler
 from agents.host.neighbours import Neighbours, default_folder
-from agents.host.sampler import Sampler
 from agents.host.watch import HostWatch
+from controlplane.contract.bodies.nodes import EffectiveConfig
 from controlplane.contract.errors import BadSettings, TailwrightError
-from controlplane.contract.nodes import EffectiveConfig
 
 log = logging.getLogger(__name__)
 

@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from controlplane.contract.engine_event import EngineEvent, Hello
+from controlplane.contract.bodies.nodes import EffectiveConfig
 from controlplane.contract.errors import Unavailable
 from controlplane.contract.knobs import EngineConfig
-from controlplane.contract.nodes import EffectiveConfig
+from controlplane.contract.reports.engine_event import EngineEvent, Hello
 
 
 class EngineUnreachable(Unavailable):

@@ -10,8 +10,8 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from agents.host.durable_file import write_durably
+from controlplane.contract.bodies.nodes import ChangeCost
 from controlplane.contract.knobs import ChangeClass
-from controlplane.contract.nodes import ChangeCost
 
 log = logging.getLogger(__name__)
 

@@ -17,11 +17,11 @@ from agents.backends.base import EngineHealth, EngineUnreachable, Lost, Position
 from agents.backends.change_costs import ChangeCosts
 from agents.backends.in_flight import InFlight
 from controlplane.client import raise_for_error
-from controlplane.contract.change import needed_class
-from controlplane.contract.engine_event import EngineEvent, Hello
+from controlplane.contract.bodies.change import needed_class
+from controlplane.contract.bodies.nodes import EffectiveConfig
 from controlplane.contract.errors import TailwrightError
 from controlplane.contract.knobs import ChangeClass, EngineConfig
-from controlplane.contract.nodes import EffectiveConfig
+from controlplane.contract.reports.engine_event import EngineEvent, Hello
 
 log = logging.getLogger(__name__)
 

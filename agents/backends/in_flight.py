@@ -8,7 +8,7 @@ that came after the last step are not known, and not counted.
 from typing import Any
 
 from agents.backends.base import Lost
-from controlplane.contract import finish_reasons
+from controlplane.contract.reports import finish_reasons
 
 
 class InFlight:

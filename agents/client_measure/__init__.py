@@ -5,12 +5,12 @@ ships; `join` and `NetworkJoin` for network time by request id. docs/client.md s
 torch nor httpx nor openai.
 """
 
+from agents.client_measure.client_record import ClientRecord, Ending
 from agents.client_measure.iteration import MeasuredAsyncStream, MeasuredStream, measure
 from agents.client_measure.join import JoinResult, NetworkTime, ServerRecord, join
-from agents.client_measure.record import ClientRecord, Ending
 from agents.client_measure.recorder import Recorder
+from agents.client_measure.recorder_snapshot import Snapshot
 from agents.client_measure.server_records import NetworkJoin, network_times
-from agents.client_measure.snapshot import Snapshot
 from agents.client_measure.transport import OPERATIONS, timed_transport
 from agents.client_measure.wrapping import unwrap_httpx, wrap_httpx, wrap_openai
 

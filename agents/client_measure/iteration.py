@@ -12,8 +12,8 @@ from time import perf_counter
 from typing import Any, Generic, Self, TypeVar, overload
 
 from agents.client_measure.arrivals import Arrivals
-from agents.client_measure.exchange import CANCELLING
-from agents.client_measure.record import ClientRecord, Ending
+from agents.client_measure.client_record import ClientRecord, Ending
+from agents.client_measure.http_exchange import CANCELLING
 
 T = TypeVar("T")
 Keep = Callable[[ClientRecord], None]

@@ -18,14 +18,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from agents.client_measure.record import ClientRecord, Ending
+from agents.client_measure.client_record import ClientRecord, Ending
 from controlplane.contract.metrics import E2E, TTFT
 
 _PREFIXES = ("chatcmpl-", "cmpl-")
 
 
 class ServerRecord(Protocol):
-    """What is needed of `controlplane.contract.workload.RequestRecord`."""
+    """What is needed of `controlplane.contract.bodies.workload.RequestRecord`."""
 
     @property
     def request_id(self) -> str: ...

@@ -11,12 +11,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Self
 
+from agents.client_measure.client_record import ClientRecord
 from agents.client_measure.join import NetworkTime
-from agents.client_measure.otlp_json import Sender
-from agents.client_measure.record import ClientRecord
-from agents.client_measure.shipper import REPORT_INTERVAL_S, Shipper
-from agents.client_measure.snapshot import Snapshot
-from agents.client_measure.tally import Tally, Window
+from agents.client_measure.otlp_body import Sender
+from agents.client_measure.record_tally import Tally, Window
+from agents.client_measure.recorder_snapshot import Snapshot
+from agents.client_measure.report_thread import REPORT_INTERVAL_S, Shipper
 
 KEPT_RECORDS = 10_000
 _WINDOWS_UNTAKEN = 24

@@ -10,13 +10,13 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from agents.client_measure.client_record import ClientRecord, Ending
 from agents.client_measure.join import JoinResult, NetworkTime, join
-from agents.client_measure.record import ClientRecord, Ending
 from agents.client_measure.recorder import Recorder
 
 if TYPE_CHECKING:
     from controlplane.client import Client
-    from controlplane.contract.workload import RequestRecord
+    from controlplane.contract.bodies.workload import RequestRecord
 
 CLOCK_SLACK_S = 60.0
 """How far the servers' clocks may be from this one's: it only widens what is asked for."""
@@ -35,7 +35,7 @@ def network_times(
 def _server_records(
     client: "Client", records: Sequence[ClientRecord], pool: str | None, slack_s: float
 ) -> Iterable["RequestRecord"]:
-    from controlplane.contract.workload import RequestRecord
+    from controlplane.contract.bodies.workload import RequestRecord
 
     if not records:
         return ()

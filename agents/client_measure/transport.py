@@ -14,8 +14,8 @@ from time import perf_counter
 from types import MappingProxyType
 from typing import Any, Self, TypeVar, cast
 
-from agents.client_measure.exchange import Exchange
-from agents.client_measure.record import ClientRecord
+from agents.client_measure.client_record import ClientRecord
+from agents.client_measure.http_exchange import Exchange
 
 T = TypeVar("T")
 

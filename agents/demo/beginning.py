@@ -7,10 +7,10 @@ import httpx
 from agents.demo.figures import Span, read_span
 from agents.demo.plan import POOL
 from agents.demo.scene import Scene, Step, headline
-from controlplane.contract.alerts import AlertRuleCreate, DestinationCreate, Remedy
+from controlplane.contract.bodies.alerts import AlertRuleCreate, DestinationCreate, Remedy
+from controlplane.contract.bodies.nodes import NodeView
+from controlplane.contract.bodies.remedies import RemedyPolicy
 from controlplane.contract.clock import utc_now
-from controlplane.contract.nodes import NodeView
-from controlplane.contract.remedies import RemedyPolicy
 
 BASELINE_REQUESTS = 100
 

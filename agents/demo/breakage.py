@@ -7,11 +7,11 @@ from agents.demo.beginning import seconds_since
 from agents.demo.figures import Span
 from agents.demo.plan import POOL
 from agents.demo.scene import Scene, Step, StepFailed, headline
-from controlplane.contract.alerts import Alert, AlertState
+from controlplane.contract.bodies.alerts import Alert, AlertState
+from controlplane.contract.bodies.configs import RevisionCreate
+from controlplane.contract.bodies.remedies import RemedyAction, RemedyState, RemedyStep
+from controlplane.contract.bodies.rollouts import ENDED, RolloutCreate, RolloutPhase
 from controlplane.contract.clock import utc_now
-from controlplane.contract.configs import RevisionCreate
-from controlplane.contract.remedies import RemedyAction, RemedyState, RemedyStep
-from controlplane.contract.rollouts import ENDED, RolloutCreate, RolloutPhase
 
 FEWEST_REQUESTS = 20
 

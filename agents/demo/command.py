@@ -9,7 +9,7 @@ import typer
 
 from agents.backends.vllm.doctor.installation import VARIABLE, default_executable
 from controlplane.terminal import extras
-from controlplane.terminal.connection import fail
+from controlplane.terminal.service_connection import fail
 from controlplane.terminal.subcommand import subcommand
 
 

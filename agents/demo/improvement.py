@@ -2,11 +2,11 @@
 
 from agents.demo.figures import Span
 from agents.demo.scene import Scene, Step, StepFailed, headline
-from controlplane.contract.alerts import AlertState
+from controlplane.contract.bodies.alerts import AlertState
+from controlplane.contract.bodies.remedies import RemedyAction, RemedyState
+from controlplane.contract.bodies.rollouts import ENDED, RolloutPhase, Verdict
+from controlplane.contract.bodies.studies import Study, StudyState, StudyVerdict
 from controlplane.contract.clock import utc_now
-from controlplane.contract.remedies import RemedyAction, RemedyState
-from controlplane.contract.rollouts import ENDED, RolloutPhase, Verdict
-from controlplane.contract.studies import Study, StudyState, StudyVerdict
 
 
 class Improvement:

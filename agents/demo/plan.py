@@ -4,9 +4,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
-from controlplane.contract.rollouts import RolloutCreate
-from controlplane.contract.slo import Limit
-from controlplane.contract.studies import StudyCreate
+from controlplane.contract.bodies.rollouts import RolloutCreate
+from controlplane.contract.bodies.slo import Limit
+from controlplane.contract.bodies.studies import StudyCreate
 from controlplane.terminal.checkout import ROOT
 
 POOL = "demo"

@@ -8,15 +8,15 @@ import httpx
 from rich.console import Console
 
 from agents.demo.cores import cores, idle_cores, warning
+from agents.demo.demo_fleet import Fleet
 from agents.demo.figures import table
-from agents.demo.fleet import Fleet
 from agents.demo.plan import FREE_CORES, ONE_CORE, Plan
 from agents.demo.processes import ChildDied
-from agents.demo.receiver import Receiver
-from agents.demo.record import record, write
 from agents.demo.scene import Scene, StepFailed
 from agents.demo.story import Story
+from agents.demo.story_record import record, write
 from agents.demo.view import View
+from agents.demo.webhook_receiver import Receiver
 from controlplane.contract.errors import TailwrightError
 
 

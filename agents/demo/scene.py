@@ -12,18 +12,18 @@ from typing import Any, TypeVar
 
 import httpx
 
+from agents.demo.demo_fleet import Fleet
 from agents.demo.figures import Span, read_span
-from agents.demo.fleet import Fleet
 from agents.demo.plan import POOL, Plan
-from agents.demo.receiver import Receiver
 from agents.demo.view import View
+from agents.demo.webhook_receiver import Receiver
 from controlplane.client import Client
-from controlplane.contract.alerts import Alert, AlertState
+from controlplane.contract.bodies.alerts import Alert, AlertState
+from controlplane.contract.bodies.nodes import NodeView
+from controlplane.contract.bodies.telemetry import QuantileSeries
 from controlplane.contract.clock import utc_now
 from controlplane.contract.errors import TailwrightError
 from controlplane.contract.metrics import WINDOW_S
-from controlplane.contract.nodes import NodeView
-from controlplane.contract.telemetry import QuantileSeries
 
 T = TypeVar("T")
 POLL_S = 0.5

@@ -14,7 +14,7 @@ import typer
 
 from agents.backends.vllm.doctor.command import doctor_vllm
 from controlplane.terminal import checkout, extras
-from controlplane.terminal.finding import Finding, status, tell
+from controlplane.terminal.doctor_finding import Finding, status, tell
 from controlplane.terminal.subcommand import subcommand
 
 app = subcommand(invoke_without_command=True)
@@ -52,7 +52,7 @@ def examine(data_dir: Path, host: str, port: int) -> Iterator[Finding]:
 def engine_kernels() -> Finding:
     """Which kernels the embedded engine has chosen by timing on this processor, and where that is kept."""
     from agents.engine.ops.kept_choices import cache_folder, read_file
-    from agents.engine.ops.processor import processor_name
+    from agents.engine.ops.processor_identity import processor_name
 
     name, folder = "engine kernels", cache_folder()
     found, broken = [], []

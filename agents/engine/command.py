@@ -10,7 +10,7 @@ from controlplane.contract.knobs import parse_config
 from controlplane.terminal import extras
 from controlplane.terminal.assignments import parse_assignments
 from controlplane.terminal.checkout import ROOT
-from controlplane.terminal.connection import fail
+from controlplane.terminal.service_connection import fail
 from controlplane.terminal.subcommand import subcommand
 
 app = subcommand()

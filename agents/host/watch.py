@@ -10,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from agents.host.sampler import Sampler
+from agents.host.host_sampler import Sampler
 from agents.host.snapshot import Figures
 from controlplane.contract.metrics import WINDOW_S
 

@@ -96,6 +96,6 @@ def _library_code() -> str:
 
 
 def _is_held_out(path: Path) -> bool:
-    """As the bundled model's training decides it (agents/models/training/corpus.py)."""
+    """As the bundled model's training decides it (agents/models/training/training_text.py)."""
     name = path.relative_to(_library()).as_posix()
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big") % 100 < _HELD_OUT_PERCENT

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from agents.engine.core.effective import read_back
+from agents.engine.core.effective_config import read_back
 from agents.engine.core.event_log import EventLog
 from agents.engine.core.step import StepEngine
 from agents.engine.options import EngineOptions, SpeculativeMethod

@@ -8,10 +8,11 @@ from opentelemetry._opamp.proto import opamp_pb2
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 from benchmarks.hostile.values import NUMBERS, anything, json_bytes, mutated, text
-from controlplane.contract import metrics, packed_report
+from controlplane.contract import metrics
 from controlplane.contract.knobs import KNOBS, ChangeClass
-from controlplane.contract.opamp import BACKEND, DECOMPOSITION, EFFECTIVE_CONFIG, ENGINE_URL, ROLE
-from controlplane.contract.packed_report import PackedHistogram, PackedNumber, PackedReport, Section
+from controlplane.contract.reports import packed_report
+from controlplane.contract.reports.opamp import BACKEND, DECOMPOSITION, EFFECTIVE_CONFIG, ENGINE_URL, ROLE
+from controlplane.contract.reports.packed_report import PackedHistogram, PackedNumber, PackedReport, Section
 
 SENT_TEXT_LIMIT = 200
 """A protobuf string is UTF-8; beyond this many characters a longer one shows nothing more."""

@@ -1,6 +1,6 @@
 """An engine that does nothing but tell of requests, for real agents to follow: what it has told is known exactly.
 
-It speaks the event stream of `controlplane.contract.engine_event` over local HTTP, as the torch engine does.
+It speaks the event stream of `controlplane.contract.reports.engine_event` over local HTTP, as the torch engine does.
 """
 
 import asyncio

@@ -12,10 +12,11 @@ import zstandard
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.metrics.v1 import metrics_pb2 as otlp
 
-from controlplane.contract import metrics, packed_report
+from controlplane.contract import metrics
 from controlplane.contract.histogram import AXIS_MIN, SCALE, axis_position
 from controlplane.contract.metrics import WINDOW_S, MetricKind
-from controlplane.contract.packed_report import PackedHistogram, PackedNumber, PackedReport, Section
+from controlplane.contract.reports import packed_report
+from controlplane.contract.reports.packed_report import PackedHistogram, PackedNumber, PackedReport, Section
 
 NODES = 40
 SPACING = 2

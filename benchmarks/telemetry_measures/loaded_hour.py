@@ -28,7 +28,7 @@ from benchmarks.telemetry_measures.session import Session
 from controlplane.contract import metrics
 from controlplane.contract.histogram import AXIS_LENGTH
 from controlplane.contract.metrics import WINDOW_S
-from controlplane.contract.packed_report import MEDIA_TYPE
+from controlplane.contract.reports.packed_report import MEDIA_TYPE
 
 METRIC = metrics.TTFT
 NODES, QUICK_NODES = 100, 20

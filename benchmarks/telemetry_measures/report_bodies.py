@@ -1,7 +1,7 @@
 """Bodies of simulated reports, made once and given another node, stream, ordinal and time by patching bytes.
 
-Guarantee: a patched packed body is what `controlplane.contract.packed_report.encode` makes of the same report, and a
-patched OTLP body what the protobuf library makes of it (tests compare them).
+Guarantee: a patched packed body is what `controlplane.contract.reports.packed_report.encode` makes of the same report,
+and a patched OTLP body what the protobuf library makes of it (tests compare them).
 """
 
 import json
@@ -19,7 +19,7 @@ from benchmarks.telemetry_measures import report_shape
 from benchmarks.telemetry_measures.report_shape import BUCKETS, GAUGES, HISTOGRAMS, LABELS, SERIES, Drawn
 from controlplane.contract import metrics
 from controlplane.contract.histogram import AXIS_MIN, SCALE, ZERO_THRESHOLD_S
-from controlplane.contract.packed_report import HEADER, MAGIC, SECTION
+from controlplane.contract.reports.packed_report import HEADER, MAGIC, SECTION
 
 NODE_NAME, POOL_NAME = "sim-00000", "pool-0"
 """What the patches replace: names of nodes and pools have these lengths."""

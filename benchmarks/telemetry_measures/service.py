@@ -17,7 +17,7 @@ from benchmarks.telemetry_measures.report_bodies import node_name
 from benchmarks.vllm_measures.processes import Child, Nursery
 from controlplane.auth import store as tokens
 from controlplane.client import Client
-from controlplane.contract.access import Scope
+from controlplane.contract.bodies.access import Scope
 from controlplane.contract.clock import utc_now
 from controlplane.db.database import Database
 from controlplane.terminal.child import one_thread_each

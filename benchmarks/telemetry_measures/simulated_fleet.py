@@ -32,7 +32,7 @@ from benchmarks.telemetry_measures.http_connection import Answer, Connection, Co
 from benchmarks.telemetry_measures.report_bodies import Report, pool_name, templates
 from benchmarks.telemetry_measures.report_shape import HISTOGRAMS
 from controlplane.contract.metrics import WINDOW_S
-from controlplane.contract.packed_report import MEDIA_TYPE
+from controlplane.contract.reports.packed_report import MEDIA_TYPE
 
 ANSWER_LIMIT_S = 60.0
 DRAIN_S = 120.0

@@ -12,8 +12,8 @@ from benchmarks.telemetry_measures.fleet_run import FleetRun
 from benchmarks.telemetry_measures.report_bodies import occupancy, pool_name
 from benchmarks.telemetry_measures.service import Service
 from benchmarks.telemetry_measures.session import Session, verdict
-from controlplane.contract.alerts import AbsoluteCondition, AlertRuleCreate
-from controlplane.contract.slo import UseCase
+from controlplane.contract.bodies.alerts import AbsoluteCondition, AlertRuleCreate
+from controlplane.contract.bodies.slo import UseCase
 
 NODES_GOAL, NODES_AIM = 4000, 8000
 LATENCY_GOAL_MS = 1000.0

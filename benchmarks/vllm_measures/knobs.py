@@ -13,7 +13,7 @@ from benchmarks.engine_rivals.protocol import WorkerFailed
 from benchmarks.vllm_measures.plane import Plane
 from benchmarks.vllm_measures.session import Attached
 from benchmarks.vllm_measures.vllm_server import DRAFTS, MAX_NUM_BATCHED_TOKENS, MAX_NUM_SEQS
-from controlplane.contract.nodes import TrialConfig
+from controlplane.contract.bodies.nodes import TrialConfig
 
 BASE: dict[str, Any] = {
     "max_num_batched_tokens": MAX_NUM_BATCHED_TOKENS,

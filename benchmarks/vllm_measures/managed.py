@@ -15,8 +15,8 @@ from benchmarks.vllm_measures.managed_node import CAPACITY, POOL, ManagedNode
 from benchmarks.vllm_measures.proc_files import command_lines
 from benchmarks.vllm_measures.session import Session
 from benchmarks.vllm_measures.shapes import mixed
+from controlplane.contract.bodies.rollouts import RolloutPhase
 from controlplane.contract.knobs import ChangeClass
-from controlplane.contract.rollouts import RolloutPhase
 
 _CLIENTS = 8
 _CANNOT_START: dict[str, Any] = {"quantization": "int8"}

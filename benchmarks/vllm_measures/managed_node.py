@@ -16,9 +16,9 @@ from benchmarks.vllm_measures.proc_files import MARK
 from benchmarks.vllm_measures.processes import Child
 from benchmarks.vllm_measures.session import Session
 from benchmarks.vllm_measures.vllm_server import MAX_MODEL_LEN, START_LIMIT_S
-from controlplane.contract.configs import RevisionCreate
-from controlplane.contract.nodes import NodeView
-from controlplane.contract.rollouts import ENDED, Rollout, RolloutCreate
+from controlplane.contract.bodies.configs import RevisionCreate
+from controlplane.contract.bodies.nodes import NodeView
+from controlplane.contract.bodies.rollouts import ENDED, Rollout, RolloutCreate
 
 NODE, POOL = "managed", "managed"
 CAPACITY = {"max_num_batched_tokens": 1024, "max_num_seqs": 8}

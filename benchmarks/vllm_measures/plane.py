@@ -12,8 +12,8 @@ from benchmarks.engine_rivals.protocol import WorkerFailed
 from benchmarks.engine_rivals.servers import HOST, free_port
 from benchmarks.vllm_measures.processes import Child, Nursery
 from controlplane.client import Client
+from controlplane.contract.bodies.nodes import NodeView
 from controlplane.contract.errors import TailwrightError
-from controlplane.contract.nodes import NodeView
 from controlplane.terminal.child import one_thread_each
 
 POOL = "bench"

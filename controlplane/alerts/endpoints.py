@@ -16,7 +16,7 @@ from controlplane.alerts.rules.checks import check_destination, check_rule, chec
 from controlplane.alerts.tables import DeliveryRow, DestinationRow, SilenceRow
 from controlplane.alerts.view import delivery_view, destination_view, silence_view
 from controlplane.auth import Admin, Operator, Reader
-from controlplane.contract.alerts import (
+from controlplane.contract.bodies.alerts import (
     Alert,
     AlertRule,
     AlertRuleCreate,
@@ -30,7 +30,7 @@ from controlplane.contract.alerts import (
     Silence,
     SilenceCreate,
 )
-from controlplane.contract.pages import Page
+from controlplane.contract.bodies.pages import Page
 from controlplane.db import Database, SessionDep
 from controlplane.db.ids import PathId, QueryId
 from controlplane.db.paging import Cursor, Limit, page_of

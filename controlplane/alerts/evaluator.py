@@ -36,7 +36,7 @@ from controlplane.alerts.windows.history import History, Where, instant, merged
 from controlplane.alerts.windows.pool_record import Move
 from controlplane.alerts.windows.pool_totals import PoolTotals
 from controlplane.alerts.windows.watched_nodes import WatchedNodes
-from controlplane.contract.alerts import (
+from controlplane.contract.bodies.alerts import (
     AbsoluteCondition,
     AlertRule,
     AlertState,
@@ -47,10 +47,10 @@ from controlplane.contract.alerts import (
     RequestsFailedCondition,
     TelemetryLostCondition,
 )
-from controlplane.contract.configs import Revision
+from controlplane.contract.bodies.configs import Revision
+from controlplane.contract.bodies.nodes import NodeRole
 from controlplane.contract.errors import NotFound
 from controlplane.contract.metrics import E2E, NODE, POOL, TTFT, WINDOW_S
-from controlplane.contract.nodes import NodeRole
 from controlplane.db.database import Database
 from controlplane.fleet import store as fleet
 from controlplane.telemetry.reader import TelemetryReader

@@ -15,7 +15,7 @@ from controlplane.alerts.tables import (
     SilenceRow,
 )
 from controlplane.alerts.view import alert_view, rule_view
-from controlplane.contract.alerts import Alert, AlertRule, AlertRuleCreate, AlertState, DeliveryState
+from controlplane.contract.bodies.alerts import Alert, AlertRule, AlertRuleCreate, AlertState, DeliveryState
 from controlplane.contract.errors import NotFound
 
 OPEN_STATES = (AlertState.PENDING.value, AlertState.FIRING.value)

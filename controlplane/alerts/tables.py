@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlmodel import Column, Field, SQLModel
 
-from controlplane.db.columns import JsonColumn, UtcDateTime
+from controlplane.db.column_types import JsonColumn, UtcDateTime
 
 
 class AlertRuleRow(SQLModel, table=True):

@@ -1,7 +1,7 @@
 """Rows as the API shows them."""
 
 from controlplane.alerts.tables import AlertRow, AlertRuleRow, DeliveryRow, DestinationRow, SilenceRow
-from controlplane.contract.alerts import Alert, AlertRule, Delivery, Destination, Silence
+from controlplane.contract.bodies.alerts import Alert, AlertRule, Delivery, Destination, Silence
 
 
 def rule_view(row: AlertRuleRow) -> AlertRule:

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 from pydantic import BaseModel
 
-from controlplane.contract.access import EnrolmentRequest, Scope, TokenCreate
-from controlplane.contract.alerts import (
+from controlplane.contract.bodies.access import EnrolmentRequest, Scope, TokenCreate
+from controlplane.contract.bodies.alerts import (
     AbsoluteCondition,
     AlertRuleCreate,
     ConfigFailedCondition,
@@ -18,11 +18,11 @@ from controlplane.contract.alerts import (
     SilenceCreate,
     TelemetryLostCondition,
 )
-from controlplane.contract.configs import RevisionCreate
-from controlplane.contract.nodes import TrialConfig
-from controlplane.contract.rollouts import RolloutCreate
-from controlplane.contract.slo import Limit, UseCase
-from controlplane.contract.studies import (
+from controlplane.contract.bodies.configs import RevisionCreate
+from controlplane.contract.bodies.nodes import TrialConfig
+from controlplane.contract.bodies.rollouts import RolloutCreate
+from controlplane.contract.bodies.slo import Limit, UseCase
+from controlplane.contract.bodies.studies import (
     KnobRange,
     Measurement,
     StudyClaim,

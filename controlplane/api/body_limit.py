@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from controlplane.api.errors import error_response
+from controlplane.api.error_handlers import error_response
 from controlplane.contract.errors import BadRequest, TooLarge
 
 LIMIT_BYTES = 1 << 20

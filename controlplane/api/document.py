@@ -14,7 +14,7 @@ from controlplane.api.body_examples import EXAMPLES
 from controlplane.api.error_examples import example_of
 from controlplane.api.route_errors import SHOWN, errors_of, needs_of
 from controlplane.auth.guard import Needs
-from controlplane.contract.access import IMPLIED, Scope
+from controlplane.contract.bodies.access import IMPLIED, Scope
 from controlplane.contract.error_answer import ErrorAnswer
 from controlplane.contract.errors import Overloaded, TailwrightError, Unauthenticated
 

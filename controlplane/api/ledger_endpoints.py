@@ -5,8 +5,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from controlplane.auth import Reader
-from controlplane.contract.ledger import LedgerEntry
-from controlplane.contract.pages import Page
+from controlplane.contract.bodies.ledger import LedgerEntry
+from controlplane.contract.bodies.pages import Page
 from controlplane.db import SessionDep
 from controlplane.db.paging import Cursor, Limit, page_of
 from controlplane.ledger.store import entries

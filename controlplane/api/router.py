@@ -3,8 +3,8 @@
 from fastapi import APIRouter
 
 from controlplane.alerts import endpoints as alerts
-from controlplane.api import health
 from controlplane.api import ledger_endpoints as ledger
+from controlplane.api import probes as health
 from controlplane.auth import endpoints as tokens
 from controlplane.fleet import endpoints as fleet
 from controlplane.rollouts import endpoints as rollouts

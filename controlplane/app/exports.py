@@ -5,8 +5,8 @@ from controlplane.contract.clock import Clock
 from controlplane.db.database import Database
 from controlplane.telemetry.forwarding.exporter import Exporter, Sender
 from controlplane.telemetry.forwarding.meters import ExportMeters
-from controlplane.telemetry.forwarding.otlp import OtlpSender
 from controlplane.telemetry.forwarding.otlp_request import Scope
+from controlplane.telemetry.forwarding.otlp_sender import OtlpSender
 from controlplane.telemetry.forwarding.remote_write import RemoteWriteSender
 from controlplane.telemetry.reader import TelemetryReader
 from controlplane.telemetry.values import instance

@@ -16,8 +16,8 @@ from sqlmodel import col
 
 from controlplane.alerts.tables import AlertRow
 from controlplane.app.background import Background
-from controlplane.contract.alerts import AlertState, Severity
-from controlplane.contract.nodes import NodeRole
+from controlplane.contract.bodies.alerts import AlertState, Severity
+from controlplane.contract.bodies.nodes import NodeRole
 from controlplane.db.database import Database
 from controlplane.db.disk_space import DiskSpace
 from controlplane.fleet.tables import NodeRow

@@ -6,8 +6,8 @@ Guarantee: each quantile of a metric has one limit, the tightest; what pages peo
 from sqlmodel import Session
 
 from controlplane.alerts import store as alerts
-from controlplane.contract.alerts import AbsoluteCondition
-from controlplane.contract.slo import PROFILES, Limit
+from controlplane.contract.bodies.alerts import AbsoluteCondition
+from controlplane.contract.bodies.slo import PROFILES, Limit
 
 
 def pool_limits(session: Session, pool: str) -> list[Limit]:

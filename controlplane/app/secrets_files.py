@@ -14,7 +14,7 @@ from sqlmodel import Session
 from controlplane import ledger
 from controlplane.auth import store
 from controlplane.auth.token import new_token
-from controlplane.contract.access import Scope
+from controlplane.contract.bodies.access import Scope
 
 
 @dataclass(frozen=True)

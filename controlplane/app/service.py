@@ -17,11 +17,12 @@ from prometheus_client import ProcessCollector, disable_created_metrics
 
 from controlplane.alerts.notify.delivery import Deliverer
 from controlplane.alerts.rules.defaults import ensure_default_rules
-from controlplane.api import docs_page, errors
+from controlplane.api import docs_page
+from controlplane.api import error_handlers as errors
 from controlplane.api.application import DESCRIPTION, TAGS, DocumentedApplication, operation_id
 from controlplane.api.body_limit import BodyLimit
-from controlplane.api.health import Readiness
 from controlplane.api.json_kinds import refuse_wrong_kinds
+from controlplane.api.probes import Readiness
 from controlplane.api.router import all_routers
 from controlplane.api.storable_text import refuse_unstorable_text
 from controlplane.api.unknown_fields import refuse_unknown_fields
@@ -34,9 +35,9 @@ from controlplane.app.pool_limits import pool_limits
 from controlplane.app.remedies import check_remedy
 from controlplane.app.settings import ServiceSettings
 from controlplane.app.ticks import ticks_of
+from controlplane.contract.bodies.nodes import NodeRole
 from controlplane.contract.clock import Clock, utc_now
 from controlplane.contract.metrics import WINDOW_S
-from controlplane.contract.nodes import NodeRole
 from controlplane.db.database import Database
 from controlplane.db.disk_space import DiskSpace
 from controlplane.db.migrate import upgrade

@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from controlplane.contract.errors import BadRequest, nearest
-from controlplane.contract.retention import DAY_S, HOUR_S, LEVELS_S, LONGEST_S
+from controlplane.contract.retention_defaults import DAY_S, HOUR_S, LEVELS_S, LONGEST_S
 from controlplane.telemetry.folding.retention import Retention
 
 TABLE = "up"

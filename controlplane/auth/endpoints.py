@@ -6,9 +6,9 @@ from controlplane import ledger
 from controlplane.auth import store
 from controlplane.auth.guard import Admin, Holder
 from controlplane.auth.tables import TokenRow
-from controlplane.contract.access import TokenCreate, TokenCreated, TokenView
+from controlplane.contract.bodies.access import TokenCreate, TokenCreated, TokenView
+from controlplane.contract.bodies.pages import Page
 from controlplane.contract.errors import Unauthenticated
-from controlplane.contract.pages import Page
 from controlplane.db import SessionDep
 from controlplane.db.ids import PathId
 from controlplane.db.paging import Cursor, Limit, page_of

@@ -9,7 +9,7 @@ from fastapi import Depends, Request
 
 from controlplane.auth.principal import Principal, check_scope
 from controlplane.auth.token_cache import tokens_of
-from controlplane.contract.access import Scope
+from controlplane.contract.bodies.access import Scope
 
 __all__ = ["Admin", "AgentAccess", "Enroller", "Holder", "Needs", "Operator", "Principal", "Reader", "check_scope"]
 

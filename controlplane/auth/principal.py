@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from controlplane.auth import store
-from controlplane.contract.access import IMPLIED, Scope
+from controlplane.contract.bodies.access import IMPLIED, Scope
 from controlplane.contract.errors import Forbidden, Unauthenticated
 from controlplane.db.database import Database
 

@@ -9,7 +9,7 @@ from sqlmodel import Session, col, select
 from controlplane.auth import revocations
 from controlplane.auth.tables import FleetSecretRow, TokenRow
 from controlplane.auth.token import digest, new_token
-from controlplane.contract.access import Scope, TokenView
+from controlplane.contract.bodies.access import Scope, TokenView
 from controlplane.contract.errors import NotFound
 
 CHUNK = 500

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from sqlmodel import Column, Field, SQLModel
 
-from controlplane.db.columns import UtcDateTime
+from controlplane.db.column_types import UtcDateTime
 
 
 class TokenRow(SQLModel, table=True):

@@ -6,10 +6,10 @@ message and detail; a connection problem is raised as httpx's own error. Thread-
 
 from controlplane.client.access import AccessCalls
 from controlplane.client.alerts import AlertCalls
-from controlplane.client.error_answer import raise_for_error
 from controlplane.client.fleet import FleetCalls
 from controlplane.client.ledger import LedgerCalls
 from controlplane.client.queries import QueryCalls
+from controlplane.client.raised_errors import raise_for_error
 from controlplane.client.rollouts import RolloutCalls
 from controlplane.client.studies import StudyCalls
 from controlplane.client.telemetry import TelemetryCalls

@@ -1,7 +1,7 @@
 """Is the service ready, and who may do what: tokens and enrolment."""
 
 from controlplane.client.connection import Connection
-from controlplane.contract.access import EnrolmentReply, EnrolmentRequest, TokenCreate, TokenCreated, TokenView
+from controlplane.contract.bodies.access import EnrolmentReply, EnrolmentRequest, TokenCreate, TokenCreated, TokenView
 
 
 class AccessCalls(Connection):

@@ -1,7 +1,7 @@
 """Alerts: rules, what fired, where it is told, and what is kept quiet."""
 
 from controlplane.client.connection import Connection
-from controlplane.contract.alerts import (
+from controlplane.contract.bodies.alerts import (
     Alert,
     AlertRule,
     AlertRuleCreate,

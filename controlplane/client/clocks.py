@@ -2,7 +2,7 @@
 
 from controlplane.client import Client
 from controlplane.contract.metrics import CLOCK_OFFSET, CLOCK_OFFSET_ERROR, NODE
-from controlplane.contract.node_clock import NodeClock
+from controlplane.contract.reports.node_clock import NodeClock
 
 WINDOW = "5m"
 

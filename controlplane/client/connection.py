@@ -8,10 +8,10 @@ from urllib.parse import quote
 import httpx
 from pydantic import BaseModel, ValidationError
 
-from controlplane.client.error_answer import raise_for_error
+from controlplane.client.raised_errors import raise_for_error
 from controlplane.client.salvaged_page import LeftOut, salvaged
+from controlplane.contract.bodies.pages import Page
 from controlplane.contract.errors import NotFound
-from controlplane.contract.pages import Page
 
 M = TypeVar("M", bound=BaseModel)
 

@@ -1,8 +1,8 @@
 """The fleet's nodes and the configurations that they may run."""
 
 from controlplane.client.connection import Connection, segment
-from controlplane.contract.configs import Revision, RevisionCreate
-from controlplane.contract.nodes import NodeView, TrialConfig
+from controlplane.contract.bodies.configs import Revision, RevisionCreate
+from controlplane.contract.bodies.nodes import NodeView, TrialConfig
 
 
 class FleetCalls(Connection):

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from controlplane.client import Client
 from controlplane.contract import metrics
-from controlplane.contract.gpu_clocks import in_words
 from controlplane.contract.metrics import NODE, Metric, MetricKind
+from controlplane.contract.reports.gpu_clocks import in_words
 
 WINDOW, WINDOW_LENGTH_S = "1m", 60.0
 

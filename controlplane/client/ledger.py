@@ -1,7 +1,7 @@
 """The ledger: what happened, newest first."""
 
 from controlplane.client.connection import Connection
-from controlplane.contract.ledger import LedgerEntry
+from controlplane.contract.bodies.ledger import LedgerEntry
 
 
 class LedgerCalls(Connection):

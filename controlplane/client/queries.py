@@ -9,9 +9,15 @@ import httpx
 
 from controlplane.client import stream
 from controlplane.client.connection import Connection, M, query_of
-from controlplane.client.error_answer import raise_for_error
+from controlplane.client.raised_errors import raise_for_error
 from controlplane.client.stream import Streamed
-from controlplane.contract.telemetry import HeatmapAnswer, QuantilesAnswer, RatesAnswer, ScalarsAnswer, SharesAnswer
+from controlplane.contract.bodies.telemetry import (
+    HeatmapAnswer,
+    QuantilesAnswer,
+    RatesAnswer,
+    ScalarsAnswer,
+    SharesAnswer,
+)
 
 
 class QueryCalls(Connection):

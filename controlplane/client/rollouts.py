@@ -1,7 +1,7 @@
 """Rollouts: created, started, cancelled, looked at."""
 
 from controlplane.client.connection import Connection
-from controlplane.contract.rollouts import Rollout, RolloutCreate
+from controlplane.contract.bodies.rollouts import Rollout, RolloutCreate
 
 
 class RolloutCalls(Connection):

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from controlplane.contract.pages import Page
+from controlplane.contract.bodies.pages import Page
 
 log = logging.getLogger(__name__)
 

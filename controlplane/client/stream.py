@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import httpx
 from pydantic import BaseModel
 
+from controlplane.contract.bodies.telemetry import QuantilesAnswer, RatesAnswer, SharesAnswer
 from controlplane.contract.errors import BadRequest, Overloaded, Unavailable
 from controlplane.contract.event_stream import events
-from controlplane.contract.telemetry import QuantilesAnswer, RatesAnswer, SharesAnswer
 
 ANSWERS: Mapping[str, type[QuantilesAnswer] | type[RatesAnswer] | type[SharesAnswer]] = {
     "quantiles": QuantilesAnswer,

@@ -1,7 +1,7 @@
 """Tuning studies, for those who ask for them and for the worker that runs them."""
 
 from controlplane.client.connection import Connection
-from controlplane.contract.studies import (
+from controlplane.contract.bodies.studies import (
     Study,
     StudyClaim,
     StudyCreate,

@@ -7,11 +7,11 @@ from typing import Any
 import httpx
 
 from controlplane.client.connection import Connection, query_text
-from controlplane.client.error_answer import raise_for_error
+from controlplane.client.raised_errors import raise_for_error
+from controlplane.contract.bodies.pages import Page
+from controlplane.contract.bodies.telemetry import Exemplar
+from controlplane.contract.bodies.workload import RequestRecord, Workload
 from controlplane.contract.metrics import LABELS
-from controlplane.contract.pages import Page
-from controlplane.contract.telemetry import Exemplar
-from controlplane.contract.workload import RequestRecord, Workload
 
 CONNECT_TIMEOUT_S = 10.0
 

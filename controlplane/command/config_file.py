@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 from controlplane.contract.errors import nearest
-from controlplane.terminal.connection import fail
+from controlplane.terminal.service_connection import fail
 
 OWN_SETTINGS = "agent"  # The agent checks its settings itself.
 

@@ -12,7 +12,7 @@ import typer
 
 from controlplane.contract.errors import nearest
 from controlplane.contract.metrics import LABELS
-from controlplane.terminal.connection import FAILURES, SERVER, Server, Token, TokenFile, connect, explain, fail
+from controlplane.terminal.service_connection import FAILURES, SERVER, Server, Token, TokenFile, connect, explain, fail
 from controlplane.terminal.subcommand import subcommand
 
 

@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 
 from controlplane.command.config_file import read_config
 from controlplane.terminal import checkout
-from controlplane.terminal.connection import fail
+from controlplane.terminal.service_connection import fail
 
 SUBCOMMANDS = {
     "up": "controlplane.command.up",

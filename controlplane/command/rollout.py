@@ -6,11 +6,11 @@ from typing import Annotated
 import typer
 
 from controlplane.client import Client
-from controlplane.contract.configs import RevisionCreate
-from controlplane.contract.nodes import NodeRole, NodeView
-from controlplane.contract.rollouts import ENDED, Rollout, RolloutCreate, RolloutPhase
+from controlplane.contract.bodies.configs import RevisionCreate
+from controlplane.contract.bodies.nodes import NodeRole, NodeView
+from controlplane.contract.bodies.rollouts import ENDED, Rollout, RolloutCreate, RolloutPhase
 from controlplane.terminal.assignments import parse_assignments
-from controlplane.terminal.connection import (
+from controlplane.terminal.service_connection import (
     FAILURES,
     SERVER,
     Server,

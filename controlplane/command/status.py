@@ -5,13 +5,13 @@ from rich.table import Column, Table
 
 from controlplane.client import Client
 from controlplane.client.clocks import node_clocks
-from controlplane.contract.alerts import Alert
-from controlplane.contract.change import class_of
+from controlplane.contract.bodies.alerts import Alert
+from controlplane.contract.bodies.change import class_of
+from controlplane.contract.bodies.nodes import NodeView
 from controlplane.contract.histogram import error_text
 from controlplane.contract.knobs import KNOBS, ChangeClass
-from controlplane.contract.node_clock import NodeClock
-from controlplane.contract.nodes import NodeView
-from controlplane.terminal.connection import FAILURES, SERVER, Server, Token, TokenFile, connect, explain, fail
+from controlplane.contract.reports.node_clock import NodeClock
+from controlplane.terminal.service_connection import FAILURES, SERVER, Server, Token, TokenFile, connect, explain, fail
 from controlplane.terminal.subcommand import subcommand
 
 app = subcommand()

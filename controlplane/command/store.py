@@ -8,7 +8,7 @@ import typer
 from controlplane.contract.clock import utc_now
 from controlplane.contract.errors import TailwrightError
 from controlplane.terminal import extras
-from controlplane.terminal.connection import fail
+from controlplane.terminal.service_connection import fail
 from controlplane.terminal.subcommand import subcommand
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from controlplane.contract.errors import TailwrightError
-from controlplane.contract.retention import DAY_S, HOUR_S, LEVELS_S, LONGEST_S
+from controlplane.contract.retention_defaults import DAY_S, HOUR_S, LEVELS_S, LONGEST_S
 from controlplane.terminal import extras
 from controlplane.terminal.checkout import ROOT
 from controlplane.terminal.child import die_with_parent, leave, one_thread_each
-from controlplane.terminal.connection import fail
+from controlplane.terminal.service_connection import fail
 from controlplane.terminal.subcommand import subcommand
 
 if TYPE_CHECKING:

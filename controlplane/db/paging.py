@@ -5,7 +5,7 @@ from typing import Annotated, Protocol, TypeVar
 
 from fastapi import Query
 
-from controlplane.contract.pages import Page
+from controlplane.contract.bodies.pages import Page
 
 Limit = Annotated[int, Query(ge=1, le=500, description="items per page")]
 PoolFilter = Annotated[str | None, Query(description="only of this pool")]

@@ -12,9 +12,9 @@ from typing import Any, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
+from controlplane.contract.bodies.nodes import MOST_ENTRIES, EffectiveConfig
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.knobs import KNOBS, ChangeClass, reported_knob
-from controlplane.contract.nodes import MOST_ENTRIES, EffectiveConfig
 
 logger = logging.getLogger(__name__)
 

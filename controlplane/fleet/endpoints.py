@@ -7,12 +7,12 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from controlplane import ledger
 from controlplane.auth import Admin, Enroller, Operator, Reader
 from controlplane.auth.store import workload_key
-from controlplane.contract.access import EnrolmentReply, EnrolmentRequest
-from controlplane.contract.configs import Revision, RevisionCreate
+from controlplane.contract.bodies.access import EnrolmentReply, EnrolmentRequest
+from controlplane.contract.bodies.configs import Revision, RevisionCreate
+from controlplane.contract.bodies.nodes import NodeView, TrialConfig
+from controlplane.contract.bodies.pages import Page
 from controlplane.contract.error_answer import answers
 from controlplane.contract.errors import NotFound
-from controlplane.contract.nodes import NodeView, TrialConfig
-from controlplane.contract.pages import Page
 from controlplane.db import SessionDep
 from controlplane.db.paging import Cursor, Limit, PoolFilter
 from controlplane.fleet import revisions

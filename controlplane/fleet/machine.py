@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from controlplane.contract.configs import Revision
+from controlplane.contract.bodies.configs import Revision
+from controlplane.contract.bodies.nodes import ConfigStatus, EffectiveConfig, NodeRole
 from controlplane.contract.knobs import KNOBS, canonical_json
-from controlplane.contract.nodes import ConfigStatus, EffectiveConfig, NodeRole
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, col, select
 
 from controlplane import ledger
-from controlplane.contract.configs import Revision, RevisionCreate
+from controlplane.contract.bodies.configs import Revision, RevisionCreate
 from controlplane.contract.errors import NotFound
 from controlplane.contract.knobs import EngineConfig, config_hash, parse_config
 from controlplane.fleet.tables import RevisionRow

@@ -12,10 +12,10 @@ from sqlmodel import Session, col, select
 
 from controlplane import ledger
 from controlplane.auth import store as tokens
-from controlplane.contract.access import EnrolmentRequest, Scope
-from controlplane.contract.configs import Revision, RevisionCreate
+from controlplane.contract.bodies.access import EnrolmentRequest, Scope
+from controlplane.contract.bodies.configs import Revision, RevisionCreate
+from controlplane.contract.bodies.nodes import ConfigStatus, NodeRole, NodeView
 from controlplane.contract.errors import Conflict, NotFound
-from controlplane.contract.nodes import ConfigStatus, NodeRole, NodeView
 from controlplane.fleet import machine, revisions
 from controlplane.fleet.revisions import revision
 from controlplane.fleet.tables import NodeRow, PoolRow

@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlmodel import JSON, BigInteger, Column, Field, SQLModel
 
-from controlplane.db.columns import JsonColumn, UtcDateTime
+from controlplane.db.column_types import JsonColumn, UtcDateTime
 
 
 class RevisionRow(SQLModel, table=True):

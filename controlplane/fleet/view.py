@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from controlplane.contract.configs import Revision
-from controlplane.contract.nodes import ConfigStatus, EffectiveConfig, NodeView
+from controlplane.contract.bodies.configs import Revision
+from controlplane.contract.bodies.nodes import ConfigStatus, EffectiveConfig, NodeView
 from controlplane.fleet import effective, machine
 from controlplane.fleet.tables import NodeRow
 

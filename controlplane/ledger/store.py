@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlmodel import Session, col, select
 
-from controlplane.contract.ledger import LedgerEntry
+from controlplane.contract.bodies.ledger import LedgerEntry
 from controlplane.ledger.tables import LedgerRow
 
 

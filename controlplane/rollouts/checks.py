@@ -2,10 +2,10 @@
 
 from sqlmodel import Session
 
+from controlplane.contract.bodies.nodes import NodeRole
+from controlplane.contract.bodies.rollouts import RolloutCreate
 from controlplane.contract.errors import BadRequest, Conflict, NotFound, nearest
 from controlplane.contract.metrics import BY_SHORT, MetricKind
-from controlplane.contract.nodes import NodeRole
-from controlplane.contract.rollouts import RolloutCreate
 from controlplane.fleet import store as fleet
 
 LARGEST_ID = 2**31 - 1

@@ -14,10 +14,10 @@ from typing import Any
 
 from sqlmodel import Session
 
-from controlplane.contract.configs import Revision
+from controlplane.contract.bodies.configs import Revision
+from controlplane.contract.bodies.nodes import NodeRole, NodeView
+from controlplane.contract.bodies.rollouts import RolloutPhase, Verdict
 from controlplane.contract.metrics import WINDOW_S
-from controlplane.contract.nodes import NodeRole, NodeView
-from controlplane.contract.rollouts import RolloutPhase, Verdict
 from controlplane.db.database import Database
 from controlplane.fleet import store as fleet
 from controlplane.rollouts import machine, store
@@ -26,7 +26,7 @@ from controlplane.rollouts.decision import Decision, Facts
 from controlplane.rollouts.evidence_of_metric import Window
 from controlplane.rollouts.facts import labels, node_fact, runs
 from controlplane.rollouts.judge import Judge
-from controlplane.rollouts.plan import plan_of
+from controlplane.rollouts.judging_plan import plan_of
 from controlplane.rollouts.served import Outcomes
 from controlplane.rollouts.tables import RolloutRow
 from controlplane.telemetry.reader import TelemetryReader

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from controlplane.contract.rollouts import RolloutCreate, RolloutPhase, Verdict
+from controlplane.contract.bodies.rollouts import RolloutCreate, RolloutPhase, Verdict
 from controlplane.rollouts.patience import LIVE_TIMEOUT_S
 
 

@@ -6,17 +6,17 @@ from fastapi import APIRouter, Query, Request
 
 from controlplane.auth import Operator, Reader
 from controlplane.auth.guard import check_scope
-from controlplane.contract.access import Scope
+from controlplane.contract.bodies.access import Scope
+from controlplane.contract.bodies.pages import Page
+from controlplane.contract.bodies.rollouts import Rollout, RolloutCreate, RolloutPhase
 from controlplane.contract.error_answer import answers
 from controlplane.contract.errors import NotFound
-from controlplane.contract.pages import Page
-from controlplane.contract.rollouts import Rollout, RolloutCreate, RolloutPhase
 from controlplane.db import SessionDep
 from controlplane.db.ids import PathId
 from controlplane.db.paging import Cursor, Limit, PoolFilter, page_of
 from controlplane.fleet.opamp.hub import FleetHub
 from controlplane.rollouts import store
-from controlplane.rollouts.plan import with_limits
+from controlplane.rollouts.judging_plan import with_limits
 
 router = APIRouter(prefix="/api/v1/rollouts", tags=["rollouts"])
 

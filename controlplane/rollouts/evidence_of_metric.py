@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel
 
+from controlplane.contract.bodies.rollouts import LEVELS
 from controlplane.contract.histogram import AXIS_LENGTH, BASE, RELATIVE_ERROR
-from controlplane.contract.rollouts import LEVELS
 from controlplane.evidence.exceedance import Dispersion, log_e, log_mean_exp, noncentral
 from controlplane.evidence.sketch import Sketch
 

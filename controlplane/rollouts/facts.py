@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from controlplane.contract.configs import Revision
+from controlplane.contract.bodies.configs import Revision
+from controlplane.contract.bodies.nodes import ConfigStatus, NodeView
 from controlplane.contract.knobs import canonical_json
-from controlplane.contract.nodes import ConfigStatus, NodeView
 from controlplane.rollouts.decision import NodeFact
 
 UNASSIGNED = 0

@@ -44,8 +44,8 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import BaseModel, Field
 
+from controlplane.contract.bodies.rollouts import JudgingPlan, Verdict
 from controlplane.contract.histogram import error_text, is_coarse, upper_edge
-from controlplane.contract.rollouts import JudgingPlan, Verdict
 from controlplane.evidence.exceedance import log_mean_exp
 from controlplane.evidence.sketch import Sketch
 from controlplane.rollouts.evidence_of_metric import QUICK, STEADY, Stream, Window

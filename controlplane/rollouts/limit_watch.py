@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel
 
+from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.histogram import axis_position
-from controlplane.contract.slo import Limit
 from controlplane.evidence.exceedance import log_mean_exp
 from controlplane.rollouts.evidence_of_metric import STEADY, Pace, Stream, Window
 

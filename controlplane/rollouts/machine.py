@@ -15,8 +15,8 @@ import math
 from collections.abc import Sequence
 from datetime import datetime
 
+from controlplane.contract.bodies.rollouts import ENDED, RolloutPhase, Verdict
 from controlplane.contract.errors import Conflict
-from controlplane.contract.rollouts import ENDED, RolloutPhase, Verdict
 from controlplane.rollouts.decision import (
     Action,
     ClearOverrides,

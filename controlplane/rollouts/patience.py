@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from controlplane.contract.change import needed_class, patience_s
-from controlplane.contract.configs import Revision
+from controlplane.contract.bodies.change import needed_class, patience_s
+from controlplane.contract.bodies.configs import Revision
+from controlplane.contract.bodies.nodes import NodeView
 from controlplane.contract.knobs import ChangeClass
-from controlplane.contract.nodes import NodeView
 
 LIVE_TIMEOUT_S = 120.0
 """For live changes: an agent may be reconnecting, or the wave be large."""

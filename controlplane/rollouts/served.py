@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from controlplane.contract import finish_reasons
+from controlplane.contract.reports import finish_reasons
 from controlplane.rollouts.evidence_of_metric import AT_ONCE, Counts, Stream
 
 ODDS = (1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0)

@@ -10,15 +10,15 @@ from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, col, select
 
 from controlplane import ledger
+from controlplane.contract.bodies.nodes import NodeRole
+from controlplane.contract.bodies.rollouts import ENDED, Rollout, RolloutCreate, RolloutPhase, Verdict
 from controlplane.contract.errors import Conflict, NotFound
-from controlplane.contract.nodes import NodeRole
-from controlplane.contract.rollouts import ENDED, Rollout, RolloutCreate, RolloutPhase, Verdict
 from controlplane.fleet import store as fleet
 from controlplane.rollouts import machine, patience
 from controlplane.rollouts.checks import check_differs, check_rollout
 from controlplane.rollouts.decision import ClearOverrides, Decision, SetOverride, SetPoolRevision, State
 from controlplane.rollouts.facts import labels, node_fact
-from controlplane.rollouts.plan import plan_of
+from controlplane.rollouts.judging_plan import plan_of
 from controlplane.rollouts.tables import RolloutRow
 
 SERVICE = "tailwright"

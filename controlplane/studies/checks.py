@@ -10,12 +10,12 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from controlplane.contract.bodies.nodes import NodeRole, NodeView
+from controlplane.contract.bodies.rollouts import RolloutCreate
+from controlplane.contract.bodies.studies import KnobRange, StudyCreate
 from controlplane.contract.errors import BadRequest, KnobOutOfRange, nearest
 from controlplane.contract.knobs import KNOBS, parse_knob
 from controlplane.contract.metrics import BY_SHORT, MetricKind
-from controlplane.contract.nodes import NodeRole, NodeView
-from controlplane.contract.rollouts import RolloutCreate
-from controlplane.contract.studies import KnobRange, StudyCreate
 
 _QUANTILE_METRICS = [short for short, metric in BY_SHORT.items() if metric.kind is MetricKind.HISTOGRAM]
 

@@ -5,8 +5,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 
 from controlplane.auth import Operator, Reader
-from controlplane.contract.pages import Page
-from controlplane.contract.studies import (
+from controlplane.contract.bodies.pages import Page
+from controlplane.contract.bodies.studies import (
     Study,
     StudyClaim,
     StudyCreate,

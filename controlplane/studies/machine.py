@@ -2,8 +2,8 @@
 
 from datetime import datetime, timedelta
 
+from controlplane.contract.bodies.studies import StudyState
 from controlplane.contract.errors import Conflict
-from controlplane.contract.studies import StudyState
 
 LEASE_S = 60.0
 """A worker that has not been heard of for this long has lost the study."""

@@ -13,8 +13,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, col, select
 
 from controlplane import ledger
-from controlplane.contract.errors import BadRequest, Conflict, NotFound
-from controlplane.contract.studies import (
+from controlplane.contract.bodies.studies import (
     FINALIST,
     Study,
     StudyCreate,
@@ -25,6 +24,7 @@ from controlplane.contract.studies import (
     Trial,
     TrialReport,
 )
+from controlplane.contract.errors import BadRequest, Conflict, NotFound
 from controlplane.fleet import store as fleet
 from controlplane.studies import machine
 from controlplane.studies.tables import StudyRow, TrialRow

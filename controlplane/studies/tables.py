@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import UniqueConstraint
 from sqlmodel import Column, Field, SQLModel
 
-from controlplane.db.columns import JsonColumn, UtcDateTime
+from controlplane.db.column_types import JsonColumn, UtcDateTime
 
 
 class StudyRow(SQLModel, table=True):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
-from controlplane.contract.workload import RequestRecord, Workload
+from controlplane.contract.bodies.workload import RequestRecord, Workload
 from controlplane.evidence.sketch import Sketch
 
 

@@ -15,10 +15,10 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from sqlalchemy import func, select
 from sqlmodel import col
 
+from controlplane.contract.bodies.workload import RequestRecord, Workload
 from controlplane.contract.clock import Clock
 from controlplane.contract.errors import BadRequest, Unavailable
 from controlplane.contract.metrics import MetricKind
-from controlplane.contract.workload import RequestRecord, Workload
 from controlplane.db.database import Database
 from controlplane.telemetry.folding.bulk import BulkLoader
 from controlplane.telemetry.folding.bulk_parts import Loaded
@@ -40,7 +40,7 @@ from controlplane.telemetry.queries.exposition import FleetQuantiles
 from controlplane.telemetry.queries.grouping import Groupings, LabelsOf
 from controlplane.telemetry.queries.histogram_sums import HistogramSums, SketchGroups
 from controlplane.telemetry.queries.query import ScalarSums
-from controlplane.telemetry.queries.snapshot import Wanted, Where, pieces, scope
+from controlplane.telemetry.queries.scan import Wanted, Where, pieces, scope
 from controlplane.telemetry.queries.unfolded import FleetRuns, Unfolded
 from controlplane.telemetry.queries.value_counts import CountSums
 from controlplane.telemetry.reader import SketchSeries, ValueSeries

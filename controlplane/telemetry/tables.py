@@ -9,7 +9,7 @@ from datetime import datetime
 from sqlalchemy import DDL, BigInteger, Index, Integer, LargeBinary, Text, UniqueConstraint, event
 from sqlmodel import Column, Field, SQLModel
 
-from controlplane.db.columns import UtcDateTime
+from controlplane.db.column_types import UtcDateTime
 from controlplane.telemetry.values import frame_partitions
 
 SERIAL = BigInteger().with_variant(Integer, "sqlite")

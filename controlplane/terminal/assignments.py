@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from controlplane.terminal.connection import fail
+from controlplane.terminal.service_connection import fail
 
 
 def parse_assignments(assignments: list[str]) -> dict[str, Any]:

@@ -5,8 +5,9 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from benchmarks.telemetry_measures import classic_buckets, report_bodies, report_shape
 from benchmarks.telemetry_measures.report_bodies import Report, templates
 from benchmarks.telemetry_measures.report_shape import GAUGES, HISTOGRAMS, SERIES
-from controlplane.contract import metrics, packed_report
+from controlplane.contract import metrics
 from controlplane.contract.histogram import AXIS_LENGTH, axis_position
+from controlplane.contract.reports import packed_report
 
 REPORT = Report(node=42, pool=5, stream=bytes(range(16)), ordinal=77, window=350_000_000)
 

@@ -1,6 +1,6 @@
 import random
 
-from agents.backends.vllm.change import obstacles
+from agents.backends.vllm.live_change import obstacles
 from benchmarks.vllm_measures.knobs import BASE, differences, drawn
 from benchmarks.vllm_measures.vllm_server import DRAFTS, MAX_NUM_BATCHED_TOKENS, MAX_NUM_SEQS
 from controlplane.contract.knobs import parse_config

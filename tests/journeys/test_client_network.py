@@ -6,7 +6,7 @@ import openai
 from agents.client_measure import NetworkJoin, NetworkTime, Recorder, wrap_openai
 from agents.demo.plan import MODEL, POOL
 from controlplane.contract import metrics
-from controlplane.contract.access import Scope, TokenCreate
+from controlplane.contract.bodies.access import Scope, TokenCreate
 from tests.conftest import Stack
 from tests.processes import wait_for
 

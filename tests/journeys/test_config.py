@@ -7,10 +7,10 @@ import httpx
 import pytest
 
 from controlplane.client import Client
-from controlplane.contract.configs import RevisionCreate
+from controlplane.contract.bodies.configs import RevisionCreate
+from controlplane.contract.bodies.nodes import NodeView, TrialConfig
+from controlplane.contract.bodies.rollouts import ENDED, Rollout, RolloutCreate, RolloutPhase, Verdict
 from controlplane.contract.errors import BadRequest, Conflict, Forbidden, NotFound, Unauthenticated
-from controlplane.contract.nodes import NodeView, TrialConfig
-from controlplane.contract.rollouts import ENDED, Rollout, RolloutCreate, RolloutPhase, Verdict
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.contract.configs import RevisionCreate
-from controlplane.contract.rollouts import RolloutCreate, RolloutPhase, Verdict
-from controlplane.contract.studies import StudyCreate, StudyState
+from controlplane.contract.bodies.configs import RevisionCreate
+from controlplane.contract.bodies.rollouts import RolloutCreate, RolloutPhase, Verdict
+from controlplane.contract.bodies.studies import StudyCreate, StudyState
 from tests.journeys.datum import Datum
 from tests.processes import wait_for
 

@@ -12,9 +12,9 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 from sse_engine import SseEngine
 
+from controlplane.contract.bodies.studies import Study, StudyCreate, StudyState, Trial
+from controlplane.contract.bodies.workload import Workload
 from controlplane.contract.knobs import EngineConfig, parse_config
-from controlplane.contract.studies import Study, StudyCreate, StudyState, Trial
-from controlplane.contract.workload import Workload
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

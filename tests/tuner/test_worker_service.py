@@ -11,8 +11,8 @@ import uvicorn
 from controlplane.app.service import create_app
 from controlplane.app.settings import ServiceSettings
 from controlplane.client import Client
-from controlplane.contract.access import EnrolmentRequest
-from controlplane.contract.studies import StudyCreate, StudyState, TrialReport, TrialState
+from controlplane.contract.bodies.access import EnrolmentRequest
+from controlplane.contract.bodies.studies import StudyCreate, StudyState, TrialReport, TrialState
 from tuner.study.worker import Lease, Worker
 
 

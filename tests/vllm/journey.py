@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 
 from controlplane.client import Client
-from controlplane.contract.nodes import ConfigStatus, NodeView
+from controlplane.contract.bodies.nodes import ConfigStatus, NodeView
 from tests.processes import free_port, wait_for
 from tests.vllm.real_vllm import ROOT, VllmServer
 

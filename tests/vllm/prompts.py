@@ -11,7 +11,7 @@ LONGEST_TOKENS = 700
 
 @cache
 def _tokens() -> list[int]:
-    files = sorted((ROOT / "agents/agent").rglob("*.py")) + sorted((ROOT / "controlplane/contract").glob("*.py"))
+    files = sorted((ROOT / "agents/agent").rglob("*.py")) + sorted((ROOT / "controlplane/contract").rglob("*.py"))
     return token_ids("\n".join(file.read_text(encoding="utf-8") for file in files))
 
 

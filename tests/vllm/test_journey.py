@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from controlplane.contract import metrics
+from controlplane.contract.bodies.nodes import TrialConfig
 from controlplane.contract.histogram import RELATIVE_ERROR
-from controlplane.contract.nodes import TrialConfig
 from tests.processes import wait_for
 from tests.vllm import limits
 from tests.vllm.journey import NODE, POOL, Journey

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.backends.vllm.managed import process
+from agents.backends.vllm.managed import server_process as process
 from agents.backends.vllm.managed.change_failed import ChangeFailed
 from controlplane.contract.knobs import ChangeClass, EngineConfig, Quantization
 from tests.agents.backends.vllm.managed.managed_node import Clients, Node, running, until

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.contract.nodes import TrialConfig
+from controlplane.contract.bodies.nodes import TrialConfig
 from tests.processes import wait_for
 from tests.vllm import limits
 from tests.vllm.journey import NODE, Journey

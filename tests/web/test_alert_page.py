@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from controlplane.command.status import alert_text
-from controlplane.contract.alerts import Alert, AlertState, Delivery, Diagnosis, Severity
-from controlplane.contract.remedies import RemedyAction, RemedyState, RemedyStep
-from controlplane.contract.rollouts import Rollout, RolloutCreate, RolloutPhase
+from controlplane.contract.bodies.alerts import Alert, AlertState, Delivery, Diagnosis, Severity
+from controlplane.contract.bodies.remedies import RemedyAction, RemedyState, RemedyStep
+from controlplane.contract.bodies.rollouts import Rollout, RolloutCreate, RolloutPhase
 from web.rendering import templates
 from web.views import context_of
 

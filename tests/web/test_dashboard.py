@@ -7,9 +7,9 @@ import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
-from controlplane.contract.access import Scope, TokenCreate
-from controlplane.contract.configs import RevisionCreate
-from controlplane.contract.rollouts import RolloutCreate
+from controlplane.contract.bodies.access import Scope, TokenCreate
+from controlplane.contract.bodies.configs import RevisionCreate
+from controlplane.contract.bodies.rollouts import RolloutCreate
 
 pytestmark = pytest.mark.browser
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from controlplane.client import Client
+from controlplane.contract.bodies.pages import Page
+from controlplane.contract.bodies.telemetry import Exemplar
+from controlplane.contract.bodies.workload import RequestRecord
 from controlplane.contract.errors import BadRequest
-from controlplane.contract.pages import Page
-from controlplane.contract.telemetry import Exemplar
-from controlplane.contract.workload import RequestRecord
 from web.rendering import templates
 from web.views import context_of
 

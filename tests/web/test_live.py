@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from controlplane.contract.alerts import AlertRuleCreate
+from controlplane.contract.bodies.alerts import AlertRuleCreate
 
 pytestmark = pytest.mark.browser
 

@@ -6,11 +6,11 @@ from typing import Any
 
 from controlplane.client.clocks import node_clocks
 from controlplane.command.status import runs_text
-from controlplane.contract.configs import Revision
+from controlplane.contract.bodies.configs import Revision
+from controlplane.contract.bodies.nodes import ChangeCost, EffectiveConfig, NodeView
+from controlplane.contract.bodies.telemetry import ScalarsAnswer, ScalarSeries
 from controlplane.contract.knobs import ChangeClass, EngineConfig
 from controlplane.contract.metrics import CLOCK_OFFSET, CLOCK_OFFSET_ERROR
-from controlplane.contract.nodes import ChangeCost, EffectiveConfig, NodeView
-from controlplane.contract.telemetry import ScalarsAnswer, ScalarSeries
 from web.format import coarse
 from web.rendering import templates
 from web.views import context_of

@@ -3,11 +3,11 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from controlplane.contract.access import Scope
-from controlplane.contract.configs import Revision
+from controlplane.contract.bodies.access import Scope
+from controlplane.contract.bodies.configs import Revision
+from controlplane.contract.bodies.nodes import EffectiveConfig, NodeView
+from controlplane.contract.bodies.rollouts import Rollout, RolloutCreate, RolloutPhase
 from controlplane.contract.knobs import EngineConfig
-from controlplane.contract.nodes import EffectiveConfig, NodeView
-from controlplane.contract.rollouts import Rollout, RolloutCreate, RolloutPhase
 from web.rendering import templates
 from web.views import context_of
 

@@ -7,8 +7,16 @@ from typing import Any
 
 import pytest
 
+from controlplane.contract.bodies.studies import (
+    Study,
+    StudyCreate,
+    StudyResult,
+    StudyState,
+    StudyVerdict,
+    Trial,
+    TrialState,
+)
 from controlplane.contract.knobs import EngineConfig
-from controlplane.contract.studies import Study, StudyCreate, StudyResult, StudyState, StudyVerdict, Trial, TrialState
 from web.remeasured import Arm, arms_of
 from web.rendering import templates
 from web.views import context_of

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from controlplane.contract.errors import TailwrightError
 from controlplane.terminal import extras
-from controlplane.terminal.connection import fail
+from controlplane.terminal.service_connection import fail
 from controlplane.terminal.subcommand import subcommand
 
 app = subcommand()

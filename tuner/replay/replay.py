@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from controlplane.contract.bodies.studies import Measurement
+from controlplane.contract.bodies.workload import Workload
 from controlplane.contract.metrics import E2E, ITL, TPOT, TTFT
-from controlplane.contract.studies import Measurement
-from controlplane.contract.workload import Workload
 from tuner.replay.completion import RequestTiming, pool_samples, request_body
 from tuner.replay.http_stream import Answer, Target
 

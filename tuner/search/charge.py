@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from controlplane.contract.change import expected_s, needed_class
+from controlplane.contract.bodies.change import expected_s, needed_class
+from controlplane.contract.bodies.nodes import EffectiveConfig, NodeView
+from controlplane.contract.bodies.studies import StudyCreate
 from controlplane.contract.knobs import QUANTIZATION, ChangeClass
-from controlplane.contract.nodes import EffectiveConfig, NodeView
-from controlplane.contract.studies import StudyCreate
 
 GUESS_S = {ChangeClass.LIVE: 0.5, ChangeClass.SWAP: 2.0, ChangeClass.RESTART: 120.0}
 CHEAP, TRIFLE_S = 0.5, 2.0

@@ -9,8 +9,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from controlplane.contract.slo import Limit
-from controlplane.contract.studies import Measurement, StudyCreate
+from controlplane.contract.bodies.slo import Limit
+from controlplane.contract.bodies.studies import Measurement, StudyCreate
 from tuner.replay.replay import key
 
 MOST_ERRORS = 0.02

@@ -28,7 +28,7 @@ from controlplane.contract.knobs import (
 )
 from tuner.search.charge import Budget
 from tuner.search.objective import Assessment, constraint_value, score
-from tuner.search.quality import TOP1
+from tuner.search.quality_gate import TOP1
 from tuner.search.space import Space
 
 logger = logging.getLogger(__name__)

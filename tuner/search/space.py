@@ -15,6 +15,7 @@ from typing import Any
 
 import optuna
 
+from controlplane.contract.bodies.studies import KnobRange
 from controlplane.contract.errors import KnobOutOfRange
 from controlplane.contract.knobs import (
     KNOBS,
@@ -27,7 +28,6 @@ from controlplane.contract.knobs import (
     parse_config,
     parse_knob,
 )
-from controlplane.contract.studies import KnobRange
 
 DEFAULT_VALUES: dict[str, list[Any]] = {
     MAX_NUM_BATCHED_TOKENS: [32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048],

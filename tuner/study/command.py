@@ -12,10 +12,10 @@ import typer
 from pydantic import ValidationError
 
 from controlplane.client import Client
-from controlplane.contract.slo import Limit
-from controlplane.contract.studies import Study, StudyCreate, StudyState
+from controlplane.contract.bodies.slo import Limit
+from controlplane.contract.bodies.studies import Study, StudyCreate, StudyState
 from controlplane.terminal import extras
-from controlplane.terminal.connection import (
+from controlplane.terminal.service_connection import (
     FAILURES,
     SERVER,
     Server,

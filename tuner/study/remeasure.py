@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from scipy import stats
 
-from controlplane.contract.studies import StudyVerdict
+from controlplane.contract.bodies.studies import StudyVerdict
 
 DEFAULT, WINNER = "default", "winner"
 LEAST_REPEATS = 2

@@ -17,17 +17,16 @@ from typing import Any
 import httpx
 
 from controlplane.client import Client
+from controlplane.contract.bodies.nodes import TrialConfig
+from controlplane.contract.bodies.studies import Study, StudyResult, StudyVerdict, TrialReport, TrialState
 from controlplane.contract.errors import BadRequest, NotFound, TailwrightError
 from controlplane.contract.knobs import QUANTIZATION, Quantization
-from controlplane.contract.nodes import TrialConfig
-from controlplane.contract.studies import Study, StudyResult, StudyVerdict, TrialReport, TrialState
 from tuner.replay.replay import METRICS, ReplayResult, key
-from tuner.search import quality
+from tuner.search import quality_gate as quality
 from tuner.search.charge import Budget, allowance_s, cheap_s
 from tuner.search.objective import ERRORS, needed_quantiles, violations
 from tuner.search.search import Outcome, Search
 from tuner.search.space import build_space
-from tuner.study.bench import Bench, Measured, together
 from tuner.study.remeasure import (
     BLOCKS_CHANGES,
     DEFAULT,
@@ -43,8 +42,9 @@ from tuner.study.remeasure import (
     order,
     verdict,
 )
-from tuner.study.report import summary_of
+from tuner.study.study_text import summary_of
 from tuner.study.trial_node import TrialNode, find_trial_node
+from tuner.study.trial_run import Bench, Measured, together
 from tuner.workload.capture import Slice, capture, slice_for_node
 from tuner.workload.corpus import engine_tokenizer, read_tokens
 

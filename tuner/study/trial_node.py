@@ -16,11 +16,11 @@ from typing import Any
 import httpx
 
 from controlplane.client import Client
-from controlplane.contract.change import LONGEST_CHANGE_S, needed_class, patience_s
+from controlplane.contract.bodies.change import LONGEST_CHANGE_S, needed_class, patience_s
+from controlplane.contract.bodies.nodes import ConfigStatus, EffectiveConfig, NodeRole, NodeView, TrialConfig
+from controlplane.contract.bodies.workload import Workload, WorkloadRequest
 from controlplane.contract.errors import NotFound, TailwrightError
 from controlplane.contract.knobs import QUANTIZATION, ChangeClass, Quantization
-from controlplane.contract.nodes import ConfigStatus, EffectiveConfig, NodeRole, NodeView, TrialConfig
-from controlplane.contract.workload import Workload, WorkloadRequest
 from tuner.replay.replay import ReplayResult, Stopped, run_replay
 from tuner.search.charge import Prices
 from tuner.search.space import Capabilities

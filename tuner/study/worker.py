@@ -16,11 +16,9 @@ from typing import Any
 import httpx
 
 from controlplane.client import Client
-from controlplane.contract.clock import Clock, utc_now
-from controlplane.contract.configs import RevisionCreate
-from controlplane.contract.errors import Conflict, NotFound, TailwrightError
-from controlplane.contract.rollouts import RolloutCreate
-from controlplane.contract.studies import (
+from controlplane.contract.bodies.configs import RevisionCreate
+from controlplane.contract.bodies.rollouts import RolloutCreate
+from controlplane.contract.bodies.studies import (
     Study,
     StudyFinish,
     StudyHeartbeat,
@@ -28,6 +26,8 @@ from controlplane.contract.studies import (
     StudyVerdict,
     TrialReport,
 )
+from controlplane.contract.clock import Clock, utc_now
+from controlplane.contract.errors import Conflict, NotFound, TailwrightError
 from tuner.replay.replay import Stopped
 from tuner.study.study_run import Hooks, StudyRun
 

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from controlplane.client import Client
+from controlplane.contract.bodies.workload import Workload, WorkloadRequest
 from controlplane.contract.errors import NotFound
-from controlplane.contract.workload import Workload, WorkloadRequest
 from tuner.workload.rescale import cut, scale_rate
 from tuner.workload.trace import hash_id, workload_of
 

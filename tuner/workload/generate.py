@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from controlplane.contract.workload import Workload, WorkloadRequest
+from controlplane.contract.bodies.workload import Workload, WorkloadRequest
 from tuner.workload.trace import hash_id, workload_of
 
 

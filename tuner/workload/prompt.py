@@ -11,8 +11,8 @@ behave as on real text.
 
 from collections.abc import Sequence
 
+from controlplane.contract.bodies.workload import Workload
 from controlplane.contract.errors import BadRequest
-from controlplane.contract.workload import Workload
 from tuner.workload.trace import hash_id
 
 _Chain = tuple[int, ...]

@@ -8,7 +8,7 @@ from itertools import groupby
 
 import numpy as np
 
-from controlplane.contract.workload import Workload, WorkloadRequest
+from controlplane.contract.bodies.workload import Workload, WorkloadRequest
 from tuner.workload.trace import workload_of
 
 

@@ -13,8 +13,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+from controlplane.contract.bodies.workload import Workload, WorkloadRequest
 from controlplane.contract.errors import BadRequest
-from controlplane.contract.workload import Workload, WorkloadRequest
 
 MOONCAKE_BLOCK_SIZE = 512
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

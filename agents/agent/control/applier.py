@@ -17,9 +17,9 @@ from typing import Any
 from agents.backends.base import Backend, EngineUnreachable
 from agents.host.backoff import Backoff
 from agents.host.durable_file import write_durably
+from controlplane.contract.bodies.nodes import ConfigStatus, EffectiveConfig
 from controlplane.contract.errors import BadRequest, TailwrightError
 from controlplane.contract.knobs import EngineConfig, parse_config
-from controlplane.contract.nodes import ConfigStatus, EffectiveConfig
 
 log = logging.getLogger(__name__)
 

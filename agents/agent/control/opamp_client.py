@@ -21,7 +21,7 @@ from agents.agent.control.opamp_messages import MessageBuilder, NodeSnapshot, ne
 from agents.agent.delivery.enrolment import Enrolment
 from agents.host.backoff import Backoff
 from controlplane.contract.clock import utc_now
-from controlplane.contract.opamp import ENGINE_CONFIG
+from controlplane.contract.reports.opamp import ENGINE_CONFIG
 from controlplane.contract.retry import retry_after_s
 
 log = logging.getLogger(__name__)

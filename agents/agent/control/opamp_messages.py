@@ -14,8 +14,9 @@ from opentelemetry._opamp.proto import anyvalue_pb2, opamp_pb2
 from agents.agent.control.applier import ConfigOutcome
 from agents.agent.reports.report import SERVICE_NAME
 from agents.backends.base import EngineHealth
-from controlplane.contract import metrics, opamp
-from controlplane.contract.nodes import ConfigStatus, EffectiveConfig
+from controlplane.contract import metrics
+from controlplane.contract.bodies.nodes import ConfigStatus, EffectiveConfig
+from controlplane.contract.reports import opamp
 
 CAPABILITIES = 0x3807
 """ReportsStatus, AcceptsRemoteConfig, ReportsEffectiveConfig, ReportsHealth, ReportsRemoteConfig, ReportsHeartbeat."""

@@ -16,7 +16,7 @@ from agents.agent.delivery.credentials import Credentials
 from agents.agent.settings import AgentSettings
 from agents.host.backoff import Backoff
 from controlplane.client import raise_for_error
-from controlplane.contract.access import EnrolmentReply, EnrolmentRequest
+from controlplane.contract.bodies.access import EnrolmentReply, EnrolmentRequest
 from controlplane.contract.errors import BadSettings, TailwrightError
 
 log = logging.getLogger(__name__)

@@ -32,9 +32,9 @@ from agents.agent.reports import otlp_report
 from agents.agent.reports.body import Body, BodyUnreadable
 from agents.agent.reports.clock_offset import ClockOffset
 from agents.host.backoff import Backoff, spread_s
-from controlplane.contract import packed_report
 from controlplane.contract.clock import utc_now
-from controlplane.contract.packed_report import ACCEPT_HEADER, ACCEPT_PACKED, REPORT_HEADER, TIME_HEADER
+from controlplane.contract.reports import packed_report
+from controlplane.contract.reports.packed_report import ACCEPT_HEADER, ACCEPT_PACKED, REPORT_HEADER, TIME_HEADER
 from controlplane.contract.retry import retry_after_s
 
 log = logging.getLogger(__name__)

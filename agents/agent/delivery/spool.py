@@ -46,7 +46,7 @@ from agents.agent.delivery.spooled_report import SpoolCorrupt, SpooledReport
 from agents.agent.reports.body import Body
 from agents.backends.base import Position
 from agents.host.durable_file import TEMPORARY_SUFFIX, sync_folder, write_durably
-from controlplane.contract.packed_report import STREAM_BYTES
+from controlplane.contract.reports.packed_report import STREAM_BYTES
 
 log = logging.getLogger(__name__)
 

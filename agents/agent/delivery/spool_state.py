@@ -12,7 +12,7 @@ from typing import Self
 
 from agents.backends.base import Position
 from agents.host.durable_file import write_durably
-from controlplane.contract.packed_report import STREAM_BYTES
+from controlplane.contract.reports.packed_report import STREAM_BYTES
 
 log = logging.getLogger(__name__)
 

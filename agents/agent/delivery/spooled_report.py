@@ -17,7 +17,7 @@ from typing import Any
 
 from agents.agent.reports.body import Body
 from agents.backends.base import Position
-from controlplane.contract.packed_report import STREAM_BYTES, report_header
+from controlplane.contract.reports.packed_report import STREAM_BYTES, report_header
 
 FORMAT_1, FORMAT_2 = "tailwright-report-1", "tailwright-report-2"
 

@@ -13,8 +13,8 @@ from typing import Any
 from agents.agent.reports.batch_history import BatchHistory
 from agents.agent.reports.tally import Tally
 from agents.backends.base import Position
-from controlplane.contract.engine_event import EngineEvent, Hello
 from controlplane.contract.metrics import WINDOW_S
+from controlplane.contract.reports.engine_event import EngineEvent, Hello
 
 log = logging.getLogger(__name__)
 

@@ -7,8 +7,8 @@ request whose steps were not seen nothing is told, never zero. What an engine te
 from collections import deque
 from dataclasses import dataclass
 
-from controlplane.contract.engine_event import EngineEvent, FinishedEvent, StepEvent, TracedEvent
 from controlplane.contract.metrics import BATCH_FIGURES, BATCH_PEAK
+from controlplane.contract.reports.engine_event import EngineEvent, FinishedEvent, StepEvent, TracedEvent
 
 SLOT_S = 0.1
 KEPT_S = 600.0

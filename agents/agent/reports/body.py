@@ -11,7 +11,7 @@ import zlib
 from dataclasses import dataclass
 from typing import Self
 
-from controlplane.contract.packed_report import MEDIA_TYPE
+from controlplane.contract.reports.packed_report import MEDIA_TYPE
 
 OTLP_TYPE = "application/x-protobuf"
 GZIP, ZSTD = "gzip", "zstd"

@@ -22,7 +22,7 @@ from agents.agent.reports.bucket_counts import BucketCounts
 from controlplane.contract import metrics
 from controlplane.contract.histogram import AXIS_MIN, SCALE, ZERO_THRESHOLD_S
 from controlplane.contract.metrics import Metric, MetricKind
-from controlplane.contract.packed_report import PackedHistogram, PackedNumber, PackedReport
+from controlplane.contract.reports.packed_report import PackedHistogram, PackedNumber, PackedReport
 
 SCOPE = "tailwright.agent"
 WINDOW_NS = int(metrics.WINDOW_S * 1_000_000_000)

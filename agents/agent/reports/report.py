@@ -11,14 +11,21 @@ from dataclasses import dataclass, field
 from agents.agent.reports import otlp_report
 from agents.agent.reports.body import Body
 from agents.agent.reports.clock_offset import ClockReading
-from agents.agent.reports.distribution import Distribution
+from agents.agent.reports.latency_series import Distribution
 from agents.agent.reports.report_table import ReportTable
 from agents.agent.reports.tally import SeriesKey, Tally, WindowTally
 from agents.host.snapshot import Figures
-from controlplane.contract import metrics, packed_report
+from controlplane.contract import metrics
 from controlplane.contract.histogram import AXIS_MIN
 from controlplane.contract.metrics import Metric, MetricKind
-from controlplane.contract.packed_report import STREAM_BYTES, PackedHistogram, PackedNumber, PackedReport, Section
+from controlplane.contract.reports import packed_report
+from controlplane.contract.reports.packed_report import (
+    STREAM_BYTES,
+    PackedHistogram,
+    PackedNumber,
+    PackedReport,
+    Section,
+)
 
 SERVICE_NAME = "tailwright-agent"
 

@@ -17,7 +17,7 @@ from agents.agent.reports.report import NodeIdentity, resource_attributes
 from agents.agent.reports.tally import Tally
 from agents.backends.base import Position
 from controlplane.contract import metrics
-from controlplane.contract.engine_event import FinishedEvent, TracedEvent
+from controlplane.contract.reports.engine_event import FinishedEvent, TracedEvent
 
 log = logging.getLogger(__name__)
 

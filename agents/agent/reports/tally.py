@@ -10,10 +10,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from agents.agent.reports.bucket_counts import BucketCounts
-from agents.agent.reports.distribution import Distribution
+from agents.agent.reports.latency_series import Distribution
 from agents.backends.base import Position
-from controlplane.contract import finish_reasons, metrics
-from controlplane.contract.engine_event import (
+from controlplane.contract import metrics
+from controlplane.contract.metrics import Metric, MetricKind, cache_class, prompt_bucket
+from controlplane.contract.reports import finish_reasons
+from controlplane.contract.reports.engine_event import (
     BucketsEvent,
     CountsEvent,
     EngineEvent,
@@ -23,7 +25,6 @@ from controlplane.contract.engine_event import (
     StepEvent,
     TracedEvent,
 )
-from controlplane.contract.metrics import Metric, MetricKind, cache_class, prompt_bucket
 
 SeriesKey = tuple[int, str, str, str]
 """(revision, prompt bucket, cache class, tenant); an empty text where a dimension does not apply."""

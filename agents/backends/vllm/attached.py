@@ -15,18 +15,18 @@ import httpx
 
 from agents.backends.base import EngineHealth, EngineUnreachable, Lost, Position
 from agents.backends.change_costs import ChangeCosts
-from agents.backends.vllm.change import obstacles
+from agents.backends.vllm.live_change import obstacles
 from agents.backends.vllm.measures import ScrapeMemory, TraceReceiver
 from agents.backends.vllm.plugin_link import PluginLink
 from agents.backends.vllm.readback import contradictions, from_scheduler, from_server
 from agents.backends.vllm.server_api import ServerApi
-from agents.backends.vllm.statistics import NO_FOLDER, Statistics
+from agents.backends.vllm.statistics_stream import NO_FOLDER, Statistics
 from agents.backends.vllm.weight_format import format_within
-from controlplane.contract import finish_reasons
-from controlplane.contract.engine_event import EngineEvent, Hello
+from controlplane.contract.bodies.nodes import EffectiveConfig
 from controlplane.contract.errors import KnobOutOfRange
 from controlplane.contract.knobs import ChangeClass, EngineConfig, Quantization
-from controlplane.contract.nodes import EffectiveConfig
+from controlplane.contract.reports import finish_reasons
+from controlplane.contract.reports.engine_event import EngineEvent, Hello
 
 log = logging.getLogger(__name__)
 

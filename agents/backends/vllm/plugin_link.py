@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from agents.backends.base import EngineUnreachable, Position
-from controlplane.contract.engine_event import EngineEvent, Hello
+from controlplane.contract.reports.engine_event import EngineEvent, Hello
 
 EVENTS_SOCKET = "events.sock"
 KNOBS = "knobs.json"

@@ -7,11 +7,11 @@ knob that neither tells is left out, never guessed.
 from collections.abc import Callable
 from typing import Any
 
-from agents.backends.vllm.change import running
+from agents.backends.vllm.live_change import running
 from agents.backends.vllm.weight_format import weight_format
 from controlplane.contract import knobs
+from controlplane.contract.bodies.nodes import ChangeCost, EffectiveConfig
 from controlplane.contract.knobs import KNOBS, ChangeClass, Quantization
-from controlplane.contract.nodes import ChangeCost, EffectiveConfig
 
 _SCHEDULER = {
     knobs.MAX_NUM_BATCHED_TOKENS: "vLLM scheduler: max_num_scheduled_tokens",

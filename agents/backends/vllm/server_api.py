@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 
 from agents.backends.base import EngineHealth, EngineUnreachable
-from agents.backends.vllm.measures.names import START_TIME
-from agents.backends.vllm.measures.reading import Reading, parse
+from agents.backends.vllm.measures.scrape_reading import Reading, parse
+from agents.backends.vllm.measures.vllm_metric_names import START_TIME
 
 SERVER_INFO = "/server_info"
 _START = re.compile(rf"^{START_TIME} ([0-9.e+]+)$", re.MULTILINE)

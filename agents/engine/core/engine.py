@@ -18,7 +18,7 @@ from dataclasses import replace
 
 import torch
 
-from agents.engine.core.effective import EffectiveConfig, read_back, read_scheduling
+from agents.engine.core.effective_config import EffectiveConfig, read_back, read_scheduling
 from agents.engine.core.event_log import EventLog
 from agents.engine.core.step import StepEngine, TokenOutput
 from agents.engine.options import EngineOptions

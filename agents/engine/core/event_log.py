@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from controlplane.contract.engine_event import EngineEvent
+from controlplane.contract.reports.engine_event import EngineEvent
 
 DEFAULT_CAPACITY = 65536
 

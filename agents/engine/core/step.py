@@ -22,7 +22,7 @@ from agents.engine.model.config import ModelConfig, read_model_config
 from agents.engine.model.decoder import Decoder
 from agents.engine.model.device import check_dtype, choose_device
 from agents.engine.model.runner import Rows, Runner
-from agents.engine.ops.choose import choose_ops
+from agents.engine.ops.ops_choice import choose_ops
 from agents.engine.options import EngineOptions
 from agents.engine.quantization.linear import check_permitted
 from agents.engine.request.timing import monotonic

@@ -36,7 +36,7 @@ def step_event(
     accepted: Items[int],
     state: tuple[int, int, float],
 ) -> dict[str, Any]:
-    """See `controlplane.contract.engine_event.StepEvent`. accepted: of each draft.
+    """See `controlplane.contract.reports.engine_event.StepEvent`. accepted: of each draft.
 
     state: running, waiting and the share of KV blocks held, as the step leaves them.
     """

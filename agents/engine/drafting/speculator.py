@@ -15,7 +15,7 @@ from agents.engine.scheduling.drafter import Drafter
 from agents.engine.scheduling.sequence import Sequence
 from agents.engine.scheduling.step_plan import Work
 from agents.engine.speculation.gate import Gate, Track
-from agents.engine.speculation.statistics import SpeculationStats
+from agents.engine.speculation.speculation_totals import SpeculationStats
 
 
 class Speculator(Drafter):

@@ -12,9 +12,9 @@ from time import perf_counter
 import torch
 from torch import Tensor
 
+from agents.engine.model.cache_pages import Pages, View
 from agents.engine.model.config import ModelConfig
 from agents.engine.model.layer import Layer, load_layer, read_norm
-from agents.engine.model.pages import Pages, View
 from agents.engine.model.weights import WeightFolder
 from agents.engine.ops.ops import AttentionPlan, AttentionShape, Ops
 from agents.engine.ops.torch_ops import TorchOps

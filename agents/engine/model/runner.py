@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from agents.engine.model.cache_pages import allocate_pages
 from agents.engine.model.decoder import Decoder, StepInput
-from agents.engine.model.pages import allocate_pages
 from agents.engine.ops.ops import Span
 from agents.engine.scheduling.block_pool import NULL_BLOCK
 from agents.engine.scheduling.cache_groups import CacheGroup

@@ -28,7 +28,7 @@ from pathlib import Path
 
 import torch  # noqa: F401 - loads the OpenMP runtime that the kernels share.
 
-from agents.engine.ops.processor import processor_flags
+from agents.engine.ops.processor_identity import processor_flags
 
 FLAGS = (
     "-O3",

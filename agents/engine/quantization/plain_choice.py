@@ -18,7 +18,7 @@ from torch import Tensor
 from agents.engine.ops.kept_choices import Choice, KeptChoices
 from agents.engine.ops.library import MARCH_VARIABLE, sources_digest
 from agents.engine.ops.preference import ranked
-from agents.engine.ops.processor import processor_flags, processor_name
+from agents.engine.ops.processor_identity import processor_flags, processor_name
 from agents.engine.quantization import native_choice
 from agents.engine.quantization.plain import WIDE, Amx, Bfloat16, Blas, Packed, PlainLinear, SingleRows, Wide
 from agents.engine.quantization.row_bits import rows_are_their_own

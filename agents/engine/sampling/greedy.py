@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from agents.engine.ops.choose import argmax_rows
+from agents.engine.ops.ops_choice import argmax_rows
 
 
 def argmax(logits: Tensor) -> list[int]:

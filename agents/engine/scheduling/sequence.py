@@ -15,7 +15,7 @@ from agents.engine.request.token_logprob import TokenLogprob
 from agents.engine.scheduling.prefix_tree import Prefix
 from agents.engine.speculation.gate import Track
 from agents.engine.speculation.ngram import NgramIndex
-from controlplane.contract import finish_reasons
+from controlplane.contract.reports import finish_reasons
 
 
 class Status(Enum):

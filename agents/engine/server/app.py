@@ -19,12 +19,12 @@ from fastapi.responses import Response
 
 from agents.engine.core.engine import Engine
 from agents.engine.options import EngineOptions
+from agents.engine.server.counted_refusals import Refusals
 from agents.engine.server.event_feed import EventFeed
-from agents.engine.server.intake import Intake
-from agents.engine.server.metrics import EngineMetrics
 from agents.engine.server.openai_api import ChatRequest, CompletionRequest, DetokenizeRequest, TokenizeRequest, parse
-from agents.engine.server.refusals import Refusals
+from agents.engine.server.prometheus import EngineMetrics
 from agents.engine.server.request_edge import RequestEdge, add_error_handlers, answer_json, read_json
+from agents.engine.server.request_intake import Intake
 from controlplane.contract.errors import BadRequest, Unavailable, nearest
 from controlplane.contract.knobs import EngineConfig, parse_config
 

@@ -16,7 +16,7 @@ _BATCH_S = 0.1
 
 
 class EventFeed(Response):
-    """`Hello`, then every event above `after` (see controlplane.contract.engine_event)."""
+    """`Hello`, then every event above `after` (see controlplane.contract.reports.engine_event)."""
 
     def __init__(self, log: EventLog, model: str, boot: str | None, after: int) -> None:
         self._log, self._model = log, model

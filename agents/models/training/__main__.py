@@ -8,8 +8,10 @@ from pathlib import Path
 import torch
 from tokenizers import Tokenizer
 
-from agents.models.training import corpus, evaluate, folder, model_card, train, vocabulary
-from agents.models.training.decoder import DRAFT_SHAPE, TARGET_SHAPE
+from agents.models.training import evaluate, model_card, train, vocabulary
+from agents.models.training import model_folder as folder
+from agents.models.training import training_text as corpus
+from agents.models.training.trained_decoder import DRAFT_SHAPE, TARGET_SHAPE
 
 MODELS = Path(__file__).resolve().parents[1]
 TARGET = MODELS / "tailwright-py-5m"

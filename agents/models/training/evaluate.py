@@ -16,9 +16,10 @@ from tokenizers import Tokenizer
 from torch.nn import functional as F
 from transformers import AutoModelForCausalLM
 
-from agents.models.training import folder, readability, speculation
-from agents.models.training.corpus import Corpus, Document, Kind
-from agents.models.training.sampler import encode
+from agents.models.training import model_folder as folder
+from agents.models.training import readability, speculation
+from agents.models.training.training_batches import encode
+from agents.models.training.training_text import Corpus, Document, Kind
 
 EVALUATION_RECORD = "evaluation.json"
 DRAFT_LENGTH = 4

@@ -9,9 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from agents.models.training import folder
+from agents.models.training import model_folder as folder
 from agents.models.training.evaluate import EVALUATION_RECORD
-from agents.models.training.folder import TRAINING_RECORD
+from agents.models.training.model_folder import TRAINING_RECORD
 
 _TARGET_NAME = "tailwright-py-5m"
 _TEMPLATE = Path(__file__).with_name("card_template.md")

@@ -11,7 +11,7 @@ import textwrap
 import warnings
 from collections.abc import Iterable, Iterator
 
-from agents.models.training.corpus import Document
+from agents.models.training.training_text import Document
 
 
 def readable_share(text: str) -> float:

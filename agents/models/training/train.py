@@ -22,10 +22,10 @@ from tokenizers import Tokenizer
 from torch import Tensor
 from torch.nn import functional as F
 
-from agents.models.training import folder
-from agents.models.training.corpus import Corpus
-from agents.models.training.decoder import Decoder, Shape
-from agents.models.training.sampler import Sampler
+from agents.models.training import model_folder as folder
+from agents.models.training.trained_decoder import Decoder, Shape
+from agents.models.training.training_batches import Sampler
+from agents.models.training.training_text import Corpus
 
 _WARM_UP = 0.01
 _DECAY_FROM = 0.35

@@ -1,9 +1,9 @@
 """What one iteration of vLLM says, and the events it becomes.
 
-The events are those of the agent's contract (controlplane/contract/engine_event.py), so that whoever reads an embedded
-engine reads vLLM as well. Durations are seconds. vLLM keeps two clocks: wall time in the server process (arrival, end)
-and the monotonic clock in the engine's process (queued, scheduled, tokens). On one machine both are the system's own,
-so their offset turns one into the other, and a request's parts add up:
+The events are those of the agent's contract (controlplane/contract/reports/engine_event.py), so that whoever reads an
+embedded engine reads vLLM as well. Durations are seconds. vLLM keeps two clocks: wall time in the server process
+(arrival, end) and the monotonic clock in the engine's process (queued, scheduled, tokens). On one machine both are the
+system's own, so their offset turns one into the other, and a request's parts add up:
   tokenize  arrival until queued in the engine (parsing, tokenizing, and the way between the processes)
   queue     queued until first scheduled
   prefill   first scheduled until the first token

@@ -8,8 +8,8 @@ import math
 from dataclasses import dataclass
 
 from controlplane.alerts.conditions.finding import Reading
+from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.histogram import RELATIVE_ERROR, axis_position
-from controlplane.contract.slo import Limit
 from controlplane.evidence.sketch import Sketch
 
 RESOLVE_AT = 0.9

@@ -13,9 +13,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from controlplane.alerts.conditions.finding import Finding, Reading
-from controlplane.contract.alerts import ConfigFailedCondition
-from controlplane.contract.ledger import LedgerEntry
-from controlplane.contract.nodes import ConfigStatus, NodeRole, NodeView
+from controlplane.contract.bodies.alerts import ConfigFailedCondition
+from controlplane.contract.bodies.ledger import LedgerEntry
+from controlplane.contract.bodies.nodes import ConfigStatus, NodeRole, NodeView
 
 LONGEST_ERROR = 1500
 LONGEST_ERROR_IN_SUMMARY = 300

@@ -14,9 +14,9 @@ from typing import Any
 
 from controlplane.alerts.conditions.baseline import MARGIN_BUCKETS
 from controlplane.alerts.windows.pool_record import Move, Span
+from controlplane.contract.bodies.ledger import LedgerEntry
+from controlplane.contract.bodies.rollouts import RolloutPhase, Verdict
 from controlplane.contract.histogram import BASE
-from controlplane.contract.ledger import LedgerEntry
-from controlplane.contract.rollouts import RolloutPhase, Verdict
 
 DOMAIN = "rollout"
 ACCEPTED = frozenset({Verdict.BETTER.value, Verdict.NOT_WORSE.value})

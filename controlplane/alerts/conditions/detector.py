@@ -14,7 +14,7 @@ from controlplane.alerts.conditions.learner import Learner, inside
 from controlplane.alerts.windows.history import Window
 from controlplane.alerts.windows.moved_windows import moved
 from controlplane.alerts.windows.pool_record import NOTHING_KNOWN, Move, PoolRecord
-from controlplane.contract.alerts import RegressionCondition
+from controlplane.contract.bodies.alerts import RegressionCondition
 from controlplane.evidence.e_detector import Stream
 
 QUIET_S = 600.0

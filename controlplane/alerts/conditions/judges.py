@@ -10,13 +10,13 @@ from controlplane.alerts.conditions.finding import Finding, Patience, Reading
 from controlplane.alerts.windows.history import Where
 from controlplane.alerts.windows.pool_totals import PoolTotals
 from controlplane.alerts.words import duration, percentile
-from controlplane.contract.alerts import AbsoluteCondition, DriftCondition
-from controlplane.contract.configs import Revision
+from controlplane.contract.bodies.alerts import AbsoluteCondition, DriftCondition
+from controlplane.contract.bodies.configs import Revision
+from controlplane.contract.bodies.nodes import NodeView
+from controlplane.contract.bodies.slo import PROFILES, Limit
 from controlplane.contract.histogram import axis_position
 from controlplane.contract.knobs import difference
 from controlplane.contract.metrics import WINDOW_S
-from controlplane.contract.nodes import NodeView
-from controlplane.contract.slo import PROFILES, Limit
 from controlplane.evidence.sketch import Sketch
 from controlplane.telemetry.reader import TelemetryReader
 

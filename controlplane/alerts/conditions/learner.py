@@ -13,7 +13,7 @@ from typing import Any
 from controlplane.alerts.conditions.baseline import FLEET, MIN_BUCKET_COUNT, Baseline
 from controlplane.alerts.windows.history import Window
 from controlplane.alerts.windows.pool_record import Move, PoolRecord, Span
-from controlplane.contract.alerts import RegressionCondition
+from controlplane.contract.bodies.alerts import RegressionCondition
 from controlplane.contract.histogram import SCALE
 from controlplane.contract.metrics import WINDOW_S
 from controlplane.evidence.e_detector import Exceedances, Stream, observe

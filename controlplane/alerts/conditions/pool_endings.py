@@ -9,8 +9,8 @@ from datetime import datetime
 from controlplane.alerts.conditions.requests_failed import Ended
 from controlplane.alerts.windows.histories import shareable
 from controlplane.alerts.windows.history import Where
-from controlplane.contract.finish_reasons import CLIENT, FAILED
 from controlplane.contract.metrics import FINISH_REASON, POOL, REQUESTS, WINDOW_S
+from controlplane.contract.reports.finish_reasons import CLIENT, FAILED
 from controlplane.telemetry.reader import TelemetryReader, ValueSeries
 
 Span = tuple[datetime, datetime]

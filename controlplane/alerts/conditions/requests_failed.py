@@ -18,7 +18,7 @@ from controlplane.alerts.conditions.baseline import BOUND_Z, wilson_upper
 from controlplane.alerts.conditions.finding import Finding, Reading
 from controlplane.alerts.conditions.learner import SUSPICION
 from controlplane.alerts.windows.history import instant
-from controlplane.contract.alerts import RequestsFailedCondition
+from controlplane.contract.bodies.alerts import RequestsFailedCondition
 from controlplane.contract.metrics import WINDOW_S
 from controlplane.evidence.e_detector import Exceedances, Stream, observe
 

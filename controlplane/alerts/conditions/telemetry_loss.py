@@ -15,9 +15,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from controlplane.alerts.conditions.finding import Finding, Reading
-from controlplane.contract.alerts import TelemetryLostCondition
+from controlplane.contract.bodies.alerts import TelemetryLostCondition
+from controlplane.contract.bodies.nodes import NodeRole, NodeView
 from controlplane.contract.metrics import EVENTS_MISSED, NODE, SPOOL_DROPPED
-from controlplane.contract.nodes import NodeRole, NodeView
 from controlplane.telemetry.reader import TelemetryReader
 
 LOOK_BACK_S = 6 * 3600.0

@@ -11,9 +11,9 @@ from datetime import datetime
 from typing import Any
 
 from controlplane.alerts.diagnosis.config_change import RevisionSeen, config_changes
-from controlplane.alerts.diagnosis.host import Readings, host_causes
+from controlplane.alerts.diagnosis.host_cause import Readings, host_causes
 from controlplane.alerts.diagnosis.rollout_record import RolloutRecord
-from controlplane.contract.causes import CauseKind
+from controlplane.contract.bodies.cause_kinds import CauseKind
 from controlplane.contract.metrics import PROMPT_BUCKETS, CacheClass
 
 LOAD_GROWTH = 1.25

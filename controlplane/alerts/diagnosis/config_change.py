@@ -11,7 +11,7 @@ from typing import Any
 
 from controlplane.alerts.diagnosis.arrival import NEGLIGIBLE, Arrival, Served, arrivals
 from controlplane.alerts.diagnosis.rollout_record import RolloutRecord
-from controlplane.contract.causes import CauseKind
+from controlplane.contract.bodies.cause_kinds import CauseKind
 from controlplane.contract.knobs import difference
 from controlplane.contract.metrics import WINDOW_S
 

@@ -11,7 +11,7 @@ from controlplane.alerts.diagnosis.arrival import Served
 from controlplane.alerts.diagnosis.causes import Context, Level
 from controlplane.alerts.diagnosis.config_change import RevisionSeen
 from controlplane.alerts.diagnosis.diagnosis import STAGES, Measured
-from controlplane.alerts.diagnosis.host import slowest
+from controlplane.alerts.diagnosis.host_cause import slowest
 from controlplane.alerts.diagnosis.host_readings import host_readings
 from controlplane.alerts.diagnosis.rollout_record import rollouts_of
 from controlplane.alerts.windows.history import Where

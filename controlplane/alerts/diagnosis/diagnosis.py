@@ -11,7 +11,7 @@ from typing import Any
 
 from controlplane.alerts.diagnosis.causes import Context, causes
 from controlplane.alerts.words import duration, percentile
-from controlplane.contract.alerts import Diagnosis, StageShift
+from controlplane.contract.bodies.alerts import Diagnosis, StageShift
 from controlplane.contract.histogram import RELATIVE_ERROR, error_text, is_coarse
 from controlplane.contract.metrics import (
     DECODE,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from controlplane.alerts.diagnosis.host import Reading, Readings
+from controlplane.alerts.diagnosis.host_cause import Reading, Readings
 from controlplane.alerts.windows.history import Where
 from controlplane.contract import metrics
 from controlplane.contract.metrics import HOST_METRICS, NODE, WINDOW_S, Metric, MetricKind

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlmodel import Session, col, select
 
-from controlplane.contract.rollouts import ENDED, RolloutPhase, Verdict
+from controlplane.contract.bodies.rollouts import ENDED, RolloutPhase, Verdict
 from controlplane.ledger.tables import LedgerRow
 
 DOMAIN = "rollout."

@@ -20,8 +20,16 @@ from controlplane.alerts.notify import outbox, payload
 from controlplane.alerts.rules.silence import silenced
 from controlplane.alerts.tables import AlertRow
 from controlplane.alerts.view import alert_view
-from controlplane.contract.alerts import Alert, AlertRule, AlertState, AlertUpdate, Diagnosis, Silence, UpdateKind
-from controlplane.contract.remedies import RemedyStep
+from controlplane.contract.bodies.alerts import (
+    Alert,
+    AlertRule,
+    AlertState,
+    AlertUpdate,
+    Diagnosis,
+    Silence,
+    UpdateKind,
+)
+from controlplane.contract.bodies.remedies import RemedyStep
 
 log = logging.getLogger(__name__)
 

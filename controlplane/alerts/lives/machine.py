@@ -9,7 +9,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from controlplane.alerts.conditions.finding import Patience, Reading
-from controlplane.contract.alerts import AlertState
+from controlplane.contract.bodies.alerts import AlertState
 
 SETTLE_WITHOUT_BREACH_S = 600.0
 """A firing alert that was neither breached nor clear for so long (no traffic, or just below the limit) resolves."""

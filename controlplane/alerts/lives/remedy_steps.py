@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from controlplane.alerts.tables import AlertRow
-from controlplane.contract.remedies import RemedyStep
+from controlplane.contract.bodies.remedies import RemedyStep
 
 
 def add_steps(row: AlertRow, steps: Sequence[RemedyStep]) -> None:

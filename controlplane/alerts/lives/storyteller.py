@@ -22,9 +22,9 @@ from controlplane.alerts.lives.tick import Job
 from controlplane.alerts.lives.updates import Seen, Told
 from controlplane.alerts.tables import AlertRow
 from controlplane.alerts.windows.history import Where
-from controlplane.contract.alerts import AbsoluteCondition, AlertState, Diagnosis, RequestsFailedCondition
+from controlplane.contract.bodies.alerts import AbsoluteCondition, AlertState, Diagnosis, RequestsFailedCondition
+from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.metrics import E2E, NODE
-from controlplane.contract.slo import Limit
 from controlplane.db.database import Database
 from controlplane.evidence.sketch import Sketch
 from controlplane.telemetry.reader import TelemetryReader

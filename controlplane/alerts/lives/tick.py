@@ -16,7 +16,7 @@ from controlplane.alerts.tables import AlertRow, AlertRuleRow, DetectorStateRow,
 from controlplane.alerts.view import rule_view, silence_view
 from controlplane.alerts.windows.pool_record import NOTHING_KNOWN, PoolRecord, Span
 from controlplane.alerts.windows.watched_nodes import WatchedNodes
-from controlplane.contract.alerts import (
+from controlplane.contract.bodies.alerts import (
     AlertRule,
     ConfigFailedCondition,
     DriftCondition,
@@ -24,9 +24,9 @@ from controlplane.contract.alerts import (
     Silence,
     TelemetryLostCondition,
 )
-from controlplane.contract.ledger import LedgerEntry
+from controlplane.contract.bodies.ledger import LedgerEntry
+from controlplane.contract.bodies.nodes import NodeRole, NodeView
 from controlplane.contract.metrics import NODE, POOL, WINDOW_S
-from controlplane.contract.nodes import NodeRole, NodeView
 from controlplane.fleet.opamp.session import CONFIG_APPLIED, CONFIG_FAILED
 from controlplane.ledger.tables import LedgerRow
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from controlplane.alerts.conditions.absolute import tail_bound
 from controlplane.alerts.words import duration, percentile
-from controlplane.contract.alerts import UpdateKind
-from controlplane.contract.causes import CauseKind
+from controlplane.contract.bodies.alerts import UpdateKind
+from controlplane.contract.bodies.cause_kinds import CauseKind
 from controlplane.contract.histogram import axis_position
 from controlplane.evidence.sketch import Sketch
 

@@ -19,11 +19,12 @@ from sqlmodel import Session, col, update
 from controlplane.alerts.notify import payload
 from controlplane.alerts.tables import DeliveryRow, DestinationRow
 from controlplane.contract import signature
-from controlplane.contract.alerts import Alert, AlertState, DeliveryState
+from controlplane.contract.bodies.alerts import Alert, AlertState, DeliveryState
 from controlplane.contract.clock import Clock, utc_now
 from controlplane.contract.retry import retry_after_s
 from controlplane.db.database import Database
-from controlplane.outgoing import exchange, new_client
+from controlplane.outgoing import guarded_post as exchange
+from controlplane.outgoing import new_client
 
 log = logging.getLogger(__name__)
 

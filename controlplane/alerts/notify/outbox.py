@@ -10,7 +10,7 @@ from sqlmodel import Session, col, select
 
 from controlplane.alerts.notify import payload
 from controlplane.alerts.tables import DeliveryRow, DestinationRow
-from controlplane.contract.alerts import Alert, AlertState, DeliveryState
+from controlplane.contract.bodies.alerts import Alert, AlertState, DeliveryState
 
 
 def enqueue_firing(session: Session, alert: Alert, now: datetime, external_url: str) -> int:

@@ -9,7 +9,7 @@ the format has no other word, and repeats it by itself; what changed stands in t
 import json
 from collections.abc import Mapping
 
-from controlplane.contract.alerts import Alert, AlertState
+from controlplane.contract.bodies.alerts import Alert, AlertState
 
 NEVER = "0001-01-01T00:00:00Z"
 """How Alertmanager writes an end that is not known yet."""

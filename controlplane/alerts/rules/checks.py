@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from controlplane.contract.alerts import (
+from controlplane.contract.bodies.alerts import (
     AbsoluteCondition,
     AlertRuleCreate,
     DestinationCreate,

@@ -7,7 +7,7 @@ from sqlmodel import Session, select
 from controlplane import ledger
 from controlplane.alerts import store
 from controlplane.alerts.tables import AlertRuleRow
-from controlplane.contract.alerts import (
+from controlplane.contract.bodies.alerts import (
     AlertRuleCreate,
     ConfigFailedCondition,
     DriftCondition,

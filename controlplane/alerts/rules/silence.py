@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from controlplane.contract.alerts import Silence
+from controlplane.contract.bodies.alerts import Silence
 
 
 def matches(matchers: Mapping[str, str], labels: Mapping[str, str]) -> bool:

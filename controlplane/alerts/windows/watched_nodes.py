@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlmodel import Session, col, select
 
-from controlplane.contract.nodes import NodeView
+from controlplane.contract.bodies.nodes import NodeView
 from controlplane.fleet import store as fleet
 from controlplane.fleet.tables import NodeRow, PoolRow
 

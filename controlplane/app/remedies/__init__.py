@@ -5,7 +5,7 @@
 """
 
 from controlplane.app.remedies.check import check_remedy
-from controlplane.app.remedies.remedies import Remedies
-from controlplane.app.remedies.retry import try_again
+from controlplane.app.remedies.hook import Remedies
+from controlplane.app.remedies.retry_declined import try_again
 
 __all__ = ["Remedies", "check_remedy", "try_again"]

@@ -14,12 +14,12 @@ from controlplane.app.pool_limits import pool_limits
 from controlplane.app.remedies.cause import slowdown
 from controlplane.app.remedies.choice import Choice, CreateRollout, CreateStudy, StartRollout
 from controlplane.app.remedies.standing import DECLINED, OFFERED, STARTED, Standing
-from controlplane.contract.alerts import Alert, AlertRule
+from controlplane.contract.bodies.alerts import Alert, AlertRule
+from controlplane.contract.bodies.remedies import RemedyState, RemedyStep
 from controlplane.contract.errors import TailwrightError
-from controlplane.contract.remedies import RemedyState, RemedyStep
 from controlplane.fleet import store as fleet
 from controlplane.rollouts import store as rollouts
-from controlplane.rollouts.plan import with_limits
+from controlplane.rollouts.judging_plan import with_limits
 from controlplane.studies import store as studies
 from controlplane.studies.checks import check_study
 

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from controlplane.contract.alerts import Alert
-from controlplane.contract.causes import CauseKind
+from controlplane.contract.bodies.alerts import Alert
+from controlplane.contract.bodies.cause_kinds import CauseKind
 
 
 @dataclass(frozen=True)

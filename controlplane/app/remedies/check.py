@@ -1,8 +1,8 @@
 """Checks of the remedy a person may give a rule: what could never be started is refused when the rule is written."""
 
-from controlplane.contract.alerts import Remedy
+from controlplane.contract.bodies.alerts import Remedy
+from controlplane.contract.bodies.studies import StudyCreate
 from controlplane.contract.errors import BadRequest
-from controlplane.contract.studies import StudyCreate
 from controlplane.studies.checks import check_rollout, check_spec
 
 

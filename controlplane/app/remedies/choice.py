@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from controlplane.contract.remedies import RemedyStep
-from controlplane.contract.rollouts import RolloutCreate
-from controlplane.contract.studies import StudyCreate
+from controlplane.contract.bodies.remedies import RemedyStep
+from controlplane.contract.bodies.rollouts import RolloutCreate
+from controlplane.contract.bodies.studies import StudyCreate
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from controlplane.app.remedies.choice import Choice
 from controlplane.app.remedies.standing import Standing
 from controlplane.app.remedies.take_back import Study, take_back
 from controlplane.app.remedies.tuning import offered, study_for
-from controlplane.contract.alerts import Alert, AlertRule
-from controlplane.contract.causes import CauseKind
-from controlplane.contract.remedies import RemedyAction, RemedyState, RemedyStep
+from controlplane.contract.bodies.alerts import Alert, AlertRule
+from controlplane.contract.bodies.cause_kinds import CauseKind
+from controlplane.contract.bodies.remedies import RemedyAction, RemedyState, RemedyStep
 
 
 def choose(alert: Alert, rule: AlertRule, cause: Cause, seen: Standing, now: datetime) -> list[Choice]:

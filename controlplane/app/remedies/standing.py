@@ -11,9 +11,9 @@ from sqlmodel import Session
 
 from controlplane import ledger
 from controlplane.app.remedies.cause import Cause
-from controlplane.contract.alerts import Alert, Remedy
-from controlplane.contract.rollouts import Rollout, RolloutPhase
-from controlplane.contract.studies import Study, StudyState
+from controlplane.contract.bodies.alerts import Alert, Remedy
+from controlplane.contract.bodies.rollouts import Rollout, RolloutPhase
+from controlplane.contract.bodies.studies import Study, StudyState
 from controlplane.fleet import store as fleet
 from controlplane.rollouts import store as rollouts
 from controlplane.studies import store as studies

@@ -15,10 +15,10 @@ from typing import Any
 from controlplane.app.remedies.cause import Cause
 from controlplane.app.remedies.choice import Choice, CreateRollout, StartRollout
 from controlplane.app.remedies.standing import Standing
-from controlplane.contract.alerts import Alert, AlertRule, Remedy
+from controlplane.contract.bodies.alerts import Alert, AlertRule, Remedy
+from controlplane.contract.bodies.remedies import RemedyAction, RemedyPolicy, RemedyState, RemedyStep
+from controlplane.contract.bodies.rollouts import Rollout, RolloutCreate, RolloutPhase, Verdict
 from controlplane.contract.metrics import BY_SHORT, MetricKind
-from controlplane.contract.remedies import RemedyAction, RemedyPolicy, RemedyState, RemedyStep
-from controlplane.contract.rollouts import Rollout, RolloutCreate, RolloutPhase, Verdict
 
 SURE_SCORE = 0.9
 """By itself only a change close to the onset is taken back; one that lies further back waits for a person."""

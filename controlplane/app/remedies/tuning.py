@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 from controlplane.app.remedies.cause import Cause, slowdown
 from controlplane.app.remedies.choice import Choice, CreateStudy
 from controlplane.app.remedies.standing import Deed, Standing
-from controlplane.contract.alerts import Alert, Remedy
-from controlplane.contract.remedies import RemedyAction, RemedyState, RemedyStep
+from controlplane.contract.bodies.alerts import Alert, Remedy
+from controlplane.contract.bodies.remedies import RemedyAction, RemedyState, RemedyStep
 
 CLEARLY_WORSE = 1.5
 """A regression so many times as far above its threshold as the one before is not the same again."""

@@ -12,9 +12,9 @@ from pathlib import Path
 import orjson
 
 from controlplane.command.load.messages import Form, Message, messages
-from controlplane.contract import report_bundle
 from controlplane.contract.errors import BadRequest
-from controlplane.contract.packed_report import HEADER, REPORT_HEADER, SECTION, STREAM_BYTES, report_header
+from controlplane.contract.reports import report_bundle
+from controlplane.contract.reports.packed_report import HEADER, REPORT_HEADER, SECTION, STREAM_BYTES, report_header
 
 BATCH_BYTES = 1 << 20
 """Messages are put together up to so much."""

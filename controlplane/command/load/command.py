@@ -10,7 +10,16 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 from controlplane.client import Client
 from controlplane.terminal import extras
-from controlplane.terminal.connection import FAILURES, SERVER, Server, Token, TokenFile, explain, fail, read_token
+from controlplane.terminal.service_connection import (
+    FAILURES,
+    SERVER,
+    Server,
+    Token,
+    TokenFile,
+    explain,
+    fail,
+    read_token,
+)
 from controlplane.terminal.subcommand import subcommand
 
 if TYPE_CHECKING:
@@ -51,9 +60,9 @@ def load(
     extras.need("load", "server")
     from controlplane.command.load.batches import batches, stream_of
     from controlplane.command.load.messages import Form
-    from controlplane.command.load.requests import side_by_side
     from controlplane.command.load.sending import Totals
     from controlplane.command.load.sending import load as send
+    from controlplane.command.load.upload_requests import side_by_side
 
     form = Form.TRACES_PROTOBUF if protobuf is Signal.TRACES else Form.METRICS_PROTOBUF
     console = Console(stderr=True)

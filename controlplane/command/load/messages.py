@@ -25,7 +25,7 @@ import orjson
 
 from controlplane.command.load.compressed import DAMAGED, ZSTD, decompressed
 from controlplane.contract.errors import BadRequest
-from controlplane.contract.packed_report import MAGIC
+from controlplane.contract.reports.packed_report import MAGIC
 
 LENGTH_BYTES = 4
 LARGEST = 64 << 20

@@ -20,9 +20,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from controlplane.client import Client
 from controlplane.command.load.batches import Batch
-from controlplane.command.load.requests import BUNDLE_PARTS, Request, requests
+from controlplane.command.load.upload_requests import BUNDLE_PARTS, Request, requests
 from controlplane.contract.errors import BadRequest, Conflict, Overloaded, Unavailable
-from controlplane.contract.packed_report import REPORT_HEADER
+from controlplane.contract.reports.packed_report import REPORT_HEADER
 
 REMEMBERED = 1024
 """Batches of a file behind the newest that the service can still tell apart."""

@@ -16,7 +16,7 @@ from starlette.websockets import WebSocketDisconnect
 
 from controlplane.auth import AgentAccess
 from controlplane.auth.principal import authenticate, check_scope
-from controlplane.contract.access import Scope
+from controlplane.contract.bodies.access import Scope
 from controlplane.contract.error_answer import answers
 from controlplane.contract.errors import BadRequest, Conflict, TailwrightError, TooLarge, Unavailable, Unsupported
 from controlplane.db.database import Database

@@ -12,8 +12,8 @@ from sqlmodel import Session, select
 
 from controlplane import ledger
 from controlplane.auth import Principal
+from controlplane.contract.bodies.nodes import ConfigStatus, NodeRole
 from controlplane.contract.errors import BadRequest, NotFound
-from controlplane.contract.nodes import ConfigStatus, NodeRole
 from controlplane.db.database import Database
 from controlplane.fleet import machine
 from controlplane.fleet import store as fleet

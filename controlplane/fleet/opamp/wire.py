@@ -16,10 +16,10 @@ from google.protobuf.message import DecodeError
 from opentelemetry._opamp.proto import opamp_pb2
 
 from controlplane.contract import metrics
-from controlplane.contract.configs import Revision
+from controlplane.contract.bodies.configs import Revision
+from controlplane.contract.bodies.nodes import ConfigStatus, EffectiveConfig
 from controlplane.contract.errors import BadRequest, TooLarge, Unsupported
-from controlplane.contract.nodes import ConfigStatus, EffectiveConfig
-from controlplane.contract.opamp import (
+from controlplane.contract.reports.opamp import (
     BACKEND,
     DECOMPOSITION,
     EFFECTIVE_CONFIG,

@@ -14,7 +14,8 @@ from fastapi.responses import StreamingResponse
 from controlplane.auth import Reader
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.metrics import BY_SHORT, LABELS, NODE, POOL, MetricKind
-from controlplane.telemetry.download import csv_file, parquet_file, records, table
+from controlplane.telemetry.download import csv_file, parquet_file, table
+from controlplane.telemetry.download import records_table as records
 from controlplane.telemetry.download.table import Question, Table
 from controlplane.telemetry.queries.parameters import (
     By,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from controlplane.contract.errors import BadRequest
-from controlplane.contract.report_bundle import LIMIT_PLAIN, unbundle
+from controlplane.contract.reports.report_bundle import LIMIT_PLAIN, unbundle
 from controlplane.telemetry.journal import content_encoding
 from controlplane.telemetry.otlp.bounds import Bounds
 from controlplane.telemetry.reports import packed

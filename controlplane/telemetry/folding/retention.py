@@ -13,7 +13,7 @@ from typing import Self
 from sqlalchemy import Table, func, select
 from sqlmodel import SQLModel, col
 
-from controlplane.contract.retention import DAY_S, HOUR_S, LEVELS_S
+from controlplane.contract.retention_defaults import DAY_S, HOUR_S, LEVELS_S
 from controlplane.db.database import Database
 from controlplane.telemetry.folding.forgetting import Sweep, drop_older
 from controlplane.telemetry.frames.frame_store import Fold, FrameStore, Moment

@@ -16,7 +16,7 @@ from controlplane.contract.histogram import AXIS_LENGTH
 from controlplane.contract.metrics import MetricKind
 from controlplane.db.database import Database
 from controlplane.telemetry.folding import verify_frames
-from controlplane.telemetry.folding.finding import Findings
+from controlplane.telemetry.folding.store_finding import Findings
 from controlplane.telemetry.folding.verify_frames import Known
 from controlplane.telemetry.frames.frame_store import FrameStore, Moment
 from controlplane.telemetry.journal import pending

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controlplane.contract.metrics import MetricKind
-from controlplane.telemetry.folding.finding import Findings
+from controlplane.telemetry.folding.store_finding import Findings
 from controlplane.telemetry.frames import frame
 from controlplane.telemetry.frames.block import (
     Block,

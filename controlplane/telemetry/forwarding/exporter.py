@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from controlplane.contract.errors import TailwrightError
 from controlplane.db.database import Database
-from controlplane.telemetry.forwarding.delivery import Refused, Undelivered
+from controlplane.telemetry.forwarding.attempt import Refused, Undelivered
 from controlplane.telemetry.forwarding.meters import ExportMeters
 from controlplane.telemetry.forwarding.position import Position, Positions
 from controlplane.telemetry.values.interval import Interval, after, floor

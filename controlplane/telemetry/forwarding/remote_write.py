@@ -14,7 +14,7 @@ import httpx
 
 from controlplane.contract.clock import Clock
 from controlplane.outgoing import new_client
-from controlplane.telemetry.forwarding.delivery import DEADLINE_S, post
+from controlplane.telemetry.forwarding.attempt import DEADLINE_S, post
 from controlplane.telemetry.forwarding.exporter import Sent
 from controlplane.telemetry.forwarding.prompb import GAUGE, WriteRequest
 from controlplane.telemetry.queries import fleet_gauges

@@ -5,12 +5,12 @@ from typing import Any
 from fastapi import APIRouter
 
 from controlplane.auth import AgentAccess
-from controlplane.contract import packed_report
 from controlplane.contract.error_answer import answers
 from controlplane.contract.errors import Overloaded
+from controlplane.contract.reports import packed_report
 from controlplane.telemetry.download import export_endpoints
 from controlplane.telemetry.http import history_endpoints, query_endpoints
-from controlplane.telemetry.otlp import otlp
+from controlplane.telemetry.otlp import otlp_bodies as otlp
 
 _BINARY = {"type": "string", "format": "binary"}
 

@@ -14,7 +14,7 @@ from controlplane.auth import AgentAccess
 from controlplane.contract.error_answer import answers
 from controlplane.contract.errors import Forbidden, Overloaded, TooLarge, Unavailable, Unsupported
 from controlplane.contract.metrics import NODE
-from controlplane.contract.report_bundle import LIMIT_PLAIN, MEDIA_TYPE, PATH
+from controlplane.contract.reports.report_bundle import LIMIT_PLAIN, MEDIA_TYPE, PATH
 from controlplane.telemetry.folding.bulk_parts import Loaded
 from controlplane.telemetry.reports.stream_identity import Sighting
 from controlplane.telemetry.store import TelemetryStore
@@ -46,7 +46,8 @@ class HistoryAnswer(BaseModel):
 
 @router.post(PATH, openapi_extra=_BODY, responses=answers(Overloaded))
 async def load_history(principal: AgentAccess, request: Request) -> HistoryAnswer:
-    """Load a bundle of packed reports (`controlplane/contract/report_bundle.py` has the layout), zstd or gzip or plain.
+    """Load a bundle of packed reports (`controlplane/contract/reports/report_bundle.py` has the layout), zstd or gzip
+    or plain.
 
     200 once they are in frames, at every level; 429 and 503 when to send again. A part counts once, however often it is
     sent.

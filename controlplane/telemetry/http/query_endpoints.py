@@ -10,10 +10,8 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from controlplane.auth import Reader
-from controlplane.contract.errors import BadRequest
-from controlplane.contract.metrics import E2E, TTFT, MetricKind
-from controlplane.contract.pages import Page
-from controlplane.contract.telemetry import (
+from controlplane.contract.bodies.pages import Page
+from controlplane.contract.bodies.telemetry import (
     Exemplar,
     HeatmapAnswer,
     QuantilesAnswer,
@@ -23,7 +21,9 @@ from controlplane.contract.telemetry import (
     ScalarSeries,
     SharesAnswer,
 )
-from controlplane.contract.workload import RequestRecord, Workload
+from controlplane.contract.bodies.workload import RequestRecord, Workload
+from controlplane.contract.errors import BadRequest
+from controlplane.contract.metrics import E2E, TTFT, MetricKind
 from controlplane.db.database import Database
 from controlplane.telemetry.http import stream_endpoints
 from controlplane.telemetry.journal import exemplar_store

@@ -30,8 +30,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from controlplane.auth.principal import check_scope
 from controlplane.auth.token_cache import tokens_of
-from controlplane.contract import packed_report
-from controlplane.contract.access import Scope as TokenScope
+from controlplane.contract.bodies.access import Scope as TokenScope
 from controlplane.contract.errors import (
     BadRequest,
     Forbidden,
@@ -41,9 +40,10 @@ from controlplane.contract.errors import (
     Unavailable,
 )
 from controlplane.contract.metrics import NODE
+from controlplane.contract.reports import packed_report
 from controlplane.telemetry.http.report_request import ClientGone, Headers, ReportRequest, identity
 from controlplane.telemetry.journal.pace import LEAST_S
-from controlplane.telemetry.otlp import otlp
+from controlplane.telemetry.otlp import otlp_bodies as otlp
 from controlplane.telemetry.store import TelemetryStore
 from controlplane.telemetry.values import instance
 from controlplane.telemetry.values.refusal import Outcome, Reason

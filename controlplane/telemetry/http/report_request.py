@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 from starlette.types import Receive, Scope
 
-from controlplane.contract import packed_report
 from controlplane.contract.clock import Clock
 from controlplane.contract.errors import BadRequest
+from controlplane.contract.reports import packed_report
 from controlplane.telemetry.reports.stream_identity import StreamIdentity
 from controlplane.telemetry.values.timespan import to_ns
 

@@ -19,11 +19,11 @@ from controlplane.auth import Reader
 from controlplane.contract.error_answer import answers
 from controlplane.contract.errors import BadRequest, Overloaded
 from controlplane.contract.metrics import E2E
+from controlplane.telemetry.queries.feeds import Compute, Failure, Feed, Streams
 from controlplane.telemetry.queries.parameters import AboveSeconds, Quantiles, SeriesQuery, asks, quantiles_of
 from controlplane.telemetry.queries.quantiles import quantiles
 from controlplane.telemetry.queries.rates import rates
 from controlplane.telemetry.queries.shares import limit_of, shares
-from controlplane.telemetry.queries.stream import Compute, Failure, Feed, Streams
 from controlplane.telemetry.store import TelemetryStore
 from controlplane.telemetry.values.timespan import Span
 

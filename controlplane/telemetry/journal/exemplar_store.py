@@ -15,7 +15,7 @@ from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlmodel import Session, col
 
-from controlplane.contract.telemetry import Exemplar as Answer
+from controlplane.contract.bodies.telemetry import Exemplar as Answer
 from controlplane.telemetry.reports.exemplar import KEPT, MINUTE_NS, Exemplar, Place, ranked, slowest
 from controlplane.telemetry.tables import ExemplarRow
 from controlplane.telemetry.values.timespan import at_ns, to_ns

@@ -20,7 +20,7 @@ from controlplane.telemetry.journal.content_encoding import decompress
 from controlplane.telemetry.journal.pace import Pace
 from controlplane.telemetry.journal.writer import Writer
 from controlplane.telemetry.meters import Meters
-from controlplane.telemetry.otlp import otlp
+from controlplane.telemetry.otlp import otlp_bodies as otlp
 from controlplane.telemetry.otlp.bounds import Bounds
 from controlplane.telemetry.otlp.span_salvage import read_spans
 from controlplane.telemetry.reports.entry import Entry

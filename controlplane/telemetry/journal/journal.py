@@ -14,7 +14,7 @@ from sqlalchemy import insert
 from sqlmodel import Session, SQLModel
 
 from controlplane.contract.errors import Conflict
-from controlplane.contract.packed_report import REPORT_HEADER
+from controlplane.contract.reports.packed_report import REPORT_HEADER
 from controlplane.telemetry.journal import cumulative_store, pending, record_rows
 from controlplane.telemetry.journal.names import REFUSED, Learnt, Names, Resolved
 from controlplane.telemetry.reports import packed, repeat, stream_identity

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from sqlalchemy import Table, delete, or_, select, update
 from sqlmodel import Session, SQLModel
 
-from controlplane.contract.retention import DAY_S, HOUR_S
+from controlplane.contract.retention_defaults import DAY_S, HOUR_S
 from controlplane.db.database import Database
 from controlplane.telemetry.reports.row_locks import has_locks
 from controlplane.telemetry.tables import LabelsRow

@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from controlplane.contract.errors import BadRequest
-from controlplane.telemetry.otlp import otlp
+from controlplane.telemetry.otlp import otlp_bodies as otlp
 from controlplane.telemetry.otlp.otlp_view import TracesView
 from controlplane.telemetry.values.refusal import Reason, Refusals
 

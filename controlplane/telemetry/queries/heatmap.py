@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from controlplane.contract.bodies.telemetry import HeatmapAnswer, HeatmapColumn, HeatmapSeries
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.histogram import AXIS_LENGTH, RELATIVE_ERROR, SCALE, upper_edge
-from controlplane.contract.telemetry import HeatmapAnswer, HeatmapColumn, HeatmapSeries
 from controlplane.evidence.sketch import Sketch
 from controlplane.telemetry.queries.parameters import SeriesQuery
 from controlplane.telemetry.reader import SketchSeries, TelemetryReader

@@ -11,9 +11,9 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from controlplane.contract import metrics
+from controlplane.contract.bodies.telemetry import RatePoint, RatesAnswer, RateSeries
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.metrics import WINDOW_S, MetricKind
-from controlplane.contract.telemetry import RatePoint, RatesAnswer, RateSeries
 from controlplane.telemetry.queries.parameters import SeriesQuery
 from controlplane.telemetry.reader import TelemetryReader, ValueSeries
 from controlplane.telemetry.values.catalogue import Asked

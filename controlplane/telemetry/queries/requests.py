@@ -8,7 +8,7 @@ import orjson
 from sqlalchemy import Connection, ScalarSelect, Select, func, select
 from sqlmodel import col
 
-from controlplane.contract.workload import RequestRecord, Workload, WorkloadRequest
+from controlplane.contract.bodies.workload import RequestRecord, Workload, WorkloadRequest
 from controlplane.telemetry.reports.records import unpack_hashes
 from controlplane.telemetry.tables import RequestRow
 from controlplane.telemetry.values.timespan import at_ns, to_ns

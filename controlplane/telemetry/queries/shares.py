@@ -11,10 +11,10 @@ from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from controlplane.contract import metrics
+from controlplane.contract.bodies.telemetry import Above, SharePoint, SharesAnswer, ShareSeries
 from controlplane.contract.errors import BadRequest
-from controlplane.contract.telemetry import Above, SharePoint, SharesAnswer, ShareSeries
 from controlplane.evidence.sketch import Sketch
-from controlplane.telemetry.queries import exceedance
+from controlplane.telemetry.queries import share_above as exceedance
 from controlplane.telemetry.queries.histogram_sums import SketchGroups
 from controlplane.telemetry.queries.parameters import SeriesQuery
 from controlplane.telemetry.queries.quantiles import SketchReader

@@ -1,4 +1,5 @@
-"""Packed reports (`controlplane.contract.packed_report`) to columns: many reports at once, in a few numpy operations.
+"""Packed reports (`controlplane.contract.reports.packed_report`) to columns: many reports at once, in a few numpy
+operations.
 
 Guarantee: a body whose layout is broken is a `BadRequest`, before anything of it is used. A row that cannot be kept is
 refused by itself, with a message that names its metric; all others of its report are kept. What is kept is what the
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.histogram import RELATIVE_ERROR
 from controlplane.contract.metrics import NODE
-from controlplane.contract.packed_report import CELLS, HEADER, MAGIC, SECTION
+from controlplane.contract.reports.packed_report import CELLS, HEADER, MAGIC, SECTION
 from controlplane.telemetry.otlp.bounds import Bounds, check_node, check_times
 from controlplane.telemetry.reports import packed_checks
 from controlplane.telemetry.reports.packed_checks import Places

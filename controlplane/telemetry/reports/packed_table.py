@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from controlplane.contract.errors import BadRequest, nearest
 from controlplane.contract.metrics import BY_NAME, METRICS, NODE, MetricKind
-from controlplane.contract.packed_report import parse_table
+from controlplane.contract.reports.packed_report import parse_table
 from controlplane.telemetry.otlp.labels import canonical, labels_of
 from controlplane.telemetry.values.columns import Ids, Table
 from controlplane.telemetry.values.refusal import Reason, Refused

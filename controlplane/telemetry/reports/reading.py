@@ -22,7 +22,7 @@ from controlplane.telemetry.otlp.histogram_point import check_extremes, on_axis,
 from controlplane.telemetry.otlp.labels import LabelSet, Origin, label_set
 from controlplane.telemetry.otlp.metric_kind import Kept, MetricKinds, Stated
 from controlplane.telemetry.otlp.number_point import read_number
-from controlplane.telemetry.otlp.otlp import check_items
+from controlplane.telemetry.otlp.otlp_bodies import check_items
 from controlplane.telemetry.otlp.raw_point import RawNumber, RawPoint
 from controlplane.telemetry.reports.column_builder import ColumnBuilder, TableCache
 from controlplane.telemetry.reports.cumulative_rows import CumulativePoint

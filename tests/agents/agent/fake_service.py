@@ -20,8 +20,14 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from agents.agent.reports.body import Body
 from agents.agent.reports.otlp_report import request_of
-from controlplane.contract import packed_report
-from controlplane.contract.packed_report import ACCEPT_HEADER, ACCEPT_PACKED, MEDIA_TYPE, REPORT_HEADER, TIME_HEADER
+from controlplane.contract.reports import packed_report
+from controlplane.contract.reports.packed_report import (
+    ACCEPT_HEADER,
+    ACCEPT_PACKED,
+    MEDIA_TYPE,
+    REPORT_HEADER,
+    TIME_HEADER,
+)
 
 WORKLOAD_KEY = "00112233445566778899aabbccddeeff"
 

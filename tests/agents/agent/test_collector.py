@@ -15,7 +15,8 @@ from agents.agent.delivery.spool import Spool
 from agents.agent.reports.clock_offset import ClockReading
 from agents.agent.reports.report import NodeIdentity
 from agents.backends.base import EngineUnreachable, Position
-from controlplane.contract import metrics, packed_report
+from controlplane.contract import metrics
+from controlplane.contract.reports import packed_report
 from tests.agents.backends.fake_engine import request_events
 
 START = 1_700_000_000.0

@@ -12,7 +12,7 @@ from opentelemetry._opamp.proto import opamp_pb2
 from controlplane.contract import metrics
 from controlplane.contract.errors import Conflict
 from controlplane.contract.knobs import EngineConfig
-from controlplane.contract.packed_report import MEDIA_TYPE
+from controlplane.contract.reports.packed_report import MEDIA_TYPE
 from tests.agents.agent.fake_service import FakeService
 from tests.agents.backends.fake_engine import FakeEngine, request_events
 from tests.agents.conftest import AgentProcess

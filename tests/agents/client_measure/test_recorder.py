@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.agent.reports.distribution import Distribution
+from agents.agent.reports.latency_series import Distribution
 from agents.client_measure import ClientRecord, Ending, NetworkTime, Recorder
-from agents.client_measure.tally import MODEL_LIMIT, OTHER_MODEL, Tally
+from agents.client_measure.record_tally import MODEL_LIMIT, OTHER_MODEL, Tally
 from controlplane.contract import metrics
 from controlplane.contract.histogram import RELATIVE_ERROR, ZERO_THRESHOLD_S
 

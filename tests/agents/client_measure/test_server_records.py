@@ -10,9 +10,9 @@ import pytest
 from agents.client_measure import Ending, NetworkJoin, Recorder, network_times
 from controlplane.client import Client
 from controlplane.contract import metrics
+from controlplane.contract.bodies.pages import Page
+from controlplane.contract.bodies.workload import RequestRecord
 from controlplane.contract.errors import Unavailable
-from controlplane.contract.pages import Page
-from controlplane.contract.workload import RequestRecord
 from tests.agents.client_measure.test_recorder import record
 
 NOW = 1_000_000.0

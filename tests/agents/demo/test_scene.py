@@ -10,15 +10,15 @@ import pytest
 from rich.console import Console
 
 from agents.demo import scene as scenes
-from agents.demo.fleet import Fleet
+from agents.demo.demo_fleet import Fleet
 from agents.demo.plan import Plan
 from agents.demo.processes import ChildDied
-from agents.demo.receiver import Receiver
-from agents.demo.record import record
 from agents.demo.run import failure_text
 from agents.demo.scene import Scene, StepFailed
 from agents.demo.story import Story
+from agents.demo.story_record import record
 from agents.demo.view import View
+from agents.demo.webhook_receiver import Receiver
 
 
 @pytest.fixture

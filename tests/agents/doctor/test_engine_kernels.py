@@ -6,7 +6,7 @@ import pytest
 
 from agents.doctor.command import engine_kernels
 from agents.engine.ops.kept_choices import CACHE_VARIABLE, Choice, KeptChoices
-from agents.engine.ops.processor import processor_name
+from agents.engine.ops.processor_identity import processor_name
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import pytest
 
 from agents.engine.ops.kept_choices import CACHE_VARIABLE
 from agents.engine.ops.library import MARCH_VARIABLE, MARCHES
-from agents.engine.ops.processor import processor_flags
+from agents.engine.ops.processor_identity import processor_flags
 
 ROOT = Path(__file__).parents[3]
 HERE = Path(__file__).parent.relative_to(ROOT)

@@ -21,9 +21,9 @@ import controlplane.alerts.tables
 import controlplane.auth.tables
 import controlplane.fleet.tables
 import controlplane.ledger.tables  # noqa: F401
+from controlplane.contract.bodies.workload import RequestRecord, Workload
 from controlplane.contract.histogram import axis_position
 from controlplane.contract.metrics import WINDOW_S
-from controlplane.contract.workload import RequestRecord, Workload
 from controlplane.db import Database
 from controlplane.evidence.sketch import Sketch
 from controlplane.telemetry.reader import SketchSeries, ValueSeries

@@ -16,7 +16,7 @@ from controlplane.alerts.notify import outbox
 from controlplane.alerts.tables import AlertRow, DeliveryRow
 from controlplane.alerts.view import alert_view
 from controlplane.auth import store as tokens
-from controlplane.contract.access import Scope
+from controlplane.contract.bodies.access import Scope
 from controlplane.contract.errors import TailwrightError
 from controlplane.db import Database
 from controlplane.ledger import entries

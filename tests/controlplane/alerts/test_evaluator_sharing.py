@@ -11,9 +11,9 @@ from controlplane.alerts import store
 from controlplane.alerts.evaluator import AlertEvaluator
 from controlplane.alerts.lives.lifecycle import Scribe
 from controlplane.alerts.tables import DetectorStateRow
-from controlplane.contract.access import EnrolmentRequest
-from controlplane.contract.alerts import AbsoluteCondition, AlertRuleCreate, DriftCondition, RegressionCondition
-from controlplane.contract.slo import Limit
+from controlplane.contract.bodies.access import EnrolmentRequest
+from controlplane.contract.bodies.alerts import AbsoluteCondition, AlertRuleCreate, DriftCondition, RegressionCondition
+from controlplane.contract.bodies.slo import Limit
 from controlplane.db import Database
 from controlplane.fleet import store as fleet
 from controlplane.fleet.tables import NodeRow

@@ -12,8 +12,8 @@ from controlplane import ledger
 from controlplane.alerts import store
 from controlplane.alerts.evaluator import AlertEvaluator
 from controlplane.alerts.tables import AlertRow, DeliveryRow, DestinationRow, SilenceRow
-from controlplane.contract.access import EnrolmentRequest
-from controlplane.contract.alerts import (
+from controlplane.contract.bodies.access import EnrolmentRequest
+from controlplane.contract.bodies.alerts import (
     AbsoluteCondition,
     Alert,
     AlertRule,
@@ -22,9 +22,9 @@ from controlplane.contract.alerts import (
     RequestsFailedCondition,
     UpdateKind,
 )
-from controlplane.contract.configs import RevisionCreate
-from controlplane.contract.remedies import RemedyAction, RemedyState, RemedyStep
-from controlplane.contract.slo import Limit
+from controlplane.contract.bodies.configs import RevisionCreate
+from controlplane.contract.bodies.remedies import RemedyAction, RemedyState, RemedyStep
+from controlplane.contract.bodies.slo import Limit
 from controlplane.db import Database
 from controlplane.fleet import store as fleet
 from controlplane.ledger import entries

@@ -9,9 +9,9 @@ import pytest
 from controlplane.alerts import store
 from controlplane.alerts.evaluator import AlertEvaluator
 from controlplane.alerts.notify import payload
-from controlplane.contract.alerts import AbsoluteCondition, Alert, AlertRuleCreate, RegressionCondition
+from controlplane.contract.bodies.alerts import AbsoluteCondition, Alert, AlertRuleCreate, RegressionCondition
+from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.metrics import WINDOW_S
-from controlplane.contract.slo import Limit
 from controlplane.db import Database
 from controlplane.evidence.sketch import Sketch
 from controlplane.telemetry.otlp.buckets import from_spans

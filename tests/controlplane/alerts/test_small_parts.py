@@ -12,9 +12,9 @@ from controlplane.alerts.conditions.absolute import judge, tail_bound
 from controlplane.alerts.conditions.finding import Reading
 from controlplane.alerts.lives.fingerprint import fingerprint
 from controlplane.alerts.rules.silence import active, matches, silenced
-from controlplane.contract.alerts import Silence
+from controlplane.contract.bodies.alerts import Silence
+from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.signature import sign, verify
-from controlplane.contract.slo import Limit
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 LABELS = st.dictionaries(st.text(max_size=8), st.text(max_size=8), max_size=5)

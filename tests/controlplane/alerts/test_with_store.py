@@ -12,7 +12,7 @@ from sqlmodel import SQLModel
 import controlplane.telemetry.tables
 from controlplane.alerts import store as alert_store
 from controlplane.alerts.evaluator import AlertEvaluator
-from controlplane.contract.alerts import AlertRuleCreate, RegressionCondition
+from controlplane.contract.bodies.alerts import AlertRuleCreate, RegressionCondition
 from controlplane.contract.histogram import AXIS_MIN, SCALE
 from controlplane.contract.metrics import BY_SHORT, LABEL_OF
 from controlplane.db import Database

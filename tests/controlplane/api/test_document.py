@@ -18,8 +18,8 @@ from controlplane.api.route_errors import SHOWN
 from controlplane.api.storable_text import refuse_unstorable_text
 from controlplane.api.unknown_fields import refuse_unknown_fields
 from controlplane.auth.guard import Needs
-from controlplane.contract.access import Scope
-from controlplane.contract.alerts import AlertRuleCreate, Condition
+from controlplane.contract.bodies.access import Scope
+from controlplane.contract.bodies.alerts import AlertRuleCreate, Condition
 from controlplane.contract.errors import Forbidden, TailwrightError
 from controlplane.telemetry.http.receiver import Receiver
 from tests.controlplane.api.raised_errors import raised_by

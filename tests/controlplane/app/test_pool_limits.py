@@ -10,8 +10,8 @@ from sqlmodel import Session, SQLModel
 import controlplane.alerts.tables  # noqa: F401
 from controlplane.alerts import store
 from controlplane.app.pool_limits import pool_limits
-from controlplane.contract.alerts import AbsoluteCondition, AlertRuleCreate, RegressionCondition
-from controlplane.contract.slo import Limit, UseCase
+from controlplane.contract.bodies.alerts import AbsoluteCondition, AlertRuleCreate, RegressionCondition
+from controlplane.contract.bodies.slo import Limit, UseCase
 from controlplane.db.database import Database
 
 NOW = datetime(2025, 3, 1, tzinfo=UTC)

@@ -10,7 +10,7 @@ from sqlmodel import select
 from controlplane.app import secrets_files
 from controlplane.auth import store
 from controlplane.auth.tables import TokenRow
-from controlplane.contract.access import Scope
+from controlplane.contract.bodies.access import Scope
 from controlplane.db.database import Database
 from controlplane.db.migrate import upgrade
 

@@ -12,7 +12,7 @@ from sqlmodel import SQLModel
 from controlplane.auth import store as tokens
 from controlplane.auth import token_cache
 from controlplane.auth.token_cache import FRESH_S, STALE_S, TokenCache
-from controlplane.contract.access import Scope
+from controlplane.contract.bodies.access import Scope
 from controlplane.contract.errors import Unauthenticated, Unavailable
 from controlplane.db.database import Database
 

@@ -12,7 +12,7 @@ from controlplane.auth import Principal, store
 from controlplane.auth.principal import authenticate, check_scope
 from controlplane.auth.tables import TokenRow
 from controlplane.auth.token import PREFIX, digest, new_token
-from controlplane.contract.access import IMPLIED, Scope
+from controlplane.contract.bodies.access import IMPLIED, Scope
 from controlplane.contract.errors import Forbidden, NotFound, Unauthenticated
 from controlplane.db.database import Database
 from controlplane.db.migrate import upgrade

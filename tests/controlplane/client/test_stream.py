@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from controlplane.client import Client, stream
+from controlplane.contract.bodies.telemetry import RatesAnswer
 from controlplane.contract.errors import BadRequest, Unauthenticated
-from controlplane.contract.telemetry import RatesAnswer
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

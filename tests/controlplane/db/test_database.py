@@ -9,7 +9,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import DataError, StatementError
 from sqlmodel import Session
 
-from controlplane.contract.access import Scope, TokenView
+from controlplane.contract.bodies.access import Scope, TokenView
 from controlplane.db.database import Database
 from controlplane.db.migrate import upgrade
 from controlplane.db.paging import page_of

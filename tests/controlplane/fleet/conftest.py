@@ -14,8 +14,8 @@ from websockets.sync.client import connect
 from controlplane.app.serve import Server, server_of
 from controlplane.app.settings import ServiceSettings
 from controlplane.client import Client
-from controlplane.contract.access import EnrolmentRequest
-from controlplane.contract.nodes import EffectiveConfig
+from controlplane.contract.bodies.access import EnrolmentRequest
+from controlplane.contract.bodies.nodes import EffectiveConfig
 from controlplane.db.database import Database
 from controlplane.db.migrate import upgrade
 from controlplane.fleet import FleetHub

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from opentelemetry._opamp.proto import opamp_pb2
 
-from controlplane.contract.alerts import Alert, DestinationCreate
-from controlplane.contract.configs import RevisionCreate
+from controlplane.contract.bodies.alerts import Alert, DestinationCreate
+from controlplane.contract.bodies.configs import RevisionCreate
+from controlplane.contract.bodies.rollouts import RolloutCreate, RolloutPhase
 from controlplane.contract.knobs import EngineConfig
-from controlplane.contract.rollouts import RolloutCreate, RolloutPhase
 
 LOG = "vLLM did not come up within 240 s\n" + "INFO loading\n" * 300 + "ValueError: no int4 kernel for this CPU"
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from controlplane.contract.bodies.nodes import ChangeCost, EffectiveConfig
 from controlplane.contract.knobs import KNOBS
-from controlplane.contract.nodes import ChangeCost, EffectiveConfig
 from controlplane.fleet import effective
 
 GOOD: dict[str, Any] = {

@@ -7,10 +7,10 @@ import httpx
 import pytest
 
 from controlplane.client import Client
-from controlplane.contract.access import EnrolmentRequest, Scope, TokenCreate
-from controlplane.contract.configs import RevisionCreate
+from controlplane.contract.bodies.access import EnrolmentRequest, Scope, TokenCreate
+from controlplane.contract.bodies.configs import RevisionCreate
+from controlplane.contract.bodies.nodes import NodeView, TrialConfig
 from controlplane.contract.errors import Conflict, Forbidden, KnobOutOfRange, NotFound, Unauthenticated, UnknownKnob
-from controlplane.contract.nodes import NodeView, TrialConfig
 
 
 def with_scope(service: Any, scope: Scope, name: str) -> Client:

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.contract.configs import Revision
+from controlplane.contract.bodies.configs import Revision
+from controlplane.contract.bodies.nodes import ConfigStatus, EffectiveConfig, NodeRole
 from controlplane.contract.knobs import KNOBS, EngineConfig, config_hash
-from controlplane.contract.nodes import ConfigStatus, EffectiveConfig, NodeRole
 from controlplane.fleet import machine
 from controlplane.fleet.machine import Acknowledged
 

@@ -12,9 +12,9 @@ from sqlalchemy.exc import OperationalError
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
-from controlplane.contract.configs import RevisionCreate
+from controlplane.contract.bodies.configs import RevisionCreate
+from controlplane.contract.bodies.nodes import ConfigStatus, TrialConfig
 from controlplane.contract.knobs import EngineConfig
-from controlplane.contract.nodes import ConfigStatus, TrialConfig
 from controlplane.fleet import store as fleet
 from controlplane.fleet.opamp import opamp_endpoints
 

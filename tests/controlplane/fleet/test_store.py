@@ -8,10 +8,10 @@ import pytest
 from sqlmodel import Session
 
 from controlplane import ledger
-from controlplane.contract.access import EnrolmentRequest
-from controlplane.contract.configs import RevisionCreate
+from controlplane.contract.bodies.access import EnrolmentRequest
+from controlplane.contract.bodies.configs import RevisionCreate
+from controlplane.contract.bodies.nodes import NodeRole
 from controlplane.contract.errors import Conflict, KnobOutOfRange, NotFound, UnknownKnob
-from controlplane.contract.nodes import NodeRole
 from controlplane.db.database import Database
 from controlplane.fleet import store as fleet
 from controlplane.fleet.tables import NodeRow

@@ -12,9 +12,9 @@ from sqlmodel import Session, SQLModel, col, select
 import controlplane.fleet.tables
 import controlplane.ledger.tables
 import controlplane.rollouts.tables  # noqa: F401
-from controlplane.contract.configs import RevisionCreate
+from controlplane.contract.bodies.configs import RevisionCreate
+from controlplane.contract.bodies.nodes import ConfigStatus, NodeView
 from controlplane.contract.histogram import AXIS_LENGTH, AXIS_MAX, AXIS_MIN
-from controlplane.contract.nodes import ConfigStatus, NodeView
 from controlplane.db.database import Database
 from controlplane.evidence.sketch import Sketch
 from controlplane.fleet import store as fleet_store

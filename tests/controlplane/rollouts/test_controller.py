@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from controlplane.contract.bodies.rollouts import ENDED, Rollout, RolloutCreate, RolloutPhase, Verdict
 from controlplane.contract.errors import BadRequest, Conflict
-from controlplane.contract.rollouts import ENDED, Rollout, RolloutCreate, RolloutPhase, Verdict
 from controlplane.rollouts import store
 from controlplane.rollouts.arms import window_ceiling
 from controlplane.rollouts.controller import RolloutController

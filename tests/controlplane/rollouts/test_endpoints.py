@@ -9,13 +9,13 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from controlplane.api import errors
+from controlplane.api import error_handlers as errors
 from controlplane.auth import store as tokens
 from controlplane.client import Client
-from controlplane.contract.access import Scope
+from controlplane.contract.bodies.access import Scope
+from controlplane.contract.bodies.rollouts import Rollout, RolloutCreate, RolloutPhase, Verdict
+from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.errors import BadRequest, Conflict, Forbidden, NotFound
-from controlplane.contract.rollouts import Rollout, RolloutCreate, RolloutPhase, Verdict
-from controlplane.contract.slo import Limit
 from controlplane.db.database import Database
 from controlplane.fleet import FleetHub
 from controlplane.rollouts import endpoints

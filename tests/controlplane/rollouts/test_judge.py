@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from controlplane.contract.rollouts import RolloutCreate, Verdict
+from controlplane.contract.bodies.rollouts import RolloutCreate, Verdict
 from controlplane.evidence.sketch import Sketch
 from controlplane.rollouts.evidence_of_metric import Window
 from controlplane.rollouts.judge import Control, Judge
-from controlplane.rollouts.plan import plan_of
+from controlplane.rollouts.judging_plan import plan_of
 from controlplane.rollouts.served import Outcomes
 
 MakeSketch = Callable[..., Sketch]

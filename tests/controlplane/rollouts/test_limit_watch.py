@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from controlplane.contract.slo import Limit
+from controlplane.contract.bodies.slo import Limit
 from controlplane.evidence.sketch import Sketch
 from controlplane.rollouts.evidence_of_metric import Window
 from controlplane.rollouts.limit_watch import LimitWatch

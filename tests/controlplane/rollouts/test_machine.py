@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from controlplane.contract.bodies.rollouts import ENDED, RolloutCreate, RolloutPhase, Verdict
 from controlplane.contract.errors import Conflict
-from controlplane.contract.rollouts import ENDED, RolloutCreate, RolloutPhase, Verdict
 from controlplane.rollouts import machine
 from controlplane.rollouts.decision import (
     ClearOverrides,

@@ -3,10 +3,10 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from controlplane.contract.configs import Revision
+from controlplane.contract.bodies.configs import Revision
+from controlplane.contract.bodies.nodes import ChangeCost, EffectiveConfig, NodeView
+from controlplane.contract.bodies.rollouts import RolloutCreate
 from controlplane.contract.knobs import ChangeClass, EngineConfig, config_hash
-from controlplane.contract.nodes import ChangeCost, EffectiveConfig, NodeView
-from controlplane.contract.rollouts import RolloutCreate
 from controlplane.rollouts.patience import LIVE_TIMEOUT_S, apply_timeout_s
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.contract import finish_reasons
+from controlplane.contract.reports import finish_reasons
 from controlplane.rollouts.served import Outcomes, ServedShare
 
 BOUND = math.log(5 / 0.01)

@@ -10,9 +10,9 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from sqlmodel import SQLModel
 
 import controlplane.telemetry.tables
+from controlplane.contract.bodies.rollouts import ENDED, RolloutCreate, RolloutPhase, Verdict
 from controlplane.contract.histogram import AXIS_MIN, SCALE
 from controlplane.contract.metrics import BY_SHORT, LABEL_OF
-from controlplane.contract.rollouts import ENDED, RolloutCreate, RolloutPhase, Verdict
 from controlplane.db.database import Database
 from controlplane.rollouts import store
 from controlplane.rollouts.controller import RolloutController

@@ -12,11 +12,11 @@ from sqlmodel import Session, SQLModel, col, select
 
 import controlplane.rollouts.tables
 import controlplane.studies.tables  # noqa: F401
-from controlplane.api import errors
+from controlplane.api import error_handlers as errors
 from controlplane.auth import store as tokens
 from controlplane.client import Client
-from controlplane.contract.access import Scope
-from controlplane.contract.studies import StudyCreate
+from controlplane.contract.bodies.access import Scope
+from controlplane.contract.bodies.studies import StudyCreate
 from controlplane.db.database import Database
 from controlplane.fleet import FleetHub
 from controlplane.fleet import store as fleet

@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 
 from controlplane.client import Client
-from controlplane.contract.access import Scope
-from controlplane.contract.errors import BadRequest, Forbidden, KnobOutOfRange, NotFound, UnknownKnob
-from controlplane.contract.slo import Limit
-from controlplane.contract.studies import (
+from controlplane.contract.bodies.access import Scope
+from controlplane.contract.bodies.slo import Limit
+from controlplane.contract.bodies.studies import (
     KnobRange,
     StudyCreate,
     StudyFinish,
@@ -18,6 +17,7 @@ from controlplane.contract.studies import (
     TrialReport,
     TrialState,
 )
+from controlplane.contract.errors import BadRequest, Forbidden, KnobOutOfRange, NotFound, UnknownKnob
 
 Make = Callable[[Scope], Client]
 

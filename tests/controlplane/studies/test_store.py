@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from controlplane.contract.configs import RevisionCreate
-from controlplane.contract.errors import BadRequest, Conflict, NotFound
-from controlplane.contract.studies import (
+from controlplane.contract.bodies.configs import RevisionCreate
+from controlplane.contract.bodies.studies import (
     StudyCreate,
     StudyFinish,
     StudyHeartbeat,
@@ -18,6 +17,7 @@ from controlplane.contract.studies import (
     TrialReport,
     TrialState,
 )
+from controlplane.contract.errors import BadRequest, Conflict, NotFound
 from controlplane.db.database import Database
 from controlplane.fleet import store as fleet
 from controlplane.studies import machine, store

@@ -17,10 +17,10 @@ from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 from opentelemetry.proto.metrics.v1 import metrics_pb2 as otlp
 from sqlmodel import SQLModel
 
-from controlplane.api import errors
+from controlplane.api import error_handlers as errors
 from controlplane.auth import store as tokens
 from controlplane.contract import metrics
-from controlplane.contract.access import Scope
+from controlplane.contract.bodies.access import Scope
 from controlplane.db.database import Database
 from controlplane.telemetry.frames import clickhouse_frames
 from controlplane.telemetry.http.endpoints import router

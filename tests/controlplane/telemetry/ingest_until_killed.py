@@ -13,10 +13,11 @@ from datetime import UTC, datetime, timedelta
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.metrics.v1 import metrics_pb2 as otlp
 
-from controlplane.contract import metrics, packed_report
+from controlplane.contract import metrics
 from controlplane.contract.histogram import AXIS_MIN
 from controlplane.contract.metrics import MetricKind
-from controlplane.contract.packed_report import PackedHistogram, PackedNumber, PackedReport, Section
+from controlplane.contract.reports import packed_report
+from controlplane.contract.reports.packed_report import PackedHistogram, PackedNumber, PackedReport, Section
 from controlplane.db.database import Database
 from controlplane.telemetry.store import TelemetryStore
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from controlplane.contract import metrics
 from controlplane.contract.histogram import ZERO_THRESHOLD_S, axis_position
 from controlplane.contract.metrics import MetricKind
-from controlplane.contract.packed_report import PackedHistogram, PackedNumber, PackedReport, Section
+from controlplane.contract.reports.packed_report import PackedHistogram, PackedNumber, PackedReport, Section
 from controlplane.telemetry.otlp.bounds import Bounds
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

@@ -20,9 +20,10 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 )
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
-from controlplane.contract import metrics, packed_report
+from controlplane.contract import metrics
+from controlplane.contract.reports import packed_report
 from controlplane.telemetry.journal import content_encoding
-from controlplane.telemetry.otlp import otlp
+from controlplane.telemetry.otlp import otlp_bodies as otlp
 from tests.controlplane.telemetry import packed_reports
 
 PROTOBUF, JSON, PACKED = "application/x-protobuf", "application/json", packed_report.MEDIA_TYPE

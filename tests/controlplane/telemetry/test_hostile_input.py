@@ -13,7 +13,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from controlplane.contract import metrics
 from controlplane.contract.errors import BadRequest
-from controlplane.telemetry.otlp import otlp
+from controlplane.telemetry.otlp import otlp_bodies as otlp
 from controlplane.telemetry.store import TelemetryStore
 from controlplane.telemetry.values.refusal import Refusals
 

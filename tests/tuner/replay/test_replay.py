@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from sse_engine import SseEngine
 
-from controlplane.contract.workload import WorkloadRequest
+from controlplane.contract.bodies.workload import WorkloadRequest
 from tuner.replay.http_stream import Answer, Target
 from tuner.replay.load_generator import Traffic
 from tuner.replay.replay import Stopped, run_replay

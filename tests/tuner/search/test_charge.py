@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from controlplane.contract.bodies.nodes import ChangeCost, EffectiveConfig, NodeView
+from controlplane.contract.bodies.studies import StudyCreate
 from controlplane.contract.knobs import ChangeClass, EngineConfig
-from controlplane.contract.nodes import ChangeCost, EffectiveConfig, NodeView
-from controlplane.contract.studies import StudyCreate
 from tuner.search.charge import GUESS_S, Budget, Prices, allowance_s
 from tuner.search.objective import Assessment
 from tuner.search.search import Search

@@ -5,8 +5,8 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.contract.slo import Limit
-from controlplane.contract.studies import Measurement, StudyCreate
+from controlplane.contract.bodies.slo import Limit
+from controlplane.contract.bodies.studies import Measurement, StudyCreate
 from tuner.search.objective import assess, constraint_value, crashed, score
 
 seconds = st.floats(0.001, 1000)

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controlplane.contract.bodies.studies import KnobRange
 from controlplane.contract.errors import KnobOutOfRange, UnknownKnob
 from controlplane.contract.knobs import EngineConfig
-from controlplane.contract.studies import KnobRange
 from tuner.search.space import Capabilities, build_space
 
 DEFAULT = EngineConfig(max_num_batched_tokens=24).knobs()

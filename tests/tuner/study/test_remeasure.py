@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.contract.studies import StudyVerdict
+from controlplane.contract.bodies.studies import StudyVerdict
 from tuner.study.remeasure import BLOCKS, DEFAULT, INTERLEAVED, WINNER, improvement, looks_at, order, verdict
 
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from sse_engine import SseEngine
 
+from controlplane.contract.bodies.nodes import ChangeCost, ConfigStatus, EffectiveConfig, NodeView, TrialConfig
 from controlplane.contract.knobs import ChangeClass, EngineConfig
-from controlplane.contract.nodes import ChangeCost, ConfigStatus, EffectiveConfig, NodeView, TrialConfig
-from tuner.search import quality
+from tuner.search import quality_gate as quality
 from tuner.search.space import build_space
 from tuner.study.trial_node import ApplyFailed, TrialNode, _patience_s
 

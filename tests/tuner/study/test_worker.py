@@ -10,12 +10,12 @@ from sse_engine import SseEngine
 from study_service import StudyService
 
 from controlplane.client import Client
+from controlplane.contract.bodies.nodes import NodeView
+from controlplane.contract.bodies.slo import Limit
+from controlplane.contract.bodies.studies import StudyCreate, StudyState, StudyVerdict
 from controlplane.contract.errors import NotFound
 from controlplane.contract.knobs import EngineConfig
-from controlplane.contract.nodes import NodeView
-from controlplane.contract.slo import Limit
-from controlplane.contract.studies import StudyCreate, StudyState, StudyVerdict
-from tuner.study.report import markdown
+from tuner.study.study_text import markdown
 from tuner.study.trial_node import find_trial_node
 from tuner.study.worker import Worker
 from tuner.workload.generate import CONV, fitted, generate

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controlplane.contract.workload import Workload, WorkloadRequest
+from controlplane.contract.bodies.workload import Workload, WorkloadRequest
 from tuner.workload.capture import busy_slice, conversations, describe, node_share, priming, slice_for_node
 from tuner.workload.generate import CONV, fitted, generate
 from tuner.workload.rescale import cut

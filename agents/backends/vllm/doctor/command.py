@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from agents.backends.vllm.doctor import environment, folder, knob_table, node, server
+from agents.backends.vllm.doctor import environment, folder, knob_table, node
+from agents.backends.vllm.doctor import running_server as server
 from agents.backends.vllm.doctor.installation import (
     VARIABLE,
     Installation,
@@ -18,8 +19,8 @@ from agents.backends.vllm.doctor.installation import (
 from agents.backends.vllm.doctor.knob_table import Row
 from controlplane.contract.errors import TailwrightError
 from controlplane.terminal import extras
-from controlplane.terminal.connection import fail
-from controlplane.terminal.finding import Finding, status, tell
+from controlplane.terminal.doctor_finding import Finding, status, tell
+from controlplane.terminal.service_connection import fail
 
 
 class Report:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from agents.backends.vllm.doctor.installation import Installation, import_problems, plugin_version
 from controlplane.terminal.checkout import ROOT
-from controlplane.terminal.finding import Finding
+from controlplane.terminal.doctor_finding import Finding
 
 SUPPORTED_PYTHON = (3, 10)
 """Of the plugin; vLLM itself may want a newer one."""

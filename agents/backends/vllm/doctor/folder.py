@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from agents.backends.vllm.doctor.server import SCHEDULER
-from controlplane.terminal.finding import Finding
+from agents.backends.vllm.doctor.running_server import SCHEDULER
+from controlplane.terminal.doctor_finding import Finding
 
 LONGEST_SOCKET = 107  # Bytes of a Unix socket's path; unix(7), sun_path.
 EVENTS, KNOBS, EFFECTIVE, PLUGIN = "events.sock", "knobs.json", "effective.json", "plugin.json"

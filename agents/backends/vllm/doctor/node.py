@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agents.backends.vllm.doctor import processes
-from controlplane.terminal.finding import Finding
+from agents.backends.vllm.doctor import listeners as processes
+from controlplane.terminal.doctor_finding import Finding
 
 if TYPE_CHECKING:
     from agents.backends.vllm.node_file import NodeFile
@@ -57,8 +57,8 @@ def _port(port: int, what: str) -> Finding:
 
 
 def _standby(node: "NodeFile") -> Iterator[Finding]:
+    from agents.backends.vllm.managed.change_plan import standby_allowed
     from agents.backends.vllm.managed.memory import room
-    from agents.backends.vllm.managed.plan import standby_allowed
     from agents.backends.vllm.node_file import StandbyUse
 
     pid = running(node)

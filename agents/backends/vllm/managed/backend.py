@@ -15,20 +15,21 @@ from pathlib import Path
 
 from agents.backends.base import EngineHealth, EngineUnreachable, Lost, Position
 from agents.backends.change_costs import ChangeCosts
-from agents.backends.vllm.managed import memory, process, told
+from agents.backends.vllm.managed import memory, told
+from agents.backends.vllm.managed import server_process as process
+from agents.backends.vllm.managed.change_plan import COST_CLASS, Plan, Room, Way, plan, standby_allowed
 from agents.backends.vllm.managed.changes import Changes
 from agents.backends.vllm.managed.front_door import FrontDoor
 from agents.backends.vllm.managed.keeper import Keeper
-from agents.backends.vllm.managed.plan import COST_CLASS, Plan, Room, Way, plan, standby_allowed
 from agents.backends.vllm.managed.run_folder import choose_run_folder, make_run_folder
 from agents.backends.vllm.managed.server import Server
 from agents.backends.vllm.managed.servers import Servers
 from agents.backends.vllm.managed.supervision import Phase
 from agents.backends.vllm.node_file import NodeFile
-from controlplane.contract.engine_event import EngineEvent, Hello
+from controlplane.contract.bodies.nodes import EffectiveConfig
 from controlplane.contract.errors import KnobOutOfRange
 from controlplane.contract.knobs import ChangeClass, EngineConfig
-from controlplane.contract.nodes import EffectiveConfig
+from controlplane.contract.reports.engine_event import EngineEvent, Hello
 
 log = logging.getLogger(__name__)
 

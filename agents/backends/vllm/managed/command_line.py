@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from agents.backends.vllm.change import largest
+from agents.backends.vllm.live_change import largest
 from agents.backends.vllm.node_file import OWN_VARIABLES, Capacity, NodeFile
 from controlplane.contract.knobs import EngineConfig
 

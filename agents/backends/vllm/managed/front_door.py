@@ -14,8 +14,8 @@ from agents.backends.vllm.proxy.client import ProxyClient, ProxyUnreachable
 from agents.backends.vllm.proxy.launch import ensure_proxy
 from agents.backends.vllm.proxy.state import ProxyState
 from agents.backends.vllm.proxy.switchboard import Failure
-from controlplane.contract import finish_reasons
 from controlplane.contract.errors import TailwrightError
+from controlplane.contract.reports import finish_reasons
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ import logging
 import time
 
 from agents.backends.base import EngineUnreachable
-from agents.backends.vllm.managed import process
+from agents.backends.vllm.managed import server_process as process
 from agents.backends.vllm.managed.front_door import FrontDoor
 from agents.backends.vllm.managed.server import Server
 from agents.backends.vllm.managed.servers import STOP_GRACE_S, Servers, StartFailed

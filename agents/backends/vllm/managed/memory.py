@@ -7,7 +7,7 @@ about whether a second server fits, so only the node file's own figure counts.
 from collections.abc import Iterable
 from pathlib import Path
 
-from agents.backends.vllm.managed.plan import Room
+from agents.backends.vllm.managed.change_plan import Room
 
 STANDBY_SHARE = 1.1
 """A server that starts needs a little more than one that has settled."""

@@ -12,15 +12,16 @@ import httpx
 
 from agents.backends.base import EngineHealth, EngineUnreachable, Position
 from agents.backends.vllm.attached import AttachedVllm
-from agents.backends.vllm.managed import process, server_log
+from agents.backends.vllm.managed import server_log
+from agents.backends.vllm.managed import server_process as process
+from agents.backends.vllm.managed.change_plan import Running
 from agents.backends.vllm.managed.command_line import SERVER_HOST
+from agents.backends.vllm.managed.kept_servers import ServerRecord
 from agents.backends.vllm.managed.log_lines import telling_lines
-from agents.backends.vllm.managed.plan import Running
-from agents.backends.vllm.managed.records import ServerRecord
 from agents.backends.vllm.measures.scraper import is_scraped
 from agents.backends.vllm.plugin_link import PluginLink
 from agents.backends.vllm.weight_format import format_within
-from controlplane.contract.engine_event import EngineEvent, Hello
+from controlplane.contract.reports.engine_event import EngineEvent, Hello
 
 log = logging.getLogger(__name__)
 

@@ -15,11 +15,12 @@ import time
 from pathlib import Path
 
 from agents.backends.base import EngineUnreachable
-from agents.backends.vllm.change import running
-from agents.backends.vllm.managed import process, server_log
+from agents.backends.vllm.live_change import running
+from agents.backends.vllm.managed import server_log
+from agents.backends.vllm.managed import server_process as process
 from agents.backends.vllm.managed.command_line import SERVER_HOST, command
+from agents.backends.vllm.managed.kept_servers import Good, Records, ServerRecord
 from agents.backends.vllm.managed.plugin_presence import has_plugin
-from agents.backends.vllm.managed.records import Good, Records, ServerRecord
 from agents.backends.vllm.managed.server import WARM_UP_REQUESTS, Server
 from agents.backends.vllm.node_file import NodeFile
 from agents.backends.vllm.plugin_link import PluginLink

@@ -5,8 +5,8 @@ from typing import Any
 from agents.backends.vllm.managed.server import Server
 from agents.backends.vllm.node_file import NodeFile
 from controlplane.contract import knobs
+from controlplane.contract.bodies.nodes import ChangeCost, EffectiveConfig
 from controlplane.contract.knobs import KNOBS, ChangeClass
-from controlplane.contract.nodes import ChangeCost, EffectiveConfig
 
 
 def effective(

@@ -9,9 +9,10 @@ new server has counted so far is the growth.
 import math
 from dataclasses import dataclass, field, replace
 
-from agents.backends.vllm.measures import names
-from agents.backends.vllm.measures.reading import Reading, Series
-from controlplane.contract import finish_reasons, metrics
+from agents.backends.vllm.measures import vllm_metric_names as names
+from agents.backends.vllm.measures.scrape_reading import Reading, Series
+from controlplane.contract import metrics
+from controlplane.contract.reports import finish_reasons
 
 _SAME_START_S = 1.0
 

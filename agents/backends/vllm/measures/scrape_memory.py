@@ -16,7 +16,7 @@ import orjson
 
 from agents.backends.base import Position
 from agents.backends.vllm.measures.merge import TracedMerge
-from agents.backends.vllm.measures.reading import Reading, Series
+from agents.backends.vllm.measures.scrape_reading import Reading, Series
 
 log = logging.getLogger(__name__)
 

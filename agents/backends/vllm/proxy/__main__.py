@@ -10,7 +10,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from agents.backends.vllm.proxy import options
 from agents.backends.vllm.proxy.exit_status import ExitStatus
-from agents.backends.vllm.proxy.process import serve
+from agents.backends.vllm.proxy.proxy_life import serve
 from controlplane.contract.errors import Conflict, TailwrightError
 
 

@@ -23,8 +23,8 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from agents.backends.vllm.proxy.exposition import CONTENT_TYPE, exposition
 from agents.backends.vllm.proxy.forwarding import Forwarder
+from agents.backends.vllm.proxy.proxy_metrics import CONTENT_TYPE, exposition
 from agents.backends.vllm.proxy.state import ProxyState
 from agents.backends.vllm.proxy.switchboard import Switchboard
 from agents.backends.vllm.proxy.target import target_url

@@ -23,8 +23,8 @@ from aiohttp import web
 from yarl import URL
 
 from agents.backends.vllm.proxy import headers, upstream
-from agents.backends.vllm.proxy.errors import ServerLost, error_answer, refusal
 from agents.backends.vllm.proxy.incoming import Failed, body_of, path_of
+from agents.backends.vllm.proxy.proxy_errors import ServerLost, error_answer, refusal
 from agents.backends.vllm.proxy.switchboard import Failure, Go, Refuse, Switchboard, Ticket, Wait
 from controlplane.contract.errors import BadRequest
 

@@ -4,7 +4,7 @@ import asyncio
 
 from aiohttp import web
 
-from agents.backends.vllm.proxy.errors import BodyStalled
+from agents.backends.vllm.proxy.proxy_errors import BodyStalled
 from agents.backends.vllm.proxy.switchboard import Failure
 from controlplane.contract.errors import BadRequest, TailwrightError, TooLarge
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from agents.agent.control.applier import Applier
 from agents.backends.base import EngineHealth, EngineUnreachable, Lost
+from controlplane.contract.bodies.nodes import ConfigStatus, EffectiveConfig
 from controlplane.contract.errors import Conflict, TailwrightError
 from controlplane.contract.knobs import EngineConfig
-from controlplane.contract.nodes import ConfigStatus, EffectiveConfig
 
 
 class SlowBackend:

@@ -17,8 +17,8 @@ from agents.agent.delivery.credentials import Credentials
 from agents.agent.delivery.enrolment import Enrolment
 from agents.agent.settings import AgentSettings
 from agents.backends.base import EngineHealth
+from controlplane.contract.bodies.nodes import ChangeCost, ConfigStatus, EffectiveConfig
 from controlplane.contract.knobs import ChangeClass
-from controlplane.contract.nodes import ChangeCost, ConfigStatus, EffectiveConfig
 from tests.agents.agent.fake_service import FakeService
 from tests.agents.served_app import ServedApp
 

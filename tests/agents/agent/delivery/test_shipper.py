@@ -24,8 +24,9 @@ from agents.agent.reports.otlp_report import request_of
 from agents.agent.settings import AgentSettings
 from agents.backends.base import Position
 from agents.host.backoff import Backoff, spread_s
-from controlplane.contract import metrics, packed_report
-from controlplane.contract.packed_report import MEDIA_TYPE, PackedNumber, PackedReport, Section
+from controlplane.contract import metrics
+from controlplane.contract.reports import packed_report
+from controlplane.contract.reports.packed_report import MEDIA_TYPE, PackedNumber, PackedReport, Section
 
 Answer = Callable[[httpx.Request], httpx.Response]
 TAKES_PACKED = {"Tailwright-Accept": "packed-1"}

@@ -12,7 +12,7 @@ from agents.agent.delivery import spooled_report
 from agents.agent.delivery.spooled_report import SpoolCorrupt, SpooledReport
 from agents.agent.reports.body import Body
 from agents.backends.base import Position
-from controlplane.contract.packed_report import parse_report_header
+from controlplane.contract.reports.packed_report import parse_report_header
 
 STREAM = bytes(range(16))
 REPORT = SpooledReport(Body.packed(b"packed"), Body.otlp(b"spans"), Position("boot", 7), STREAM, 12, dropped=3)

@@ -6,11 +6,10 @@ import random
 import pytest
 
 from agents.agent.reports.accumulator import Accumulator
-from agents.agent.reports.distribution import Distribution
+from agents.agent.reports.latency_series import Distribution
 from agents.agent.reports.tally import OTHER_TENANT, TENANT_LIMIT, Tally
 from agents.backends.base import Position
 from controlplane.contract import metrics
-from controlplane.contract.engine_event import Hello
 from controlplane.contract.histogram import (
     AXIS_LENGTH,
     AXIS_MIN,
@@ -19,6 +18,7 @@ from controlplane.contract.histogram import (
     bucket_index,
     quantile,
 )
+from controlplane.contract.reports.engine_event import Hello
 from tests.agents.backends.fake_engine import request_events, step_event
 
 HELLO: Hello = {"kind": "hello", "boot": "b", "oldest": 1, "model": "m"}

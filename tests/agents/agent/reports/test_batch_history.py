@@ -6,7 +6,7 @@ import pytest
 
 from agents.agent.reports.accumulator import Accumulator
 from agents.agent.reports.batch_history import KEPT_S, SLOT_S, BatchHistory
-from controlplane.contract.engine_event import FinishedEvent, StepEvent
+from controlplane.contract.reports.engine_event import FinishedEvent, StepEvent
 
 T = 1_772_366_400.0
 

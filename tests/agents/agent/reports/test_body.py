@@ -3,7 +3,7 @@
 import pytest
 
 from agents.agent.reports.body import GZIP, ZSTD, Body, BodyUnreadable
-from controlplane.contract.packed_report import MEDIA_TYPE
+from controlplane.contract.reports.packed_report import MEDIA_TYPE
 
 TEXT = b"the same bytes again and again " * 40
 

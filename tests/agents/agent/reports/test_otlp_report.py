@@ -10,9 +10,10 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 
 from agents.agent.reports.body import Body
 from agents.agent.reports.otlp_report import WINDOW_NS, request_of
-from controlplane.contract import metrics, packed_report
+from controlplane.contract import metrics
 from controlplane.contract.histogram import AXIS_LENGTH, AXIS_MIN, SCALE
-from controlplane.contract.packed_report import PackedHistogram, PackedNumber, PackedReport, Section
+from controlplane.contract.reports import packed_report
+from controlplane.contract.reports.packed_report import PackedHistogram, PackedNumber, PackedReport, Section
 
 METRICS = tuple((one.name, one.kind) for one in (metrics.TTFT, metrics.REQUESTS, metrics.RUNNING, metrics.E2E))
 LABELS: tuple[dict[str, str], ...] = (

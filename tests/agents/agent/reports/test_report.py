@@ -16,9 +16,10 @@ from agents.agent.reports.report import AgentCounts, NodeIdentity, body_of, enco
 from agents.agent.reports.report_table import ReportTable
 from agents.agent.reports.request_spans import encode_spans, rekey
 from agents.agent.reports.tally import Tally
-from controlplane.contract import metrics, packed_report
+from controlplane.contract import metrics
 from controlplane.contract.histogram import AXIS_MIN, SCALE, ZERO_THRESHOLD_S, axis_position
 from controlplane.contract.metrics import prompt_bucket
+from controlplane.contract.reports import packed_report
 from tests.agents.backends.fake_engine import request_events
 
 START = 1_700_000_000

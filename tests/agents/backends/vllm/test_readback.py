@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from agents.backends.vllm.change import obstacles
+from agents.backends.vllm.live_change import obstacles
 from agents.backends.vllm.readback import contradictions, from_scheduler, from_server
 from controlplane.contract.knobs import KNOBS, ChangeClass, EngineConfig, Quantization
 

@@ -9,7 +9,7 @@ import torch
 from agents.engine.model.config import read_model_config
 from agents.engine.model.decoder import Decoder
 from agents.engine.model.runner import Rows, Runner, padded_rows
-from agents.engine.ops.choose import choose_ops
+from agents.engine.ops.ops_choice import choose_ops
 from agents.engine.scheduling.block_pool import NULL_BLOCK
 from controlplane.contract.knobs import Quantization
 

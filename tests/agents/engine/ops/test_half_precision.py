@@ -9,7 +9,7 @@ from transformers import AutoModelForCausalLM
 from agents.engine.model.config import read_model_config
 from agents.engine.model.decoder import Decoder
 from agents.engine.model.runner import Rows, Runner
-from agents.engine.ops.choose import choose_ops
+from agents.engine.ops.ops_choice import choose_ops
 from controlplane.contract.knobs import Quantization
 
 TOKENS = [(7 * place * place + 3 * place + 1) % 320 for place in range(400)]

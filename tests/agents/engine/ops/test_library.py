@@ -15,7 +15,7 @@ from agents.engine.ops.library import (
     instruction_sets,
     load,
 )
-from agents.engine.ops.processor import processor_flags
+from agents.engine.ops.processor_identity import processor_flags
 
 build = load.__wrapped__  # Not what an earlier test has loaded.
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ here")

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from agents.engine.ops.choose import native_ops
 from agents.engine.ops.library import NativeUnavailable
 from agents.engine.ops.native_ops import NativeOps
 from agents.engine.ops.ops import Span
+from agents.engine.ops.ops_choice import native_ops
 from tests.agents.engine.ops.ops_conformance import (
     SHAPES,
     OpsBitStability,

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from agents.engine.loading.format_quality import Quality, compare, load
 from agents.engine.loading.passage import encode
-from agents.engine.loading.quality import Quality, compare, load
 from agents.engine.loading.texts import calibration_texts, held_out_texts
 from agents.engine.model.decoder import Decoder
 from agents.engine.ops import linear_native

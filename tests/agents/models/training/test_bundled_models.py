@@ -6,7 +6,9 @@ import pytest
 from tokenizers import Tokenizer
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from agents.models.training import corpus, evaluate, folder, model_card, readability, speculation
+from agents.models.training import evaluate, model_card, readability, speculation
+from agents.models.training import model_folder as folder
+from agents.models.training import training_text as corpus
 from agents.models.training.__main__ import DRAFT, TARGET
 
 FOLDERS = [pytest.param(TARGET, id="target"), pytest.param(DRAFT, id="draft")]

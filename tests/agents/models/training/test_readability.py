@@ -2,8 +2,8 @@
 
 import pytest
 
-from agents.models.training.corpus import Document, Kind
 from agents.models.training.readability import function_headers, readable_share
+from agents.models.training.training_text import Document, Kind
 
 
 @pytest.mark.parametrize(

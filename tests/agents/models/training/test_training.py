@@ -7,10 +7,12 @@ import torch
 from tokenizers import Tokenizer
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from agents.models.training import corpus, folder, train, vocabulary
-from agents.models.training.corpus import Corpus
-from agents.models.training.decoder import Decoder, Shape
-from agents.models.training.sampler import Sampler
+from agents.models.training import model_folder as folder
+from agents.models.training import train, vocabulary
+from agents.models.training import training_text as corpus
+from agents.models.training.trained_decoder import Decoder, Shape
+from agents.models.training.training_batches import Sampler
+from agents.models.training.training_text import Corpus
 
 SHAPE = Shape(32, 2, 64, 2, 1, 16, vocab_size=400, max_position_embeddings=128)
 

@@ -10,7 +10,7 @@ from controlplane.alerts.conditions.detector import Detector
 from controlplane.alerts.windows.history import Tail, Window, merged
 from controlplane.alerts.windows.load import LoadMeter, load_bin
 from controlplane.alerts.windows.pool_record import PoolRecord
-from controlplane.contract.alerts import RegressionCondition
+from controlplane.contract.bodies.alerts import RegressionCondition
 from controlplane.contract.histogram import AXIS_LENGTH, axis_position
 from controlplane.evidence.sketch import Sketch
 

@@ -16,11 +16,11 @@ from controlplane.alerts.conditions.finding import Reading
 from controlplane.alerts.evaluator import AlertEvaluator
 from controlplane.alerts.rules.defaults import LEDGER_KIND, ensure_default_rules
 from controlplane.alerts.tables import DeliveryRow, DestinationRow
-from controlplane.contract.access import EnrolmentRequest
-from controlplane.contract.alerts import Alert, AlertRuleCreate, ConfigFailedCondition, DriftCondition
-from controlplane.contract.configs import RevisionCreate
-from controlplane.contract.ledger import LedgerEntry
-from controlplane.contract.nodes import ConfigStatus, EffectiveConfig, NodeView
+from controlplane.contract.bodies.access import EnrolmentRequest
+from controlplane.contract.bodies.alerts import Alert, AlertRuleCreate, ConfigFailedCondition, DriftCondition
+from controlplane.contract.bodies.configs import RevisionCreate
+from controlplane.contract.bodies.ledger import LedgerEntry
+from controlplane.contract.bodies.nodes import ConfigStatus, EffectiveConfig, NodeView
 from controlplane.db import Database
 from controlplane.fleet import store as fleet
 from controlplane.fleet.opamp.session import CONFIG_APPLIED, CONFIG_FAILED

@@ -12,7 +12,7 @@ from controlplane.alerts.windows.history import History, Window
 from controlplane.alerts.windows.load import LoadMeter
 from controlplane.alerts.windows.material import Tail
 from controlplane.alerts.windows.pool_record import NOTHING_KNOWN
-from controlplane.contract.alerts import RegressionCondition
+from controlplane.contract.bodies.alerts import RegressionCondition
 
 START_S, GAPS = 1_000_000.0, 20
 

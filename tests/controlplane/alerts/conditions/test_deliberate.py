@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from controlplane.alerts.conditions.deliberate import Deliberate, changes_of, measured_shifts
-from controlplane.contract.ledger import LedgerEntry
+from controlplane.contract.bodies.ledger import LedgerEntry
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 BEGUN_S = START.timestamp()

@@ -16,7 +16,7 @@ from controlplane.alerts.windows.history import Window
 from controlplane.alerts.windows.load import LoadMeter
 from controlplane.alerts.windows.material import Tail
 from controlplane.alerts.windows.pool_record import NOTHING_KNOWN, Move, PoolRecord
-from controlplane.contract.alerts import RegressionCondition
+from controlplane.contract.bodies.alerts import RegressionCondition
 from controlplane.contract.histogram import AXIS_LENGTH, AXIS_MAX, AXIS_MIN, BASE, SCALE
 from controlplane.evidence.sketch import Sketch
 

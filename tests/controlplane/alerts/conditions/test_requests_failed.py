@@ -9,7 +9,7 @@ import pytest
 
 from controlplane.alerts.conditions.finding import Finding, Reading
 from controlplane.alerts.conditions.requests_failed import Ended, LostShare, judge_requests_failed
-from controlplane.contract.alerts import RequestsFailedCondition
+from controlplane.contract.bodies.alerts import RequestsFailedCondition
 
 CONDITION = RequestsFailedCondition()
 END = datetime(2030, 1, 1, tzinfo=UTC)

@@ -12,10 +12,10 @@ from controlplane.alerts import store
 from controlplane.alerts.conditions.finding import Finding, Reading
 from controlplane.alerts.conditions.telemetry_loss import LOOK_BACK_S, STEP_S, Loss, judge_telemetry_lost, losses_of
 from controlplane.alerts.evaluator import AlertEvaluator
-from controlplane.contract.access import EnrolmentRequest
-from controlplane.contract.alerts import Alert, AlertRuleCreate, TelemetryLostCondition
+from controlplane.contract.bodies.access import EnrolmentRequest
+from controlplane.contract.bodies.alerts import Alert, AlertRuleCreate, TelemetryLostCondition
+from controlplane.contract.bodies.nodes import NodeView
 from controlplane.contract.metrics import EVENTS_MISSED, SPOOL_DROPPED
-from controlplane.contract.nodes import NodeView
 from controlplane.db import Database
 from controlplane.fleet import store as fleet
 

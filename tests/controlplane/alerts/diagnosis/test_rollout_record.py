@@ -8,8 +8,8 @@ import pytest
 from sqlmodel import Session
 
 from controlplane.alerts.diagnosis.rollout_record import RolloutRecord, rollouts_of
-from controlplane.contract.configs import RevisionCreate
-from controlplane.contract.rollouts import RolloutCreate, RolloutPhase, Verdict
+from controlplane.contract.bodies.configs import RevisionCreate
+from controlplane.contract.bodies.rollouts import RolloutCreate, RolloutPhase, Verdict
 from controlplane.db.database import Database
 from controlplane.db.migrate import upgrade
 from controlplane.fleet import store as fleet

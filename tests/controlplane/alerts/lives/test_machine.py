@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from controlplane.alerts.conditions.finding import Patience, Reading
 from controlplane.alerts.lives.machine import Event, Life, advance
-from controlplane.contract.alerts import AlertState
+from controlplane.contract.bodies.alerts import AlertState
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 READINGS = st.lists(st.tuples(st.sampled_from(list(Reading)), st.integers(1, 400)), max_size=60)

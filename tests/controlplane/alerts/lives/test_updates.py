@@ -18,7 +18,7 @@ from controlplane.alerts.lives.updates import (
     told_again,
     words,
 )
-from controlplane.contract.alerts import UpdateKind
+from controlplane.contract.bodies.alerts import UpdateKind
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 WORDS = st.frozensets(st.sampled_from(["node a", "node b", "stage queue", "prompts of <=2k tokens"]))

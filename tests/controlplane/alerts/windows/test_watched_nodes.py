@@ -8,9 +8,9 @@ import pytest
 
 from controlplane.alerts.windows import watched_nodes
 from controlplane.alerts.windows.watched_nodes import FEW, WatchedNodes
-from controlplane.contract.access import EnrolmentRequest
-from controlplane.contract.configs import RevisionCreate
-from controlplane.contract.nodes import NodeView
+from controlplane.contract.bodies.access import EnrolmentRequest
+from controlplane.contract.bodies.configs import RevisionCreate
+from controlplane.contract.bodies.nodes import NodeView
 from controlplane.db import Database
 from controlplane.fleet import store as fleet
 from controlplane.fleet.tables import NodeRow

@@ -7,7 +7,7 @@ import pytest
 from sqlmodel import Session, SQLModel
 
 import controlplane.app.tables  # noqa: F401
-from controlplane.contract.configs import RevisionCreate
+from controlplane.contract.bodies.configs import RevisionCreate
 from controlplane.db.database import Database
 from controlplane.fleet import store as fleet
 from tests.controlplane.app.remedies.world import GOOD, NOW, World

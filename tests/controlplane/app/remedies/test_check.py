@@ -3,9 +3,9 @@
 import pytest
 
 from controlplane.app.remedies import check_remedy
-from controlplane.contract.alerts import Remedy
+from controlplane.contract.bodies.alerts import Remedy
+from controlplane.contract.bodies.studies import KnobRange, StudyCreate
 from controlplane.contract.errors import BadRequest
-from controlplane.contract.studies import KnobRange, StudyCreate
 
 UNKNOWN_KNOB = StudyCreate(pool="p", space={"max_num_seq": KnobRange(minimum=1, maximum=2)})
 

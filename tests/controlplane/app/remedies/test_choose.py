@@ -10,11 +10,11 @@ from controlplane.app.remedies.cause import likeliest, slowdown
 from controlplane.app.remedies.choice import Choice, CreateRollout, CreateStudy, StartRollout
 from controlplane.app.remedies.choose import choose
 from controlplane.app.remedies.standing import Deed, Standing
-from controlplane.contract.alerts import Remedy
-from controlplane.contract.causes import CauseKind
-from controlplane.contract.remedies import RemedyAction, RemedyPolicy, RemedyState, RemedyStep
-from controlplane.contract.rollouts import ENDED, Rollout, RolloutCreate, RolloutPhase, Verdict
-from controlplane.contract.studies import Study, StudyCreate, StudyState
+from controlplane.contract.bodies.alerts import Remedy
+from controlplane.contract.bodies.cause_kinds import CauseKind
+from controlplane.contract.bodies.remedies import RemedyAction, RemedyPolicy, RemedyState, RemedyStep
+from controlplane.contract.bodies.rollouts import ENDED, Rollout, RolloutCreate, RolloutPhase, Verdict
+from controlplane.contract.bodies.studies import Study, StudyCreate, StudyState
 from tests.controlplane.app.remedies.world import NOW, alert, at, cause, rule
 
 AUTOMATIC = Remedy(study=StudyCreate(pool="p"), policy=RemedyPolicy.AUTOMATIC)

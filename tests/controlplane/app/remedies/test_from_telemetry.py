@@ -11,11 +11,11 @@ from controlplane.alerts import store as alerts
 from controlplane.alerts.evaluator import AlertEvaluator
 from controlplane.alerts.tables import DeliveryRow, DestinationRow
 from controlplane.app.remedies import Remedies
-from controlplane.contract.alerts import Alert, AlertRuleCreate, RegressionCondition, Remedy
-from controlplane.contract.configs import RevisionCreate
-from controlplane.contract.remedies import RemedyAction, RemedyPolicy, RemedyState
-from controlplane.contract.rollouts import RolloutCreate, RolloutPhase
-from controlplane.contract.studies import StudyCreate
+from controlplane.contract.bodies.alerts import Alert, AlertRuleCreate, RegressionCondition, Remedy
+from controlplane.contract.bodies.configs import RevisionCreate
+from controlplane.contract.bodies.remedies import RemedyAction, RemedyPolicy, RemedyState
+from controlplane.contract.bodies.rollouts import RolloutCreate, RolloutPhase
+from controlplane.contract.bodies.studies import StudyCreate
 from controlplane.db.database import Database
 from controlplane.fleet import store as fleet
 from controlplane.rollouts import store as rollouts

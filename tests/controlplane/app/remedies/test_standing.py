@@ -7,7 +7,7 @@ import pytest
 
 from controlplane.app.remedies.cause import Cause
 from controlplane.app.remedies.standing import brought_by, revision_at
-from controlplane.contract.rollouts import Rollout, RolloutCreate, RolloutPhase
+from controlplane.contract.bodies.rollouts import Rollout, RolloutCreate, RolloutPhase
 from tests.controlplane.app.remedies.world import NOW, at
 
 

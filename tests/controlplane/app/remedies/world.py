@@ -7,11 +7,19 @@ from sqlmodel import Session
 
 from controlplane import ledger
 from controlplane.app.remedies import Remedies
-from controlplane.contract.alerts import Alert, AlertRule, AlertState, Diagnosis, DriftCondition, Remedy, Severity
-from controlplane.contract.ledger import LedgerEntry
-from controlplane.contract.remedies import RemedyStep
-from controlplane.contract.rollouts import Rollout, RolloutCreate, RolloutPhase, Verdict
-from controlplane.contract.studies import Study
+from controlplane.contract.bodies.alerts import (
+    Alert,
+    AlertRule,
+    AlertState,
+    Diagnosis,
+    DriftCondition,
+    Remedy,
+    Severity,
+)
+from controlplane.contract.bodies.ledger import LedgerEntry
+from controlplane.contract.bodies.remedies import RemedyStep
+from controlplane.contract.bodies.rollouts import Rollout, RolloutCreate, RolloutPhase, Verdict
+from controlplane.contract.bodies.studies import Study
 from controlplane.fleet import store as fleet
 from controlplane.rollouts import store as rollouts
 from controlplane.rollouts.decision import Decision, SetPoolRevision

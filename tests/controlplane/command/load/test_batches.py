@@ -12,7 +12,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from controlplane.command.load import batches as module
 from controlplane.command.load.batches import batches, stream_of
 from controlplane.contract.errors import BadRequest
-from controlplane.contract.packed_report import (
+from controlplane.contract.reports.packed_report import (
     REPORT_HEADER,
     PackedReport,
     Section,
@@ -20,7 +20,7 @@ from controlplane.contract.packed_report import (
     encode,
     parse_report_header,
 )
-from controlplane.contract.report_bundle import MEDIA_TYPE, PATH, unbundle
+from controlplane.contract.reports.report_bundle import MEDIA_TYPE, PATH, unbundle
 
 
 def metrics(name: int) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from controlplane.command.main import app as command
 from controlplane.contract import metrics
 from controlplane.contract.histogram import axis_position
 from controlplane.contract.metrics import WINDOW_S, MetricKind
-from controlplane.contract.packed_report import PackedHistogram, PackedNumber, PackedReport, Section, encode
+from controlplane.contract.reports.packed_report import PackedHistogram, PackedNumber, PackedReport, Section, encode
 
 NOW = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
 """The service's clock is the real one here; history is stated from the last full hour backwards."""

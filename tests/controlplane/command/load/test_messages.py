@@ -12,7 +12,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 
 from controlplane.command.load.messages import Form, messages
 from controlplane.contract.errors import BadRequest
-from controlplane.contract.packed_report import PackedReport, encode
+from controlplane.contract.reports.packed_report import PackedReport, encode
 
 METRICS = {"resourceMetrics": [{"scopeMetrics": []}]}
 SPANS = {"resourceSpans": [{"scopeSpans": []}, {}]}

@@ -11,11 +11,11 @@ import zstandard
 from controlplane.client import Client
 from controlplane.command.load import sending
 from controlplane.command.load.batches import Batch
-from controlplane.command.load.requests import BUNDLE_PARTS
 from controlplane.command.load.sending import load
+from controlplane.command.load.upload_requests import BUNDLE_PARTS
 from controlplane.contract.errors import BadRequest, Forbidden
-from controlplane.contract.packed_report import REPORT_HEADER, PackedReport, decode, encode, report_header
-from controlplane.contract.report_bundle import MEDIA_TYPE, PATH, bundle, unbundle
+from controlplane.contract.reports.packed_report import REPORT_HEADER, PackedReport, decode, encode, report_header
+from controlplane.contract.reports.report_bundle import MEDIA_TYPE, PATH, bundle, unbundle
 
 STREAM = b"f" * 16
 KEPT = httpx.Response(200, json={})

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry._opamp.proto import opamp_pb2
 
-from controlplane.contract.configs import Revision
+from controlplane.contract.bodies.configs import Revision
+from controlplane.contract.bodies.nodes import ConfigStatus
 from controlplane.contract.errors import BadRequest, TooLarge
 from controlplane.contract.knobs import EngineConfig, config_hash
-from controlplane.contract.nodes import ConfigStatus
 from controlplane.fleet.opamp import wire as opamp
 from controlplane.fleet.opamp.wire import Reply
 

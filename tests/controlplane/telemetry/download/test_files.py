@@ -15,10 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.contract import metrics
+from controlplane.contract.bodies.workload import RequestRecord
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.histogram import AXIS_MIN, SCALE, bucket_index
-from controlplane.contract.workload import RequestRecord
-from controlplane.telemetry.download import csv_file, parquet_file, records, table
+from controlplane.telemetry.download import csv_file, parquet_file, table
+from controlplane.telemetry.download import records_table as records
 from controlplane.telemetry.download.export_endpoints import router
 from controlplane.telemetry.download.table import Column, Kind, Question, Table
 from controlplane.telemetry.values.timespan import Span

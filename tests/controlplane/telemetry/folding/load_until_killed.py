@@ -12,8 +12,8 @@ from datetime import UTC, datetime, timedelta
 
 from controlplane.contract import metrics
 from controlplane.contract.metrics import MetricKind
-from controlplane.contract.packed_report import PackedNumber, PackedReport, Section, encode
-from controlplane.contract.report_bundle import bundle
+from controlplane.contract.reports.packed_report import PackedNumber, PackedReport, Section, encode
+from controlplane.contract.reports.report_bundle import bundle
 from controlplane.db.database import Database
 from controlplane.telemetry.store import TelemetryStore
 

@@ -15,8 +15,8 @@ from sqlmodel import SQLModel
 
 from controlplane.contract.errors import BadRequest, Overloaded, TooLarge, Unavailable
 from controlplane.contract.metrics import NODE
-from controlplane.contract.packed_report import PackedReport, encode
-from controlplane.contract.report_bundle import LIMIT_PLAIN, bundle
+from controlplane.contract.reports.packed_report import PackedReport, encode
+from controlplane.contract.reports.report_bundle import LIMIT_PLAIN, bundle
 from controlplane.db.database import Database
 from controlplane.telemetry.folding import bulk
 from controlplane.telemetry.folding.verify import verify

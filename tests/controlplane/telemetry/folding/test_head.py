@@ -8,7 +8,7 @@ from sqlmodel import col
 
 from controlplane.contract import metrics
 from controlplane.contract.metrics import MetricKind
-from controlplane.contract.packed_report import PackedNumber, Section, encode
+from controlplane.contract.reports.packed_report import PackedNumber, Section, encode
 from controlplane.db.database import Database
 from controlplane.telemetry.folding.head import Head, PendingColumns
 from controlplane.telemetry.frames.fleet_columns import summed

@@ -7,9 +7,9 @@ from datetime import datetime
 import numpy as np
 import pytest
 
+from controlplane.contract.bodies.workload import RequestRecord, Workload
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.histogram import ZERO_THRESHOLD_S, axis_position
-from controlplane.contract.workload import RequestRecord, Workload
 from controlplane.evidence.sketch import Sketch
 from controlplane.telemetry.reader import SketchSeries, ValueSeries
 

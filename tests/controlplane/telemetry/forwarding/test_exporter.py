@@ -13,7 +13,7 @@ from sqlmodel import SQLModel
 
 from controlplane.contract.errors import BadRequest
 from controlplane.db.database import Database
-from controlplane.telemetry.forwarding.delivery import Refused, Undelivered
+from controlplane.telemetry.forwarding.attempt import Refused, Undelivered
 from controlplane.telemetry.forwarding.exporter import LONGEST_WAIT_S, Exporter, Sent
 from controlplane.telemetry.forwarding.meters import ExportMeters
 from controlplane.telemetry.forwarding.position import LEASE_S

@@ -17,8 +17,8 @@ from controlplane.db.database import Database
 from controlplane.telemetry.forwarding.exporter import Exporter
 from controlplane.telemetry.forwarding.late import WATCHED_S
 from controlplane.telemetry.forwarding.meters import ExportMeters
-from controlplane.telemetry.forwarding.otlp import OtlpSender
 from controlplane.telemetry.forwarding.otlp_request import Scope
+from controlplane.telemetry.forwarding.otlp_sender import OtlpSender
 from controlplane.telemetry.store import TelemetryStore
 from controlplane.telemetry.values.export_tables import ExportRow
 from controlplane.telemetry.values.interval import Interval, floor

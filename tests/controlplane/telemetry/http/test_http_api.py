@@ -17,7 +17,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from controlplane.contract import metrics
 from controlplane.contract.histogram import RELATIVE_ERROR
 from controlplane.telemetry.journal import content_encoding
-from controlplane.telemetry.otlp import otlp
+from controlplane.telemetry.otlp import otlp_bodies as otlp
 from controlplane.telemetry.queries import parameters
 
 PROTOBUF = {"Content-Type": "application/x-protobuf"}

@@ -16,16 +16,17 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
 from controlplane.auth import store as tokens
-from controlplane.contract import metrics, packed_report
-from controlplane.contract.access import Scope
+from controlplane.contract import metrics
+from controlplane.contract.bodies.access import Scope
 from controlplane.contract.errors import Overloaded, TailwrightError
 from controlplane.contract.metrics import MetricKind
-from controlplane.contract.packed_report import PackedNumber, PackedReport, Section
+from controlplane.contract.reports import packed_report
+from controlplane.contract.reports.packed_report import PackedNumber, PackedReport, Section
 from controlplane.db.database import Database
 from controlplane.telemetry.http import receiver, report_request
 from controlplane.telemetry.http.receiver import Application
 from controlplane.telemetry.journal import intake
-from controlplane.telemetry.otlp import otlp
+from controlplane.telemetry.otlp import otlp_bodies as otlp
 from controlplane.telemetry.store import TelemetryStore
 from controlplane.telemetry.values.timespan import to_ns
 from tests.controlplane.telemetry import packed_reports

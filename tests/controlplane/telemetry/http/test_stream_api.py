@@ -14,11 +14,11 @@ from fastapi import FastAPI
 
 from controlplane.auth import store as tokens
 from controlplane.client import Client
-from controlplane.contract.access import Scope
+from controlplane.contract.bodies.access import Scope
+from controlplane.contract.bodies.telemetry import QuantilesAnswer
 from controlplane.contract.event_stream import events
-from controlplane.contract.telemetry import QuantilesAnswer
 from controlplane.db.database import Database
-from controlplane.telemetry.queries import stream as streams
+from controlplane.telemetry.queries import feeds as streams
 from controlplane.telemetry.store import TelemetryStore
 
 

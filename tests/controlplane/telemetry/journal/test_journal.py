@@ -11,7 +11,7 @@ from sqlmodel import SQLModel, col
 from controlplane.contract import metrics
 from controlplane.contract.errors import Conflict
 from controlplane.contract.metrics import MetricKind
-from controlplane.contract.packed_report import PackedNumber, PackedReport, Section, encode
+from controlplane.contract.reports.packed_report import PackedNumber, PackedReport, Section, encode
 from controlplane.db.database import Database
 from controlplane.telemetry.folding.forgetting import drop_older
 from controlplane.telemetry.folding.retention import sweeps

@@ -15,7 +15,7 @@ from sqlalchemy.exc import OperationalError
 from sqlmodel import col
 
 from controlplane.contract.errors import BadRequest, Conflict, Overloaded, TooLarge, Unavailable, Unsupported
-from controlplane.contract.packed_report import PackedReport, encode
+from controlplane.contract.reports.packed_report import PackedReport, encode
 from controlplane.db.database import Database
 from controlplane.db.migrate import upgrade
 from controlplane.telemetry.journal import journal

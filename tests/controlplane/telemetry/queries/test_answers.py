@@ -7,7 +7,7 @@ import httpx
 import orjson
 import pytest
 
-from controlplane.contract.telemetry import QuantilesAnswer
+from controlplane.contract.bodies.telemetry import QuantilesAnswer
 
 PROTOBUF = {"Content-Type": "application/x-protobuf"}
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controlplane.contract.bodies.telemetry import HeatmapAnswer
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.histogram import ZERO_THRESHOLD_S
-from controlplane.contract.telemetry import HeatmapAnswer
 from controlplane.telemetry.queries import heatmap as module
 from controlplane.telemetry.queries.heatmap import FEWEST_ROWS, MOST_ROWS, heatmap
 from controlplane.telemetry.queries.parameters import SeriesQuery

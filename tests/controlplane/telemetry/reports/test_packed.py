@@ -14,7 +14,7 @@ from controlplane.contract import metrics
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.histogram import AXIS_LENGTH, RELATIVE_ERROR
 from controlplane.contract.metrics import MetricKind
-from controlplane.contract.packed_report import (
+from controlplane.contract.reports.packed_report import (
     HEADER,
     PackedHistogram,
     PackedNumber,

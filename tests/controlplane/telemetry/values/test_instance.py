@@ -13,8 +13,8 @@ from controlplane.db.database import Database
 from controlplane.db.migrate import upgrade
 from controlplane.telemetry.forwarding.exporter import Exporter
 from controlplane.telemetry.forwarding.meters import ExportMeters
-from controlplane.telemetry.forwarding.otlp import OtlpSender
 from controlplane.telemetry.forwarding.otlp_request import Scope
+from controlplane.telemetry.forwarding.otlp_sender import OtlpSender
 from controlplane.telemetry.store import TelemetryStore
 from controlplane.telemetry.values.instance import HEADER, name_of
 

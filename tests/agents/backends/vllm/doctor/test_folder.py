@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agents.backends.vllm.doctor.folder import findings
-from controlplane.terminal.finding import Finding
+from controlplane.terminal.doctor_finding import Finding
 
 NOW = 1_000_000.0
 KNOBS = {"max_num_batched_tokens": 512, "prefill_chunk_size": 0, "max_num_seqs": 8, "num_speculative_tokens": 0}

@@ -7,7 +7,7 @@ import pytest
 
 from agents.backends.vllm.doctor.node import findings, load
 from controlplane.contract.errors import BadSettings
-from controlplane.terminal.finding import Finding
+from controlplane.terminal.doctor_finding import Finding
 from tests.processes import free_port
 
 

@@ -11,8 +11,9 @@ from typing import Any
 
 import httpx
 
-from agents.backends.vllm.managed import ManagedVllm, process
-from agents.backends.vllm.managed.records import Records, ServerRecord
+from agents.backends.vllm.managed import ManagedVllm
+from agents.backends.vllm.managed import server_process as process
+from agents.backends.vllm.managed.kept_servers import Records, ServerRecord
 from agents.backends.vllm.managed.run_folder import choose_run_folder
 from agents.backends.vllm.node_file import load_node_file
 from agents.backends.vllm.proxy.client import ProxyClient

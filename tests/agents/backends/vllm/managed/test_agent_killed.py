@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.backends.vllm.managed import process
+from agents.backends.vllm.managed import server_process as process
 from controlplane.contract.knobs import EngineConfig
 from tests.agents.backends.vllm.managed.managed_node import Clients, Node, running, until
 

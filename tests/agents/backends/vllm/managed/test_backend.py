@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from agents.backends.base import Backend
-from agents.backends.vllm.managed import process
+from agents.backends.vllm.managed import server_process as process
 from controlplane.contract.knobs import EngineConfig
 from tests.agents.backends.backend_conformance import REFUSED, BackendConformance
 from tests.agents.backends.vllm.managed.managed_node import Node, running

@@ -186,7 +186,7 @@ def test_the_active_server_dies_while_its_standby_starts(node: Node) -> None:
         async with running(node.backend()) as backend:
             change = asyncio.create_task(backend.apply(ABOVE, 2))
             await until(lambda: len(node.living()) == 2)
-            from agents.backends.vllm.managed import process
+            from agents.backends.vllm.managed import server_process as process
 
             process.kill(node.living()[0])
             await until(lambda: len(node.living()) == 1)

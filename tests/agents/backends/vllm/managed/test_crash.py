@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from agents.backends.base import EngineUnreachable
-from agents.backends.vllm.managed import process
+from agents.backends.vllm.managed import server_process as process
 from controlplane.contract.knobs import EngineConfig
 from tests.agents.backends.vllm.managed.managed_node import Clients, Node, running, until
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agents.backends.vllm.managed import memory
-from agents.backends.vllm.managed.plan import Room
+from agents.backends.vllm.managed.change_plan import Room
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.backends.vllm.measures.growth import continued, growth, restarted
-from agents.backends.vllm.measures.reading import Reading, Series
+from agents.backends.vllm.measures.scrape_reading import Reading, Series
 
 BOUNDS = ("0.3", "1.0", "+Inf")
 

@@ -1,0 +1,79 @@
+"""/healthz and /readyz, without a token.
+
+Guarantee: /readyz is 200 only when reports are accepted and durable: the telemetry store is ready, its last commits
+went well, and the database has taken a write within the last `PROBE_FRESH_S` seconds. What is degraded beside that is
+told, and does not change it.
+"""
+
+import logging
+import threading
+import time
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from controlplane.contract.bodies.health import Health, ReadyReport
+from controlplane.db.fault import named
+from controlplane.db.probe import prove_write
+
+logger = logging.getLogger(__name__)
+router = APIRouter(tags=["health"])
+
+PROBE_FRESH_S = 1.0
+
+
+class Readiness:
+    """The write probe's last outcome. Anybody may ask for /readyz, so it writes once a second at most."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._tried_at: float | None = None
+        self._error = ""
+
+    def database_error(self, state: Any) -> str:
+        """Empty when the database takes writes, else its fault's name, or the kind of its error."""
+        with self._lock:
+            if self._tried_at is None or time.monotonic() - self._tried_at > PROBE_FRESH_S:
+                try:
+                    prove_write(state.database, state.clock())
+                    self._error = ""
+                except Exception as error:
+                    logger.exception("the database takes no write")
+                    self._error = named(error)
+                self._tried_at = time.monotonic()
+            return self._error
+
+
+@router.get("/healthz")
+def healthz() -> Health:
+    """The process is alive."""
+    return Health()
+
+
+@router.get("/readyz", responses={503: {"model": ReadyReport, "description": "not ready; the same body"}})
+def readyz(request: Request, response: Response) -> ReadyReport:
+    """200 when reports are accepted and durable, else 503; the body says what is missing."""
+    state = request.app.state
+    readiness: Readiness = state.readiness
+    database_error = readiness.database_error(state)
+    telemetry_fault = state.telemetry.write_fault() if state.telemetry.ready() else "not ready"
+    stopping = state.stop.is_set()
+    ready = not telemetry_fault and not database_error and not stopping
+    degraded = [f"export_{exporter.name}" for exporter in state.exporters if exporter.error]
+    if state.telemetry.frames.fault():  # Its text stays in the log: anybody may ask.
+        degraded.append("frames_unavailable")
+    if state.disk.low():
+        degraded.append("disk_low")
+    if any(tick.failing for tick in state.background.ticks):
+        degraded.append("background_task_failing")
+    response.status_code = 200 if ready else 503
+    return ReadyReport.model_validate(
+        {
+            "status": "ready" if ready else "stopping" if stopping else "not ready",
+            "database": database_error or "writable",
+            "telemetry": telemetry_fault or "ready",
+            "background": state.background.report(),
+            "exports": {exporter.name: exporter.report() for exporter in state.exporters},
+            "degraded": degraded,
+        }
+    )

@@ -1,0 +1,331 @@
+"""Alert rules, alerts, destinations and silences as the API shows them."""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+from controlplane.contract.bodies.knob_schema import SOME_HISTOGRAMS
+from controlplane.contract.bodies.remedies import RemedyPolicy, RemedyStep
+from controlplane.contract.bodies.slo import Limit, UseCase
+from controlplane.contract.bodies.studies import StudyCreate
+
+
+class AlertState(StrEnum):
+    """Where an alert is in its life."""
+
+    PENDING = "pending"  # The condition holds, not yet for long enough.
+    FIRING = "firing"  # Delivered, or being delivered.
+    RESOLVED = "resolved"  # The condition has been gone for long enough.
+
+
+class Severity(StrEnum):
+    """How urgent an alert is: `page` wakes somebody, `ticket` waits for the morning."""
+
+    PAGE = "page"
+    TICKET = "ticket"
+
+
+class AbsoluteCondition(BaseModel):
+    """A quantile over `window_s` above its limit for `for_s`. Limits come from `limits`, else from the profile."""
+
+    kind: Literal["absolute"] = Field(default="absolute", description="a quantile over its limit")
+    profile: UseCase | None = Field(default=None, description="the use case whose limits apply where `limits` is empty")
+    limits: list[Limit] = Field(default=[], description="the limits that must hold; they go before the profile's")
+    window_s: float = Field(
+        default=60, ge=5, le=86400, description="seconds of telemetry that the quantile is taken over"
+    )
+    for_s: float = Field(
+        default=15, ge=0, le=86400, description="seconds that the limit must be exceeded before the alert fires"
+    )
+    min_count: int = Field(default=30, ge=1, le=10**9, description="requests that the window must hold to be judged")
+
+
+class RegressionCondition(BaseModel):
+    """Requests slower than their load-binned baseline: tempered exceedance e-process (docs/decisions).
+
+    `false_alarm_every_s` is the wanted mean time between false alarms over all streams of the rule; `tolerance` is the
+    relative growth of the exceedance share that is accepted as noise.
+    """
+
+    kind: Literal["regression"] = Field(default="regression", description="slower than a baseline of equal load")
+    metrics: list[str] = Field(
+        default=["ttft", "itl", "e2e"],
+        json_schema_extra=SOME_HISTOGRAMS,
+        description="histograms to watch, by their short names",
+    )
+    q: list[float] = Field(
+        default=[0.95, 0.99],
+        json_schema_extra={
+            "items": {"type": "number", "minimum": 0.5, "exclusiveMaximum": 1},
+            "minItems": 1,
+            "uniqueItems": True,
+        },
+        description="quantiles to watch, 0.5 to below 1",
+    )
+    false_alarm_every_s: float = Field(
+        default=7 * 86400,
+        ge=600,
+        le=3650 * 86400,
+        description="wanted mean seconds between two false alarms of the whole rule",
+    )
+    tolerance: float = Field(
+        default=0.05, ge=0, le=1, description="relative growth of the share of slow requests that counts as noise"
+    )
+    baseline_s: float = Field(
+        default=6 * 3600, ge=30, le=30 * 86400, description="seconds of the past that the baseline is learnt from"
+    )
+    min_baseline_count: int = Field(
+        default=200, ge=20, le=10**9, description="requests that a baseline must hold before anything is judged by it"
+    )
+
+
+class DriftCondition(BaseModel):
+    """A node's effective configuration differs from the desired one for `for_s`."""
+
+    kind: Literal["drift"] = Field(default="drift", description="a node does not run what it should")
+    for_s: float = Field(default=60, ge=0, le=86400, description="seconds that it must differ before the alert fires")
+
+
+class ConfigFailedCondition(BaseModel):
+    """A serving node could not bring up a configuration it was given. It fires at once, also when the agent has gone
+    back to the previous configuration by itself.
+
+    It lasts until the node runs what it should and either `hold_s` have passed since the failure, or another
+    configuration has been applied there.
+    """
+
+    kind: Literal["config_failed"] = Field(
+        default="config_failed", description="a node could not bring up a configuration"
+    )
+    hold_s: float = Field(
+        default=300, ge=0, le=86400, description="seconds that the alert lasts at least after the failure"
+    )
+
+
+class TelemetryLostCondition(BaseModel):
+    """A serving node's agent dropped reports because its spool was full, or missed events of its engine.
+
+    It fires as soon as a report tells of it, and lasts until nothing was lost for `quiet_s`.
+    """
+
+    kind: Literal["telemetry_lost"] = Field(
+        default="telemetry_lost", description="an agent dropped reports, or missed events"
+    )
+    quiet_s: float = Field(default=300, ge=0, le=86400, description="seconds without a loss after which the alert ends")
+
+
+class RequestsFailedCondition(BaseModel):
+    """More requests than normal are lost: failed, timed out, shed, refused, or cut off by the server.
+
+    Normal is what the pool's own past shows (`baseline_s`), at least `allowed_share` and at most a tenth; a client that
+    goes away counts neither way. `false_alarm_every_s` is as for a regression, over all pools of the rule.
+    """
+
+    kind: Literal["requests_failed"] = Field(
+        default="requests_failed", description="a larger share of requests than normal is lost"
+    )
+    allowed_share: float = Field(
+        default=0.01, gt=0, le=0.1, description="share of requests that may be lost whatever the pool's past shows"
+    )
+    false_alarm_every_s: float = Field(
+        default=7 * 86400,
+        ge=600,
+        le=3650 * 86400,
+        description="wanted mean seconds between two false alarms of the whole rule",
+    )
+    baseline_s: float = Field(
+        default=6 * 3600, ge=600, le=30 * 86400, description="seconds of the past that tell what is normal"
+    )
+
+
+Condition = (
+    AbsoluteCondition
+    | RegressionCondition
+    | RequestsFailedCondition
+    | DriftCondition
+    | ConfigFailedCondition
+    | TelemetryLostCondition
+)
+
+
+class Remedy(BaseModel):
+    """What the service does by itself when the rule fires; which of it depends on the cause (docs/on-call.md).
+
+    A revision that is the cause is taken back by a judged rollout, as `policy` says; `rollout` overrides fields of that
+    rollout (`RolloutCreate`). `study` is for what is left to tuning, and follows a take-back. None begins again for the
+    same cause (pool, stage, revision in production, kind) within `cooldown_s`, unless the regression is clearly worse.
+    """
+
+    study: StudyCreate | None = Field(
+        default=None, description="the study to start for what is left to tuning; null: none"
+    )
+    policy: RemedyPolicy = Field(
+        default=RemedyPolicy.PROPOSE,
+        description="whether a bad revision is taken back at once, or a person starts that rollout",
+    )
+    rollout: dict[str, Any] = Field(
+        default={},
+        description="fields of the rollout that takes a revision back which shall differ from their defaults",
+    )
+    cooldown_s: float = Field(
+        default=1800, ge=0, le=30 * 86400, description="seconds in which no remedy begins again for the same cause"
+    )
+
+
+class AlertRuleCreate(BaseModel):
+    """A wanted alert rule: what to watch, and what to do when it fires."""
+
+    name: str = Field(min_length=1, max_length=128, description="what people call the rule")
+    pool: str | None = Field(default=None, description="the pool it watches; null: every pool")
+    condition: Condition = Field(
+        discriminator="kind", description="what makes it fire; `kind` says which of the forms it has"
+    )
+    severity: Severity = Field(
+        default=Severity.PAGE, description="`page` wakes somebody, `ticket` waits for the morning"
+    )
+    remedy: Remedy | None = Field(
+        default=None, description="what the service starts by itself when it fires; null: nothing"
+    )
+    enabled: bool = Field(default=True, description="false: the rule is kept and not judged")
+
+
+class AlertRule(AlertRuleCreate):
+    """An alert rule as it is kept."""
+
+    id: int = Field(description="the rule's number")
+    created_at: datetime = Field(description="when it was made")
+
+
+class StageShift(BaseModel):
+    """How one part of the decomposition changed, in seconds of its mean and p99, and its share of the slowdown."""
+
+    stage: str = Field(description="the part of a request's time, e.g. `queue` or `prefill`")
+    before_mean_s: float | None = Field(description="its mean before the alert, seconds; null: not measured")
+    during_mean_s: float | None = Field(description="its mean during the alert, seconds; null: not measured")
+    before_p99_s: float | None = Field(description="its p99 before the alert, seconds; null: not measured")
+    during_p99_s: float | None = Field(description="its p99 during the alert, seconds; null: not measured")
+    share_of_increase: float = Field(description="its share of the whole slowdown; 1 is all of it")
+
+
+class Diagnosis(BaseModel):
+    """Which stage, and which cause. `causes` are ordered, the likeliest first, each with its evidence."""
+
+    stage: str | None = Field(description="the stage that explains most of the slowdown; null: none stands out")
+    summary: str = Field(description="stage and likeliest cause in a sentence")
+    stages: list[StageShift] = Field(default=[], description="how each stage changed, the largest share first")
+    causes: list[dict[str, Any]] = Field(
+        default=[],
+        description="the likeliest first: `cause` (such as `config_change` or `load`), `message`, evidence",
+    )
+
+
+class UpdateKind(StrEnum):
+    """How an open alert has changed since it was last told of."""
+
+    GREW = "grew"  # The same metric, clearly slower than when it was told.
+    SPREAD = "spread"  # It reached another metric, stage, prompt bucket or node.
+    CAUSE = "cause"  # The likeliest cause is another one now.
+
+
+class AlertUpdate(BaseModel):
+    """One change of an open alert that was told, with a delivery of its own."""
+
+    time: datetime = Field(description="when it was told")
+    kinds: list[UpdateKind] = Field(description="what had changed")
+    summary: str = Field(description="the change in a sentence")
+    value: float | None = Field(default=None, description="the observed quantile then, seconds")
+
+
+class Alert(BaseModel):
+    """One alert. `fingerprint` is stable: the same rule and labels always give the same."""
+
+    id: int = Field(description="the alert's number")
+    fingerprint: str = Field(description="the same for the same rule and labels, at all times")
+    rule_id: int = Field(description="the number of its rule")
+    rule: str = Field(description="the name of its rule")
+    state: AlertState = Field(description="where it is in its life")
+    severity: Severity = Field(description="its rule's severity")
+    labels: dict[str, str] = Field(description="what it is about: pool, metric, node ...; silences match them")
+    summary: str = Field(description="what is wrong in a sentence")
+    started_at: datetime = Field(description="when its condition began to hold")
+    fired_at: datetime | None = Field(default=None, description="when it fired; null while pending")
+    resolved_at: datetime | None = Field(default=None, description="when it ended; null while it lasts")
+    value: float | None = Field(default=None, description="the observed quantile, seconds; null for kinds without one")
+    threshold: float | None = Field(
+        default=None, description="the limit, or the baseline's quantile, seconds; null for kinds without one"
+    )
+    evidence: dict[str, Any] = Field(default={}, description="the figures it was judged by")
+    diagnosis: Diagnosis | None = Field(
+        default=None, description="which stage and which cause; null until it has been looked for"
+    )
+    silenced: bool = Field(default=False, description="whether a silence holds back its deliveries now")
+    study_id: int | None = Field(default=None, description="the study that its remedy started")
+    updates: list[AlertUpdate] = Field(default=[], description="what changed while it was open, the oldest first")
+    remedies: list[RemedyStep] = Field(default=[], description="what was chosen, and why, the oldest first")
+
+
+class DestinationCreate(BaseModel):
+    """A webhook. With a secret, it is signed: `Tailwright-Signature: t=UNIX,v1=HEX`, HMAC-SHA256 of "t.body"."""
+
+    name: str = Field(min_length=1, max_length=128, description="what people call it")
+    url: str = Field(pattern=r"^https?://", description="where alerts are posted, http or https")
+    secret: str | None = Field(
+        default=None,
+        json_schema_extra={"minLength": 8},
+        description="signs each delivery where it is given; never shown again",
+    )
+    enabled: bool = Field(default=True, description="false: nothing is sent there")
+
+
+class Destination(BaseModel):
+    """A webhook as it is kept, without its secret."""
+
+    id: int = Field(description="the destination's number")
+    name: str = Field(description="what people call it")
+    url: str = Field(description="where alerts are posted")
+    signed: bool = Field(description="whether it has a secret")
+    enabled: bool = Field(description="false: nothing is sent there")
+    created_at: datetime = Field(description="when it was made")
+
+
+class DeliveryState(StrEnum):
+    """How far a delivery is."""
+
+    WAITING = "waiting"  # Not yet tried, or to be tried again at next_attempt_at.
+    DELIVERED = "delivered"  # Answered 2xx.
+    GIVEN_UP = "given_up"  # Out of attempts; counted and shown.
+
+
+class Delivery(BaseModel):
+    """One message to one destination about one alert."""
+
+    id: int = Field(description="the delivery's number; 0 for a test")
+    alert_id: int = Field(description="the alert it tells of; 0 for a test")
+    destination_id: int = Field(description="where it goes")
+    state: DeliveryState = Field(description="how far it is")
+    status: str = Field(description="the alert's state that it tells of: `firing` or `resolved`")
+    attempts: int = Field(description="how often it was tried")
+    last_error: str | None = Field(default=None, description="what came of the last attempt; null when it went well")
+    next_attempt_at: datetime | None = Field(default=None, description="when it is tried again; null when it is not")
+    delivered_at: datetime | None = Field(default=None, description="when it was answered with 2xx")
+
+
+class SilenceCreate(BaseModel):
+    """Alerts whose labels all equal `matchers` are not delivered until `ends_at`."""
+
+    matchers: dict[str, str] = Field(
+        min_length=1, description="labels and the values they must have, all of them; also `rule` and `severity`"
+    )
+    ends_at: datetime = Field(description="until when")
+    comment: str = Field(default="", max_length=500, description="why")
+
+
+class Silence(SilenceCreate):
+    """A silence as it is kept."""
+
+    id: int = Field(description="the silence's number")
+    starts_at: datetime = Field(description="since when")
+    created_by: str = Field(description="the name of the token that made it")
+    ended_early_at: datetime | None = Field(default=None, description="when somebody ended it; null when nobody did")

@@ -1,0 +1,71 @@
+"""What bringing a node to a wanted configuration takes: pure, from what the node reports of itself.
+
+Guarantee: nothing is made up. Where a node does not tell what its changes cost, `expected_s` is None and the caller
+has to say what it supposes.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from controlplane.contract.bodies.nodes import EffectiveConfig
+from controlplane.contract.knobs import KNOBS, ChangeClass, canonical_json
+
+_HARDER = {ChangeClass.LIVE: 0, ChangeClass.SWAP: 1, ChangeClass.RESTART: 2}
+
+LONGEST_CHANGE_S = 600.0
+"""How long a change that is not live may take at least before it counts as failed, whatever earlier ones took."""
+COST_MARGIN = 4.0
+"""... and so many times what such a change has cost before, where that is more."""
+LIVE_CHANGE_S = 30.0
+"""How long a live change may take."""
+
+
+def class_of(name: str, backend: str, effective: EffectiveConfig | None = None) -> ChangeClass:
+    """A knob's class on this node; the contract's for its backend where the node does not say."""
+    if effective is not None and name in effective.change_classes:
+        return effective.change_classes[name]
+    knob = KNOBS[name]
+    return knob.vllm if backend == "vllm" else knob.embedded
+
+
+def needed_class(backend: str, effective: EffectiveConfig, wanted: Mapping[str, Any]) -> ChangeClass | None:
+    """The hardest class among the knobs that have to change for `wanted`; None when none has to.
+
+    A live knob above the node's `live_limits` needs a restart. A knob that the node does not report counts as equal.
+    """
+    found: ChangeClass | None = None
+    for name, value in wanted.items():
+        if name not in KNOBS or name not in effective.knobs:
+            continue
+        if canonical_json({name: value}) == canonical_json({name: effective.knobs[name]}):
+            continue
+        needed = class_of(name, backend, effective)
+        limit = effective.live_limits.get(name)
+        if needed is ChangeClass.LIVE and limit is not None and largest(value) > limit:
+            needed = ChangeClass.RESTART
+        if found is None or _HARDER[needed] > _HARDER[found]:
+            found = needed
+    return found
+
+
+def expected_s(effective: EffectiveConfig, needed: ChangeClass | None) -> float | None:
+    """What a change of this class has cost on the node, in seconds; None where nobody has measured one yet."""
+    if needed is None:
+        return 0.0
+    cost = effective.costs.get(needed)
+    return None if cost is None else cost.mean_s
+
+
+def patience_s(effective: EffectiveConfig | None, needed: ChangeClass | None) -> float:
+    """How long to wait for such a change before it counts as failed."""
+    if needed in (None, ChangeClass.LIVE):
+        return LIVE_CHANGE_S
+    known = None if effective is None else effective.costs.get(needed)
+    return max(LONGEST_CHANGE_S, 0.0 if known is None else COST_MARGIN * max(known.mean_s, known.last_s))
+
+
+def largest(value: Any) -> int:
+    """A numeric knob's number; of a draft schedule its longest draft."""
+    if isinstance(value, list | tuple):
+        return max(int(tokens) for _, tokens in value)
+    return int(value)

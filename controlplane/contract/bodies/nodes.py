@@ -1,0 +1,116 @@
+"""The fleet as the API shows it: nodes, what they should run, and what they truly run."""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field
+
+from controlplane.contract.bodies.knob_schema import VALUES
+from controlplane.contract.knobs import LARGEST_REPORTED, ChangeClass
+
+MOST_ENTRIES = 64
+"""Of each part of an effective configuration."""
+
+Cost = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Limit = Annotated[int, Field(ge=0, le=LARGEST_REPORTED)]
+Source = Annotated[str, Field(max_length=500)]
+Format = Annotated[str, Field(pattern=r"^[A-Za-z0-9._+-]{1,64}$")]
+Named = Annotated[str, Field(max_length=64)]
+
+
+class NodeRole(StrEnum):
+    """What a node is for: `serving` takes production traffic, `trial` is for studies."""
+
+    SERVING = "serving"  # Takes production traffic; changed by rollouts only.
+    TRIAL = "trial"  # Takes no production traffic; the tuner may set it directly.
+
+
+class ConfigStatus(StrEnum):
+    """OpAMP RemoteConfigStatuses."""
+
+    UNSET = "unset"
+    APPLYING = "applying"
+    APPLIED = "applied"
+    FAILED = "failed"
+
+
+class ChangeCost(BaseModel):
+    """What changes of one class have cost on a node, as its agent measured them. Seconds."""
+
+    count: int = Field(ge=0, le=LARGEST_REPORTED, description="how many such changes were measured")
+    last_s: Cost = Field(description="seconds from the agent's receipt until the last one was in force")
+    mean_s: Cost = Field(description="mean seconds from the agent's receipt until it was in force")
+    unavailable_s: Cost = Field(
+        default=0.0,
+        description="mean seconds in which requests had to wait; 0 for a live change or a standby's takeover",
+    )
+
+
+class EffectiveConfig(BaseModel):
+    """Read back from the engine, knob by knob, never echoed from the request.
+
+    A knob that cannot be read is left out. `change_classes` say what a change costs on this node; up to `live_limits` a
+    knob of class live needs nothing more, above it a restart, and above `limits` it cannot go here at all.
+    """
+
+    revision: int = Field(
+        ge=0, lt=2**63, description="the revision the engine says it runs; 0 when it was never given one"
+    )
+    knobs: dict[Named, Any] = Field(
+        max_length=MOST_ENTRIES, description="what the engine runs, by knob; one that cannot be read is left out"
+    )
+    sources: dict[Named, Source] = Field(default={}, max_length=MOST_ENTRIES, description="how each knob was read")
+    change_classes: dict[Named, ChangeClass] = Field(
+        default={},
+        max_length=MOST_ENTRIES,
+        description="what a change of each knob takes on this node; empty: as usual for its backend",
+    )
+    live_limits: dict[Named, Limit] = Field(
+        default={},
+        max_length=MOST_ENTRIES,
+        description="up to here a live knob needs nothing more, above it a restart",
+    )
+    limits: dict[Named, Limit] = Field(
+        default={}, max_length=MOST_ENTRIES, description="above this a knob cannot go on this node"
+    )
+    formats: list[Format] = Field(
+        default=[], max_length=MOST_ENTRIES, description="weight formats the node can be given; empty: not known"
+    )
+    costs: dict[ChangeClass, ChangeCost] = Field(default={}, description="what changes of each class have cost here")
+
+
+class NodeView(BaseModel):
+    """One node. `drift` is true when the desired and the effective knobs differ.
+
+    `health_detail` says why a node is not healthy; of a healthy one, what cannot be seen or moved though it serves.
+    """
+
+    node: str = Field(description="its `service.instance.id`")
+    pool: str = Field(description="the pool it serves in")
+    role: NodeRole = Field(description="whether it takes production traffic")
+    backend: str = Field(description="what runs the model: `embedded` or `vllm`")
+    model: str | None = Field(default=None, description="the model it serves; null until it has said so")
+    connected: bool = Field(description="whether its agent is heard from")
+    healthy: bool = Field(description="whether its engine serves")
+    health_detail: str = Field(
+        default="", description="why it is not healthy; of a healthy one, what cannot be seen or moved though it serves"
+    )
+    last_seen: datetime | None = Field(default=None, description="when its agent was last heard from")
+    desired_revision: int | None = Field(default=None, description="the revision it should run; null: nobody has said")
+    effective: EffectiveConfig | None = Field(default=None, description="what it truly runs; null until it has said so")
+    config_status: ConfigStatus = Field(default=ConfigStatus.UNSET, description="how far the last configuration is")
+    config_error: str = Field(default="", description="why the last configuration failed")
+    drift: bool = Field(default=False, description="whether the desired and the effective knobs differ")
+    drift_since: datetime | None = Field(default=None, description="since when they differ")
+    unaccounted_share: float | None = Field(
+        default=None, description="share of e2e that no component accounts for, newest"
+    )
+    engine_url: str | None = Field(default=None, description="where its engine listens")
+    agent_version: str | None = Field(default=None, description="its agent's version")
+
+
+class TrialConfig(BaseModel):
+    """`PUT /api/v1/nodes/{node}/trial-config`: set a trial node directly (scope operate)."""
+
+    knobs: dict[str, Any] = Field(json_schema_extra=VALUES, description="knobs by name; the others take their defaults")

@@ -1,0 +1,240 @@
+"""Tuning studies: what to search, under which constraint, on which workload; and what came of it."""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from controlplane.contract.bodies.knob_schema import NAMES, ONE_HISTOGRAM
+from controlplane.contract.bodies.slo import Limit
+
+
+class StudyState(StrEnum):
+    """Where a study is in its life."""
+
+    QUEUED = "queued"  # Waits for a worker.
+    RUNNING = "running"  # A worker holds its lease and reports trials.
+    FINISHED = "finished"  # Has a result, which may be "not better".
+    FAILED = "failed"  # The worker said why.
+    CANCELLED = "cancelled"
+
+
+class TrialState(StrEnum):
+    """Whether a trial could be measured."""
+
+    COMPLETE = "complete"  # Measured; `feasible` says whether the constraints held.
+    FAILED = "failed"  # The configuration could not be applied or crashed; kept as infeasible.
+
+
+FINALIST = "finalist"
+"""The kind of a trial that measures again what the search has found: it is no trial of the search."""
+
+_BOUNDS = {"minimum": {"type": "integer"}, "maximum": {"type": "integer"}}
+_ONE_FORM: dict[str, Any] = {
+    "anyOf": [
+        {"required": [*_BOUNDS], "properties": {**_BOUNDS, "choices": {"type": "null"}}},
+        {
+            "required": ["choices"],
+            "properties": {"choices": {"type": "array"}},
+            "not": {"required": [*_BOUNDS], "properties": _BOUNDS},
+        },
+    ]
+}
+"""What `KnobRange._one_form` checks, as JSON Schema."""
+
+
+class KnobRange(BaseModel):
+    """The values a study may try for one knob: either bounds (log: on a logarithmic scale) or choices."""
+
+    model_config = ConfigDict(json_schema_extra=_ONE_FORM)
+
+    minimum: int | None = Field(default=None, description="the smallest value, with `maximum`")
+    maximum: int | None = Field(default=None, description="the largest value, with `minimum`")
+    log: bool = Field(default=False, description="search on a logarithmic scale")
+    choices: list[Any] | None = Field(default=None, description="the values themselves, instead of bounds")
+
+    @model_validator(mode="after")
+    def _one_form(self) -> "KnobRange":
+        bounds = self.minimum is not None and self.maximum is not None
+        if bounds == (self.choices is not None):
+            raise ValueError("give either minimum and maximum, or choices")
+        return self
+
+
+class StudyCreate(BaseModel):
+    """A wanted study. Objective: minimise `objective.metric` at `objective.q`; `constraints` are SLO limits.
+
+    The workload is what the pool served in the last `workload_s` seconds (captured when the study is claimed).
+    """
+
+    pool: str = Field(description="the pool whose traffic is replayed")
+    objective: str = Field(
+        default="e2e", json_schema_extra=ONE_HISTOGRAM, description="the histogram to make faster, by its short name"
+    )
+    objective_q: float = Field(default=0.95, gt=0, lt=1, description="the quantile of it, within 0 and 1")
+    constraints: list[Limit] = Field(default=[], description="limits that a winner must hold")
+    space: dict[str, KnobRange] = Field(
+        default={}, json_schema_extra=NAMES, description="knob to the values to try; empty: the tuner's own four knobs"
+    )
+    workload_s: float = Field(
+        default=300, ge=10, le=86400, description="seconds of the pool's newest traffic to replay"
+    )
+    max_trials: int = Field(default=12, ge=3, le=1000, description="configurations to try at most")
+    max_duration_s: float = Field(
+        default=600, ge=10, le=7 * 86400, description="seconds to take at most, changes of configuration included"
+    )
+    trial_requests: int = Field(default=40, ge=5, le=100000, description="requests replayed for a trial at most")
+    finalist_repeats: int = Field(default=3, ge=2, le=20, description="how often winner and default are measured again")
+    seed: int = Field(default=0, description="of the search; the same seed proposes the same")
+    propose_rollout: bool = Field(default=True, description="whether a better winner becomes a rollout that waits")
+    auto_start_rollout: bool = Field(default=False, description="whether that rollout begins at once")
+    rollout: dict[str, Any] = Field(
+        default={}, description="fields of the rollout that shall differ from their defaults"
+    )
+    reason: str = Field(default="", description="why, for people")
+
+
+class Measurement(BaseModel):
+    """One replay under one configuration. Quantiles in seconds, keyed "metric:q" as in "ttft:0.95"."""
+
+    requests: int = Field(description="requests replayed")
+    errors: int = Field(description="requests that failed")
+    duration_s: float = Field(description="seconds it took")
+    quantiles: dict[str, float] = Field(description="seconds by `metric:q`, as in `ttft:0.95`")
+    output_tokens_per_s: float = Field(description="tokens generated in a second")
+
+
+class TrialReport(BaseModel):
+    """What the worker reports of one trial. `violations`: "metric:q" to relative excess over the limit (<= 0: held)."""
+
+    number: int = Field(ge=0, description="the trial's number within the study, from 0")
+    kind: str = Field(
+        default="search", pattern="^(default|search|finalist)$", description="`default`, `search` or `finalist`"
+    )
+    knobs: dict[str, Any] = Field(description="the configuration that was tried")
+    state: TrialState = Field(description="whether it could be measured")
+    feasible: bool = Field(default=False, description="whether all constraints held")
+    objective_s: float | None = Field(default=None, description="the objective's quantile, seconds")
+    violations: dict[str, float] = Field(
+        default={}, description="relative excess over each limit by `metric:q`; 0 or less: held"
+    )
+    measurement: Measurement | None = Field(default=None, description="what was measured")
+    quality: dict[str, float] = Field(
+        default={}, description="how far a lossy configuration is from the exact one, by measure"
+    )
+    change_s: float | None = Field(
+        default=None, description="seconds that bringing the node to these knobs took; no part of the measurement"
+    )
+    error: str = Field(default="", description="why it failed")
+
+
+class Trial(TrialReport):
+    """A trial as it is kept."""
+
+    id: int = Field(description="the trial's number in the service")
+    study_id: int = Field(description="the study it belongs to")
+    reported_at: datetime = Field(description="when it was reported")
+
+
+class StudyVerdict(StrEnum):
+    """Whether the improvement is certain."""
+
+    BETTER = "better"  # The interval of the improvement lies above zero.
+    NOT_BETTER = "not_better"  # It does not; the honest answer is to keep what runs.
+
+
+class StudyResult(BaseModel):
+    """Winner and default (the pool's revision when the study was claimed), re-measured at the end.
+
+    `design` says in which order: interleaved, or in blocks where each change between the two costs too much time.
+    `change_s` is what the change from the default to the winner is expected to take on a node. `improvement` is
+    1 - winner/default of the objective; `interval` its 95 % interval over the repeats.
+    """
+
+    verdict: StudyVerdict = Field(description="whether the improvement is certain")
+    winner: dict[str, Any] | None = Field(
+        default=None, description="knobs of the best configuration; null: none was feasible"
+    )
+    default: dict[str, Any] = Field(description="knobs of the pool's revision when the study was claimed")
+    winner_objective_s: float | None = Field(default=None, description="the winner's objective, seconds")
+    default_objective_s: float | None = Field(default=None, description="the default's objective, seconds")
+    improvement: float | None = Field(default=None, description="1 - winner / default of the objective")
+    interval: tuple[float, float] | None = Field(
+        default=None, description="the improvement's 95 % interval over the repeats"
+    )
+    repeats: int = Field(default=0, description="how often both were measured again")
+    design: str = Field(
+        default="interleaved", description="`interleaved`, or `blocks` where going back and forth costs too much time"
+    )
+    change_s: float | None = Field(
+        default=None, description="seconds that the change to the winner is expected to take on a node"
+    )
+    default_revision: int | None = Field(
+        default=None, description="the default's revision, as it was when the study was claimed"
+    )
+    summary: str = Field(description="the result in a sentence")
+    importances: dict[str, float] = Field(
+        default={}, description="how much of the differences each knob explains, 0 to 1"
+    )
+
+
+class Study(BaseModel):
+    """One study: what was asked for, how far it is, and its result."""
+
+    id: int = Field(description="the study's number")
+    state: StudyState = Field(description="where it is in its life")
+    spec: StudyCreate = Field(description="what was asked for")
+    created_by: str = Field(description="the name of the token that made it, or `tailwright`")
+    created_at: datetime = Field(description="when it was made")
+    started_at: datetime | None = Field(default=None, description="when a worker took it")
+    finished_at: datetime | None = Field(default=None, description="when it ended")
+    worker: str | None = Field(default=None, description="the worker that holds it")
+    trial_node: str | None = Field(default=None, description="the node that trials run on")
+    progress: str = Field(default="", description="how far it is, for people")
+    trials_done: int = Field(
+        default=0, description="trials of the search so far, the default's with them; at most `spec.max_trials`"
+    )
+    finalist_runs: int = Field(
+        default=0, description="runs of the re-measurement, which count towards no limit of the search"
+    )
+    workload_summary: dict[str, Any] = Field(default={}, description="what the replayed traffic is like")
+    result: StudyResult | None = Field(default=None, description="winner and default; null until it has finished")
+    error: str = Field(default="", description="why it failed")
+    alert_id: int | None = Field(default=None, description="the alert that started it")
+    rollout_id: int | None = Field(default=None, description="the rollout made of its winner")
+    default_revision: int | None = Field(
+        default=None, description="the pool's revision when it was claimed: what the winner is measured against"
+    )
+    pool_revision: int | None = Field(default=None, description="the pool's revision now")
+
+
+class StudyClaim(BaseModel):
+    """`POST /api/v1/studies/claim`: take the oldest queued study, if any (204 when none).
+
+    A study whose pool has a rollout under way stays queued, and its `progress` says what it waits for.
+    """
+
+    worker: str = Field(
+        min_length=1, max_length=128, description="the worker's name; its later reports must carry the same"
+    )
+
+
+class StudyHeartbeat(BaseModel):
+    """A worker's sign of life: it holds the study for another while."""
+
+    worker: str = Field(description="the name it claimed the study by")
+    progress: str = Field(default="", description="how far it is, for people")
+    trial_node: str | None = Field(default=None, description="the node that trials run on; null: as before")
+    workload_summary: dict[str, Any] | None = Field(
+        default=None, description="what the replayed traffic is like; null: as before"
+    )
+
+
+class StudyFinish(BaseModel):
+    """Exactly one of result and error; `rollout_id` is the rollout the worker proposed for a better winner."""
+
+    worker: str = Field(description="the name it claimed the study by")
+    result: StudyResult | None = Field(default=None, description="what came of it; without an error")
+    error: str = Field(default="", description="why it failed; without a result")
+    rollout_id: int | None = Field(default=None, description="the rollout that the worker has proposed for the winner")

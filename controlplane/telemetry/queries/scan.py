@@ -1,0 +1,71 @@
+"""One state of the database, and what it holds of a metric.
+
+Guarantee: all reads of a snapshot see the same committed state, so that frames and head never both hold a point.
+No write lock is taken. Which level and which scope answers does not show in the answer: every level holds exactly the
+sum of the finer one, and the fleet's frames that of all nodes.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import Connection
+
+from controlplane.contract.metrics import NODE, MetricKind
+from controlplane.telemetry.frames.block import Block
+from controlplane.telemetry.frames.decoded_frames import DecodedFrames
+from controlplane.telemetry.frames.frame_store import FrameStore, Moment
+from controlplane.telemetry.frames.gather import FLEET
+from controlplane.telemetry.journal.names import Names
+from controlplane.telemetry.queries.level_plan import plan
+from controlplane.telemetry.queries.query import Seconds
+from controlplane.telemetry.queries.unfolded import Unfolded
+from controlplane.telemetry.values.timespan import windows_in
+
+Where = Mapping[str, str | Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Of which rows a query is: a metric of a kind in [start, end), and the scope that its labels ask for.
+
+    blocks: None is all nodes; `step_s` as in the query.
+    """
+
+    metric: int
+    kind: MetricKind
+    start: datetime
+    end: datetime
+    step_s: float | None
+    fleet: bool
+    blocks: Collection[int] | None
+
+
+Piece = tuple[Seconds, Block]
+
+
+def scope(
+    connection: Connection, names: Names, kind: MetricKind, by: Sequence[str], where: Where
+) -> tuple[bool, Collection[int] | None]:
+    """(fleet, blocks): whether the fleet's rows answer, else which blocks of nodes do."""
+    given = where.get(NODE.label)
+    if given is not None:
+        return False, names.blocks_of_nodes(connection, [given] if isinstance(given, str) else given)
+    return kind is not MetricKind.GAUGE and NODE.label not in by, None
+
+
+def pieces(
+    moment: Moment, frames: FrameStore, decoded: DecodedFrames, unfolded: Unfolded, wanted: Wanted
+) -> Iterator[Piece]:
+    """Everything that is wanted: frames first, then what is not folded yet."""
+    first, last = windows_in(wanted.start, wanted.end)
+    step_s = None if wanted.step_s is None else int(wanted.step_s)
+    blocks = [FLEET] if wanted.fleet else wanted.blocks
+    for part in plan(moment.state.levels, first, last, step_s):
+        span = (part.first, part.last)
+        for frame in frames.read(moment, part.resolution, wanted.metric, blocks, *span, fleet=wanted.fleet):
+            yield frame.key.window * frame.key.resolution, decoded.block(frame)
+    if wanted.fleet:
+        yield from unfolded.of_fleet(wanted.kind, wanted.metric)
+    else:
+        yield from unfolded.of_nodes(wanted.kind, wanted.metric)

@@ -1,0 +1,84 @@
+"""The house has rooms: no folder is too full, a package's root holds its face only, no file name means two things."""
+
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+TOPS = ("controlplane", "agents", "tuner", "web")
+MOST = 20
+"""Files a folder may have; `__init__.py` is its sign, not one of them."""
+
+ROLES = {"__init__", "__main__", "checks", "command", "endpoints", "machine", "meters", "options", "settings", "store"}
+ROLES |= {"tables", "view"}
+"""Names that say what a file is to its package: the same in each, by design."""
+
+ELSEWHERE = "agents/vllm_plugin"
+"""Installed in vLLM's environment: it cannot import from here, and names what it mirrors as it is named here."""
+
+FACES = {
+    "controlplane": set(),
+    "controlplane/alerts": {"endpoints", "evaluator", "store", "tables", "view", "words"},
+    "controlplane/app": {"allocation", "background", "exports", "frames", "garbage", "health_metrics", "new_migration"}
+    | {"pool_limits", "secrets_files", "serve", "service", "settings", "tables", "ticks"},
+    "controlplane/command": {"bench", "config_file", "export", "main", "rollout", "status", "store", "up"},
+    "controlplane/contract": {"clock", "error_answer", "errors", "event_stream", "histogram", "knobs", "metrics"}
+    | {"retention_defaults", "retry", "signature"},
+    "controlplane/db": {"binary_transfer", "column_types", "database", "disk_space", "driver_statement", "fault", "ids"}
+    | {"migrate", "paging", "partitions", "probe", "refused_values", "sole_replica"},
+    "controlplane/fleet": {"effective", "endpoints", "machine", "revisions", "store", "tables", "view"},
+    "controlplane/telemetry": {"meters", "reader", "store", "tables"},
+    "agents": set(),
+    "agents/agent": {"agent", "collector", "command", "settings"},
+    "agents/backends": {"base", "change_costs", "embedded_backend", "in_flight"},
+    "agents/backends/vllm": {
+        "attached",
+        "arguments",
+        "live_change",
+        "node_file",
+        "plugin_link",
+        "readback",
+        "server_api",
+    }
+    | {"server_variables", "statistics_stream", "weight_format"},
+    "agents/engine": {"command", "options"},
+    "agents/models": set(),
+    "tuner": set(),
+}
+"""What stands at the root of each package that has rooms."""
+
+
+def sources() -> list[Path]:
+    found = [path for top in TOPS for path in (ROOT / top).rglob("*.py")]
+    return [path.relative_to(ROOT) for path in found if not path.is_relative_to(ROOT / ELSEWHERE)]
+
+
+def test_no_folder_has_more_files_than_one_look_takes_in() -> None:
+    count: dict[str, int] = defaultdict(int)
+    for path in sources():
+        if path.name != "__init__.py":
+            count[str(path.parent)] += 1
+    assert {folder: files for folder, files in count.items() if files > MOST} == {}
+
+
+@pytest.mark.parametrize("package", sorted(FACES))
+def test_the_root_of_a_package_holds_its_face_only(package: str) -> None:
+    here = {path.stem for path in sources() if str(path.parent) == package and not path.stem.startswith("__")}
+    assert here == FACES[package]
+
+
+def test_each_package_with_rooms_has_its_face_named() -> None:
+    packages = {str(path.parent) for path in sources() if path.name == "__init__.py"}
+    with_rooms = {str(Path(package).parent) for package in packages} - {"."}
+    assert with_rooms - set(FACES) - {"controlplane/db/migrations"} == set()
+
+
+def test_no_file_name_means_two_things() -> None:
+    named: dict[str, set[str]] = defaultdict(set)
+    for path in sources():
+        if path.stem not in ROLES:
+            named[path.stem].add(str(path.parent))
+    # The client's calls and the contract's bodies of one domain have the domain's name.
+    domains = {"controlplane/client", "controlplane/contract/bodies"}
+    assert {name: folders for name, folders in named.items() if len(folders) > 1 and folders != domains} == {}

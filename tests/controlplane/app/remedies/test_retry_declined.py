@@ -1,0 +1,89 @@
+"""A declined remedy is chosen again once what forbade it has ended."""
+
+from datetime import datetime
+
+from sqlmodel import Session, select
+
+from controlplane.alerts import store
+from controlplane.alerts.tables import AlertRow
+from controlplane.app.remedies import try_again
+from controlplane.contract.bodies.alerts import Alert, AlertRuleCreate, DriftCondition, Remedy
+from controlplane.contract.bodies.remedies import RemedyAction, RemedyPolicy, RemedyState
+from controlplane.contract.bodies.rollouts import RolloutCreate, RolloutPhase
+from controlplane.contract.bodies.studies import StudyCreate
+from controlplane.db.database import Database
+from controlplane.rollouts import store as rollouts
+from controlplane.studies import store as studies
+from tests.controlplane.app.remedies.world import BAD, NOW, OTHER, World, alert, at, cause
+
+REMEDY = Remedy(study=StudyCreate(pool="p"), policy=RemedyPolicy.AUTOMATIC, cooldown_s=600)
+
+
+class Open:
+    """A firing alert in the database, with the steps that were chosen as it fired."""
+
+    def __init__(self, world: World, told: Alert, seconds: float) -> None:
+        self.world = world
+        wanted = AlertRuleCreate(name="slow", condition=DriftCondition(), remedy=REMEDY)
+        rule = store.create_rule(world.session, wanted, NOW)
+        steps = world.fires(told.model_copy(update={"rule_id": rule.id}), rule, seconds)
+        fields = told.model_dump(mode="json", exclude={"started_at", "fired_at", "resolved_at", "rule_id", "remedies"})
+        row = AlertRow(**fields, rule_id=rule.id, kind="drift", pool="p", started_at=NOW, breach_since=NOW)
+        row.remedies = [step.model_dump(mode="json") for step in steps]
+        world.session.add(row)
+        world.session.commit()
+        self.id = row.id
+
+    def steps(self, database: Database, now: datetime) -> list[tuple[RemedyAction, RemedyState]]:
+        """What stands on the alert after a tick."""
+        self.world.session.commit()
+        try_again(database, self.world.remedies, now)
+        with Session(database.engine) as session:
+            found = store.alert(session, self.id or 0)
+        self.world.session.expire_all()
+        return [(step.action, step.state) for step in found.remedies]
+
+
+BACK, TUNE = RemedyAction.ROLL_BACK, RemedyAction.STUDY
+STARTED, DECLINED = RemedyState.STARTED, RemedyState.DECLINED
+
+
+def test_the_end_of_another_rollout_frees_the_take_back(world: World, database: Database) -> None:
+    brought = world.reaches(BAD, 0)
+    other = rollouts.create(world.session, RolloutCreate(pool="p", revision=OTHER), actor="me", now=at(30))
+    fired = Open(world, alert(7, cause("config_change", revision=BAD, rollout_id=brought.id)), 60)
+    assert fired.steps(database, at(65)) == [(BACK, DECLINED)]
+    world.ends(other.id, RolloutPhase.ROLLED_BACK, 70)
+    assert fired.steps(database, at(75)) == [(BACK, DECLINED), (BACK, STARTED), (TUNE, STARTED)]
+    assert world.remedies.take_news()
+    assert len(fired.steps(database, at(80))) == 3
+
+
+def test_a_canary_that_its_judge_rolls_back_leaves_nothing_to_take_back(world: World, database: Database) -> None:
+    canary = rollouts.create(world.session, RolloutCreate(pool="p", revision=BAD), actor="me", now=at(0))
+    fired = Open(world, alert(7, cause("config_change", revision=BAD, rollout_id=canary.id)), 60)
+    world.ends(canary.id, RolloutPhase.ROLLED_BACK, 70)
+    assert fired.steps(database, at(75)) == [(BACK, DECLINED)] * 2
+    assert fired.steps(database, at(80)) == [(BACK, DECLINED)] * 2
+
+
+def test_the_end_of_the_cooldown_frees_the_study(world: World, database: Database) -> None:
+    first = Open(world, alert(1, cause("prompt_mix")), 0)
+    assert first.steps(database, at(5)) == [(TUNE, STARTED)]
+    study = studies.active(world.session, "p")
+    assert study is not None
+    studies.cancel(world.session, study.id, actor="me", now=at(10))
+    second = Open(world, alert(2, cause("prompt_mix")), 20)
+    assert second.steps(database, at(599)) == [(TUNE, DECLINED)]
+    assert second.steps(database, at(600)) == [(TUNE, DECLINED), (TUNE, STARTED)]
+
+
+def test_an_alert_that_has_resolved_is_left_alone(world: World, database: Database) -> None:
+    brought = world.reaches(BAD, 0)
+    other = rollouts.create(world.session, RolloutCreate(pool="p", revision=OTHER), actor="me", now=at(30))
+    fired = Open(world, alert(7, cause("config_change", revision=BAD, rollout_id=brought.id)), 60)
+    world.ends(other.id, RolloutPhase.ROLLED_BACK, 70)
+    row = world.session.exec(select(AlertRow)).one()
+    row.state = "resolved"
+    world.session.add(row)
+    assert fired.steps(database, at(75)) == [(BACK, DECLINED)]
