@@ -16,7 +16,7 @@ from controlplane.contract.bodies.rollouts import Rollout, RolloutPhase
 from controlplane.contract.bodies.studies import FINALIST
 from controlplane.contract.bodies.telemetry import Exemplar
 from controlplane.contract.errors import BadRequest, NotFound
-from controlplane.contract.knobs import KNOBS
+from controlplane.contract.knobs import KNOBS, difference
 from web import behind
 from web.remeasured import arms_of
 from web.spans import STEP_OF, STEP_S, span_of
@@ -58,12 +58,13 @@ def node(client: Client, params: Params) -> Context:
     found = client.node(params.get("node", ""))
     wanted = {} if found.desired_revision is None else client.config(found.desired_revision).knobs.knobs()
     runs = EffectiveConfig(revision=0, knobs={}) if found.effective is None else found.effective
+    differing = difference(wanted, runs.knobs)
     rows = [
         {
             "name": name,
             "runs": runs.knobs.get(name),
             "wanted": wanted.get(name),
-            "differs": name in wanted and name in runs.knobs and wanted[name] != runs.knobs[name],
+            "differs": name in differing,
             "change_class": class_of(name, found.backend, runs).value,
             "live_limit": runs.live_limits.get(name),
             "limit": runs.limits.get(name),

@@ -228,7 +228,25 @@ def config_hash(config: EngineConfig) -> str:
     return hashlib.sha256(canonical_json(config.knobs()).encode()).hexdigest()
 
 
-def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Knob to [old, new], for those that differ."""
-    names = sorted({*before, *after})
-    return {name: [before.get(name), after.get(name)] for name in names if before.get(name) != after.get(name)}
+def difference(
+    wanted: Mapping[str, Any], runs: Mapping[str, Any], *, unreported: bool = False
+) -> dict[str, tuple[Any, Any]]:
+    """Name to (wanted, running) for each knob of `wanted` that runs with another value, in the order of the names.
+
+    Values are equal when their JSON is: a schedule is a list on the wire and a tuple here, true is not the number 1.
+    A knob that `runs` does not report counts as equal, or, with `unreported`, as running None.
+    """
+    return {
+        name: (wanted[name], runs.get(name))
+        for name in sorted(wanted)
+        if (unreported or name in runs) and _text(wanted[name]) != _text(runs.get(name))
+    }
+
+
+def largest(value: Any) -> int:
+    """A numeric knob's number; of a draft schedule its longest draft."""
+    return max(int(tokens) for _, tokens in value) if isinstance(value, list | tuple) else int(value)
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)

@@ -4,14 +4,13 @@ Guarantees: a node is offered a configuration until it acknowledges that very on
 itself is left alone; a knob that an engine does not report is never called drift.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from controlplane.contract.bodies.configs import Revision
 from controlplane.contract.bodies.nodes import ConfigStatus, EffectiveConfig, NodeRole
-from controlplane.contract.knobs import KNOBS, canonical_json
+from controlplane.contract.knobs import KNOBS, canonical_json, difference
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ def remote_body(desired: Revision) -> bytes:
 
 def differing_knobs(desired: Mapping[str, Any], effective: Mapping[str, Any]) -> list[str]:
     """Names of the knobs that the engine reports with another value than the desired one, sorted."""
-    return sorted(name for name in desired if name in effective and not _equal(desired[name], effective[name]))
+    return list(difference(desired, effective))
 
 
 def drifts(desired: Revision | None, effective: EffectiveConfig | None) -> bool:
@@ -85,8 +84,3 @@ def known(effective: EffectiveConfig) -> dict[str, Any]:
 def in_sequence(stored_uid: str | None, stored_sequence: int, uid: str, sequence: int) -> bool:
     """True when no message of this agent process was lost before this one (OpAMP, AgentToServer.sequence_num)."""
     return stored_uid == uid and sequence == stored_sequence + 1
-
-
-def _equal(one: Any, other: Any) -> bool:
-    # By JSON text: a schedule is a list on the wire and a tuple here, and true is not the number 1.
-    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)

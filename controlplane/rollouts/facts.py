@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from controlplane.contract.bodies.configs import Revision
 from controlplane.contract.bodies.nodes import ConfigStatus, NodeView
-from controlplane.contract.knobs import canonical_json
+from controlplane.contract.knobs import difference
 from controlplane.rollouts.decision import NodeFact
 
 UNASSIGNED = 0
@@ -19,11 +19,10 @@ def runs(view: NodeView, revision: Revision | None) -> bool:
     """
     if revision is None or view.effective is None:
         return False
-    wanted, reported = revision.knobs.knobs(), view.effective.knobs
-    same = {name for name in wanted if name in reported and _text(wanted[name]) == _text(reported[name])}
-    if view.effective.revision == UNASSIGNED:
-        return len(same) == len(wanted)
-    return view.effective.revision == revision.number and all(name in same for name in wanted if name in reported)
+    unassigned = view.effective.revision == UNASSIGNED
+    if not unassigned and view.effective.revision != revision.number:
+        return False
+    return not difference(revision.knobs.knobs(), view.effective.knobs, unreported=unassigned)
 
 
 def node_fact(view: NodeView, new: Revision, previous: Revision | None, lost_s: float = 0.0) -> NodeFact:
@@ -48,8 +47,3 @@ def labels(views: Sequence[NodeView], revision: Revision | None) -> list[str]:
         if view.effective is not None and runs(view, revision):
             found.add(str(view.effective.revision))
     return sorted(found)
-
-
-def _text(value: object) -> str:
-    # A schedule is a list on the wire and a tuple here; true is not the number 1.
-    return canonical_json({"value": value})

@@ -25,6 +25,7 @@ from controlplane.contract.knobs import (
     PREFILL_CHUNK_SIZE,
     QUANTIZATION,
     Quantization,
+    largest,
     parse_config,
     parse_knob,
 )
@@ -101,7 +102,7 @@ class Space:
 
     def infeasible(self, knobs: Mapping[str, Any]) -> str:
         """Why this configuration is known not to run or not to make sense; empty when it may."""
-        tokens, drafts = knobs[MAX_NUM_BATCHED_TOKENS], _longest_draft(knobs[NUM_SPECULATIVE_TOKENS])
+        tokens, drafts = knobs[MAX_NUM_BATCHED_TOKENS], largest(knobs[NUM_SPECULATIVE_TOKENS])
         if tokens < 1 + drafts:
             return f"a step of {tokens} tokens cannot verify {drafts} drafts"
         if self.tokens_at_least_seqs and tokens < knobs[MAX_NUM_SEQS]:
@@ -155,16 +156,12 @@ def _plain(value: Any) -> Any:
     return json.loads(json.dumps(value))
 
 
-def _longest_draft(value: Any) -> int:
-    return max(int(tokens) for _, tokens in value) if isinstance(value, Sequence) else int(value)
-
-
 def _order(name: str, value: Any) -> tuple[int, float, str]:
     """Where a value stands by its effect: an unlimited chunk last, a draft schedule by its longest draft."""
     if name == PREFILL_CHUNK_SIZE and value == 0:
         return (1, 0.0, "")
     if isinstance(value, list):
-        return (0, max(tokens for _, tokens in value) - 0.5, json.dumps(value))
+        return (0, largest(value) - 0.5, json.dumps(value))
     if isinstance(value, str):
         return (0, 0.0 if value == Quantization.NONE.value else 1.0, value)
     return (0, float(value), "")
@@ -172,6 +169,6 @@ def _order(name: str, value: Any) -> tuple[int, float, str]:
 
 def _nearest(values: Sequence[Any], value: Any) -> int:
     """The position of the number nearest to `value` by ratio; a schedule counts as its longest draft."""
-    number = _longest_draft(value) + 1
-    distances = [abs((_longest_draft(other) + 1) / number - 1) for other in values]
+    number = largest(value) + 1
+    distances = [abs((largest(other) + 1) / number - 1) for other in values]
     return distances.index(min(distances))

@@ -20,7 +20,7 @@ from controlplane.contract.bodies.change import LONGEST_CHANGE_S, needed_class, 
 from controlplane.contract.bodies.nodes import ConfigStatus, EffectiveConfig, NodeRole, NodeView, TrialConfig
 from controlplane.contract.bodies.workload import Workload, WorkloadRequest
 from controlplane.contract.errors import NotFound, TailwrightError
-from controlplane.contract.knobs import QUANTIZATION, ChangeClass, Quantization
+from controlplane.contract.knobs import QUANTIZATION, ChangeClass, Quantization, difference
 from tuner.replay.replay import ReplayResult, Stopped, run_replay
 from tuner.search.charge import Prices
 from tuner.search.space import Capabilities
@@ -245,15 +245,8 @@ def _in_effect(view: NodeView, wanted: Mapping[str, Any]) -> bool:
 
 
 def _difference(view: NodeView, wanted: Mapping[str, Any]) -> str:
-    """Each knob that differs, as "name is A, not B". A draft schedule may come back as tuples."""
+    """Each knob that differs, as "name is A, not B"."""
     if view.effective is None:
         return "it has not reported what it runs"
-    has = view.effective.knobs
-    names = [name for name in wanted if _plain(has.get(name)) != _plain(wanted[name])]
-    return ", ".join(f"{name} is {has.get(name)!r}, not {wanted[name]!r}" for name in names)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return value
+    differing = difference(wanted, view.effective.knobs, unreported=True)
+    return ", ".join(f"{name} is {has!r}, not {value!r}" for name, (value, has) in differing.items())

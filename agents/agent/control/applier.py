@@ -19,7 +19,7 @@ from agents.host.backoff import Backoff
 from agents.host.durable_file import write_durably
 from controlplane.contract.bodies.nodes import ConfigStatus, EffectiveConfig
 from controlplane.contract.errors import BadRequest, TailwrightError
-from controlplane.contract.knobs import EngineConfig, parse_config
+from controlplane.contract.knobs import EngineConfig, difference, parse_config
 
 log = logging.getLogger(__name__)
 
@@ -184,5 +184,6 @@ class Applier:
 
 
 def _same(effective: EffectiveConfig, wanted: WantedConfig) -> bool:
-    runs, wants = effective.knobs, wanted.config.knobs()
-    return effective.revision == wanted.revision and all(runs.get(name) == value for name, value in wants.items())
+    if effective.revision != wanted.revision:
+        return False
+    return not difference(wanted.config.knobs(), effective.knobs, unreported=True)

@@ -24,7 +24,7 @@ from agents.backends.vllm.statistics_stream import NO_FOLDER, Statistics
 from agents.backends.vllm.weight_format import format_within
 from controlplane.contract.bodies.nodes import EffectiveConfig
 from controlplane.contract.errors import KnobOutOfRange
-from controlplane.contract.knobs import ChangeClass, EngineConfig, Quantization
+from controlplane.contract.knobs import ChangeClass, EngineConfig, Quantization, difference
 from controlplane.contract.reports import finish_reasons
 from controlplane.contract.reports.engine_event import EngineEvent, Hello
 
@@ -183,17 +183,15 @@ class AttachedVllm:
         """Without a scheduler that speaks: GET /server_info, in vLLM's development mode."""
         started = await self._api.started()
         found = from_server(await self._api.server_info(started), 0, self._costs.told())
-        if self._agreed is not None and all(found.knobs.get(name) == one for name, one in self._agreed[1].items()):
+        if self._agreed is not None and not difference(self._agreed[1], found.knobs, unreported=True):
             return found.model_copy(update={"revision": self._agreed[0]})
         return found
 
     async def _agree(self, config: EngineConfig, revision: int, why: str) -> EffectiveConfig:
         """Nothing can be moved: only what runs already can be applied."""
         found = await self._from_server()
-        for name, value in config.knobs().items():
-            if name in found.knobs and found.knobs[name] == value:
-                continue
-            runs = f"which runs {found.knobs[name]!r}" if name in found.knobs else "and what it runs cannot be read"
+        for name, (value, has) in difference(config.knobs(), found.knobs, unreported=True).items():
+            runs = f"which runs {has!r}" if name in found.knobs else "and what it runs cannot be read"
             raise KnobOutOfRange(
                 f"knobs.{name}: {value!r} needs a restart of vLLM, {runs} ({why}); "
                 "install the plugin, or let the agent manage the server",

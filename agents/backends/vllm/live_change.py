@@ -5,7 +5,7 @@ from typing import Any
 
 from agents.backends.vllm.weight_format import weight_format
 from controlplane.contract import knobs
-from controlplane.contract.knobs import EngineConfig
+from controlplane.contract.knobs import EngineConfig, difference, largest
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,10 @@ def obstacles(wanted: EngineConfig, told: dict[str, Any]) -> list[Obstacle]:
     found: list[Obstacle] = []
     live, capacity, floor = told.get("live", []), told.get("capacity", {}), told.get("floor", {})
     runs = running(told)
+    differing = difference(wanted.knobs(), runs, unreported=True)
     for name, value in wanted.knobs().items():
         if name not in live:
-            if value != runs.get(name):
+            if name in differing:
                 found.append(Obstacle(name, f"{value!r} needs a restart of vLLM, which runs {_shown(runs.get(name))}"))
         elif (most := capacity.get(name)) is not None and largest(value) > most:
             message = f"{largest(value)} is above {most}, with which vLLM was started"
@@ -40,11 +41,6 @@ def obstacles(wanted: EngineConfig, told: dict[str, Any]) -> list[Obstacle]:
             message = f"{largest(value)} is below {least}, the least that this vLLM's scheduler can work with"
             found.append(Obstacle(name, message, minimum=least))
     return found
-
-
-def largest(value: Any) -> int:
-    """A knob's number; of a draft schedule its longest draft."""
-    return max(tokens for _, tokens in value) if isinstance(value, list | tuple) else int(value)
 
 
 def _shown(value: Any) -> str:

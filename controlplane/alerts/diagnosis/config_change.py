@@ -55,7 +55,8 @@ def config_changes(
         old = max(others, key=lambda seen: seen.before_share, default=None)
         before = rollout.previous_revision if rollout is not None else None if old is None else old.number
         was, now = ({} if number is None else knobs.get(number, {}) for number in (before, new.number))
-        changed = difference(was, now) if was and now else {}
+        differing = difference(now, was, unreported=True) if was and now else {}
+        changed = {name: [old, value] for name, (value, old) in differing.items()}
         found.append(_cause(new, arrival, rollout, before, changed, onset))
     return found
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from controlplane.contract.bodies.nodes import EffectiveConfig
-from controlplane.contract.knobs import KNOBS, ChangeClass, canonical_json
+from controlplane.contract.knobs import KNOBS, ChangeClass, difference, largest
 
 _HARDER = {ChangeClass.LIVE: 0, ChangeClass.SWAP: 1, ChangeClass.RESTART: 2}
 
@@ -34,11 +34,8 @@ def needed_class(backend: str, effective: EffectiveConfig, wanted: Mapping[str, 
     A live knob above the node's `live_limits` needs a restart. A knob that the node does not report counts as equal.
     """
     found: ChangeClass | None = None
-    for name, value in wanted.items():
-        if name not in KNOBS or name not in effective.knobs:
-            continue
-        if canonical_json({name: value}) == canonical_json({name: effective.knobs[name]}):
-            continue
+    known = {name: value for name, value in wanted.items() if name in KNOBS}
+    for name, (value, _) in difference(known, effective.knobs).items():
         needed = class_of(name, backend, effective)
         limit = effective.live_limits.get(name)
         if needed is ChangeClass.LIVE and limit is not None and largest(value) > limit:
@@ -62,10 +59,3 @@ def patience_s(effective: EffectiveConfig | None, needed: ChangeClass | None) ->
         return LIVE_CHANGE_S
     known = None if effective is None else effective.costs.get(needed)
     return max(LONGEST_CHANGE_S, 0.0 if known is None else COST_MARGIN * max(known.mean_s, known.last_s))
-
-
-def largest(value: Any) -> int:
-    """A numeric knob's number; of a draft schedule its longest draft."""
-    if isinstance(value, list | tuple):
-        return max(int(tokens) for _, tokens in value)
-    return int(value)

@@ -5,7 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.contract.errors import KnobOutOfRange, UnknownKnob
-from controlplane.contract.knobs import KNOBS, EngineConfig, config_hash, parse_config
+from controlplane.contract.knobs import (
+    KNOBS,
+    EngineConfig,
+    Quantization,
+    config_hash,
+    difference,
+    largest,
+    parse_config,
+)
 
 NUMERIC = [knob for knob in KNOBS.values() if not knob.choices]
 
@@ -51,3 +59,20 @@ def test_equal_configs_have_equal_hashes_and_survive_json(values: dict[str, int]
     assert again == config
     assert config_hash(again) == config_hash(config)
     assert (config_hash(config) == config_hash(EngineConfig())) == (config == EngineConfig())
+
+
+class TestDifference:
+    def test_each_knob_that_runs_with_another_value(self) -> None:
+        assert difference({"b": 2, "a": 1, "c": 5}, {"a": 3, "b": 2, "c": 4, "d": 1}) == {"a": (1, 3), "c": (5, 4)}
+
+    def test_a_knob_that_is_not_reported_counts_as_equal_unless_asked(self) -> None:
+        assert difference({"a": 1, "b": None}, {}) == {}
+        assert difference({"a": 1, "b": None}, {}, unreported=True) == {"a": (1, None)}
+
+    def test_values_are_equal_when_their_json_is(self) -> None:
+        assert difference({"a": ((1, 2),), "q": Quantization.INT8}, {"a": [[1, 2]], "q": "int8"}) == {}
+        assert difference({"a": 1, "b": 0}, {"a": True, "b": False}) == {"a": (1, True), "b": (0, False)}
+
+
+def test_the_largest_of_a_schedule_is_its_longest_draft() -> None:
+    assert largest(7) == 7 and largest([[4, 3], [16, 1]]) == 3 and largest(((2, 1), (8, 5))) == 5

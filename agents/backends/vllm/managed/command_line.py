@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from agents.backends.vllm.live_change import largest
 from agents.backends.vllm.node_file import OWN_VARIABLES, Capacity, NodeFile
-from controlplane.contract.knobs import EngineConfig
+from controlplane.contract.knobs import EngineConfig, largest
 
 FOLDER_VARIABLE = "TAILWRIGHT_VLLM_DIR"
 """That of tailwright_vllm/folder.py."""

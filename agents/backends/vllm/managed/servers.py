@@ -25,7 +25,7 @@ from agents.backends.vllm.managed.server import WARM_UP_REQUESTS, Server
 from agents.backends.vllm.node_file import NodeFile
 from agents.backends.vllm.plugin_link import PluginLink
 from controlplane.contract import knobs
-from controlplane.contract.knobs import EngineConfig
+from controlplane.contract.knobs import EngineConfig, difference
 
 log = logging.getLogger(__name__)
 
@@ -204,12 +204,8 @@ class Servers:
                 "vLLM came up but its plugin does not speak, so its limits are not those wanted; install the plugin "
                 f"that fits this vLLM, or set plugin = false in the node file\n{server.said()}"
             )
-        runs = running(told)
-        wrong = [
-            f"{name} {runs.get(name)!r} instead of {value!r}"
-            for name, value in server.record.knobs.items()
-            if runs.get(name, value) != value
-        ]
+        differing = difference(server.record.knobs, running(told))
+        wrong = [f"{name} {runs!r} instead of {value!r}" for name, (value, runs) in differing.items()]
         if wrong:
             raise StartFailed(f"vLLM came up with {', '.join(wrong)} {told.get('error') or ''}\n{server.said()}")
 

@@ -9,7 +9,6 @@ import pytest
 from controlplane.alerts.diagnosis.arrival import Served
 from controlplane.alerts.diagnosis.config_change import RevisionSeen, config_changes
 from controlplane.alerts.diagnosis.rollout_record import RolloutRecord
-from controlplane.contract.knobs import difference
 
 KNOBS = {3: {"max_num_batched_tokens": 512}, 4: {"max_num_batched_tokens": 4}, 9: {"max_num_batched_tokens": 64}}
 
@@ -168,7 +167,3 @@ def test_all_of_the_pool_is_known_from_the_nodes_where_requests_have_not_told_ye
     promoted = rollout(2, "08:46:00", ended_at=clock("08:46:20"), promoted_at=clock("08:46:20"))
     (cause,) = causes_of("08:46:00", "08:47:00", [("08:46:00", 0.7)], [promoted])
     assert cause["message"].endswith("reached half of the pool at 08:46:00 and all of it at 08:46:20")
-
-
-def test_difference() -> None:
-    assert difference({"a": 1, "b": 2}, {"a": 1, "b": 3, "c": None}) == {"b": [2, 3]}
