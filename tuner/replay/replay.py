@@ -52,10 +52,6 @@ class ReplayResult:
     def errors(self) -> list[RequestTiming]:
         return [timing for timing in self.timings if not timing.ok]
 
-    @property
-    def cpu_per_request_s(self) -> float:
-        return self.cpu_s / max(1, len(self.timings))
-
     def quantile(self, metric: str, q: float) -> float | None:
         """The exact q-quantile (numpy's default, linear) over all samples; None without any."""
         values = self.samples.get(metric)

@@ -17,7 +17,6 @@ MOST_ERRORS = 0.02
 """Share of lost requests up to which a configuration is usable. Lost is what `finish_reasons.FAILED` means, as a client
 sees it: refused or shed (429, 503), failed, dropped, or ended before all tokens were there."""
 ERRORS = "errors"
-CUT_OFF = "cut_off"
 CRASH = "crash"
 CRASH_VIOLATION = 10.0
 """What a configuration that could not be applied or crashed is said to exceed its limits by (SCOOT's practice)."""

@@ -1,10 +1,9 @@
-"""A study as text for people: one sentence of verdict, and a Markdown page with every trial. Pure."""
+"""A study as text for people: the sentence of its verdict. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from controlplane.contract.bodies.studies import Study, StudyCreate, StudyVerdict, Trial
-from tuner.replay.replay import key
+from controlplane.contract.bodies.studies import StudyCreate, StudyVerdict
 from tuner.study.remeasure import INTERLEAVED, Improvement
 
 
@@ -46,57 +45,6 @@ def _pairs(design: str) -> str:
 
 def _looks(found: Improvement) -> str:
     return ", looked at twice at most" if found.looks > 1 else ""
-
-
-def markdown(study: Study, trials: Sequence[Trial]) -> str:
-    """The whole study: workload, verdict, and every trial in order."""
-    spec, result = study.spec, study.result
-    metric = key(spec.objective, spec.objective_q)
-    limits = [key(limit.metric, limit.q) for limit in spec.constraints]
-    lines = [f"# Study {study.id} of pool {spec.pool}: {study.state.value}", ""]
-    if result is not None:
-        lines += [f"**{result.verdict.value.replace('_', ' ')}.** {result.summary}", ""]
-    if study.error:
-        lines += [f"Failed: {study.error}", ""]
-    told = "".join(f"; {key(limit.metric, limit.q)} at most {limit.limit_s:g} s" for limit in spec.constraints)
-    lines += [f"Objective: smallest {metric}{told}. Trial node: {study.trial_node or 'none'}.", ""]
-    if study.workload_summary:
-        lines += _workload_lines(study.workload_summary)
-    knobs = list(trials[0].knobs) if trials else []
-    head = ["trial", "kind", *knobs, f"{metric} (s)", *(f"{name} (s)" for name in limits), "change (s)", "limits"]
-    lines += ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    for trial in sorted(trials, key=lambda trial: trial.number):
-        quantiles = trial.measurement.quantiles if trial.measurement else {}
-        cells = [str(trial.number), trial.kind, *(str(trial.knobs.get(name)) for name in knobs)]
-        cells += [_seconds(trial.objective_s), *(_seconds(quantiles.get(name)) for name in limits)]
-        cells += [_seconds(trial.change_s), _limits(trial)]
-        lines.append("| " + " | ".join(cells) + " |")
-    if result is not None and result.importances:
-        shares = ", ".join(f"{name} {share:.0%}" for name, share in result.importances.items())
-        lines += ["", f"What mattered: {shares}."]
-    return "\n".join(lines) + "\n"
-
-
-def _workload_lines(summary: Mapping[str, Any]) -> list[str]:
-    piece, captured = summary.get("slice") or {}, summary.get("captured") or {}
-    text = (
-        f"Workload: {piece.get('requests')} of {captured.get('requests')} captured requests, one node's share of "
-        f"{summary.get('nodes')}, {piece.get('rate_per_s')} per second over {piece.get('span_s')} s"
-    )
-    if summary.get("compressed", 1.0) > 1.0:
-        text += f", gaps shortened by {summary['compressed']}"
-    return [text + ".", ""]
-
-
-def _limits(trial: Trial) -> str:
-    if trial.error:
-        return trial.error.replace("|", "/")
-    broken = [f"{name} +{value:.0%}" for name, value in trial.violations.items() if value > 0]
-    return ", ".join(broken) or "held"
-
-
-def _seconds(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
 
 
 def _percent(share: float) -> str:

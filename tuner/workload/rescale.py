@@ -4,10 +4,6 @@ Guarantee: order, burstiness (the shape of the gaps) and prefix sharing survive;
 factor for all.
 """
 
-from itertools import groupby
-
-import numpy as np
-
 from controlplane.contract.bodies.workload import Workload, WorkloadRequest
 from tuner.workload.trace import workload_of
 
@@ -46,23 +42,6 @@ def scale_lengths(workload: Workload, *, max_input: int, max_output: int, max_to
         return request.model_copy(update=update)
 
     return _rebuilt(workload, [scaled(request) for request in workload.requests])
-
-
-def spread_batches(workload: Workload, *, quantum_ms: float, seed: int = 0) -> Workload:
-    """Requests with one and the same timestamp spread uniformly over the following `quantum_ms`.
-
-    For traces with rounded timestamps (Mooncake's conversation trace: 3,000 ms), whose gaps below that are artefacts.
-    """
-    random = np.random.default_rng(seed)
-    spread: list[WorkloadRequest] = []
-    for timestamp, batch in groupby(workload.requests, key=lambda request: request.timestamp):
-        members = list(batch)
-        offsets = np.sort(random.uniform(0.0, quantum_ms, len(members)))
-        spread.extend(
-            request.model_copy(update={"timestamp": timestamp + float(offset)})
-            for request, offset in zip(members, offsets, strict=True)
-        )
-    return _rebuilt(workload, spread)
 
 
 def cut(workload: Workload, first: int, last: int) -> Workload:

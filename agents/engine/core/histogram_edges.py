@@ -13,7 +13,6 @@ TOKEN_SECONDS = (
     *(20.0, 40.0, 80.0),
 )
 STEP_TOKENS = tuple(float(edge) for edge in (1, *(2**power for power in range(3, 15))))
-CHOICES = (1.0, 2.0, 5.0, 10.0, 20.0)
 
 
 def request_tokens(most: int) -> tuple[float, ...]:

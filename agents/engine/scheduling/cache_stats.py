@@ -29,13 +29,3 @@ class CacheStats:
     def usage(self) -> float:
         """Share of blocks that requests hold, 0 to 1."""
         return self.held_blocks / self.num_blocks
-
-    @property
-    def cached_share(self) -> float:
-        """Share of blocks that nobody holds and whose content may be taken up again, 0 to 1."""
-        return self.cached_blocks / self.num_blocks
-
-    @property
-    def hit_rate(self) -> float:
-        """Share of queried prompt tokens that were found, 0 to 1; 0 before the first."""
-        return self.hit_tokens / self.queried_tokens if self.queried_tokens else 0.0

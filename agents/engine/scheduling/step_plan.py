@@ -36,11 +36,6 @@ class StepPlan:
         return sum([work.count + work.draft_count for work in self.works])
 
     @property
-    def spare_tokens(self) -> int:
-        """Tokens of the budget that are left, for a drafter that has to catch up."""
-        return self.budget - self.batched_tokens
-
-    @property
     def prompt_tokens(self) -> int:
         return sum(work.count for work in self.works if work.count > 1)
 

@@ -36,11 +36,6 @@ class Throughput:
         self._service = _SERVICE_WEIGHT * self._service + seconds
 
     @property
-    def tokens_per_s(self) -> float | None:
-        """Tokens of recent steps over their duration; None before the first."""
-        return self._tokens / self._seconds if self._seconds else None
-
-    @property
     def service_s(self) -> float | None:
         """Seconds a request stays once it has started; None before one has ended."""
         return self._service / self._ends if self._ends else None

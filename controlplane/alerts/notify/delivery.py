@@ -23,8 +23,7 @@ from controlplane.contract.bodies.alerts import Alert, AlertState, DeliveryState
 from controlplane.contract.clock import Clock, utc_now
 from controlplane.contract.retry import retry_after_s
 from controlplane.db.database import Database
-from controlplane.outgoing import guarded_post as exchange
-from controlplane.outgoing import new_client
+from controlplane.outgoing import exchange, new_client
 
 log = logging.getLogger(__name__)
 

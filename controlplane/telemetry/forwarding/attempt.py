@@ -10,8 +10,7 @@ import httpx
 
 from controlplane.contract.clock import Clock
 from controlplane.contract.retry import retry_after_s
-from controlplane.outgoing import Answer
-from controlplane.outgoing import guarded_post as exchange
+from controlplane.outgoing import Answer, exchange
 
 DEADLINE_S = 10.0
 """For the whole of one request, its answer included."""

@@ -3,8 +3,7 @@
 import httpx
 import pytest
 
-from controlplane.outgoing import DeadlineExceeded, new_client
-from controlplane.outgoing import guarded_post as exchange
+from controlplane.outgoing import DeadlineExceeded, exchange, new_client
 from tests.hostile_receiver import HostileReceiver
 
 SOON_S = 0.3

@@ -6,7 +6,7 @@ import pytest
 
 from controlplane.contract.errors import BadRequest
 from tuner.workload.generate import CONV, fitted, generate
-from tuner.workload.rescale import cut, scale_lengths, scale_rate, spread_batches
+from tuner.workload.rescale import cut, scale_lengths, scale_rate
 from tuner.workload.trace import load, read_azure, read_mooncake, save, write_mooncake
 
 SMALL = fitted(CONV, max_input=512, max_output=64)
@@ -41,9 +41,7 @@ def test_real_mooncake(mooncake: Path) -> None:
     workload = load(mooncake / "conversation_trace.jsonl")
     assert len(workload.requests) == 12031 and workload.block_size == 512
     assert all(len(request.hash_ids) == request.input_length // 512 for request in workload.requests)
-    spread = spread_batches(workload, quantum_ms=3000)
-    assert len({request.timestamp for request in spread.requests}) == 12031
-    small = scale_lengths(cut(spread, 0, 500), max_input=1024, max_output=64, max_total=1024)
+    small = scale_lengths(cut(workload, 0, 500), max_input=1024, max_output=64, max_total=1024)
     assert max(request.input_length + request.output_length for request in small.requests) <= 1024
 
 

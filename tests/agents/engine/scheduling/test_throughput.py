@@ -15,7 +15,7 @@ def _measured(*steps: tuple[int, float], times: int = 40) -> Throughput:
 
 def test_nothing_is_claimed_before_something_was_measured() -> None:
     throughput = Throughput()
-    assert throughput.tokens_per_s is None and throughput.service_s is None
+    assert throughput.service_s is None
     assert throughput.wait_s(5, 5000, running=2, seats=2, tokens_per_step=512) is None
 
 
@@ -30,7 +30,6 @@ def test_steps_of_two_sizes_give_the_cost_of_a_step_and_of_a_token() -> None:
 
 def test_single_decodes_do_not_make_a_burst_of_prompts_look_like_a_long_wait() -> None:
     throughput = _measured((1, 0.02))
-    assert throughput.tokens_per_s == pytest.approx(50)
     assert (throughput.wait_s(9, 4500, running=1, seats=16, tokens_per_step=500) or 0.0) < 1.0
 
 
