@@ -15,15 +15,19 @@ from typing import Any
 from controlplane.app.remedies.cause import Cause
 from controlplane.app.remedies.choice import Choice, CreateRollout, StartRollout
 from controlplane.app.remedies.standing import Standing
-from controlplane.contract.bodies.alerts import Alert, AlertRule, Remedy
+from controlplane.contract.bodies.alerts import Alert, AlertRule, Remedy, StageShift
 from controlplane.contract.bodies.remedies import RemedyAction, RemedyPolicy, RemedyState, RemedyStep
 from controlplane.contract.bodies.rollouts import Rollout, RolloutCreate, RolloutPhase, Verdict
-from controlplane.contract.metrics import BY_SHORT, MetricKind
+from controlplane.contract.metrics import BY_SHORT, DECODE, PREFILL, MetricKind
 
 SURE_SCORE = 0.9
 """By itself only a change close to the onset is taken back; one that lies further back waits for a person."""
 JUDGED_WELL = (Verdict.BETTER, Verdict.NOT_WORSE)
 LONGEST_REASON = 500
+SERVICE = (PREFILL.short, DECODE.short)
+"""Stages in which an engine works on the request itself."""
+GREW = 1.25
+"""A stage got slower when its mean is so many times what it was."""
 
 
 class Study(Enum):
@@ -117,9 +121,21 @@ def _spec(alert: Alert, rule: AlertRule, cause: Cause, pool: str, back_to: int, 
 
 def _judged_by(alert: Alert) -> dict[str, Any]:
     """By what the alert is about alone: a bad revision may be good for something else (a budget of few tokens makes
-    steps short), and that is no reason to keep it."""
+    steps short), and that is no reason to keep it. Of its stages those that got slower and are no waiting count, too:
+    where requests queue, waiting scatters so much that the judge takes long to tell what the service shows at once."""
     metric = BY_SHORT.get(alert.labels.get("metric", ""))
-    return {"metrics": [metric.short]} if metric is not None and metric.kind is MetricKind.HISTOGRAM else {}
+    if metric is None or metric.kind is not MetricKind.HISTOGRAM:
+        return {}
+    shifts = [] if alert.diagnosis is None else alert.diagnosis.stages
+    served = [
+        shift.stage for shift in shifts if shift.stage in SERVICE and shift.stage != metric.short and _grew(shift)
+    ]
+    return {"metrics": [metric.short, *served]}
+
+
+def _grew(shift: StageShift) -> bool:
+    before, during = shift.before_mean_s, shift.during_mean_s
+    return before is not None and during is not None and during >= GREW * before > 0
 
 
 def _hindrance(revision: int, seen: Standing) -> tuple[str | None, Study, int | None]:

@@ -3,7 +3,7 @@
 import pytest
 
 from controlplane.app.remedies.standing import DECLINED, OFFERED, STARTED
-from controlplane.contract.bodies.alerts import Remedy
+from controlplane.contract.bodies.alerts import Remedy, StageShift
 from controlplane.contract.bodies.remedies import RemedyAction, RemedyPolicy, RemedyState
 from controlplane.contract.bodies.rollouts import RolloutCreate, RolloutPhase
 from controlplane.contract.bodies.studies import KnobRange, StudyCreate, StudyState
@@ -21,6 +21,17 @@ Started, Offered, Declined = RemedyState.STARTED, RemedyState.OFFERED, RemedySta
 
 def bad(revision: int = BAD, rollout_id: int | None = None, **more: object) -> dict[str, object]:
     return cause("config_change", revision=revision, rollout_id=rollout_id, **more)
+
+
+def stage(name: str, before_s: float | None, during_s: float) -> StageShift:
+    return StageShift(
+        stage=name,
+        before_mean_s=before_s,
+        during_mean_s=during_s,
+        before_p99_s=None,
+        during_p99_s=None,
+        share_of_increase=0.2,
+    )
 
 
 class TestTakeBack:
@@ -68,6 +79,21 @@ class TestTakeBack:
         slow.labels["metric"] = "ttft"
         back, _ = world.fires(slow, rule(AUTOMATIC), 60)
         assert rollouts.get(world.session, back.rollout_id or 0).spec.metrics == ["ttft"]
+
+    def test_it_is_judged_by_the_stages_of_service_that_got_slower_too(self, world: World) -> None:
+        world.reaches(BAD, 0)
+        slow = alert(7, bad())
+        slow.labels["metric"] = "e2e"
+        assert slow.diagnosis is not None
+        slow.diagnosis.stages = [
+            stage("queue", 0.1, 0.9),
+            stage("prefill", 0.2, 0.25),
+            stage("decode", 0.3, 0.374),
+            stage("tokenize", 0.001, 0.1),
+            stage("send", None, 0.1),
+        ]
+        back, _ = world.fires(slow, rule(AUTOMATIC), 60)
+        assert rollouts.get(world.session, back.rollout_id or 0).spec.metrics == ["e2e", "prefill"]
 
     def test_the_command_for_a_person_judges_by_it_too(self, world: World) -> None:
         world.reaches(BAD, 0)
