@@ -22,7 +22,7 @@ SLOT_WINDOWS = 360
 """Half an hour: packed reports are put together only within one, so that files of several nodes, each with its whole
 history, can be sent side by side."""
 READ_BYTES = 1 << 20
-PERSON = b"tailwright-load-2"
+PERSON = b"tailwright-load"
 """Part of the identity: another number means that requests are put together in another way."""
 
 _METRICS, _TRACES = "/v1/metrics", "/v1/traces"

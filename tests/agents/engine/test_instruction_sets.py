@@ -44,7 +44,7 @@ with torch.inference_mode():
 """
 WHOLE = (
     f"{HERE}/model",
-    f"{HERE}/kernels",
+    f"{HERE}/ops",
     f"{HERE}/quantization",
     f"{HERE}/test_greedy_equality.py",
     "--deselect",

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.auth import Principal, store
+from controlplane.auth import Principal, revocations, store
 from controlplane.auth.principal import authenticate, check_scope
 from controlplane.auth.tables import TokenRow
 from controlplane.auth.token import PREFIX, digest, new_token
@@ -72,8 +72,24 @@ def test_revoking_a_node_s_tokens_leaves_the_others(database: Database) -> None:
     with database.session() as session:
         store.revoke_of_node(session, "n1", NOW)
         assert store.find(session, mine) is None
-        assert store.was_issued(session, mine)
+        assert store.was_issued(session, mine) and not store.was_issued(session, new_token())
         assert store.find(session, other) is not None
+
+
+def test_whoever_remembers_tokens_hears_of_each_that_ended(database: Database) -> None:
+    number, _ = issue(database)
+    issue(database, Scope.AGENT, "n1")
+    heard = [revocations.number(database.engine)]
+    with database.session() as session:
+        store.revoke(session, number, NOW)
+    heard.append(revocations.number(database.engine))
+    with database.session() as session:
+        store.revoke_of_node(session, "n1", NOW)
+    heard.append(revocations.number(database.engine))
+    with database.session() as session:
+        store.revoke_of_node(session, "n1", NOW)
+    heard.append(revocations.number(database.engine))
+    assert heard[0] < heard[1] < heard[2] == heard[3]
 
 
 def test_revoking_what_is_not_there_is_named(database: Database) -> None:

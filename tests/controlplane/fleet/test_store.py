@@ -118,6 +118,10 @@ def test_a_node_that_moves_leaves_its_override_behind(database: Database) -> Non
         fleet.set_override(session, ["a"], make(session, 5), NOW)
         assert put(session, "a").override_revision is not None
         assert put(session, "a", pool="q").override_revision is None
+        moves = ledger.entries(session, before_id=None, limit=10, kind="node.moved")
+        assert [(entry.subject, entry.message) for entry in moves] == [
+            ("node/a", "node a moved from p (serving) to q (serving)")
+        ]
 
 
 def test_silence_is_measured_by_transport(database: Database) -> None:

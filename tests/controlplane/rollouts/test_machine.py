@@ -218,3 +218,39 @@ def test_ended_rollouts_stay_ended() -> None:
             machine.cancel(state)
         with pytest.raises(Conflict):
             machine.start(state, [])
+
+
+def judged_with(**trouble: object) -> World:
+    """A world of two nodes in which n0 is the canary and is judged, and then something happens to it."""
+    world = World(2, SPEC)
+    world.take(machine.start(world.state, world.facts().nodes))
+    world.obey()
+    world.advance(world.facts())
+    assert world.state.phase is RolloutPhase.JUDGING
+    canary = world.state.canary_nodes[0]
+    facts = world.facts(**({canary: trouble} if trouble else {}))
+    if not trouble:  # It is not there any more.
+        facts = Facts(tuple(fact for fact in facts.nodes if fact.node != canary), None)
+    world.now += timedelta(seconds=5)
+    world.advance(facts)
+    return world
+
+
+@pytest.mark.parametrize(
+    ("trouble", "said"),
+    [
+        ({}, "has left the pool"),
+        ({"healthy": False, "health_detail": "out of memory"}, "became unhealthy: out of memory"),
+        ({"lost_s": machine.LOST_GRACE_S}, "no longer runs the revision"),
+        ({"lost_s": machine.LOST_GRACE_S, "connected": False}, "is disconnected"),
+    ],
+)
+def test_a_canary_that_cannot_be_judged_any_more_is_taken_back(trouble: dict[str, object], said: str) -> None:
+    world = judged_with(**trouble)
+    assert world.state.phase is RolloutPhase.ROLLING_BACK
+    assert said in world.decisions[-1].message
+
+
+def test_a_canary_that_is_away_for_a_moment_is_waited_for() -> None:
+    world = judged_with(lost_s=machine.LOST_GRACE_S - 1)
+    assert world.state.phase is RolloutPhase.JUDGING

@@ -84,6 +84,14 @@ def test_a_crash_before_the_rename_leaves_nothing(tmp_path: Path, monkeypatch: p
     assert add(again, 20) == 2
 
 
+def test_half_written_reports_of_a_crash_are_swept_away(tmp_path: Path) -> None:
+    add(Spool(tmp_path, LIMIT), 1)
+    half = tmp_path / "00000000000000000002.report.tmp"
+    half.write_bytes(b"half")
+    Spool(tmp_path, LIMIT)
+    assert not half.exists() and list(tmp_path.glob("*.tmp")) == []
+
+
 def test_a_full_disk_can_be_emptied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spool = Spool(tmp_path, LIMIT)
     first = add(spool, 10)

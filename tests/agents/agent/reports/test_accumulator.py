@@ -232,3 +232,14 @@ def test_gaps_say_how_many_tokens_their_deliveries_held() -> None:
     made.seal()
     (window,) = made.take()[0].windows.values()
     assert [amount for (metric, _, _), amount in window.sums.items() if metric is metrics.DELIVERED_TOKENS] == [5]
+
+
+def test_an_event_that_cannot_be_counted_is_a_missed_one() -> None:
+    made = Accumulator(Position("b", 0), 5.0)
+    made.hello({**HELLO, "oldest": 1})
+    made.count({**step_event(START), "seq": 1})
+    made.count({"kind": "step", "seq": 2, "time": START})
+    made.count({**step_event(START), "seq": 3})
+    made.seal()
+    (tally,) = made.take()
+    assert (tally.events, tally.missed, tally.position) == (2, 1, Position("b", 3))

@@ -136,7 +136,7 @@ def test_a_damaged_backup_replaces_nothing(
 
 def test_a_restore_is_refused_while_the_service_runs(file: Path, store: TelemetryStore, tmp_path: Path) -> None:
     copies.backup(file, tmp_path / "backup.db")
-    program = "import sys; from controlplane.telemetry import backup as b; from datetime import datetime, UTC; "
+    program = "import sys; from controlplane.telemetry.folding import backup as b; from datetime import datetime, UTC; "
     program += "from pathlib import Path; b.restore(Path(sys.argv[1]), Path(sys.argv[2]), datetime.now(UTC))"
     done = subprocess.run(
         [sys.executable, "-c", program, tmp_path / "backup.db", file], capture_output=True, text=True, check=False
