@@ -2,8 +2,8 @@
 
 Guarantee: at any moment one source is counted. The stream goes over from one to the other by itself, with one line in
 the log; what the one has told is not told by the other again. At most what happens within the moment of going over is
-lost. While /metrics is read, traces make the latencies of single requests exact (`measures/merge.py`); beside the plugin
-they are passed over.
+lost. While /metrics is read, traces make the latencies of single requests exact (`measures/merge.py`); beside the
+plugin they are passed over.
 """
 
 import asyncio

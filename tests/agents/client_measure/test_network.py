@@ -152,7 +152,7 @@ def test_a_consumer_that_dawdles_is_told_from_the_network(
 ) -> None:
     """On a clock that only the consumer's dawdling moves: what it adds to e2e is known to be no network."""
     now = [100.0]
-    for place in ("transport", "exchange"):
+    for place in ("transport", "http_exchange"):
         monkeypatch.setattr(f"agents.client_measure.{place}.perf_counter", lambda: now[0])
     body, headers = STREAM, {"X-Request-Id": "dawdler"}
     with wrap_httpx(httpx.Client(timeout=60), recorder) as client:

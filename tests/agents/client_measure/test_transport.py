@@ -205,7 +205,7 @@ def test_a_refusal_is_an_error_by_its_status(library: ModuleType, reading: Readi
 
 def test_what_comes_after_done_is_no_time_of_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
-    for place in ("transport", "exchange"):
+    for place in ("transport", "http_exchange"):
         monkeypatch.setattr(f"agents.client_measure.{place}.perf_counter", lambda: now[0])
     records: list[ClientRecord] = []
     with httpx.Client(transport=timed_transport(Transport(httpx, Body(WHOLE)), records.append)) as client:  # type: ignore[arg-type]
