@@ -12,7 +12,7 @@ from benchmarks.telemetry_measures.openmetrics import NAME
 _LIMIT_S = 600.0
 
 
-class Asked:
+class MetricRef:
     """One kept connection; `get` returns the body, and fails on any answer but 200."""
 
     def __init__(self, port: int, token: str | None = None) -> None:
@@ -36,7 +36,7 @@ class Ours:
     """The questions as /api/v1/quantiles takes them; times are Unix seconds."""
 
     def __init__(self, hour: LoadedHour) -> None:
-        self._asked = Asked(hour.service.port, hour.service.token)
+        self._asked = MetricRef(hour.service.port, hour.service.token)
 
     def quantile(self, start: float, end: float, by: str | None = None, step: str | None = None) -> bytes:
         span = {"start": moment(start).isoformat(), "end": moment(end).isoformat()}
@@ -51,7 +51,7 @@ class Theirs:
 
     def __init__(self, hour: LoadedHour) -> None:
         assert hour.rival is not None
-        self._asked = Asked(hour.rival.port)
+        self._asked = MetricRef(hour.rival.port)
 
     def quantile(self, start: float, end: float, by: str | None = None) -> bytes:
         labels = f"le, {by}" if by else "le"

@@ -27,7 +27,7 @@ from controlplane.telemetry.folding.fold_turn import FoldTurn
 from controlplane.telemetry.folding.head import Head
 from controlplane.telemetry.folding.retention import Retention
 from controlplane.telemetry.frames.decoded_frames import DecodedFrames
-from controlplane.telemetry.frames.frame_store import FrameStore, Moment
+from controlplane.telemetry.frames.frame_store import FrameStore, ReadPoint
 from controlplane.telemetry.frames.sql_frames import SqlFrames
 from controlplane.telemetry.journal.intake import Intake
 from controlplane.telemetry.journal.names import Names
@@ -40,14 +40,14 @@ from controlplane.telemetry.queries.exposition import FleetQuantiles
 from controlplane.telemetry.queries.grouping import Groupings, LabelsOf
 from controlplane.telemetry.queries.histogram_sums import HistogramSums, SketchGroups
 from controlplane.telemetry.queries.query import ScalarSums
-from controlplane.telemetry.queries.scan import Wanted, Where, pieces, scope
+from controlplane.telemetry.queries.scan import Scan, Where, pieces, scope
 from controlplane.telemetry.queries.unfolded import FleetRuns, Unfolded
 from controlplane.telemetry.queries.value_counts import CountSums
 from controlplane.telemetry.reader import SketchSeries, ValueSeries
 from controlplane.telemetry.reports.entry import Entry
 from controlplane.telemetry.tables import PendingRow
 from controlplane.telemetry.values import catalogue
-from controlplane.telemetry.values.catalogue import Asked
+from controlplane.telemetry.values.catalogue import MetricRef
 from controlplane.telemetry.values.levels import BASE_S
 from controlplane.telemetry.values.refusal import Outcome, Refusals
 from controlplane.telemetry.values.timespan import EPOCH, check_step, to_ns, window_at, windows_in
@@ -324,7 +324,7 @@ class TelemetryStore:
                 offset=offset,
             )
 
-    def find(self, metric: str) -> Asked:
+    def find(self, metric: str) -> MetricRef:
         """The metric behind a name. Raises `BadRequest` with the nearest valid one."""
         try:
             return catalogue.find(metric, self._own_names())
@@ -335,7 +335,7 @@ class TelemetryStore:
 
     # -- inside --------------------------------------------------------------------------------------------------
 
-    def _histogram(self, metric: str) -> Asked:
+    def _histogram(self, metric: str) -> MetricRef:
         asked = self.find(metric)
         if asked.kind not in (None, MetricKind.HISTOGRAM):
             raise BadRequest(
@@ -347,19 +347,19 @@ class TelemetryStore:
         return {name for name, _ in self.names.metrics()}
 
     @contextmanager
-    def _moment(self) -> Iterator[Moment]:
+    def _moment(self) -> Iterator[ReadPoint]:
         with self._database.snapshot() as connection:
-            yield Moment(connection, self.frames.state(connection))
+            yield ReadPoint(connection, self.frames.state(connection))
 
-    def _labels_of(self, moment: Moment) -> LabelsOf:
+    def _labels_of(self, moment: ReadPoint) -> LabelsOf:
         return lambda ids: self.names.labels(moment.connection, ids)
 
-    def _unfolded(self, moment: Moment, start: datetime, end: datetime) -> Unfolded:
+    def _unfolded(self, moment: ReadPoint, start: datetime, end: datetime) -> Unfolded:
         return Unfolded(moment.connection, self._head, self._fleet_runs, *windows_in(start, end))
 
     def _add_up(
         self,
-        moment: Moment,
+        moment: ReadPoint,
         unfolded: Unfolded,
         sums: HistogramSums | ScalarSums,
         name: str,
@@ -377,7 +377,7 @@ class TelemetryStore:
             if metric is None:
                 return
         fleet, blocks = scope(moment.connection, self.names, kind, by, where)
-        wanted = Wanted(metric, kind, start, end, step_s, fleet, blocks)
+        wanted = Scan(metric, kind, start, end, step_s, fleet, blocks)
         for seconds, block in pieces(moment, self.frames, self._decoded, unfolded, wanted):
             sums.add(seconds, block)
 

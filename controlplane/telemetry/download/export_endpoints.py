@@ -27,7 +27,7 @@ from controlplane.telemetry.queries.parameters import (
     refuse_unknown,
 )
 from controlplane.telemetry.values import catalogue, timespan
-from controlplane.telemetry.values.catalogue import Asked
+from controlplane.telemetry.values.catalogue import MetricRef
 from controlplane.telemetry.values.timespan import Span
 
 router = APIRouter()
@@ -91,7 +91,7 @@ def _series(
     if not metric:
         raise BadRequest(f"metric: is missing; valid names: {', '.join(BY_SHORT)}; or requests=true", field="metric")
     reader = request.app.state.telemetry
-    found: Asked = reader.find(metric)
+    found: MetricRef = reader.find(metric)
     groups = tuple(dict.fromkeys(filter(None, (by or "").split(","))))
     catalogue.check_labels(groups, "by")
     asked = Question(metric, found.unit, span, groups, where, _step_s(step))

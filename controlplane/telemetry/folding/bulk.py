@@ -27,7 +27,7 @@ from controlplane.telemetry.folding import bulk_frames, retention
 from controlplane.telemetry.folding.bulk_parts import NEW, Loaded, Part, read_bundle, rows_of
 from controlplane.telemetry.folding.fold_turn import FoldTurn
 from controlplane.telemetry.folding.retention import Retention
-from controlplane.telemetry.frames.frame_store import Fold, FrameStore, Moment
+from controlplane.telemetry.frames.frame_store import Fold, FrameStore, ReadPoint
 from controlplane.telemetry.journal import journal
 from controlplane.telemetry.journal.ingest_queue import IngestQueue
 from controlplane.telemetry.journal.names import Names
@@ -210,7 +210,7 @@ class BulkLoader:
         if not len(columns):
             return True
         with self._database.snapshot() as connection:
-            moment = Moment(connection, self._state(connection, now))
+            moment = ReadPoint(connection, self._state(connection, now))
             made = bulk_frames.frames(
                 self._frames,
                 moment,

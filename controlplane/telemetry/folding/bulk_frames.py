@@ -26,7 +26,7 @@ from controlplane.telemetry.frames.block import (
     collapse_scalars,
     merge,
 )
-from controlplane.telemetry.frames.frame_store import Frame, FrameKey, FrameStore, Moment
+from controlplane.telemetry.frames.frame_store import Frame, FrameKey, FrameStore, ReadPoint
 from controlplane.telemetry.frames.gather import FLEET, BlocksOf, node_blocks
 from controlplane.telemetry.values.columns import Columns
 from controlplane.telemetry.values.levels import BASE_S, COARSER, FINER_OF
@@ -56,7 +56,7 @@ class Window(NamedTuple):
 
 
 def frames(
-    store: FrameStore, moment: Moment, columns: Columns, blocks_of: BlocksOf, fleet_of: BlocksOf
+    store: FrameStore, moment: ReadPoint, columns: Columns, blocks_of: BlocksOf, fleet_of: BlocksOf
 ) -> Iterator[Frame]:
     """The frames to be written. columns: with the store's ids; fleet_of: the fleet sets of label sets."""
     written: list[Frame] = []
@@ -108,7 +108,7 @@ def _coarser(windows: Iterator[Window], ratio: int) -> Iterator[Window]:
 
 
 def _written(
-    store: FrameStore, moment: Moment, resolution: int, windows: Iterator[Window], written: list[Frame]
+    store: FrameStore, moment: ReadPoint, resolution: int, windows: Iterator[Window], written: list[Frame]
 ) -> Iterator[Window]:
     """The same windows; as far as a level has them, their frames are in `written`."""
     level = moment.state.levels[resolution]

@@ -22,7 +22,7 @@ from controlplane.telemetry.folding.head import Head
 from controlplane.telemetry.folding.retention import Retention
 from controlplane.telemetry.frames import frame, rollup
 from controlplane.telemetry.frames.block import Block, merge
-from controlplane.telemetry.frames.frame_store import Fold, Frame, FrameKey, FrameStore, Moment
+from controlplane.telemetry.frames.frame_store import Fold, Frame, FrameKey, FrameStore, ReadPoint
 from controlplane.telemetry.frames.gather import BlocksOf, fleet_blocks, node_blocks
 from controlplane.telemetry.journal.names import Names
 from controlplane.telemetry.meters import Meters
@@ -111,7 +111,7 @@ class Compactor:
         """One fold of the finest level and the next: frames written, and whether there is more to fold."""
         with self._database.snapshot() as connection:
             sealed = _sealed(connection, now)
-            moment = Moment(connection, self._state(connection, sealed, now))
+            moment = ReadPoint(connection, self._state(connection, sealed, now))
             points = self._points(connection, sealed.rows)
             fresh = points.blocks()
             coarser = _coarser(fresh)
@@ -144,7 +144,7 @@ class Compactor:
     def _build(self, resolution: int) -> int:
         """Build what is due of a level, from the finer one."""
         with self._database.snapshot() as connection:
-            moment = Moment(connection, self._frames.state(connection))
+            moment = ReadPoint(connection, self._frames.state(connection))
             level, finer = moment.state.levels[resolution], moment.state.levels[FINER_OF[resolution]]
             due = finer.built_to * finer.resolution // resolution
             if due <= level.built_to:
@@ -231,7 +231,7 @@ def _coarser(fresh: Mapping[FrameKey, Block]) -> dict[FrameKey, Block]:
     return {key: merge(blocks) for key, blocks in parts.items()}
 
 
-def _has_frames(frames: FrameStore, moment: Moment, first: int, last: int) -> bool:
+def _has_frames(frames: FrameStore, moment: ReadPoint, first: int, last: int) -> bool:
     """Whether the finest level has frames within windows first .. last - 1 of the next one already."""
     ratio = FIRST_COARSER // BASE_S
     newest = frames.newest(moment, BASE_S, last * ratio - 1) if first < last else None
@@ -239,7 +239,7 @@ def _has_frames(frames: FrameStore, moment: Moment, first: int, last: int) -> bo
 
 
 def _merged(
-    frames: FrameStore, moment: Moment, resolution: int, fresh: Mapping[FrameKey, Block]
+    frames: FrameStore, moment: ReadPoint, resolution: int, fresh: Mapping[FrameKey, Block]
 ) -> dict[FrameKey, Block]:
     """Fresh blocks with what there is already, as far as the level keeps their windows."""
     kept_from = moment.state.levels[resolution].kept_from

@@ -16,7 +16,7 @@ from sqlmodel import SQLModel, col
 from controlplane.contract.retention_defaults import DAY_S, HOUR_S, LEVELS_S
 from controlplane.db.database import Database
 from controlplane.telemetry.folding.forgetting import Sweep, drop_older
-from controlplane.telemetry.frames.frame_store import Fold, FrameStore, Moment
+from controlplane.telemetry.frames.frame_store import Fold, FrameStore, ReadPoint
 from controlplane.telemetry.journal import exemplar_store, label_use
 from controlplane.telemetry.meters import Meters
 from controlplane.telemetry.tables import CumulativeRow, PendingRow, RequestRow, SeenRow, StreamRow
@@ -166,7 +166,7 @@ def _keep_less(database: Database, frames: FrameStore, state: FoldState, levels:
 def _drop(database: Database, frames: FrameStore, meters: Meters) -> None:
     """Remove what no level keeps. A reader of an older snapshot has its own view of it."""
     with database.snapshot() as connection:
-        moment = Moment(connection, frames.state(connection))
+        moment = ReadPoint(connection, frames.state(connection))
         old = [
             level
             for level in moment.state.levels.values()
@@ -181,7 +181,7 @@ def _oldest_hour(database: Database, frames: FrameStore, state: FoldState) -> Le
     """The finest level that has an hour to lose, without its oldest one."""
     with database.snapshot() as connection:
         for level in state.levels.values():
-            oldest = frames.oldest(Moment(connection, state), level.resolution)
+            oldest = frames.oldest(ReadPoint(connection, state), level.resolution)
             if oldest is None:
                 continue
             after = (oldest * level.resolution // HOUR_S + 1) * HOUR_S // level.resolution

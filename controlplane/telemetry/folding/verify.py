@@ -18,7 +18,7 @@ from controlplane.db.database import Database
 from controlplane.telemetry.folding import verify_frames
 from controlplane.telemetry.folding.store_finding import Findings
 from controlplane.telemetry.folding.verify_frames import Known
-from controlplane.telemetry.frames.frame_store import FrameStore, Moment
+from controlplane.telemetry.frames.frame_store import FrameStore, ReadPoint
 from controlplane.telemetry.journal import pending
 from controlplane.telemetry.reports.stream_identity import REMEMBERED
 from controlplane.telemetry.tables import LabelsRow, MetricRow, PendingRow, SeenRow, StreamRow
@@ -51,7 +51,7 @@ def verify(database: Database, frames: FrameStore) -> Report:
         known = _known(connection)
         _check_pending(connection, known, report)
         _check_repeats(connection, report)
-        moment = Moment(connection, frames.state(connection))
+        moment = ReadPoint(connection, frames.state(connection))
         report.frames = verify_frames.check(moment, frames, known, report.findings)
     return report
 

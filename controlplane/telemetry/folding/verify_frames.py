@@ -18,7 +18,7 @@ from controlplane.telemetry.frames.block import (
     collapse_scalars,
     merge,
 )
-from controlplane.telemetry.frames.frame_store import FrameKey, FrameStore, Moment
+from controlplane.telemetry.frames.frame_store import FrameKey, FrameStore, ReadPoint
 from controlplane.telemetry.frames.gather import FLEET
 from controlplane.telemetry.values.columns import Floats, Ids, Ints
 from controlplane.telemetry.values.levels import BASE_S, FINER_OF
@@ -56,13 +56,15 @@ class Known:
         return column[np.searchsorted(self.labels, labels)]
 
 
-def check(moment: Moment, frames: FrameStore, known: Known, findings: Findings) -> int:
+def check(moment: ReadPoint, frames: FrameStore, known: Known, findings: Findings) -> int:
     """Every frame. Returns how many there are."""
     return sum(_Level(moment, frames, known, findings, resolution).check() for resolution in moment.state.levels)
 
 
 class _Level:
-    def __init__(self, moment: Moment, frames: FrameStore, known: Known, findings: Findings, resolution: int) -> None:
+    def __init__(
+        self, moment: ReadPoint, frames: FrameStore, known: Known, findings: Findings, resolution: int
+    ) -> None:
         self._moment = moment
         self._frames = frames
         self._known = known

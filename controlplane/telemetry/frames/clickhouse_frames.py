@@ -19,7 +19,7 @@ from sqlmodel import Session
 from controlplane.db.database import Database
 from controlplane.telemetry.frames.clickhouse import ClickHouse
 from controlplane.telemetry.frames.clickhouse_absence import LateClickHouse
-from controlplane.telemetry.frames.frame_store import Fold, Frame, FrameKey, FrameStore, Moment
+from controlplane.telemetry.frames.frame_store import Fold, Frame, FrameKey, FrameStore, ReadPoint
 from controlplane.telemetry.frames.gather import FLEET
 from controlplane.telemetry.frames.sql_frames import SqlFrames
 from controlplane.telemetry.values.levels import FoldState
@@ -55,7 +55,7 @@ class ClickHouseFrames(FrameStore):
 
     def read(
         self,
-        moment: Moment,
+        moment: ReadPoint,
         resolution: int,
         metric: int,
         blocks: Collection[int] | None,
@@ -77,7 +77,7 @@ class ClickHouseFrames(FrameStore):
         for block, window, data in self.clickhouse.rows(query, ("Int32", "Int64", "String")):
             yield Frame(FrameKey(resolution, metric, block, window), data)
 
-    def find(self, moment: Moment, keys: Collection[FrameKey]) -> dict[FrameKey, bytes]:
+    def find(self, moment: ReadPoint, keys: Collection[FrameKey]) -> dict[FrameKey, bytes]:
         found = {}
         wanted = sorted(keys)
         for start in range(0, len(wanted), KEYS_AT_ONCE):
@@ -91,17 +91,17 @@ class ClickHouseFrames(FrameStore):
                 found[FrameKey(*key)] = data
         return found
 
-    def metrics(self, moment: Moment, resolution: int, first: int, last: int) -> list[int]:
+    def metrics(self, moment: ReadPoint, resolution: int, first: int, last: int) -> list[int]:
         query = (
             f"SELECT DISTINCT metric FROM {TABLE} WHERE resolution = {resolution:d} AND window >= {first:d} "
             f"AND window < {last:d} AND fold <= {moment.state.number:d} ORDER BY metric"
         )
         return [metric for (metric,) in self.clickhouse.rows(query, ("Int32",))]
 
-    def newest(self, moment: Moment, resolution: int, last: int) -> int | None:
+    def newest(self, moment: ReadPoint, resolution: int, last: int) -> int | None:
         return self._extreme(moment, "max", f"resolution = {resolution:d} AND window <= {last:d}")
 
-    def oldest(self, moment: Moment, resolution: int) -> int | None:
+    def oldest(self, moment: ReadPoint, resolution: int) -> int | None:
         return self._extreme(moment, "min", f"resolution = {resolution:d}")
 
     def prepare(self, fold: Fold) -> None:
@@ -161,7 +161,7 @@ class ClickHouseFrames(FrameStore):
     def fault(self) -> str:
         return self.clickhouse.fault
 
-    def _extreme(self, moment: Moment, function: str, where: str) -> int | None:
+    def _extreme(self, moment: ReadPoint, function: str, where: str) -> int | None:
         query = f"SELECT count(), {function}(window) FROM {TABLE} WHERE {where} AND fold <= {moment.state.number:d}"
         ((count, window),) = self.clickhouse.rows(query, ("UInt64", "Int64"))
         return int(window) if count else None

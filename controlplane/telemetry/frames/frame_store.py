@@ -31,7 +31,7 @@ class Frame(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Moment:
+class ReadPoint:
     """What a reader sees: a snapshot of the service's database, and the state of the folds in it."""
 
     connection: Connection
@@ -57,7 +57,8 @@ class Fold:
 class FrameStore(ABC):
     """Invariants of every implementation:
 
-    - A reader sees the frames as the fold left them whose number its `Moment` has: all of that fold and of those before
+    - A reader sees the frames as the fold left them whose number its `ReadPoint` has: all of that fold and of those
+    before
       it, nothing of a later one. With the pending rows of the same snapshot that is every acknowledged point once.
     - A fold is `prepare`d outside any transaction, and then `commit`ted in the transaction that deletes its pending
       rows and writes its state. Where either fails it has not happened, and a fold of the same number may be tried
@@ -76,7 +77,7 @@ class FrameStore(ABC):
     @abstractmethod
     def read(
         self,
-        moment: Moment,
+        moment: ReadPoint,
         resolution: int,
         metric: int,
         blocks: Collection[int] | None,
@@ -88,19 +89,19 @@ class FrameStore(ABC):
         """A metric's frames of windows first .. last - 1. `blocks`: those wanted, None: all; `fleet`: that too."""
 
     @abstractmethod
-    def find(self, moment: Moment, keys: Collection[FrameKey]) -> dict[FrameKey, bytes]:
+    def find(self, moment: ReadPoint, keys: Collection[FrameKey]) -> dict[FrameKey, bytes]:
         """Those of these frames that there are."""
 
     @abstractmethod
-    def metrics(self, moment: Moment, resolution: int, first: int, last: int) -> list[int]:
+    def metrics(self, moment: ReadPoint, resolution: int, first: int, last: int) -> list[int]:
         """The metrics that have frames in windows first .. last - 1, ascending; maybe others of the level as well."""
 
     @abstractmethod
-    def newest(self, moment: Moment, resolution: int, last: int) -> int | None:
+    def newest(self, moment: ReadPoint, resolution: int, last: int) -> int | None:
         """The newest window of a level that has a frame, at most `last`."""
 
     @abstractmethod
-    def oldest(self, moment: Moment, resolution: int) -> int | None:
+    def oldest(self, moment: ReadPoint, resolution: int) -> int | None:
         """The oldest window of a level that has a frame."""
 
     @abstractmethod

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from controlplane.telemetry.frames import frame
 from controlplane.telemetry.frames.block import Block, merge
-from controlplane.telemetry.frames.frame_store import Frame, FrameKey, FrameStore, Moment
+from controlplane.telemetry.frames.frame_store import Frame, FrameKey, FrameStore, ReadPoint
 from controlplane.telemetry.values.levels import FINER_OF
 
 Parent = tuple[int, int]
@@ -18,7 +18,7 @@ Parent = tuple[int, int]
 
 def build(
     frames: FrameStore,
-    moment: Moment,
+    moment: ReadPoint,
     resolution: int,
     first: int,
     last: int,
@@ -43,7 +43,7 @@ def build(
 
 
 def _stored(
-    frames: FrameStore, moment: Moment, finer: int, metric: int, first: int, last: int, ratio: int
+    frames: FrameStore, moment: ReadPoint, finer: int, metric: int, first: int, last: int, ratio: int
 ) -> Iterator[tuple[Parent, list[Frame]]]:
     """The stored frames of a metric by what they are part of; they come by block and window."""
     parent: Parent | None = None

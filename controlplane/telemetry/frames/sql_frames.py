@@ -1,8 +1,8 @@
 """Frames in the service's own database: SQLite, or PostgreSQL with a partition for each level and span of time.
 
 Guarantee: as `FrameStore`; what a fold replaces, the state and the deletion of pending rows are one transaction. On
-SQLite the new frames of a large fold are written ahead of it (`frames_ahead`): a snapshot of the database is a `Moment`
-by itself, and shows of them what its number says.
+SQLite the new frames of a large fold are written ahead of it (`frames_ahead`): a snapshot of the database is a
+`ReadPoint` by itself, and shows of them what its number says.
 """
 
 import time
@@ -19,7 +19,7 @@ from controlplane.db.binary_transfer import BINARY_ROWS
 from controlplane.db.database import Database
 from controlplane.db.driver_statement import DriverStatement
 from controlplane.telemetry.frames import frames_ahead, frames_copy
-from controlplane.telemetry.frames.frame_store import Fold, Frame, FrameKey, FrameStore, Moment
+from controlplane.telemetry.frames.frame_store import Fold, Frame, FrameKey, FrameStore, ReadPoint
 from controlplane.telemetry.frames.frames_ahead import ONE, FramesAhead
 from controlplane.telemetry.frames.gather import FLEET
 from controlplane.telemetry.tables import FoldRow, FrameRow
@@ -93,7 +93,7 @@ class SqlFrames(FrameStore):
 
     def read(
         self,
-        moment: Moment,
+        moment: ReadPoint,
         resolution: int,
         metric: int,
         blocks: Collection[int] | None,
@@ -118,7 +118,7 @@ class SqlFrames(FrameStore):
         for number, at, data in found:
             yield Frame(FrameKey(resolution, metric, number, at), bytes(data))
 
-    def find(self, moment: Moment, keys: Collection[FrameKey]) -> dict[FrameKey, bytes]:
+    def find(self, moment: ReadPoint, keys: Collection[FrameKey]) -> dict[FrameKey, bytes]:
         found = {}
         there = self._windows_with_frames(moment.connection, keys)
         # Most folds are the first of their windows, however many frames they write: one look-up a window tells.
@@ -131,7 +131,7 @@ class SqlFrames(FrameStore):
                 found[FrameKey(*key)] = data
         return found
 
-    def metrics(self, moment: Moment, resolution: int, first: int, last: int) -> list[int]:
+    def metrics(self, moment: ReadPoint, resolution: int, first: int, last: int) -> list[int]:
         # From one to the next along the primary key: far fewer steps than there are frames in the windows.
         found: list[int] = []
         while True:
@@ -141,11 +141,11 @@ class SqlFrames(FrameStore):
                 return found
             found.append(metric)
 
-    def newest(self, moment: Moment, resolution: int, last: int) -> int | None:
+    def newest(self, moment: ReadPoint, resolution: int, last: int) -> int | None:
         window = col(FrameRow.window)
         return self._extreme(moment, select(window).where(window <= last).order_by(window.desc()), resolution)
 
-    def oldest(self, moment: Moment, resolution: int) -> int | None:
+    def oldest(self, moment: ReadPoint, resolution: int) -> int | None:
         window = col(FrameRow.window)
         return self._extreme(moment, select(window).order_by(window), resolution)
 
@@ -245,7 +245,7 @@ class SqlFrames(FrameStore):
             if connection.execute(self._has_window, {"resolution": resolution, "at": at}).scalar() is not None
         }
 
-    def _extreme(self, moment: Moment, query: Select[Any], resolution: int) -> int | None:
+    def _extreme(self, moment: ReadPoint, query: Select[Any], resolution: int) -> int | None:
         there = query.where(col(FrameRow.resolution) == resolution, col(FrameRow.version) <= moment.state.number)
         found = moment.connection.execute(there.limit(1)).scalar()
         return None if found is None else int(found)

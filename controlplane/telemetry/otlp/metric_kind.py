@@ -16,7 +16,7 @@ MAX_NAME = 256
 REMEMBERED = 10_000
 
 
-class Stated(NamedTuple):
+class StatedMetric(NamedTuple):
     """What a sender says of a metric. data: the name of its data field, None without one; temporality: 0 of a gauge."""
 
     scope: bytes
@@ -28,7 +28,7 @@ class Stated(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredMetric:
     """name: on the wire; key: of (scope, name), for recognising repeats; cumulative: points are running totals."""
 
     name: str
@@ -44,9 +44,9 @@ class MetricKinds:
     def __init__(self, remembered: int = REMEMBERED) -> None:
         self._limit = remembered
         self._lock = threading.Lock()
-        self._found: dict[Stated, Kept | tuple[Reason, str]] = {}
+        self._found: dict[StatedMetric, StoredMetric | tuple[Reason, str]] = {}
 
-    def of(self, stated: Stated, *, hint: bool = True) -> Kept:
+    def of(self, stated: StatedMetric, *, hint: bool = True) -> StoredMetric:
         """Raises `Refused` when the metric is not to be kept; `hint`: with the nearest name that is kept."""
         found = self._found.get(stated)
         if found is None:
@@ -60,14 +60,14 @@ class MetricKinds:
             raise Refused(*found)
         return found
 
-    def _remember(self, stated: Stated, found: Kept | tuple[Reason, str]) -> None:
+    def _remember(self, stated: StatedMetric, found: StoredMetric | tuple[Reason, str]) -> None:
         with self._lock:
             if len(self._found) >= self._limit:
                 self._found.clear()
             self._found[stated] = found
 
 
-def kept(stated: Stated, *, hint: bool = True) -> Kept:
+def kept(stated: StatedMetric, *, hint: bool = True) -> StoredMetric:
     """Raises `Refused` when the metric is not to be kept."""
     try:
         name, unit = stated.name.decode(), stated.unit.decode()
@@ -92,7 +92,7 @@ def kept(stated: Stated, *, hint: bool = True) -> Kept:
     if known is not None and kind is MetricKind.HISTOGRAM and unit not in ("", known.unit):
         raise Refused(Reason.METRIC, f"{name}: unit must be {known.unit!r}, not {unit[:80]!r}")
     key = hash64(b"\0".join((len(stated.scope).to_bytes(4, "little"), stated.scope, stated.name)))
-    return Kept(name, kind, key, is_cumulative, must_grow=data == "sum" and stated.is_monotonic)
+    return StoredMetric(name, kind, key, is_cumulative, must_grow=data == "sum" and stated.is_monotonic)
 
 
 def _check_name(name: str, hint: bool) -> None:

@@ -15,7 +15,7 @@ from controlplane.contract.histogram import AXIS_LENGTH, RELATIVE_ERROR, SCALE, 
 from controlplane.evidence.sketch import Sketch
 from controlplane.telemetry.queries.parameters import SeriesQuery
 from controlplane.telemetry.reader import SketchSeries, TelemetryReader
-from controlplane.telemetry.values.catalogue import Asked
+from controlplane.telemetry.values.catalogue import MetricRef
 
 FEWEST_ROWS = 32
 """The whole axis at one row per doubling, and the row of what is too small for it."""
@@ -45,7 +45,7 @@ class _Rows:
         return [sketch.zero_count, *rows.tolist()] if self.zero else rows.tolist()
 
 
-def heatmap(reader: TelemetryReader, metric: Asked, asked: SeriesQuery, most_rows: int) -> HeatmapAnswer:
+def heatmap(reader: TelemetryReader, metric: MetricRef, asked: SeriesQuery, most_rows: int) -> HeatmapAnswer:
     """The finest rows of which the data takes at most `most_rows`. Raises `BadRequest` without a step."""
     if asked.step_s is None:
         raise BadRequest("step: is missing; say how wide a column is, e.g. 30s", field="step")

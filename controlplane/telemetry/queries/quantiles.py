@@ -13,7 +13,7 @@ import orjson
 from controlplane.contract.histogram import RELATIVE_ERROR
 from controlplane.telemetry.queries.histogram_sums import SketchGroups
 from controlplane.telemetry.queries.parameters import SeriesQuery
-from controlplane.telemetry.values.catalogue import Asked
+from controlplane.telemetry.values.catalogue import MetricRef
 from controlplane.telemetry.values.sketch_table import SketchTable
 
 
@@ -32,7 +32,7 @@ class SketchReader(Protocol):
     ) -> list[SketchGroups]: ...
 
 
-def quantiles(reader: SketchReader, metric: Asked, asked: SeriesQuery, wanted: Mapping[str, float]) -> bytes:
+def quantiles(reader: SketchReader, metric: MetricRef, asked: SeriesQuery, wanted: Mapping[str, float]) -> bytes:
     """The answer as JSON. `wanted`: its keys, as asked, and their values. No data: an empty list of series."""
     span = asked.span
     (found,) = reader.sketches(

@@ -16,7 +16,7 @@ from controlplane.contract.errors import BadRequest
 from controlplane.contract.metrics import WINDOW_S, MetricKind
 from controlplane.telemetry.queries.parameters import SeriesQuery
 from controlplane.telemetry.reader import TelemetryReader, ValueSeries
-from controlplane.telemetry.values.catalogue import Asked
+from controlplane.telemetry.values.catalogue import MetricRef
 from controlplane.telemetry.values.timespan import start_of, window_at, windows_in
 
 ONE_A_REQUEST = frozenset(
@@ -55,7 +55,7 @@ class _Growth:
     steps: list[tuple[datetime, float]] = field(default_factory=list)
 
 
-def rates(reader: KindReader, metric: Asked, asked: SeriesQuery) -> RatesAnswer:
+def rates(reader: KindReader, metric: MetricRef, asked: SeriesQuery) -> RatesAnswer:
     """Raises `BadRequest` for a gauge."""
     _check_kind(metric, metric.kind)
     unit = f"{'1' if metric.kind is MetricKind.HISTOGRAM else metric.unit}/s"
@@ -87,7 +87,9 @@ def _covered(reader: TelemetryReader, asked: SeriesQuery) -> tuple[int, int]:
     return first, first if newest is None else min(last, window_at(newest))
 
 
-def _growths(reader: KindReader, metric: Asked, asked: SeriesQuery, start: datetime, end: datetime) -> list[_Growth]:
+def _growths(
+    reader: KindReader, metric: MetricRef, asked: SeriesQuery, start: datetime, end: datetime
+) -> list[_Growth]:
     if metric.kind is MetricKind.HISTOGRAM:
         return _sums(reader.counts(asked.metric, start, end, by=asked.by, where=asked.where, step_s=asked.step_s))
     kind, found = reader.scalars_of_kind(asked.metric, start, end, by=asked.by, where=asked.where, step_s=asked.step_s)
@@ -95,7 +97,7 @@ def _growths(reader: KindReader, metric: Asked, asked: SeriesQuery, start: datet
     return _sums(found)
 
 
-def _check_kind(metric: Asked, kind: MetricKind | None) -> None:
+def _check_kind(metric: MetricRef, kind: MetricKind | None) -> None:
     if kind is MetricKind.GAUGE:
         raise BadRequest(f"metric: {metric.short} is a gauge, it has no rate; see /api/v1/scalars", field="metric")
 

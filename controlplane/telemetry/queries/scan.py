@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from controlplane.contract.metrics import NODE, MetricKind
 from controlplane.telemetry.frames.block import Block
 from controlplane.telemetry.frames.decoded_frames import DecodedFrames
-from controlplane.telemetry.frames.frame_store import FrameStore, Moment
+from controlplane.telemetry.frames.frame_store import FrameStore, ReadPoint
 from controlplane.telemetry.frames.gather import FLEET
 from controlplane.telemetry.journal.names import Names
 from controlplane.telemetry.queries.level_plan import plan
@@ -26,7 +26,7 @@ Where = Mapping[str, str | Sequence[str]]
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Scan:
     """Of which rows a query is: a metric of a kind in [start, end), and the scope that its labels ask for.
 
     blocks: None is all nodes; `step_s` as in the query.
@@ -55,7 +55,7 @@ def scope(
 
 
 def pieces(
-    moment: Moment, frames: FrameStore, decoded: DecodedFrames, unfolded: Unfolded, wanted: Wanted
+    moment: ReadPoint, frames: FrameStore, decoded: DecodedFrames, unfolded: Unfolded, wanted: Scan
 ) -> Iterator[Piece]:
     """Everything that is wanted: frames first, then what is not folded yet."""
     first, last = windows_in(wanted.start, wanted.end)

@@ -18,7 +18,7 @@ from controlplane.telemetry.queries import share_above as exceedance
 from controlplane.telemetry.queries.histogram_sums import SketchGroups
 from controlplane.telemetry.queries.parameters import SeriesQuery
 from controlplane.telemetry.queries.quantiles import SketchReader
-from controlplane.telemetry.values.catalogue import Asked
+from controlplane.telemetry.values.catalogue import MetricRef
 from controlplane.telemetry.values.sketch_table import SketchTable
 
 E2E = metrics.E2E.short
@@ -32,7 +32,7 @@ Key = tuple[str, ...]
 class Limit:
     """`above=0.5`: the share of a metric's values above a threshold, beside the components."""
 
-    metric: Asked
+    metric: MetricRef
     seconds: float
 
 
@@ -61,7 +61,7 @@ class _Limited:
 
 
 class Catalogue(Protocol):
-    def find(self, metric: str) -> Asked: ...
+    def find(self, metric: str) -> MetricRef: ...
 
 
 def limit_of(catalogue: Catalogue, asked: SeriesQuery, above: float | None) -> Limit | None:

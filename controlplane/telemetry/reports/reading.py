@@ -20,7 +20,7 @@ from controlplane.contract.metrics import BY_SHORT, MetricKind
 from controlplane.telemetry.otlp.bounds import Bounds, check_times
 from controlplane.telemetry.otlp.histogram_point import check_extremes, on_axis, read_explicit, read_exponential
 from controlplane.telemetry.otlp.labels import LabelSet, Origin, label_set
-from controlplane.telemetry.otlp.metric_kind import Kept, MetricKinds, Stated
+from controlplane.telemetry.otlp.metric_kind import MetricKinds, StatedMetric, StoredMetric
 from controlplane.telemetry.otlp.number_point import read_number
 from controlplane.telemetry.otlp.otlp_bodies import check_items
 from controlplane.telemetry.otlp.raw_point import RawNumber, RawPoint
@@ -58,10 +58,10 @@ class Extracted:
 
 
 @dataclass(frozen=True, slots=True)
-class Of:
+class PointSource:
     """Whose points are read: metric, the name of its data field, its place in the table, and its resource."""
 
-    metric: Kept
+    metric: StoredMetric
     data: str
     place: int
     origin: Origin
@@ -77,7 +77,7 @@ class Reading:
         self._builder = ColumnBuilder()
         self._cumulative: list[CumulativePoint] = []
         self._gathered: list[Gathered] = []
-        self._gathered_from: list[tuple[Of, Any, LabelSet]] = []
+        self._gathered_from: list[tuple[PointSource, Any, LabelSet]] = []
         self._exemplars: list[Exemplar] = []
         self._silent = 0
         self._items = 0
@@ -98,13 +98,13 @@ class Reading:
             is_monotonic = data == "sum" and container.is_monotonic
         try:
             hint = len(self.refusals.messages) < _HINTED
-            stated = Stated(scope, metric.name, metric.unit, data, temporality, is_monotonic)
+            stated = StatedMetric(scope, metric.name, metric.unit, data, temporality, is_monotonic)
             kept = self._kinds.of(stated, hint=hint)
         except Refused as refused:
             self.refusals.add(refused.reason, refused.message, max(1, len(points)))
             return
         assert data is not None
-        of = Of(kept, data, self._builder.metric(kept.name, kept.kind), origin)
+        of = PointSource(kept, data, self._builder.metric(kept.name, kept.kind), origin)
         if kept.name in _EXEMPLIFIED and kept.kind is MetricKind.HISTOGRAM:
             for view in points:
                 if view.exemplars:
@@ -130,7 +130,7 @@ class Reading:
             self._silent,
         )
 
-    def _take_exemplars(self, of: Of, view: Any) -> None:
+    def _take_exemplars(self, of: PointSource, view: Any) -> None:
         """Of one point; one that cannot be read is nobody's loss, and the point goes on without them."""
         with suppress(Refused, DecodeError, UnicodeDecodeError):
             labels = orjson.loads(label_set(of.origin, view.attributes).labels)
@@ -139,7 +139,7 @@ class Reading:
                 if found is not None:
                     self._exemplars.append(found)
 
-    def _numbers(self, of: Of, points: Iterable[Any]) -> None:
+    def _numbers(self, of: PointSource, points: Iterable[Any]) -> None:
         """Gauges and delta sums."""
         metric, place, number = of.metric, of.place, self._builder.number
         kind, must_grow, resource, known = metric.kind, metric.must_grow, of.origin.identity, of.origin.sets
@@ -156,7 +156,7 @@ class Reading:
             identity = (resource, start_ns, end_ns, _key(metric.key, found.identity))
             number(kind, place, self._builder.labels(found.labels), value, identity)
 
-    def _gather(self, of: Of, points: Iterable[Any]) -> None:
+    def _gather(self, of: PointSource, points: Iterable[Any]) -> None:
         """Delta exponential histograms, for `_take_gathered`."""
         place, labels_of, known = of.place, self._builder.labels, of.origin.sets
         for view in points:
@@ -188,7 +188,7 @@ class Reading:
                 )
             )
 
-    def _label_set(self, of: Of, view: Any) -> LabelSet | None:
+    def _label_set(self, of: PointSource, view: Any) -> LabelSet | None:
         """None when it is refused."""
         try:
             return label_set(of.origin, view.attributes)
@@ -215,7 +215,7 @@ class Reading:
                 if not keep:
                     self._single(of, view)
 
-    def _single(self, of: Of, view: Any) -> None:
+    def _single(self, of: PointSource, view: Any) -> None:
         """Read one point with all care."""
         metric = of.metric
         start_ns, end_ns = view.start_time_unix_nano, view.time_unix_nano
@@ -244,7 +244,7 @@ class Reading:
         except Refused as refused:
             self.refusals.add(refused.reason, refused.message)
 
-    def _keep_cumulative(self, of: Of, found: LabelSet, labels: int, raw: RawPoint) -> None:
+    def _keep_cumulative(self, of: PointSource, found: LabelSet, labels: int, raw: RawPoint) -> None:
         if not isinstance(raw, RawNumber) and raw.count:
             check_extremes(of.metric.name, raw)
         series = _key(_key(of.metric.key, found.identity), _key(of.origin.identity, _DATA_KEYS[of.data]))
@@ -263,7 +263,7 @@ def _key(first: int, second: int) -> int:
     return mixed - _SIGN - _SIGN if mixed & _SIGN else mixed
 
 
-def _raw(of: Of, view: Any) -> RawPoint:
+def _raw(of: PointSource, view: Any) -> RawPoint:
     """What the point states, from its own OTLP class."""
     name = of.metric.name
     if of.metric.kind is not MetricKind.HISTOGRAM:

@@ -8,7 +8,7 @@ from controlplane.contract.metrics import BY_NAME, BY_SHORT, LABELS, MetricKind
 
 
 @dataclass(frozen=True)
-class Asked:
+class MetricRef:
     """A metric of a query: its name on the wire, the name it is shown by, its unit, and its kind where fixed."""
 
     name: str
@@ -17,14 +17,14 @@ class Asked:
     kind: MetricKind | None
 
 
-def find(metric: str, own_names: Iterable[str]) -> Asked:
+def find(metric: str, own_names: Iterable[str]) -> MetricRef:
     """Raises `BadRequest` naming `metric`."""
     known = BY_SHORT.get(metric) or BY_NAME.get(metric)
     if known is not None:
-        return Asked(known.name, known.short, known.unit, known.kind)
+        return MetricRef(known.name, known.short, known.unit, known.kind)
     own = set(own_names)
     if metric in own:
-        return Asked(metric, metric, "", None)
+        return MetricRef(metric, metric, "", None)
     hint = nearest(metric[:100], [*BY_SHORT, *(own - set(BY_NAME))])
     raise BadRequest(f"metric: {metric[:100]!r} is not known; {hint}", field="metric")
 

@@ -12,7 +12,7 @@ from controlplane.evidence.sketch import Sketch
 from controlplane.telemetry.queries.histogram_sums import SketchGroups
 from controlplane.telemetry.reader import SketchSeries, ValueSeries
 from controlplane.telemetry.values import catalogue
-from controlplane.telemetry.values.catalogue import Asked
+from controlplane.telemetry.values.catalogue import MetricRef
 from controlplane.telemetry.values.sketch_table import SketchTable
 from controlplane.telemetry.values.timespan import EPOCH, start_of, window_at, windows_in
 
@@ -70,7 +70,7 @@ class FakeReader:
     def count(self, metric: str, time: datetime, amount: float, **labels: str) -> None:
         self._amounts.append((metric, labels, window_at(time), amount))
 
-    def find(self, metric: str) -> Asked:
+    def find(self, metric: str) -> MetricRef:
         return catalogue.find(metric, ["tailwright.own"])
 
     def latest(self) -> datetime | None:

@@ -17,7 +17,7 @@ from controlplane.contract.metrics import WINDOW_S
 from controlplane.db.database import Database
 from controlplane.telemetry.folding.retention import Retention
 from controlplane.telemetry.folding.verify import verify
-from controlplane.telemetry.frames.frame_store import Moment
+from controlplane.telemetry.frames.frame_store import ReadPoint
 from controlplane.telemetry.frames.sql_frames import SqlFrames
 from controlplane.telemetry.journal import journal, record_rows, writer
 from controlplane.telemetry.journal.journal import Entry
@@ -474,7 +474,7 @@ class TestTelemetryStore:
         store.tick(self.clock())
         assert sum(one.total.count for one in store.histograms("ttft", self.at(0), self.at(10_800))) == 3
         with self.database.snapshot() as connection:
-            moment = Moment(connection, store.frames.state(connection))
+            moment = ReadPoint(connection, store.frames.state(connection))
             oldest = store.frames.oldest(moment, 5)
         assert oldest == int(self.at(2 * 3600).timestamp()) // 5
         text = generate_latest(store.meters.registry).decode()

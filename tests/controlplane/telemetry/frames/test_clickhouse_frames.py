@@ -16,7 +16,7 @@ from controlplane.telemetry.folding.verify import verify
 from controlplane.telemetry.frames import clickhouse_frames
 from controlplane.telemetry.frames.clickhouse import ClickHouse, ClickHouseServer
 from controlplane.telemetry.frames.clickhouse_frames import READERS_KEEP, ClickHouseFrames
-from controlplane.telemetry.frames.frame_store import Fold, Frame, FrameKey, Moment
+from controlplane.telemetry.frames.frame_store import Fold, Frame, FrameKey, ReadPoint
 from controlplane.telemetry.store import TelemetryStore
 from controlplane.telemetry.values.levels import FoldState
 from tests.controlplane.telemetry.frames.embedded_clickhouse import EmbeddedClickHouse, served
@@ -51,9 +51,9 @@ class TestClickHouseFrames:
         self.database.close()
 
     @contextmanager
-    def moment(self) -> Iterator[Moment]:
+    def moment(self) -> Iterator[ReadPoint]:
         with self.database.snapshot() as connection:
-            yield Moment(connection, self.frames.state(connection))
+            yield ReadPoint(connection, self.frames.state(connection))
 
     def state(self) -> FoldState:
         with self.moment() as moment:
@@ -178,7 +178,7 @@ def test_an_older_copy_of_the_database_does_not_see_what_came_after_it(
             with database.session() as session:
                 assert frames.commit(session, fold)
         with database.snapshot() as connection:
-            seen = dict(frames.read(Moment(connection, frames.state(connection)), 5, 1, None, AT, AT + 2))
+            seen = dict(frames.read(ReadPoint(connection, frames.state(connection)), 5, 1, None, AT, AT + 2))
         database.close()
     assert seen == {key: b"new"}
 

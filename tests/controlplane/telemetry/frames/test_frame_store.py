@@ -10,7 +10,7 @@ from sqlmodel import SQLModel
 
 from controlplane.db.database import Database
 from controlplane.telemetry.frames.clickhouse_frames import ClickHouseFrames
-from controlplane.telemetry.frames.frame_store import Fold, Frame, FrameKey, FrameStore, Moment
+from controlplane.telemetry.frames.frame_store import Fold, Frame, FrameKey, FrameStore, ReadPoint
 from controlplane.telemetry.frames.sql_frames import SqlFrames
 from controlplane.telemetry.values.levels import FoldState, Level
 
@@ -40,8 +40,8 @@ class TestFrameStore:
     def _given(self, frames: SqlFrames) -> None:
         self.frames, self.database = frames, frames._database
 
-    def moment(self, connection: Connection) -> Moment:
-        return Moment(connection, self.frames.state(connection))
+    def moment(self, connection: Connection) -> ReadPoint:
+        return ReadPoint(connection, self.frames.state(connection))
 
     def fold(self, *written: Frame, levels: Collection[Level] = ()) -> bool:
         with self.database.snapshot() as connection:

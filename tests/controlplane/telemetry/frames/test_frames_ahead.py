@@ -11,7 +11,7 @@ from sqlmodel import SQLModel
 
 from controlplane.db.database import Database
 from controlplane.telemetry.frames import frames_ahead
-from controlplane.telemetry.frames.frame_store import Fold, Frame, FrameKey, Moment
+from controlplane.telemetry.frames.frame_store import Fold, Frame, FrameKey, ReadPoint
 from controlplane.telemetry.frames.sql_frames import SqlFrames
 from controlplane.telemetry.values.levels import FoldState, Level
 
@@ -66,7 +66,7 @@ class Folder:
 
     def read(self) -> dict[int, bytes]:
         with self.database.snapshot() as connection:
-            moment = Moment(connection, self.frames.state(connection))
+            moment = ReadPoint(connection, self.frames.state(connection))
             read = {key.window: data for key, data in self.frames.read(moment, 5, 1, None, 0, 10_000)}
             keys = [FrameKey(5, 1, 0, window) for window in range(100)]
             found = {key.window: data for key, data in self.frames.find(moment, keys).items()}

@@ -17,7 +17,7 @@ from controlplane.db.database import Database
 from controlplane.telemetry.folding.verify import verify
 from controlplane.telemetry.frames import frame
 from controlplane.telemetry.frames.block import HistogramBlock, ScalarBlock
-from controlplane.telemetry.frames.frame_store import FrameKey, Moment
+from controlplane.telemetry.frames.frame_store import FrameKey, ReadPoint
 from controlplane.telemetry.frames.gather import FLEET
 from controlplane.telemetry.journal import pending
 from controlplane.telemetry.otlp.labels import hash64
@@ -94,7 +94,7 @@ def expected_of(
 def stored(store: TelemetryStore, database: Database, resolution: int) -> tuple[dict, dict, int]:  # type: ignore[type-arg]
     counts, sums = {}, {}
     with database.snapshot() as connection:
-        moment = Moment(connection, store.frames.state(connection))
+        moment = ReadPoint(connection, store.frames.state(connection))
         for metric in store.frames.metrics(moment, resolution, 0, 2**40):
             for key, data in store.frames.read(moment, resolution, metric, None, 0, 2**40):
                 assert isinstance(key, FrameKey)

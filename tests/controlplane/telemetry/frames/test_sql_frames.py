@@ -9,7 +9,7 @@ from sqlalchemy import event, text
 from sqlmodel import SQLModel
 
 from controlplane.db.database import Database
-from controlplane.telemetry.frames.frame_store import Fold, Frame, FrameKey, Moment
+from controlplane.telemetry.frames.frame_store import Fold, Frame, FrameKey, ReadPoint
 from controlplane.telemetry.frames.gather import FLEET
 from controlplane.telemetry.frames.sql_frames import SqlFrames
 
@@ -50,7 +50,7 @@ def test_a_metric_is_read_without_the_others(database: Database, frames: SqlFram
             plans.extend(row[-1] for row in rows if "telemetry_frame" in row[-1] or "B-TREE" in row[-1])
 
     with database.snapshot() as connection:
-        moment = Moment(connection, frames.state(connection))
+        moment = ReadPoint(connection, frames.state(connection))
         event.listen(database.engine, "before_cursor_execute", explain)
         found = list(frames.read(moment, 10, 7, blocks, 2, 5))
         event.remove(database.engine, "before_cursor_execute", explain)

@@ -5,7 +5,7 @@ import pytest
 from controlplane.contract import metrics
 from controlplane.contract.metrics import MetricKind
 from controlplane.telemetry.otlp import metric_kind
-from controlplane.telemetry.otlp.metric_kind import MetricKinds, Stated
+from controlplane.telemetry.otlp.metric_kind import MetricKinds, StatedMetric
 from controlplane.telemetry.reports.column_builder import TableCache
 from controlplane.telemetry.values.refusal import Reason, Refused
 
@@ -25,7 +25,7 @@ DELTA, CUMULATIVE = 1, 2
     ],
 )
 def test_kinds(data: str, temporality: int, is_monotonic: bool, kind: MetricKind, is_cumulative: bool) -> None:
-    found = MetricKinds().of(Stated(b"", b"tailwright.own", b"", data, temporality, is_monotonic))
+    found = MetricKinds().of(StatedMetric(b"", b"tailwright.own", b"", data, temporality, is_monotonic))
     assert (found.kind, found.is_cumulative, found.name) == (kind, is_cumulative, "tailwright.own")
     assert found.must_grow == is_monotonic
 
@@ -33,17 +33,21 @@ def test_kinds(data: str, temporality: int, is_monotonic: bool, kind: MetricKind
 @pytest.mark.parametrize(
     ("stated", "reason", "said"),
     [
-        (Stated(b"", b"tailwright.x", b"", "sum", 0, True), Reason.TEMPORALITY, "DELTA or CUMULATIVE"),
-        (Stated(b"", b"tailwright.x", b"", "summary", 0, False), Reason.METRIC, "send a histogram"),
-        (Stated(b"", b"tailwright.x", b"", None, 0, False), Reason.METRIC, "no data field"),
-        (Stated(b"", b"tailwright." + b"x" * 250, b"", "gauge", 0, False), Reason.METRIC, "at most 256"),
-        (Stated(b"", b"\xff", b"", "gauge", 0, False), Reason.METRIC, "UTF-8"),
-        (Stated(b"", b"tailwright.output_token", b"", "gauge", 0, False), None, ""),
-        (Stated(b"", b"rimtab.output_tokens", b"", "sum", DELTA, True), Reason.METRIC, "did you mean"),
-        (Stated(b"", metrics.TTFT.name.encode(), b"ms", "histogram", DELTA, False), Reason.METRIC, "unit must be 's'"),
+        (StatedMetric(b"", b"tailwright.x", b"", "sum", 0, True), Reason.TEMPORALITY, "DELTA or CUMULATIVE"),
+        (StatedMetric(b"", b"tailwright.x", b"", "summary", 0, False), Reason.METRIC, "send a histogram"),
+        (StatedMetric(b"", b"tailwright.x", b"", None, 0, False), Reason.METRIC, "no data field"),
+        (StatedMetric(b"", b"tailwright." + b"x" * 250, b"", "gauge", 0, False), Reason.METRIC, "at most 256"),
+        (StatedMetric(b"", b"\xff", b"", "gauge", 0, False), Reason.METRIC, "UTF-8"),
+        (StatedMetric(b"", b"tailwright.output_token", b"", "gauge", 0, False), None, ""),
+        (StatedMetric(b"", b"ailwright.output_tokens", b"", "sum", DELTA, True), Reason.METRIC, "did you mean"),
+        (
+            StatedMetric(b"", metrics.TTFT.name.encode(), b"ms", "histogram", DELTA, False),
+            Reason.METRIC,
+            "unit must be 's'",
+        ),
     ],
 )
-def test_refusals(stated: Stated, reason: Reason | None, said: str) -> None:
+def test_refusals(stated: StatedMetric, reason: Reason | None, said: str) -> None:
     kinds = MetricKinds()
     for _ in range(2):  # From memory it is the same.
         if reason is None:
@@ -57,7 +61,7 @@ def test_refusals(stated: Stated, reason: Reason | None, said: str) -> None:
 def test_a_key_is_of_scope_and_name_apart() -> None:
     kinds = MetricKinds()
     keys = {
-        kinds.of(Stated(*pair, b"", "gauge", 0, False)).key
+        kinds.of(StatedMetric(*pair, b"", "gauge", 0, False)).key
         for pair in ((b"", b"tailwright.a"), (b"t", b"tailwright.a"))
     }
     assert len(keys) == 2
@@ -66,7 +70,7 @@ def test_a_key_is_of_scope_and_name_apart() -> None:
 def test_hints_are_left_out_where_they_cost_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     monkeypatch.setattr(metric_kind, "nearest", lambda name, _: asked.append(name) or "did you mean 'x'?")
-    kinds, stated = MetricKinds(), Stated(b"", b"http.server", b"", "gauge", 0, False)
+    kinds, stated = MetricKinds(), StatedMetric(b"", b"http.server", b"", "gauge", 0, False)
     with pytest.raises(Refused, match="names start with"):
         kinds.of(stated, hint=False)
     assert asked == []
@@ -79,7 +83,7 @@ def test_hints_are_left_out_where_they_cost_too_much(monkeypatch: pytest.MonkeyP
 def test_memories_are_bounded() -> None:
     kinds, tables = MetricKinds(remembered=5), TableCache(limit=5)
     for number in range(30):
-        kinds.of(Stated(b"", f"tailwright.{number}".encode(), b"", "gauge", 0, False))
+        kinds.of(StatedMetric(b"", f"tailwright.{number}".encode(), b"", "gauge", 0, False))
         table = tables.of((), (str(number),))
         assert tables.of((), (str(number),)) is table
         assert len(kinds._found) <= 5 and len(tables._found) <= 5
