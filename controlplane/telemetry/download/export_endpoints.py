@@ -24,7 +24,6 @@ from controlplane.telemetry.queries.parameters import (
     Text,
     label_filters,
     quantiles_of,
-    refuse_unknown,
 )
 from controlplane.telemetry.values import catalogue, timespan
 from controlplane.telemetry.values.catalogue import MetricRef
@@ -43,7 +42,6 @@ _FILES: dict[int | str, dict[str, Any]] = {
         },
     }
 }
-_OWN = ("format", "metric", "window", "start", "end", "step", "by", "q", "buckets", "requests")
 
 
 @router.get("/api/v1/export", response_class=StreamingResponse, responses=_FILES)
@@ -63,7 +61,6 @@ def export(
     requests: Annotated[bool, Query(description="request records instead of a metric's series")] = False,
 ) -> StreamingResponse:
     """A file of a metric's series by labels and step, of their bucket counts, or of finished requests."""
-    refuse_unknown(request, (*_OWN, *LABELS))
     if format == "parquet":
         parquet_file.require()
     if requests:

@@ -40,7 +40,6 @@ from controlplane.telemetry.queries.parameters import (
     Text,
     asks,
     quantiles_of,
-    refuse_unknown,
 )
 from controlplane.telemetry.queries.quantiles import quantiles as of_quantiles
 from controlplane.telemetry.queries.rates import rates as of_rates
@@ -63,7 +62,7 @@ Store = Annotated[TelemetryStore, Depends(_store)]
 
 @router.get("/api/v1/quantiles", response_model=QuantilesAnswer)
 async def quantiles(
-    _: Reader, asked: Annotated[SeriesQuery, Depends(asks("q"))], store: Store, q: Quantiles = "0.5,0.95,0.99"
+    _: Reader, asked: Annotated[SeriesQuery, Depends(asks())], store: Store, q: Quantiles = "0.5,0.95,0.99"
 ) -> Response:
     """Quantiles of a histogram metric, by event time; `q` comma separated. No data: an empty series list."""
     wanted = quantiles_of(q)
@@ -79,7 +78,7 @@ async def rates(_: Reader, asked: Annotated[SeriesQuery, Depends(asks())], store
 @router.get("/api/v1/shares", response_model=SharesAnswer)
 async def shares(
     _: Reader,
-    asked: Annotated[SeriesQuery, Depends(asks("above", metric_by_default=E2E.short))],
+    asked: Annotated[SeriesQuery, Depends(asks(metric_by_default=E2E.short))],
     store: Store,
     above: AboveSeconds = None,
 ) -> Response:
@@ -90,7 +89,7 @@ async def shares(
 @router.get("/api/v1/heatmap", response_model=HeatmapAnswer)
 async def heatmap(
     _: Reader,
-    asked: Annotated[SeriesQuery, Depends(asks("rows"))],
+    asked: Annotated[SeriesQuery, Depends(asks())],
     store: Store,
     rows: Annotated[int, Query(ge=FEWEST_ROWS, le=MOST_ROWS, description="the finest resolution within so many")] = 64,
 ) -> Response:
@@ -112,10 +111,6 @@ def exemplars(
     cursor: Annotated[int, Query(ge=0, le=1_000_000, description="`next` of the page before")] = 0,
 ) -> Page[Exemplar]:
     """The requests behind a quantile: the slowest of each pool, prompt bucket and minute, the slowest first."""
-    refuse_unknown(
-        request,
-        ("metric", "pool", "node", "prompt_bucket", "window", "start", "end", "above", "limit", "cursor"),
-    )
     if metric not in exemplar.METRICS:
         raise BadRequest(
             f"metric: exemplars are kept of {', '.join(exemplar.METRICS)}, not of {str(metric)[:40]!r}", field="metric"
@@ -164,9 +159,8 @@ def _scalars(store: TelemetryStore, asked: SeriesQuery) -> ScalarsAnswer:
 
 
 @router.get("/api/v1/workload")
-def workload(_: Reader, request: Request, span: SpanOf, store: Store, pool: PoolName = None) -> Workload:
+def workload(_: Reader, span: SpanOf, store: Store, pool: PoolName = None) -> Workload:
     """What a pool served in a span of time: arrivals, lengths and prefix sharing, no text."""
-    refuse_unknown(request, ("pool", "window", "start", "end"))
     if not pool:
         raise BadRequest("pool: is missing; say whose workload", field="pool")
     return store.workload(pool, span.start, span.end)
@@ -175,7 +169,6 @@ def workload(_: Reader, request: Request, span: SpanOf, store: Store, pool: Pool
 @router.get("/api/v1/requests")
 def requests(
     _: Reader,
-    request: Request,
     span: SpanOf,
     store: Store,
     pool: PoolName = None,
@@ -186,7 +179,6 @@ def requests(
     cursor: Annotated[int, Query(ge=0, le=1_000_000, description="`next` of the page before")] = 0,
 ) -> Page[RequestRecord]:
     """Finished requests that arrived in the span, each with its whole waterfall."""
-    refuse_unknown(request, ("pool", "node", "request_id", "window", "start", "end", "order", "limit", "cursor"))
     items = store.requests(
         start=span.start,
         end=span.end,

@@ -50,7 +50,7 @@ class Listening:
 async def _listening(
     request: Request,
     _: Reader,
-    asked: Annotated[SeriesQuery, Depends(asks("query", "q", "above", metric_by_default=E2E.short))],
+    asked: Annotated[SeriesQuery, Depends(asks(metric_by_default=E2E.short))],
     query: Annotated[Kind, Query(description="which query is answered again and again")] = Kind.QUANTILES,
     q: Quantiles = "0.5,0.95,0.99",
     above: AboveSeconds = None,

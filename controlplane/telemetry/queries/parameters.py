@@ -1,16 +1,16 @@
-"""The query parameters of the telemetry API, checked: unknown ones are refused with the nearest valid name.
+"""The query parameters of the telemetry API, checked. Unknown ones are refused for all routes by `api.unknown_fields`.
 
 The dependencies are coroutines though they wait for nothing: FastAPI hands the others to a thread each.
 """
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Query, Request
 from pydantic import WithJsonSchema
 
-from controlplane.contract.errors import BadRequest, nearest
+from controlplane.contract.errors import BadRequest
 from controlplane.contract.metrics import BY_SHORT, LABELS
 from controlplane.telemetry.values import catalogue, timespan
 from controlplane.telemetry.values.timespan import Span
@@ -51,16 +51,6 @@ class SeriesQuery:
     where: dict[str, list[str]]
 
 
-def refuse_unknown(request: Request, known: Iterable[str]) -> None:
-    """Raises `BadRequest` for a query parameter that is none of `known`."""
-    valid = list(known)
-    for name in request.query_params:
-        if name not in valid:
-            raise BadRequest(
-                f"{name[:100]}: no such parameter or label; {nearest(name[:100], valid)}", field=name[:100]
-            )
-
-
 async def span_of(request: Request, window: Window = None, start: Start = None, end: End = None) -> Span:
     """The asked span; it ends now unless said otherwise."""
     return timespan.resolve(request.app.state.clock(), window, start, end)
@@ -85,19 +75,16 @@ async def label_filters(
     return {label: given[label] for label in LABELS if given[label] is not None}
 
 
-def asks(*more: str, metric_by_default: str | None = None) -> Callable[..., Awaitable[SeriesQuery]]:
-    """The dependency that reads a series query; `more`: parameters of the endpoint's own."""
-    known = ("metric", "window", "start", "end", "step", "by", *more, *LABELS)
+def asks(metric_by_default: str | None = None) -> Callable[..., Awaitable[SeriesQuery]]:
+    """The dependency that reads a series query."""
 
     async def series_query(
-        request: Request,
         span: SpanOf,
         where: Annotated[dict[str, list[str]], Depends(label_filters)],
         metric: Annotated[Text, Query(description="short name, e.g. ttft")] = metric_by_default,
         step: Step = None,
         by: By = None,
     ) -> SeriesQuery:
-        refuse_unknown(request, known)
         if not metric:
             raise BadRequest(f"metric: is missing; valid names: {', '.join(BY_SHORT)}", field="metric")
         groups = list(dict.fromkeys(filter(None, (by or "").split(","))))

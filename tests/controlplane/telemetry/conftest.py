@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from fastapi.testclient import TestClient
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -18,6 +18,7 @@ from opentelemetry.proto.metrics.v1 import metrics_pb2 as otlp
 from sqlmodel import SQLModel
 
 from controlplane.api import error_handlers as errors
+from controlplane.api.unknown_fields import refuse_unknown_fields
 from controlplane.auth import store as tokens
 from controlplane.contract import metrics
 from controlplane.contract.bodies.access import Scope
@@ -181,7 +182,7 @@ def store(database: Database, clock: TestClock) -> Iterator[TelemetryStore]:
 def application(database: Database, store: TelemetryStore, clock: Callable[[], datetime]) -> FastAPI:
     """The domain's routes, and the contract's errors on the wire."""
     app = Application(errors.error_response)
-    app.include_router(router)
+    app.include_router(router, dependencies=[Depends(refuse_unknown_fields)])
     app.state.database, app.state.telemetry, app.state.clock = database, store, clock
 
     errors.install(app)

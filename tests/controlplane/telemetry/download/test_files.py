@@ -10,10 +10,11 @@ from typing import Any
 import httpx
 import pyarrow.parquet
 import pytest
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controlplane.api.unknown_fields import refuse_unknown_fields
 from controlplane.contract import metrics
 from controlplane.contract.bodies.workload import RequestRecord
 from controlplane.contract.errors import BadRequest
@@ -30,7 +31,7 @@ START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 @pytest.fixture
 def app(app: FastAPI) -> FastAPI:
-    app.include_router(router)
+    app.include_router(router, dependencies=[Depends(refuse_unknown_fields)])
     return app
 
 
