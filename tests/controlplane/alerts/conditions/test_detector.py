@@ -290,3 +290,17 @@ class TestAcceptedChanges:
         with_it, without = (one.learners["ttft", "*"].baselines[0.95] for one in (alone, detector))
         assert without.count == pytest.approx(0.7 * with_it.count, rel=0.05)
         assert without.quantile_s < 0.95 * with_it.quantile_s
+
+
+def test_the_promised_rate_of_false_alarms_sets_the_threshold_of_each_stream() -> None:
+    """One in `false_alarm_every_s` over all streams: each is held to that many ticks of 5 s times their number."""
+    condition = RegressionCondition(metrics=["ttft", "itl"], q=[0.9, 0.95, 0.99], false_alarm_every_s=3600.0)
+    detector, pool = Detector(condition, pools=4), Pool()
+    key = Key("ttft", 0.95, "*")
+    assert detector.stream_count(key) == 4 * 2 * 3
+    assert detector.log_threshold(key) == pytest.approx(math.log(720 * 24 + 1))
+    run(detector, pool, 600, requests=40, buckets=("<=512", "<=4096"))
+    judged = len(detector.baseline(key).phi)  # type: ignore[union-attr]
+    assert judged == 3, "all requests, and each bucket"
+    assert detector.stream_count(key) == 4 * 2 * 3 * judged
+    assert detector.log_threshold(key) == pytest.approx(math.log(720 * 72 + 1))

@@ -1,0 +1,121 @@
+"""Each cause on both sides of its threshold, with its score, and the order in which they are told."""
+
+import math
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from controlplane.alerts.diagnosis.causes import Context, Level, causes
+from controlplane.contract.metrics import PROMPT_BUCKETS
+
+ONSET = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
+SHORT, LONG = PROMPT_BUCKETS[1], PROMPT_BUCKETS[4]
+
+
+def found(**context: Any) -> list[tuple[str, float]]:
+    return [(cause["cause"], round(cause["score"], 6)) for cause in causes(Context(**context), ONSET)]
+
+
+def test_with_nothing_else_measured_it_is_unknown() -> None:
+    assert found() == [("unknown", 0.0)]
+
+
+class TestLoad:
+    """10 requests a second before, looked at for 100 s: chance alone is 3 * sqrt(arrived * 100 s)."""
+
+    def of(self, during: float | None, seconds: float = 100.0, before: float | None = 10.0, **more: Any) -> Any:
+        return found(rate=Level(before, during), during_s=seconds, **more)
+
+    def test_a_quarter_more_is_more(self) -> None:
+        assert self.of(12.4) == [("unknown", 0.0)]
+        assert self.of(12.5) == [("load", 0.4625)]
+
+    def test_its_score_grows_with_it_up_to_a_bound(self) -> None:
+        assert self.of(20.0) == [("load", 0.65)] and self.of(30.0) == self.of(300.0) == [("load", 0.9)]
+
+    def test_a_few_more_within_a_short_time_are_chance(self) -> None:
+        # 10 s: 50 more than expected, and chance brings 3 * sqrt(150) = 36.7; 6 s: 30 against 28.5; 5 s: 25 against 26.
+        assert self.of(15.0, seconds=6.0) == [("load", 0.525)]
+        assert self.of(15.0, seconds=5.0) == [("unknown", 0.0)]
+
+    def test_what_was_not_measured_is_no_growth(self) -> None:
+        assert self.of(None) == self.of(20.0, before=None) == self.of(20.0, before=0.0) == [("unknown", 0.0)]
+
+    def test_those_that_came_and_were_not_served_count(self) -> None:
+        assert self.of(10.0, backlog=Level(0.0, 240.0)) == [("unknown", 0.0)]
+        assert self.of(10.0, backlog=Level(0.0, 250.0)) == [("load", 0.4625)]
+        assert self.of(10.0, backlog=Level(250.0, 0.0)) == [("unknown", 0.0)]
+        (load,) = causes(Context(rate=Level(10.0, 10.0), during_s=100.0, backlog=Level(50.0, 1050.0)), ONSET)
+        assert (load["rate_before"], load["rate_during"], load["served_during"]) == (10.0, 20.0, 10.0)
+
+    def test_it_tells_how_many_wait(self) -> None:
+        (load,) = causes(Context(rate=Level(10.0, 20.0), during_s=100.0, waiting=Level(0.0, 7.0)), ONSET)
+        assert load["message"].endswith("of which 20 were served; 7 requests wait on a node")
+
+
+class TestPromptMix:
+    def of(self, long_before: float, long_during: float) -> list[tuple[str, float]]:
+        return found(
+            prompt_before={SHORT: 1 - long_before, LONG: long_before},
+            prompt_during={SHORT: 1 - long_during, LONG: long_during},
+        )
+
+    def test_longer_prompts_from_15_per_cent_on(self) -> None:
+        assert self.of(0.2, 0.34) == [("unknown", 0.0)]
+        assert self.of(0.2, 0.36) == [("prompt_mix", 0.46)]
+        assert self.of(0.0, 1.0) == [("prompt_mix", 0.8)]
+
+    def test_shorter_ones_slow_nothing_down(self) -> None:
+        assert self.of(0.6, 0.2) == [("unknown", 0.0)]
+
+    def test_one_side_alone_says_nothing(self) -> None:
+        assert found(prompt_during={LONG: 1.0}) == found(prompt_before={SHORT: 1.0}) == [("unknown", 0.0)]
+
+
+class TestCache:
+    def of(self, before: float, during: float) -> list[tuple[str, float]]:
+        return found(cache_before={"hit": before, "miss": 1 - before}, cache_during={"hit": during, "miss": 1 - during})
+
+    def test_hits_that_fall_by_15_per_cent(self) -> None:
+        assert self.of(0.8, 0.66) == [("unknown", 0.0)]
+        assert self.of(0.8, 0.64) == [("cache_miss", 0.46)]
+        assert self.of(1.0, 0.0) == [("cache_miss", 0.8)]
+        assert self.of(0.2, 0.9) == [("unknown", 0.0)]
+
+    def test_one_side_alone_says_nothing(self) -> None:
+        assert found(cache_before={"hit": 1.0}) == [("unknown", 0.0)]
+
+
+class TestMemory:
+    def test_preemptions_that_doubled(self) -> None:
+        assert found(preemptions=Level(0.1, 0.2)) == [("unknown", 0.0)]
+        assert found(preemptions=Level(0.1, 0.21)) == [("preemption", 0.75)]
+
+    def test_hardly_any_are_none(self) -> None:
+        assert found(preemptions=Level(0.0, 0.02)) == [("unknown", 0.0)]
+        assert found(preemptions=Level(None, 0.03)) == [("preemption", 0.75)]
+
+    def test_a_cache_that_has_become_full(self) -> None:
+        assert found(kv_usage=Level(0.5, 0.89)) == [("unknown", 0.0)]
+        assert found(kv_usage=Level(0.5, 0.9)) == found(kv_usage=Level(None, 0.95)) == [("kv_pressure", 0.5)]
+        assert found(kv_usage=Level(0.95, 0.99)) == [("unknown", 0.0)]
+
+
+class TestOneNode:
+    def test_seven_tenths_of_the_growth(self) -> None:
+        assert found(node_growth_s={"a": 0.69, "b": 0.31}) == [("unknown", 0.0)]
+        assert found(node_growth_s={"a": 0.70, "b": 0.30}) == [("one_node", 0.7)]
+
+    def test_nodes_that_got_faster_take_nothing_away(self) -> None:
+        assert found(node_growth_s={"a": 0.6, "b": 0.4, "c": -5.0}) == [("unknown", 0.0)]
+
+    def test_of_one_there_is_no_other(self) -> None:
+        assert found(node_growth_s={"a": 1.0}) == found(node_growth_s={"a": 0.0, "b": 0.0}) == [("unknown", 0.0)]
+
+
+@pytest.mark.parametrize(("growth", "order"), [(1.5, ["one_node", "load"]), (2.5, ["load", "one_node"])])
+def test_the_likeliest_comes_first(growth: float, order: list[str]) -> None:
+    several = found(rate=Level(10.0, 10.0 * growth), during_s=100.0, node_growth_s={"a": 1.0, "b": 0.0})
+    assert [cause for cause, _ in several] == order
+    assert all(math.isfinite(score) and 0.0 <= score <= 1.0 for _, score in several)
