@@ -12,7 +12,7 @@ from agents.engine.core.event_log import EventLog
 from agents.engine.core.step import StepEngine
 from agents.engine.options import EngineOptions, SpeculativeMethod
 from agents.engine.request.params import SamplingParams
-from agents.engine.scheduling.sequence import Sequence
+from agents.engine.scheduling.request import Request
 from benchmarks.engine_rivals import protocol
 from benchmarks.engine_rivals.decode_clock import DecodeClock
 from controlplane.contract.knobs import parse_config
@@ -70,15 +70,15 @@ def offered() -> dict[str, Any]:
 def decode(name: str, prompts: list[list[int]], new_tokens: int) -> dict[str, Any]:
     """Greedy, all at once, EOS ignored."""
     engine = ENGINES[name]
-    sequences = [Sequence(str(number), prompt, SamplingParams(new_tokens)) for number, prompt in enumerate(prompts)]
+    requests = [Request(str(number), prompt, SamplingParams(new_tokens)) for number, prompt in enumerate(prompts)]
     clock = DecodeClock(len(prompts))
     with torch.inference_mode():
-        for sequence in sequences:
-            engine.scheduler.add(sequence)
+        for request in requests:
+            engine.scheduler.add(request)
         while engine.scheduler.has_work:
             engine.step()
-            clock.step([sequence.num_outputs for sequence in sequences if sequence.num_outputs])
-    return clock.result([sequence.tokens[sequence.prompt_length :] for sequence in sequences])
+            clock.step([request.num_outputs for request in requests if request.num_outputs])
+    return clock.result([request.tokens[request.prompt_length :] for request in requests])
 
 
 def prefill(name: str, prompt: list[int]) -> float:

@@ -9,7 +9,7 @@ import torch
 from agents.engine.core.event_log import EventLog
 from agents.engine.core.step import StepEngine
 from agents.engine.request.params import SamplingParams
-from agents.engine.scheduling.sequence import Sequence
+from agents.engine.scheduling.request import Request
 from benchmarks.engine_rivals import protocol
 from benchmarks.engine_rivals.our_engines import ENGINES
 
@@ -35,22 +35,22 @@ def overhead(name: str, prompts: list[list[int]], new_tokens: int) -> dict[str, 
     return {"on_s": on, "off_s": off, "direct_s": _direct(engine)}
 
 
-def _add(engine: StepEngine, prompts: list[list[int]], new_tokens: int) -> list[Sequence]:
+def _add(engine: StepEngine, prompts: list[list[int]], new_tokens: int) -> list[Request]:
     """Requests that have all begun to decode."""
-    sequences = [Sequence(str(number), prompt, SamplingParams(new_tokens)) for number, prompt in enumerate(prompts)]
+    requests = [Request(str(number), prompt, SamplingParams(new_tokens)) for number, prompt in enumerate(prompts)]
     with torch.inference_mode():
-        for sequence in sequences:
-            engine.scheduler.add(sequence)
-        while any(not sequence.num_outputs for sequence in sequences):
+        for request in requests:
+            engine.scheduler.add(request)
+        while any(not request.num_outputs for request in requests):
             engine.step()
-    return sequences
+    return requests
 
 
-def _alternate(engine: StepEngine, sequences: list[Sequence]) -> tuple[list[float], list[float]]:
+def _alternate(engine: StepEngine, requests: list[Request]) -> tuple[list[float], list[float]]:
     costs: tuple[list[float], list[float]] = ([], [])
     turn = 0
     with torch.inference_mode():
-        while min(sequence.params.max_tokens - sequence.num_outputs for sequence in sequences) > _BLOCK_STEPS:
+        while min(request.params.max_tokens - request.num_outputs for request in requests) > _BLOCK_STEPS:
             silent = turn % 2
             if silent:
                 _silence(engine)

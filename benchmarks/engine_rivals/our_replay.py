@@ -7,7 +7,7 @@ import torch
 
 from agents.engine.core.step import StepEngine
 from agents.engine.request.params import SamplingParams
-from agents.engine.scheduling.sequence import FinishReason, Sequence
+from agents.engine.scheduling.request import FinishReason, Request
 from benchmarks.engine_rivals import protocol
 from benchmarks.engine_rivals.our_engines import ENGINES
 
@@ -29,13 +29,13 @@ def replay(
     """
     engine = ENGINES[name]
     engine.pool.reset_cache()
-    sequences = [
-        Sequence(str(number), one["prompt"], SamplingParams(one["max_tokens"])) for number, one in enumerate(arrivals)
+    requests = [
+        Request(str(number), one["prompt"], SamplingParams(one["max_tokens"])) for number, one in enumerate(arrivals)
     ]
     due = sorted(range(len(arrivals)), key=lambda number: float(arrivals[number]["at_s"]))
     at_once = static_batch or (1 if one_by_one else 0)
-    marks: dict[Sequence, list[float]] = {sequence: [] for sequence in sequences}
-    arrived: dict[Sequence, float] = {}
+    marks: dict[Request, list[float]] = {request: [] for request in requests}
+    arrived: dict[Request, float] = {}
     began = time.perf_counter()
     with torch.inference_mode():
         while due or engine.scheduler.has_work:
@@ -43,10 +43,10 @@ def replay(
                 if forget_between and due:
                     engine.pool.reset_cache()
                 for number in _take_due(due, arrivals, time.perf_counter() - began, at_once):
-                    sequence = sequences[number]
+                    request = requests[number]
                     planned = time.perf_counter() if one_by_one else began + float(arrivals[number]["at_s"])
-                    arrived[sequence] = sequence.arrived_at = planned
-                    if engine.scheduler.add(sequence):
+                    arrived[request] = request.arrived_at = planned
+                    if engine.scheduler.add(request):
                         raise RuntimeError("a request was refused")
             if not engine.scheduler.has_work:
                 time.sleep(_LONGEST_NAP_S)
@@ -57,12 +57,12 @@ def replay(
         "requests": [
             {
                 "tag": one.get("tag", ""),
-                "ttft_s": marks[sequence][0] - arrived[sequence],
-                "e2e_s": marks[sequence][-1] - arrived[sequence],
-                "gaps_s": [after - before for before, after in zip(marks[sequence], marks[sequence][1:], strict=False)],
-                "cached_tokens": sequence.cached_tokens,
+                "ttft_s": marks[request][0] - arrived[request],
+                "e2e_s": marks[request][-1] - arrived[request],
+                "gaps_s": [after - before for before, after in zip(marks[request], marks[request][1:], strict=False)],
+                "cached_tokens": request.cached_tokens,
             }
-            for one, sequence in zip(arrivals, sequences, strict=True)
+            for one, request in zip(arrivals, requests, strict=True)
         ],
     }
 
@@ -77,12 +77,12 @@ def _take_due(due: list[int], arrivals: list[dict[str, Any]], now_s: float, at_m
     return taken
 
 
-def _step(engine: StepEngine, marks: dict[Sequence, list[float]]) -> None:
+def _step(engine: StepEngine, marks: dict[Request, list[float]]) -> None:
     for output in engine.step():
         if output.finish_reason not in (None, FinishReason.LENGTH):
             raise RuntimeError(f"a request ended with {output.finish_reason}: {output.failure}")
         if output.tokens:
-            marks[output.sequence].append(output.committed_at)
+            marks[output.request].append(output.committed_at)
 
 
 HANDLERS: dict[str, protocol.Handler] = {"replay": replay}

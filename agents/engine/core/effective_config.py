@@ -1,6 +1,6 @@
 """The effective configuration, read back from the parts that run it, never from what was asked for."""
 
-from collections.abc import Sequence as Items
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -71,7 +71,7 @@ def read_back(engine: StepEngine) -> EffectiveConfig:
     )
 
 
-def read_linear_kernels(layers: Items[PlainLinear]) -> list[dict[str, Any]]:
+def read_linear_kernels(layers: Sequence[PlainLinear]) -> list[dict[str, Any]]:
     """What computes the unquantized layers, by size (outputs and inputs), and what that choice went by: microseconds by
     candidate and number of rows, empty where nothing was measured."""
     found: dict[tuple[tuple[int, int], str], dict[str, Any]] = {}

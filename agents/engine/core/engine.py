@@ -11,8 +11,7 @@ import contextlib
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable
-from collections.abc import Sequence as Items
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 
@@ -25,12 +24,12 @@ from agents.engine.options import EngineOptions
 from agents.engine.quantization.linear import check_permitted
 from agents.engine.request.timing import monotonic
 from agents.engine.scheduling.admission import NOBODY
-from agents.engine.scheduling.sequence import FinishReason, Sequence
+from agents.engine.scheduling.request import FinishReason, Request
 from agents.engine.scheduling.siblings import Siblings
 from controlplane.contract.errors import BadRequest, Conflict, PromptTooLong, Unavailable
 from controlplane.contract.knobs import QUANTIZATION, EngineConfig
 
-Receiver = Callable[[Items[TokenOutput]], None]
+Receiver = Callable[[Sequence[TokenOutput]], None]
 """Called in the engine's thread with the outputs of a step; must be quick and must not raise."""
 
 _log = logging.getLogger(__name__)
@@ -44,7 +43,7 @@ class Engine:
         self.options = options
         self.log = EventLog()
         self.steps = StepEngine(options, self.log)
-        self._receivers: dict[Sequence, Receiver] = {}  # The stepping thread's.
+        self._receivers: dict[Request, Receiver] = {}  # The stepping thread's.
         self._siblings = Siblings()
         self._inbox: deque[Callable[[], None]] = deque()
         self._wake = threading.Condition()
@@ -120,14 +119,14 @@ class Engine:
         left_s = None if deadline is None else deadline - monotonic()
         scheduler.admission.check(prompt_tokens, priority, left_s, scheduler.load, self._coming)
 
-    def submit(self, sequence: Sequence, receiver: Receiver, siblings: Items[Sequence] = ()) -> None:
+    def submit(self, request: Request, receiver: Receiver, siblings: Sequence[Request] = ()) -> None:
         """Queue a request that passed `check`; its outputs go to `receiver`. Without a deadline it gets the default.
 
         siblings: further requests for the same prompt; they are queued when the first has it computed, or has ended.
         """
-        tokens = len(sequence.tokens)
+        tokens = len(request.tokens)
         now = monotonic()
-        for own in (sequence, *siblings):
+        for own in (request, *siblings):
             own.arrived_at = now
             if own.deadline is None:
                 own.deadline = self.deadline(None, now)
@@ -135,23 +134,23 @@ class Engine:
         def add() -> None:
             with self._wake:
                 self._coming = self._coming.minus(tokens)
-            self._siblings.hold(sequence, siblings)
-            self._receivers |= dict.fromkeys((sequence, *siblings), receiver)
-            self._deliver(self.steps.told(self.steps.scheduler.add(sequence)))
+            self._siblings.hold(request, siblings)
+            self._receivers |= dict.fromkeys((request, *siblings), receiver)
+            self._deliver(self.steps.told(self.steps.scheduler.add(request)))
 
         with self._wake:
             self._post(add)
-            self._coming = self._coming.plus(tokens, sequence.priority)
+            self._coming = self._coming.plus(tokens, request.priority)
 
-    def end(self, sequence: Sequence, reason: FinishReason) -> None:
+    def end(self, request: Request, reason: FinishReason) -> None:
         """End a request before its time: its blocks are free before the next step. No further output is delivered."""
 
         def finish() -> None:
-            self._receivers.pop(sequence, None)
-            if not self._siblings.forget(sequence, reason):
-                self.steps.scheduler.finish(sequence, reason)
-                self.steps.flush_gaps(sequence)
-            self._queue_siblings(sequence)
+            self._receivers.pop(request, None)
+            if not self._siblings.forget(request, reason):
+                self.steps.scheduler.finish(request, reason)
+                self.steps.flush_gaps(request)
+            self._queue_siblings(request)
 
         with contextlib.suppress(Unavailable):  # A stopped engine has ended every request itself.
             self._post(finish)
@@ -241,24 +240,24 @@ class Engine:
             outputs = self.steps.fail(f"the engine failed in a step: {error}")
         self._deliver(outputs)
 
-    def _deliver(self, outputs: Items[TokenOutput]) -> None:
+    def _deliver(self, outputs: Sequence[TokenOutput]) -> None:
         """One call per receiver and step: a wake-up of an event loop costs more than the tokens it carries."""
         by_receiver: dict[Receiver, list[TokenOutput]] = {}
         for output in outputs:
-            receiver = self._receivers.get(output.sequence)
+            receiver = self._receivers.get(output.request)
             if receiver is None:
                 continue
             by_receiver.setdefault(receiver, []).append(output)
             if output.finish_reason:
-                del self._receivers[output.sequence]
+                del self._receivers[output.request]
         for receiver, own in by_receiver.items():
             receiver(own)
         for output in outputs:
-            self._queue_siblings(output.sequence)
+            self._queue_siblings(output.request)
 
-    def _queue_siblings(self, first: Sequence) -> None:
-        for sequence in self._siblings.release(first):
-            self._deliver(self.steps.told(self.steps.scheduler.add(sequence)))
+    def _queue_siblings(self, first: Request) -> None:
+        for request in self._siblings.release(first):
+            self._deliver(self.steps.told(self.steps.scheduler.add(request)))
 
     def _advance_config(self) -> None:
         """Put the pending configuration in force if it can be; else let the running requests drain."""
@@ -293,10 +292,10 @@ class Engine:
         scheduler = self.steps.scheduler
         left = [*scheduler.running, *scheduler.waiting]
         # The engine's doing, not the clients': those are lost requests.
-        for sequence in left:
-            scheduler.finish(sequence, FinishReason.ERROR)
+        for request in left:
+            scheduler.finish(request, FinishReason.ERROR)
         left += self._siblings.release_all()
         now, why = monotonic(), Unavailable("the engine was stopped before the answer was complete")
-        self._deliver([TokenOutput(sequence, (), now, FinishReason.ERROR, why) for sequence in left])
+        self._deliver([TokenOutput(request, (), now, FinishReason.ERROR, why) for request in left])
         if self._pending is not None:
             self._pending[2].set_exception(Unavailable("the engine stopped before the configuration was in force"))

@@ -4,7 +4,7 @@ Guarantee: a step that fails ends the requests in it with an error and leaves th
 """
 
 import time
-from collections.abc import Sequence as Items
+from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import sub
 from typing import Any
@@ -35,8 +35,8 @@ from agents.engine.scheduling.admission import Ended
 from agents.engine.scheduling.block_pool import BlockPool
 from agents.engine.scheduling.cache_groups import layers_per_block
 from agents.engine.scheduling.kv_cache import KvCache
+from agents.engine.scheduling.request import FinishReason, Request
 from agents.engine.scheduling.scheduler import Scheduler
-from agents.engine.scheduling.sequence import FinishReason, Sequence
 from agents.engine.scheduling.step_plan import StepPlan, Work
 from controlplane.contract.errors import BadRequest, TailwrightError
 from controlplane.contract.knobs import Quantization
@@ -48,13 +48,13 @@ GAP_EVENT_AGE_S = 0.25
 class TokenOutput:
     """What a step (or an abort, or a failure) gave one request. Times are of the engine's monotonic clock."""
 
-    sequence: Sequence
-    tokens: Items[int]
+    request: Request
+    tokens: Sequence[int]
     committed_at: float
     finish_reason: FinishReason | None
     failure: TailwrightError | None = None
     """Why there is no answer; with tokens before it, why there is no more of it."""
-    logprobs: Items[TokenLogprob] = ()
+    logprobs: Sequence[TokenLogprob] = ()
     """Of the tokens, where the request asked for them."""
 
 
@@ -127,42 +127,42 @@ class StepEngine:
         """End the requests whose deadline has passed, running or waiting."""
         return self.told(self.scheduler.expire(monotonic()))
 
-    def told(self, ended: Items[Ended]) -> list[TokenOutput]:
+    def told(self, ended: Sequence[Ended]) -> list[TokenOutput]:
         """The last outputs of requests that the scheduler ended by itself."""
         now = monotonic()
         for one in ended:
-            self.flush_gaps(one.sequence)
-        return [TokenOutput(one.sequence, (), now, one.reason, one.failure) for one in ended]
+            self.flush_gaps(one.request)
+        return [TokenOutput(one.request, (), now, one.reason, one.failure) for one in ended]
 
     def fail(self, message: str) -> list[TokenOutput]:
         """End every running request with an error; those waiting stay."""
         now = monotonic()
         failed = list(self.scheduler.running)
-        for sequence in failed:
-            self.scheduler.finish(sequence, FinishReason.ERROR)
+        for request in failed:
+            self.scheduler.finish(request, FinishReason.ERROR)
         self.pool.reset_cache()
-        return [TokenOutput(sequence, (), now, FinishReason.ERROR, TailwrightError(message)) for sequence in failed]
+        return [TokenOutput(request, (), now, FinishReason.ERROR, TailwrightError(message)) for request in failed]
 
-    def flush_gaps(self, sequence: Sequence) -> None:
+    def flush_gaps(self, request: Request) -> None:
         """Report the gaps gathered so far: one per step that gave the request tokens, however many (as vLLM counts
         inter-token latency)."""
-        times = sequence.committed_at
+        times = request.committed_at
         if len(times) > 1:
             event: dict[str, Any] = {
                 "kind": "gaps",
                 "time": time.time(),
                 "revision": self.revision,
-                "prompt_tokens": sequence.prompt_length,
-                "cached_tokens": sequence.cached_tokens,
+                "prompt_tokens": request.prompt_length,
+                "cached_tokens": request.cached_tokens,
                 # Of numbers alone, so that the garbage collector need not walk the ring's events again and again.
                 "gaps": tuple(map(sub, times[1:], times)),
-                "tokens": sequence.num_outputs - sequence.committed_outputs,
+                "tokens": request.num_outputs - request.committed_outputs,
             }
-            if sequence.tenant:
-                event["tenant"] = sequence.tenant
+            if request.tenant:
+                event["tenant"] = request.tenant
             self.log.append(event)
-            sequence.committed_at = times[-1:]
-            sequence.committed_outputs = sequence.num_outputs
+            request.committed_at = times[-1:]
+            request.committed_outputs = request.num_outputs
 
     def _commit(
         self, plan: StepPlan, tokens: list[int], logits: Tensor, drafting: bool
@@ -172,36 +172,36 @@ class StepEngine:
         used = 0
         now = monotonic()
         for work in plan.works:
-            sequence = work.sequence
+            request = work.request
             if not work.samples:
                 self.scheduler.commit(work, ())
                 continue
             own = tokens[used : used + len(work.drafts) + 1]
             accepted = accept(work.drafts, own)
-            logprobs = _logprobs(sequence, logits[used : used + len(accepted)], accepted)
+            logprobs = _logprobs(request, logits[used : used + len(accepted)], accepted)
             used += len(own)
             if drafting:
                 self.speculator.commit(work, len(accepted) - 1)
             if work.drafts:
                 accepted_drafts.append(len(accepted) - 1)
             kept, reason = self.scheduler.commit(work, accepted)
-            if not sequence.committed_at:
-                sequence.committed_outputs = sequence.num_outputs
-            sequence.committed_at.append(now)
+            if not request.committed_at:
+                request.committed_outputs = request.num_outputs
+            request.committed_at.append(now)
             if reason:
-                self.speculator.finished(sequence)
-                self.flush_gaps(sequence)
-            outputs.append(TokenOutput(sequence, kept, now, reason, logprobs=logprobs))
+                self.speculator.finished(request)
+                self.flush_gaps(request)
+            outputs.append(TokenOutput(request, kept, now, reason, logprobs=logprobs))
         return outputs, accepted_drafts
 
-    def _report(self, plan: StepPlan, accepted: Items[int], clock: StepClock) -> None:
+    def _report(self, plan: StepPlan, accepted: Sequence[int], clock: StepClock) -> None:
         scheduler, now = self.scheduler, clock.ended
         state = (len(scheduler.running), len(scheduler.waiting), self.pool.usage)
         self.log.append(step_event(self.revision, clock, self.runner.last_attention_s, plan, accepted, state))
         if now - self._gaps_flushed_at >= GAP_EVENT_AGE_S:
             self._gaps_flushed_at = now
-            for sequence in scheduler.running:
-                self.flush_gaps(sequence)
+            for request in scheduler.running:
+                self.flush_gaps(request)
 
     def _load(self, quantization: Quantization) -> Decoder:
         return load_decoder(
@@ -230,10 +230,10 @@ class StepEngine:
 
 
 def _rows(work: Work) -> Rows:
-    tokens = work.sequence.tokens[work.start : work.start + work.count] + work.drafts
-    return Rows(tokens, work.start, work.sequence.tables, wanted_rows(work))
+    tokens = work.request.tokens[work.start : work.start + work.count] + work.drafts
+    return Rows(tokens, work.start, work.request.tables, wanted_rows(work))
 
 
-def _logprobs(sequence: Sequence, logits: Tensor, tokens: Items[int]) -> Items[TokenLogprob]:
-    tops = sequence.params.logprobs
+def _logprobs(request: Request, logits: Tensor, tokens: Sequence[int]) -> Sequence[TokenLogprob]:
+    tops = request.params.logprobs
     return () if tops is None else token_logprobs(logits, tokens, tops)

@@ -1,7 +1,7 @@
 """One step as the event log tells it: its parts' durations, what it computed, and how its drafts fared."""
 
 import time
-from collections.abc import Sequence as Items
+from collections.abc import Sequence
 from typing import Any
 
 from agents.engine.request.timing import monotonic
@@ -33,7 +33,7 @@ def step_event(
     clock: StepClock,
     attention: float | None,
     plan: StepPlan,
-    accepted: Items[int],
+    accepted: Sequence[int],
     state: tuple[int, int, float],
 ) -> dict[str, Any]:
     """See `controlplane.contract.reports.engine_event.StepEvent`. accepted: of each draft.

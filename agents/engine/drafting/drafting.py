@@ -7,10 +7,10 @@ kept with probability p(draft), and otherwise a token is drawn from p without it
 and even its text, is the target's.
 """
 
-from collections.abc import Sequence as Items
+from collections.abc import Sequence
 
 from agents.engine.scheduling.drafter import Drafter
-from agents.engine.scheduling.sequence import Sequence
+from agents.engine.scheduling.request import Request
 from agents.engine.scheduling.step_plan import Work
 from agents.engine.speculation.ngram import NgramIndex
 
@@ -18,25 +18,25 @@ from agents.engine.speculation.ngram import NgramIndex
 class NgramDrafter(Drafter):
     """Drafts by prompt lookup."""
 
-    def reserve(self, sequence: Sequence, limit: int) -> int:
-        return len(self._lookup(sequence, limit))
+    def reserve(self, request: Request, limit: int) -> int:
+        return len(self._lookup(request, limit))
 
-    def propose(self, works: Items[Work], spare: int = 0) -> int:
+    def propose(self, works: Sequence[Work], spare: int = 0) -> int:
         for work in works:
             if work.draft_count:
-                work.drafts = self._lookup(work.sequence, work.draft_count)
+                work.drafts = self._lookup(work.request, work.draft_count)
         return 0
 
     def commit(self, work: Work, accepted: int) -> None:
-        """Nothing to keep: the index follows the sequence's tokens."""
+        """Nothing to keep: the index follows the request's tokens."""
 
-    def _lookup(self, sequence: Sequence, limit: int) -> list[int]:
-        if sequence.ngrams is None:
-            sequence.ngrams = NgramIndex()
-        return sequence.ngrams.propose(sequence.tokens, limit)
+    def _lookup(self, request: Request, limit: int) -> list[int]:
+        if request.ngrams is None:
+            request.ngrams = NgramIndex()
+        return request.ngrams.propose(request.tokens, limit)
 
 
-def accept(drafts: Items[int], sampled: Items[int]) -> list[int]:
+def accept(drafts: Sequence[int], sampled: Sequence[int]) -> list[int]:
     """The tokens a step yields. sampled[i] is the target's token at the place of draft i; the last comes after them.
 
     Drafts are kept while they equal the target's tokens; the first that differs is replaced by the target's and

@@ -6,14 +6,14 @@ draft writes them where verification will write them again, in blocks that the r
 of the layers and the whole head, which is why it loses on small models with a large vocabulary.
 """
 
-from collections.abc import Sequence as Items
+from collections.abc import Sequence
 
 from torch import Tensor
 
 from agents.engine.drafting.running_ahead import add_drafts, run_ahead
 from agents.engine.model.runner import Rows, Runner
 from agents.engine.scheduling.drafter import Drafter
-from agents.engine.scheduling.sequence import Sequence
+from agents.engine.scheduling.request import Request
 from agents.engine.scheduling.step_plan import Work
 
 
@@ -23,10 +23,10 @@ class EarlyExitDrafter(Drafter):
     def __init__(self, runner: Runner, depth: int) -> None:
         self._runner, self.depth = runner, depth
 
-    def reserve(self, sequence: Sequence, limit: int) -> int:
+    def reserve(self, request: Request, limit: int) -> int:
         return limit
 
-    def propose(self, works: Items[Work], spare: int = 0) -> int:
+    def propose(self, works: Sequence[Work], spare: int = 0) -> int:
         drafting = [work for work in works if work.draft_count]
         if drafting:
             add_drafts(drafting, self._forward([_last_token(work) for work in drafting]))
@@ -45,10 +45,10 @@ def default_depth(layers: int) -> int:
     return max(1, layers // 3)
 
 
-def _tables(work: Work) -> Items[Items[int]]:
-    return work.sequence.tables
+def _tables(work: Work) -> Sequence[Sequence[int]]:
+    return work.request.tables
 
 
 def _last_token(work: Work) -> Rows:
     assert work.count == 1, "only decodes draft"
-    return Rows([work.sequence.tokens[work.start]], work.start, work.sequence.tables, 1)
+    return Rows([work.request.tokens[work.start]], work.start, work.request.tables, 1)

@@ -4,8 +4,7 @@ A draft is the likeliest token after the request's penalties and biases, whateve
 with the random number that the target will use was kept less often (docs/decisions/0007-drafts-are-points.md).
 """
 
-from collections.abc import Callable
-from collections.abc import Sequence as Items
+from collections.abc import Callable, Sequence
 
 from torch import Tensor
 
@@ -15,20 +14,20 @@ from agents.engine.sampling.greedy import argmax
 from agents.engine.sampling.row import rows_of
 from agents.engine.scheduling.step_plan import Work
 
-Tables = Callable[[Work], Items[Items[int]]]
+Tables = Callable[[Work], Sequence[Sequence[int]]]
 
 
-def add_drafts(works: Items[Work], logits: Tensor) -> None:
+def add_drafts(works: Sequence[Work], logits: Tensor) -> None:
     """Append to each work's drafts the likeliest token by its row of logits, which may be overwritten."""
     for place, work in enumerate(works):
-        params, sequence = work.sequence.params, work.sequence
-        if params.adjusts(sequence.num_outputs + len(work.drafts)):
+        params, request = work.request.params, work.request
+        if params.adjusts(request.num_outputs + len(work.drafts)):
             adjust(logits[place : place + 1], rows_of(work)[-1:])
     for work, token in zip(works, argmax(logits), strict=True):
         work.drafts.append(token)
 
 
-def run_ahead(works: Items[Work], forward: Callable[[list[Rows]], Tensor], tables: Tables) -> None:
+def run_ahead(works: Sequence[Work], forward: Callable[[list[Rows]], Tensor], tables: Tables) -> None:
     """Draft from the last draft on until each work has as many as it wants: a forward pass for each place."""
     place = 1
     while going := [work for work in works if work.draft_count > place]:

@@ -4,15 +4,14 @@ It is the drafter that the scheduler sees. Guarantee: with the gate on or off, d
 to a shorter length or left out.
 """
 
-from collections.abc import Mapping
-from collections.abc import Sequence as Items
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agents.engine.drafting.draft_model import ModelDrafter
 from agents.engine.drafting.early_exit import EarlyExitDrafter
 from agents.engine.options import SpeculativeMethod
 from agents.engine.scheduling.drafter import Drafter
-from agents.engine.scheduling.sequence import Sequence
+from agents.engine.scheduling.request import Request
 from agents.engine.scheduling.step_plan import Work
 from agents.engine.speculation.gate import Gate, Track
 from agents.engine.speculation.speculation_totals import SpeculationStats
@@ -40,16 +39,16 @@ class Speculator(Drafter):
         if self.gate is not None:
             self.gate.begin(requests, limit)
 
-    def reserve(self, sequence: Sequence, limit: int) -> int:
+    def reserve(self, request: Request, limit: int) -> int:
         gate = self.gate
         if gate is None:
-            return self.drafter.reserve(sequence, limit)
-        track = track_of(sequence)
-        if not gate.is_open(track, sequence.num_outputs) or not (most := self.drafter.reserve(sequence, limit)):
+            return self.drafter.reserve(request, limit)
+        track = track_of(request)
+        if not gate.is_open(track, request.num_outputs) or not (most := self.drafter.reserve(request, limit)):
             return 0
-        return min(most, gate.allow(track, sequence.num_outputs))
+        return min(most, gate.allow(track, request.num_outputs))
 
-    def propose(self, works: Items[Work], spare: int) -> int:
+    def propose(self, works: Sequence[Work], spare: int) -> int:
         self._taken_in = self.drafter.propose(works, spare)
         self.stats.taken_in_tokens += self._taken_in
         return self._taken_in
@@ -59,28 +58,28 @@ class Speculator(Drafter):
         if work.drafts:
             self.stats.count(len(work.drafts), accepted)
             if self.gate is not None:
-                self.gate.outcome(track_of(work.sequence), len(work.drafts), accepted)
+                self.gate.outcome(track_of(work.request), len(work.drafts), accepted)
 
-    def end(self, works: Items[Work], parts: Mapping[str, float]) -> None:
+    def end(self, works: Sequence[Work], parts: Mapping[str, float]) -> None:
         """The step's parts in seconds. What drafting is worth is learned from steps of decodes alone."""
         if self.gate is not None and all(work.count == 1 for work in works):
             draft_s = parts["draft"]
             drafts = [len(work.drafts) for work in works]
             self.gate.observe(sum(parts.values()) - draft_s, draft_s, drafts, self._taken_in)
 
-    def finished(self, sequence: Sequence) -> None:
+    def finished(self, request: Request) -> None:
         """A request ended by itself."""
         if self.gate is not None:
-            self.gate.finished(sequence.num_outputs)
+            self.gate.finished(request.num_outputs)
 
-    def is_wanted(self, sequence: Sequence, tokens: int) -> bool:
+    def is_wanted(self, request: Request, tokens: int) -> bool:
         """Whether it pays that the drafter takes in so many tokens of a request."""
         if self.gate is None:
             return True
-        track, outputs = track_of(sequence), sequence.num_outputs
+        track, outputs = track_of(request), request.num_outputs
         if outputs and self.gate.is_shut(track, outputs):
             return False
-        return self.gate.is_worth_taking_in(track, tokens, sequence.params.max_tokens - outputs)
+        return self.gate.is_worth_taking_in(track, tokens, request.params.max_tokens - outputs)
 
 
 def method_of(drafter: Drafter) -> SpeculativeMethod:
@@ -89,7 +88,7 @@ def method_of(drafter: Drafter) -> SpeculativeMethod:
     return SpeculativeMethod.DRAFT_MODEL if isinstance(drafter, ModelDrafter) else SpeculativeMethod.NGRAM
 
 
-def track_of(sequence: Sequence) -> Track:
-    if sequence.track is None:
-        sequence.track = Track()
-    return sequence.track
+def track_of(request: Request) -> Track:
+    if request.track is None:
+        request.track = Track()
+    return request.track

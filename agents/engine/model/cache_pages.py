@@ -4,7 +4,7 @@ A cache group's layers share a block table; page tensor j holds the j-th layer o
 group's own table names. Different groups never share a block, so their layers may share a page tensor.
 """
 
-from collections.abc import Sequence as Items
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -42,7 +42,7 @@ class Pages:
 
 def allocate_pages(
     config: ModelConfig,
-    groups: Items[CacheGroup],
+    groups: Sequence[CacheGroup],
     num_blocks: int,
     block_size: int,
     dtype: torch.dtype,

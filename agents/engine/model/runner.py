@@ -4,7 +4,7 @@ Guarantee: rows are laid out work by work, tokens before drafts; logits come bac
 place and one more where a next token is wanted.
 """
 
-from collections.abc import Sequence as Items
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -24,9 +24,9 @@ class Rows:
     tables: block ids by place in the sequence, one table per cache group.
     """
 
-    tokens: Items[int]
+    tokens: Sequence[int]
     position: int
-    tables: Items[Items[int]]
+    tables: Sequence[Sequence[int]]
     logits: int
 
 
@@ -46,7 +46,7 @@ class Runner:
     """
 
     def __init__(
-        self, decoder: Decoder, num_blocks: int, block_size: int, groups: Items[CacheGroup] | None = None
+        self, decoder: Decoder, num_blocks: int, block_size: int, groups: Sequence[CacheGroup] | None = None
     ) -> None:
         self.decoder = decoder
         self._block_size = block_size
@@ -64,7 +64,7 @@ class Runner:
         """Seconds of the last forward pass in attention; None where it is not measured (any device but the CPU)."""
         return self.decoder.last_attention_s
 
-    def forward(self, batch: Items[Rows], depth: int | None = None) -> Tensor:
+    def forward(self, batch: Sequence[Rows], depth: int | None = None) -> Tensor:
         """Logits (sum of wanted rows, vocabulary), float32. depth: stop after so many layers and go to the head
         (early exit: keys and values of the later layers stay unwritten); None: all of them."""
         decoder, pages = self.decoder, self._pages
@@ -94,7 +94,7 @@ class Runner:
     def _tensor(self, values: list[int]) -> Tensor:
         return torch.tensor(values, dtype=torch.int64, device=self.decoder.device)
 
-    def _slots(self, batch: Items[Rows], group: int, spare: int) -> Tensor:
+    def _slots(self, batch: Sequence[Rows], group: int, spare: int) -> Tensor:
         size = self._block_size
         slots: list[int] = []
         for rows in batch:
@@ -109,7 +109,7 @@ class Runner:
             self.forward([Rows([0], 0, [[NULL_BLOCK]] * self._pages.num_groups, 1) for _ in range(count)])
 
 
-def _spans(batch: Items[Rows], group: int) -> list[Span]:
+def _spans(batch: Sequence[Rows], group: int) -> list[Span]:
     spans: list[Span] = []
     row = 0
     for rows in batch:

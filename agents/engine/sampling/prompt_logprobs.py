@@ -23,7 +23,7 @@ def wanted_rows(work: Work) -> int:
 
 
 def take_prompt_logprobs(works: Sequence[Work], logits: Tensor) -> Tensor:
-    """Note the prompts' log probabilities on their sequences. Returns the logits of the rows that give tokens."""
+    """Note the prompts' log probabilities on their requests. Returns the logits of the rows that give tokens."""
     if not any(_tells_prompt(work) for work in works):
         return logits
     kept: list[int] = []
@@ -39,20 +39,20 @@ def take_prompt_logprobs(works: Sequence[Work], logits: Tensor) -> Tensor:
 
 
 def _tells_prompt(work: Work) -> bool:
-    sequence = work.sequence
-    return sequence.params.prompt_logprobs is not None and work.start < sequence.prompt_length - 1
+    request = work.request
+    return request.params.prompt_logprobs is not None and work.start < request.prompt_length - 1
 
 
 def _note(work: Work, logits: Tensor) -> None:
     """Row i is the place of token work.start + i, and predicts the one after it."""
-    sequence = work.sequence
-    known = sequence.prompt_logprobs
+    request = work.request
+    known = request.prompt_logprobs
     if known is None:
-        known = sequence.prompt_logprobs = [None]
-    tops = sequence.params.prompt_logprobs
+        known = request.prompt_logprobs = [None]
+    tops = request.params.prompt_logprobs
     assert tops is not None
-    end = min(work.start + work.count + 1, sequence.prompt_length)
+    end = min(work.start + work.count + 1, request.prompt_length)
     while (first := len(known)) < end:
         last = min(first + _ROWS_AT_ONCE, end)
         rows = logits[first - 1 - work.start : last - 1 - work.start]
-        known += token_logprobs(rows, sequence.tokens[first:last], tops)
+        known += token_logprobs(rows, request.tokens[first:last], tops)

@@ -21,12 +21,12 @@ class Row(NamedTuple):
 
 def rows_of(work: "Work") -> list[Row]:
     """A work's places: one for each draft and one more."""
-    sequence = work.sequence
-    params, first = sequence.params, sequence.num_outputs
+    request = work.request
+    params, first = request.params, request.num_outputs
     if not params.penalised:
         return [Row(params, first + offset) for offset in range(len(work.drafts) + 1)]
-    history = sequence.history
+    history = request.history
     if history is None:
-        history = sequence.history = TokenHistory()
-    history.extend(sequence.tokens, sequence.prompt_length)
+        history = request.history = TokenHistory()
+    history.extend(request.tokens, request.prompt_length)
     return [Row(params, first + offset, history, work.drafts[:offset]) for offset in range(len(work.drafts) + 1)]

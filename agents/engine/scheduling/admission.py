@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agents.engine.scheduling.policy import MOST_URGENT, Policy, SchedulingPolicy
-from agents.engine.scheduling.sequence import FinishReason, Sequence
+from agents.engine.scheduling.request import FinishReason, Request
 from agents.engine.scheduling.throughput import Throughput
 from agents.engine.scheduling.waiting_queue import WaitingQueue
 from controlplane.contract.errors import DeadlineUnmet, Overloaded, TailwrightError
@@ -21,7 +21,7 @@ _SHORTEST_RETRY_S, _LONGEST_RETRY_S = 1.0, 300.0
 class Ended:
     """A request that the scheduler ended by itself. failure: why it has no answer; None: what it has is its answer."""
 
-    sequence: Sequence
+    request: Request
     reason: FinishReason
     failure: TailwrightError | None
 
@@ -98,12 +98,12 @@ class Admission:
         if over is not None and not may_displace:
             raise self._overloaded(*over, wait_s, coming)
 
-    def make_room(self, newcomer: Sequence, load: Load) -> list[Ended]:
+    def make_room(self, newcomer: Request, load: Load) -> list[Ended]:
         """Who ends so that the newcomer can be queued: nobody, less urgent ones that wait, or the newcomer itself.
 
         Those are taken out of the queue; the newcomer is not put in.
         """
-        victims: list[Sequence] = []
+        victims: list[Request] = []
         over = first = self._over_limit(len(newcomer.tokens))
         while over is not None:
             victim = self.queue.least_urgent()
@@ -125,16 +125,16 @@ class Admission:
             ended.append(Ended(victim, FinishReason.SHED, self._overloaded(told, limit, wait_s)))
         return ended
 
-    def timed_out(self, sequence: Sequence, load: Load) -> Ended:
+    def timed_out(self, request: Request, load: Load) -> Ended:
         """The end of a request whose deadline has passed: an error if it has given nothing yet."""
-        if sequence.num_outputs:
-            return Ended(sequence, FinishReason.TIMEOUT, None)
-        assert sequence.deadline is not None
-        allowed = sequence.deadline - sequence.arrived_at
-        where = "waited for its turn" if sequence.scheduled_at is None else "had no token yet"
-        wait_s = self.estimated_wait_s(len(sequence.tokens), sequence.priority, load)
+        if request.num_outputs:
+            return Ended(request, FinishReason.TIMEOUT, None)
+        assert request.deadline is not None
+        allowed = request.deadline - request.arrived_at
+        where = "waited for its turn" if request.scheduled_at is None else "had no token yet"
+        wait_s = self.estimated_wait_s(len(request.tokens), request.priority, load)
         failure = self._deadline_unmet("timed_out", wait_s, allowed, f"after {allowed:.1f} s it still {where}")
-        return Ended(sequence, FinishReason.TIMEOUT, failure)
+        return Ended(request, FinishReason.TIMEOUT, failure)
 
     def _over_limit(self, tokens: int, coming: Coming = NOBODY) -> tuple[str, int] | None:
         """(reason, limit) when a newcomer with so many tokens would be too much; None: it may wait.

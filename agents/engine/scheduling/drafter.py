@@ -1,9 +1,9 @@
 """The seam between the scheduler and whoever proposes tokens ahead."""
 
-from collections.abc import Sequence as Items
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from agents.engine.scheduling.sequence import Sequence
+from agents.engine.scheduling.request import Request
 
 if TYPE_CHECKING:
     from agents.engine.scheduling.step_plan import Work
@@ -22,11 +22,11 @@ class Drafter(Protocol):
     - what it keeps for a request hangs on the request and goes with it.
     """
 
-    def reserve(self, sequence: Sequence, limit: int) -> int:
+    def reserve(self, request: Request, limit: int) -> int:
         """How many drafts it will propose for a decoding request's next step, 0 to `limit`; `limit` is positive."""
         ...
 
-    def propose(self, works: Items["Work"], spare: int) -> int:
+    def propose(self, works: Sequence["Work"], spare: int) -> int:
         """Fill in the works' drafts. Returns how many tokens it took in besides, because it had missed them; at most
         `spare`, which is what the step's budget has left."""
         ...

@@ -20,7 +20,7 @@ from agents.engine.scheduling.block_pool import NULL_BLOCK, BlockPool
 from agents.engine.scheduling.cache_groups import CacheGroup, blocks_spanned
 from agents.engine.scheduling.cache_stats import CacheStats
 from agents.engine.scheduling.prefix_hits import Hit, PrefixHits
-from agents.engine.scheduling.sequence import Sequence
+from agents.engine.scheduling.request import Request
 
 
 class KvCache:
@@ -53,7 +53,7 @@ class KvCache:
         """Whether a request of this many tokens, prompt and output, can ever be served."""
         return self._most_at_once(self.pool.blocks_for(tokens), 1) <= self.pool.num_blocks
 
-    def admit(self, sequence: Sequence, chunk: int | None = None) -> bool:
+    def admit(self, request: Request, chunk: int | None = None) -> bool:
         """Begin a waiting request: take up the cached blocks of its prefix, of which `num_computed` and
         `draft_computed` then tell, and the blocks of all other tokens in groups without a window. False: no room.
 
@@ -63,56 +63,56 @@ class KvCache:
         chunk: the most tokens that a step will compute of it (None: all). Call `grow_prefill` before the first chunk
         as before any other.
         """
-        if not self._begin(sequence, self._hits.find(sequence), chunk):
+        if not self._begin(request, self._hits.find(request), chunk):
             return False
-        sequence.parent = None
+        request.parent = None
         return True
 
-    def cached_tokens(self, sequence: Sequence) -> int:
+    def cached_tokens(self, request: Request) -> int:
         """Tokens that `admit` would find computed now. Takes nothing."""
-        return self._hits.find(sequence).count * self.pool.block_size
+        return self._hits.find(request).count * self.pool.block_size
 
-    def grow_prefill(self, sequence: Sequence, count: int) -> int:
+    def grow_prefill(self, request: Request, count: int) -> int:
         """Cover the next `count` tokens to compute, or as many as there are blocks for; returns how many, 0 for none.
 
         Always `count` where no group has a window."""
-        start = sequence.num_computed
-        if start + count > sequence.covered:
-            count = min(count, self._coverable(sequence) - start)
+        start = request.num_computed
+        if start + count > request.covered:
+            count = min(count, self._coverable(request) - start)
             if count <= 0:
                 return 0
-            self._extend(sequence, start + count)
+            self._extend(request, start + count)
         return count
 
-    def grow(self, sequence: Sequence, tokens: int) -> bool:
+    def grow(self, request: Request, tokens: int) -> bool:
         """Cover this many tokens; False, and nothing taken, when blocks are missing."""
-        if tokens > sequence.covered:
-            if tokens > self._coverable(sequence):
+        if tokens > request.covered:
+            if tokens > self._coverable(request):
                 return False
-            self._extend(sequence, tokens)
+            self._extend(request, tokens)
         return True
 
-    def grow_for_drafts(self, sequence: Sequence, drafts: int) -> int:
+    def grow_for_drafts(self, request: Request, drafts: int) -> int:
         """Cover the tokens (as `grow` just did) and as many drafts after them as fit; returns how many do."""
-        tokens = len(sequence.tokens)
-        if tokens + drafts > sequence.covered:
-            drafts = min(drafts, self._coverable(sequence) - tokens)
-            self._extend(sequence, tokens + drafts)
+        tokens = len(request.tokens)
+        if tokens + drafts > request.covered:
+            drafts = min(drafts, self._coverable(request) - tokens)
+            self._extend(request, tokens + drafts)
         return drafts
 
-    def computed(self, sequence: Sequence) -> None:
+    def computed(self, request: Request) -> None:
         """The request has more keys and values than before (`num_computed`): offer its full blocks to later prompts
         and give back what slid out of a window."""
-        if sequence.num_computed >= sequence.settle_at:
-            self._register(sequence)
-            self._mark_drafted(sequence)
-            self._slide(sequence)
-            self._set_settle_at(sequence)
+        if request.num_computed >= request.settle_at:
+            self._register(request)
+            self._mark_drafted(request)
+            self._slide(request)
+            self._set_settle_at(request)
 
-    def release(self, sequence: Sequence) -> None:
+    def release(self, request: Request) -> None:
         """Take back everything; the request starts from its first token when it is admitted again."""
-        self._mark_drafted(sequence)
-        tables = sequence.tables
+        self._mark_drafted(request)
+        tables = request.tables
         if len(tables) == 1 and self._full:
             self.pool.release(reversed(tables[0]))
         else:
@@ -124,12 +124,12 @@ class KvCache:
                 for table in tables
                 if place < len(table) and table[place] != NULL_BLOCK
             )
-        if sequence.prefix is not None:
-            sequence.prefix.leave()
-            sequence.prefix = None
-        sequence.tables, sequence.slid = [], []
-        sequence.covered = sequence.settle_at = 0
-        sequence.num_computed = sequence.draft_computed = sequence.registered_blocks = sequence.drafted_blocks = 0
+        if request.prefix is not None:
+            request.prefix.leave()
+            request.prefix = None
+        request.tables, request.slid = [], []
+        request.covered = request.settle_at = 0
+        request.num_computed = request.draft_computed = request.registered_blocks = request.drafted_blocks = 0
 
     def stats(self) -> CacheStats:
         """What the cache holds and how it has served so far."""
@@ -146,15 +146,15 @@ class KvCache:
         )
 
     def _most_at_once(self, blocks: int, chunk: int) -> int:
-        """Blocks that a sequence of `blocks` blocks holds at most at a time when computed in chunks of this size."""
+        """Blocks that a request of `blocks` blocks holds at most at a time when computed in chunks of this size."""
         size = self.pool.block_size
         windows = (min(blocks, blocks_spanned(window - 1 + chunk, size)) for _, window in self._windows)
         return len(self._full) * blocks + sum(windows)
 
-    def _begin(self, sequence: Sequence, found: Hit, chunk: int | None) -> bool:
+    def _begin(self, request: Request, found: Hit, chunk: int | None) -> bool:
         pool, size = self.pool, self.pool.block_size
-        total = pool.blocks_for(len(sequence.tokens))
-        chunk = min(chunk or sequence.remaining, len(sequence.tokens) - found.count * size)
+        total = pool.blocks_for(len(request.tokens))
+        chunk = min(chunk or request.remaining, len(request.tokens) - found.count * size)
         # A chunk that not even the whole pool could hold does not keep a request out: it will be cut.
         while chunk > 1 and self._most_at_once(total, chunk) > pool.num_blocks:
             chunk //= 2
@@ -167,28 +167,28 @@ class KvCache:
         if needed > pool.num_free - sum(not pool.is_held(block) for block in blocks):
             return False
         if self.prefix_caching:
-            sequence.prefix = found.prefix or self._hits.salts.extended(sequence.salt)
-            sequence.prefix.enter()
+            request.prefix = found.prefix or self._hits.salts.extended(request.salt)
+            request.prefix.enter()
         for block in blocks:
             pool.hold(block)
         for group in self._full:
             found.tables[group] += [pool.allocate(group) for _ in range(total - found.count)]
-        sequence.tables = found.tables
-        sequence.covered = min(map(len, found.tables)) * size
-        sequence.num_computed = found.count * size
-        sequence.draft_computed = found.drafted * size
-        sequence.registered_blocks, sequence.drafted_blocks = found.count, found.drafted
-        sequence.slid = [max(0, found.count - reach) for _, reach in self._hits.reach]
-        self._set_settle_at(sequence)
-        if sequence.scheduled_at is None:
-            self.queried_tokens += sequence.prompt_length
-            self.hit_tokens += sequence.num_computed
+        request.tables = found.tables
+        request.covered = min(map(len, found.tables)) * size
+        request.num_computed = found.count * size
+        request.draft_computed = found.drafted * size
+        request.registered_blocks, request.drafted_blocks = found.count, found.drafted
+        request.slid = [max(0, found.count - reach) for _, reach in self._hits.reach]
+        self._set_settle_at(request)
+        if request.scheduled_at is None:
+            self.queried_tokens += request.prompt_length
+            self.hit_tokens += request.num_computed
         return True
 
-    def _coverable(self, sequence: Sequence) -> int:
-        """Tokens that the sequence's tables could cover with all free blocks: the shortest tables are filled first."""
+    def _coverable(self, request: Request) -> int:
+        """Tokens that the request's tables could cover with all free blocks: the shortest tables are filled first."""
         free = self.pool.num_free
-        lengths = sorted(map(len, sequence.tables))
+        lengths = sorted(map(len, request.tables))
         places = lengths[0]
         for number, following in enumerate([*lengths[1:], None], start=1):
             step = free // number if following is None else min(following - places, free // number)
@@ -197,62 +197,62 @@ class KvCache:
                 break
         return places * self.pool.block_size
 
-    def _extend(self, sequence: Sequence, tokens: int) -> None:
+    def _extend(self, request: Request, tokens: int) -> None:
         places = self.pool.blocks_for(tokens)
-        for group, table in enumerate(sequence.tables):
+        for group, table in enumerate(request.tables):
             for _ in range(places - len(table)):
                 table.append(self.pool.allocate(group))
-        sequence.covered = max(sequence.covered, places * self.pool.block_size)
+        request.covered = max(request.covered, places * self.pool.block_size)
 
-    def _register(self, sequence: Sequence) -> None:
+    def _register(self, request: Request) -> None:
         """Enter newly filled blocks in the tree. Where another request has filled one with the same tokens meanwhile,
         its block is shared from here on and the own one given back."""
-        size, tokens = self.pool.block_size, sequence.tokens
-        full = sequence.num_computed // size
-        prefix = sequence.prefix
-        if prefix is not None and full > sequence.registered_blocks:
+        size, tokens = self.pool.block_size, request.tokens
+        full = request.num_computed // size
+        prefix = request.prefix
+        if prefix is not None and full > request.registered_blocks:
             stood = prefix
-            for place in range(sequence.registered_blocks, full):
+            for place in range(request.registered_blocks, full):
                 prefix = prefix.extended(tuple(tokens[place * size : (place + 1) * size]))
-                for group, table in enumerate(sequence.tables):
+                for group, table in enumerate(request.tables):
                     known, own = prefix.blocks[group], table[place]
                     if known == NULL_BLOCK:
                         prefix.put(group, own)
                         self.pool.register(own, prefix)
-                    elif sequence.draft_computed <= place * size or self.pool.is_drafted(known):
+                    elif request.draft_computed <= place * size or self.pool.is_drafted(known):
                         self.pool.hold(known)
                         self.pool.release([own])
                         table[place] = known
             prefix.enter()
             stood.leave()
-            sequence.prefix = prefix
-        sequence.registered_blocks = full
+            request.prefix = prefix
+        request.registered_blocks = full
 
-    def _mark_drafted(self, sequence: Sequence) -> None:
+    def _mark_drafted(self, request: Request) -> None:
         """Remember with the blocks how far the draft model has come, for whoever takes them up."""
-        # A draft model may be ahead of the tokens kept: only blocks that hold the sequence's own tokens count.
-        drafted = min(sequence.draft_computed // self.pool.block_size, sequence.registered_blocks)
-        for place in range(sequence.drafted_blocks, drafted):
-            self.pool.mark_drafted(sequence.tables[self._draft_group][place])
-        sequence.drafted_blocks = max(sequence.drafted_blocks, drafted)
+        # A draft model may be ahead of the tokens kept: only blocks that hold the request's own tokens count.
+        drafted = min(request.draft_computed // self.pool.block_size, request.registered_blocks)
+        for place in range(request.drafted_blocks, drafted):
+            self.pool.mark_drafted(request.tables[self._draft_group][place])
+        request.drafted_blocks = max(request.drafted_blocks, drafted)
 
-    def _slide(self, sequence: Sequence) -> None:
+    def _slide(self, request: Request) -> None:
         """Give back the blocks that no token from `num_computed` on looks at."""
         size = self.pool.block_size
         for number, (group, window) in enumerate(self._windows):
-            first = max(0, sequence.num_computed - window + 1) // size
-            start = sequence.slid[number]
+            first = max(0, request.num_computed - window + 1) // size
+            start = request.slid[number]
             if first > start:
-                table = sequence.tables[group]
+                table = request.tables[group]
                 self.pool.release(reversed(table[start:first]))
                 table[start:first] = [NULL_BLOCK] * (first - start)
                 self.window_releases += first - start
-                sequence.slid[number] = first
+                request.slid[number] = first
 
-    def _set_settle_at(self, sequence: Sequence) -> None:
+    def _set_settle_at(self, request: Request) -> None:
         """The next `num_computed` at which a block is full or slides out: nothing is to be done before."""
         size = self.pool.block_size
-        settle_at = (sequence.registered_blocks + 1) * size
-        for (_, window), slid in zip(self._windows, sequence.slid, strict=True):
+        settle_at = (request.registered_blocks + 1) * size
+        for (_, window), slid in zip(self._windows, request.slid, strict=True):
             settle_at = min(settle_at, (slid + 1) * size + window - 1)
-        sequence.settle_at = settle_at
+        request.settle_at = settle_at

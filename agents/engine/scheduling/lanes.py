@@ -5,21 +5,21 @@ of all that run), and at most `long_prefill_share` of it as long as the step com
 decodes come before whatever is left. A straggler thus neither blocks short requests nor starves.
 """
 
-from collections.abc import Sequence as Items
+from collections.abc import Sequence
 
 from agents.engine.scheduling.policy import Policy
-from agents.engine.scheduling.sequence import Sequence
+from agents.engine.scheduling.request import Request
 
 _FLOOR_SHARE = 8
 
 
-def kept_for_prompts(policy: Policy, running: Items[Sequence], budget: int) -> tuple[int, int]:
+def kept_for_prompts(policy: Policy, running: Sequence[Request], budget: int) -> tuple[int, int]:
     """(tokens kept for long prompts, for short ones) before decodes take theirs. `running` is by rank."""
     if not running:
         return 0, 0
     first = running[0].remaining
     kept_for_long = 0
-    if policy.long_prompt_threshold and any(policy.is_long(sequence.remaining) for sequence in running):
+    if policy.long_prompt_threshold and any(policy.is_long(request.remaining) for request in running):
         kept_for_long = max(budget // _FLOOR_SHARE, 1 if policy.is_long(first) else 0)
     # The foremost request is never held up by decodes of others, not even under a budget of one token.
     return kept_for_long, 1 if first > 1 and not policy.is_long(first) else 0
@@ -30,7 +30,7 @@ def most_for_long(policy: Policy, budget: int, kept: int, left: int, *, alone: b
     return left if alone else min(left, max(1, kept, int(budget * policy.long_prefill_share)))
 
 
-def take_turns(decoding: list[Sequence], places: int, turn: int) -> list[Sequence]:
+def take_turns(decoding: list[Request], places: int, turn: int) -> list[Request]:
     """Which decodes a step computes when it has places for some only: the foremost, and others by turns.
 
     Each is computed once in any `ceil((n - 1) / (places - 1))` steps while the same n decode.
@@ -39,4 +39,4 @@ def take_turns(decoding: list[Sequence], places: int, turn: int) -> list[Sequenc
         return decoding
     others = len(decoding) - 1
     chosen = {0} | {1 + (turn + offset) % others for offset in range(places - 1)} if places else set()
-    return [sequence for place, sequence in enumerate(decoding) if place in chosen]
+    return [request for place, request in enumerate(decoding) if place in chosen]

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from agents.engine.scheduling.block_pool import NULL_BLOCK, BlockPool
 from agents.engine.scheduling.cache_groups import CacheGroup
 from agents.engine.scheduling.prefix_tree import Prefix
-from agents.engine.scheduling.sequence import Sequence
+from agents.engine.scheduling.request import Request
 
 
 @dataclass(frozen=True)
 class Hit:
-    """Blocks that hold a sequence's first `count` blocks: prefix is their node in the tree (None: none, or no prefix
+    """Blocks that hold a request's first `count` blocks: prefix is their node in the tree (None: none, or no prefix
     cache); drafted: how many of them from the start the draft model has computed too."""
 
     count: int
@@ -38,21 +38,21 @@ class PrefixHits:
         self._pool, self._draft_group, self._groups = pool, draft_group, len(groups)
         self._full = [number for number, group in enumerate(groups) if group.window is None]
 
-    def find(self, sequence: Sequence) -> Hit:
+    def find(self, request: Request) -> Hit:
         """The longer of what the prefix cache has and what the parent holds."""
-        cached = self._cached_prefix(sequence)
-        shared = self._shared_with(sequence.parent, sequence) if sequence.parent else None
+        cached = self._cached_prefix(request)
+        shared = self._shared_with(request.parent, request) if request.parent else None
         return shared if shared and shared.count > cached.count else cached
 
-    def _cached_prefix(self, sequence: Sequence) -> Hit:
+    def _cached_prefix(self, request: Request) -> Hit:
         """The longest run of blocks from the start that need not be computed. Groups without a window need all of its
         blocks, the others those that the token after it looks at."""
-        size, tokens = self._pool.block_size, sequence.tokens
-        node = self.salts.children.get(sequence.salt)
+        size, tokens = self._pool.block_size, request.tokens
+        node = self.salts.children.get(request.salt)
         path: list[Prefix] = []
         count = 0
         runs = [0] * len(self.reach)  # Present blocks of each window group without a gap, up to here.
-        for place in range(sequence.skippable // size if node else 0):
+        for place in range(request.skippable // size if node else 0):
             node = node.children.get(tuple(tokens[place * size : (place + 1) * size])) if node else None
             if node is None or any(node.blocks[group] == NULL_BLOCK for group in self._full):
                 break
@@ -69,7 +69,7 @@ class PrefixHits:
             tables[group][: max(0, count - reach)] = [NULL_BLOCK] * max(0, count - reach)
         return Hit(count, path[-1] if path else None, tables, self._drafted_run(tables[self._draft_group]))
 
-    def _shared_with(self, parent: Sequence, child: Sequence) -> Hit | None:
+    def _shared_with(self, parent: Request, child: Request) -> Hit | None:
         """What a child can share of a running request's own blocks; None where that is nothing."""
         size = self._pool.block_size
         count = min(parent.num_computed, child.skippable) // size

@@ -13,7 +13,7 @@ request waits for the work of a bounded number of others: none starves.
 """
 
 from bisect import insort
-from collections.abc import Sequence as Items
+from collections.abc import Sequence
 
 from agents.engine.scheduling.admission import Admission, Ended, Load
 from agents.engine.scheduling.drafter import Drafter
@@ -22,7 +22,7 @@ from agents.engine.scheduling.kv_cache import KvCache
 from agents.engine.scheduling.lanes import kept_for_prompts, most_for_long, take_turns
 from agents.engine.scheduling.lazy_heap import LazyHeap
 from agents.engine.scheduling.policy import Policy, Rank
-from agents.engine.scheduling.sequence import FinishReason, Sequence, Status
+from agents.engine.scheduling.request import FinishReason, Request, Status
 from agents.engine.scheduling.step_plan import StepPlan, Work
 from agents.engine.scheduling.throughput import Throughput
 from agents.engine.scheduling.waiting_queue import WaitingQueue
@@ -36,12 +36,12 @@ class Scheduler:
         self.cache, self.config = cache, config
         self.policy = policy or Policy()
         self.waiting = WaitingQueue(self.policy)
-        self.running: list[Sequence] = []  # By rank.
+        self.running: list[Request] = []  # By rank.
         self.admitting = True  # False while a drained swap waits: only preempted requests are resumed.
         self.throughput = Throughput()
         self.prefill_limit = PrefillLimit(self.policy.itl_target_s)
         self.admission = Admission(self.policy, self.waiting, self.throughput)
-        self._deadlines: LazyHeap[Sequence] = LazyHeap()  # Of all that are unfinished and have one.
+        self._deadlines: LazyHeap[Request] = LazyHeap()  # Of all that are unfinished and have one.
         self._arrivals = 0
         self._turn = 0  # How far the turns of decodes have gone that do not all fit a step.
         self._preemptions = 0  # In the step being planned.
@@ -82,24 +82,24 @@ class Scheduler:
         seats = min(running, config.max_num_seqs) if self._short_of_blocks else config.max_num_seqs
         return Load(running, seats, self._prompt_tokens, self.prefill_limit.tokens(config.max_num_batched_tokens))
 
-    def add(self, sequence: Sequence) -> list[Ended]:
+    def add(self, request: Request) -> list[Ended]:
         """Queue a new request, which must fit the pool by itself (`fits`).
 
         Returns those that ended for it because more would wait than may: less urgent ones, or it itself.
         """
-        assert self.fits(sequence.most_tokens)
+        assert self.fits(request.most_tokens)
         self._arrivals += 1
-        sequence.order = self._arrivals
-        sequence.urgency = self.policy.urgency(sequence.arrived_at, sequence.priority)
-        self._choose_lane(sequence)
-        ended = self.admission.make_room(sequence, self.load)
+        request.order = self._arrivals
+        request.urgency = self.policy.urgency(request.arrived_at, request.priority)
+        self._choose_lane(request)
+        ended = self.admission.make_room(request, self.load)
         for one in ended:  # Those that waited are out of the queue already.
-            self._deadlines.discard(one.sequence)
-            one.sequence.status, one.sequence.finish_reason = Status.FINISHED, one.reason
-        if sequence.status is not Status.FINISHED:
-            self.waiting.add(sequence)
-            if sequence.deadline is not None:
-                self._deadlines.push(sequence.deadline, sequence)
+            self._deadlines.discard(one.request)
+            one.request.status, one.request.finish_reason = Status.FINISHED, one.reason
+        if request.status is not Status.FINISHED:
+            self.waiting.add(request)
+            if request.deadline is not None:
+                self._deadlines.push(request.deadline, request)
         return ended
 
     def fits(self, tokens: int) -> bool:
@@ -111,10 +111,10 @@ class Scheduler:
         self._now = now
         ended: list[Ended] = []
         while (deadline := self.next_deadline) is not None and deadline <= now:
-            sequence = self._deadlines.first()
-            assert sequence is not None
-            ended.append(self.admission.timed_out(sequence, self.load))
-            self.finish(sequence, FinishReason.TIMEOUT)
+            request = self._deadlines.first()
+            assert request is not None
+            ended.append(self.admission.timed_out(request, self.load))
+            self.finish(request, FinishReason.TIMEOUT)
         return ended
 
     def schedule(self, drafter: Drafter, now: float) -> StepPlan:
@@ -129,12 +129,12 @@ class Scheduler:
         kept_for_long, kept_for_short = kept_for_prompts(self.policy, self.running, most_prompts)
         used = self._schedule_decodes(works, budget - kept_for_long - kept_for_short, drafter)
         prompts = min(budget - used, most_prompts)
-        prefilling = [sequence for sequence in self.running if sequence.remaining > 1]
-        self._prompt_tokens = sum(sequence.remaining for sequence in prefilling)
-        long = [sequence for sequence in prefilling if self.policy.is_long(sequence.remaining)]
-        for sequence in prefilling:
-            if prompts > kept_for_long and not self.policy.is_long(sequence.remaining):
-                prompts -= self._schedule_prefill(works, sequence, prompts - kept_for_long)
+        prefilling = [request for request in self.running if request.remaining > 1]
+        self._prompt_tokens = sum(request.remaining for request in prefilling)
+        long = [request for request in prefilling if self.policy.is_long(request.remaining)]
+        for request in prefilling:
+            if prompts > kept_for_long and not self.policy.is_long(request.remaining):
+                prompts -= self._schedule_prefill(works, request, prompts - kept_for_long)
         if self._preemptions == preempted_for_seats:
             prompts = self._admit_waiting(works, long, prompts, kept_for_long)
         else:
@@ -151,146 +151,146 @@ class Scheduler:
         depth = len(self.waiting) / max(1, len(self.running))
         self.prefill_limit.observe(seconds, plan.prompt_tokens, plan.decodes, budget, depth)
 
-    def commit(self, work: Work, tokens: Items[int]) -> tuple[list[int], FinishReason | None]:
+    def commit(self, work: Work, tokens: Sequence[int]) -> tuple[list[int], FinishReason | None]:
         """Take in a computed work and the tokens it gave (accepted drafts and one more; none for part of a prefill).
 
-        Returns the tokens kept (fewer when the sequence ended within them) and the reason when it ended.
+        Returns the tokens kept (fewer when the request ended within them) and the reason when it ended.
         """
-        sequence = work.sequence
+        request = work.request
         kept: list[int] = []
         reason: FinishReason | None = None
         for token in tokens:
             kept.append(token)
-            if reason := sequence.append(token):
+            if reason := request.append(token):
                 break
         # The last token kept has no keys and values yet; those before it have.
-        sequence.num_computed = work.start + work.count + max(0, len(kept) - 1)
-        self.cache.computed(sequence)
+        request.num_computed = work.start + work.count + max(0, len(kept) - 1)
+        self.cache.computed(request)
         if reason:
-            self.finish(sequence, reason)
+            self.finish(request, reason)
         return kept, reason
 
-    def finish(self, sequence: Sequence, reason: FinishReason) -> None:
+    def finish(self, request: Request, reason: FinishReason) -> None:
         """End a request wherever it is; its blocks are free at once. Ending twice does nothing."""
-        if sequence.status is Status.FINISHED:
+        if request.status is Status.FINISHED:
             return
-        self._deadlines.discard(sequence)
-        (self.running if sequence.status is Status.RUNNING else self.waiting).remove(sequence)
-        self.cache.release(sequence)
-        sequence.status, sequence.finish_reason = Status.FINISHED, reason
-        if sequence.scheduled_at is not None:
-            self.throughput.served(self._now - sequence.scheduled_at)
+        self._deadlines.discard(request)
+        (self.running if request.status is Status.RUNNING else self.waiting).remove(request)
+        self.cache.release(request)
+        request.status, request.finish_reason = Status.FINISHED, reason
+        if request.scheduled_at is not None:
+            self.throughput.served(self._now - request.scheduled_at)
 
     def _schedule_decodes(self, works: list[Work], budget: int, drafter: Drafter) -> int:
-        decoding = [sequence for sequence in self.running if sequence.remaining == 1]
+        decoding = [request for request in self.running if request.remaining == 1]
         prefilling = len(self.running) - len(decoding)
         if len(decoding) > budget:
             decoding = take_turns(decoding, budget, self._turn)
             self._turn += max(0, budget - 1)
         draft_length = self.config.draft_length(len(self.running))
         used = 0
-        for place, sequence in enumerate(decoding):
-            if not self._grow(sequence, len(sequence.tokens), works):
+        for place, request in enumerate(decoding):
+            if not self._grow(request, len(request.tokens), works):
                 continue
             # Drafts never take the one token that each other running request can count on.
             spare = budget - used - (len(decoding) - place) - prefilling
-            limit = min(draft_length, spare, sequence.params.max_tokens - sequence.num_outputs - 1)
-            drafts = drafter.reserve(sequence, limit) if limit > 0 else 0
+            limit = min(draft_length, spare, request.params.max_tokens - request.num_outputs - 1)
+            drafts = drafter.reserve(request, limit) if limit > 0 else 0
             if drafts:
-                drafts = self.cache.grow_for_drafts(sequence, drafts)
-            works.append(Work(sequence, sequence.num_computed, 1, drafts))
+                drafts = self.cache.grow_for_drafts(request, drafts)
+            works.append(Work(request, request.num_computed, 1, drafts))
             used += 1 + drafts
         return used
 
-    def _schedule_prefill(self, works: list[Work], sequence: Sequence, budget: int) -> int:
+    def _schedule_prefill(self, works: list[Work], request: Request, budget: int) -> int:
         """Compute as much of a prompt as the budget allows; returns the tokens it takes from it."""
-        count = min(sequence.remaining, budget)
+        count = min(request.remaining, budget)
         if self.config.prefill_chunk_size:
             count = min(count, self.config.prefill_chunk_size)
         given = 0
-        while sequence.status is Status.RUNNING and not (given := self.cache.grow_prefill(sequence, count)):
+        while request.status is Status.RUNNING and not (given := self.cache.grow_prefill(request, count)):
             self._preempt_hindmost(works)
         if given:
-            works.append(Work(sequence, sequence.num_computed, given))
+            works.append(Work(request, request.num_computed, given))
         return given
 
-    def _schedule_long(self, works: list[Work], long: list[Sequence], budget: int) -> None:
+    def _schedule_long(self, works: list[Work], long: list[Request], budget: int) -> None:
         """Divide what is there for long prompts evenly, foremost first."""
-        for place, sequence in enumerate(sorted(long, key=_rank)):
+        for place, request in enumerate(sorted(long, key=_rank)):
             if share := -(-budget // (len(long) - place)):
-                budget -= self._schedule_prefill(works, sequence, share)
+                budget -= self._schedule_prefill(works, request, share)
 
-    def _admit_waiting(self, works: list[Work], long: list[Sequence], prompts: int, kept_for_long: int) -> int:
+    def _admit_waiting(self, works: list[Work], long: list[Request], prompts: int, kept_for_long: int) -> int:
         """Start waiting requests while there is room; long ones join `long`. Returns the prompt tokens left."""
         self._short_of_blocks = False
         preemptions = self._preemptions
         while len(self.running) < self.config.max_num_seqs and self._preemptions == preemptions:
-            sequence = self.waiting.next(new=self.admitting, long=len(long) < self.policy.max_long_prefills)
-            if sequence is None:
+            request = self.waiting.next(new=self.admitting, long=len(long) < self.policy.max_long_prefills)
+            if request is None:
                 break
-            if prompts <= (0 if sequence.is_long else kept_for_long):
+            if prompts <= (0 if request.is_long else kept_for_long):
                 break
-            if self.policy.is_long(len(sequence.tokens)) and not sequence.is_long and self._has_become_long(sequence):
+            if self.policy.is_long(len(request.tokens)) and not request.is_long and self._has_become_long(request):
                 continue
-            if not self._admit(sequence, prompts):
+            if not self._admit(request, prompts):
                 self._short_of_blocks = True
                 break
             # A long prompt whose start is cached may turn out short.
-            if self.policy.is_long(sequence.remaining) or prompts <= kept_for_long:
-                long.append(sequence)
+            if self.policy.is_long(request.remaining) or prompts <= kept_for_long:
+                long.append(request)
                 kept_for_long = max(kept_for_long, 1)
             else:
-                prompts -= self._schedule_prefill(works, sequence, prompts - kept_for_long)
+                prompts -= self._schedule_prefill(works, request, prompts - kept_for_long)
         return prompts
 
-    def _choose_lane(self, sequence: Sequence) -> None:
+    def _choose_lane(self, request: Request) -> None:
         """By the tokens that are not cached: a long conversation of which only the last turn is new is short."""
-        sequence.is_long = self._would_be_long(sequence)
-        sequence.rank = self.policy.rank(sequence.urgency, sequence.is_long, sequence.order)
+        request.is_long = self._would_be_long(request)
+        request.rank = self.policy.rank(request.urgency, request.is_long, request.order)
 
-    def _would_be_long(self, sequence: Sequence) -> bool:
-        tokens = len(sequence.tokens)
-        return self.policy.is_long(tokens) and self.policy.is_long(tokens - self.cache.cached_tokens(sequence))
+    def _would_be_long(self, request: Request) -> bool:
+        tokens = len(request.tokens)
+        return self.policy.is_long(tokens) and self.policy.is_long(tokens - self.cache.cached_tokens(request))
 
-    def _has_become_long(self, sequence: Sequence) -> bool:
+    def _has_become_long(self, request: Request) -> bool:
         """Put a waiting request into the lane for long prompts if what was cached of it has been evicted."""
-        if not self._would_be_long(sequence):
+        if not self._would_be_long(request):
             return False
-        self.waiting.remove(sequence)
-        self._choose_lane(sequence)
-        self.waiting.add(sequence)
+        self.waiting.remove(request)
+        self._choose_lane(request)
+        self.waiting.add(request)
         return True
 
-    def _admit(self, sequence: Sequence, budget: int) -> bool:
+    def _admit(self, request: Request, budget: int) -> bool:
         """Start a waiting request if its tokens' blocks are free; takes up cached blocks of its prefix."""
-        if not self.cache.admit(sequence, min(budget, self.config.prefill_chunk_size or budget)):
+        if not self.cache.admit(request, min(budget, self.config.prefill_chunk_size or budget)):
             return False
-        self.waiting.remove(sequence)
-        if sequence.scheduled_at is None:
-            sequence.scheduled_at = self._now
-            sequence.cached_tokens = sequence.num_computed
-        sequence.status = Status.RUNNING
-        insort(self.running, sequence, key=_rank)
+        self.waiting.remove(request)
+        if request.scheduled_at is None:
+            request.scheduled_at = self._now
+            request.cached_tokens = request.num_computed
+        request.status = Status.RUNNING
+        insort(self.running, request, key=_rank)
         return True
 
-    def _grow(self, sequence: Sequence, tokens: int, works: list[Work]) -> bool:
+    def _grow(self, request: Request, tokens: int, works: list[Work]) -> bool:
         """Make room for so many tokens, preempting the hindmost while there is none; False: it runs no more."""
-        while sequence.status is Status.RUNNING:
-            if self.cache.grow(sequence, tokens):
+        while request.status is Status.RUNNING:
+            if self.cache.grow(request, tokens):
                 return True
             self._preempt_hindmost(works)
         return False
 
     def _preempt_hindmost(self, works: list[Work]) -> None:
-        sequence = self.running.pop()
-        self.cache.release(sequence)
-        sequence.status = Status.WAITING
-        sequence.is_long = self._would_be_long(sequence)  # Its rank stays.
-        self.waiting.add(sequence)
+        request = self.running.pop()
+        self.cache.release(request)
+        request.status = Status.WAITING
+        request.is_long = self._would_be_long(request)  # Its rank stays.
+        self.waiting.add(request)
         self._preemptions += 1
         if works:  # It may have been planned for this step already; its tokens of the budget are then left unused.
-            works[:] = [work for work in works if work.sequence is not sequence]
+            works[:] = [work for work in works if work.request is not request]
 
 
-def _rank(sequence: Sequence) -> Rank:
-    return sequence.rank
+def _rank(request: Request) -> Rank:
+    return request.rank

@@ -3,14 +3,14 @@
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from agents.engine.scheduling.sequence import Sequence
+from agents.engine.scheduling.request import Request
 
 
 @dataclass(slots=True)
 class Work:
-    """One sequence's part of a step: tokens [start, start + count), then its drafts (filled by the drafter)."""
+    """One request's part of a step: tokens [start, start + count), then its drafts (filled by the drafter)."""
 
-    sequence: Sequence
+    request: Request
     start: int
     count: int
     draft_count: int = 0
@@ -18,8 +18,8 @@ class Work:
 
     @property
     def samples(self) -> bool:
-        """Whether it reaches the sequence's end, so that a next token comes out."""
-        return self.start + self.count == len(self.sequence.tokens)
+        """Whether it reaches the request's end, so that a next token comes out."""
+        return self.start + self.count == len(self.request.tokens)
 
 
 @dataclass(frozen=True)

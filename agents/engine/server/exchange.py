@@ -1,6 +1,6 @@
 """All outputs that one HTTP request asked for: several prompts, several answers to each.
 
-Guarantee: when it has ended, by itself or otherwise, the engine knows none of its sequences any more; the answers to a
+Guarantee: when it has ended, by itself or otherwise, the engine knows none of its requests any more; the answers to a
 prompt beyond the first start when the first one's prompt is computed, and find it in the cache.
 """
 
@@ -22,9 +22,9 @@ class Exchange:
         self._engine, self._handover = engine, handover
         self._per_prompt = per_prompt
         self._queue: Queue = asyncio.Queue()
-        self._of = {generation.sequence: generation for generation in generations}
+        self._of = {generation.request: generation for generation in generations}
         for generation in generations:
-            handover.open(generation.sequence, self._queue)
+            handover.open(generation.request, self._queue)
 
     def start(self) -> None:
         """Hand everything to the engine."""
@@ -32,8 +32,8 @@ class Exchange:
         for generation in self.generations:
             generation.clock.submitted = now
         for first in range(0, len(self.generations), self._per_prompt):
-            sequences = [own.sequence for own in self.generations[first : first + self._per_prompt]]
-            self._engine.submit(sequences[0], self._handover.receive, siblings=sequences[1:])
+            requests = [own.request for own in self.generations[first : first + self._per_prompt]]
+            self._engine.submit(requests[0], self._handover.receive, siblings=requests[1:])
 
     def give_up(self) -> None:
         """The client went away: `pieces` ends and the engine forgets what is unfinished, now."""
@@ -52,7 +52,7 @@ class Exchange:
             for output in outputs:
                 if output is None:
                     return
-                generation = self._of[output.sequence]
+                generation = self._of[output.request]
                 if not generation.finished:
                     pieces.append(generation.take(output))
                     left -= generation.finished
@@ -62,7 +62,7 @@ class Exchange:
     def end(self) -> None:
         """Close the way back and tell the finished events; whatever is unfinished is abandoned."""
         for generation in self.generations:
-            self._handover.close(generation.sequence)
+            self._handover.close(generation.request)
             generation.end()
 
     def usage(self) -> dict[str, Any]:

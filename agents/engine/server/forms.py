@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agents.engine.request.token_logprob import TokenLogprob
-from agents.engine.scheduling.sequence import FinishReason
+from agents.engine.scheduling.request import FinishReason
 from agents.engine.server.logprob_shapes import Entry, chat_logprobs, completion_logprobs
 from agents.engine.text.token_text import TokenText
 

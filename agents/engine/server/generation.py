@@ -5,7 +5,7 @@ that come after its end.
 """
 
 import time
-from collections.abc import Sequence as Items
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from agents.engine.core.engine import Engine
 from agents.engine.core.step import TokenOutput
 from agents.engine.request.timing import RequestClock, monotonic
 from agents.engine.request.token_logprob import TokenLogprob
-from agents.engine.scheduling.sequence import FinishReason, Sequence
+from agents.engine.scheduling.request import FinishReason, Request
 from agents.engine.text.text_stream import TextStream
 from controlplane.contract.errors import TailwrightError
 
@@ -26,33 +26,33 @@ class Piece:
 
     generation: "Generation"
     text: str
-    logprobs: Items[TokenLogprob]
+    logprobs: Sequence[TokenLogprob]
     finish_reason: FinishReason | None
     failure: TailwrightError | None = None
 
 
 class Generation:
-    """A sequence's life on the event loop. prompt_number: which of the request's prompts it answers."""
+    """A request's life on the event loop. prompt_number: which of the request's prompts it answers."""
 
     def __init__(
-        self, engine: Engine, sequence: Sequence, text: TextStream, clock: RequestClock, prompt_number: int
+        self, engine: Engine, request: Request, text: TextStream, clock: RequestClock, prompt_number: int
     ) -> None:
-        self.engine, self.sequence, self.clock = engine, sequence, clock
+        self.engine, self.request, self.clock = engine, request, clock
         self.prompt_number = prompt_number
         self._text = text
         self._reason: FinishReason | None = None
         self._first_told = self._ended = False
-        # Hashed here, before the engine's thread shares the sequence, and off that thread.
+        # Hashed here, before the engine's thread shares the request, and off that thread.
         block_size = engine.steps.pool.block_size
-        self._block_hashes = sequence.block_hashes(sequence.prompt_length // block_size, block_size)
+        self._block_hashes = request.block_hashes(request.prompt_length // block_size, block_size)
 
     @property
     def prompt_tokens(self) -> int:
-        return self.sequence.prompt_length
+        return self.request.prompt_length
 
     @property
     def cached_tokens(self) -> int:
-        return self.sequence.cached_tokens
+        return self.request.cached_tokens
 
     @property
     def output_tokens(self) -> int:
@@ -67,7 +67,7 @@ class Generation:
         """Nobody wants the rest: the engine forgets it before its next step."""
         if self._reason is None:
             self._reason = FinishReason.ABORT
-            self.engine.end(self.sequence, FinishReason.ABORT)
+            self.engine.end(self.request, FinishReason.ABORT)
 
     def take(self, output: TokenOutput) -> Piece:
         """What a step gave. Tokens after the end (a stop string was found meanwhile) are as if they never came."""
@@ -75,7 +75,7 @@ class Generation:
         text, reason = self._text, output.finish_reason
         taken = text.taken
         if output.tokens:
-            self.clock.scheduled = self.sequence.scheduled_at
+            self.clock.scheduled = self.request.scheduled_at
             if self.clock.first_token is None:
                 self.clock.first_token = output.committed_at
             self.clock.last_token = output.committed_at
@@ -86,7 +86,7 @@ class Generation:
         else:
             given = text.push(output.tokens)
         if text.stopped and reason is None:
-            self.engine.end(self.sequence, FinishReason.STOP)
+            self.engine.end(self.request, FinishReason.STOP)
         elif reason is not None:
             given += text.finish()
         self._reason = FinishReason.STOP if text.stopped else reason
@@ -108,13 +108,13 @@ class Generation:
         assert self._reason is not None
         clock = self.clock
         clock.ended = monotonic()
-        clock.scheduled = self.sequence.scheduled_at
+        clock.scheduled = self.request.scheduled_at
         self.engine.log.append(
             {
                 "kind": "finished",
                 "time": time.time(),
                 "revision": self.engine.steps.revision,
-                "request_id": self.sequence.request_id,
+                "request_id": self.request.request_id,
                 "finish_reason": self._reason.value,
                 "arrival": clock.arrived_unix,
                 "prompt_tokens": self.prompt_tokens,
@@ -146,4 +146,4 @@ class Generation:
         )
 
     def _tenant(self) -> dict[str, Any]:
-        return {"tenant": self.sequence.tenant} if self.sequence.tenant else {}
+        return {"tenant": self.request.tenant} if self.request.tenant else {}

@@ -9,11 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from fastapi import Request
+from fastapi import Request as HttpRequest
 
 from agents.engine.core.engine import Engine
 from agents.engine.request.timing import RequestClock, monotonic
-from agents.engine.scheduling.sequence import Sequence
+from agents.engine.scheduling.request import Request
 from agents.engine.server.counted_refusals import Refusals
 from agents.engine.server.exchange import Exchange
 from agents.engine.server.forms import ChatForm, Form
@@ -60,7 +60,7 @@ class Intake:
     def chat_tokens(self, messages: list[Any], add_special_tokens: bool = False) -> list[int]:
         return self.codec.encode(self.template.render([message.plain() for message in messages]), add_special_tokens)
 
-    def completion(self, asked: CompletionRequest, request: Request) -> ExchangeAnswer:
+    def completion(self, asked: CompletionRequest, request: HttpRequest) -> ExchangeAnswer:
         self._received(asked, request)
         prompts = self._prompts(asked)
         max_tokens = COMPLETION_MAX_TOKENS if asked.max_tokens is None else asked.max_tokens
@@ -72,7 +72,7 @@ class Intake:
         )
         return self._answer(asked, prompts, max(1, max_tokens), wishes, request)
 
-    def chat(self, asked: ChatRequest, request: Request) -> ExchangeAnswer:
+    def chat(self, asked: ChatRequest, request: HttpRequest) -> ExchangeAnswer:
         self._received(asked, request)
         prompt = self.chat_tokens(asked.messages, asked.add_special_tokens is True)
         steps = self.engine.steps
@@ -80,7 +80,7 @@ class Intake:
         wanted = asked.max_completion_tokens or asked.max_tokens or max(1, room)
         return self._answer(asked, [prompt], wanted, Wishes(), request)
 
-    def _received(self, asked: GenerationRequest, request: Request) -> None:
+    def _received(self, asked: GenerationRequest, request: HttpRequest) -> None:
         self.check_model(asked.model)
         clock: RequestClock = request.scope[CLOCK]
         clock.received = monotonic()
@@ -114,7 +114,7 @@ class Intake:
         return tuple(self.codec.decode(tokens, asked.skip_special_tokens) for tokens in prompts)
 
     def _answer(
-        self, asked: GenerationRequest, prompts: list[list[int]], max_tokens: int, wishes: Wishes, request: Request
+        self, asked: GenerationRequest, prompts: list[list[int]], max_tokens: int, wishes: Wishes, request: HttpRequest
     ) -> ExchangeAnswer:
         engine, clock = self.engine, cast(RequestClock, request.scope[CLOCK])
         chat = isinstance(asked, ChatRequest)
@@ -138,7 +138,7 @@ class Intake:
         for number, prompt in enumerate(prompts):
             for own in params:
                 place = len(generations)
-                sequence = Sequence(
+                made = Request(
                     f"{request_id}-{place}" if place else request_id,
                     prompt,
                     own,
@@ -148,7 +148,7 @@ class Intake:
                     salt=asked.cache_salt,
                 )
                 own_clock = replace(clock) if place else clock
-                generations.append(Generation(engine, sequence, self.codec.stream(rules), own_clock, number))
+                generations.append(Generation(engine, made, self.codec.stream(rules), own_clock, number))
         exchange = Exchange(engine, self.handover, generations, asked.n)
         form = (ChatForm if chat else Form)(
             f"{'chatcmpl' if chat else 'cmpl'}-{request_id}",

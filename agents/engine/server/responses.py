@@ -79,10 +79,10 @@ class ExchangeAnswer(Response):
             told.echoed = True
             told.text.append(self.wishes.prompts[piece.generation.prompt_number])
             if self.form.tops is not None:
-                sequence = piece.generation.sequence
-                known: list[TokenLogprob | None] = sequence.prompt_logprobs or [None] * sequence.prompt_length
+                request = piece.generation.request
+                known: list[TokenLogprob | None] = request.prompt_logprobs or [None] * request.prompt_length
                 told.entries += [
-                    token if entry is None else entry for token, entry in zip(sequence.tokens, known, strict=False)
+                    token if entry is None else entry for token, entry in zip(request.tokens, known, strict=False)
                 ]
         if self.wishes.output:
             told.text.append(piece.text)
@@ -124,7 +124,7 @@ class WholeAnswer(ExchangeAnswer):
     def _choice(self, index: int, piece: Piece, told: _Told) -> dict[str, Any]:
         choice = self.form.choice(index, "".join(told.text), piece.finish_reason, told.entries, 0)
         if self.wishes.prompt_logprobs:
-            known = piece.generation.sequence.prompt_logprobs or [None]
+            known = piece.generation.request.prompt_logprobs or [None]
             choice["prompt_logprobs"] = prompt_logprobs(known, self.form.token_text)
         return choice
 

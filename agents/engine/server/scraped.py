@@ -7,7 +7,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from agents.engine.core.engine import Engine
-from agents.engine.scheduling.sequence import FinishReason
+from agents.engine.scheduling.request import FinishReason
 
 STEP_PARTS = ("schedule", "draft", "forward", "attention", "sample", "commit")
 

@@ -19,7 +19,7 @@ much is drafted and nothing else, so that text never depends on it. What it keep
 """
 
 from collections import deque
-from collections.abc import Sequence as Items
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median_low
 
@@ -73,7 +73,7 @@ class Decisions:
         return dict(vars(self))
 
 
-def best_length(extra: Items[float], seconds: Items[float], tokens: float, current: int) -> int:
+def best_length(extra: Sequence[float], seconds: Sequence[float], tokens: float, current: int) -> int:
     """The draft length k that gives most tokens per second, (tokens + extra[k]) / seconds[k].
 
     extra and seconds: by length, from 0. `current` stays unless another promises `MARGIN` times as much.
@@ -147,7 +147,7 @@ class Gate:
         track.drafts += 1
         track.drafts_since_trial += 1
 
-    def observe(self, verify_s: float, draft_s: float, drafts: Items[int], taken_in: int) -> None:
+    def observe(self, verify_s: float, draft_s: float, drafts: Sequence[int], taken_in: int) -> None:
         """A step of decodes alone took so long, drafting apart. drafts: how many each request had; taken_in: tokens
         that the drafter took in besides."""
         passes = max(drafts)

@@ -4,8 +4,7 @@ import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from collections.abc import Callable, Iterator
-from collections.abc import Sequence as Items
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ from agents.engine.core.event_log import EventLog
 from agents.engine.core.step import StepEngine
 from agents.engine.options import EngineOptions
 from agents.engine.request.params import SamplingParams
-from agents.engine.scheduling.sequence import Sequence
+from agents.engine.scheduling.request import Request
 from controlplane.contract.knobs import parse_config
 
 VOCABULARY = 320
@@ -105,7 +104,7 @@ FAMILIES: dict[str, tuple[Any, Any]] = {
     "gemma3": (Gemma3TextConfig, Gemma3ForCausalLM),
 }
 
-Reference = Callable[[Path, Items[int], int], list[int]]
+Reference = Callable[[Path, Sequence[int], int], list[int]]
 Run = Callable[..., list[list[int]]]
 
 
@@ -180,7 +179,7 @@ def reference() -> Iterator[Reference]:
     loaded: dict[Path, Any] = {}
     known: dict[tuple[Path, tuple[int, ...], int], list[int]] = {}
 
-    def generate(folder: Path, prompt: Items[int], count: int) -> list[int]:
+    def generate(folder: Path, prompt: Sequence[int], count: int) -> list[int]:
         key = (folder, tuple(prompt), count)
         if key not in known:
             if folder not in loaded:
@@ -195,11 +194,11 @@ def reference() -> Iterator[Reference]:
 
 
 def drive(
-    engine: StepEngine, prompts: Items[Items[int]], params: Items[SamplingParams], arrive_every: int = 0
+    engine: StepEngine, prompts: Sequence[Sequence[int]], params: Sequence[SamplingParams], arrive_every: int = 0
 ) -> list[list[int]]:
     """Serve the prompts to their end; with `arrive_every` one more arrives each so many steps. Output tokens."""
-    sequences = [Sequence(str(n), prompt, own) for n, (prompt, own) in enumerate(zip(prompts, params, strict=True))]
-    waiting = list(sequences)
+    requests = [Request(str(n), prompt, own) for n, (prompt, own) in enumerate(zip(prompts, params, strict=True))]
+    waiting = list(requests)
     steps = 0
     with torch.inference_mode():
         while waiting or engine.scheduler.has_work:
@@ -209,7 +208,7 @@ def drive(
                     continue
             engine.step()
             steps += 1
-    return [sequence.tokens[sequence.prompt_length :] for sequence in sequences]
+    return [request.tokens[request.prompt_length :] for request in requests]
 
 
 @pytest.fixture
@@ -218,7 +217,7 @@ def serve() -> Callable[..., tuple[list[list[int]], StepEngine]]:
 
     def serve_all(
         folder: Path,
-        prompts: Items[Items[int]],
+        prompts: Sequence[Sequence[int]],
         count: int,
         *,
         options: dict[str, Any] | None = None,
@@ -237,7 +236,7 @@ def serve() -> Callable[..., tuple[list[list[int]], StepEngine]]:
 def run(serve: Callable[..., tuple[list[list[int]], StepEngine]]) -> Run:
     """As `serve`, the output tokens only."""
 
-    def serve_outputs(folder: Path, prompts: Items[Items[int]], count: int, **asked: Any) -> list[list[int]]:
+    def serve_outputs(folder: Path, prompts: Sequence[Sequence[int]], count: int, **asked: Any) -> list[list[int]]:
         return serve(folder, prompts, count, **asked)[0]
 
     return serve_outputs

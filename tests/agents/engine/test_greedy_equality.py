@@ -126,7 +126,7 @@ def test_a_model_that_drafts_for_itself_has_every_draft_accepted(model_dir: Path
     from agents.engine.core.step import StepEngine
     from agents.engine.options import EngineOptions
     from agents.engine.request.params import SamplingParams
-    from agents.engine.scheduling.sequence import Sequence
+    from agents.engine.scheduling.request import Request
     from controlplane.contract.knobs import parse_config
 
     options = EngineOptions(
@@ -137,12 +137,12 @@ def test_a_model_that_drafts_for_itself_has_every_draft_accepted(model_dir: Path
     )
     engine = StepEngine(options, EventLog())
     prompt = _prompts()[7]
-    sequence = Sequence("a", prompt, SamplingParams(COUNT))
-    engine.scheduler.add(sequence)
+    request = Request("a", prompt, SamplingParams(COUNT))
+    engine.scheduler.add(request)
     with torch.inference_mode():
         while engine.scheduler.has_work:
             engine.step()
-    assert sequence.tokens[len(prompt) :] == reference(model_dir, prompt, COUNT)
+    assert request.tokens[len(prompt) :] == reference(model_dir, prompt, COUNT)
     steps = [event for event in engine.log.after(0) if event["kind"] == "step"]
     drafted, accepted = (sum(event[name] for event in steps) for name in ("draft_tokens", "accepted_tokens"))  # type: ignore[misc]
     assert drafted == accepted > 0
@@ -154,20 +154,20 @@ def test_prefix_hits_do_not_change_text(model_dirs: dict[str, Path], reference: 
     from agents.engine.core.step import StepEngine
     from agents.engine.options import EngineOptions
     from agents.engine.request.params import SamplingParams
-    from agents.engine.scheduling.sequence import Sequence
+    from agents.engine.scheduling.request import Request
 
     folder = model_dirs[shape]
     engine = StepEngine(EngineOptions(folder), EventLog())
     base = _prompts()[7]
     cached: list[int] = []
     for prompt in (base, base, [*base[:100], 3, 4], base[:64], base[:33]):
-        sequence = Sequence("a", prompt, SamplingParams(COUNT))
-        engine.scheduler.add(sequence)
+        request = Request("a", prompt, SamplingParams(COUNT))
+        engine.scheduler.add(request)
         with torch.inference_mode():
             while engine.scheduler.has_work:
                 engine.step()
-        assert sequence.tokens[len(prompt) :] == reference(folder, prompt, COUNT)
-        cached.append(sequence.cached_tokens)
+        assert request.tokens[len(prompt) :] == reference(folder, prompt, COUNT)
+        cached.append(request.cached_tokens)
     assert cached == [0, 128, 96, 48, 32]
 
 

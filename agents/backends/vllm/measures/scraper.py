@@ -15,9 +15,9 @@ from typing import Any
 from agents.backends.base import Position
 from agents.backends.vllm.measures.growth import Buckets, continued, growth, restarted
 from agents.backends.vllm.measures.merge import HELD_S, TracedMerge
-from agents.backends.vllm.measures.request import TracedRequest
 from agents.backends.vllm.measures.scrape_memory import Point, ScrapeMemory
 from agents.backends.vllm.measures.scrape_reading import Reading
+from agents.backends.vllm.measures.traced_request import TracedRequest
 from controlplane.contract import metrics
 from controlplane.contract.reports.engine_event import EngineEvent, Hello
 

@@ -16,7 +16,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
-from agents.backends.vllm.measures.request import TracedRequest, requests_of
+from agents.backends.vllm.measures.traced_request import TracedRequest, requests_of
 from agents.host.error_answers import errors_answered
 from controlplane.contract.errors import BadRequest, TooLarge, Unsupported
 

@@ -2,7 +2,7 @@
 fixture."""
 
 import random
-from collections.abc import Sequence as Items
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from agents.engine.core.step import StepEngine
 from agents.engine.options import EngineOptions
 from agents.engine.request.params import SamplingParams
 from agents.engine.scheduling.drafter import Drafter
-from agents.engine.scheduling.sequence import FinishReason, Sequence
+from agents.engine.scheduling.request import FinishReason, Request
 from agents.engine.scheduling.step_plan import Work
 from controlplane.contract.knobs import parse_config
 
@@ -37,19 +37,19 @@ class WatchedDrafter(Drafter):
         self.inside = inside
         self.proposed = self.accepted = self.taken_in = 0
 
-    def reserve(self, sequence: Sequence, limit: int) -> int:
-        assert limit > 0 and sequence.remaining == 1
-        tokens = list(sequence.tokens)
-        drafts = self.inside.reserve(sequence, limit)
-        assert 0 <= drafts <= limit and sequence.tokens == tokens
+    def reserve(self, request: Request, limit: int) -> int:
+        assert limit > 0 and request.remaining == 1
+        tokens = list(request.tokens)
+        drafts = self.inside.reserve(request, limit)
+        assert 0 <= drafts <= limit and request.tokens == tokens
         return drafts
 
-    def propose(self, works: Items[Work], spare: int) -> int:
-        before = [list(work.sequence.tokens) for work in works]
+    def propose(self, works: Sequence[Work], spare: int) -> int:
+        before = [list(work.request.tokens) for work in works]
         taken_in = self.inside.propose(works, spare)
         assert 0 <= taken_in <= max(0, spare)
         for work, tokens in zip(works, before, strict=True):
-            assert len(work.drafts) == work.draft_count and work.sequence.tokens == tokens
+            assert len(work.drafts) == work.draft_count and work.request.tokens == tokens
             self.proposed += len(work.drafts)
         self.taken_in += taken_in
         return taken_in
@@ -68,15 +68,15 @@ def start(folder: Path, options: dict[str, Any], **knobs: Any) -> tuple[StepEngi
 
 
 @torch.inference_mode()
-def run_all(engine: StepEngine, prompts: Items[Items[int]], params: Items[SamplingParams]) -> list[list[int]]:
+def run_all(engine: StepEngine, prompts: Sequence[Sequence[int]], params: Sequence[SamplingParams]) -> list[list[int]]:
     """Serve all to their end; nothing may be left behind."""
-    sequences = [Sequence(str(n), prompt, own) for n, (prompt, own) in enumerate(zip(prompts, params, strict=True))]
-    for sequence in sequences:
-        engine.scheduler.add(sequence)
+    requests = [Request(str(n), prompt, own) for n, (prompt, own) in enumerate(zip(prompts, params, strict=True))]
+    for request in requests:
+        engine.scheduler.add(request)
     while engine.scheduler.has_work:
         engine.step()
     assert engine.pool.num_held == 0
-    return [sequence.tokens[sequence.prompt_length :] for sequence in sequences]
+    return [request.tokens[request.prompt_length :] for request in requests]
 
 
 def prompts(seed: int = 0) -> list[list[int]]:
@@ -147,8 +147,8 @@ class DrafterConformance:
         wanted = run_all(start(model_dir, {})[0], asked, [SamplingParams(COUNT)] * len(asked))
         small = {**options, "kv_cache_bytes": 26 * BLOCK_BYTES, "speculation_gate": bool(seed % 2)}
         engine, _ = start(model_dir, small)
-        sequences = [Sequence(str(n), prompt, SamplingParams(COUNT)) for n, prompt in enumerate(asked)]
-        arriving = list(sequences)
+        requests = [Request(str(n), prompt, SamplingParams(COUNT)) for n, prompt in enumerate(asked)]
+        arriving = list(requests)
         with torch.inference_mode():
             while arriving or engine.scheduler.has_work:
                 if arriving and (draw.random() < 0.3 or not engine.scheduler.has_work):
@@ -166,7 +166,7 @@ class DrafterConformance:
                     engine.scheduler.finish(draw.choice(list(engine.scheduler.running)), FinishReason.ABORT)
                 engine.step()
         assert engine.pool.num_held == 0
-        for sequence, text in zip(sequences, wanted, strict=True):
-            own = sequence.tokens[sequence.prompt_length :]
+        for request, text in zip(requests, wanted, strict=True):
+            own = request.tokens[request.prompt_length :]
             assert own == text[: len(own)]
-            assert len(own) == COUNT or sequence.finish_reason is FinishReason.ABORT
+            assert len(own) == COUNT or request.finish_reason is FinishReason.ABORT

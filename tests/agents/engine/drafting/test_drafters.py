@@ -8,7 +8,7 @@ import torch
 
 from agents.engine.drafting.draft_model import MOST_TAKEN_IN
 from agents.engine.request.params import SamplingParams
-from agents.engine.scheduling.sequence import Sequence
+from agents.engine.scheduling.request import Request
 from tests.agents.engine.drafting.drafter_conformance import DrafterConformance, prompts, run_all, start
 
 COUNT = 24
@@ -65,16 +65,16 @@ def test_all_layers_as_early_exit_have_every_draft_accepted(model_dir: Path) -> 
 @pytest.mark.parametrize("budget", [40, 2048])
 def test_what_a_draft_model_missed_is_taken_in_within_the_budget(model_dir: Path, budget: int) -> None:
     engine, watched = start(model_dir, _own_draft(model_dir), max_num_batched_tokens=budget)
-    sequence = Sequence("a", [*prompts()[5], *prompts(1)[5], *prompts(2)[5]], SamplingParams(COUNT + 20))
-    engine.scheduler.add(sequence)
+    request = Request("a", [*prompts()[5], *prompts(1)[5], *prompts(2)[5]], SamplingParams(COUNT + 20))
+    engine.scheduler.add(request)
     with torch.inference_mode():
-        while sequence.num_outputs < 5:
+        while request.num_outputs < 5:
             engine.step()
-        assert sequence.draft_computed == 0
+        assert request.draft_computed == 0
         engine.scheduler.config = engine.scheduler.config.model_copy(update={"num_speculative_tokens": 3})
         most = min(MOST_TAKEN_IN, budget - 1)
-        while len(sequence.tokens) - sequence.draft_computed > 1:
-            before, missing = watched.taken_in, len(sequence.tokens) - sequence.draft_computed
+        while len(request.tokens) - request.draft_computed > 1:
+            before, missing = watched.taken_in, len(request.tokens) - request.draft_computed
             assert watched.proposed == 0
             engine.step()
             taken = watched.taken_in - before
@@ -109,7 +109,7 @@ def test_the_draft_length_follows_the_number_of_requests(model_dir: Path) -> Non
     engine, watched = start(model_dir, options, num_speculative_tokens=[[1, 4], [2, 1]])
     lengths = {1: 4, 2: 1, 3: 0}
     for number, prompt in enumerate(prompts()[2:5]):
-        engine.scheduler.add(Sequence(str(number), prompt, SamplingParams(8 + 8 * number)))
+        engine.scheduler.add(Request(str(number), prompt, SamplingParams(8 + 8 * number)))
     engine.step()
     reached = set()
     while engine.scheduler.has_work:

@@ -12,7 +12,7 @@ from agents.engine.options import EngineOptions
 from agents.engine.request.params import SamplingParams, uniform
 from agents.engine.sampling.row import Row
 from agents.engine.sampling.sampler import sample
-from agents.engine.scheduling.sequence import Sequence
+from agents.engine.scheduling.request import Request
 from controlplane.contract.knobs import parse_config
 
 DRAWS = 20_000
@@ -76,16 +76,16 @@ def test_random_numbers_are_uniform_and_repeat() -> None:
 def _texts(folder: Path, drafts: int, mates: int) -> tuple[list[list[int]], int]:
     engine = StepEngine(EngineOptions(folder, config=parse_config({"num_speculative_tokens": drafts})), EventLog())
     prompts = [[5, 6, 7, 8] * 6, [9, 10, 9, 10, 9, 10], [3] * 9]
-    sequences = [
-        Sequence(str(n), prompt, SamplingParams(20, temperature=0.3, top_p=0.9, top_k=50 * n, seed=n))
+    requests = [
+        Request(str(n), prompt, SamplingParams(20, temperature=0.3, top_p=0.9, top_k=50 * n, seed=n))
         for n, prompt in enumerate(prompts)
     ]
-    for sequence in sequences[: mates + 1]:
-        engine.scheduler.add(sequence)
+    for request in requests[: mates + 1]:
+        engine.scheduler.add(request)
     while engine.scheduler.has_work:
         engine.step()
     accepted = sum(event["accepted_tokens"] for event in engine.log.after(0) if event["kind"] == "step")
-    return [sequence.tokens[sequence.prompt_length :] for sequence in sequences[: mates + 1]], accepted
+    return [request.tokens[request.prompt_length :] for request in requests[: mates + 1]], accepted
 
 
 def test_a_seeded_text_is_the_same_with_speculation_and_batch_mates(model_dir: Path) -> None:

@@ -11,8 +11,8 @@ from agents.engine.scheduling.block_pool import BlockPool
 from agents.engine.scheduling.cache_groups import CacheGroup
 from agents.engine.scheduling.kv_cache import KvCache
 from agents.engine.scheduling.policy import Policy, SchedulingPolicy
+from agents.engine.scheduling.request import FinishReason, Request, Status
 from agents.engine.scheduling.scheduler import Scheduler
-from agents.engine.scheduling.sequence import FinishReason, Sequence, Status
 from agents.engine.scheduling.throughput import Throughput
 from agents.engine.scheduling.waiting_queue import WaitingQueue
 from controlplane.contract.errors import DeadlineUnmet, Overloaded
@@ -26,8 +26,8 @@ def _scheduler(seats: int = 1, **policy: object) -> Scheduler:
     return Scheduler(cache, EngineConfig(max_num_seqs=seats), Policy(**policy))  # type: ignore[arg-type]
 
 
-def _sequence(length: int = 4, priority: int = 0, arrived_at: float = 0.0, deadline: float | None = None) -> Sequence:
-    return Sequence("r", [1] * length, SamplingParams(4), priority=priority, arrived_at=arrived_at, deadline=deadline)
+def _sequence(length: int = 4, priority: int = 0, arrived_at: float = 0.0, deadline: float | None = None) -> Request:
+    return Request("r", [1] * length, SamplingParams(4), priority=priority, arrived_at=arrived_at, deadline=deadline)
 
 
 def _step(scheduler: Scheduler, now: float) -> None:
@@ -50,13 +50,13 @@ def test_a_request_is_shed_exactly_when_the_limits_say_so(
     scheduler = _scheduler(
         max_waiting=most, max_waiting_tokens=most_tokens, scheduling_policy=policy, priority_aging_s=1e9
     )
-    waiting: list[Sequence] = []  # The model: a list that is searched.
+    waiting: list[Request] = []  # The model: a list that is searched.
     for number, (length, priority) in enumerate(asked):
         newcomer = _sequence(length, priority, float(number))
         ended = scheduler.add(newcomer)
 
-        def full(kept: list[Sequence], length: int = length) -> bool:
-            tokens = sum(len(sequence.tokens) for sequence in kept) + length
+        def full(kept: list[Request], length: int = length) -> bool:
+            tokens = sum(len(request.tokens) for request in kept) + length
             return (most is not None and len(kept) >= most) or bool(
                 most_tokens is not None and kept and tokens > most_tokens
             )
@@ -69,16 +69,16 @@ def test_a_request_is_shed_exactly_when_the_limits_say_so(
                 break
             kept.remove(least)
             given_up.append(least)
-        assert [one.sequence for one in ended] == given_up
+        assert [one.request for one in ended] == given_up
         waiting = kept if newcomer in given_up else [*kept, newcomer]
         assert set(scheduler.waiting) == set(waiting)
         for one in ended:
-            assert one.reason is FinishReason.SHED and one.sequence.status is Status.FINISHED
+            assert one.reason is FinishReason.SHED and one.request.status is Status.FINISHED
             assert isinstance(one.failure, Overloaded)
             why = one.failure.detail["degraded"]["reason"]
-            assert why == "displaced" or one.sequence is newcomer
+            assert why == "displaced" or one.request is newcomer
         if policy is SchedulingPolicy.FCFS:
-            assert all(one.sequence is newcomer for one in ended), "by arrival nobody is displaced"
+            assert all(one.request is newcomer for one in ended), "by arrival nobody is displaced"
 
 
 def test_the_refusal_says_why_and_when_to_come_back() -> None:
@@ -151,15 +151,15 @@ def test_a_prompt_beyond_the_token_limit_waits_alone_or_not_at_all() -> None:
 def test_what_has_begun_is_never_displaced() -> None:
     scheduler = _scheduler(seats=2, max_waiting=1, scheduling_policy="priority")
     first, second = _sequence(priority=3), _sequence(priority=4)
-    for sequence in (first, second):
-        scheduler.add(sequence)
+    for request in (first, second):
+        scheduler.add(request)
         _step(scheduler, 1.0)
     scheduler.config = EngineConfig(max_num_seqs=1)
     _step(scheduler, 2.0)
     assert second.status is Status.WAITING, "preempted"
     urgent = _sequence(priority=-5)
     (shed,) = scheduler.add(urgent)
-    assert shed.sequence is urgent and second.status is Status.WAITING
+    assert shed.request is urgent and second.status is Status.WAITING
 
 
 def test_a_deadline_that_cannot_be_met_is_refused_at_once() -> None:
@@ -196,12 +196,12 @@ def test_more_urgent_ones_wait_less_by_estimate() -> None:
 def test_one_that_waits_past_its_deadline_is_dropped_with_an_error() -> None:
     scheduler = _scheduler()
     running, late = _sequence(deadline=50.0), _sequence(arrived_at=1.0, deadline=3.0)
-    for sequence in (running, late):
-        scheduler.add(sequence)
+    for request in (running, late):
+        scheduler.add(request)
     _step(scheduler, 1.0)
     assert scheduler.next_deadline == 3.0 and scheduler.expire(2.9) == []
     (ended,) = scheduler.expire(3.0)
-    assert (ended.sequence, ended.reason) == (late, FinishReason.TIMEOUT)
+    assert (ended.request, ended.reason) == (late, FinishReason.TIMEOUT)
     assert isinstance(ended.failure, DeadlineUnmet) and ended.failure.detail["degraded"]["reason"] == "timed_out"
     assert ended.failure.detail["degraded"]["limit"] == 2.0
     assert late not in scheduler.waiting and running.status is Status.RUNNING
@@ -209,10 +209,10 @@ def test_one_that_waits_past_its_deadline_is_dropped_with_an_error() -> None:
 
 def test_a_running_one_past_its_deadline_keeps_what_it_has_and_frees_its_blocks() -> None:
     scheduler = _scheduler()
-    sequence = _sequence(deadline=3.0)
-    scheduler.add(sequence)
+    request = _sequence(deadline=3.0)
+    scheduler.add(request)
     _step(scheduler, 1.0)
     (ended,) = scheduler.expire(3.5)
-    assert (ended.reason, ended.failure, sequence.num_outputs) == (FinishReason.TIMEOUT, None, 1)
+    assert (ended.reason, ended.failure, request.num_outputs) == (FinishReason.TIMEOUT, None, 1)
     assert scheduler.cache.pool.num_held == 0 and not scheduler.has_work
     assert scheduler.next_deadline is None

@@ -6,7 +6,7 @@ from agents.engine.request.params import SamplingParams
 from agents.engine.scheduling.block_pool import NULL_BLOCK, BlockPool
 from agents.engine.scheduling.cache_groups import CacheGroup, blocks_spanned, layers_per_block
 from agents.engine.scheduling.kv_cache import KvCache
-from agents.engine.scheduling.sequence import Sequence
+from agents.engine.scheduling.request import Request
 
 SIZE = 4
 
@@ -16,35 +16,35 @@ def _cache(blocks: int, *windows: int | None, caching: bool = True) -> KvCache:
     return KvCache(BlockPool(blocks, SIZE), groups, caching)
 
 
-def _request(tokens: list[int], salt: str | None = None) -> Sequence:
-    return Sequence("r", tokens, SamplingParams(4), salt=salt)
+def _request(tokens: list[int], salt: str | None = None) -> Request:
+    return Request("r", tokens, SamplingParams(4), salt=salt)
 
 
-def _compute(cache: KvCache, sequence: Sequence, chunk: int = 10**6) -> None:
+def _compute(cache: KvCache, request: Request, chunk: int = 10**6) -> None:
     """Prefill to the end, chunk by chunk, and give it one output token."""
-    while sequence.remaining:
-        given = cache.grow_prefill(sequence, min(chunk, sequence.remaining))
+    while request.remaining:
+        given = cache.grow_prefill(request, min(chunk, request.remaining))
         assert given
-        sequence.num_computed += given
-        if not sequence.remaining:
-            sequence.tokens.append(99)
-            cache.computed(sequence)
+        request.num_computed += given
+        if not request.remaining:
+            request.tokens.append(99)
+            cache.computed(request)
             return
-        cache.computed(sequence)
+        cache.computed(request)
 
 
-def _fork(cache: KvCache, parent: Sequence, child: Sequence) -> bool:
+def _fork(cache: KvCache, parent: Request, child: Request) -> bool:
     child.parent = parent
     return cache.admit(child)
 
 
-def _served(cache: KvCache, tokens: list[int], salt: str | None = None) -> Sequence:
+def _served(cache: KvCache, tokens: list[int], salt: str | None = None) -> Request:
     """A request that came, was computed and left."""
-    sequence = _request(tokens, salt)
-    assert cache.admit(sequence)
-    _compute(cache, sequence)
-    cache.release(sequence)
-    return sequence
+    request = _request(tokens, salt)
+    assert cache.admit(request)
+    _compute(cache, request)
+    cache.release(request)
+    return request
 
 
 def _real(table: list[int]) -> list[bool]:
@@ -79,7 +79,7 @@ def test_equal_tokens_after_another_beginning_are_no_hit() -> None:
 def test_a_prompt_whose_log_probabilities_are_asked_for_is_computed_until_they_are_known() -> None:
     cache = _cache(20)
     _served(cache, list(range(13)))
-    asking = Sequence("r", list(range(13)), SamplingParams(4, prompt_logprobs=1))
+    asking = Request("r", list(range(13)), SamplingParams(4, prompt_logprobs=1))
     for known, hit in ((0, 0), (1, 0), (9, 8), (10, 8), (13, 12)):
         asking.prompt_logprobs = [None] * known
         assert cache.admit(asking) and asking.num_computed == hit
@@ -90,8 +90,8 @@ def test_a_salt_keeps_tenants_apart() -> None:
     cache = _cache(20)
     _served(cache, list(range(9)), salt="one")
     for salt, hit in (("two", 0), (None, 0), ("one", 8)):
-        sequence = _request(list(range(9)), salt)
-        assert cache.admit(sequence) and sequence.num_computed == hit
+        request = _request(list(range(9)), salt)
+        assert cache.admit(request) and request.num_computed == hit
 
 
 def test_without_prefix_caching_nothing_is_kept_but_forks_share() -> None:
@@ -193,10 +193,10 @@ def test_the_least_recently_used_prompt_is_evicted_from_its_end() -> None:
 
 def test_a_window_group_gives_back_what_slid_out() -> None:
     cache = _cache(20, None, 6)
-    sequence = _request(list(range(20)))
-    assert cache.admit(sequence, 8)
-    _compute(cache, sequence, 8)
-    full, window = sequence.tables
+    request = _request(list(range(20)))
+    assert cache.admit(request, 8)
+    _compute(cache, request, 8)
+    full, window = request.tables
     assert _real(full) == [True] * 5
     # The next token, at place 20, looks at places 15 to 20.
     assert _real(window) == [False] * 3 + [True] * 2
@@ -205,14 +205,14 @@ def test_a_window_group_gives_back_what_slid_out() -> None:
 
 def test_a_long_prompt_needs_few_blocks_in_a_small_window() -> None:
     cache = _cache(1 + blocks_spanned(8 - 1 + 8, SIZE), 8)
-    sequence = _request(list(range(4000)))
-    assert cache.fits(4004) and cache.admit(sequence, 8)
+    request = _request(list(range(4000)))
+    assert cache.fits(4004) and cache.admit(request, 8)
     most = 0
-    while sequence.remaining > 8:
-        assert cache.grow_prefill(sequence, 8) == 8
+    while request.remaining > 8:
+        assert cache.grow_prefill(request, 8) == 8
         most = max(most, cache.pool.num_held)
-        sequence.num_computed += 8
-        cache.computed(sequence)
+        request.num_computed += 8
+        cache.computed(request)
     assert most == 4, "at a block's start: a chunk of two blocks, and the two that its first token looks back at"
 
 
@@ -226,12 +226,12 @@ def test_admission_wants_a_windows_worst_case_free() -> None:
 
 def test_a_chunk_larger_than_the_pool_is_cut_and_keeps_nobody_out() -> None:
     cache = _cache(6, None, 2)
-    sequence = _request([1] * 16)
-    assert cache.admit(sequence)
-    assert cache.grow_prefill(sequence, 16) == 8, "four blocks of the full group leave two"
-    sequence.num_computed = 8
-    cache.computed(sequence)
-    assert cache.grow_prefill(sequence, 8) == 4, "one of them is in the window still"
+    request = _request([1] * 16)
+    assert cache.admit(request)
+    assert cache.grow_prefill(request, 16) == 8, "four blocks of the full group leave two"
+    request.num_computed = 8
+    cache.computed(request)
+    assert cache.grow_prefill(request, 8) == 4, "one of them is in the window still"
 
 
 def test_a_hit_needs_of_a_window_group_only_its_window() -> None:
@@ -252,19 +252,19 @@ def test_a_hit_needs_of_a_window_group_only_its_window() -> None:
 
 def test_growth_is_all_or_nothing_over_the_groups() -> None:
     cache = _cache(7, None, None, None)
-    sequence = _request([1] * 8)
-    assert cache.admit(sequence) and cache.pool.num_free == 1
-    assert not cache.grow(sequence, 9)
-    assert cache.pool.num_free == 1 and all(len(table) == 2 for table in sequence.tables)
-    assert cache.grow(sequence, 8)
+    request = _request([1] * 8)
+    assert cache.admit(request) and cache.pool.num_free == 1
+    assert not cache.grow(request, 9)
+    assert cache.pool.num_free == 1 and all(len(table) == 2 for table in request.tables)
+    assert cache.grow(request, 8)
 
 
 @pytest.mark.parametrize(("free", "drafts"), [(0, 2), (1, 2), (2, 5), (3, 5)])
 def test_drafts_are_cut_to_the_blocks_there_are(free: int, drafts: int) -> None:
     cache = _cache(4 + free, None, 3)
-    sequence = _request([1] * 6)
-    assert cache.admit(sequence) and cache.grow_prefill(sequence, 6) == 6
-    assert cache.grow_for_drafts(sequence, 5) == drafts
+    request = _request([1] * 6)
+    assert cache.admit(request) and cache.grow_prefill(request, 6) == 6
+    assert cache.grow_for_drafts(request, 5) == drafts
 
 
 def test_a_hit_tells_how_far_the_draft_model_has_come() -> None:
@@ -286,23 +286,23 @@ def test_a_hit_tells_how_far_the_draft_model_has_come() -> None:
 
 def test_draft_keys_of_dropped_tokens_are_not_taken_for_the_sequences_own() -> None:
     cache = _cache(20)
-    sequence = _request(list(range(7)))
-    assert cache.admit(sequence)
-    sequence.num_computed = 7
-    sequence.draft_computed = 12  # Ahead, over drafts that the request's end cut off.
-    cache.release(sequence)
+    request = _request(list(range(7)))
+    assert cache.admit(request)
+    request.num_computed = 7
+    request.draft_computed = 12  # Ahead, over drafts that the request's end cut off.
+    cache.release(request)
     again = _request(list(range(13)))
     assert cache.admit(again) and again.draft_computed == 0
 
 
 def test_a_preempted_request_finds_its_own_blocks_again() -> None:
     cache = _cache(10)
-    sequence = _request(list(range(10)))
-    assert cache.admit(sequence)
-    _compute(cache, sequence)
-    cache.release(sequence)
-    assert sequence.num_computed == 0 and cache.admit(sequence)
-    assert sequence.num_computed == 8
+    request = _request(list(range(10)))
+    assert cache.admit(request)
+    _compute(cache, request)
+    cache.release(request)
+    assert request.num_computed == 0 and cache.admit(request)
+    assert request.num_computed == 8
 
 
 def test_reset_while_a_request_runs_forgets_what_it_had_computed() -> None:

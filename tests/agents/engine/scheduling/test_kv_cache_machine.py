@@ -17,7 +17,7 @@ from agents.engine.scheduling.block_pool import NULL_BLOCK, BlockPool
 from agents.engine.scheduling.cache_groups import CacheGroup
 from agents.engine.scheduling.kv_cache import KvCache
 from agents.engine.scheduling.prefix_tree import Prefix
-from agents.engine.scheduling.sequence import Sequence
+from agents.engine.scheduling.request import Request
 
 MOST = 16
 """Tokens of a request at most, prompt and output."""
@@ -51,48 +51,48 @@ class CacheMachine(RuleBasedStateMachine):
             blocks += 1
         self.pool = BlockPool(blocks + spare, size)
         self.cache = KvCache(self.pool, groups, prefix_caching=bool(caching))
-        self.waiting: list[Sequence] = []
-        self.running: list[Sequence] = []
+        self.waiting: list[Request] = []
+        self.running: list[Request] = []
         self.memory: dict[tuple[int, int], Key] = {}
         self.draft_memory: dict[tuple[int, int], Key] = {}
 
     # What the engine would do with the blocks.
 
-    def _write(self, sequence: Sequence, tokens: list[int], start: int) -> None:
+    def _write(self, request: Request, tokens: list[int], start: int) -> None:
         """A forward pass: the tokens from `start` to the end of `tokens`, each looking back through every group."""
         for group, window in enumerate(self.windows):
-            table = sequence.tables[group]
+            table = request.tables[group]
             for place in range(start, len(tokens)):
                 block = table[place // self.size]
                 assert block != NULL_BLOCK
-                self.memory[block, place % self.size] = Key(group, sequence.salt, tuple(tokens[: place + 1]))
+                self.memory[block, place % self.size] = Key(group, request.salt, tuple(tokens[: place + 1]))
                 for seen in range(0 if window is None else max(0, place - window + 1), place + 1):
                     block = table[seen // self.size]
-                    assert self.memory[block, seen % self.size] == Key(group, sequence.salt, tuple(tokens[: seen + 1]))
+                    assert self.memory[block, seen % self.size] == Key(group, request.salt, tuple(tokens[: seen + 1]))
 
     @rule(beginning=beginnings, ending=endings, salt=salts, more=st.integers(1, 5), chunk=chunks)
     def arrive(
         self, beginning: tuple[int, ...], ending: list[int], salt: str | None, more: int, chunk: int | None
     ) -> None:
         tokens = [*beginning, *ending]
-        sequence = Sequence("r", tokens, SamplingParams(min(more, MOST - len(tokens))), salt=salt)
-        self.waiting.append(sequence)
-        self._admit(sequence, chunk)
+        request = Request("r", tokens, SamplingParams(min(more, MOST - len(tokens))), salt=salt)
+        self.waiting.append(request)
+        self._admit(request, chunk)
 
     @precondition(lambda self: self.waiting)
     @rule(data=st.data(), chunk=chunks)
     def admit(self, data: st.DataObject, chunk: int | None) -> None:
         self._admit(data.draw(st.sampled_from(self.waiting)), chunk)
 
-    def _admit(self, sequence: Sequence, chunk: int | None) -> None:
-        best = self._longest_hit(sequence)
+    def _admit(self, request: Request, chunk: int | None) -> None:
+        best = self._longest_hit(request)
         before = self._counts()
-        if self.cache.admit(sequence, chunk):
-            assert sequence.num_computed == best * self.size
-            self._begun(sequence)
+        if self.cache.admit(request, chunk):
+            assert request.num_computed == best * self.size
+            self._begun(request)
         else:
             assert self.running, "alone, a request that fits is admitted"
-            assert (self._counts(), sequence.tables, sequence.prefix) == (before, [], None)
+            assert (self._counts(), request.tables, request.prefix) == (before, [], None)
 
     @precondition(lambda self: self.running)
     @rule(data=st.data(), extra=st.lists(st.integers(1, 2), min_size=1, max_size=2))
@@ -100,7 +100,7 @@ class CacheMachine(RuleBasedStateMachine):
         parent = data.draw(st.sampled_from(self.running))
         keep = data.draw(st.integers(1, len(parent.tokens)))
         tokens = [*parent.tokens[:keep], *extra][: MOST - 1]
-        child = Sequence("c", tokens, SamplingParams(1), salt=data.draw(st.sampled_from([parent.salt, None])))
+        child = Request("c", tokens, SamplingParams(1), salt=data.draw(st.sampled_from([parent.salt, None])))
         before = self._counts()
         child.parent = parent
         if self.cache.admit(child):
@@ -116,25 +116,25 @@ class CacheMachine(RuleBasedStateMachine):
     @rule(data=st.data(), count=st.sampled_from([1, 3, MOST, MOST]), drafts=st.integers(0, 3), drafts_too=st.booleans())
     def step(self, data: st.DataObject, count: int, drafts: int, drafts_too: bool) -> None:
         """Every running request gets on as far as it can."""
-        for sequence in list(self.running):
-            if sequence.remaining > 1:
-                self._prefill(data, sequence, count, drafts_too)
+        for request in list(self.running):
+            if request.remaining > 1:
+                self._prefill(data, request, count, drafts_too)
             else:
-                self._decode(data, sequence, drafts, drafts_too)
+                self._decode(data, request, drafts, drafts_too)
 
     @precondition(lambda self: self.running)
     @rule(data=st.data(), count=st.integers(1, MOST), drafts=st.integers(0, 3), drafts_too=st.booleans())
     def step_of_one(self, data: st.DataObject, count: int, drafts: int, drafts_too: bool) -> None:
-        sequence = data.draw(st.sampled_from(self.running))
-        if sequence.remaining > 1:
-            self._prefill(data, sequence, count, drafts_too)
+        request = data.draw(st.sampled_from(self.running))
+        if request.remaining > 1:
+            self._prefill(data, request, count, drafts_too)
         else:
-            self._decode(data, sequence, drafts, drafts_too)
+            self._decode(data, request, drafts, drafts_too)
 
-    def _prefill(self, data: st.DataObject, sequence: Sequence, count: int, drafts_too: bool) -> None:
-        count = min(count, sequence.remaining)
+    def _prefill(self, data: st.DataObject, request: Request, count: int, drafts_too: bool) -> None:
+        count = min(count, request.remaining)
         before = self._counts()
-        given = self.cache.grow_prefill(sequence, count)
+        given = self.cache.grow_prefill(request, count)
         assert 0 <= given <= count
         if all(window is None for window in self.windows):
             assert given == count
@@ -143,41 +143,41 @@ class CacheMachine(RuleBasedStateMachine):
         if not given:
             assert self._counts() == before
             return
-        end = sequence.num_computed + given
-        self._write(sequence, sequence.tokens[:end], sequence.num_computed)
+        end = request.num_computed + given
+        self._write(request, request.tokens[:end], request.num_computed)
         if drafts_too:
-            self._draft_up_to(sequence, end)
-        sequence.num_computed = end
-        if end == len(sequence.tokens):
-            sequence.tokens.append(data.draw(st.integers(1, 2)))
-        self.cache.computed(sequence)
-        self._retire(sequence)
+            self._draft_up_to(request, end)
+        request.num_computed = end
+        if end == len(request.tokens):
+            request.tokens.append(data.draw(st.integers(1, 2)))
+        self.cache.computed(request)
+        self._retire(request)
 
-    def _decode(self, data: st.DataObject, sequence: Sequence, drafts: int, drafts_too: bool) -> None:
+    def _decode(self, data: st.DataObject, request: Request, drafts: int, drafts_too: bool) -> None:
         before = self._counts()
-        if not self.cache.grow(sequence, len(sequence.tokens)):
+        if not self.cache.grow(request, len(request.tokens)):
             assert self._counts() == before
             assert len(self.running) > 1, "alone, a request always gets on"
             return
-        drafts = self.cache.grow_for_drafts(sequence, min(drafts, sequence.most_tokens - len(sequence.tokens) - 1))
+        drafts = self.cache.grow_for_drafts(request, min(drafts, request.most_tokens - len(request.tokens) - 1))
         drafted = data.draw(st.lists(st.integers(1, 2), min_size=max(0, drafts), max_size=max(0, drafts)))
-        self._write(sequence, sequence.tokens + drafted, sequence.num_computed)
+        self._write(request, request.tokens + drafted, request.num_computed)
         if drafts_too:
-            self._draft_up_to(sequence, len(sequence.tokens))
+            self._draft_up_to(request, len(request.tokens))
         accepted = data.draw(st.integers(0, len(drafted)))
-        sequence.num_computed = len(sequence.tokens) + accepted
-        sequence.tokens += [*drafted[:accepted], data.draw(st.integers(1, 2))]
-        self.cache.computed(sequence)
-        self._retire(sequence)
+        request.num_computed = len(request.tokens) + accepted
+        request.tokens += [*drafted[:accepted], data.draw(st.integers(1, 2))]
+        self.cache.computed(request)
+        self._retire(request)
 
     @precondition(lambda self: self.running)
     @rule(data=st.data(), ends=st.booleans())
     def leave(self, data: st.DataObject, ends: bool) -> None:
         """Preempted or ended."""
-        sequence = data.draw(st.sampled_from(self.running))
-        self._release(sequence)
+        request = data.draw(st.sampled_from(self.running))
+        self._release(request)
         if not ends:
-            self.waiting.append(sequence)
+            self.waiting.append(request)
 
     @precondition(lambda self: self.cache.stats().cached_blocks > 3)
     @rule(really=st.integers(0, 4))
@@ -187,50 +187,50 @@ class CacheMachine(RuleBasedStateMachine):
         self.pool.reset_cache()
         assert self.pool.num_cached == 0
 
-    def _begun(self, sequence: Sequence) -> None:
-        if sequence in self.waiting:
-            self.waiting.remove(sequence)
-        self.running.append(sequence)
-        assert sequence.num_computed < len(sequence.tokens)
-        assert 0 <= sequence.draft_computed <= sequence.num_computed
+    def _begun(self, request: Request) -> None:
+        if request in self.waiting:
+            self.waiting.remove(request)
+        self.running.append(request)
+        assert request.num_computed < len(request.tokens)
+        assert 0 <= request.draft_computed <= request.num_computed
 
-    def _retire(self, sequence: Sequence) -> None:
-        if len(sequence.tokens) >= sequence.most_tokens:
-            self._release(sequence)
+    def _retire(self, request: Request) -> None:
+        if len(request.tokens) >= request.most_tokens:
+            self._release(request)
 
-    def _release(self, sequence: Sequence) -> None:
-        self.running.remove(sequence)
-        self.cache.release(sequence)
-        assert (sequence.tables, sequence.num_computed, sequence.draft_computed) == ([], 0, 0)
+    def _release(self, request: Request) -> None:
+        self.running.remove(request)
+        self.cache.release(request)
+        assert (request.tables, request.num_computed, request.draft_computed) == ([], 0, 0)
 
-    def _draft_up_to(self, sequence: Sequence, end: int) -> None:
+    def _draft_up_to(self, request: Request, end: int) -> None:
         """A draft model that sees everything and keeps its keys in the blocks of the first group."""
         if self.windows[0] is not None:
             return
-        for place in range(sequence.draft_computed, end):
-            key = Key(0, sequence.salt, tuple(sequence.tokens[: place + 1]))
-            self.draft_memory[sequence.tables[0][place // self.size], place % self.size] = key
-        sequence.draft_computed = end
-        self._check_draft(sequence)
+        for place in range(request.draft_computed, end):
+            key = Key(0, request.salt, tuple(request.tokens[: place + 1]))
+            self.draft_memory[request.tables[0][place // self.size], place % self.size] = key
+        request.draft_computed = end
+        self._check_draft(request)
 
-    def _check_draft(self, sequence: Sequence) -> None:
-        for place in range(sequence.draft_computed):
-            slot = sequence.tables[0][place // self.size], place % self.size
-            assert self.draft_memory[slot] == Key(0, sequence.salt, tuple(sequence.tokens[: place + 1]))
+    def _check_draft(self, request: Request) -> None:
+        for place in range(request.draft_computed):
+            slot = request.tables[0][place // self.size], place % self.size
+            assert self.draft_memory[slot] == Key(0, request.salt, tuple(request.tokens[: place + 1]))
 
     def _counts(self) -> tuple[int, int, int]:
         return self.pool.num_held, self.pool.num_cached, self.pool.evictions
 
-    def _longest_hit(self, sequence: Sequence) -> int:
+    def _longest_hit(self, request: Request) -> int:
         """By the definition, tried from the longest down: every block that a layer will look at is there."""
         size = self.size
-        node = self.cache._hits.salts.children.get(sequence.salt)
+        node = self.cache._hits.salts.children.get(request.salt)
         path: list[Prefix] = []
         while node is not None:
             start = len(path) * size
-            node = node.children.get(tuple(sequence.tokens[start : start + size]))
+            node = node.children.get(tuple(request.tokens[start : start + size]))
             path += [node] if node is not None else []
-        for count in range(min(len(path), (len(sequence.tokens) - 1) // size), 0, -1):
+        for count in range(min(len(path), (len(request.tokens) - 1) // size), 0, -1):
             seen = (
                 (group, place // size)
                 for group, window in enumerate(self.windows)
@@ -306,8 +306,8 @@ class CacheMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not hasattr(self, "pool"):
             return
-        for sequence in list(self.running):
-            self._release(sequence)
+        for request in list(self.running):
+            self._release(request)
         assert self.pool.num_held == 0 and not any(self.pool.held_by_group.values())
         assert len(self.pool._blank) + self.pool.num_cached == self.pool.num_blocks
         self.pool.reset_cache()

@@ -9,8 +9,8 @@ from agents.engine.scheduling.cache_groups import CacheGroup
 from agents.engine.scheduling.kv_cache import KvCache
 from agents.engine.scheduling.lanes import take_turns
 from agents.engine.scheduling.policy import Policy
+from agents.engine.scheduling.request import Request, Status
 from agents.engine.scheduling.scheduler import Scheduler
-from agents.engine.scheduling.sequence import Sequence, Status
 from controlplane.contract.knobs import EngineConfig
 
 LANE = Policy(long_prompt_threshold=50, long_patience_s=5.0)
@@ -21,33 +21,33 @@ def _scheduler(policy: Policy = LANE, blocks: int = 500, **knobs: int) -> Schedu
     return Scheduler(KvCache(BlockPool(blocks, 4), (CacheGroup((0,)),)), config, policy)
 
 
-def _add(scheduler: Scheduler, length: int, outputs: int = 3, at: float = 0.0, token: int = 1) -> Sequence:
-    sequence = Sequence("r", [token] * length, SamplingParams(outputs), arrived_at=at)
-    scheduler.add(sequence)
-    return sequence
+def _add(scheduler: Scheduler, length: int, outputs: int = 3, at: float = 0.0, token: int = 1) -> Request:
+    request = Request("r", [token] * length, SamplingParams(outputs), arrived_at=at)
+    scheduler.add(request)
+    return request
 
 
-def _step(scheduler: Scheduler, now: float = 0.0) -> dict[Sequence, int]:
+def _step(scheduler: Scheduler, now: float = 0.0) -> dict[Request, int]:
     """Tokens that each request got in a step."""
     works = scheduler.schedule(NgramDrafter(), now).works
     for work in works:
         scheduler.commit(work, [7] if work.samples else [])
-    return {work.sequence: work.count for work in works}
+    return {work.request: work.count for work in works}
 
 
 def _steps_to_first_token(policy: Policy) -> tuple[int, int]:
     """A straggler of 2,000 tokens, then a short prompt each third step: the worst of those, and the straggler."""
     scheduler = _scheduler(policy, blocks=2000)
     straggler = _add(scheduler, 2000, outputs=1)
-    short: dict[Sequence, int] = {}
+    short: dict[Request, int] = {}
     worst = step = 0
     while straggler.status is not Status.FINISHED:
         if step % 3 == 0:
             short[_add(scheduler, 12, at=float(step), token=step)] = step
         _step(scheduler, float(step))
         step += 1
-        for sequence in [sequence for sequence in short if sequence.num_outputs]:
-            worst = max(worst, step - short.pop(sequence))
+        for request in [request for request in short if request.num_outputs]:
+            worst = max(worst, step - short.pop(request))
     return worst, step
 
 
@@ -100,9 +100,9 @@ def test_a_long_prompt_waits_for_a_seat_no_longer_than_its_patience() -> None:
     passing, later = _add(scheduler, 6, at=5.9, token=3), _add(scheduler, 6, at=6.1, token=4)
     started = []
     for second in range(7, 30):
-        for sequence in _step(scheduler, float(second)):
-            if sequence not in started:
-                started.append(sequence)
+        for request in _step(scheduler, float(second)):
+            if request not in started:
+                started.append(request)
     assert started[1:] == [passing, long, later]
 
 
@@ -115,7 +115,7 @@ def test_its_last_piece_is_a_short_prompts() -> None:
     assert decoding.status is Status.RUNNING
 
 
-def _conversation_behind_a_straggler() -> tuple[Scheduler, Sequence, Sequence]:
+def _conversation_behind_a_straggler() -> tuple[Scheduler, Request, Request]:
     """A long prompt whose first 200 tokens are cached, queued while another long one is computed."""
     scheduler = _scheduler()
     first = _add(scheduler, 200, outputs=1)
@@ -145,16 +145,16 @@ def test_one_whose_cached_start_was_evicted_while_it_waited_goes_to_the_lane() -
 
 @pytest.mark.parametrize(("count", "places"), [(1, 1), (5, 2), (5, 4), (7, 3), (4, 8)])
 def test_decodes_that_do_not_fit_a_step_take_turns(count: int, places: int) -> None:
-    decoding = [Sequence(str(number), [1], SamplingParams(1)) for number in range(count)]
+    decoding = [Request(str(number), [1], SamplingParams(1)) for number in range(count)]
     last = dict.fromkeys(decoding, -1)
     turn, gaps = 0, [0]
     for step in range(60):
         chosen = take_turns(decoding, places, turn)
         assert len(chosen) == min(count, places) and chosen[0] is decoding[0]
-        assert chosen == [sequence for sequence in decoding if sequence in chosen], "by rank"
-        for sequence in chosen:
-            gaps.append(step - last[sequence])
-            last[sequence] = step
+        assert chosen == [request for request in decoding if request in chosen], "by rank"
+        for request in chosen:
+            gaps.append(step - last[request])
+            last[request] = step
         turn += places - 1
     most = 1 if count <= places else -(-(count - 1) // (places - 1))
     assert max(gaps) <= most and all(step >= 60 - most for step in last.values())

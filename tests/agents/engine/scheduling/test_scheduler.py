@@ -1,6 +1,6 @@
 """The scheduler against a made-up model: budgets hold, blocks are nobody else's, everybody gets served in order."""
 
-from collections.abc import Sequence as Items
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
@@ -14,8 +14,8 @@ from agents.engine.scheduling.block_pool import NULL_BLOCK, BlockPool
 from agents.engine.scheduling.cache_groups import CacheGroup
 from agents.engine.scheduling.kv_cache import KvCache
 from agents.engine.scheduling.policy import Policy, SchedulingPolicy
+from agents.engine.scheduling.request import FinishReason, Request, Status
 from agents.engine.scheduling.scheduler import Scheduler
-from agents.engine.scheduling.sequence import FinishReason, Sequence, Status
 from agents.engine.scheduling.step_plan import StepPlan, Work
 from controlplane.contract.errors import DeadlineUnmet
 from controlplane.contract.knobs import EngineConfig
@@ -28,10 +28,10 @@ WINDOWED = (CacheGroup((0,)), CacheGroup((1,), 6))
 class FixedDrafter:
     """Always drafts as much as it may."""
 
-    def reserve(self, sequence: Sequence, limit: int) -> int:
+    def reserve(self, request: Request, limit: int) -> int:
         return limit
 
-    def propose(self, works: Items[Work], spare: int = 0) -> int:
+    def propose(self, works: Sequence[Work], spare: int = 0) -> int:
         for work in works:
             work.drafts = [1] * work.draft_count
         return 0
@@ -88,24 +88,24 @@ requests = st.lists(
 patient = requests.map(lambda asked: [replace(one, timeout_s=None, gives_up_after=None) for one in asked])
 
 
-def _held(sequence: Sequence) -> list[int]:
-    return [block for table in sequence.tables for block in table if block != NULL_BLOCK]
+def _held(request: Request) -> list[int]:
+    return [block for table in request.tables for block in table if block != NULL_BLOCK]
 
 
 def _check_blocks(scheduler: Scheduler) -> None:
-    """No leak, no foreign block: held blocks are exactly those of running sequences; a shared one has one content."""
+    """No leak, no foreign block: held blocks are exactly those of running requests; a shared one has one content."""
     running = scheduler.running
-    assert scheduler.cache.pool.num_held == len({block for sequence in running for block in _held(sequence)})
+    assert scheduler.cache.pool.num_held == len({block for request in running for block in _held(request)})
     prefix_of: dict[int, tuple[int, ...]] = {}
-    for sequence in running:
-        assert len(set(_held(sequence))) == len(_held(sequence))
-        assert all(len(table) * SIZE >= sequence.num_computed for table in sequence.tables)
-        for table in sequence.tables:
-            for index, block in enumerate(table[: sequence.num_computed // SIZE]):
+    for request in running:
+        assert len(set(_held(request))) == len(_held(request))
+        assert all(len(table) * SIZE >= request.num_computed for table in request.tables)
+        for table in request.tables:
+            for index, block in enumerate(table[: request.num_computed // SIZE]):
                 if block != NULL_BLOCK:
-                    prefix = tuple(sequence.tokens[: (index + 1) * SIZE])
+                    prefix = tuple(request.tokens[: (index + 1) * SIZE])
                     assert prefix_of.setdefault(block, prefix) == prefix
-    assert not any(_held(sequence) for sequence in scheduler.waiting)
+    assert not any(_held(request) for request in scheduler.waiting)
 
 
 class Run:
@@ -114,7 +114,7 @@ class Run:
     def __init__(self, scheduler: Scheduler, asked: list[Asked], draw: Random) -> None:
         self.scheduler, self.draw = scheduler, draw
         self.asked = {
-            Sequence(
+            Request(
                 str(number),
                 [one.kind] * one.length,
                 SamplingParams(one.outputs),
@@ -140,22 +140,22 @@ class Run:
             self.second += 1
             assert self.second < 6000, "somebody starves"
         assert self.scheduler.cache.pool.num_held == 0
-        assert all(sequence.status is Status.FINISHED for sequence in self.asked)
+        assert all(request.status is Status.FINISHED for request in self.asked)
         assert not len(self.scheduler.waiting) and not self.scheduler.waiting.tokens
 
     def _give_up(self) -> None:
-        for sequence, one in self.asked.items():
-            if one.gives_up_after is not None and one.arrives_at + one.gives_up_after == self.second and sequence.order:
-                self.scheduler.finish(sequence, FinishReason.ABORT)
-                assert not _held(sequence), "its blocks are free before the next step"
+        for request, one in self.asked.items():
+            if one.gives_up_after is not None and one.arrives_at + one.gives_up_after == self.second and request.order:
+                self.scheduler.finish(request, FinishReason.ABORT)
+                assert not _held(request), "its blocks are free before the next step"
 
     def _step(self) -> None:
         scheduler, now = self.scheduler, float(self.second)
         expired = scheduler.expire(now)
         self.ended += expired
-        for sequence in self.asked:
-            late = sequence.deadline is not None and sequence.deadline <= now
-            assert not (late and sequence in [*scheduler.running, *scheduler.waiting]), "late ones are gone"
+        for request in self.asked:
+            late = request.deadline is not None and request.deadline <= now
+            assert not (late and request in [*scheduler.running, *scheduler.waiting]), "late ones are gone"
         ran = list(scheduler.running)
         drafter = FixedDrafter()
         plan = scheduler.schedule(drafter, now)
@@ -163,9 +163,9 @@ class Run:
         self._check_plan(plan, ran)
         scheduler.observe(plan, 1.0)
         for work in plan.works:
-            assert work.sequence.status is Status.RUNNING
+            assert work.request.status is Status.RUNNING
             end = work.start + work.count + len(work.drafts)
-            assert all(len(table) * SIZE >= end for table in work.sequence.tables)
+            assert all(len(table) * SIZE >= end for table in work.request.tables)
             outcome = (
                 [self.draw.randint(1, 3) for _ in range(self.draw.randint(0, len(work.drafts)) + 1)]
                 if work.samples
@@ -174,17 +174,17 @@ class Run:
             scheduler.commit(work, outcome)
         _check_blocks(scheduler)
 
-    def _check_plan(self, plan: StepPlan, ran: list[Sequence]) -> None:
+    def _check_plan(self, plan: StepPlan, ran: list[Request]) -> None:
         scheduler = self.scheduler
         rows = sum(work.count + len(work.drafts) for work in plan.works)
         assert rows == plan.batched_tokens <= scheduler.config.max_num_batched_tokens
         assert len(scheduler.running) <= scheduler.config.max_num_seqs
-        assert len({work.sequence for work in plan.works}) == len(plan.works)
-        long = [sequence for sequence in scheduler.running if scheduler.policy.is_long(sequence.remaining)]
+        assert len({work.request for work in plan.works}) == len(plan.works)
+        long = [request for request in scheduler.running if scheduler.policy.is_long(request.remaining)]
         assert len(long) <= scheduler.policy.max_long_prefills
-        assert scheduler.running == sorted(scheduler.running, key=lambda sequence: sequence.rank)
+        assert scheduler.running == sorted(scheduler.running, key=lambda request: request.rank)
         _check_blocks(scheduler)
-        planned = {work.sequence for work in plan.works}
+        planned = {work.request for work in plan.works}
         if scheduler.running:
             assert scheduler.running[0] in planned, "the foremost running request advances in each step"
         lane_is_full = len(long) >= scheduler.policy.max_long_prefills
@@ -220,14 +220,14 @@ def test_everything_ends_within_the_limits(
 ) -> None:
     run = Run(_new(config, policy, num_blocks, groups), asked, draw)
     run.go(changes)
-    for sequence in run.asked:
-        if sequence.finish_reason is FinishReason.LENGTH:
-            assert sequence.num_outputs == sequence.params.max_tokens
-        elif sequence.finish_reason is FinishReason.TIMEOUT:
-            (told,) = [one for one in run.ended if one.sequence is sequence]
-            assert isinstance(told.failure, DeadlineUnmet) == (sequence.num_outputs == 0)
+    for request in run.asked:
+        if request.finish_reason is FinishReason.LENGTH:
+            assert request.num_outputs == request.params.max_tokens
+        elif request.finish_reason is FinishReason.TIMEOUT:
+            (told,) = [one for one in run.ended if one.request is request]
+            assert isinstance(told.failure, DeadlineUnmet) == (request.num_outputs == 0)
         else:
-            assert sequence.finish_reason is FinishReason.ABORT
+            assert request.finish_reason is FinishReason.ABORT
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)
@@ -235,7 +235,7 @@ def test_everything_ends_within_the_limits(
 def test_first_come_is_first_served(config: EngineConfig, asked: list[Asked], num_blocks: int, draw: Random) -> None:
     run = Run(_new(config, Policy(), num_blocks), asked, draw)
     run.go()
-    started = [sequence for sequence in run.asked if sequence.scheduled_at is not None]
+    started = [request for request in run.asked if request.scheduled_at is not None]
     assert [s.scheduled_at for s in started] == sorted(s.scheduled_at or 0.0 for s in started)
 
 
@@ -247,20 +247,20 @@ def test_nobody_waits_for_more_than_the_work_before_it(
     """The bound on starvation. A request ends at most so many steps after it came as there are tokens in those with a
     smaller rank, those that were there before it, and itself; twice, because what is preempted is computed again."""
     run = Run(_new(config, policy, num_blocks), asked, draw)
-    ends: dict[Sequence, int] = {}
+    ends: dict[Request, int] = {}
     finish = run.scheduler.finish
 
-    def note(sequence: Sequence, reason: FinishReason) -> None:
-        ends.setdefault(sequence, run.second)
-        finish(sequence, reason)
+    def note(request: Request, reason: FinishReason) -> None:
+        ends.setdefault(request, run.second)
+        finish(request, reason)
 
     run.scheduler.finish = note  # type: ignore[method-assign]
     run.go()
-    for sequence in run.asked:
-        before = [other for other in run.asked if other.rank <= sequence.rank or other.order < sequence.order]
+    for request in run.asked:
+        before = [other for other in run.asked if other.rank <= request.rank or other.order < request.order]
         longs = [other for other in run.asked if policy.is_long(len(other.tokens))] if policy.is_long(1000) else []
         work = sum(other.most_tokens for other in {*before, *longs})
-        assert ends[sequence] - sequence.arrived_at <= 2 * work
+        assert ends[request] - request.arrived_at <= 2 * work
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
@@ -285,12 +285,12 @@ def test_an_endless_stream_of_more_urgent_requests_does_not_starve_one(
         max_waiting=None,
     )
     scheduler = _new(EngineConfig(max_num_batched_tokens=budget, max_num_seqs=seats), policy, 20)
-    one = Sequence("low", [1] * length, SamplingParams(4), priority=priority, arrived_at=0.0)
+    one = Request("low", [1] * length, SamplingParams(4), priority=priority, arrived_at=0.0)
     scheduler.add(one)
     second, ahead = 0, 0
     while one.status is not Status.FINISHED:
         for _ in range(2):
-            newcomer = Sequence("urgent", [2] * 4, SamplingParams(6), priority=-1, arrived_at=float(second))
+            newcomer = Request("urgent", [2] * 4, SamplingParams(6), priority=-1, arrived_at=float(second))
             scheduler.add(newcomer)
             ahead += newcomer.most_tokens if newcomer.rank < one.rank else 0
         for work in scheduler.schedule(FixedDrafter(), float(second)).works:
@@ -305,10 +305,10 @@ def _scheduler(blocks: int = 20, **knobs: int) -> Scheduler:
     return Scheduler(KvCache(BlockPool(blocks, SIZE), GROUPS), EngineConfig(**knobs))
 
 
-def _add(scheduler: Scheduler, length: int, outputs: int = 4, token: int = 1) -> Sequence:
-    sequence = Sequence("r", [token] * length, SamplingParams(outputs))
-    scheduler.add(sequence)
-    return sequence
+def _add(scheduler: Scheduler, length: int, outputs: int = 4, token: int = 1) -> Request:
+    request = Request("r", [token] * length, SamplingParams(outputs))
+    scheduler.add(request)
+    return request
 
 
 def _step(scheduler: Scheduler, token: int = 2) -> list[Work]:
@@ -351,20 +351,20 @@ def test_decodes_leave_a_token_to_the_foremost_request_that_computes_its_prompt(
     _step(scheduler)
     scheduler.config = EngineConfig(max_num_batched_tokens=2)
     for _ in range(3):
-        assert [work.sequence for work in _step(scheduler)].count(foremost) == 1
+        assert [work.request for work in _step(scheduler)].count(foremost) == 1
 
 
 def test_a_step_that_preempts_starts_nobody() -> None:
     scheduler = _new(EngineConfig(), Policy(scheduling_policy=SchedulingPolicy.PRIORITY), 5)
     first, second = _add(scheduler, 8, 9), _add(scheduler, 8, 9, token=2)
     _step(scheduler)
-    urgent = Sequence("r", [3], SamplingParams(1), priority=-1)
+    urgent = Request("r", [3], SamplingParams(1), priority=-1)
     scheduler.add(urgent)
     plan = scheduler.schedule(NgramDrafter(), 1.0)
     assert plan.preemptions == 1 and second.status is Status.WAITING, "both wanted the last block"
-    assert [work.sequence for work in plan.works] == [first], "blocks are short in this step"
+    assert [work.request for work in plan.works] == [first], "blocks are short in this step"
     scheduler.commit(plan.works[0], [2])
-    assert urgent in [work.sequence for work in _step(scheduler)]
+    assert urgent in [work.request for work in _step(scheduler)]
 
 
 def test_a_draining_scheduler_starts_nothing_new() -> None:
@@ -382,8 +382,8 @@ def test_a_draining_scheduler_starts_nothing_new() -> None:
 
 def test_a_stop_token_ends_within_a_speculative_step() -> None:
     scheduler = _scheduler(num_speculative_tokens=3)
-    sequence = Sequence("r", [1] * 6, SamplingParams(10, stop_token_ids=frozenset({9})))
-    scheduler.add(sequence)
+    request = Request("r", [1] * 6, SamplingParams(10, stop_token_ids=frozenset({9})))
+    scheduler.add(request)
     _step(scheduler)
     work = scheduler.schedule(FixedDrafter(), 2.0).works[0]
     kept, reason = scheduler.commit(work, [4, 9, 5, 6])
@@ -395,6 +395,6 @@ def test_ending_a_request_frees_its_blocks_wherever_it_is() -> None:
     scheduler = _scheduler(max_num_seqs=1)
     running, waiting = _add(scheduler, 5), _add(scheduler, 5)
     _step(scheduler)
-    for sequence in (running, waiting, running):
-        scheduler.finish(sequence, FinishReason.ABORT)
+    for request in (running, waiting, running):
+        scheduler.finish(request, FinishReason.ABORT)
     assert scheduler.cache.pool.num_held == 0 and not scheduler.has_work

@@ -1,7 +1,7 @@
 """Which drafts are kept, and that what comes out follows the target's distribution whoever drafted."""
 
 from collections import Counter
-from collections.abc import Sequence as Items
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +68,7 @@ def _chi_square(counts: Counter[tuple[int, ...]], exact: dict[tuple[int, ...], f
 
 def _sample(
     folder: Path, options: dict[str, Any], params: dict[str, Any], first_seed: int
-) -> tuple[Items[Items[int]], Any]:
+) -> tuple[Sequence[Sequence[int]], Any]:
     options = {**options, "speculation_gate": False, "kv_cache_bytes": 64 * 2**20}
     engine, watched = start(folder, options, num_speculative_tokens=2, max_num_seqs=256, max_num_batched_tokens=8192)
     asked = [SamplingParams(TOKENS, seed=first_seed + n, logit_bias=BIAS, **params) for n in range(SAMPLES)]

@@ -2,7 +2,7 @@
 
 from agents.backends.vllm.managed.front_door import FINISH_REASONS
 from agents.backends.vllm.proxy.switchboard import Failure
-from agents.engine.scheduling.sequence import FinishReason
+from agents.engine.scheduling.request import FinishReason
 from controlplane.contract.reports import finish_reasons
 
 

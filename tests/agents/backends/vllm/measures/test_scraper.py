@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from agents.backends.base import Position
 from agents.backends.vllm.measures.merge import HELD_S
-from agents.backends.vllm.measures.request import TracedRequest
 from agents.backends.vllm.measures.scrape_memory import FILE_NAME, KEPT, ScrapeMemory
 from agents.backends.vllm.measures.scrape_reading import Reading
 from agents.backends.vllm.measures.scraper import LONGEST_GAP_S, Scraper
+from agents.backends.vllm.measures.traced_request import TracedRequest
 from tests.agents.backends.vllm.measures.test_growth import Server
 from tests.agents.backends.vllm.measures.test_scrape_reading import recorded
 

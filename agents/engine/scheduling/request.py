@@ -6,7 +6,7 @@ chained, so that equal hashes mean equal tokens from the start.
 
 import hashlib
 from array import array
-from collections.abc import Sequence as Items
+from collections.abc import Sequence
 from enum import Enum, StrEnum
 
 from agents.engine.request.params import SamplingParams
@@ -19,7 +19,7 @@ from controlplane.contract.reports import finish_reasons
 
 
 class Status(Enum):
-    """Where a sequence stands."""
+    """Where a request stands."""
 
     WAITING = "waiting"  # Holds no blocks: not yet scheduled, or preempted.
     RUNNING = "running"  # Holds blocks and takes part in steps.
@@ -27,7 +27,7 @@ class Status(Enum):
 
 
 class FinishReason(StrEnum):
-    """Why a sequence ended, in the contract's words (see `finish_reasons`)."""
+    """Why a request ended, in the contract's words (see `finish_reasons`)."""
 
     STOP = finish_reasons.STOP
     LENGTH = finish_reasons.LENGTH
@@ -37,13 +37,13 @@ class FinishReason(StrEnum):
     SHED = finish_reasons.SHED
 
 
-def chain_hash(parent: int, tokens: Items[int]) -> int:
+def chain_hash(parent: int, tokens: Sequence[int]) -> int:
     """64-bit hash of a block's tokens and all before it (parent 0: none)."""
     content = array("q", tokens).tobytes()
     return int.from_bytes(hashlib.blake2b(parent.to_bytes(8, "little") + content, digest_size=8).digest(), "little")
 
 
-class Sequence:
+class Request:
     """A request's state. Times are seconds of the engine's monotonic clock, None until they happen."""
 
     __slots__ = (
@@ -86,7 +86,7 @@ class Sequence:
     def __init__(
         self,
         request_id: str,
-        prompt: Items[int],
+        prompt: Sequence[int],
         params: SamplingParams,
         tenant: str | None = None,
         *,
@@ -119,9 +119,9 @@ class Sequence:
         self.salt = salt
         """Only requests of equal salt share cached prefixes, so that nobody can tell from timing what others asked."""
         self.tables: list[list[int]] = []
-        """Block ids by place in the sequence, one table per cache group; empty while nothing is held. A place that
+        """Block ids by place in the request, one table per cache group; empty while nothing is held. A place that
         slid out of a group's window is NULL_BLOCK."""
-        self.parent: Sequence | None = None
+        self.parent: Request | None = None
         """A request that begins with the same tokens and has them computed: while it runs, its blocks are shared at
         admission."""
         # The cache's own notes, see kv_cache.py.

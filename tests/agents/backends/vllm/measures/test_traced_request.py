@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from agents.backends.vllm.measures.request import requests_of
+from agents.backends.vllm.measures.traced_request import requests_of
 from tests.agents.backends.vllm.measures.spans import export, span
 
 
