@@ -68,7 +68,7 @@ def _register(session: Session, file: SecretFile, token: str, now: datetime) -> 
     ledger.append(
         session,
         now=now,
-        actor="tailwright",
+        actor=ledger.SERVICE,
         kind="token.created",
         subject=f"token/{view.id}",
         message=f"token {file.name!r} with scope {file.scope.value}, kept in the file {file.filename}",

@@ -15,7 +15,7 @@ from controlplane.db.database import Database
 
 MIGRATIONS = Path(__file__).with_name("migrations")
 
-_LOCK_KEY = 0x7472696D746162  # "tailwright": any constant, the same in every replica.
+_LOCK_KEY = 0x7461696C77726967  # "tailwrig": any constant, the same in every replica.
 
 
 def config(**attributes: Any) -> Config:

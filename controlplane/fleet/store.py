@@ -168,14 +168,14 @@ def adopt(session: Session, row: NodeRow, now: datetime) -> None:
     if pool.revision is not None:
         return
     wanted = RevisionCreate(knobs=machine.known(effective), note=f"adopted from node {row.node}")
-    made = create_revision(session, wanted, "tailwright", now)
+    made = create_revision(session, wanted, ledger.SERVICE, now)
     pool.revision = made.number
     session.add(pool)
     session.flush()
     ledger.append(
         session,
         now=now,
-        actor="tailwright",
+        actor=ledger.SERVICE,
         kind="revision.adopted",
         subject=f"pool/{row.pool}",
         message=f"pool {row.pool} starts with revision {made.number}, adopted from node {row.node}",
@@ -219,7 +219,7 @@ def place(session: Session, name: str, *, pool: str, role: str, backend: str, no
         ledger.append(
             session,
             now=now,
-            actor="tailwright",
+            actor=ledger.SERVICE,
             kind="node.moved",
             subject=f"node/{name}",
             message=f"node {name} moved from {row.pool} ({row.role}) to {pool} ({role})",

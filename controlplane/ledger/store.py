@@ -8,6 +8,9 @@ from sqlmodel import Session, col, select
 from controlplane.contract.bodies.ledger import LedgerEntry
 from controlplane.ledger.tables import LedgerRow
 
+SERVICE = "tailwright"
+"""The actor of what the service does by itself."""
+
 
 def append(
     session: Session, *, now: datetime, actor: str, kind: str, subject: str, message: str, **evidence: Any

@@ -14,6 +14,7 @@ from typing import Any
 
 from sqlmodel import Session
 
+from controlplane import ledger
 from controlplane.contract.bodies.configs import Revision
 from controlplane.contract.bodies.nodes import NodeRole, NodeView
 from controlplane.contract.bodies.rollouts import RolloutPhase, Verdict
@@ -113,7 +114,7 @@ class RolloutController:
             session.add(fresh.row)
             decision = _decide(fresh, judged, now)
             if decision is not None:
-                store.carry_out(session, fresh.row, decision, actor=store.SERVICE, now=now)
+                store.carry_out(session, fresh.row, decision, actor=ledger.SERVICE, now=now)
         return decision is not None
 
     # -- judging -----------------------------------------------------------------------------------------------

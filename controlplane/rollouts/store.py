@@ -21,7 +21,6 @@ from controlplane.rollouts.facts import labels, node_fact
 from controlplane.rollouts.judging_plan import plan_of
 from controlplane.rollouts.tables import RolloutRow
 
-SERVICE = "tailwright"
 """The ledger's actor for what the service does by itself."""
 
 UNDER_WAY = (RolloutPhase.CANARY, RolloutPhase.JUDGING, RolloutPhase.PROMOTING, RolloutPhase.ROLLING_BACK)

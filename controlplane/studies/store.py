@@ -32,7 +32,6 @@ from controlplane.studies.tables import StudyRow, TrialRow
 LARGEST_NUMBER = 2**31 - 1
 """What an integer column holds on every database."""
 
-SERVICE = "tailwright"
 """The ledger's actor for what the service does by itself."""
 
 
@@ -279,10 +278,12 @@ def expire_leases(session: Session, now: datetime) -> int:
             row.finished_at = now
             row.error = f"{silent}, the {row.attempt}th time: given up"
             row.progress = ""
-            _record(session, row, "failed", now, SERVICE, row.error, attempt=row.attempt)
+            _record(session, row, "failed", now, ledger.SERVICE, row.error, attempt=row.attempt)
         else:
             row.progress = "waits for a worker again"
-            _record(session, row, "requeued", now, SERVICE, f"{silent}: back into the queue", attempt=row.attempt)
+            _record(
+                session, row, "requeued", now, ledger.SERVICE, f"{silent}: back into the queue", attempt=row.attempt
+            )
             row.worker = None
         session.add(row)
     session.flush()

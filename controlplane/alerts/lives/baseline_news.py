@@ -5,7 +5,6 @@ from datetime import datetime
 from sqlmodel import Session
 
 from controlplane import ledger
-from controlplane.alerts.lives.lifecycle import ACTOR
 from controlplane.alerts.windows.pool_record import Move
 
 LEDGER_KIND = "alert.baseline_moved"
@@ -18,7 +17,7 @@ def tell_move(session: Session, rule_id: int, pool: str, metric: str, move: Move
     ledger.append(
         session,
         now=now,
-        actor=ACTOR,
+        actor=ledger.SERVICE,
         kind=LEDGER_KIND,
         subject=f"alert-rule/{rule_id}",
         message=(

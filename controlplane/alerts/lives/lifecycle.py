@@ -33,7 +33,6 @@ from controlplane.contract.bodies.remedies import RemedyStep
 
 log = logging.getLogger(__name__)
 
-ACTOR = "tailwright"
 OnFire = Callable[[Session, Alert, AlertRule, datetime], Sequence[RemedyStep]]
 """Called in the transaction in which an alert fires, and in which an update of it is written, whether or not its rule
 has a remedy; returns the steps newly chosen, if any."""
@@ -193,7 +192,7 @@ class Scribe:
         ledger.append(
             session,
             now=self.now,
-            actor=ACTOR,
+            actor=ledger.SERVICE,
             kind="alert.fired",
             subject=f"alert/{row.id}",
             message=row.summary,
@@ -229,7 +228,7 @@ class Scribe:
         ledger.append(
             session,
             now=self.now,
-            actor=ACTOR,
+            actor=ledger.SERVICE,
             kind="alert.updated",
             subject=f"alert/{row.id}",
             message=said,
@@ -272,7 +271,7 @@ class Scribe:
         ledger.append(
             session,
             now=self.now,
-            actor=ACTOR,
+            actor=ledger.SERVICE,
             kind="alert.resolved",
             subject=f"alert/{row.id}",
             message=f"resolved after {(self.now - began).total_seconds():.0f} s{why}: {row.summary}",

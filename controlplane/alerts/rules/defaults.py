@@ -52,7 +52,7 @@ def ensure_default_rules(session: Session, now: datetime) -> int:
     ledger.append(
         session,
         now=now,
-        actor="tailwright",
+        actor=ledger.SERVICE,
         kind=LEDGER_KIND,
         subject="alert-rules",
         message=f"default rules {names}",

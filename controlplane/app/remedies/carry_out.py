@@ -23,7 +23,6 @@ from controlplane.rollouts.judging_plan import with_limits
 from controlplane.studies import store as studies
 from controlplane.studies.checks import check_study
 
-ACTOR = "tailwright"
 KINDS = {RemedyState.STARTED: STARTED, RemedyState.OFFERED: OFFERED, RemedyState.DECLINED: DECLINED}
 
 
@@ -55,15 +54,15 @@ def _done(session: Session, alert: Alert, choice: Choice, now: datetime) -> Reme
             match choice.deed:
                 case CreateRollout(spec):
                     judged = with_limits(spec, pool_limits(session, spec.pool))
-                    made = rollouts.create(session, judged, actor=ACTOR, now=now)
+                    made = rollouts.create(session, judged, actor=ledger.SERVICE, now=now)
                     step = step.model_copy(update={"rollout_id": made.id})
                 case StartRollout(rollout_id):
-                    rollouts.start(session, rollout_id, actor=ACTOR, now=now)
+                    rollouts.start(session, rollout_id, actor=ledger.SERVICE, now=now)
                 case CreateStudy(spec, instead_of):
                     check_study(spec, fleet.nodes(session, pool=spec.pool))
                     if instead_of is not None:
-                        studies.cancel(session, instead_of, actor=ACTOR, now=now)
-                    study = studies.create(session, spec, actor=ACTOR, now=now, alert_id=alert.id)
+                        studies.cancel(session, instead_of, actor=ledger.SERVICE, now=now)
+                    study = studies.create(session, spec, actor=ledger.SERVICE, now=now, alert_id=alert.id)
                     step = step.model_copy(update={"study_id": study.id})
     except TailwrightError as error:
         return choice.step.model_copy(update={"state": RemedyState.DECLINED, "why": f"{step.why}; {error.message}"})
@@ -79,7 +78,7 @@ def _record(session: Session, alert: Alert, rule: AlertRule, seen: Standing, ste
     ledger.append(
         session,
         now=now,
-        actor=ACTOR,
+        actor=ledger.SERVICE,
         kind=KINDS[step.state],
         subject=f"alert-rule/{rule.id}",
         message=f"alert {alert.id} ({rule.name}): {step.title}: {step.why}",
