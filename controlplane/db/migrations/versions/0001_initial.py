@@ -1,7 +1,7 @@
-"""The first schema: every domain's tables.
+"""All tables; frames partitioned on PostgreSQL.
 
 Revision ID: 0001
-Revises: none
+Revises:
 """
 
 import sqlalchemy as sa
@@ -11,6 +11,8 @@ revision = "0001"
 down_revision = None
 branch_labels = None
 depends_on = None
+
+RESOLUTIONS_S = (5, 10, 60, 300, 3600)
 
 
 def upgrade() -> None:
@@ -38,6 +40,8 @@ def upgrade() -> None:
         sa.Column("diagnosis", sa.JSON(), nullable=True),
         sa.Column("silenced", sa.Boolean(), nullable=False),
         sa.Column("study_id", sa.Integer(), nullable=True),
+        sa.Column("updates", sa.JSON(), server_default="[]", nullable=False),
+        sa.Column("remedies", sa.JSON(), server_default="[]", nullable=False),
         sa.PrimaryKeyConstraint("id"),
         sqlite_autoincrement=True,
     )
@@ -202,6 +206,7 @@ def upgrade() -> None:
         sa.Column("error", sa.String(), nullable=False),
         sa.Column("alert_id", sa.Integer(), nullable=True),
         sa.Column("rollout_id", sa.Integer(), nullable=True),
+        sa.Column("default_revision", sa.Integer(), nullable=True),
         sa.PrimaryKeyConstraint("id"),
         sa.UniqueConstraint("running_pool"),
     )
@@ -209,25 +214,113 @@ def upgrade() -> None:
     op.create_index(op.f("ix_study_pool"), "study", ["pool"], unique=False)
     op.create_index(op.f("ix_study_state"), "study", ["state"], unique=False)
     op.create_table(
-        "telemetry_frame",
+        "telemetry_cumulative",
+        sa.Column("key", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("state", sa.LargeBinary(), nullable=False),
+        sa.Column("time_ns", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("key"),
+    )
+    op.create_table(
+        "telemetry_exemplar",
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), autoincrement=True, nullable=False),
+        sa.Column("minute", sa.BigInteger(), nullable=False),
         sa.Column("metric", sa.String(), nullable=False),
-        sa.Column("kind", sa.String(), nullable=False),
+        sa.Column("pool", sa.String(), nullable=False),
+        sa.Column("prompt_bucket", sa.String(), nullable=False),
+        sa.Column("value", sa.Float(), nullable=False),
+        sa.Column("time_ns", sa.BigInteger(), nullable=False),
+        sa.Column("node", sa.String(), nullable=False),
+        sa.Column("model", sa.String(), nullable=False),
+        sa.Column("revision", sa.Integer(), nullable=False),
+        sa.Column("trace_id", sa.String(), nullable=False),
+        sa.Column("request_id", sa.String(), nullable=False),
+        sa.Column("arrival_ns", sa.BigInteger(), nullable=True),
+        sa.Column("prompt_tokens", sa.BigInteger(), nullable=True),
+        sa.Column("cached_tokens", sa.BigInteger(), nullable=True),
+        sa.Column("output_tokens", sa.BigInteger(), nullable=True),
+        sa.Column("finish_reason", sa.String(), nullable=False),
+        sa.Column("parts", sa.LargeBinary(), nullable=False),
+        sa.Column("batch", sa.LargeBinary(), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    op.create_index(
+        "ix_telemetry_exemplar_identity",
+        "telemetry_exemplar",
+        ["minute", "pool", "metric", "prompt_bucket", "node", "request_id", "trace_id"],
+        unique=True,
+    )
+    op.create_index("ix_telemetry_exemplar_time", "telemetry_exemplar", ["metric", "time_ns"], unique=False)
+    op.create_table(
+        "telemetry_export",
+        sa.Column("name", sa.String(), nullable=False),
+        sa.Column("position", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("attempts", sa.Integer(), nullable=False),
+        sa.Column("next_attempt_at", sa.DateTime(timezone=True), nullable=True),
+        sa.PrimaryKeyConstraint("name"),
+    )
+    op.create_table(
+        "telemetry_fold",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("number", sa.BigInteger(), nullable=False),
+        sa.Column("levels", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    op.create_table(
+        "telemetry_frame",
+        sa.Column("resolution", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("metric", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("block", sa.Integer(), autoincrement=False, nullable=False),
         sa.Column("window", sa.BigInteger(), autoincrement=False, nullable=False),
         sa.Column("version", sa.Integer(), nullable=False),
         sa.Column("frame", sa.LargeBinary(), nullable=False),
-        sa.PrimaryKeyConstraint("metric", "kind", "window"),
+        sa.PrimaryKeyConstraint("resolution", "metric", "block", "window"),
+        postgresql_partition_by="LIST (resolution)",
     )
-    op.create_index(op.f("ix_telemetry_frame_window"), "telemetry_frame", ["window"], unique=False)
+    op.create_index("ix_telemetry_frame_window", "telemetry_frame", ["resolution", "window"], unique=False)
+    op.create_table(
+        "telemetry_instance",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("name", sa.String(), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    op.create_table(
+        "telemetry_labels",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("key", sa.BigInteger(), nullable=False),
+        sa.Column("labels", sa.Text(), nullable=False),
+        sa.Column("fleet_id", sa.Integer(), nullable=True),
+        sa.Column("block", sa.Integer(), nullable=False),
+        sa.Column("tenant", sa.String(), nullable=False),
+        sa.Column("used_ns", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+        sa.UniqueConstraint("key"),
+    )
+    op.create_index(op.f("ix_telemetry_labels_used_ns"), "telemetry_labels", ["used_ns"], unique=False)
+    op.create_table(
+        "telemetry_metric",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("name", sa.String(), nullable=False),
+        sa.Column("kind", sa.String(), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+        sa.UniqueConstraint("name", "kind"),
+    )
+    op.create_table(
+        "telemetry_node",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("name", sa.String(), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+        sa.UniqueConstraint("name"),
+    )
     op.create_table(
         "telemetry_pending",
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), autoincrement=True, nullable=False),
-        sa.Column("window", sa.BigInteger(), nullable=False),
+        sa.Column("first_window", sa.BigInteger(), nullable=False),
+        sa.Column("last_window", sa.BigInteger(), nullable=False),
         sa.Column("written_at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("points", sa.LargeBinary(), nullable=False),
         sa.PrimaryKeyConstraint("id"),
         sqlite_autoincrement=True,
     )
-    op.create_index(op.f("ix_telemetry_pending_window"), "telemetry_pending", ["window"], unique=False)
     op.create_table(
         "telemetry_request",
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), autoincrement=True, nullable=False),
@@ -245,6 +338,8 @@ def upgrade() -> None:
         sa.Column("block_size", sa.Integer(), nullable=False),
         sa.Column("parts", sa.LargeBinary(), nullable=False),
         sa.Column("hashes", sa.LargeBinary(), nullable=False),
+        sa.Column("trace_id", sa.String(), nullable=False),
+        sa.Column("batch", sa.LargeBinary(), nullable=False),
         sa.PrimaryKeyConstraint("id"),
     )
     op.create_index(op.f("ix_telemetry_request_arrival_ns"), "telemetry_request", ["arrival_ns"], unique=False)
@@ -261,13 +356,12 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("end_ns", "resource", "start_ns"),
     )
     op.create_table(
-        "telemetry_series",
-        sa.Column("id", sa.Integer(), nullable=False),
-        sa.Column("key", sa.BigInteger(), nullable=False),
-        sa.Column("metric", sa.String(), nullable=False),
-        sa.Column("labels", sa.Text(), nullable=False),
-        sa.PrimaryKeyConstraint("id"),
-        sa.UniqueConstraint("key"),
+        "telemetry_stream",
+        sa.Column("stream", sa.LargeBinary(), nullable=False),
+        sa.Column("high", sa.BigInteger(), nullable=False),
+        sa.Column("below", sa.LargeBinary(), nullable=False),
+        sa.Column("heard_ns", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("stream"),
     )
     op.create_table(
         "token",
@@ -345,6 +439,16 @@ def upgrade() -> None:
     )
     op.create_index(op.f("ix_node_instance_uid"), "node", ["instance_uid"], unique=False)
     op.create_index(op.f("ix_node_pool"), "node", ["pool"], unique=False)
+    if op.get_bind().dialect.name == "postgresql":
+        op.execute("ALTER TABLE telemetry_pending ALTER COLUMN points SET STORAGE EXTERNAL")
+        op.execute("ALTER TABLE telemetry_frame ALTER COLUMN frame SET STORAGE EXTERNAL")
+        for resolution in RESOLUTIONS_S:
+            level = f"telemetry_frame_partition_{resolution}"
+            op.execute(
+                f"CREATE TABLE {level} PARTITION OF telemetry_frame FOR VALUES IN ({resolution}) "
+                'PARTITION BY RANGE ("window")'
+            )
+            op.execute(f"CREATE TABLE {level}_default PARTITION OF {level} DEFAULT")
 
 
 def downgrade() -> None:
@@ -357,16 +461,26 @@ def downgrade() -> None:
     op.drop_index(op.f("ix_token_node"), table_name="token")
     op.drop_index(op.f("ix_token_digest"), table_name="token")
     op.drop_table("token")
-    op.drop_table("telemetry_series")
+    op.drop_table("telemetry_stream")
     op.drop_table("telemetry_seen")
     op.drop_index("ix_telemetry_request_pool_arrival", table_name="telemetry_request")
     op.drop_index("ix_telemetry_request_identity", table_name="telemetry_request")
     op.drop_index(op.f("ix_telemetry_request_arrival_ns"), table_name="telemetry_request")
     op.drop_table("telemetry_request")
-    op.drop_index(op.f("ix_telemetry_pending_window"), table_name="telemetry_pending")
     op.drop_table("telemetry_pending")
-    op.drop_index(op.f("ix_telemetry_frame_window"), table_name="telemetry_frame")
+    op.drop_table("telemetry_node")
+    op.drop_table("telemetry_metric")
+    op.drop_index(op.f("ix_telemetry_labels_used_ns"), table_name="telemetry_labels")
+    op.drop_table("telemetry_labels")
+    op.drop_table("telemetry_instance")
+    op.drop_index("ix_telemetry_frame_window", table_name="telemetry_frame")
     op.drop_table("telemetry_frame")
+    op.drop_table("telemetry_fold")
+    op.drop_table("telemetry_export")
+    op.drop_index("ix_telemetry_exemplar_time", table_name="telemetry_exemplar")
+    op.drop_index("ix_telemetry_exemplar_identity", table_name="telemetry_exemplar")
+    op.drop_table("telemetry_exemplar")
+    op.drop_table("telemetry_cumulative")
     op.drop_index(op.f("ix_study_state"), table_name="study")
     op.drop_index(op.f("ix_study_pool"), table_name="study")
     op.drop_index(op.f("ix_study_alert_id"), table_name="study")
