@@ -9,7 +9,6 @@ import pytest
 from agents.demo.demo_fleet import Fleet
 from agents.demo.plan import MODEL, POOL, Plan
 from controlplane.client import Client
-from tests.browser import browser  # noqa: F401 - a fixture of all tests
 from tests.postgresql import postgres_schema_url, postgres_url  # noqa: F401 - fixtures of all tests
 from tests.processes import free_ports, wait_for
 

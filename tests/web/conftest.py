@@ -1,5 +1,6 @@
-"""What the dashboard's tests share: a service, and one signed-in browser context for each module."""
+"""What the dashboard's tests share: one real Chromium, and one signed-in browser context for each module."""
 
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,12 +8,27 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import BrowserContext, Page
+from playwright.sync_api import BrowserContext, Page, sync_playwright
 
 from agents.demo.engines import TAILWRIGHT
 from agents.demo.processes import Child, Processes
 from controlplane.client import Client
 from tests.processes import free_port, wait_for
+
+FLAGS = (
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    executable = shutil.which("chromium") or shutil.which("chromium-browser")
+    assert executable, "Chromium is missing: deploy/test_packages.sh installs it"
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=executable, args=list(FLAGS))
+        yield launched
+        launched.close()
 
 
 @dataclass

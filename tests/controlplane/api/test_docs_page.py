@@ -1,15 +1,18 @@
 """/docs in a real browser that can reach nothing but the service: it renders, takes a token, and makes a call."""
 
+import shutil
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
-from playwright.sync_api import Browser, Page, Route, expect
+from playwright.sync_api import Page, Route, expect, sync_playwright
 
 from controlplane.api.docs_page import FILES, PAGE
 from tests.agents.served_app import ServedApp
+
+FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update")
 
 
 def test_the_page_names_no_other_host(http: TestClient) -> None:
@@ -27,10 +30,12 @@ def test_what_is_not_there_is_an_error_like_any_other(http: TestClient) -> None:
 
 
 @pytest.fixture
-def page(app: FastAPI, browser: Browser) -> Iterator[tuple[Page, list[str]]]:
+def page(app: FastAPI) -> Iterator[tuple[Page, list[str]]]:
     """A page, and the addresses of other hosts that it asked for; none is reached."""
+    executable = shutil.which("chromium") or shutil.which("chromium-browser")
+    assert executable, "Chromium is missing: deploy/test_packages.sh installs it"
     foreign: list[str] = []
-    with ServedApp(app) as served:
+    with ServedApp(app) as served, sync_playwright() as playwright:
 
         def local_only(route: Route) -> None:
             if urlsplit(route.request.url).netloc == urlsplit(served.url).netloc or route.request.url.startswith(
@@ -41,10 +46,11 @@ def page(app: FastAPI, browser: Browser) -> Iterator[tuple[Page, list[str]]]:
                 foreign.append(route.request.url)
                 route.abort()
 
-        with browser.new_context(base_url=served.url) as context:
-            opened = context.new_page()
-            opened.route("**/*", local_only)
-            yield opened, foreign
+        browser = playwright.chromium.launch(executable_path=executable, args=list(FLAGS))
+        opened = browser.new_context(base_url=served.url).new_page()
+        opened.route("**/*", local_only)
+        yield opened, foreign
+        browser.close()
 
 
 @pytest.mark.browser
