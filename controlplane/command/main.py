@@ -4,7 +4,6 @@ shorter name its help shows) and from a TOML file (`--config FILE`, one table a 
 Each package owns its subcommands: `SUBCOMMANDS` says where, and a module is loaded when its command is called.
 """
 
-from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from controlplane.command.config_file import read_config
-from controlplane.terminal import checkout
+from controlplane.terminal import checkout, extras
 from controlplane.terminal.service_connection import fail
 
 SUBCOMMANDS = {
@@ -42,7 +41,7 @@ class Subcommands(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in SUBCOMMANDS:
             return None
-        command = typer.main.get_command(import_module(SUBCOMMANDS[cmd_name]).app)
+        command = typer.main.get_command(extras.load(SUBCOMMANDS[cmd_name]).app)
         command.name = cmd_name
         return command
 

@@ -4,7 +4,6 @@ import logging
 import subprocess
 import sys
 import threading
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -152,7 +151,7 @@ def up(
 
     def mount(app: "FastAPI") -> None:
         if dashboard:
-            import_module(DASHBOARD).mount(app, url)
+            extras.load(DASHBOARD).mount(app, url)
 
     try:
         settings = load_settings(

@@ -218,7 +218,7 @@ def parse_config(values: Mapping[str, Any], *, base: EngineConfig | None = None,
     return (base or EngineConfig()).model_copy(update=checked)
 
 
-def canonical_json(values: Mapping[str, Any]) -> str:
+def canonical_json(values: Any) -> str:
     """Keys sorted, no spaces: equal values give equal text."""
     return json.dumps(values, sort_keys=True, separators=(",", ":"))
 
@@ -239,14 +239,10 @@ def difference(
     return {
         name: (wanted[name], runs.get(name))
         for name in sorted(wanted)
-        if (unreported or name in runs) and _text(wanted[name]) != _text(runs.get(name))
+        if (unreported or name in runs) and canonical_json(wanted[name]) != canonical_json(runs.get(name))
     }
 
 
 def largest(value: Any) -> int:
     """A numeric knob's number; of a draft schedule its longest draft."""
     return max(int(tokens) for _, tokens in value) if isinstance(value, list | tuple) else int(value)
-
-
-def _text(value: Any) -> str:
-    return json.dumps(value, sort_keys=True)
