@@ -103,7 +103,7 @@ class Plan:
             vllm=VllmServers(executable),
             # So little that cores are left over: the figures of the trial node have to mean something.
             rate=5.0,
-            busy_rate=3.0,
+            busy_rate=4.0,
             kv_cache_mib=256,
             # A small budget keeps steps short where answers are long. Now the fleet answers out of passages: prompts of
             # 300 tokens, answers of eight. There it makes first tokens wait, as the study is to find. (Not pieces of
