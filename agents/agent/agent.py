@@ -27,6 +27,7 @@ from agents.agent.reports.report import NodeIdentity
 from agents.agent.settings import AgentSettings, parsed_headers
 from agents.backends.base import Backend, EngineHealth
 from agents.backends.embedded_backend import EmbeddedBackend
+from agents.backends.engine_control import EngineControl
 from agents.backends.vllm.attached import AttachedVllm
 from agents.backends.vllm.managed import ManagedVllm
 from agents.backends.vllm.node_file import load_node_file
@@ -197,6 +198,7 @@ class Agent:
             spool_status=f"{depth} reports waiting" + (f", {shipper.last_error}" if shipper.last_error else ""),
             unaccounted_share=collector.unaccounted_share,
             effective=self._effective,
+            cache_reset=applier.cache_reset,
             outcome=applier.outcome,
         )
 
@@ -212,7 +214,17 @@ def _backend_for(settings: AgentSettings) -> Backend:
             otlp_port=settings.vllm_otlp_port,
             state_dir=settings.state_dir / "vllm",
         )
-    return EmbeddedBackend(settings.engine_url, state_dir=settings.state_dir)
+    return EmbeddedBackend(settings.engine_url, _control_of(settings), state_dir=settings.state_dir)
+
+
+def _control_of(settings: AgentSettings) -> EngineControl:
+    """Where the engine is controlled: as the settings say, else by the socket that it serves beside its port."""
+    if settings.engine_control_url is not None:
+        assert settings.engine_control_token_file is not None
+        return EngineControl.at(settings.engine_control_url, settings.engine_control_token_file)
+    if settings.engine_control_socket is not None:
+        return EngineControl(settings.engine_control_socket)
+    return EngineControl.beside(settings.engine_url)
 
 
 async def _send_rest(spool: Spool, shipper: Shipper) -> None:

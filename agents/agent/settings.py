@@ -46,6 +46,16 @@ class AgentSettings(BaseSettings):
         default=None, description="backend vllm, managed: the node file of a server that the agent itself starts"
     )
     engine_url: str = Field(default="http://127.0.0.1:7400", description="where that engine listens")
+    engine_control_socket: Path | None = Field(
+        default=None,
+        description="backend embedded: the engine's control socket (default: the one that its port's number names)",
+    )
+    engine_control_url: str | None = Field(
+        default=None, description="backend embedded: the engine's control port, where no file system is shared"
+    )
+    engine_control_token_file: Path | None = Field(
+        default=None, description="a file that holds the token of that control port"
+    )
     server_url: str = Field(default="http://127.0.0.1:7300", description="where the control plane listens")
     otlp_url: str = Field(
         default="",
@@ -80,12 +90,12 @@ class AgentSettings(BaseSettings):
     )
     spool_limit_bytes: int = Field(default=256 * 2**20, ge=2**16, description="most bytes of reports kept on disk")
 
-    @field_validator("engine_url", "server_url", "otlp_url")
+    @field_validator("engine_url", "engine_control_url", "server_url", "otlp_url")
     @classmethod
-    def _check_url(cls, value: str) -> str:
+    def _check_url(cls, value: str | None) -> str | None:
         if value and not value.startswith(("http://", "https://")):
             raise ValueError(f"wants a URL that begins with http:// or https://, got {value!r}")
-        return value.rstrip("/")
+        return value and value.rstrip("/")
 
     @field_validator("otlp_headers")
     @classmethod
@@ -110,6 +120,14 @@ class AgentSettings(BaseSettings):
     def _check_token(self) -> "AgentSettings":
         if self.enrolment_token is not None and self.enrolment_token_file is not None:
             raise ValueError("set enrolment_token or enrolment_token_file, not both")
+        return self
+
+    @model_validator(mode="after")
+    def _check_control(self) -> "AgentSettings":
+        if (self.engine_control_url is None) != (self.engine_control_token_file is None):
+            raise ValueError("engine_control_url and engine_control_token_file go together")
+        if self.engine_control_url is not None and self.engine_control_socket is not None:
+            raise ValueError("set engine_control_socket or engine_control_url, not both")
         return self
 
     @model_validator(mode="after")

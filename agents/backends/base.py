@@ -59,6 +59,8 @@ class Backend(Protocol):
       its process), each once, from this process's first look on. It never raises.
     - `processes` names the engine's first processes on this host, where the backend knows them; empty where it does
       not, and then the listener of `url` is the engine.
+    - `reset_cache` empties the prefix cache and says so; False says that the engine offers no way to. It raises
+      `EngineUnreachable`.
     - Nothing here slows the engine: a backend that falls behind misses events, it never makes the engine wait.
 
     `url` is where clients reach the engine.
@@ -74,6 +76,8 @@ class Backend(Protocol):
     async def effective(self) -> EffectiveConfig: ...
 
     async def apply(self, config: EngineConfig, revision: int) -> EffectiveConfig: ...
+
+    async def reset_cache(self) -> bool: ...
 
     async def health(self) -> EngineHealth: ...
 

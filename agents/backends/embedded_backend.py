@@ -1,4 +1,4 @@
-"""The torch engine of this repository as a `Backend`, over its HTTP surface.
+"""The torch engine of this repository as a `Backend`: health over its client port, all else over its control surface.
 
 Guarantee: only reads a bounded ring that the engine fills anyway, in large pieces: the engine never waits for this.
 """
@@ -15,12 +15,13 @@ from pydantic import ValidationError
 
 from agents.backends.base import EngineHealth, EngineUnreachable, Lost, Position
 from agents.backends.change_costs import ChangeCosts
+from agents.backends.engine_control import EngineControl
 from agents.backends.in_flight import InFlight
 from controlplane.client import raise_for_error
 from controlplane.contract.bodies.change import needed_class
 from controlplane.contract.bodies.nodes import EffectiveConfig
 from controlplane.contract.errors import TailwrightError
-from controlplane.contract.knobs import ChangeClass, EngineConfig
+from controlplane.contract.knobs import QUANTIZATION, ChangeClass, EngineConfig
 from controlplane.contract.reports.engine_event import EngineEvent, Hello
 
 log = logging.getLogger(__name__)
@@ -31,18 +32,17 @@ LARGEST_LINE_BYTES = 16 * 2**20
 
 
 class EmbeddedBackend:
-    """One engine at `base_url`. `state_dir` keeps what changes have cost."""
+    """One engine that clients reach at `base_url`. `state_dir` keeps what changes have cost."""
 
     name = "embedded"
 
-    def __init__(
-        self, base_url: str, *, state_dir: Path | None = None, transport: httpx.AsyncBaseTransport | None = None
-    ) -> None:
+    def __init__(self, base_url: str, control: EngineControl, *, state_dir: Path | None = None) -> None:
         self.url = base_url
         self._costs = ChangeCosts(state_dir)
         self._in_flight = InFlight()
         # The engine is on this machine: a proxy that the environment names is not for it.
-        self._http = httpx.AsyncClient(base_url=base_url, timeout=10.0, trust_env=False, transport=transport)
+        self._clients = httpx.AsyncClient(base_url=base_url, timeout=5.0, trust_env=False)
+        self._control = control.client()
 
     async def run(self) -> None:
         """Nothing to do: the engine is somebody else's process."""
@@ -52,7 +52,8 @@ class EmbeddedBackend:
         return ()
 
     async def close(self) -> None:
-        await self._http.aclose()
+        await self._clients.aclose()
+        await self._control.aclose()
 
     async def events(self, position: Position | None) -> AsyncIterator[Hello | EngineEvent]:
         """Follow GET /events. Lines that are not JSON objects are logged and passed over."""
@@ -61,7 +62,7 @@ class EmbeddedBackend:
         )
         timeout = httpx.Timeout(10.0, read=None)  # An idle engine says nothing.
         try:
-            async with self._http.stream("GET", "/events", params=params, timeout=timeout) as answer:
+            async with self._control.stream("GET", "/events", params=params, timeout=timeout) as answer:
                 if answer.status_code != 200:
                     raise EngineUnreachable(f"GET /events answered {answer.status_code}")
                 rest = b""
@@ -80,7 +81,7 @@ class EmbeddedBackend:
 
     async def effective(self) -> EffectiveConfig:
         """Read GET /config."""
-        found = _effective(await self._request("GET", "/config"))
+        found = _effective(await _request(self._control, "GET", "/config"))
         return found.model_copy(update={"costs": self._costs.told()})
 
     async def apply(self, config: EngineConfig, revision: int) -> EffectiveConfig:
@@ -88,7 +89,7 @@ class EmbeddedBackend:
         begun = time.monotonic()
         needed = needed_class(self.name, await self.effective(), config.knobs())
         body = {"knobs": config.knobs(), "revision": revision}
-        await self._request("PUT", "/config", json=body, timeout=APPLY_TIMEOUT_S)
+        await _request(self._control, "PUT", "/config", json=body, timeout=APPLY_TIMEOUT_S)
         if needed is not None:
             took_s = time.monotonic() - begun
             # While weights are swapped no new request is begun: one that comes waits for all of it, at the worst.
@@ -98,7 +99,7 @@ class EmbeddedBackend:
     async def health(self) -> EngineHealth:
         """GET /health: 200 is healthy."""
         try:
-            await self._request("GET", "/health", timeout=5.0)
+            await _request(self._clients, "GET", "/health")
         except TailwrightError as error:
             return EngineHealth(False, error.message)
         return EngineHealth(True)
@@ -107,13 +108,19 @@ class EmbeddedBackend:
         """The requests that an engine had when it died."""
         return self._in_flight.take_lost()
 
-    async def _request(self, method: str, path: str, **options: Any) -> httpx.Response:
-        try:
-            answer = await self._http.request(method, path, **options)
-        except httpx.HTTPError as error:
-            raise EngineUnreachable(f"{method} {path}: {str(error) or type(error).__name__}") from error
-        raise_for_error(answer)
-        return answer
+    async def reset_cache(self) -> bool:
+        """POST /cache/reset."""
+        await _request(self._control, "POST", "/cache/reset")
+        return True
+
+
+async def _request(http: httpx.AsyncClient, method: str, path: str, **options: Any) -> httpx.Response:
+    try:
+        answer = await http.request(method, path, **options)
+    except httpx.HTTPError as error:
+        raise EngineUnreachable(f"{method} {path}: {str(error) or type(error).__name__}") from error
+    raise_for_error(answer)
+    return answer
 
 
 def _parse(line: bytes) -> Hello | EngineEvent | None:
@@ -127,6 +134,10 @@ def _parse(line: bytes) -> Hello | EngineEvent | None:
 
 def _effective(answer: httpx.Response) -> EffectiveConfig:
     try:
-        return EffectiveConfig.model_validate_json(answer.content)
+        told = orjson.loads(answer.content)
+        formats = told.pop("capabilities", {}).get(QUANTIZATION, [])
+        return EffectiveConfig.model_validate({**told, "formats": formats})
+    except (orjson.JSONDecodeError, AttributeError) as error:
+        raise EngineUnreachable(f"GET /config is not readable: {error}") from error
     except ValidationError as error:
         raise EngineUnreachable(f"GET /config is not readable: {error.errors()[0]['msg']}") from error

@@ -28,6 +28,15 @@ class EngineOptions(Policy):
     model_dir: Path
     host: str = "127.0.0.1"
     port: int = 7400
+    control_socket: Path | None = None
+    """Where configuration, cache and events are served; None: `owned_socket.engine_socket` of the port."""
+    control_port: int | None = None
+    """Serve them on this port instead, to who brings the token."""
+    control_token_file: Path | None = None
+    api_key_file: Path | None = None
+    """Keys that clients must bring, one a line; None: whoever reaches the port may ask."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Names that clients may call this server by, beside the loopback ones."""
     served_model_name: str | None = None
     """None: the folder's name."""
     draft_model_dir: Path | None = None
@@ -79,6 +88,11 @@ class EngineOptions(Policy):
             )
         if self.block_size <= 0 or 64 % self.block_size:
             raise BadRequest(f"block_size: {self.block_size} must divide 64", field="block_size")
+        if (self.control_port is None) != (self.control_token_file is None):
+            missing = "control_port" if self.control_port is None else "control_token_file"
+            raise BadRequest(f"{missing}: a control port and its token file go together", field=missing)
+        if self.control_port is not None and self.control_socket is not None:
+            raise BadRequest("control_socket: give either a control socket or a control port", field="control_socket")
         if self.default_timeout_s is not None and not self.default_timeout_s > 0:
             raise BadRequest(
                 f"default_timeout_s: must be above 0, got {self.default_timeout_s}", field="default_timeout_s"

@@ -14,6 +14,10 @@ class FleetCalls(Connection):
     def node(self, node: str) -> NodeView:
         return self._one(NodeView, "GET", f"/api/v1/nodes/{segment(node)}")
 
+    def reset_cache(self, node: str) -> NodeView:
+        """Have a trial node empty its prefix cache: see `NodeView.desired_cache_reset`."""
+        return self._one(NodeView, "POST", f"/api/v1/nodes/{segment(node)}/cache-reset")
+
     def set_trial_config(self, node: str, wanted: TrialConfig) -> NodeView:
         return self._one(NodeView, "PUT", f"/api/v1/nodes/{segment(node)}/trial-config", body=wanted)
 

@@ -113,6 +113,17 @@ class Unsupported(TailwrightError):
     code = "unsupported"
 
 
+class UnknownHost(TailwrightError):
+    """`Host` names another server than this one: a page of another name may be asking (DNS rebinding)."""
+
+    status = 421
+    code = "unknown_host"
+
+    def __init__(self, host: bytes) -> None:
+        named = host[:100].decode("latin-1")
+        super().__init__(f"Host: {named!r} is not a name of this server; --allowed-host adds one", field="Host")
+
+
 class Overloaded(TailwrightError):
     """Too much at once; `Retry-After` says in how many seconds to try again."""
 

@@ -67,6 +67,11 @@ def salvage(said: Any) -> tuple[EffectiveConfig | None, list[str]]:
             parts[name] = dict(_entries(name, said[name], problems))
     if "formats" in said:
         parts["formats"] = list(_formats(said["formats"], problems))
+    if "cache_reset" in said:
+        try:
+            parts["cache_reset"] = EffectiveConfig(revision=0, knobs={}, cache_reset=said["cache_reset"]).cache_reset
+        except ValidationError as error:
+            problems.append(_reason(error))
     return EffectiveConfig(**parts), _few(problems)
 
 

@@ -79,6 +79,16 @@ def set_trial_config(
     return fleet.node(session, node)
 
 
+@api.post("/nodes/{node}/cache-reset", tags=["nodes"], responses=answers(NotFound))
+def reset_cache(node: NodeName, request: Request, session: SessionDep, _: Operator) -> NodeView:
+    """Have a trial node empty its prefix cache. It is done once `effective.cache_reset` has come to
+    `desired_cache_reset`; an `effective.cache_reset` of null says that the engine offers no way to.
+    """
+    fleet.ask_cache_reset(session, node)
+    _hub(request).poke_after_commit(session)
+    return fleet.node(session, node)
+
+
 @api.delete("/nodes/{node}", status_code=204, tags=["nodes"])
 def remove_node(node: NodeName, request: Request, session: SessionDep, principal: Admin) -> None:
     """Forget a node and end its tokens; its engine keeps running as it is."""

@@ -22,20 +22,40 @@ class Acknowledged:
     error: str = ""
 
 
+@dataclass(frozen=True)
+class Wish:
+    """What a node should do: run a revision, and have emptied its prefix cache so many times by request."""
+
+    revision: Revision
+    cache_reset: int = 0
+
+    @property
+    def mark(self) -> tuple[int, int]:
+        """Differs whenever the wish does."""
+        return self.revision.number, self.cache_reset
+
+
 def wanted_revision(override: int | None, pool_revision: int | None) -> int | None:
     """The number of the revision a node should run; None leaves the node as it is."""
     return override if override is not None else pool_revision
 
 
-def remote_hash(desired: Revision) -> str:
-    """The OpAMP config_hash of a revision, as text: "NUMBER:SHA256"."""
-    return f"{desired.number}:{desired.hash}"
+def remote_hash(wish: Wish) -> str:
+    """The OpAMP config_hash as text: "NUMBER:SHA256", and ":RESETS" where the cache was to be emptied."""
+    revision = wish.revision
+    return f"{revision.number}:{revision.hash}" + (f":{wish.cache_reset}" if wish.cache_reset else "")
 
 
-def remote_body(desired: Revision) -> bytes:
+def remote_body(wish: Wish) -> bytes:
     """The body of the configuration map's entry "engine.json"."""
-    body = {"revision": desired.number, "hash": desired.hash, "knobs": desired.knobs.knobs()}
-    return canonical_json(body).encode()
+    revision = wish.revision
+    body = {"revision": revision.number, "hash": revision.hash, "knobs": revision.knobs.knobs()}
+    return canonical_json(body | ({"cache_reset": wish.cache_reset} if wish.cache_reset else {})).encode()
+
+
+def revision_part(config_hash: str) -> str:
+    """What of a config_hash names the revision alone."""
+    return ":".join(config_hash.split(":")[:2])
 
 
 def differing_knobs(desired: Mapping[str, Any], effective: Mapping[str, Any]) -> list[str]:
@@ -50,18 +70,18 @@ def drifts(desired: Revision | None, effective: EffectiveConfig | None) -> bool:
     return bool(differing_knobs(desired.knobs.knobs(), effective.knobs))
 
 
-def must_offer(desired: Revision | None, acknowledged: Acknowledged, effective: EffectiveConfig | None) -> bool:
-    """True when the desired configuration has to be sent to the agent.
+def must_offer(wish: Wish | None, acknowledged: Acknowledged, effective: EffectiveConfig | None) -> bool:
+    """True when the wish has to be sent to the agent.
 
     An engine that already runs the desired revision is not disturbed. One that runs its knobs under another number (0:
     it was never given any, its pool's first revision was adopted from it) is given the number, so that its telemetry
     carries the revision's label; equal knobs change nothing else in the engine.
     """
-    if desired is None or acknowledged.hash == remote_hash(desired):
+    if wish is None or acknowledged.hash == remote_hash(wish):
         return False
-    if acknowledged.hash or effective is None:
+    if acknowledged.hash or effective is None or wish.cache_reset:
         return True
-    return drifts(desired, effective) or effective.revision != desired.number
+    return drifts(wish.revision, effective) or effective.revision != wish.revision.number
 
 
 def shown_status(desired: Revision | None, acknowledged: Acknowledged, offering: bool) -> tuple[ConfigStatus, str]:

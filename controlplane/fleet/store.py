@@ -147,6 +147,14 @@ def set_override(session: Session, node_names: Sequence[str], number: int | None
     refresh_drift(session, rows, now)
 
 
+def ask_cache_reset(session: Session, name: str) -> None:
+    """Have a trial node empty its prefix cache once more. Raises `NotFound`, or `Conflict` for a serving node."""
+    row = row_of(session, name)
+    require_trial(row)
+    row.cache_reset += 1
+    session.add(row)
+
+
 def refresh_drift(session: Session, rows: Iterable[NodeRow], now: datetime) -> None:
     """Set or clear `drift_since` by what the nodes should run and what they last said they run."""
     known = _Desired(session)

@@ -44,6 +44,7 @@ class NodeRow(SQLModel, table=True):
     engine_url: str | None = None
     agent_version: str | None = None
     override_revision: int | None = Field(default=None, foreign_key="revision.number")
+    cache_reset: int = 0  # How many times its prefix cache was to be emptied.
     instance_uid: str | None = Field(default=None, index=True)  # Of the agent process, hexadecimal.
     sequence_num: int = Field(default=0, sa_column=Column(BigInteger, nullable=False))
     connected: bool = False

@@ -16,14 +16,19 @@ def acknowledged_of(row: NodeRow) -> machine.Acknowledged:
     return machine.Acknowledged(row.config_hash, ConfigStatus(row.config_status), row.config_error)
 
 
+def wish_of(row: NodeRow, desired: Revision | None) -> machine.Wish | None:
+    return None if desired is None else machine.Wish(desired, row.cache_reset)
+
+
 def view(row: NodeRow, desired: Revision | None) -> NodeView:
     """The row as the API shows it; `config_status` and `config_error` speak of the desired revision."""
     runs, acknowledged = effective_of(row), acknowledged_of(row)
-    offering = machine.must_offer(desired, acknowledged, runs)
+    offering = machine.must_offer(wish_of(row, desired), acknowledged, runs)
     status, error = machine.shown_status(desired, acknowledged, offering)
     shown: dict[str, Any] = row.model_dump(include=set(NodeView.model_fields) & set(NodeRow.model_fields))
     shown |= {
         "desired_revision": None if desired is None else desired.number,
+        "desired_cache_reset": row.cache_reset,
         "effective": runs,
         "config_status": status,
         "config_error": error,

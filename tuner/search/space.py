@@ -46,14 +46,11 @@ class Capabilities:
     quantization: tuple[str, ...] = (Quantization.NONE.value,)
     maximum: Mapping[str, int] | None = None
     minimum: Mapping[str, int] | None = None
-    speculation: bool = True
     tokens_at_least_seqs: bool = False  # vLLM refuses to start with fewer batched tokens than sequences.
 
     def allows(self, name: str, value: Any) -> bool:
         if name == QUANTIZATION:
             return str(value) in self.quantization
-        if name == NUM_SPECULATIVE_TOKENS and not self.speculation:
-            return bool(value == 0)
         if isinstance(value, int):
             off = value == 0 and KNOBS[name].minimum == 0
             below = value <= (self.maximum or {}).get(name, value)

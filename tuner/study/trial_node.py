@@ -7,6 +7,7 @@ a replay the engine is idle, its prefix cache empty (or the caller knows that it
 from __future__ import annotations
 
 import contextlib
+import logging
 import re
 import threading
 import time
@@ -17,7 +18,7 @@ import httpx
 
 from controlplane.client import Client
 from controlplane.contract.bodies.change import LONGEST_CHANGE_S, needed_class, patience_s
-from controlplane.contract.bodies.nodes import ConfigStatus, EffectiveConfig, NodeRole, NodeView, TrialConfig
+from controlplane.contract.bodies.nodes import ConfigStatus, NodeRole, NodeView, TrialConfig
 from controlplane.contract.bodies.workload import Workload, WorkloadRequest
 from controlplane.contract.errors import NotFound, TailwrightError
 from controlplane.contract.knobs import QUANTIZATION, ChangeClass, Quantization, difference
@@ -28,8 +29,12 @@ from tuner.workload.prompt import prompts
 from tuner.workload.trace import workload_of
 
 _POLL_S = 0.2
-_RESET_PATHS = ("/cache/reset", "/reset_prefix_cache")
+_RESET_POLL_S, _RESET_LIMIT_S = 0.05, 10.0
+VLLM = "vllm"
 _GAUGE = re.compile(r"^[\w:]*(?:requests_running|requests_waiting)(?:\{[^}]*\})? +([0-9.eE+-]+)", re.MULTILINE)
+
+
+log = logging.getLogger(__name__)
 
 
 class ApplyFailed(TailwrightError):
@@ -82,7 +87,8 @@ class TrialNode:
     def __init__(self, client: Client, node: NodeView, *, stop: threading.Event) -> None:
         assert node.engine_url is not None
         self.name = node.node
-        self.gives_token_ids = node.backend == "vllm"
+        self.gives_token_ids = node.backend == VLLM
+        self._resets = True
         self.change_s = 0.0
         self._view = node
         self._prices = Prices()
@@ -97,36 +103,21 @@ class TrialNode:
 
     # -- configuration -------------------------------------------------------------------------------------------
 
-    def config(self) -> dict[str, Any]:
-        """The engine's own `GET /config`; empty when it has none (vLLM)."""
-        try:
-            answer = self._engine.get("/config")
-            found = answer.json() if answer.is_success else {}
-        except (httpx.HTTPError, ValueError):
-            return {}
-        return found if isinstance(found, dict) else {}
-
     def capabilities(self) -> Capabilities:
-        """What the node's engine truly can: what it says itself, else what its agent reports; the least of neither."""
-        told = self.config().get("capabilities") or {}
-        if not told and self._view.effective is not None:
-            return _capabilities_of(self._view.effective)
-        formats = tuple(str(format_) for format_ in told.get(QUANTIZATION, [])) or (Quantization.NONE.value,)
+        """What the node's engine truly can, as its agent reports it; the least of an engine that says nothing."""
+        effective = self._view.effective
+        if effective is None:
+            return Capabilities()
+        runs = str(effective.knobs.get(QUANTIZATION, Quantization.NONE.value))
         return Capabilities(
-            quantization=formats,
-            maximum={name: int(value) for name, value in (told.get("maximum") or {}).items()},
-            speculation=told.get("speculative_method", "") not in ("none", "off")
-            and told.get("speculation") is not False,
-            tokens_at_least_seqs=not told,
+            quantization=tuple(effective.formats) or (runs,),
+            maximum=dict(effective.limits),
+            # vLLM refuses to start with fewer batched tokens than sequences.
+            tokens_at_least_seqs=self._view.backend == VLLM,
         )
 
     def max_total(self) -> int | None:
-        """Most tokens of a prompt and its answer together, where the engine says."""
-        value = (self.config().get("capabilities") or {}).get("max_model_len") or self._listed_length()
-        return int(value) if value else None
-
-    def _listed_length(self) -> int | None:
-        """`max_model_len` of the node's model in `GET /v1/models`, as vLLM gives it."""
+        """Most tokens of a prompt and its answer together, where the engine says: in `GET /v1/models`, as vLLM does."""
         try:
             listed = self._engine.get("/v1/models").raise_for_status().json()["data"]
             lengths = {str(one["id"]): one.get("max_model_len") for one in listed}
@@ -176,16 +167,25 @@ class TrialNode:
     # -- an equal start ------------------------------------------------------------------------------------------
 
     def reset_cache(self) -> bool:
-        """Empty the engine's prefix cache. False when the engine offers no way to: then every replay wants its own
-        salt.
+        """Have the agent empty the engine's prefix cache. False when the engine offers no way to, or it did not come to
+        it: then every replay wants its own salt.
         """
-        for path in _RESET_PATHS:
-            try:
-                if self._engine.post(path).is_success:
-                    return True
-            except httpx.HTTPError:
+        if not self._resets:
+            return False
+        view = self._client.reset_cache(self.name)
+        wanted, until = view.desired_cache_reset, time.monotonic() + _RESET_LIMIT_S
+        while (done := _resets_of(view)) != wanted:
+            if done is None:
+                self._resets = False
+                log.warning("%s: its engine offers no way to empty the prefix cache", self.name)
                 return False
-        return False
+            if time.monotonic() > until:
+                log.warning("%s: its prefix cache was not emptied within %g s", self.name, _RESET_LIMIT_S)
+                return False
+            self._wait(_RESET_POLL_S)
+            with contextlib.suppress(httpx.TransportError):
+                view = self._client.node(self.name)
+        return True
 
     def drain(self, timeout_s: float = 10.0) -> bool:
         """Wait until the engine runs and holds nothing, as its `/metrics` say; False when it did not come to that."""
@@ -230,14 +230,9 @@ def _patience_s(view: NodeView, needed: ChangeClass | None) -> float:
     return patience_s(view.effective, needed)
 
 
-def _capabilities_of(effective: EffectiveConfig) -> Capabilities:
-    """What an agent reports of an engine that has no `GET /config` of its own."""
-    runs = str(effective.knobs.get(QUANTIZATION, Quantization.NONE.value))
-    return Capabilities(
-        quantization=tuple(effective.formats) or (runs,),
-        maximum=dict(effective.limits),
-        tokens_at_least_seqs=True,
-    )
+def _resets_of(view: NodeView) -> int | None:
+    """How many emptyings of the cache are done; None: there is no way to."""
+    return None if view.effective is None else view.effective.cache_reset
 
 
 def _in_effect(view: NodeView, wanted: Mapping[str, Any]) -> bool:

@@ -28,11 +28,15 @@ FILE_NAME = "configuration.json"
 
 @dataclass(frozen=True)
 class WantedConfig:
-    """A full configuration, its revision number, and the opaque hash it was offered under."""
+    """A full configuration, its revision number, and the opaque hash it was offered under.
+
+    `cache_reset` counts how often the prefix cache was to be emptied so far: a larger number than before asks for it.
+    """
 
     revision: int
     config: EngineConfig
     offer_hash: bytes
+    cache_reset: int = 0
 
 
 @dataclass(frozen=True)
@@ -45,15 +49,17 @@ class ConfigOutcome:
 
 
 def parse_offer(offer_hash: bytes, body: bytes) -> WantedConfig:
-    """Read {"revision", "hash", "knobs"}. Raises an error of the contract that names the wrong field."""
+    """Read {"revision", "hash", "knobs", "cache_reset"}. Raises an error of the contract that names the wrong field."""
     try:
         offer = json.loads(body)
-        revision, knobs = offer["revision"], offer["knobs"]
+        revision, knobs, cache_reset = offer["revision"], offer["knobs"], offer.get("cache_reset", 0)
     except (ValueError, KeyError, TypeError) as error:
         raise BadRequest(f"the offered configuration is not readable: {type(error).__name__} {error}") from error
     if isinstance(revision, bool) or not isinstance(revision, int) or not isinstance(knobs, dict):
         raise BadRequest("the offered configuration wants a whole 'revision' and a table of 'knobs'", field="revision")
-    return WantedConfig(revision, parse_config(knobs, prefix="knobs."), offer_hash)
+    if isinstance(cache_reset, bool) or not isinstance(cache_reset, int):
+        raise BadRequest("the offered configuration wants a whole 'cache_reset'", field="cache_reset")
+    return WantedConfig(revision, parse_config(knobs, prefix="knobs."), offer_hash, cache_reset)
 
 
 class Applier:
@@ -68,6 +74,8 @@ class Applier:
         self._boot_changed = False
         self._boot = ""
         self.good: WantedConfig | None = None
+        self.cache_reset: int | None = 0
+        """The newest emptying of the prefix cache that was carried out; None where the engine offers no way to."""
         self.outcome = ConfigOutcome()
         self._load()
 
@@ -122,7 +130,7 @@ class Applier:
         backoff = Backoff(first_s=0.2, limit_s=5.0)
         while self._next is None:
             try:
-                effective = await self._backend.apply(wanted.config, wanted.revision)
+                effective = await self._apply(wanted)
             except EngineUnreachable as error:
                 log.warning("revision %d waits for the engine: %s", wanted.revision, error.message)
                 await asyncio.sleep(backoff.next_s())
@@ -137,6 +145,16 @@ class Applier:
             self._conclude(wanted, ConfigStatus.APPLIED, "")
             self._publish(effective)
             return
+
+    async def _apply(self, wanted: WantedConfig) -> EffectiveConfig:
+        """The configuration, and the emptying of the cache where it is asked for anew; then mostly with no change."""
+        if wanted.cache_reset <= (self.cache_reset or 0):
+            return await self._backend.apply(wanted.config, wanted.revision)
+        effective = await self._backend.effective()
+        if not _same(effective, wanted):
+            effective = await self._backend.apply(wanted.config, wanted.revision)
+        self.cache_reset = wanted.cache_reset if await self._backend.reset_cache() else None
+        return effective
 
     def _conclude(self, wanted: WantedConfig, status: ConfigStatus, error: str) -> None:
         # A good configuration that was restored after a later offer had failed says nothing about that offer,
@@ -157,7 +175,7 @@ class Applier:
 
     def _save(self) -> None:
         good = self.good
-        stored: dict[str, Any] = {"boot": self._boot, "good": None, "outcome": None}
+        stored: dict[str, Any] = {"boot": self._boot, "good": None, "outcome": None, "cache_reset": self.cache_reset}
         if good is not None:
             stored["good"] = {"revision": good.revision, "knobs": good.config.knobs(), "hash": good.offer_hash.hex()}
         if self.outcome.status in (ConfigStatus.APPLIED, ConfigStatus.FAILED):
@@ -172,6 +190,7 @@ class Applier:
         try:
             stored = json.loads(self._file.read_bytes())
             self._boot = str(stored["boot"])
+            self.cache_reset = stored["cache_reset"]
             if (good := stored["good"]) is not None:
                 self.good = WantedConfig(good["revision"], parse_config(good["knobs"]), bytes.fromhex(good["hash"]))
             if (outcome := stored["outcome"]) is not None:

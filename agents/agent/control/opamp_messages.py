@@ -47,6 +47,7 @@ class NodeSnapshot:
     spool_status: str = ""
     unaccounted_share: float | None = None
     effective: EffectiveConfig | None = None
+    cache_reset: int | None = 0
 
 
 def new_instance_uid(unix_ms: int) -> bytes:
@@ -71,7 +72,7 @@ class MessageBuilder:
         parts = {
             "agent_description": describe(snapshot),
             "health": health(snapshot),
-            "effective_config": effective_config(snapshot.effective),
+            "effective_config": effective_config(snapshot.effective, snapshot.cache_reset),
             "remote_config_status": remote_config_status(snapshot.outcome),
         }
         for name, part in parts.items():
@@ -144,13 +145,14 @@ def health(snapshot: NodeSnapshot) -> opamp_pb2.ComponentHealth:
     return message
 
 
-def effective_config(effective: EffectiveConfig | None) -> opamp_pb2.EffectiveConfig | None:
+def effective_config(effective: EffectiveConfig | None, cache_reset: int | None) -> opamp_pb2.EffectiveConfig | None:
     """Only what is known: a part that a backend does not tell is left out, so that absent never reads as empty."""
     if effective is None:
         return None
     message = opamp_pb2.EffectiveConfig()
     file = message.config_map.config_map[opamp.EFFECTIVE_CONFIG]
-    file.body = json.dumps(effective.model_dump(mode="json", exclude_defaults=True), sort_keys=True).encode()
+    told = effective.model_copy(update={"cache_reset": cache_reset})
+    file.body = json.dumps(told.model_dump(mode="json", exclude_defaults=True), sort_keys=True).encode()
     file.content_type = "application/json"
     return message
 

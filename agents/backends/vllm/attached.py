@@ -131,6 +131,10 @@ class AttachedVllm:
         self._costs.record(ChangeClass.LIVE, time.monotonic() - begun)
         return self._read(told)
 
+    async def reset_cache(self) -> bool:
+        """Only a server in its development mode offers a way."""
+        return await self._api.reset_prefix_cache()
+
     async def lost(self) -> Lost | None:
         """What vLLM's queue limits turned away: the plugin, inside the engine, does not see it."""
         try:

@@ -89,6 +89,8 @@ class NodeFile(_Table):
     start_timeout_s: float = Field(default=900.0, gt=0)
     drain_timeout_s: float = Field(default=300.0, ge=0)
     hold_s: float = Field(default=600.0, ge=0)  # How long the proxy lets requests wait for a server.
+    allowed_hosts: list[str] = []  # Names that clients may call the proxy by, beside those of a loopback address.
+    pass_paths: list[str] = []  # Paths that clients may ask for beside those of vLLM's serving API.
     unhealthy_s: float = Field(default=60.0, gt=0)  # How long a server may fail /health before it is started again.
     stop_with_agent: bool = False
     log_bytes: int = Field(default=16 * 2**20, ge=2**14)  # Of one server's log on disk.

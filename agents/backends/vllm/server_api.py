@@ -67,6 +67,13 @@ class ServerApi:
             self._info = (started, found)
         return found
 
+    async def reset_prefix_cache(self) -> bool:
+        """POST /reset_prefix_cache, which only a server in its development mode has. Raises EngineUnreachable."""
+        try:
+            return (await self._http.post("/reset_prefix_cache")).is_success
+        except httpx.HTTPError as error:
+            raise EngineUnreachable(f"POST /reset_prefix_cache: {str(error) or type(error).__name__}") from error
+
     async def _get(self, path: str, **options: Any) -> httpx.Response:
         try:
             return await self._http.get(path, **options)

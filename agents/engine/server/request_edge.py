@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agents.engine.request.timing import RequestClock
 from agents.engine.server.error_shape import openai_body
-from controlplane.contract.errors import BadRequest, NotFound, TailwrightError, TooLarge
+from controlplane.contract.errors import BadRequest, NotFound, TailwrightError, TooLarge, Unsupported
 
 REQUEST_ID_HEADER = "X-Request-Id"
 TENANT_HEADER = "X-Tailwright-Tenant"
@@ -57,7 +57,15 @@ class RequestEdge:
 
 
 async def read_json(request: Request) -> Any:
-    """The body as JSON. Raises `BadRequest` (body) when it is none, `TooLarge` beyond 32 MiB."""
+    """The body as JSON. Raises `Unsupported` when it is not called so, `BadRequest` (body) when it is none, `TooLarge`
+    beyond 32 MiB.
+
+    A page of another origin may send plain text without being asked for leave, but no JSON (the Fetch standard's
+    "CORS-safelisted" types): so the name of the type is part of the defence.
+    """
+    named = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if named != "application/json":
+        raise Unsupported(f"Content-Type: wants application/json, got {named or 'none'!r}", field="Content-Type")
     content = bytearray()
     async for chunk in request.stream():
         content += chunk

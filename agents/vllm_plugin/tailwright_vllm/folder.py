@@ -12,6 +12,7 @@ effective.json    the limits that the scheduler runs, written by vLLM's engine p
 """
 
 import os
+import stat
 from pathlib import Path
 
 VARIABLE = "TAILWRIGHT_VLLM_DIR"
@@ -31,6 +32,8 @@ def shared_folder() -> Path | None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not os.access(folder, os.W_OK | os.X_OK):
         raise PermissionError(f"{folder} is not writable for vLLM's user")
+    if folder.stat().st_mode & stat.S_IWOTH:
+        raise PermissionError(f"{folder} is writable for everybody, who could then move vLLM's limits: chmod o-w")
     return folder
 
 

@@ -78,6 +78,10 @@ class EffectiveConfig(BaseModel):
         default=[], max_length=MOST_ENTRIES, description="weight formats the node can be given; empty: not known"
     )
     costs: dict[ChangeClass, ChangeCost] = Field(default={}, description="what changes of each class have cost here")
+    cache_reset: Limit | None = Field(
+        default=None,
+        description="how many of the asked-for emptyings of its prefix cache are done; null: the engine offers no way",
+    )
 
 
 class NodeView(BaseModel):
@@ -98,6 +102,7 @@ class NodeView(BaseModel):
     )
     last_seen: datetime | None = Field(default=None, description="when its agent was last heard from")
     desired_revision: int | None = Field(default=None, description="the revision it should run; null: nobody has said")
+    desired_cache_reset: int = Field(default=0, description="how many times its prefix cache was to be emptied")
     effective: EffectiveConfig | None = Field(default=None, description="what it truly runs; null until it has said so")
     config_status: ConfigStatus = Field(default=ConfigStatus.UNSET, description="how far the last configuration is")
     config_error: str = Field(default="", description="why the last configuration failed")

@@ -30,12 +30,12 @@ WORKERS = 8
 
 @dataclass(eq=False)
 class AgentConnection:
-    """One WebSocket. `desired` is the revision number that its agent was last answered with."""
+    """One WebSocket. `desired` is the mark of the wish that its agent was last answered with."""
 
     principal: Principal
     id: str = field(default_factory=lambda: secrets.token_hex(8))
     node: str | None = None
-    desired: int | None = None
+    desired: tuple[int, int] | None = None
     ended: bool = False  # The hub wants the connection closed.
     wake: anyio.Event = field(default_factory=anyio.Event)
     # Held from reading the desired state until the answer is sent: an older offer never follows a newer one.
@@ -115,15 +115,18 @@ class FleetHub:
         connection.ended = True
         connection.wake.set()
 
-    def _read(self) -> tuple[dict[str, int | None], set[int]]:
-        """Desired revision numbers by node, and the ids of revoked tokens."""
+    def _read(self) -> tuple[dict[str, tuple[int, int] | None], set[int]]:
+        """Marks of what is wanted by node (None: nothing), and the ids of revoked tokens."""
         with self._database.read_session() as session:
             rows = session.exec(
-                select(NodeRow.node, NodeRow.override_revision, PoolRow.revision).join(
+                select(NodeRow.node, NodeRow.override_revision, NodeRow.cache_reset, PoolRow.revision).join(
                     PoolRow, col(PoolRow.name) == NodeRow.pool
                 )
             )
-            desired = {node: machine.wanted_revision(override, pool) for node, override, pool in rows}
+            desired = {
+                node: None if (number := machine.wanted_revision(override, pool)) is None else (number, resets)
+                for node, override, resets, pool in rows
+            }
             held = {connection.principal.token_id for connection in list(self._connections)}
             query = select(TokenRow.id).where(col(TokenRow.revoked_at).is_not(None), col(TokenRow.id).in_(held))
             return desired, {number for number in session.exec(query) if number is not None}

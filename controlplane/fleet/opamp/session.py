@@ -19,7 +19,7 @@ from controlplane.fleet import machine
 from controlplane.fleet import store as fleet
 from controlplane.fleet.opamp.wire import AgentReport, Description, Reply, problem_of
 from controlplane.fleet.tables import NodeRow
-from controlplane.fleet.view import acknowledged_of, effective_of
+from controlplane.fleet.view import acknowledged_of, effective_of, wish_of
 
 CONFIG_FAILED, CONFIG_APPLIED = "node.config_failed", "node.config_applied"
 """The ledger's kinds of what became of a configuration on a node; alerts read them."""
@@ -27,11 +27,11 @@ CONFIG_FAILED, CONFIG_APPLIED = "node.config_failed", "node.config_applied"
 
 @dataclass(frozen=True)
 class Answer:
-    """The reply, the node it is for (None: not known yet), and the revision number the reply took into account."""
+    """The reply, the node it is for (None: not known yet), and the mark of the wish that it took into account."""
 
     reply: Reply
     node: str | None = None
-    desired: int | None = None
+    desired: tuple[int, int] | None = None
 
 
 def answer(
@@ -134,7 +134,9 @@ def _take_in(session: Session, row: NodeRow, report: AgentReport, now: datetime,
 def _acknowledge(session: Session, row: NodeRow, said: machine.Acknowledged, now: datetime) -> None:
     before = acknowledged_of(row)
     row.config_hash, row.config_status, row.config_error = said.hash, said.status.value, said.error
-    if said == before or not said.hash or said.status not in (ConfigStatus.APPLIED, ConfigStatus.FAILED):
+    same = said.status is before.status and machine.revision_part(said.hash) == machine.revision_part(before.hash)
+    news = not same or said.error != before.error
+    if not news or not said.hash or said.status not in (ConfigStatus.APPLIED, ConfigStatus.FAILED):
         return
     number = said.hash.partition(":")[0]
     failed = said.status is ConfigStatus.FAILED
@@ -176,7 +178,6 @@ def _failure(session: Session, row: NodeRow, number: str, error: str) -> dict[st
 
 def _reply(session: Session, row: NodeRow) -> Answer:
     assert row.instance_uid is not None
-    desired = fleet.desired_of(session, row)
-    due = machine.must_offer(desired, acknowledged_of(row), effective_of(row))
-    reply = Reply(row.instance_uid, offer=desired if due else None)
-    return Answer(reply, row.node, None if desired is None else desired.number)
+    wish = wish_of(row, fleet.desired_of(session, row))
+    due = machine.must_offer(wish, acknowledged_of(row), effective_of(row))
+    return Answer(Reply(row.instance_uid, offer=wish if due else None), row.node, None if wish is None else wish.mark)

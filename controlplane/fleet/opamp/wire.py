@@ -16,7 +16,6 @@ from google.protobuf.message import DecodeError
 from opentelemetry._opamp.proto import opamp_pb2
 
 from controlplane.contract import metrics
-from controlplane.contract.bodies.configs import Revision
 from controlplane.contract.bodies.nodes import ConfigStatus, EffectiveConfig
 from controlplane.contract.errors import BadRequest, TooLarge, Unsupported
 from controlplane.contract.reports.opamp import (
@@ -244,7 +243,7 @@ class Reply:
     """One ServerToAgent message, before it is encoded."""
 
     instance_uid: str
-    offer: Revision | None = None
+    offer: machine.Wish | None = None
     report_full_state: bool = False
     error: str | None = None
     retry_after_s: float | None = None  # With it the error is UNAVAILABLE (try again), without it BAD_REQUEST.

@@ -13,7 +13,9 @@ from controlplane.contract.knobs import EngineConfig, Quantization
 
 
 class EngineDriver(Protocol):
-    """How a test moves the engine behind a backend."""
+    """How a test moves the engine behind a backend. `has_cache_reset`: it offers a way to empty its prefix cache."""
+
+    has_cache_reset: bool
 
     def emit_steps(self, count: int) -> None:
         """Make the engine run `count` steps (events)."""
@@ -97,6 +99,15 @@ class BackendConformance:
 
         asyncio.run(run())
 
+    def test_emptying_the_cache_says_whether_there_is_a_way_to(self, backend, driver: EngineDriver) -> None:
+        async def run() -> None:
+            made = backend()
+            before = await made.effective()
+            assert await made.reset_cache() is driver.has_cache_reset
+            assert await made.effective() == before
+
+        asyncio.run(run())
+
     def test_health_never_raises_and_calls_say_the_engine_is_gone(self, backend, driver: EngineDriver) -> None:
         async def run() -> None:
             made = backend()
@@ -110,6 +121,8 @@ class BackendConformance:
                 await made.apply(EngineConfig(), 1)
             with pytest.raises(EngineUnreachable):
                 await read(made, None, 1)
+            with pytest.raises(EngineUnreachable):
+                await made.reset_cache()
 
         asyncio.run(run())
 

@@ -24,6 +24,7 @@ class FakeEngine:
         self._lock = threading.Lock()
         self._ring = ring
         self.gone = False
+        self.cache_resets = 0
         self.refuse_with: TailwrightError | None = None
         self.applied: list[tuple[int, dict[str, Any]]] = []
         self.restart("boot-1")
@@ -32,6 +33,7 @@ class FakeEngine:
                 Route("/events", self._events),
                 Route("/config", self._get_config),
                 Route("/config", self._put_config, methods=["PUT"]),
+                Route("/cache/reset", self._reset_cache, methods=["POST"]),
                 Route("/health", self._health),
             ]
         )
@@ -88,6 +90,10 @@ class FakeEngine:
         self.revision = body["revision"]
         self.applied.append((self.revision, body["knobs"]))
         return JSONResponse(self._body())
+
+    async def _reset_cache(self, request: Request) -> JSONResponse:
+        self.cache_resets += 1
+        return JSONResponse({"blocks": 7})
 
     async def _health(self, request: Request) -> JSONResponse:
         return JSONResponse({"status": "ok"})

@@ -9,6 +9,7 @@ import pytest
 
 from agents.backends.base import Backend
 from agents.backends.embedded_backend import EmbeddedBackend
+from agents.backends.engine_control import EngineControl
 from controlplane.contract.errors import Conflict
 from controlplane.contract.knobs import ChangeClass, EngineConfig, Quantization
 from tests.agents.backends.backend_conformance import REFUSED, BackendConformance
@@ -16,7 +17,14 @@ from tests.agents.backends.fake_engine import FakeEngine, step_event
 from tests.agents.served_app import ServedApp
 
 
+def of(served: ServedApp) -> EmbeddedBackend:
+    """The stand-in answers clients and control on one port."""
+    return EmbeddedBackend(served.url, EngineControl(url=served.url))
+
+
 class FakeDriver:
+    has_cache_reset = True
+
     def __init__(self, engine: FakeEngine, served: ServedApp) -> None:
         self._engine, self._served = engine, served
 
@@ -39,7 +47,7 @@ class FakeDriver:
 class TestEmbeddedBackend(BackendConformance):
     @pytest.fixture
     def backend(self, served_engine: ServedApp) -> Callable[[], Backend]:
-        return lambda: EmbeddedBackend(served_engine.url)
+        return lambda: of(served_engine)
 
     @pytest.fixture
     def driver(self, engine: FakeEngine, served_engine: ServedApp) -> FakeDriver:
@@ -48,7 +56,7 @@ class TestEmbeddedBackend(BackendConformance):
 
 def test_what_changes_cost_is_measured_by_class(served_engine: ServedApp) -> None:
     async def run() -> None:
-        backend = EmbeddedBackend(served_engine.url)
+        backend = of(served_engine)
         await backend.apply(EngineConfig(max_num_seqs=4), 1)
         await backend.apply(EngineConfig(max_num_seqs=4), 2)  # Nothing to change.
         found = await backend.apply(EngineConfig(max_num_seqs=4, quantization=Quantization.INT8), 3)

@@ -7,12 +7,15 @@ import pytest
 
 from agents.backends.base import Backend
 from agents.backends.embedded_backend import EmbeddedBackend
+from agents.backends.engine_control import EngineControl
 from controlplane.contract.knobs import EngineConfig
 from tests.agents.backends.backend_conformance import REFUSED, BackendConformance
 from tests.agents.backends.engine_process import EngineProcess
 
 
 class RealDriver:
+    has_cache_reset = True
+
     def __init__(self, process: EngineProcess) -> None:
         self._process = process
 
@@ -43,7 +46,7 @@ class TestEmbeddedBackendOnTheEngine(BackendConformance):
     @pytest.fixture
     def backend(self, process: EngineProcess) -> Callable[[], Backend]:
         process.start()
-        return lambda: EmbeddedBackend(process.url)
+        return lambda: EmbeddedBackend(process.url, EngineControl.beside(process.url))
 
     @pytest.fixture
     def driver(self, process: EngineProcess) -> RealDriver:

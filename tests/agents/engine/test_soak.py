@@ -11,7 +11,7 @@ import orjson
 from fastapi import FastAPI
 
 from agents.engine.core.engine import Engine
-from tests.agents.engine.serving import eventually, serving
+from tests.agents.engine.serving import controlling, eventually, serving
 
 REQUESTS = 1000
 SEED = 20261121
@@ -135,24 +135,24 @@ async def _ask(client: httpx.AsyncClient, body: dict[str, Any], leave_after: int
     return await (_stream(client, body, leave_after) if body.get("stream") else _whole(client, body, None))
 
 
-async def _turn_knobs(client: httpx.AsyncClient, done: asyncio.Event) -> int:
+async def _turn_knobs(control: httpx.Client, done: asyncio.Event) -> int:
     changes = 0
     while not done.is_set():
         knobs = KNOBS[changes % len(KNOBS)]
         changes += 1
-        answer = await client.put("/config", json={"knobs": knobs, "revision": changes})
+        answer = await asyncio.to_thread(control.put, "/config", json={"knobs": knobs, "revision": changes})
         assert answer.status_code == 200, answer.text
         assert answer.json()["knobs"].items() >= knobs.items()
         await asyncio.sleep(0.7)
     return changes
 
 
-async def _soak(address: str) -> tuple[Counter[str], int]:
+async def _soak(address: str, control: httpx.Client) -> tuple[Counter[str], int]:
     rng = random.Random(SEED)
     limits = httpx.Limits(max_connections=None)
     async with httpx.AsyncClient(base_url=address, timeout=PATIENCE_S, limits=limits) as client:
         done = asyncio.Event()
-        turning = asyncio.create_task(_turn_knobs(client, done))
+        turning = asyncio.create_task(_turn_knobs(control, done))
         asking = []
         for number in range(REQUESTS):
             asking.append(asyncio.create_task(_one(client, random.Random(SEED + number))))
@@ -179,8 +179,8 @@ def test_a_thousand_requests_leave_nothing_behind(model_dir: Path) -> None:
         "default_timeout_s": 45.0,
         "scheduling_policy": "priority",
     }
-    with serving(model_dir, apps, **options) as (engine, address):
-        outcomes, changes = asyncio.run(_soak(address))
+    with serving(model_dir, apps, **options) as (engine, address), controlling(engine) as control:
+        outcomes, changes = asyncio.run(_soak(address, control))
         assert sum(outcomes.values()) == REQUESTS
         assert min(outcomes[kind] for kind in ("whole", "streamed", "refused", "left")) > 50, outcomes
         assert outcomes["shed"] > 0 and changes > 4

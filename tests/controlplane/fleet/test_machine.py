@@ -11,7 +11,7 @@ from controlplane.contract.bodies.configs import Revision
 from controlplane.contract.bodies.nodes import ConfigStatus, EffectiveConfig, NodeRole
 from controlplane.contract.knobs import KNOBS, EngineConfig, config_hash
 from controlplane.fleet import machine
-from controlplane.fleet.machine import Acknowledged
+from controlplane.fleet.machine import Acknowledged, Wish
 
 CONFIGS = st.builds(
     EngineConfig,
@@ -65,8 +65,8 @@ def test_nothing_desired_is_no_drift_and_sends_nothing(effective: EffectiveConfi
 def test_what_is_acknowledged_is_not_sent_again(
     desired: Revision, status: ConfigStatus, effective: EffectiveConfig | None
 ) -> None:
-    said = Acknowledged(machine.remote_hash(desired), status, "why")
-    assert not machine.must_offer(desired, said, effective)
+    said = Acknowledged(machine.remote_hash(Wish(desired)), status, "why")
+    assert not machine.must_offer(Wish(desired), said, effective)
     assert machine.shown_status(desired, said, offering=False) == (status, "why")
 
 
@@ -74,9 +74,9 @@ def test_what_is_acknowledged_is_not_sent_again(
 def test_whatever_else_was_acknowledged_the_desired_one_is_sent(
     desired: Revision, before: Revision, effective: EffectiveConfig
 ) -> None:
-    said = Acknowledged(machine.remote_hash(before), ConfigStatus.FAILED, "why")
-    offering = machine.must_offer(desired, said, effective)
-    assert offering == (machine.remote_hash(before) != machine.remote_hash(desired))
+    said = Acknowledged(machine.remote_hash(Wish(before)), ConfigStatus.FAILED, "why")
+    offering = machine.must_offer(Wish(desired), said, effective)
+    assert offering == (machine.remote_hash(Wish(before)) != machine.remote_hash(Wish(desired)))
     # The status of a revision before it is never shown as that of the desired one.
     if offering:
         assert machine.shown_status(desired, said, offering) == (ConfigStatus.APPLYING, "")
@@ -86,10 +86,22 @@ def test_whatever_else_was_acknowledged_the_desired_one_is_sent(
 def test_an_engine_that_runs_it_already_is_left_alone(number: int, config: EngineConfig) -> None:
     desired = revision(number, config)
     same = EffectiveConfig(revision=number, knobs=config.knobs())
-    assert not machine.must_offer(desired, Acknowledged(), same)
+    assert not machine.must_offer(Wish(desired), Acknowledged(), same)
     for other in (0, number + 1):
-        assert machine.must_offer(desired, Acknowledged(), EffectiveConfig(revision=other, knobs=config.knobs()))
-    assert machine.must_offer(desired, Acknowledged(), None)
+        assert machine.must_offer(Wish(desired), Acknowledged(), EffectiveConfig(revision=other, knobs=config.knobs()))
+    assert machine.must_offer(Wish(desired), Acknowledged(), None)
+
+
+@given(NUMBERS, CONFIGS, st.integers(1, 9))
+def test_an_emptying_of_the_cache_is_a_wish_of_its_own(number: int, config: EngineConfig, resets: int) -> None:
+    desired = revision(number, config)
+    before, wish = Wish(desired, resets - 1), Wish(desired, resets)
+    runs = EffectiveConfig(revision=number, knobs=config.knobs())
+    assert machine.must_offer(wish, Acknowledged(), runs)
+    assert machine.must_offer(wish, Acknowledged(machine.remote_hash(before), ConfigStatus.APPLIED), runs)
+    assert not machine.must_offer(wish, Acknowledged(machine.remote_hash(wish), ConfigStatus.APPLIED), runs)
+    assert before.mark != wish.mark
+    assert machine.revision_part(machine.remote_hash(wish)) == machine.remote_hash(Wish(desired))
 
 
 @given(CONFIGS)

@@ -39,10 +39,15 @@ class Plane:
     def __init__(self, *answers: NodeView) -> None:
         self.answers = list(answers)
         self.wanted: list[dict[str, Any]] = []
+        self.resets = 0
 
     def set_trial_config(self, node: str, wanted: TrialConfig) -> NodeView:
         self.wanted.append(wanted.knobs)
         return self.node(node)
+
+    def reset_cache(self, node: str) -> NodeView:
+        self.resets += 1
+        return self.node(node).model_copy(update={"desired_cache_reset": self.resets})
 
     def node(self, node: str) -> NodeView:
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
@@ -97,6 +102,18 @@ def test_patience_is_that_of_the_change() -> None:
     assert _patience_s(view(config_status=ConfigStatus.APPLYING, connected=False), ChangeClass.LIVE) == 30.0
     assert _patience_s(applying, ChangeClass.RESTART) == 800.0  # Four times what it has cost.
     assert _patience_s(view(effective=None), ChangeClass.RESTART) == 600.0
+
+
+def test_a_cache_is_empty_once_the_node_has_done_as_often_as_it_was_asked() -> None:
+    done = [view(effective=EFFECTIVE.model_copy(update={"cache_reset": count})) for count in (0, 0, 1)]
+    assert trial_node(plane := Plane(*done)).reset_cache()
+    assert len(plane.answers) == 1
+
+
+def test_an_engine_without_a_way_is_asked_once() -> None:
+    node = trial_node(plane := Plane(view(effective=EFFECTIVE.model_copy(update={"cache_reset": None}))))
+    assert [node.reset_cache(), node.reset_cache()] == [False, False]
+    assert plane.resets == 1
 
 
 def test_the_longest_request_is_what_the_server_lists(engine: SseEngine) -> None:

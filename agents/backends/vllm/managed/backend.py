@@ -21,11 +21,12 @@ from agents.backends.vllm.managed.change_plan import COST_CLASS, Plan, Room, Way
 from agents.backends.vllm.managed.changes import Changes
 from agents.backends.vllm.managed.front_door import FrontDoor
 from agents.backends.vllm.managed.keeper import Keeper
-from agents.backends.vllm.managed.run_folder import choose_run_folder, make_run_folder
+from agents.backends.vllm.managed.run_folder import choose_run_folder
 from agents.backends.vllm.managed.server import Server
 from agents.backends.vllm.managed.servers import Servers
 from agents.backends.vllm.managed.supervision import Phase
 from agents.backends.vllm.node_file import NodeFile
+from agents.host.owned_socket import make_folder
 from controlplane.contract.bodies.nodes import EffectiveConfig
 from controlplane.contract.errors import KnobOutOfRange
 from controlplane.contract.knobs import ChangeClass, EngineConfig
@@ -144,6 +145,11 @@ class ManagedVllm:
                 self._costs.record(cost, time.monotonic() - received, unavailable_s)
             return await self.effective()
 
+    async def reset_cache(self) -> bool:
+        """Of the active server, past the proxy."""
+        await self._load()
+        return await self._keeper.serving().attached.reset_cache()
+
     async def health(self) -> EngineHealth:
         """Of the active server and the proxy; while there is none, what is being done about it."""
         await self._load()
@@ -170,7 +176,7 @@ class ManagedVllm:
         async with self._loading:
             if self._loaded:
                 return
-            make_run_folder(self._run_dir)
+            make_folder(self._run_dir, "run_dir")
             state = await self._door.found()
             await self._servers.adopt(None if state is None else state.target)
             if (server := self._servers.active) is not None:

@@ -25,7 +25,8 @@ FINISH_REASONS: dict[str, str] = {
     ),
     **dict.fromkeys((Failure.LOST, Failure.BROKEN), finish_reasons.DISCONNECT),
 }
-"""The proxy's failures that are lost requests; a body that is too large, stalled or malformed is its client's doing."""
+"""The proxy's failures that are lost requests; a body that is too large, stalled or malformed, or a path that is not
+served, is its client's doing."""
 
 
 class FrontDoor:
@@ -52,7 +53,14 @@ class FrontDoor:
             log.warning("the proxy moves from %s:%d to %s:%d", state.host, state.port, node.host, node.port)
             await self._client.stop(node.drain_timeout_s)
         self._client = await ensure_proxy(
-            node.host, node.port, self._socket, self._log, node.hold_s, end_with_parent=node.stop_with_agent
+            node.host,
+            node.port,
+            self._socket,
+            self._log,
+            node.hold_s,
+            allowed_hosts=node.allowed_hosts,
+            pass_paths=node.pass_paths,
+            end_with_parent=node.stop_with_agent,
         )
         return await self._client.state()
 

@@ -10,15 +10,12 @@ Errors have the contract's form; nothing changes with them.
 """
 
 import asyncio
-import fcntl
 import json
 import logging
 import os
-import socket
 import time
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any, Final
 
 from aiohttp import web
@@ -29,9 +26,8 @@ from agents.backends.vllm.proxy.state import ProxyState
 from agents.backends.vllm.proxy.switchboard import Switchboard
 from agents.backends.vllm.proxy.target import target_url
 from agents.host.error_answers import errors_answered
-from controlplane.contract.errors import BadRequest, Conflict, nearest
+from controlplane.contract.errors import BadRequest, nearest
 
-SOCKET_PATH_BYTES: Final = 107  # sun_path of unix(7), less its closing zero.
 BODY_LIMIT_BYTES: Final = 64 * 1024
 _ERRORS: Final = errors_answered(
     largest_bytes=BODY_LIMIT_BYTES, not_found="no such path; there are /target, /hold, /state, /metrics, /stop"
@@ -128,37 +124,6 @@ async def _fields(request: web.Request, *known: str) -> dict[str, Any]:
             hint = nearest(name, list(known)) if known else "this call takes no fields"
             raise BadRequest(f"{name}: no such field; {hint}", field=name)
     return told
-
-
-def claim(path: Path) -> socket.socket:
-    """The control socket, bound, mode 600. A lock beside it keeps it to one process, and is let go when that ends.
-
-    So a socket file that a killed proxy left behind is replaced, and that of a living one never. Raises `Conflict`
-    when another proxy has it, `BadRequest` when the path cannot be a socket's.
-    """
-    if len(os.fsencode(path)) > SOCKET_PATH_BYTES:
-        raise BadRequest(
-            f"--control: {path} is longer than {SOCKET_PATH_BYTES} bytes: use a shorter path", field="control"
-        )
-    try:
-        lock = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise BadRequest(f"--control: {path}: {error.strerror}", field="control") from error
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(lock)
-        raise Conflict(
-            f"--control: another proxy runs on {path}: stop it, or use another path", field="control"
-        ) from None
-    path.unlink(missing_ok=True)
-    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    mask = os.umask(0o177)
-    try:
-        made.bind(str(path))
-    finally:
-        os.umask(mask)
-    return made  # The lock's descriptor stays open as long as the process lives.
 
 
 def _version() -> str:

@@ -23,7 +23,8 @@ from aiohttp import web
 from yarl import URL
 
 from agents.backends.vllm.proxy import headers, upstream
-from agents.backends.vllm.proxy.incoming import Failed, body_of, path_of
+from agents.backends.vllm.proxy.incoming import Failed, body_of, check_address, path_of
+from agents.backends.vllm.proxy.options import Options
 from agents.backends.vllm.proxy.proxy_errors import ServerLost, error_answer, refusal
 from agents.backends.vllm.proxy.switchboard import Failure, Go, Refuse, Switchboard, Ticket, Wait
 from controlplane.contract.errors import BadRequest
@@ -39,13 +40,10 @@ log = logging.getLogger("tailwright.vllm_proxy")
 class Forwarder:
     """The handler of every client request. All changes of its switchboard must be told by `changed`."""
 
-    def __init__(
-        self, board: Switchboard, servers: aiohttp.ClientSession, body_limit_bytes: int, body_stall_s: float
-    ) -> None:
+    def __init__(self, board: Switchboard, servers: aiohttp.ClientSession, options: Options) -> None:
         self._board = board
         self._servers = servers
-        self._body_limit_bytes = body_limit_bytes
-        self._body_stall_s = body_stall_s
+        self._options = options
         self._change = asyncio.Event()
         self._now = asyncio.get_running_loop().time
         self._probe: asyncio.Task[None] | None = None
@@ -77,7 +75,8 @@ class Forwarder:
 
     async def _answer(self, request: web.BaseRequest, ticket: Ticket) -> web.StreamResponse:
         try:
-            body = await body_of(request, self._body_limit_bytes, self._body_stall_s)
+            check_address(request, self._options)
+            body = await body_of(request, self._options.body_limit_bytes, self._options.body_stall_s)
             ticket.size = len(body)
             answer = await self._ask(request, body, ticket)
         except Failed as failed:

@@ -4,9 +4,12 @@ import asyncio
 
 from aiohttp import web
 
+from agents.backends.vllm.proxy.options import Options
+from agents.backends.vllm.proxy.passed_paths import passes
 from agents.backends.vllm.proxy.proxy_errors import BodyStalled
 from agents.backends.vllm.proxy.switchboard import Failure
-from controlplane.contract.errors import BadRequest, TailwrightError, TooLarge
+from controlplane.contract.errors import BadRequest, NotFound, TailwrightError, TooLarge, UnknownHost
+from controlplane.contract.host_names import answers_to
 
 
 class Failed(Exception):
@@ -43,6 +46,17 @@ async def body_of(request: web.BaseRequest, limit: int, stall_s: float) -> bytes
     except web.RequestPayloadError as error:
         raise Failed(Failure.MALFORMED, BadRequest(f"body: {error}", field="body")) from error
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def check_address(request: web.BaseRequest, options: Options) -> None:
+    """Raises `Failed` for a path that is not for clients, or a `Host` that names another server."""
+    host = request.headers.get("Host", "").encode("latin-1", "replace")
+    if not answers_to(host, options.host_names):
+        raise Failed(Failure.NOT_SERVED, UnknownHost(host))
+    path = path_of(request)
+    if not passes(path, options.passed_paths):
+        message = f"{request.method} {path[:200]}: not for clients of this server; --pass-path lets a path through"
+        raise Failed(Failure.NOT_SERVED, NotFound(message, field="path"))
 
 
 def path_of(request: web.BaseRequest) -> str:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +27,8 @@ async def ensure_proxy(
     log_path: Path,
     hold_s: float = 120.0,
     *,
+    allowed_hosts: Sequence[str] = (),
+    pass_paths: Sequence[str] = (),
     end_with_parent: bool = False,
 ) -> ProxyClient:
     """The proxy on `host:port` that is controlled by `socket_path`, listening; started if there is none.
@@ -41,7 +44,10 @@ async def ensure_proxy(
     if await _adopted(proxy, host, port):
         return proxy
     try:
-        process = _start(host, port, socket_path, log_path, hold_s, end_with_parent)
+        more = [word for name in allowed_hosts for word in ("--allowed-host", name)]
+        more += [word for path in pass_paths for word in ("--pass-path", path)]
+        more += ["--end-with-parent", str(os.getpid())] if end_with_parent else []
+        process = _start(host, port, socket_path, log_path, hold_s, more)
     except OSError as error:
         raise Unavailable(f"the proxy on {host}:{port} cannot be started: {error}") from error
     deadline = time.monotonic() + START_LIMIT_S
@@ -82,11 +88,19 @@ async def _adopted(proxy: ProxyClient, host: str, port: int) -> int | None:
 
 
 def _start(
-    host: str, port: int, socket_path: Path, log_path: Path, hold_s: float, end_with_parent: bool
+    host: str, port: int, socket_path: Path, log_path: Path, hold_s: float, more: Sequence[str]
 ) -> "subprocess.Popen[bytes]":
-    arguments = ["--host", host, "--port", str(port), "--control", str(socket_path.absolute()), "--hold-s", str(hold_s)]
-    if end_with_parent:
-        arguments += ["--end-with-parent", str(os.getpid())]
+    arguments = [
+        "--host",
+        host,
+        "--port",
+        str(port),
+        "--control",
+        str(socket_path.absolute()),
+        "--hold-s",
+        str(hold_s),
+        *more,
+    ]
     with log_path.open("ab") as log:
         return subprocess.Popen(
             [sys.executable, "-m", "agents.backends.vllm.proxy", *arguments],

@@ -8,6 +8,7 @@ from pathlib import Path
 from agents.backends.vllm.proxy.switchboard import Limits
 from agents.backends.vllm.proxy.target import target_url
 from controlplane.contract.errors import BadRequest
+from controlplane.contract.host_names import ANY, names_of
 
 BODY_LIMIT_BYTES = 64 * 2**20
 
@@ -23,6 +24,8 @@ class Options:
     body_stall_s: float
     stop_limit_s: float
     parent_pid: int | None
+    passed_paths: tuple[str, ...] = ()
+    host_names: frozenset[str] = frozenset({ANY})
 
 
 def parse(arguments: Sequence[str] | None) -> Options:
@@ -39,6 +42,10 @@ def parse(arguments: Sequence[str] | None) -> Options:
     add("--waiting-limit", type=_whole, default=Limits.waiting, help="most requests that wait (default %(default)d)")
     add("--waiting-limit-bytes", type=_whole, default=Limits.waiting_bytes, help="of bodies (default %(default)d)")
     add("--stop-limit-s", type=_positive, default=30.0, help="longest wait for requests on SIGTERM (%(default)g)")
+    add("--pass-path", action="append", default=[], metavar="PATH", help="a further path that clients may ask for")
+    add(
+        "--allowed-host", action="append", default=[], metavar="NAME", help="a further name that clients may call it by"
+    )
     add("--end-with-parent", type=int, metavar="PID", help="end when the process PID, which starts this one, does")
     told = parser.parse_args(arguments)
     return Options(
@@ -51,6 +58,8 @@ def parse(arguments: Sequence[str] | None) -> Options:
         body_stall_s=told.body_stall_s,
         stop_limit_s=told.stop_limit_s,
         parent_pid=told.end_with_parent,
+        passed_paths=tuple(told.pass_path),
+        host_names=names_of(told.host, told.allowed_host),
     )
 
 

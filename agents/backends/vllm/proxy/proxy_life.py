@@ -11,12 +11,13 @@ from typing import Any
 
 from aiohttp import web
 
-from agents.backends.vllm.proxy.control import Control, claim
+from agents.backends.vllm.proxy.control import Control
 from agents.backends.vllm.proxy.forwarding import Forwarder
 from agents.backends.vllm.proxy.options import Options
 from agents.backends.vllm.proxy.parent import end_with_parent
 from agents.backends.vllm.proxy.switchboard import Switchboard
 from agents.backends.vllm.proxy.upstream import HEADER_BYTES, connect_to_servers
+from agents.host.owned_socket import claim
 
 BACKLOG = 1024
 CUT_S = 0.5  # For handlers to notice that they are cut, when the limit of a stop has passed.
@@ -33,12 +34,12 @@ async def serve(wanted: Options) -> None:
     """
     if wanted.parent_pid is not None:
         end_with_parent(wanted.parent_pid)
-    control_socket = claim(wanted.control)
+    control_socket = claim(wanted.control, "--control")
     _allow_many_connections()
     board = Switchboard(limits=wanted.limits, target=wanted.target)
     stop_asked, cut = asyncio.Event(), asyncio.Event()
     async with connect_to_servers() as servers:
-        forwarder = Forwarder(board, servers, wanted.body_limit_bytes, wanted.body_stall_s)
+        forwarder = Forwarder(board, servers, wanted)
         clients = web.ServerRunner(
             web.Server(
                 forwarder.handle,

@@ -27,6 +27,7 @@ class Failure(StrEnum):
     TOO_LARGE = "too_large"  # Its body is above the limit.
     STALLED = "stalled"  # Its body did not come.
     MALFORMED = "malformed"  # Its body broke off, or its headers cannot be passed on.
+    NOT_SERVED = "not_served"  # Its path is none that clients may ask for, or its Host is another server's.
     LOST = "lost"  # The server took the request and went away before its answer began.
     BROKEN = "broken"  # The server went away in the middle of its answer.
 

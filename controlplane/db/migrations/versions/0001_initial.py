@@ -413,6 +413,7 @@ def upgrade() -> None:
         sa.Column("engine_url", sa.String(), nullable=True),
         sa.Column("agent_version", sa.String(), nullable=True),
         sa.Column("override_revision", sa.Integer(), nullable=True),
+        sa.Column("cache_reset", sa.Integer(), nullable=False),
         sa.Column("instance_uid", sa.String(), nullable=True),
         sa.Column("sequence_num", sa.BigInteger(), nullable=False),
         sa.Column("connected", sa.Boolean(), nullable=False),

@@ -25,6 +25,12 @@ class SlowBackend:
         self.current = EffectiveConfig(revision=0, knobs=EngineConfig().knobs())
         self.gate = asyncio.Event()
         self.gate.set()
+        self.resets = 0
+        self.can_reset = True
+
+    async def reset_cache(self) -> bool:
+        self.resets += 1
+        return self.can_reset
 
     async def apply(self, config: EngineConfig, revision: int) -> EffectiveConfig:
         self.running += 1
@@ -101,6 +107,34 @@ def test_a_failure_is_reported_and_the_last_good_one_is_kept(tmp_path: Path) -> 
     assert applier.outcome.error == "too big"
     assert applier.good is not None and applier.good.revision == 1
     assert backend.current.revision == 1
+
+
+def with_resets(revision: int, resets: int) -> bytes:
+    return json.dumps({**json.loads(body(revision)), "cache_reset": resets}).encode()
+
+
+def test_the_cache_is_emptied_once_for_each_time_it_is_asked_for(tmp_path: Path) -> None:
+    async def script(applier: Applier, backend: SlowBackend) -> None:
+        for offer, (revision, resets) in enumerate([(1, 0), (1, 1), (2, 1), (2, 3)]):
+            applier.offer(b"%d" % offer, with_resets(revision, resets))
+            await until(lambda offer=offer: applier.outcome.offer_hash == b"%d" % offer)  # type: ignore[misc]
+            await until(lambda: applier.outcome.status is ConfigStatus.APPLIED)
+            assert applier.cache_reset == resets
+
+    _, backend = drive(tmp_path, script)
+    assert (backend.resets, backend.applied) == (2, [1, 2]), "an equal configuration is not put in force again"
+    again, _ = drive(tmp_path, lambda applier, backend: asyncio.sleep(0))
+    assert again.cache_reset == 3, "another process of the agent knows what was done"
+
+
+def test_an_engine_that_offers_no_way_to_empty_its_cache_is_told_of_as_such(tmp_path: Path) -> None:
+    async def script(applier: Applier, backend: SlowBackend) -> None:
+        backend.can_reset = False
+        applier.offer(b"1", with_resets(1, 1))
+        await until(lambda: applier.outcome.status is ConfigStatus.APPLIED)
+
+    applier, backend = drive(tmp_path, script)
+    assert applier.cache_reset is None and backend.current.revision == 1
 
 
 def test_an_engine_that_is_not_there_is_waited_for(tmp_path: Path) -> None:

@@ -5,9 +5,10 @@
         [--speculative-config JSON] [--quantization Q] [--scheduler-cls tailwright_vllm.scheduler.live_scheduler] ...
 
 Any other flag is taken too. It answers GET /health, /metrics, /v1/models, POST /v1/completions (streamed or whole, a
-token a step), and GET /server_info where VLLM_SERVER_DEV_MODE=1, as vLLM does; GET /arguments always: {"flags", "env",
-"pid"}. Where TAILWRIGHT_VLLM_DIR is set the real plugin runs in it: the stat logger always, the scheduler where
---scheduler-cls names it. SIGTERM ends it with status 0. These variables make it misbehave:
+token a step), GET /server_info and POST /reset_prefix_cache where VLLM_SERVER_DEV_MODE=1, as vLLM does; GET
+/arguments always: {"flags", "env", "pid"}. Where TAILWRIGHT_VLLM_DIR is set the real plugin runs in it: the stat
+logger always, the scheduler where --scheduler-cls names it. SIGTERM ends it with status 0. These variables make it
+misbehave:
 
     STAND_IN_FAIL           this text goes to the log, then exit status 1
     STAND_IN_FAIL_WHEN      "quantization=fp8": fails so, with a message of that flag, when it was started with it
@@ -229,6 +230,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))) or b"{}")
+        if self.path == "/reset_prefix_cache" and os.environ.get("VLLM_SERVER_DEV_MODE") == "1":
+            self._answer(200, b"")
+            return
         if self.path != "/v1/completions":
             self._json({"detail": "Not Found"}, 404)
             return

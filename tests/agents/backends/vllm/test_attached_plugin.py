@@ -18,6 +18,8 @@ from tests.agents.backends.vllm.conftest import ALL_LIMITS, StandInServer
 
 
 class StandInDriver:
+    has_cache_reset = False  # Its server is not in its development mode.
+
     def __init__(self, server: StandInServer) -> None:
         self._server = server
 
@@ -166,6 +168,12 @@ def test_a_server_with_the_plugin_but_its_own_scheduler_says_so(server: StandInS
         assert "--scheduler-cls" in (await backend.health()).degraded
 
     asyncio.run(run())
+
+
+def test_a_server_in_its_development_mode_empties_its_cache(make_server: Callable[[], StandInServer]) -> None:
+    server = make_server()
+    server.start(*ALL_LIMITS, VLLM_SERVER_DEV_MODE="1")
+    assert asyncio.run(AttachedVllm(server.url, server.folder).reset_cache())
 
 
 def test_the_folder_of_another_server_is_noticed_where_vllm_tells_its_configuration(

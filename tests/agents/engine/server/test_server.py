@@ -3,7 +3,6 @@
 import contextlib
 import json
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,24 +11,22 @@ from typing import Any
 
 import httpx
 import pytest
-import uvicorn
 
 from agents.engine.core.engine import Engine
 from agents.engine.core.step import StepEngine
-from agents.engine.options import EngineOptions
-from agents.engine.server.app import create_app
 from controlplane.contract import metrics
 from controlplane.contract.knobs import parse_config
+from tests.agents.engine.serving import controlling, serving
 
 PROMPT = "the cat sat on the mat and"
 PARTS = [part.short for part in metrics.REQUEST_PARTS]
 
 
 class Served:
-    """A running engine and a client of it."""
+    """A running engine, a client of it, and who controls it."""
 
-    def __init__(self, engine: Engine, client: httpx.Client) -> None:
-        self.engine, self.client = engine, client
+    def __init__(self, engine: Engine, client: httpx.Client, control: httpx.Client) -> None:
+        self.engine, self.client, self.control = engine, client, control
 
     def complete(self, **fields: Any) -> httpx.Response:
         return self.client.post(
@@ -70,18 +67,12 @@ def _chunks(response: httpx.Response) -> Iterator[dict[str, Any]]:
 
 @contextlib.contextmanager
 def _serving(model_dir: Path, **options: Any) -> Iterator[Served]:
-    engine = Engine(EngineOptions(model_dir, served_model_name="tiny", **options))
-    listener = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(create_app(engine), log_level="warning", access_log=False))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
-    thread.start()
-    try:
-        eventually(lambda: server.started)
-        with httpx.Client(base_url=f"http://127.0.0.1:{listener.getsockname()[1]}", timeout=60) as client:
-            yield Served(engine, client)
-    finally:
-        server.should_exit = True
-        thread.join(20)
+    with (
+        serving(model_dir, **options) as (engine, url),
+        controlling(engine) as control,
+        httpx.Client(base_url=url, timeout=60) as client,
+    ):
+        yield Served(engine, client, control)
 
 
 @pytest.fixture(scope="module")
@@ -245,13 +236,14 @@ def test_fields_that_change_nothing_are_taken(served: Served) -> None:
 
 @pytest.mark.parametrize("body", [b"{", b"[1]", b"", b"\xff\xfe"])
 def test_a_body_that_is_no_json_object_is_a_400(served: Served, body: bytes) -> None:
-    for method, path in (
-        ("POST", "/v1/completions"),
-        ("POST", "/v1/chat/completions"),
-        ("PUT", "/config"),
-        ("POST", "/tokenize"),
+    json_type = {"Content-Type": "application/json"}
+    for client, method, path in (
+        (served.client, "POST", "/v1/completions"),
+        (served.client, "POST", "/v1/chat/completions"),
+        (served.control, "PUT", "/config"),
+        (served.client, "POST", "/tokenize"),
     ):
-        response = served.client.request(method, path, content=body)
+        response = client.request(method, path, content=body, headers=json_type)
         assert response.status_code == 400, path
         assert response.json()["error"]["detail"]["field"] == "body"
 
@@ -270,17 +262,17 @@ BAD_CONFIG: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize("case", BAD_CONFIG)
 def test_a_bad_configuration_changes_nothing_and_names_the_field(served: Served, case: str) -> None:
     body, field = BAD_CONFIG[case]
-    before = served.client.get("/config").json()
-    response = served.client.put("/config", json=body)
+    before = served.control.get("/config").json()
+    response = served.control.put("/config", json=body)
     assert (response.status_code, response.json()["error"]["detail"]["field"]) == (400, field)
-    assert served.client.get("/config").json() == before
+    assert served.control.get("/config").json() == before
 
 
 def test_unknown_addresses_and_wrong_methods_have_the_contracts_body(served: Served) -> None:
     assert served.client.get("/nope").json()["error"]["code"] == "not_found"
     response = served.client.get("/v1/completions")
     assert response.status_code == 405 and response.json()["error"]["message"]
-    assert served.client.get("/events?after=x").json()["error"]["detail"]["field"] == "after"
+    assert served.control.get("/events?after=x").json()["error"]["detail"]["field"] == "after"
 
 
 def test_the_request_id_is_honoured_echoed_or_made(served: Served) -> None:
@@ -313,7 +305,7 @@ def test_the_prefix_cache_is_used_and_can_be_emptied(served: Served) -> None:
     cached = []
     for reset in (True, False, True):
         if reset:
-            served.client.post("/cache/reset")
+            served.control.post("/cache/reset")
         cached.append(
             served.complete(prompt=prompt, max_tokens=2).json()["usage"]["prompt_tokens_details"]["cached_tokens"]
         )
@@ -334,7 +326,7 @@ def test_every_knob_changes_while_requests_stream_and_none_is_lost(served: Serve
         texts = [pool.submit(served.stream, max_tokens=120, prompt=PROMPT) for _ in range(8)]
         for number, change in enumerate(changes, 1):
             eventually(lambda: served.engine.steps.scheduler.running)
-            answer = served.client.put("/config", json={"knobs": change, "revision": number})
+            answer = served.control.put("/config", json={"knobs": change, "revision": number})
             assert answer.status_code == 200, answer.text
             effective = answer.json()
             assert effective["revision"] == number and not effective["draining"]
@@ -345,16 +337,16 @@ def test_every_knob_changes_while_requests_stream_and_none_is_lost(served: Serve
     assert len(got) == 26 and got.count(wanted) >= 18, "all were answered, those in float32 with the same text"
     assert served.events("step")[-1]["revision"] == len(changes)
     eventually(lambda: served.is_idle)
-    assert served.client.put("/config", json={"knobs": {}}).json()["revision"] == 0
+    assert served.control.put("/config", json={"knobs": {}}).json()["revision"] == 0
 
 
 def test_a_swap_drains_and_reports_it(served: Served, slow_steps: None) -> None:
     with ThreadPoolExecutor(3) as pool:
         running = pool.submit(served.stream, max_tokens=150)
         eventually(lambda: served.engine.steps.scheduler.running)
-        swap = pool.submit(served.client.put, "/config", json={"knobs": {"quantization": "int8"}, "revision": 5})
-        eventually(lambda: served.client.get("/config").json()["draining"])
-        assert served.client.get("/config").json()["knobs"]["quantization"] == "none", (
+        swap = pool.submit(served.control.put, "/config", json={"knobs": {"quantization": "int8"}, "revision": 5})
+        eventually(lambda: served.control.get("/config").json()["draining"])
+        assert served.control.get("/config").json()["knobs"]["quantization"] == "none", (
             "the effective one, not the wanted"
         )
         late = pool.submit(served.stream, max_tokens=3)
@@ -362,7 +354,7 @@ def test_a_swap_drains_and_reports_it(served: Served, slow_steps: None) -> None:
         assert swap.result().json()["knobs"]["quantization"] == "int8"
         assert running.done() or running.result()
         assert late.result()
-    assert served.client.put("/config", json={"knobs": {"quantization": "none"}}).status_code == 200
+    assert served.control.put("/config", json={"knobs": {"quantization": "none"}}).status_code == 200
 
 
 def test_the_last_configuration_wins_over_one_that_drains(served: Served, slow_steps: None) -> None:
@@ -372,26 +364,26 @@ def test_the_last_configuration_wins_over_one_that_drains(served: Served, slow_s
         swaps = []
         for number in (7, 8):
             knobs = {"quantization": "int8", "max_num_seqs": number}
-            swaps.append(pool.submit(served.client.put, "/config", json={"knobs": knobs, "revision": number}))
+            swaps.append(pool.submit(served.control.put, "/config", json={"knobs": knobs, "revision": number}))
             eventually(lambda: served.engine.pending_revision == number)  # noqa: B023 - awaited at once.
         superseded = swaps[0].result()
         assert superseded.status_code == 409
         assert superseded.json()["error"]["detail"] == {"superseded_by": 8}
         late = pool.submit(served.stream, max_tokens=3)
         # Live knobs alone need no draining: they are in force at once, and the swap is off.
-        live = served.client.put("/config", json={"knobs": {"max_num_seqs": 5}, "revision": 9})
+        live = served.control.put("/config", json={"knobs": {"max_num_seqs": 5}, "revision": 9})
         assert not running.done(), "it did not wait"
         assert (live.status_code, live.json()["draining"], live.json()["revision"]) == (200, False, 9)
         assert live.json()["knobs"]["max_num_seqs"] == 5 and live.json()["knobs"]["quantization"] == "none"
         assert swaps[1].result().json()["error"]["detail"] == {"superseded_by": 9}
         assert late.result() and running.result(), "no request was lost"
-    assert served.client.put("/config", json={"knobs": {"max_num_seqs": 32}}).status_code == 200
+    assert served.control.put("/config", json={"knobs": {"max_num_seqs": 32}}).status_code == 200
 
 
 def test_events_are_followed_resumed_and_nobody_has_to_read(served: Served) -> None:
     def read(query: str, count: int) -> list[Any]:
         lines: list[Any] = []
-        with served.client.stream("GET", f"/events?{query}") as response:
+        with served.control.stream("GET", f"/events?{query}") as response:
             for line in response.iter_lines():
                 lines.append(json.loads(line))
                 if len(lines) == count:
@@ -413,7 +405,7 @@ def test_events_are_followed_resumed_and_nobody_has_to_read(served: Served) -> N
 
 @pytest.mark.parametrize("after", ["-1", "x", "", "9" * 6000])
 def test_following_from_no_sequence_number_is_a_400(served: Served, after: str) -> None:
-    answer = served.client.get("/events", params={"after": after})
+    answer = served.control.get("/events", params={"after": after})
     assert (answer.status_code, answer.json()["error"]["detail"]["field"]) == (400, "after")
 
 

@@ -18,6 +18,8 @@ from tests.agents.backends.vllm.managed.managed_node import Node, running
 class ManagedDriver:
     """An agent before this one has started the server, or will; the backend under test finds it."""
 
+    has_cache_reset = False  # Its server is not in its development mode.
+
     def __init__(self, node: Node) -> None:
         self._node = node
         self.start()

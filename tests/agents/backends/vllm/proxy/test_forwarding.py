@@ -80,7 +80,7 @@ def test_the_head_of_an_answer_is_passed_on_before_its_first_byte(tmp_path: Path
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "PROPFIND"])
 def test_any_method_path_status_and_header_pass(tmp_path: Path, method: str) -> None:
-    path = "/v1/models%2Fa/../b;c?q=1%202&q=%C3%A4&empty="
+    path = "/v1/models%2Fa/./b;c?q=1%202&q=%C3%A4&empty="
 
     async def answer(exchange: Exchange) -> None:
         if exchange.method == "HEAD":
