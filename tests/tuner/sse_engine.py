@@ -1,6 +1,4 @@
-"""A small engine made of waiting: /v1/completions (SSE), /tokenize, /health, /config, /cache/reset, with settable
-delays.
-"""
+"""A small engine made of waiting: /v1/completions (SSE), /tokenize, /health, with settable delays."""
 
 from __future__ import annotations
 
@@ -53,15 +51,6 @@ class SseEngine:
         @app.post("/tokenize")
         async def tokenize(request: Request) -> dict[str, Any]:
             return {"tokens": [ord(letter) % 4096 for letter in (await request.json())["prompt"]]}
-
-        @app.post("/cache/reset")
-        async def reset() -> dict[str, bool]:
-            self.resets += 1
-            return {"ok": True}
-
-        @app.get("/config")
-        async def config() -> dict[str, Any]:
-            return {"knobs": self.knobs}
 
         @app.get("/v1/models")
         async def models() -> dict[str, Any]:

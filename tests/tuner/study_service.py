@@ -54,7 +54,8 @@ class StudyService:
     def _node(self, name: str, role: str, pool: str, knobs: dict[str, Any]) -> dict[str, Any]:
         return {
             "node": name, "pool": pool, "role": role, "backend": "embedded", "model": self.model, "connected": True,
-            "healthy": True, "effective": {"revision": 1, "knobs": knobs}, "engine_url": self.engine.url,
+            "healthy": True, "effective": {"revision": 1, "knobs": knobs, "cache_reset": self.engine.resets},
+            "desired_cache_reset": self.engine.resets, "engine_url": self.engine.url,
             "config_status": "failed" if role == "trial" and self.refused else "applied",
             "config_error": "no such kernel" if self.refused else "", "desired_revision": 7,
         }  # fmt: skip
@@ -87,6 +88,11 @@ class StudyService:
             if not self.refused:
                 self.engine.knobs = wanted
             self.applied.append(wanted)
+            return self._trial_node()
+
+        @app.post("/api/v1/nodes/t1/cache-reset")
+        def cache_reset() -> Any:
+            self.engine.resets += 1
             return self._trial_node()
 
         @app.get("/api/v1/workload")

@@ -21,6 +21,7 @@ GOOD: dict[str, Any] = {
     "limits": {"max_num_seqs": 128},
     "formats": ["none", "int8"],
     "costs": {"live": {"count": 1, "last_s": 0.5, "mean_s": 0.5, "unavailable_s": 0.0}},
+    "cache_reset": 2,
 }
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
@@ -45,6 +46,8 @@ def test_a_good_one_is_kept_whole() -> None:
         ("costs", {"live": {"count": 1, "last_s": float("inf"), "mean_s": 1e308}}, "costs.live: last_s"),
         ("costs", {"live": {"count": 1, "last_s": 0.1, "mean_s": float("nan")}}, "costs.live: mean_s"),
         ("costs", {"live": {"count": -1, "last_s": 0.1, "mean_s": 0.1}}, "costs.live: count"),
+        ("cache_reset", -1, "cache_reset"),
+        ("cache_reset", "many", "cache_reset"),
         ("costs", {"warm": {"count": 1, "last_s": 0.1, "mean_s": 0.1}}, "costs.warm"),
         ("costs", [], "costs: wants an object"),
         ("sources", {"max_num_seqs": "x" * 501}, "sources.max_num_seqs"),

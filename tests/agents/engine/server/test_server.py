@@ -173,8 +173,8 @@ def test_a_client_that_leaves_frees_its_blocks(served: Served, slow_steps: None,
     host, port = served.client.base_url.host, served.client.base_url.port
     request_id = f"leaver-{streaming}"
     with socket.create_connection((host, port)) as client:
-        head = f"POST /v1/completions HTTP/1.1\r\nHost: x\r\nX-Request-Id: {request_id}\r\n"
-        head += f"Content-Length: {len(content)}\r\n\r\n"
+        head = f"POST /v1/completions HTTP/1.1\r\nHost: {host}\r\nX-Request-Id: {request_id}\r\n"
+        head += f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
         client.sendall(head.encode() + content)
         eventually(lambda: any(running.num_outputs > 10 for running in served.engine.steps.scheduler.running))
     eventually(lambda: served.is_idle)

@@ -11,6 +11,7 @@ from controlplane.contract.bodies.configs import Revision
 from controlplane.contract.bodies.nodes import ConfigStatus
 from controlplane.contract.errors import BadRequest, TooLarge
 from controlplane.contract.knobs import EngineConfig, config_hash
+from controlplane.fleet.machine import Wish
 from controlplane.fleet.opamp import wire as opamp
 from controlplane.fleet.opamp.wire import Reply
 
@@ -139,6 +140,10 @@ def test_an_offer_is_the_whole_configuration() -> None:
     config = EngineConfig(num_speculative_tokens=((4, 2), (8, 1)))
     made_at = datetime(2026, 1, 1, tzinfo=UTC)
     desired = Revision(number=7, hash=config_hash(config), knobs=config, created_by="me", created_at=made_at)
-    remote = opamp.encode(Reply(UID.hex(), offer=desired)).remote_config
+    remote = opamp.encode(Reply(UID.hex(), offer=Wish(desired))).remote_config
     assert remote.config_hash == f"7:{desired.hash}".encode()
-    assert b'"num_speculative_tokens":[[4,2],[8,1]]' in remote.config.config_map["engine.json"].body
+    body = remote.config.config_map["engine.json"].body
+    assert b'"num_speculative_tokens":[[4,2],[8,1]]' in body and b"cache_reset" not in body
+    again = opamp.encode(Reply(UID.hex(), offer=Wish(desired, cache_reset=3))).remote_config
+    assert again.config_hash == f"7:{desired.hash}:3".encode()
+    assert b'"cache_reset":3' in again.config.config_map["engine.json"].body

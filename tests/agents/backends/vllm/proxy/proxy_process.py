@@ -19,9 +19,11 @@ class ProxyProcess(ProxyClient):
     """Its client, with the address that it listens on and its log."""
 
     def __init__(self, folder: Path, *flags: str) -> None:
+        """Every name is its own, and the shortest path passes, unless the flags say whom it answers."""
         super().__init__(folder / "proxy.sock")
         self.log = folder / "proxy.log"
-        arguments = ["--host", "127.0.0.1", "--port", "0", "--control", str(self.socket_path), *flags]
+        arguments = ["--host", "127.0.0.1", "--port", "0", "--control", str(self.socket_path)]
+        arguments += [*flags] if "--allowed-host" in flags else ["--pass-path", "/", "--allowed-host", "*", *flags]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "agents.backends.vllm.proxy", *arguments], cwd=ROOT, stdout=log, stderr=log

@@ -172,7 +172,7 @@ def test_answers_without_a_body_have_none(tmp_path: Path) -> None:
 
     async def scene(_: ScriptedServer, proxy: ProxyProcess, __: aiohttp.ClientSession) -> None:
         for status in (b"204", b"304"):
-            told = await raw(proxy, b"GET /%b HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n" % status)
+            told = await raw(proxy, b"GET /v1/%b HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n" % status)
             assert told.startswith(b"HTTP/1.1 %b Text\r\n" % status)
             assert told.endswith(b"\r\n\r\n")
             assert b"chunked" not in told

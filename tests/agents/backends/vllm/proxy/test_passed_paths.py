@@ -1,8 +1,14 @@
 """What clients reach through the proxy, and what they do not, however it is spelled."""
 
+import asyncio
+from pathlib import Path
+
+import aiohttp
 import pytest
 
 from agents.backends.vllm.proxy.passed_paths import passes
+from tests.agents.backends.vllm.proxy.proxy_process import ProxyProcess
+from tests.agents.backends.vllm.proxy.scripted_server import Exchange, ScriptedServer
 
 
 @pytest.mark.parametrize(
@@ -36,3 +42,28 @@ def test_management_does_not(target: str) -> None:
 def test_a_path_that_is_named_passes() -> None:
     assert passes("/v1/load_lora_adapter?x=1", ["/v1/load_lora_adapter"])
     assert passes("/sleep", ["/sleep"]) and not passes("/sleep/x", ["/sleep"])
+
+
+def test_a_refused_path_or_name_reaches_no_server_and_is_counted(tmp_path: Path) -> None:
+    async def answer(exchange: Exchange) -> None:
+        await exchange.answer(b"served")
+
+    async def run() -> None:
+        async with ScriptedServer(answer) as server, aiohttp.ClientSession() as session:
+            proxy = ProxyProcess(tmp_path, "--target", server.url, "--allowed-host", "models.example")
+            try:
+                await proxy.listening()
+                for path, host, status in (
+                    ("/v1/models", "models.example", 200),
+                    ("/sleep", "models.example", 404),
+                    ("/v1/models", "evil.example", 421),
+                ):
+                    async with session.get(f"{proxy.url}{path}", headers={"Host": host}) as told:
+                        assert told.status == status, (path, host)
+                state = await proxy.state()
+                assert state.failed["not_served"] == 2 and [one.path for one in server.asked] == ["/v1/models"]
+            finally:
+                proxy.process.kill()
+                proxy.process.wait()
+
+    asyncio.run(run())

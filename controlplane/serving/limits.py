@@ -1,0 +1,82 @@
+"""What one client may hold of a server: bytes, time and connections. Pure but for the counting.
+
+Guarantee: whoever sends less than is asked for, or more, or slower, loses the connection after a time and a size that
+are stated here; each refusal is counted by its reason.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Refused(StrEnum):
+    """Why a connection or a request was not served."""
+
+    HEAD_BYTES = "head_bytes"
+    HEAD_FIELDS = "head_fields"
+    HEAD_TIME = "head_time"
+    BODY_TIME = "body_time"
+    CONNECTIONS = "connections"
+    CONNECTIONS_OF_ADDRESS = "connections_of_address"
+
+
+STATUS = {
+    Refused.HEAD_BYTES: (431, "the request's head is larger than {head_bytes} bytes"),
+    Refused.HEAD_FIELDS: (431, "the request has more than {head_fields} header fields"),
+    Refused.HEAD_TIME: (408, "the request's head was not whole after {head_s:g} s"),
+    Refused.BODY_TIME: (408, "the request's body came too slowly"),
+    Refused.CONNECTIONS: (503, "more than {connections} connections"),
+    Refused.CONNECTIONS_OF_ADDRESS: (429, "more than {connections_of_address} connections of one address"),
+}
+"""HTTP status (RFC 6585 and RFC 9110) and message."""
+
+
+@dataclass(frozen=True)
+class ServerLimits:
+    """Bytes, seconds, connections. A body may take `body_s`, and what it needs at `body_bytes_per_s` beyond."""
+
+    head_bytes: int = 64 * 1024
+    head_fields: int = 100
+    head_s: float = 10.0
+    body_s: float = 60.0
+    body_bytes_per_s: int = 16 * 1024
+    connections: int = 16_384
+    connections_of_address: int = 4_096
+
+    def message(self, reason: Refused) -> tuple[int, str]:
+        """Status and message of a refusal."""
+        status, text = STATUS[reason]
+        return status, text.format(**vars(self))
+
+    def body_deadline_s(self, received: int) -> float:
+        """Seconds after the head by which a body of which so many bytes have come must have gone on."""
+        return self.body_s + received / self.body_bytes_per_s
+
+
+@dataclass
+class Doorkeeper:
+    """Counts the open connections of a server by address, and refusals by reason. `exempt`: trusted proxies, through
+    which everybody may come."""
+
+    limits: ServerLimits = field(default_factory=ServerLimits)
+    exempt: frozenset[str] = frozenset()
+    refused: Counter[Refused] = field(default_factory=Counter)
+    open: Counter[str] = field(default_factory=Counter)
+
+    def enter(self, address: str) -> Refused | None:
+        """A connection comes; one that is refused must leave as well."""
+        self.open[address] += 1
+        if self.open.total() > self.limits.connections:
+            return self.refuse(Refused.CONNECTIONS)
+        if self.open[address] > self.limits.connections_of_address and address not in self.exempt:
+            return self.refuse(Refused.CONNECTIONS_OF_ADDRESS)
+        return None
+
+    def leave(self, address: str) -> None:
+        self.open[address] -= 1
+        if not self.open[address]:
+            del self.open[address]
+
+    def refuse(self, reason: Refused) -> Refused:
+        self.refused[reason] += 1
+        return reason
