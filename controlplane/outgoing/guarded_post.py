@@ -15,6 +15,9 @@ from typing import Any
 
 import httpx
 
+from controlplane.outgoing.addresses import AddressPolicy
+from controlplane.outgoing.guarded_transport import GuardedTransport
+
 CONNECTED = ("connection.connect_tcp.complete", "connection.start_tls.complete", "http_proxy.start_tls.complete")
 """The events of httpx's `trace` extension that hand over a new stream."""
 
@@ -36,9 +39,16 @@ class Answer:
         return 200 <= self.status < 300
 
 
-def new_client(timeout_s: float) -> httpx.Client:
-    """A client for `exchange`. A connection is for one exchange: its end is the deadline's only means."""
-    return httpx.Client(timeout=timeout_s, limits=httpx.Limits(max_keepalive_connections=0))
+def new_client(timeout_s: float, policy: AddressPolicy, proxy: str | None = None) -> httpx.Client:
+    """A client for `exchange`. A connection is for one exchange: its end is the deadline's only means.
+
+    `proxy`: goes out by it and lets it look names up; the addresses are then its to check.
+    """
+    if proxy is not None:
+        return httpx.Client(
+            proxy=proxy, trust_env=False, timeout=timeout_s, limits=httpx.Limits(max_keepalive_connections=0)
+        )
+    return httpx.Client(transport=GuardedTransport(policy), trust_env=False, timeout=timeout_s)
 
 
 def exchange(

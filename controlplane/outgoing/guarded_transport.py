@@ -1,0 +1,42 @@
+"""An httpx transport that looks at where a request would go, and connects to exactly the address that it looked at.
+
+Guarantee: a name is resolved once for each connection, all its addresses are checked, and the connection goes to one of
+them by number: a second answer of the name's owner (DNS rebinding) is never asked for. Host and the certificate's name
+stay those of the URL. No proxy of the environment is used unless one was named.
+"""
+
+import socket
+
+import httpx
+
+from controlplane.outgoing.addresses import AddressPolicy
+
+
+class RefusedAddress(httpx.ConnectError):
+    """The URL leads where this service may not call."""
+
+
+class GuardedTransport(httpx.HTTPTransport):
+    """`policy` says which addresses are allowed."""
+
+    def __init__(self, policy: AddressPolicy) -> None:
+        super().__init__(trust_env=False, limits=httpx.Limits(max_keepalive_connections=0))
+        self._policy = policy
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        host, port = request.url.host, request.url.port or (443 if request.url.scheme == "https" else 80)
+        address = self._address(host, port, request)
+        request.extensions = {**request.extensions, "sni_hostname": host}
+        request.url = request.url.copy_with(host=address)
+        return super().handle_request(request)
+
+    def _address(self, host: str, port: int, request: httpx.Request) -> str:
+        try:
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError) as error:
+            raise httpx.ConnectError(f"{host}: {error}", request=request) from error
+        addresses = [str(entry[4][0]) for entry in found]
+        for address in addresses:
+            if refusal := self._policy.refusal(address):
+                raise RefusedAddress(f"{host}: {refusal}", request=request)
+        return addresses[0]
