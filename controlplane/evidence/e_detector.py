@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from controlplane.evidence.binomial import log_likelihood_ratio
+
 RATIOS = (1.25, 1.5, 2.0, 3.0, 5.0)
 RECOVERED = math.log(100.0)
 """Evidence (log likelihood ratio, as in Page's CUSUM) that the share is back under the null, to end an alarm."""
@@ -68,8 +70,7 @@ def log_ratio(cells: Sequence[Exceedances], ratio: float, phi: float) -> float:
     for cell in cells:
         # Far above the null a multiple of it would leave the unit interval; half-way to 1 stays a valid alternative.
         alternative = min(ratio * cell.null, (1.0 + cell.null) / 2.0)
-        total += cell.above * math.log(alternative / cell.null)
-        total += (cell.count - cell.above) * math.log((1.0 - alternative) / (1.0 - cell.null))
+        total += log_likelihood_ratio(cell.above, cell.count, cell.null, alternative)
     return total / phi
 
 

@@ -4,12 +4,12 @@ Guarantee: fewer than `min_count` requests decide nothing; a firing alert is cal
 limit, so that a value that rests on its limit does not flap.
 """
 
-import math
 from dataclasses import dataclass
 
 from controlplane.alerts.conditions.finding import Reading
 from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.histogram import RELATIVE_ERROR, axis_position
+from controlplane.evidence.binomial import tail_bound
 from controlplane.evidence.sketch import Sketch
 
 RESOLVE_AT = 0.9
@@ -25,21 +25,6 @@ class Observation:
     value_s: float | None = None
     chance: float | None = None
     relative_error: float = RELATIVE_ERROR
-
-
-def tail_bound(above: int, count: int, share: float) -> float:
-    """An upper bound of P(Binomial(count, share) >= above): Chernoff, exp(-count * KL(above/count, share)).
-
-    Hoeffding, "Probability inequalities for sums of bounded random variables", 1963, theorem 1. Counts requests as
-    independent, which those of one moment are not: read it as a lower bound of the false-alarm probability.
-    """
-    observed = above / count
-    if observed <= share:
-        return 1.0
-    divergence = observed * math.log(observed / share)
-    if observed < 1.0:
-        divergence += (1.0 - observed) * math.log((1.0 - observed) / (1.0 - share))
-    return math.exp(-count * divergence)
 
 
 def judge(sketch: Sketch | None, limit: Limit, *, min_count: int, firing: bool) -> Observation:

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from controlplane.alerts.conditions.baseline import BOUND_Z, wilson_upper
 from controlplane.alerts.conditions.finding import Finding, Reading
 from controlplane.alerts.conditions.learner import SUSPICION
 from controlplane.alerts.windows.history import instant
 from controlplane.contract.bodies.alerts import RequestsFailedCondition
 from controlplane.contract.metrics import WINDOW_S
+from controlplane.evidence.binomial import Z_95, wilson_upper
 from controlplane.evidence.e_detector import Exceedances, Stream, observe
 
 GUARD_S = 300.0
@@ -78,7 +78,7 @@ class LostShare:
     @property
     def null(self) -> float:
         """The largest share that still counts as normal."""
-        bound = wilson_upper(self.lost / PHI, self.count / PHI, BOUND_Z) if self.count > 0.0 else 0.0
+        bound = wilson_upper(self.lost / PHI, self.count / PHI, Z_95) if self.count > 0.0 else 0.0
         return min(max(bound, self.condition.allowed_share), MOST_NORMAL)
 
     def take(self, window: Ended, pools: int) -> None:

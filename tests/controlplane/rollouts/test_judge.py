@@ -68,20 +68,19 @@ def run(
 
 
 def test_equal_canaries_are_hardly_ever_called_worse_or_better(make_sketch: MakeSketch) -> None:
-    # At alpha 0.1 the bounds of both claims hold with room to spare; 40 seeds say so without doubt.
+    # At alpha 0.1 the bounds of both claims hold with room to spare: of these seeds none is called either.
     said = [run(make_sketch, seed, alpha=0.1, tolerance=0.0, ticks=90)[0].verdict() for seed in range(40)]
-    assert said.count(Verdict.WORSE) <= 4
-    assert said.count(Verdict.BETTER) <= 4
+    assert Verdict.WORSE not in said and Verdict.BETTER not in said
 
 
 def test_a_slowdown_within_the_tolerance_is_not_called_worse(make_sketch: MakeSketch) -> None:
     said = [run(make_sketch, seed, alpha=0.1, factor=1.1, tolerance=0.1, ticks=120)[0].verdict() for seed in range(20)]
-    assert said.count(Verdict.WORSE) <= 2
+    assert Verdict.WORSE not in said
 
 
 def test_a_slowdown_at_the_tolerance_is_hardly_ever_called_not_worse(make_sketch: MakeSketch) -> None:
     said = [run(make_sketch, seed, alpha=0.1, factor=1.2, tolerance=0.2, ticks=120)[0].verdict() for seed in range(20)]
-    assert said.count(Verdict.NOT_WORSE) <= 2
+    assert Verdict.NOT_WORSE not in said
 
 
 @pytest.mark.parametrize(("factor", "tail", "within"), [(1.5, 1.0, 30), (1.0, 3.0, 90), (3.0, 1.0, 6)])
@@ -136,7 +135,7 @@ def test_equal_arms_that_calm_down_are_hardly_ever_told_apart(make_sketch: MakeS
         after_overload(make_sketch, seed, factor=1.0, alpha=0.1, quick=True, ticks=60)[0].verdict()
         for seed in range(40)
     ]
-    assert said.count(Verdict.WORSE) <= 4 and said.count(Verdict.BETTER) <= 4
+    assert said.count(Verdict.WORSE) <= 1 and said.count(Verdict.BETTER) <= 1
 
 
 def test_correlated_requests_are_tempered(make_sketch: MakeSketch) -> None:
@@ -148,7 +147,7 @@ def test_correlated_requests_are_tempered(make_sketch: MakeSketch) -> None:
 
     judge = judge_of(["itl"], alpha=0.01, tolerance=0.05, control="concurrent")
     judge.rehearse({"itl": [Window(arm(), arm()) for _ in range(100)]})
-    assert judge.streams["itl"].levels[0].dispersion.phi > 10
+    assert 25 < judge.streams["itl"].levels[0].dispersion.phi < 60  # Thirty of a kind; 20 is what it begins with.
     for _ in range(100):
         judge.feed({"itl": Window(arm(), arm())})
     assert judge.verdict() is not Verdict.WORSE

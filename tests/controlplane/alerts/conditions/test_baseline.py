@@ -5,13 +5,14 @@ import math
 import numpy as np
 import pytest
 
-from controlplane.alerts.conditions.baseline import FLEET, build, margin_buckets, wilson_upper
+from controlplane.alerts.conditions.baseline import FLEET, build, margin_buckets
 from controlplane.alerts.conditions.detector import Detector
 from controlplane.alerts.windows.history import Tail, Window, merged
 from controlplane.alerts.windows.load import LoadMeter, load_bin
 from controlplane.alerts.windows.pool_record import PoolRecord
 from controlplane.contract.bodies.alerts import RegressionCondition
 from controlplane.contract.histogram import AXIS_LENGTH, axis_position
+from controlplane.evidence.binomial import Z_95, Z_99, wilson_upper
 from controlplane.evidence.sketch import Sketch
 
 
@@ -62,13 +63,6 @@ def test_a_young_baseline_forgives_more() -> None:
     assert [margin_buckets(span_s) for span_s in (60, 600, 1800, 3600, 7200, 6 * 3600)] == [18, 18, 8, 5, 3, 2]
 
 
-def test_wilson_bound_covers() -> None:
-    random = np.random.default_rng(4)
-    covered = [wilson_upper(k, 400, 1.645) >= 0.05 for k in random.binomial(400, 0.05, size=4000)]
-    assert 0.93 <= float(np.mean(covered)) <= 0.98
-    assert 0.0 < wilson_upper(0, 100, 1.645) < 0.05 and wilson_upper(100, 100, 1.645) == 1.0
-
-
 def test_noise_tempers() -> None:
     quiet, noisy = (build(windows(480, noise=noise), "ttft", 0.95, 200) for noise in (0.0, 0.3))
     assert quiet is not None and noisy is not None
@@ -83,6 +77,14 @@ def test_each_load_has_its_own_share_and_an_unseen_one_none() -> None:
     assert quiet_share is not None and busy_share is not None and busy_share > 2 * quiet_share
     assert baseline.null_share("<=512", 40.0, 0.0) is None
     assert baseline.null_share(">32k", 5.0, 0.0) is None
+
+
+def test_a_load_that_neighbours_speak_for_is_bounded_more_widely() -> None:
+    baseline = build(windows(480, rate=25), "ttft", 0.95, 200)
+    assert baseline is not None
+    (cell,), phi = baseline.buckets["<=512"].cells.values(), baseline.phi["<=512"]
+    for load, z in ((5.0, Z_95), (2.5, Z_99)):
+        assert baseline.null_share("<=512", load, 0.0) == wilson_upper(cell.above / phi, cell.count / phi, z)
 
 
 def test_a_slow_regression_does_not_become_the_baseline_while_suspected() -> None:
