@@ -1,4 +1,4 @@
-"""Requests that the service lost: their share against what is normal for the pool, by the e-detector. Pure.
+"""Requests that the service lost: their share against what is normal for the pool, by the e-detector.
 
 Timeouts, sheds, refusals and disconnects leave no latency behind: a pool that drops its slowest third looks faster. So
 the share of lost requests (`finish_reasons.FAILED`) is judged by itself. Normal is what the pool's own past shows, at
@@ -11,12 +11,14 @@ span of an alarm; requests that their clients left count neither as lost nor as 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from controlplane.alerts.conditions.finding import Finding, Reading
+from controlplane.alerts.conditions.kind import Findings, Job, Kind, Snapshot
 from controlplane.alerts.conditions.learner import SUSPICION
 from controlplane.alerts.windows.history import instant
+from controlplane.alerts.windows.pool_endings import Ended, PoolEndings
 from controlplane.contract.bodies.alerts import RequestsFailedCondition
 from controlplane.contract.metrics import WINDOW_S
 from controlplane.evidence.binomial import Z_95, wilson_upper
@@ -28,17 +30,24 @@ PHI = 2.0
 MOST_NORMAL = 0.1
 
 
-@dataclass(frozen=True)
-class Ended:
-    """The requests of one window that ended; lost: finish reason to how many."""
+class RequestsFailed(Kind[RequestsFailedCondition]):
+    condition = RequestsFailedCondition
+    seeks_causes = True
+    _endings: PoolEndings
 
-    start_s: float
-    count: int
-    lost: Mapping[str, int] = field(default_factory=dict)
+    def prepare(self, jobs: Sequence[Job[RequestsFailedCondition]], seen: Snapshot, end: datetime) -> None:
+        self._endings = PoolEndings(self._sources.telemetry, {job.pool: seen.where(job.pool) for job in jobs})
 
-    @property
-    def lost_count(self) -> int:
-        return sum(self.lost.values())
+    def judge(self, job: Job[RequestsFailedCondition], seen: Snapshot, end: datetime) -> Findings:
+        condition, start = job.condition, job.since(end)
+        if job.state:
+            known = LostShare.load(condition, job.state)
+        else:  # The past lies there when a rule begins.
+            until = start - timedelta(seconds=GUARD_S)
+            since = until - timedelta(seconds=condition.baseline_s)
+            known = LostShare(condition, *self._endings.before(job.pool, since, until))
+        windows = self._endings.of(job.pool, start, end)
+        return Findings(judge_requests_failed(known, windows, job.pool, job.pools, end), known.dump())
 
 
 @dataclass

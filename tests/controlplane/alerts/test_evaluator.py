@@ -7,6 +7,7 @@ import pytest
 from sqlmodel import Session, select
 
 from controlplane.alerts import store
+from controlplane.alerts.conditions.regression import Regression
 from controlplane.alerts.evaluator import AlertEvaluator
 from controlplane.alerts.rules.defaults import ensure_default_rules
 from controlplane.alerts.tables import AlertRow, DeliveryRow, DestinationRow, DetectorStateRow, SilenceRow
@@ -387,7 +388,7 @@ def test_a_rule_that_fails_does_not_stop_the_others(
 ) -> None:
     add_rule(database, TestAbsolute.condition, plant.now)
     add_rule(database, RegressionCondition(), plant.now)
-    monkeypatch.setattr("controlplane.alerts.conditions.regression.judge_regression", lambda *_: 1 / 0)
+    monkeypatch.setattr(Regression, "judge", lambda *_: 1 / 0)
     run(evaluator, plant, 60)
     run(evaluator, plant, 60, queue=60.0)
     with database.session() as session:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from controlplane.alerts.conditions.finding import Finding, Reading
-from controlplane.alerts.conditions.requests_failed import Ended, LostShare, judge_requests_failed
+from controlplane.alerts.conditions.requests_failed import LostShare, judge_requests_failed
+from controlplane.alerts.windows.pool_endings import Ended
 from controlplane.contract.bodies.alerts import RequestsFailedCondition
 
 CONDITION = RequestsFailedCondition()

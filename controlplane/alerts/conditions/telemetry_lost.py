@@ -1,4 +1,4 @@
-"""Telemetry that a node lost: from the counters that its agent sends to findings. Pure but for `losses_of`.
+"""Telemetry that a node lost: from the counters that its agent sends to findings.
 
 An agent tells in its reports how many earlier ones it had to drop (its spool was full) and how many engine events it
 never saw (it was away for longer than the engine's ring lasts). Such a report is itself held back by the outage that
@@ -15,6 +15,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from controlplane.alerts.conditions.finding import Finding, Reading
+from controlplane.alerts.conditions.fleet_scope import concerned
+from controlplane.alerts.conditions.kind import Findings, Job, Kind, Scope, Snapshot
 from controlplane.contract.bodies.alerts import TelemetryLostCondition
 from controlplane.contract.bodies.nodes import NodeRole, NodeView
 from controlplane.contract.metrics import EVENTS_MISSED, NODE, SPOOL_DROPPED
@@ -56,6 +58,16 @@ class Loss:
 
 Steps = Mapping[int, Loss]
 """Start of a step (seconds since the epoch) to what was lost in it."""
+
+
+class TelemetryLost(Kind[TelemetryLostCondition]):
+    condition = TelemetryLostCondition
+    scope = Scope.FLEET
+
+    def judge(self, job: Job[TelemetryLostCondition], seen: Snapshot, end: datetime) -> Findings:
+        losses = losses_of(self._sources.telemetry, end)
+        nodes = concerned(job, seen, lambda node: node.node in losses)
+        return Findings(*judge_telemetry_lost(job.condition, losses, job.state, nodes, end))
 
 
 def losses_of(telemetry: TelemetryReader, now: datetime) -> dict[str, dict[int, Loss]]:

@@ -11,7 +11,7 @@ from sqlmodel import select
 
 from controlplane import ledger
 from controlplane.alerts import store
-from controlplane.alerts.conditions.config_failure import ConfigHistory, history_of, judge_config_failed
+from controlplane.alerts.conditions.config_failed import ConfigHistory, history_of, judge_config_failed
 from controlplane.alerts.conditions.finding import Reading
 from controlplane.alerts.evaluator import AlertEvaluator
 from controlplane.alerts.rules.defaults import LEDGER_KIND, ensure_default_rules

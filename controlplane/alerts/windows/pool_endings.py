@@ -4,9 +4,9 @@ Guarantee: each span is read once for all pools that can share the reading.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 
-from controlplane.alerts.conditions.requests_failed import Ended
 from controlplane.alerts.windows.histories import shareable
 from controlplane.alerts.windows.history import Where
 from controlplane.contract.metrics import FINISH_REASON, POOL, REQUESTS, WINDOW_S
@@ -14,6 +14,19 @@ from controlplane.contract.reports.finish_reasons import CLIENT, FAILED
 from controlplane.telemetry.reader import TelemetryReader, ValueSeries
 
 Span = tuple[datetime, datetime]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The requests of one window that ended; lost: finish reason to how many."""
+
+    start_s: float
+    count: int
+    lost: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def lost_count(self) -> int:
+        return sum(self.lost.values())
 
 
 class PoolEndings:
