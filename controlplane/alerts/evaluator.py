@@ -10,25 +10,26 @@ at once.
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from sqlmodel import col, select
+from pydantic import BaseModel
+from sqlmodel import Session, col, select
 
+from controlplane import ledger
 from controlplane.alerts.conditions import KINDS
 from controlplane.alerts.conditions.fleet_scope import that_matter
-from controlplane.alerts.conditions.kind import Job, Scope, Snapshot, Sources
-from controlplane.alerts.lives.baseline_news import tell_move
+from controlplane.alerts.conditions.kind import Findings, Job, Kind, Scope, Snapshot, Sources
 from controlplane.alerts.lives.lifecycle import Draft, OnFire, Scribe, follow
 from controlplane.alerts.lives.machine import Event
 from controlplane.alerts.lives.storyteller import Storyteller
-from controlplane.alerts.lives.tick import jobs_of, read, silences_now
-from controlplane.alerts.tables import AlertRow, AlertRuleRow, DetectorStateRow
+from controlplane.alerts.store import OPEN_STATES
+from controlplane.alerts.tables import AlertRow, AlertRuleRow, DetectorStateRow, SilenceRow
+from controlplane.alerts.view import rule_view, silence_view
 from controlplane.alerts.windows.history import instant
-from controlplane.alerts.windows.pool_record import Move
 from controlplane.alerts.windows.watched_nodes import WatchedNodes
-from controlplane.contract.bodies.alerts import AlertState
+from controlplane.contract.bodies.alerts import AlertRule, AlertState, Silence
 from controlplane.contract.bodies.nodes import NodeRole
 from controlplane.contract.metrics import E2E, POOL, TTFT, WINDOW_S
 from controlplane.db.database import Database
@@ -141,7 +142,7 @@ class AlertEvaluator:
                 self._stories.follow_up(job, draft, look, where, findings.state, now)
         if of_fleet and not drafts and job.position is not None and findings.state == job.state:
             return []
-        return [Outcome(job, until, findings.state, drafts, findings.moved)]
+        return [Outcome(job, until, findings, drafts)]
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
@@ -171,7 +172,7 @@ class AlertEvaluator:
             state_of = {(row.rule_id, row.pool): row for row in session.exec(states.with_for_update())}
             silences = silences_now(session) if any(outcome.drafts for outcome in outcomes) else []
             scribe = Scribe(now, self._external_url, self._on_fire)
-            for job, end, state, drafts, moved in outcomes:
+            for job, end, findings, drafts in outcomes:
                 rule, row = rule_of.get(job.rule.id), state_of.get((job.rule.id, job.pool))
                 position = None if row is None or row.version != job.version else row.position
                 if rule is None or not rule.enabled or rule.version != job.version or position != job.position:
@@ -179,10 +180,10 @@ class AlertEvaluator:
                     continue  # Somebody changed the rule or was faster; what was found here is theirs to find.
                 if row is None:
                     row = DetectorStateRow(rule_id=job.rule.id, pool=job.pool, version=job.version, position=end)
-                row.version, row.position, row.state = job.version, end, state
+                row.version, row.position, row.state = job.version, end, findings.state
                 session.add(row)
-                for metric, move in moved:
-                    tell_move(session, job.rule.id, job.pool, metric, move, now)
+                for entry in findings.entries:
+                    ledger.append(session, now=now, actor=ledger.SERVICE, subject=f"alert-rule/{job.rule.id}", **entry)
                 for draft in drafts:
                     scribe.write(session, job.rule, draft, silences)
 
@@ -200,10 +201,50 @@ class AlertEvaluator:
 
 
 class Outcome(NamedTuple):
-    """What came of one job: the position and the state after it, and the lives of its alerts."""
+    """What came of one job: the position after it, and the lives of its alerts."""
 
     job: Job[Any]
     end: datetime
-    state: dict[str, Any]
+    findings: Findings
     drafts: Sequence[Draft]
-    moved: Sequence[tuple[str, Move]] = ()
+
+
+def read(session: Session, watched: WatchedNodes) -> Snapshot:
+    """What one tick works from."""
+    rows = session.exec(select(AlertRuleRow).where(col(AlertRuleRow.enabled).is_(True)).order_by(col(AlertRuleRow.id)))
+    return Snapshot(
+        rules=[(rule_view(row), row.version) for row in rows],
+        nodes=watched.read(session),
+        states={(row.rule_id, row.pool): row for row in session.exec(select(DetectorStateRow))},
+        alerts=list(session.exec(select(AlertRow).where(col(AlertRow.state).in_(OPEN_STATES)))),
+    )
+
+
+def jobs_of(seen: Snapshot, kinds: Mapping[type[BaseModel], Kind[Any]]) -> list[Job[Any]]:
+    """Each rule on each pool that it is about; on the whole fleet at once where that is its scope."""
+    jobs = []
+    for rule, version in seen.rules:
+        kind = kinds[type(rule.condition)]
+        pools = [rule.pool or ""]
+        if kind.scope is Scope.POOL:
+            pools = sorted(seen.pools if rule.pool is None else seen.pools & {rule.pool})
+        jobs += [_job(kind, rule, version, pool, len(pools), seen) for pool in pools]
+    return jobs
+
+
+def _job(kind: Kind[Any], rule: AlertRule, version: int, pool: str, pools: int, seen: Snapshot) -> Job[Any]:
+    row = seen.states.get((rule.id, pool))
+    row = row if row is not None and row.version == version else None
+    mine = {
+        alert.fingerprint: alert
+        for alert in seen.alerts
+        if alert.rule_id == rule.id and (alert.pool == pool or kind.scope is Scope.FLEET)
+    }
+    position, state = (None, {}) if row is None else (row.position, row.state)
+    return Job(kind, rule, version, pool, pools, position, state, mine)
+
+
+def silences_now(session: Session) -> list[Silence]:
+    return [
+        silence_view(row) for row in session.exec(select(SilenceRow).where(col(SilenceRow.ended_early_at).is_(None)))
+    ]

@@ -11,6 +11,7 @@ A stream over several strata multiplies their ratios: a changed mix of prompts m
 
 import math
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,12 +57,18 @@ class Stream:
         best = max(range(len(RATIOS)), key=lambda place: self.gain[place])
         return self.since_s[best] if self.gain[best] > 0.0 else None
 
+    def suspected_from(self, log_gain: float) -> float | None:
+        """In alarm its onset; else when the likeliest change began, where so much speaks for it."""
+        if self.alarmed:
+            return self.onset_s
+        return self.suspected_since_s if max(self.gain) >= log_gain else None
+
     def dump(self) -> dict[str, Any]:
         return dict(vars(self))
 
     @classmethod
     def load(cls, state: dict[str, Any]) -> "Stream":
-        return cls(**state)
+        return cls(**deepcopy(state))
 
 
 def log_ratio(cells: Sequence[Exceedances], ratio: float, phi: float) -> float:

@@ -3,6 +3,7 @@
 from datetime import datetime
 from typing import Any
 
+from sqlalchemy import ColumnElement
 from sqlmodel import Session, col, select
 
 from controlplane.contract.bodies.ledger import LedgerEntry
@@ -28,7 +29,17 @@ def entries(
     if before_id is not None:
         query = query.where(col(LedgerRow.id) < before_id)
     if kind is not None:
-        query = query.where((col(LedgerRow.kind) == kind) | col(LedgerRow.kind).startswith(kind + ".", autoescape=True))
+        query = query.where(_of_kind(kind))
     if subject is not None:
         query = query.where(col(LedgerRow.subject) == subject)
     return [LedgerEntry.model_validate(row, from_attributes=True) for row in session.exec(query)]
+
+
+def since(session: Session, kind: str, start: datetime) -> list[LedgerEntry]:
+    """All from `start` on, oldest first; `kind` as in `entries`."""
+    query = select(LedgerRow).where(_of_kind(kind), col(LedgerRow.time) >= start).order_by(col(LedgerRow.id))
+    return [LedgerEntry.model_validate(row, from_attributes=True) for row in session.exec(query)]
+
+
+def _of_kind(kind: str) -> ColumnElement[bool]:
+    return (col(LedgerRow.kind) == kind) | col(LedgerRow.kind).startswith(kind + ".", autoescape=True)

@@ -5,7 +5,6 @@ limit, so that a value that rests on its limit does not flap.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -57,32 +56,34 @@ class Absolute(Kind[AbsoluteCondition]):
         return Findings([self._finding(job, limit, at) for at in ends for limit in limits_of(job.condition)])
 
     def _finding(self, job: Job[AbsoluteCondition], limit: Limit, end: datetime) -> Finding:
-        condition = job.condition
+        condition, requests = job.condition, self._requests(job, limit.metric, end)
         labels = {"kind": condition.kind, "pool": job.pool, "metric": limit.metric, "q": f"{limit.q:g}"}
-        requests = self._requests(job, limit.metric, end)
-        seen = observe(requests, limit, min_count=condition.min_count, firing=job.is_firing(labels))
-        evidence: dict[str, Any] = {"window_s": condition.window_s, "count": seen.count, "above": seen.above}
-        evidence |= accuracy(seen.relative_error)
-        if seen.chance is not None:
+        value_s, above, error = None, 0, RELATIVE_ERROR
+        if (count := requests.count) >= condition.min_count:
+            value_s, error = requests.quantile(limit.q), requests.relative_error
+            above = requests.above(axis_position(limit.limit_s))
+        evidence: dict[str, Any] = {"window_s": condition.window_s, "count": count, "above": above, **accuracy(error)}
+        if value_s is not None:
             share = 1.0 - limit.q
+            chance = tail_bound(above, count, share)
             evidence["error_rate"] = {
-                "chance_at_most": seen.chance,
+                "chance_at_most": chance,
                 "statement": (
-                    f"{seen.above} of {seen.count} requests above the limit; by luck alone, were {share:.3g} of them "
-                    f"slow and all independent, so many would come with a probability of at most {seen.chance:.2g}"
+                    f"{above} of {count} requests above the limit; by luck alone, were {share:.3g} of them slow "
+                    f"and all independent, so many would come with a probability of at most {chance:.2g}"
                 ),
             }
-        value = "too few requests" if seen.value_s is None else duration(seen.value_s)
+        value = "too few requests" if value_s is None else duration(value_s)
         return Finding(
             labels,
             end,
-            seen.reading,
+            reading(value_s, limit, is_firing=job.is_firing(labels)),
             Patience(condition.for_s, max(condition.for_s, RESOLVE_S)),
             metric=limit.metric,
             q=limit.q,
-            value=seen.value_s,
+            value=value_s,
             threshold=limit.limit_s,
-            relative_error=seen.relative_error,
+            relative_error=error,
             summary=f"{limit.metric.upper()} {percentile(limit.q)} is {value}, limit {duration(limit.limit_s)}",
             evidence=evidence,
         )
@@ -114,29 +115,10 @@ def limits_of(condition: AbsoluteCondition) -> Sequence[Limit]:
     return condition.limits or (PROFILES[condition.profile] if condition.profile else ())
 
 
-@dataclass(frozen=True)
-class Observation:
-    """`above` of `count` requests were above the limit; `chance` bounds the probability of that or more by luck."""
-
-    reading: Reading
-    count: int
-    above: int = 0
-    value_s: float | None = None
-    chance: float | None = None
-    relative_error: float = RELATIVE_ERROR
-
-
-def observe(sketch: Sketch, limit: Limit, *, min_count: int, firing: bool) -> Observation:
-    """Read the limit's quantile from the requests of one window."""
-    if sketch.count < min_count:
-        return Observation(Reading.HOLD, sketch.count)
-    value = sketch.quantile(limit.q)
-    above = sketch.above(axis_position(limit.limit_s))
-    chance = tail_bound(above, sketch.count, 1.0 - limit.q)
-    if value > limit.limit_s:
-        reading = Reading.BREACH
-    elif firing and value > RESOLVE_AT * limit.limit_s:
-        reading = Reading.HOLD
-    else:
-        reading = Reading.CLEAR
-    return Observation(reading, sketch.count, above, value, chance, sketch.relative_error)
+def reading(value_s: float | None, limit: Limit, *, is_firing: bool) -> Reading:
+    """What a quantile says of its limit; None: of too few requests to say anything."""
+    if value_s is None:
+        return Reading.HOLD
+    if value_s > limit.limit_s:
+        return Reading.BREACH
+    return Reading.HOLD if is_firing and value_s > RESOLVE_AT * limit.limit_s else Reading.CLEAR

@@ -100,15 +100,13 @@ class Baseline:
         return min((1.0 + tolerance) * max(bound, SHARE_FLOOR * wanted), 0.9)
 
 
-def build(windows: Sequence[Window], metric: str, q: float, min_count: int) -> Baseline | None:
-    """The baseline of one metric at quantile `q`, or None when the windows hold fewer than `min_count` values."""
-    return build_each(windows, metric, [q], min_count).get(q)
-
-
 def build_each(
     windows: Sequence[Window], metric: str, qs: Sequence[float], min_count: int, *, settled_s: float = math.inf
 ) -> dict[float, Baseline]:
-    """`build` at several quantiles, each window added up once. settled_s: for how long what is normal has been so."""
+    """The baselines of one metric by quantile; none where the windows hold fewer than `min_count` values.
+
+    settled_s: for how long what is normal has been so.
+    """
     spans = [window for window in windows if window.tails.get(metric)]
     names = sorted({name for window in spans for name in window.tails[metric]})
     sketches = {name: merged(spans, metric, name) for name in names}

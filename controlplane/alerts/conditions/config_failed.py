@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlmodel import Session, col, select
+from sqlmodel import Session
 
+from controlplane import ledger
 from controlplane.alerts.conditions.finding import Finding, Reading
 from controlplane.alerts.conditions.fleet_scope import concerned
-from controlplane.alerts.conditions.kind import Findings, Job, Kind, Scope, Snapshot, Sources
+from controlplane.alerts.conditions.kind import Findings, Job, Kind, Scope, Snapshot
 from controlplane.contract.bodies.alerts import ConfigFailedCondition
 from controlplane.contract.bodies.ledger import LedgerEntry
 from controlplane.contract.bodies.nodes import ConfigStatus, NodeRole, NodeView
 from controlplane.fleet.opamp.session import CONFIG_APPLIED, CONFIG_FAILED
-from controlplane.ledger.tables import LedgerRow
 
 LONGEST_ERROR = 1500
 LONGEST_ERROR_IN_SUMMARY = 300
@@ -72,26 +72,14 @@ class ConfigHistory:
 class ConfigFailed(Kind[ConfigFailedCondition]):
     condition = ConfigFailedCondition
     scope = Scope.FLEET
-
-    def __init__(self, sources: Sources) -> None:
-        super().__init__(sources)
-        self._history = ConfigHistory()
+    _history = ConfigHistory()
 
     def read(self, session: Session, conditions: Sequence[ConfigFailedCondition], now: datetime) -> None:
         """What the ledger says of configurations, as far back as a rule may want it."""
-        if not conditions:
-            return
-        since = now - timedelta(seconds=max(condition.hold_s for condition in conditions) + LOOK_BACK_S)
-
-        def entries(kind: str) -> list[LedgerEntry]:
-            query = (
-                select(LedgerRow)
-                .where(LedgerRow.kind == kind, col(LedgerRow.time) >= since)
-                .order_by(col(LedgerRow.id))
-            )
-            return [LedgerEntry.model_validate(row, from_attributes=True) for row in session.exec(query)]
-
-        self._history = history_of(entries(CONFIG_FAILED), entries(CONFIG_APPLIED))
+        if conditions:
+            start = now - timedelta(seconds=max(condition.hold_s for condition in conditions) + LOOK_BACK_S)
+            failed, applied = (ledger.since(session, kind, start) for kind in (CONFIG_FAILED, CONFIG_APPLIED))
+            self._history = history_of(failed, applied)
 
     def judge(self, job: Job[ConfigFailedCondition], seen: Snapshot, end: datetime) -> Findings:
         failed = {failure.node for failure in self._history.failures}

@@ -6,7 +6,8 @@ of the database, then, once telemetry has data, to `prepare`, outside of any tra
 Invariants, which tests/controlplane/alerts/conditions/test_kinds.py holds each kind to:
 
 - Judging writes nothing and leaves the job as it was. All memory is in the state that it returns, which is JSON: what
-  the object keeps besides is a cache. The same job judged again, or by an object made anew, finds the same.
+  the object keeps besides is a cache. The same job judged again, or by an object made anew, finds the same; its figures
+  may differ by how old a baseline is.
 - Findings are in the order of event time. Their labels say `kind` and `pool`, and whatever else tells one thing from
   another: they are the alert's identity.
 - A breach says what is wrong in a sentence, and in its evidence (`error_rate.statement`) how sure that is.
@@ -28,7 +29,6 @@ from sqlmodel import Session
 from controlplane.alerts.conditions.finding import Finding
 from controlplane.alerts.tables import AlertRow, DetectorStateRow
 from controlplane.alerts.windows.history import Where
-from controlplane.alerts.windows.pool_record import Move
 from controlplane.contract.bodies.alerts import AlertRule, AlertState
 from controlplane.contract.bodies.nodes import NodeRole, NodeView
 from controlplane.contract.metrics import NODE, POOL, WINDOW_S
@@ -117,11 +117,11 @@ class Job(Generic[C]):
 
 @dataclass(frozen=True)
 class Findings:
-    """What came of one job, and the state after it. moved: metrics whose baseline moved for an accepted rollout."""
+    """What came of one job, and the state after it. entries: for the ledger, about the rule."""
 
     found: list[Finding]
     state: dict[str, Any] = field(default_factory=dict)
-    moved: Sequence[tuple[str, Move]] = ()
+    entries: Sequence[Mapping[str, Any]] = ()
 
 
 class Look(NamedTuple):

@@ -6,22 +6,21 @@ from datetime import datetime, timedelta
 
 from sqlmodel import Session, col, select
 
+from controlplane import ledger
 from controlplane.alerts.conditions.deliberate import DOMAIN, Deliberate, changes_of
 from controlplane.alerts.conditions.detector import Detector
 from controlplane.alerts.conditions.kind import Findings, Job, Kind, Look, Snapshot, Sources
 from controlplane.alerts.conditions.learner import GUARD_MAX_S, SUSPICION
-from controlplane.alerts.conditions.regression_findings import judge_regression, reach
+from controlplane.alerts.conditions.regression_findings import judge_regression, moved_entry, reach
 from controlplane.alerts.conditions.watched_metrics import check_metrics, check_unique
 from controlplane.alerts.tables import AlertRow
 from controlplane.alerts.windows.histories import Histories, Wanted
 from controlplane.alerts.windows.history import merged
 from controlplane.alerts.windows.pool_record import NOTHING_KNOWN, PoolRecord, Span
 from controlplane.contract.bodies.alerts import RegressionCondition
-from controlplane.contract.bodies.ledger import LedgerEntry
 from controlplane.contract.bodies.nodes import NodeRole
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.metrics import WINDOW_S
-from controlplane.ledger.tables import LedgerRow
 
 SPARE_S = 60.0
 """So much more of the past is kept than a baseline and its distance want."""
@@ -86,7 +85,7 @@ class Regression(Kind[RegressionCondition]):
         found = judge_regression(detector, history, job.pool, *span_s, self._record(job.pool), job.is_firing)
         self._detectors[job.rule.id, job.pool] = (job.version, end, detector)
         moved, detector.moved = detector.moved, []
-        return Findings(found, detector.state(), moved)
+        return Findings(found, detector.state(), [moved_entry(job.pool, metric, move) for metric, move in moved])
 
     def forget(self, job: RegressionJob) -> None:
         self._detectors.pop((job.rule.id, job.pool), None)
@@ -142,11 +141,7 @@ def _records(session: Session, metrics: Sequence[str], since: datetime) -> dict[
         until_s = math.inf if row.resolved_at is None else row.resolved_at.timestamp()
         span = (row.started_at.timestamp() - WINDOW_S, until_s)
         alerts.setdefault(row.pool, {}).setdefault(row.labels.get("metric", ""), []).append(span)
-    told = select(LedgerRow).where(col(LedgerRow.kind).startswith(f"{DOMAIN}."), col(LedgerRow.time) >= since)
-    entries = [
-        LedgerEntry.model_validate(row, from_attributes=True) for row in session.exec(told.order_by(col(LedgerRow.id)))
-    ]
-    changes = changes_of(entries, metrics)
+    changes = changes_of(ledger.since(session, DOMAIN, since), metrics)
     found = {}
     for pool in {*alerts, *changes}:
         one = changes.get(pool, Deliberate())

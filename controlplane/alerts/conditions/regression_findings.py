@@ -9,7 +9,7 @@ from controlplane.alerts.conditions.covered import is_covered
 from controlplane.alerts.conditions.detector import Detector, Key
 from controlplane.alerts.conditions.finding import Finding, Reading
 from controlplane.alerts.windows.history import History, Window, instant, merged
-from controlplane.alerts.windows.pool_record import PoolRecord
+from controlplane.alerts.windows.pool_record import Move, PoolRecord
 from controlplane.alerts.words import percentile, reach_of_bucket
 from controlplane.contract.metrics import E2E, WINDOW_S
 
@@ -151,6 +151,16 @@ def _error_rate(detector: Detector, key: Key, span_s: float) -> dict[str, Any]:
             f"as far as the baseline shows the usual noise (it is {length} long{honest})"
         ),
     }
+
+
+def moved_entry(pool: str, metric: str, move: Move) -> dict[str, Any]:
+    """The ledger's entry for a baseline that has moved, or begun anew, because a judged rollout was accepted."""
+    factors = {f"p{100 * q:g}": move.factor(q) for q in sorted(move.shifts or {})}
+    how = ", ".join(f"{name} x{factor:g}" for name, factor in factors.items())
+    happened = f"moved by what the verdict measured ({how})" if how else "begins anew, the verdict did not measure it"
+    message = f"rollout {move.rollout_id} was judged and accepted: the baseline of {metric} in pool {pool} {happened}"
+    told = {"pool": pool, "metric": metric, "rollout_id": move.rollout_id, "factors": factors}
+    return {"kind": "alert.baseline_moved", "message": message, **told}
 
 
 def reach(detector: Detector, metric: str, part: float) -> frozenset[str]:

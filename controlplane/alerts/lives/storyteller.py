@@ -61,8 +61,9 @@ class Storyteller:
 
     def _without_metric(self, job: Job[Any], story: Finding, where: Where, now: datetime) -> Diagnosis:
         """The likeliest causes where the kind has any; the rest says all there is to it by itself."""
+        alone = Diagnosis(stage=None, summary=story.summary + ".", causes=[])
         if not job.kind.seeks_causes or story.since is None:
-            return Diagnosis(stage=None, summary=story.summary + ".", causes=[])
+            return alone
         before = (story.since - timedelta(seconds=gathering.BEFORE_S), story.since)
         try:
             around = gathering.surroundings(self._telemetry, where, E2E.short, before, (story.since, story.at))
@@ -70,7 +71,7 @@ class Storyteller:
                 around = gathering.with_records(session, around, story.since, now)
         except Exception:
             log.exception("no causes for rule %s on pool %r", job.rule.id, job.pool)
-            return Diagnosis(stage=None, summary=story.summary + ".", causes=[])
+            return alone
         found = causes(around, story.since)
         return Diagnosis(stage=None, summary=f"{story.summary}; {found[0]['message']}.", causes=found)
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from controlplane.alerts.conditions.baseline import FLEET, build, margin_buckets
+from controlplane.alerts.conditions.baseline import FLEET, Baseline, build_each, margin_buckets
 from controlplane.alerts.conditions.detector import Detector
 from controlplane.alerts.windows.history import Tail, Window, merged
 from controlplane.alerts.windows.load import LoadMeter, load_bin
@@ -30,6 +30,10 @@ def windows(
     return made
 
 
+def build(windows: list[Window]) -> Baseline | None:
+    return build_each(windows, "ttft", [0.95], 200).get(0.95)
+
+
 def test_a_tail_says_what_the_sketch_says() -> None:
     random = np.random.default_rng(2)
     counts = np.zeros(AXIS_LENGTH, dtype=np.int64)
@@ -42,16 +46,16 @@ def test_a_tail_says_what_the_sketch_says() -> None:
 
 
 def test_too_little_history_is_no_baseline() -> None:
-    assert build(windows(3), "ttft", 0.95, 200) is None
-    assert build([], "ttft", 0.95, 200) is None
-    assert build(windows(5), "ttft", 0.95, 200) is not None
+    assert build(windows(3)) is None
+    assert build([]) is None
+    assert build(windows(5)) is not None
 
 
 def test_the_null_covers_the_truth_and_narrows_with_history() -> None:
     fresh = merged(windows(1500, seed=11), "ttft")
     excess = []
     for minutes in (1, 5, 30):
-        baseline = build(windows(12 * minutes), "ttft", 0.95, 200)
+        baseline = build(windows(12 * minutes))
         assert baseline is not None
         share = baseline.null_share("<=512", 10.0, 0.0)
         assert share is not None
@@ -64,14 +68,14 @@ def test_a_young_baseline_forgives_more() -> None:
 
 
 def test_noise_tempers() -> None:
-    quiet, noisy = (build(windows(480, noise=noise), "ttft", 0.95, 200) for noise in (0.0, 0.3))
+    quiet, noisy = (build(windows(480, noise=noise)) for noise in (0.0, 0.3))
     assert quiet is not None and noisy is not None
     assert quiet.phi[FLEET] < 1.6 < 3.0 < noisy.phi[FLEET]
 
 
 def test_each_load_has_its_own_share_and_an_unseen_one_none() -> None:
     busy = windows(200, rate=100, seed=2, first_s=1000.0, scale=2.0)
-    baseline = build(windows(200, rate=25) + busy, "ttft", 0.95, 200)
+    baseline = build(windows(200, rate=25) + busy)
     assert baseline is not None
     quiet_share, busy_share = (baseline.null_share("<=512", load, 0.0) for load in (5.0, 20.0))
     assert quiet_share is not None and busy_share is not None and busy_share > 2 * quiet_share
@@ -80,7 +84,7 @@ def test_each_load_has_its_own_share_and_an_unseen_one_none() -> None:
 
 
 def test_a_load_that_neighbours_speak_for_is_bounded_more_widely() -> None:
-    baseline = build(windows(480, rate=25), "ttft", 0.95, 200)
+    baseline = build(windows(480, rate=25))
     assert baseline is not None
     (cell,), phi = baseline.buckets["<=512"].cells.values(), baseline.phi["<=512"]
     for load, z in ((5.0, Z_95), (2.5, Z_99)):
