@@ -31,8 +31,8 @@ EVIDENCE = ("revision", "production_revision", "effective_revision", "differing"
 
 
 @dataclass(frozen=True)
-class Failure:
-    """One failed configuration on one node; `id` is its ledger entry's."""
+class Attempt:
+    """A configuration that a node was given, and what came of it; `id` is the ledger entry's."""
 
     id: int
     at: datetime
@@ -48,25 +48,16 @@ class Failure:
         return {"id": self.id, "at": self.at.isoformat(), "node": self.node, "evidence": dict(self.evidence)}
 
     @classmethod
-    def load(cls, stored: Mapping[str, Any]) -> "Failure":
+    def load(cls, stored: Mapping[str, Any]) -> "Attempt":
         return cls(int(stored["id"]), datetime.fromisoformat(stored["at"]), stored["node"], stored["evidence"])
-
-
-@dataclass(frozen=True)
-class Applied:
-    """A configuration that came into force on a node after a failure, by its ledger entry."""
-
-    id: int
-    node: str
-    revision: int | None
 
 
 @dataclass(frozen=True)
 class ConfigHistory:
     """What the ledger says of the last while, each in order."""
 
-    failures: Sequence[Failure] = ()
-    applied: Sequence[Applied] = ()
+    failures: Sequence[Attempt] = ()
+    applied: Sequence[Attempt] = ()
 
 
 class ConfigFailed(Kind[ConfigFailedCondition]):
@@ -88,19 +79,15 @@ class ConfigFailed(Kind[ConfigFailedCondition]):
 
 
 def history_of(failed: Sequence[LedgerEntry], applied: Sequence[LedgerEntry]) -> ConfigHistory:
-    """From ledger entries, the oldest first. Entries made before evidence was kept still name revision and error."""
-    failures = []
-    for entry in failed:
-        node = entry.subject.removeprefix("node/")
-        evidence = {"revision": _number(entry.evidence), "error": entry.message, **entry.evidence}
-        failures.append(Failure(entry.id, entry.time, node, evidence))
-    taken = [Applied(entry.id, entry.subject.removeprefix("node/"), _number(entry.evidence)) for entry in applied]
-    return ConfigHistory(failures, taken)
+    """From ledger entries, the oldest first."""
+    return ConfigHistory([_attempt(entry) for entry in failed], [_attempt(entry) for entry in applied])
 
 
-def _number(evidence: Mapping[str, Any]) -> int | None:
-    text = str(evidence.get("hash", "")).partition(":")[0]
-    return int(text) if text.isdecimal() else None
+def _attempt(entry: LedgerEntry) -> Attempt:
+    """Entries made before evidence was kept still name revision and error, as do those of what was applied."""
+    number = str(entry.evidence.get("hash", "")).partition(":")[0]
+    told = {"revision": int(number) if number.isdecimal() else None, "error": entry.message, **entry.evidence}
+    return Attempt(entry.id, entry.time, entry.subject.removeprefix("node/"), told)
 
 
 def labels_of(node: NodeView) -> dict[str, str]:
@@ -121,11 +108,11 @@ def judge_config_failed(
     that lasts}}.
     """
     told = {name: int(number) for name, number in dict(state.get("told", {})).items()}
-    lasting = {name: Failure.load(stored) for name, stored in dict(state.get("open", {})).items()}
+    lasting = {name: Attempt.load(stored) for name, stored in dict(state.get("open", {})).items()}
     oldest = now - timedelta(seconds=condition.hold_s + LOOK_BACK_S)
     first = not state
     findings: list[Finding] = []
-    kept: dict[str, Failure] = {}
+    kept: dict[str, Attempt] = {}
     for node in nodes:
         if node.role is not NodeRole.SERVING:
             continue
@@ -160,7 +147,7 @@ def judge_config_failed(
     }
 
 
-def is_over(failure: Failure, node: NodeView, applied: Sequence[Applied], hold_s: float, now: datetime) -> bool:
+def is_over(failure: Attempt, node: NodeView, applied: Sequence[Attempt], hold_s: float, now: datetime) -> bool:
     """Whether the node runs what it should, and enough time has passed or another configuration has come since."""
     if not _settled(node):
         return False
@@ -178,7 +165,7 @@ def _settled(node: NodeView) -> bool:
     return node.config_status is ConfigStatus.UNSET and node.effective is not None and not node.drift
 
 
-def _breach(failure: Failure, node: NodeView, labels: dict[str, str], now: datetime) -> Finding:
+def _breach(failure: Attempt, node: NodeView, labels: dict[str, str], now: datetime) -> Finding:
     evidence = failure.evidence
     differing = evidence.get("differing") or {}
     changed = ", ".join(f"{name} {pair[0]} -> {pair[1]}" for name, pair in differing.items())

@@ -46,14 +46,9 @@ class Loss:
 
     @property
     def words(self) -> str:
-        parts = []
-        if self.reports:
-            plural = "" if self.reports == 1 else "s"
-            parts.append(f"{self.reports} report{plural} dropped unsent, its spool could hold no more")
-        if self.events:
-            plural = "" if self.events == 1 else "s"
-            parts.append(f"{self.events} engine event{plural} never seen by its agent")
-        return "; ".join(parts)
+        reports = f"{self.reports} report{'s' * (self.reports != 1)} dropped unsent, its spool could hold no more"
+        events = f"{self.events} engine event{'s' * (self.events != 1)} never seen by its agent"
+        return "; ".join(words for words, count in ((reports, self.reports), (events, self.events)) if count)
 
 
 Steps = Mapping[int, Loss]
