@@ -8,13 +8,12 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from controlplane.alerts.conditions.accuracy import accuracy
 from controlplane.alerts.conditions.finding import Finding, Patience, Reading
 from controlplane.alerts.conditions.kind import Findings, Job, Kind, Look, Snapshot
 from controlplane.alerts.conditions.watched_metrics import check_metrics, check_unique
 from controlplane.alerts.windows.history import Where
 from controlplane.alerts.windows.pool_totals import PoolTotals
-from controlplane.alerts.words import duration, percentile
+from controlplane.alerts.words import accuracy, duration, percentile
 from controlplane.contract.bodies.alerts import AbsoluteCondition
 from controlplane.contract.bodies.slo import PROFILES, Limit
 from controlplane.contract.errors import BadRequest

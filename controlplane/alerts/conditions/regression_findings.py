@@ -3,14 +3,13 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from controlplane.alerts.conditions.accuracy import accuracy
 from controlplane.alerts.conditions.baseline import FLEET, Baseline, threshold_s
 from controlplane.alerts.conditions.covered import is_covered
 from controlplane.alerts.conditions.detector import Detector, Key
 from controlplane.alerts.conditions.finding import Finding, Reading
 from controlplane.alerts.windows.history import History, Window, instant, merged
 from controlplane.alerts.windows.pool_record import Move, PoolRecord
-from controlplane.alerts.words import percentile, reach_of_bucket
+from controlplane.alerts.words import accuracy, percentile, reach_of_bucket
 from controlplane.contract.metrics import E2E, WINDOW_S
 
 SHORT_BASELINE_S = 7200.0
