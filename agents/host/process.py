@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+PROC = Path("/proc")
 Identity = tuple[int, int]
 """(pid, start in clock ticks since the machine's)."""
 Waits = dict[int, tuple[int, int, int]]
@@ -62,7 +63,7 @@ def waits(pid: int, proc: Path) -> Waits:
     return found
 
 
-def tree(roots: Iterable[int], proc: Path) -> list[int]:
+def tree(roots: Iterable[int], proc: Path = PROC) -> list[int]:
     """The processes and all that they started, parents first."""
     found = list(dict.fromkeys(roots))
     for pid in found:

@@ -8,7 +8,7 @@ import typer
 
 PROBES = {
     "server": ("fastapi", "sqlmodel", "alembic", "zstandard", "uvicorn", "prometheus_client", "numpy", "cramjam"),
-    "agent": ("websockets", "opentelemetry.proto", "orjson"),
+    "agent": ("websockets", "opentelemetry.proto", "orjson", "psutil"),
     "engine": ("torch", "safetensors", "tokenizers", "fastapi", "uvicorn"),
     "tuner": ("optuna", "scipy", "numpy"),
     "web": ("jinja2", "plotly", "multipart"),

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agents.backends.vllm.doctor import listeners as processes
+from agents.host.process import tree
 from controlplane.terminal.doctor_finding import Finding
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def _standby(node: "NodeFile") -> Iterator[Finding]:
         told = "decided when a server runs, by what it uses; standby_needs_bytes in the node file says it before"
         yield Finding("standby", True, told)
         return
-    pids = [] if pid is None else processes.family(pid)
+    pids = [] if pid is None else tree([pid])
     allowed, why = standby_allowed(node.standby, room(node.standby_needs_bytes, pids))
     mend = "requests wait while vLLM restarts; give the machine more memory, or set standby_needs_bytes"
     yield Finding("standby", allowed, why, mend, needed=False)

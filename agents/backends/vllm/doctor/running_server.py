@@ -9,10 +9,11 @@ from urllib.parse import urlsplit
 import httpx
 
 from agents.backends.vllm.doctor import listeners as processes
+from agents.host.listener import port_of
+from agents.host.process import tree
 from controlplane.terminal.doctor_finding import Finding
 
 TIMEOUT_S = 10.0
-LOCAL = ("127.0.0.1", "localhost", "::1")
 PLUGIN_MODULE = "tailwright_vllm."
 SCHEDULER = "--scheduler-cls tailwright_vllm.scheduler.live_scheduler"
 PRELOADS = {"libtcmalloc": "tcmalloc, for memory", "libiomp": "Intel OpenMP, for drafts and many threads"}
@@ -106,15 +107,13 @@ def _json(http: httpx.Client, path: str) -> dict[str, Any] | None:
 
 
 def _listener(url: str) -> int | None:
-    parts = urlsplit(url)
-    if parts.hostname not in LOCAL:
-        return None
-    return processes.listener(parts.port or (443 if parts.scheme == "https" else 80))
+    port = port_of(url)
+    return None if port is None else processes.listener(port)
 
 
 def _start(url: str) -> str:
     port = urlsplit(url).port or 80
-    if urlsplit(url).hostname in LOCAL and (pid := processes.listener(port)) is not None:
+    if (pid := _listener(url)) is not None:
         return f"port {port} is held by process {pid}: {_short(processes.command_line(pid))}; look at its log"
     return f"nobody listens on port {port} here: start vLLM, or give another --url"
 
@@ -163,7 +162,7 @@ def _process(server: Server, pid: int, folder: Path | None) -> Iterator[Finding]
         same = shared is not None and (folder is None or Path(shared).resolve() == folder.resolve())
         mend = f"start vLLM with TAILWRIGHT_VLLM_DIR={folder or 'a folder of its own'}"
         yield Finding("TAILWRIGHT_VLLM_DIR", same, shared or "not set: the plugin is idle", mend)
-    loaded = processes.libraries(processes.family(pid))
+    loaded = processes.libraries(tree([pid]))
     if loaded is None or not _is_cpu(server, loaded):
         return
     for name, what in PRELOADS.items():

@@ -1,4 +1,4 @@
-"""A server's processes: started detached, recognised again, ended to the last one. Linux only, through /proc.
+"""A server's processes: started detached, recognised again, ended to the last one. Linux only.
 
 Guarantee: a process is taken for a server's only when number, kernel start time and boot of the machine are those of
 its record; a number that was given to another process since is never signalled.
@@ -14,6 +14,8 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
+
+import psutil
 
 from agents.backends.vllm.managed import become_server as launch
 from agents.backends.vllm.managed.kept_servers import ServerRecord
@@ -62,11 +64,7 @@ def members(record: ServerRecord) -> list[int]:
     first = launch.start_ticks(record.pid)
     if first is not None and first != record.ticks:
         return []  # The number has been given away, so the session is long empty.
-    return [
-        pid
-        for entry in Path("/proc").iterdir()
-        if entry.name.isdigit() and _session(pid := int(entry.name)) == record.pid
-    ]
+    return [pid for pid in psutil.pids() if _is_in(record.pid, pid)]
 
 
 async def end(record: ServerRecord, grace_s: float) -> None:
@@ -111,17 +109,18 @@ _children: dict[int, "subprocess.Popen[bytes]"] = {}
 """Servers that this very process started."""
 
 
-def _session(pid: int) -> int | None:
-    """The session of a living process (proc(5), stat, fields 3, 6 and 20).
+def _is_in(session: int, pid: int) -> bool:
+    """Is this a living process of the session?
 
     One whose first thread has ended while others are ending still holds its files and its port, though it is a zombie.
     """
     try:
-        state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None
-    dead = state in "ZX" and int(fields[16]) <= 1
-    return None if dead else int(fields[2])
+        if os.getsid(pid) != session:
+            return False
+        process = psutil.Process(pid)
+        return process.status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD) or process.num_threads() > 1
+    except (ProcessLookupError, psutil.NoSuchProcess):
+        return False
 
 
 def _signal(pid: int, number: signal.Signals) -> None:

@@ -1,10 +1,9 @@
-"""Who listens, and with what: of sockets and processes of this test, and of a /proc made by hand."""
+"""Who listens, and with what: of sockets and processes of this test."""
 
 import os
 import socket
 import subprocess
 import sys
-from pathlib import Path
 
 from agents.backends.vllm.doctor import listeners as processes
 
@@ -30,15 +29,13 @@ def test_a_process_tells_its_environment_command_and_libraries() -> None:
         child.stdout.readline()
         assert processes.environment(child.pid) == {"TAILWRIGHT_VLLM_DIR": "/run/x"}
         assert "sys.stdin.read" in (processes.command_line(child.pid) or "")
-        assert child.pid in processes.family(os.getpid())
         loaded = processes.libraries([child.pid])
         assert loaded is not None and any(name.startswith("libc") for name in loaded)
         child.stdin.close()
 
 
-def test_what_cannot_be_seen_is_none(tmp_path: Path) -> None:
-    assert processes.listener(80, proc=tmp_path) is None
-    assert processes.environment(1, proc=tmp_path) is None
-    assert processes.command_line(1, proc=tmp_path) is None
-    assert processes.libraries([1], proc=tmp_path) is None
-    assert processes.family(1, proc=tmp_path) == [1]
+def test_what_cannot_be_seen_is_none() -> None:
+    nobody = 2**22 + 1  # Above the largest number that Linux gives a process.
+    assert processes.environment(nobody) is None
+    assert processes.command_line(nobody) is None
+    assert processes.libraries([nobody]) is None
