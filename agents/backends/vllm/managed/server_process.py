@@ -17,7 +17,7 @@ from pathlib import Path
 
 import psutil
 
-from agents.backends.vllm.managed import become_server as launch
+from agents.backends.vllm.managed import become_server
 from agents.backends.vllm.managed.kept_servers import ServerRecord
 
 log = logging.getLogger(__name__)
@@ -36,7 +36,16 @@ def spawn(
     """
     parent = os.getpid() if end_with_agent else 0
     process = subprocess.Popen(
-        [sys.executable, "-I", launch.__file__, str(record_path), str(record.log), str(parent), "--", *record.argv],
+        [
+            sys.executable,
+            "-I",
+            become_server.__file__,
+            str(record_path),
+            str(record.log),
+            str(parent),
+            "--",
+            *record.argv,
+        ],
         env=dict(environment),
         cwd=record.cwd,
         stdin=subprocess.DEVNULL,
@@ -45,7 +54,11 @@ def spawn(
         start_new_session=True,
     )
     _children[process.pid] = process
-    identity = {"pid": process.pid, "ticks": launch.start_ticks(process.pid), "machine_boot": launch.machine_boot()}
+    identity = {
+        "pid": process.pid,
+        "ticks": become_server.start_ticks(process.pid),
+        "machine_boot": become_server.machine_boot(),
+    }
     return record.model_copy(update=identity)
 
 
@@ -54,14 +67,14 @@ def is_alive(record: ServerRecord) -> bool:
     if record.pid is None or record.ticks is None:
         return False
     reap()
-    return record.machine_boot == launch.machine_boot() and launch.start_ticks(record.pid) == record.ticks
+    return record.machine_boot == become_server.machine_boot() and become_server.start_ticks(record.pid) == record.ticks
 
 
 def members(record: ServerRecord) -> list[int]:
     """Every living process of the server: its session is the first one's number, which no other can get meanwhile."""
-    if record.pid is None or record.machine_boot != launch.machine_boot():
+    if record.pid is None or record.machine_boot != become_server.machine_boot():
         return []
-    first = launch.start_ticks(record.pid)
+    first = become_server.start_ticks(record.pid)
     if first is not None and first != record.ticks:
         return []  # The number has been given away, so the session is long empty.
     return [pid for pid in psutil.pids() if _is_in(record.pid, pid)]
