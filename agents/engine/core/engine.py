@@ -74,12 +74,6 @@ class Engine:
         """The configuration in force, as read back after the last change; limits that move by themselves, as of now."""
         return replace(self._effective, scheduling=read_scheduling(self.steps.scheduler))
 
-    @property
-    def pending_revision(self) -> int | None:
-        """Of the configuration that waits for running requests to end; None: none waits, or nobody assigned it."""
-        pending = self._pending
-        return None if pending is None else pending[1]
-
     def deadline(self, timeout_s: float | None, arrived_at: float) -> float | None:
         """When a request that arrived then is to be ended, by its own timeout or the engine's; None: never."""
         timeout_s = self.options.default_timeout_s if timeout_s is None else timeout_s
