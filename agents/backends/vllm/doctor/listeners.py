@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from agents.host import listener as listening
+from agents.host.listener import listeners
 
 if TYPE_CHECKING:
     import psutil
@@ -27,7 +27,7 @@ def listens(host: str, port: int, timeout_s: float = 2.0) -> bool:
 
 def listener(port: int) -> int | None:
     """The process that listens on a TCP port of this machine."""
-    return next(iter(listening.listeners(port)), None)
+    return next(iter(listeners(port)), None)
 
 
 def command_line(pid: int) -> str | None:

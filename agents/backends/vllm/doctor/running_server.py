@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from agents.backends.vllm.doctor import listeners as processes
+from agents.backends.vllm.doctor import listeners
 from agents.host.listener import port_of
 from agents.host.process import tree
 from controlplane.terminal.doctor_finding import Finding
@@ -108,18 +108,18 @@ def _json(http: httpx.Client, path: str) -> dict[str, Any] | None:
 
 def _listener(url: str) -> int | None:
     port = port_of(url)
-    return None if port is None else processes.listener(port)
+    return None if port is None else listeners.listener(port)
 
 
 def _start(url: str) -> str:
     port = urlsplit(url).port or 80
     if (pid := _listener(url)) is not None:
-        return f"port {port} is held by process {pid}: {_short(processes.command_line(pid))}; look at its log"
+        return f"port {port} is held by process {pid}: {_short(listeners.command_line(pid))}; look at its log"
     return f"nobody listens on port {port} here: start vLLM, or give another --url"
 
 
 def _metrics(server: Server) -> Finding:
-    from agents.backends.vllm.measures import vllm_metric_names as names
+    from agents.backends.vllm.measures import vllm_metric_names
     from agents.backends.vllm.measures.scrape_reading import parse
 
     if server.metrics is None:
@@ -134,16 +134,16 @@ def _metrics(server: Server) -> Finding:
     families = set(server.metrics.replace("{", " ").split())
     missing = [
         short
-        for short, candidates in names.HISTOGRAMS.items()
+        for short, candidates in vllm_metric_names.HISTOGRAMS.items()
         if not any(f"{name}_bucket" in samples or name in families for name in candidates)
     ]
     old = [
         name
-        for candidates in names.HISTOGRAMS.values()
+        for candidates in vllm_metric_names.HISTOGRAMS.values()
         for name in candidates[1:]
         if f"{name}_bucket" in samples and f"{candidates[0]}_bucket" not in samples
     ]
-    told = f"{len(names.HISTOGRAMS) - len(missing)} of {len(names.HISTOGRAMS)} latencies"
+    told = f"{len(vllm_metric_names.HISTOGRAMS) - len(missing)} of {len(vllm_metric_names.HISTOGRAMS)} latencies"
     told += f", without {', '.join(missing)}" if missing else ""
     told += f", by old names ({', '.join(old)})" if old else ", by vLLM's present names"
     return Finding("metrics", not missing, told, "those can only be seen through the plugin", needed=False)
@@ -156,13 +156,13 @@ def _scheduler_class(info: dict[str, Any]) -> Finding:
 
 
 def _process(server: Server, pid: int, folder: Path | None) -> Iterator[Finding]:
-    given = processes.environment(pid)
+    given = listeners.environment(pid)
     if given is not None:
         shared = given.get("TAILWRIGHT_VLLM_DIR")
         same = shared is not None and (folder is None or Path(shared).resolve() == folder.resolve())
         mend = f"start vLLM with TAILWRIGHT_VLLM_DIR={folder or 'a folder of its own'}"
         yield Finding("TAILWRIGHT_VLLM_DIR", same, shared or "not set: the plugin is idle", mend)
-    loaded = processes.libraries(tree([pid]))
+    loaded = listeners.libraries(tree([pid]))
     if loaded is None or not _is_cpu(server, loaded):
         return
     for name, what in PRELOADS.items():
