@@ -12,8 +12,6 @@ Guarantees, for every order of calls:
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from controlplane.contract.retry import doubling_s
-
 FIRST_PAUSE_S = 0.02  # Before the third attempt of a request; doubled each time. The second attempt follows at once.
 LONGEST_PAUSE_S = 0.5
 
@@ -159,7 +157,7 @@ class Switchboard:
         url = self._leave_server(ticket)
         if unreachable and url == self.target:
             self.unreachable = True
-        pause = 0.0 if ticket.attempts < 2 else doubling_s(ticket.attempts - 1, FIRST_PAUSE_S, LONGEST_PAUSE_S)
+        pause = 0.0 if ticket.attempts < 2 else min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** min(ticket.attempts - 2, 10))
         ticket.not_before, ticket.change = now + pause, self._switches
 
     def end(self, ticket: Ticket, failure: Failure | None = None, *, left: bool = False) -> None:
