@@ -23,7 +23,7 @@ FACES = {
     "controlplane/app": {"allocation", "background", "exports", "frames", "garbage", "health_metrics", "new_migration"}
     | {"pool_limits", "secrets_files", "serve", "service", "settings", "tables", "ticks"},
     "controlplane/command": {"bench", "config_file", "export", "main", "rollout", "status", "store", "up"},
-    "controlplane/contract": {"clock", "error_answer", "errors", "event_stream", "histogram", "knobs", "metrics"}
+    "controlplane/contract": {"clock", "error_answer", "errors", "histogram", "knobs", "metrics"}
     | {"retention_defaults", "retry", "signature"},
     "controlplane/db": {"binary_transfer", "column_types", "database", "disk_space", "driver_statement", "fault", "ids"}
     | {"migrate", "paging", "partitions", "probe", "refused_values", "sole_replica"},

@@ -21,7 +21,7 @@ from controlplane.alerts.tables import DeliveryRow, DestinationRow
 from controlplane.contract import signature
 from controlplane.contract.bodies.alerts import Alert, AlertState, DeliveryState
 from controlplane.contract.clock import Clock, utc_now
-from controlplane.contract.retry import retry_after_s
+from controlplane.contract.retry import doubling_s, retry_after_s
 from controlplane.db.database import Database
 from controlplane.outgoing import exchange, new_client
 
@@ -30,7 +30,6 @@ log = logging.getLogger(__name__)
 DEADLINE_S = 10.0
 """For the whole of one attempt. Well below the lease: nobody else begins a letter while it is still under way."""
 LEASE_S = 30.0
-LONGEST_WAIT_S = 300.0
 GIVE_UP_AFTER_S = 24 * 3600.0
 BATCH = 50
 """Letters of one destination that one thread sends before it looks again."""
@@ -59,11 +58,6 @@ class Letter:
     idempotency_key: str
     attempt: int
     created_at: datetime
-
-
-def wait_s(attempts: int) -> float:
-    """Pause after the n-th failed attempt: 1, 2, 4 ... `LONGEST_WAIT_S` seconds. No jitter: one sender, few letters."""
-    return float(min(2.0 ** min(attempts - 1, 30), LONGEST_WAIT_S))
 
 
 def post(http: httpx.Client, letter: Letter, now: datetime) -> Attempt:
@@ -242,7 +236,7 @@ class Deliverer:
             if attempt.error is None:
                 row.state, row.delivered_at, row.next_attempt_at = DeliveryState.DELIVERED.value, now, None
             else:
-                again = now + timedelta(seconds=max(wait_s(letter.attempt), attempt.retry_after_s or 0.0))
+                again = now + timedelta(seconds=max(doubling_s(letter.attempt), attempt.retry_after_s or 0.0))
                 if again > letter.created_at + timedelta(seconds=GIVE_UP_AFTER_S):
                     row.state, row.next_attempt_at = DeliveryState.GIVEN_UP.value, None
                     log.warning("webhook %s given up after %d attempts: %s", row.id, row.attempts, attempt.error)

@@ -19,6 +19,7 @@ from controlplane.auth.principal import authenticate, check_scope
 from controlplane.contract.bodies.access import Scope
 from controlplane.contract.error_answer import answers
 from controlplane.contract.errors import BadRequest, Conflict, TailwrightError, TooLarge, Unavailable, Unsupported
+from controlplane.contract.reports.media_types import PROTOBUF
 from controlplane.db.database import Database
 from controlplane.fleet import store as fleet
 from controlplane.fleet.opamp import wire as opamp
@@ -32,7 +33,7 @@ RETRY_AFTER_S = 5.0
 _BODY = {
     "requestBody": {
         "required": True,
-        "content": {opamp.CONTENT_TYPE: {"schema": {"type": "string", "format": "binary"}}},
+        "content": {PROTOBUF: {"schema": {"type": "string", "format": "binary"}}},
     }
 }
 GOING_AWAY, NOT_BINARY, INVALID, POLICY, TOO_LARGE = 1001, 1003, 1007, 1008, 1009  # RFC 6455, section 7.4.1.
@@ -41,15 +42,15 @@ GOING_AWAY, NOT_BINARY, INVALID, POLICY, TOO_LARGE = 1001, 1003, 1007, 1008, 100
 class OpampAnswer(Response):
     """A ServerToAgent message."""
 
-    media_type = opamp.CONTENT_TYPE
+    media_type = PROTOBUF
 
 
 @router.post("/v1/opamp", response_class=OpampAnswer, openapi_extra=_BODY, responses=answers(Conflict))
 async def opamp_http(request: Request, principal: AgentAccess) -> Response:
     """One OpAMP exchange: AgentToServer in, ServerToAgent out, both as protobuf; gzip is accepted."""
     content_type = request.headers.get("Content-Type", "").partition(";")[0].strip()
-    if content_type != opamp.CONTENT_TYPE:
-        raise Unsupported(f"Content-Type: wants {opamp.CONTENT_TYPE}, got {content_type!r}", field="Content-Type")
+    if content_type != PROTOBUF:
+        raise Unsupported(f"Content-Type: wants {PROTOBUF}, got {content_type!r}", field="Content-Type")
     message = opamp.unpack(await _body(request), request.headers.get("Content-Encoding", "").strip().lower())
     report = opamp.parse(message)
     state = request.app.state

@@ -14,8 +14,7 @@ from fastapi.responses import StreamingResponse
 from controlplane.auth import Reader
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.metrics import BY_SHORT, LABELS, NODE, POOL, MetricKind
-from controlplane.telemetry.download import csv_file, parquet_file, table
-from controlplane.telemetry.download import records_table as records
+from controlplane.telemetry.download import csv_file, parquet_file, records_table, table
 from controlplane.telemetry.download.table import Question, Table
 from controlplane.telemetry.queries.parameters import (
     By,
@@ -108,7 +107,7 @@ def _records(request: Request, span: Span, where: dict[str, list[str]]) -> Table
         if len(values) > 1:
             raise BadRequest(f"{label}: one value at most with requests=true", field=label)
         one[label] = values[0] if values else None
-    return records.of_requests(request.app.state.telemetry, span, pool=one[POOL.label], node=one[NODE.label])
+    return records_table.of_requests(request.app.state.telemetry, span, pool=one[POOL.label], node=one[NODE.label])
 
 
 def _step_s(text: str | None) -> float | None:

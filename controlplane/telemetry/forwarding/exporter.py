@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from controlplane.contract.errors import TailwrightError
+from controlplane.contract.retry import doubling_s
 from controlplane.db.database import Database
 from controlplane.telemetry.forwarding.attempt import Refused, Undelivered
 from controlplane.telemetry.forwarding.meters import ExportMeters
@@ -21,7 +22,6 @@ from controlplane.telemetry.values.interval import Interval, after, floor
 
 logger = logging.getLogger(__name__)
 
-LONGEST_WAIT_S = 300.0
 TICK_S = 20.0
 """A tick that catches up ends after so long, well within its lease."""
 
@@ -48,11 +48,6 @@ class Sender(Protocol):
     def send(self, interval: Interval) -> Sent: ...
 
     def close(self) -> None: ...
-
-
-def wait_s(attempts: int) -> float:
-    """Pause after the n-th failed attempt in a row: 1, 2, 4 ... `LONGEST_WAIT_S` seconds."""
-    return float(min(2.0 ** min(attempts - 1, 30), LONGEST_WAIT_S))
 
 
 class Exporter:
@@ -126,7 +121,7 @@ class Exporter:
             known = error if isinstance(error, Undelivered) else Undelivered(error.code, error.message)
             logger.warning("export %s: the interval of %s waits: %s", self.name, interval.start.isoformat(), known)
             self._fail(known.kind)
-            pause_s = max(wait_s(held.attempts), known.retry_after_s)
+            pause_s = max(doubling_s(held.attempts), known.retry_after_s)
             self._positions.rest(held, now + timedelta(seconds=pause_s))
             return False
         except Refused as error:

@@ -13,6 +13,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 )
 
 from controlplane.contract.clock import Clock
+from controlplane.contract.reports.media_types import PROTOBUF
 from controlplane.outgoing import Answer, new_client
 from controlplane.telemetry.forwarding.attempt import DEADLINE_S, Refused, post
 from controlplane.telemetry.forwarding.exporter import Sent
@@ -25,7 +26,7 @@ from controlplane.telemetry.values.interval import Interval
 
 logger = logging.getLogger(__name__)
 
-HEADERS = {"Content-Type": "application/x-protobuf", "Content-Encoding": "gzip", "User-Agent": "tailwright"}
+HEADERS = {"Content-Type": PROTOBUF, "Content-Encoding": "gzip", "User-Agent": "tailwright"}
 PATH = "/v1/metrics"
 REQUEST_BYTES = 4 << 20
 """Before compression; a Tailwright takes 8 MiB, a collector 20 by default."""

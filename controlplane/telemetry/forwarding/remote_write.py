@@ -13,6 +13,7 @@ import cramjam
 import httpx
 
 from controlplane.contract.clock import Clock
+from controlplane.contract.reports.media_types import PROTOBUF
 from controlplane.outgoing import new_client
 from controlplane.telemetry.forwarding.attempt import DEADLINE_S, post
 from controlplane.telemetry.forwarding.exporter import Sent
@@ -24,7 +25,7 @@ from controlplane.telemetry.values.interval import Interval
 from controlplane.telemetry.values.timespan import to_ns
 
 HEADERS = {
-    "Content-Type": "application/x-protobuf",
+    "Content-Type": PROTOBUF,
     "Content-Encoding": "snappy",
     "X-Prometheus-Remote-Write-Version": "0.1.0",
     "User-Agent": "tailwright",

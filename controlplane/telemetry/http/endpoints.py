@@ -8,6 +8,7 @@ from controlplane.auth import AgentAccess
 from controlplane.contract.error_answer import answers
 from controlplane.contract.errors import Overloaded
 from controlplane.contract.reports import packed_report
+from controlplane.contract.reports.media_types import PROTOBUF
 from controlplane.telemetry.download import export_endpoints
 from controlplane.telemetry.http import history_endpoints, query_endpoints
 from controlplane.telemetry.otlp import otlp_bodies as otlp
@@ -31,7 +32,7 @@ def _body(member: str, *kinds: str) -> dict[str, Any]:
 
 def _kept(message: str) -> dict[int | str, dict[str, Any]]:
     """The good answer, in the content type of the request, and those that say when to send again."""
-    content: dict[str, Any] = {otlp.JSON: {"schema": {"type": "object"}}, otlp.PROTOBUF: {"schema": _BINARY}}
+    content: dict[str, Any] = {otlp.JSON: {"schema": {"type": "object"}}, PROTOBUF: {"schema": _BINARY}}
     return {200: {"description": f"kept, and durable: {message}", "content": content}, **answers(Overloaded)}
 
 

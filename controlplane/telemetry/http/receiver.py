@@ -41,6 +41,7 @@ from controlplane.contract.errors import (
 )
 from controlplane.contract.metrics import NODE
 from controlplane.contract.reports import packed_report
+from controlplane.contract.reports.media_types import PROTOBUF
 from controlplane.telemetry.http.report_request import ClientGone, Headers, ReportRequest, identity
 from controlplane.telemetry.journal.pace import LEAST_S
 from controlplane.telemetry.otlp import otlp_bodies as otlp
@@ -138,7 +139,7 @@ class Receiver:
             raise BadRequest(
                 outcome.refusals.text(), field="resource_metrics", rejected=outcome.refusals.count, reasons=reasons
             )
-        kind = otlp.JSON if kind == otlp.JSON else otlp.PROTOBUF
+        kind = otlp.JSON if kind == otlp.JSON else PROTOBUF
         return kind, _metrics_answer(outcome, kind)
 
     async def _holding(self, body: bytes, work: Coroutine[Any, Any, Outcome]) -> Outcome:
@@ -205,7 +206,7 @@ def _refuse_wrong_node(outcome: Outcome) -> None:
 
 
 def _metrics_answer(outcome: Outcome, kind: str) -> bytes:
-    if kind == otlp.PROTOBUF and not outcome.refusals.any:
+    if kind == PROTOBUF and not outcome.refusals.any:
         return b""
     answer = ExportMetricsServiceResponse()
     if outcome.refusals.count or outcome.refusals.warnings:

@@ -72,7 +72,7 @@ class Intake:
     async def metrics(
         self, body: bytes, encoding: str, kind: str, node: str | None, identity: StreamIdentity | None
     ) -> Outcome:
-        """An OTLP body as sent; `kind` is otlp.PROTOBUF or otlp.JSON."""
+        """An OTLP body as sent; `kind` is PROTOBUF or otlp.JSON."""
 
         def read() -> Entry:
             refusals = Refusals()

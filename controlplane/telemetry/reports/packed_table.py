@@ -17,13 +17,12 @@ from controlplane.contract.errors import BadRequest, nearest
 from controlplane.contract.metrics import BY_NAME, METRICS, NODE, MetricKind
 from controlplane.contract.reports.packed_report import parse_table
 from controlplane.telemetry.otlp.labels import canonical, labels_of
+from controlplane.telemetry.otlp.metric_kind import MAX_NAME, OWN_PREFIXES
 from controlplane.telemetry.values.columns import Ids, Table
 from controlplane.telemetry.values.refusal import Reason, Refused
 
 CACHED_BYTES = 64 << 20
 """Of tables as they are sent; in memory each takes about three times as much."""
-OWN_PREFIXES = ("gen_ai.", "tailwright.")
-MAX_NAME = 256
 HINTS = 5
 """Names of one table for which the nearest one that is kept is looked for."""
 REFUSED = -1

@@ -13,6 +13,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from controlplane.contract import metrics
 from controlplane.contract.errors import BadRequest
+from controlplane.contract.reports.media_types import PROTOBUF
 from controlplane.telemetry.otlp import otlp_bodies as otlp
 from controlplane.telemetry.store import TelemetryStore
 from controlplane.telemetry.values.refusal import Refusals
@@ -84,7 +85,7 @@ def test_spoilt_protobuf(store: TelemetryStore, full_report: ExportMetricsServic
     for _ in range(data.draw(st.integers(1, 3))):
         body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
     try:
-        message = otlp.read(bytes(body), otlp.PROTOBUF, ExportMetricsServiceRequest(), Refusals())
+        message = otlp.read(bytes(body), PROTOBUF, ExportMetricsServiceRequest(), Refusals())
     except BadRequest:
         return
     store.submit_metrics(message).result(30)

@@ -373,7 +373,7 @@ def test_the_last_configuration_wins_over_one_that_drains(served: Served, slow_s
         for number in (7, 8):
             knobs = {"quantization": "int8", "max_num_seqs": number}
             swaps.append(pool.submit(served.client.put, "/config", json={"knobs": knobs, "revision": number}))
-            eventually(lambda: served.engine.pending_revision == number)  # noqa: B023 - awaited at once.
+            eventually(lambda: (waits := served.engine._pending) and waits[1] == number)  # noqa: B023 - awaited at once.
         superseded = swaps[0].result()
         assert superseded.status_code == 409
         assert superseded.json()["error"]["detail"] == {"superseded_by": 8}

@@ -12,9 +12,10 @@ from prometheus_client import CollectorRegistry
 from sqlmodel import SQLModel
 
 from controlplane.contract.errors import BadRequest
+from controlplane.contract.retry import LONGEST_PAUSE_S
 from controlplane.db.database import Database
 from controlplane.telemetry.forwarding.attempt import Refused, Undelivered
-from controlplane.telemetry.forwarding.exporter import LONGEST_WAIT_S, Exporter, Sent
+from controlplane.telemetry.forwarding.exporter import Exporter, Sent
 from controlplane.telemetry.forwarding.meters import ExportMeters
 from controlplane.telemetry.forwarding.position import LEASE_S
 from controlplane.telemetry.values.interval import Interval
@@ -209,7 +210,7 @@ def test_whatever_fails_every_interval_is_taken_in_order(
             except KeyboardInterrupt:
                 exporter = bench.another()
         bench.receiver.answers = []
-        now += timedelta(seconds=LONGEST_WAIT_S)
+        now += timedelta(seconds=LONGEST_PAUSE_S)
         while exporter.tick(now):
             pass
         taken = starts(bench.receiver.taken)

@@ -11,12 +11,12 @@ import httpx
 import pytest
 import uvicorn
 from fastapi import FastAPI
+from httpx_sse import EventSource
 
 from controlplane.auth import store as tokens
 from controlplane.client import Client
 from controlplane.contract.bodies.access import Scope
 from controlplane.contract.bodies.telemetry import QuantilesAnswer
-from controlplane.contract.event_stream import events
 from controlplane.db.database import Database
 from controlplane.telemetry.queries import feeds as streams
 from controlplane.telemetry.store import TelemetryStore
@@ -87,8 +87,8 @@ def test_the_event_is_the_querys_own_answer(
 def test_a_stop_of_the_service_ends_the_stream(reader: Client, app: FastAPI) -> None:
     with reader._http.stream("GET", "/api/v1/stream", params={"metric": "ttft"}) as response:
         assert response.headers["content-type"].startswith("text/event-stream")
-        found = events(response.iter_lines())
-        assert next(found).kind == "quantiles"
+        found = EventSource(response).iter_sse()
+        assert next(found).event == "quantiles"
         app.state.stop.set()
         assert list(found) == []
 
@@ -98,8 +98,8 @@ def test_too_many_listeners_are_refused_until_one_leaves(
 ) -> None:
     monkeypatch.setattr(streams, "LISTENERS", 1)
     with reader._http.stream("GET", "/api/v1/stream", params={"metric": "ttft"}) as response:
-        found = events(response.iter_lines())  # Held: the connection lives as long as somebody may read on.
-        assert next(found).kind == "quantiles"
+        found = EventSource(response).iter_sse()  # Held: the connection lives as long as somebody may read on.
+        assert next(found).event == "quantiles"
         refused = reader._http.get("/api/v1/stream", params={"metric": "ttft"})
         assert refused.status_code == 429 and int(refused.headers["Retry-After"].split(".")[0]) >= 1
 

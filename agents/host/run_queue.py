@@ -1,7 +1,8 @@
-"""How long this process's threads have waited for a processor that others had: what disturbs a measurement.
+"""How long threads have waited for a processor that others had, and how long this process's did: what disturbs a
+measurement.
 
-Linux tells it for each thread (/proc/self/task/*/schedstat, its second number, in nanoseconds). A kernel that does not
-gives zero, always: nothing is then known to be disturbed. What a hypervisor takes is not in it.
+Linux tells it for each thread (/proc/PID/task/TID/schedstat). A kernel that does not gives zero, always: nothing is
+then known to be disturbed. What a hypervisor takes is not in it.
 """
 
 import os
@@ -10,6 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 _TASKS = Path("/proc/self/task")
+
+
+def ran_and_waited_ns(schedstat: bytes) -> tuple[int, int]:
+    """On a processor, and ready but without one."""
+    ran, waited, _ = schedstat.split()
+    return int(ran), int(waited)
 
 
 class RunQueue:
@@ -25,7 +32,7 @@ class RunQueue:
     @staticmethod
     def _nanoseconds(file: int) -> int:
         try:
-            return int(os.pread(file, 128, 0).split()[1])
+            return ran_and_waited_ns(os.pread(file, 128, 0))[1]
         except ProcessLookupError:  # The thread has ended.
             return 0
 

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from agents.engine.ops.run_queue import run_queue
+from agents.host.run_queue import run_queue
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/schedstat"), reason="this kernel does not tell of its run queues")
