@@ -1,28 +1,52 @@
 """The TOML file of `tailwright --config FILE`: a table a command ([up], [rollout.start]), its keys the options'."""
 
-import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from controlplane.contract.errors import nearest
+from controlplane.contract.errors import BadSettings, nearest
 from controlplane.terminal.service_connection import fail
+from controlplane.terminal.toml_file import read_toml
 
-OWN_SETTINGS = "agent"  # The agent checks its settings itself.
+FILE = "tailwright.config"
+"""Where the context keeps the file's path."""
 
 
 def read_config(path: Path, context: typer.Context) -> dict[str, Any]:
     """The file as click's default map for the group of `context`. Tables and keys that nothing reads are refused."""
-    try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        fail(f"--config: {path}: {error}")
+    context.meta[FILE] = path
     group = context.command
     assert isinstance(group, TyperGroup)
     commands = {name: group.get_command(context, name) for name in group.list_commands(context)}
-    return _commands(path, "", commands, tables)
+    return _commands(path, "", commands, _read(path))
+
+
+def _take_table(context: typer.Context, path: Path | None) -> None:
+    if path is not None:
+        context.meta[FILE] = path
+        place, content = str(context.command.name), _read(path)
+        table = content.get(place, content)
+        if not isinstance(table, dict):
+            fail(f"--config: {path}: [{place}] is not a table")
+        context.default_map = {**(context.default_map or {}), **_options(path, place, context.command, table)}
+
+
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--config", help="TOML file: its table of this command, or all of it.", callback=_take_table, is_eager=True
+    ),
+]
+"""For a command that is also started without `tailwright`."""
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return read_toml(path, "--config")
+    except BadSettings as error:
+        fail(error.message)
 
 
 def _commands(path: Path, place: str, commands: dict[str, Any], tables: dict[str, Any]) -> dict[str, Any]:
@@ -45,8 +69,6 @@ def _commands(path: Path, place: str, commands: dict[str, Any], tables: dict[str
 
 
 def _options(path: Path, place: str, command: Any, table: dict[str, Any]) -> dict[str, Any]:
-    if place == OWN_SETTINGS:
-        return {key.replace("-", "_"): value for key, value in table.items()}
     names = {
         option.removeprefix("--").replace("-", "_"): parameter.name
         for parameter in command.params
