@@ -15,7 +15,7 @@ from tests.agents.engine.serving import eventually, serving
 
 REQUESTS = 1000
 SEED = 20261121
-ARRIVALS_PER_S = 60.0
+ARRIVALS_PER_S = 100.0
 PATIENCE_S = 60.0
 """Longest wait for one answer before it counts as hung."""
 
