@@ -31,7 +31,7 @@ ifdef FAST
 	@echo "Left out: the tests marked slow (they start servers, browsers or databases, or compute long) or clock (they judge time)."
 else
 	@$(BIN)/pytest $(ALL_CORES) -m "not ($(APART) or clock)"
-	@$(BIN)/pytest --durations 10 -m clock
+	@$(BIN)/pytest --durations 10 -m clock $$(grep -rl --include='test_*.py' pytest.mark.clock tests)
 endif
 
 story: .venv/.test-ready ## The story of `make run` as a test: about six minutes, wants a machine that is otherwise quiet.
