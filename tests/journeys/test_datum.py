@@ -14,6 +14,8 @@ import pytest
 from tests.journeys.datum import MODEL, Datum
 from tests.processes import wait_for
 
+pytestmark = pytest.mark.slow
+
 TOLERANCE = 0.025
 CLIENT_S = 0.002
 """What a client's clock has beyond the engine's: loopback and HTTP, on the same few cores."""

@@ -19,6 +19,8 @@ from controlplane.contract.errors import BadRequest, Conflict
 from tests.agents.backends.vllm.doctor.made_environment import make_environment
 from tests.processes import free_port
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[3]
 STAND_IN = ROOT / "tests/agents/backends/vllm/stand_in.py"
 

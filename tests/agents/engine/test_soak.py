@@ -8,10 +8,13 @@ from typing import Any
 
 import httpx
 import orjson
+import pytest
 from fastapi import FastAPI
 
 from agents.engine.core.engine import Engine
 from tests.agents.engine.serving import eventually, serving
+
+pytestmark = pytest.mark.slow
 
 REQUESTS = 1000
 SEED = 20261121

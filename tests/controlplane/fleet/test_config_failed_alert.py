@@ -14,6 +14,8 @@ from controlplane.contract.bodies.configs import RevisionCreate
 from controlplane.contract.bodies.rollouts import RolloutCreate, RolloutPhase
 from controlplane.contract.knobs import EngineConfig
 
+pytestmark = pytest.mark.slow
+
 LOG = "vLLM did not come up within 240 s\n" + "INFO loading\n" * 300 + "ValueError: no int4 kernel for this CPU"
 
 

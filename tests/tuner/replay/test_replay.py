@@ -18,6 +18,8 @@ from tuner.replay.replay import Stopped, run_replay
 from tuner.workload.generate import CONV, fitted
 from tuner.workload.trace import workload_of
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 
 

@@ -22,6 +22,8 @@ from tuner.study.trial_node import TrialNode, find_trial_node
 from tuner.study.worker import Worker
 from tuner.workload.generate import CONV, fitted, generate
 
+pytestmark = pytest.mark.slow
+
 BAD = EngineConfig(max_num_batched_tokens=24).knobs()
 WORKLOAD = generate(fitted(CONV, max_input=256, max_output=8), seed=1, rate_per_s=12, requests=120)
 

@@ -18,6 +18,8 @@ from agents.engine.scheduling.request import FinishReason, Request
 from controlplane.contract.errors import BadRequest, DeadlineUnmet, Overloaded
 from controlplane.contract.knobs import parse_config
 
+pytestmark = pytest.mark.slow
+
 STEP_S = 0.005
 LONG = 200
 """Output tokens of a request that runs for a second at least."""
