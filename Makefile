@@ -19,10 +19,20 @@ help: ## Show this list.
 run: .venv/.run-ready $(if $(filter vllm,$(ENGINE)),vllm) ## The whole loop on this machine: fleet, traffic, a bad change, alert, study, canary, recovery. ONCE=1 ends after it; ENGINE=vllm on real vLLM servers.
 	@$(BIN)/tailwright demo $(if $(ENGINE),--engine $(ENGINE)) $(if $(ONCE),--once)
 
-test: .venv/.test-ready ## Install what the tests need (Debian packages too, saying so), then check and test everything.
+# Files are shared out among the cores; what judges time comes afterwards, with nothing beside it.
+APART := story or vllm or isa
+ALL_CORES := -n auto --dist loadfile --no-loadscope-reorder --durations 10
+
+test: .venv/.test-ready ## Install what the tests need (Debian packages too, saying so), then check and test everything. FAST=1 leaves slow tests out.
 	@deploy/test_packages.sh
 	@$(MAKE) --no-print-directory check
-	@$(BIN)/pytest
+ifdef FAST
+	@$(BIN)/pytest $(ALL_CORES) -m "not ($(APART) or slow or clock)"
+	@echo "Left out: the tests marked slow (they start servers, browsers or databases, or compute long) or clock (they judge time)."
+else
+	@$(BIN)/pytest $(ALL_CORES) -m "not ($(APART) or clock)"
+	@$(BIN)/pytest --durations 10 -m clock $$(grep -rl --include='test_*.py' pytest.mark.clock tests)
+endif
 
 story: .venv/.test-ready ## The story of `make run` as a test: about six minutes, wants a machine that is otherwise quiet.
 	@$(BIN)/pytest -m story tests/journeys/test_story.py

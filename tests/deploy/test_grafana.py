@@ -14,6 +14,8 @@ from controlplane.app.service import create_app
 from controlplane.app.settings import ServiceSettings
 from tests.peers import promtool
 
+pytestmark = pytest.mark.slow
+
 DEPLOY = Path(__file__).parents[2] / "deploy"
 DASHBOARDS = sorted((DEPLOY / "grafana" / "dashboards").glob("*.json"))
 VARIABLES = {"$__rate_interval": "5m", "$pool": "chat", "$instance": ".*"}

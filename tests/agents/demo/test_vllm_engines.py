@@ -20,6 +20,8 @@ from tests.agents.backends.vllm.doctor.made_environment import make_environment
 from tests.processes import free_port
 from tests.read_settings import read
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[3]
 STAND_IN = ROOT / "tests/agents/backends/vllm/stand_in.py"
 

@@ -10,6 +10,8 @@ import torch
 from agents.engine.model.config import read_model_config
 from agents.engine.scheduling.cache_groups import layers_per_block
 
+pytestmark = pytest.mark.slow
+
 BUNDLED = Path(__file__).parents[3] / "agents" / "models" / "tailwright-py-5m"
 COUNT = 24
 BLOCK_BYTES = 2 * 2 * 2 * 16 * 16 * 4  # layers, keys and values, heads, head size, tokens, float32.

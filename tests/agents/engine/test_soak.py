@@ -8,14 +8,17 @@ from typing import Any
 
 import httpx
 import orjson
+import pytest
 from fastapi import FastAPI
 
 from agents.engine.core.engine import Engine
 from tests.agents.engine.serving import eventually, serving
 
+pytestmark = pytest.mark.slow
+
 REQUESTS = 1000
 SEED = 20261121
-ARRIVALS_PER_S = 60.0
+ARRIVALS_PER_S = 100.0
 PATIENCE_S = 60.0
 """Longest wait for one answer before it counts as hung."""
 

@@ -29,6 +29,8 @@ from controlplane.db import Database
 from controlplane.fleet import store as fleet
 from controlplane.ledger import entries
 
+pytestmark = pytest.mark.slow
+
 TTFT_ONLY = RegressionCondition(metrics=["ttft"])
 
 

@@ -53,6 +53,7 @@ def page(app: FastAPI) -> Iterator[tuple[Page, list[str]]]:
         browser.close()
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_a_call_goes_through_without_the_internet(page: tuple[Page, list[str]], app: FastAPI) -> None:
     opened, foreign = page

@@ -9,6 +9,8 @@ import httpx
 import pytest
 from websockets.sync.client import connect
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = """
 import sys, threading
 from pathlib import Path

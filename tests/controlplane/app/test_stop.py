@@ -19,6 +19,8 @@ from controlplane.contract.clock import utc_now
 from controlplane.db.database import Database
 from controlplane.telemetry.store import TelemetryStore
 
+pytestmark = pytest.mark.slow
+
 STUCK_S = 60
 LIMIT_S = 8.0
 """The bounds add up to about two seconds; the rest is for a machine that has much else to do."""

@@ -54,6 +54,8 @@ class Service:
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     data_dir = tmp_path_factory.mktemp("service")
     server = server_of(ServiceSettings(data_dir=data_dir, port=0, log_level="error"))
+    for tick in server.config.app.state.background.ticks:
+        tick.period_s = min(tick.period_s, 0.5)
     thread = threading.Thread(target=server.run)
     thread.start()
     assert server.accepting.wait(30)

@@ -15,6 +15,8 @@ from controlplane.rollouts.arms import window_ceiling
 from controlplane.rollouts.controller import RolloutController
 from controlplane.rollouts.judge import Judge
 
+pytestmark = pytest.mark.slow
+
 OLD, NEW = 16, 64
 Spec = dict[str, Any]
 TAKE_BACK: Spec = {"min_judge_s": 15}

@@ -6,10 +6,14 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from benchmarks.power_loss.disk import Cut
 from controlplane.db.database import Database
 from controlplane.telemetry.store import TelemetryStore
 from tests.controlplane.telemetry.kill_runs import run_and_kill
+
+pytestmark = pytest.mark.slow
 
 SCRIPT = Path(__file__).with_name("ingest_until_killed.py")
 REPORTS = 300

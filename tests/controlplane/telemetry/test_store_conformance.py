@@ -26,6 +26,8 @@ from controlplane.telemetry.tables import FrameRow, LabelsRow, PendingRow, Reque
 from controlplane.telemetry.values.levels import Level
 from controlplane.telemetry.values.timespan import to_ns
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:

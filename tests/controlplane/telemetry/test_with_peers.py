@@ -24,6 +24,8 @@ from controlplane.db.database import Database
 from controlplane.telemetry.store import TelemetryStore
 from tests.controlplane.telemetry.running_server import running
 
+pytestmark = pytest.mark.slow
+
 DELTA = {Counter: AggregationTemporality.DELTA, Histogram: AggregationTemporality.DELTA}
 
 

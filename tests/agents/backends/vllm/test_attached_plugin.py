@@ -16,6 +16,8 @@ from controlplane.contract.knobs import KNOBS, ChangeClass, EngineConfig, Quanti
 from tests.agents.backends.backend_conformance import REFUSED, BackendConformance
 from tests.agents.backends.vllm.conftest import ALL_LIMITS, StandInServer
 
+pytestmark = pytest.mark.slow
+
 
 class StandInDriver:
     def __init__(self, server: StandInServer) -> None:

@@ -19,9 +19,11 @@ from agents.engine.scheduling.request import FinishReason, Request
 from controlplane.contract.errors import BadRequest, DeadlineUnmet, Overloaded
 from controlplane.contract.knobs import parse_config
 
+pytestmark = pytest.mark.slow
+
 STEP_S = 0.005
-LONG = 400
-"""Output tokens of a request that runs for two seconds at least."""
+LONG = 200
+"""Output tokens of a request that runs for a second at least."""
 
 
 @pytest.fixture(autouse=True)

@@ -11,6 +11,8 @@ from agents.engine.request.params import SamplingParams
 from agents.engine.scheduling.request import Request
 from tests.agents.engine.drafting.drafter_conformance import DrafterConformance, prompts, run_all, start
 
+pytestmark = pytest.mark.slow
+
 COUNT = 24
 
 

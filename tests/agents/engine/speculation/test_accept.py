@@ -13,6 +13,8 @@ from agents.engine.drafting.drafting import accept
 from agents.engine.request.params import SamplingParams
 from tests.agents.engine.drafting.drafter_conformance import run_all, start
 
+pytestmark = pytest.mark.slow
+
 SAMPLES, TOKENS = 4000, 3
 PROMPT = [5, 6, 7, 8, 5, 6, 9, 7, 8, 6, 5, 7, 6, 8, 9, 5, 6, 7]
 BIAS = tuple((token, 100.0) for token in (5, 6, 7, 8, 9, 10))

@@ -20,6 +20,8 @@ from controlplane.contract.bodies.alerts import RegressionCondition
 from controlplane.contract.histogram import AXIS_LENGTH, AXIS_MAX, AXIS_MIN, BASE, SCALE
 from controlplane.evidence.sketch import Sketch
 
+pytestmark = pytest.mark.slow
+
 START_S = 1_000_000.0
 GAPS = 12
 """Gaps between tokens that a request has."""

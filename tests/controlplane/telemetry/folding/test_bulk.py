@@ -27,6 +27,8 @@ from controlplane.telemetry.values.refusal import Reason
 from controlplane.telemetry.values.timespan import start_of
 from tests.controlplane.telemetry.packed_reports import NOW, WINDOW, report
 
+pytestmark = pytest.mark.slow
+
 HOUR = 720
 """Windows of an hour."""
 FILE, LIVE = b"f" * 16, b"l" * 16

@@ -3,12 +3,16 @@
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
 from benchmarks.power_loss.disk import Cut
 from controlplane.db.database import Database
 from controlplane.telemetry.folding.verify import verify
 from controlplane.telemetry.store import TelemetryStore
 from tests.controlplane.telemetry.folding.load_until_killed import SPACING, START, clock, part, parts_of
 from tests.controlplane.telemetry.kill_runs import run_and_kill
+
+pytestmark = pytest.mark.slow
 
 SCRIPT = Path(__file__).with_name("load_until_killed.py")
 BUNDLES = 100

@@ -24,6 +24,8 @@ from controlplane.telemetry.values.export_tables import ExportRow
 from controlplane.telemetry.values.interval import Interval, floor
 from tests.peers import Service, service
 
+pytestmark = pytest.mark.slow
+
 Q = (0.0, 0.01, 0.5, 0.95, 0.99, 0.999, 1.0)
 
 

@@ -14,6 +14,8 @@ from agents.backends.vllm.managed import server_process
 from controlplane.contract.knobs import EngineConfig
 from tests.agents.backends.vllm.managed.managed_node import Clients, Node, running, until
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[5]
 AGENT = """
 import asyncio, sys

@@ -14,6 +14,8 @@ from controlplane.contract.knobs import EngineConfig
 from tests.agents.backends.backend_conformance import REFUSED, BackendConformance
 from tests.agents.backends.vllm.managed.managed_node import Node, running
 
+pytestmark = pytest.mark.slow
+
 
 class ManagedDriver:
     """An agent before this one has started the server, or will; the backend under test finds it."""

@@ -11,6 +11,8 @@ from controlplane.contract.errors import KnobOutOfRange
 from controlplane.contract.knobs import ChangeClass, EngineConfig, Quantization
 from tests.agents.backends.vllm.managed.managed_node import Clients, Node, running, until
 
+pytestmark = pytest.mark.slow
+
 SMALL = EngineConfig(max_num_batched_tokens=128, max_num_seqs=8)
 ABOVE = EngineConfig(max_num_batched_tokens=128, max_num_seqs=32)
 INT8 = EngineConfig(max_num_seqs=8, quantization=Quantization.INT8)

@@ -12,6 +12,8 @@ from agents.backends.vllm.managed import server_process
 from controlplane.contract.knobs import EngineConfig
 from tests.agents.backends.vllm.managed.managed_node import Clients, Node, running, until
 
+pytestmark = pytest.mark.slow
+
 LAST_GOOD = EngineConfig(max_num_batched_tokens=64, max_num_seqs=4, num_speculative_tokens=2)
 
 

@@ -16,6 +16,8 @@ from agents.backends.vllm.managed import become_server, server_process
 from agents.backends.vllm.managed.kept_servers import Records, ServerRecord
 from tests.processes import free_port
 
+pytestmark = pytest.mark.slow
+
 PARENT = "import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', sys.argv[1]]); time.sleep(600)"
 STUBBORN = (
     "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
