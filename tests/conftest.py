@@ -9,6 +9,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from hypothesis import settings
 
 from agents.demo.demo_fleet import Fleet
 from agents.demo.plan import MODEL, POOL, Plan
@@ -20,6 +21,8 @@ WORKER_BYTES = 4 * 2**30
 """Memory of a worker with the stack, the database and the browser that it may have started."""
 STARTING = frozenset({"stack", "bare", "browser", "postgres_url", "embedded_clickhouse", "postgresql", "clickhouse"})
 """Fixtures and parameters that start a program, once for a worker: who asks for one is `slow`."""
+settings.register_profile("no_clock", deadline=None)  # How long an example takes is the machine's business.
+settings.load_profile("no_clock")
 
 
 @pytest.hookimpl(optionalhook=True)
