@@ -1,6 +1,7 @@
 """Tokens over HTTP: made, listed and revoked by an admin alone; each is written into the ledger."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,8 @@ from fastapi.testclient import TestClient
 
 from controlplane.app.service import create_app
 from controlplane.app.settings import ServiceSettings
+from controlplane.auth import store
+from controlplane.contract.bodies.access import Scope
 
 TOKENS = "/api/v1/tokens"
 
@@ -79,3 +82,10 @@ def test_the_ledger_says_who_made_and_who_ended_a_token(http: TestClient) -> Non
         ("token.revoked", "admin", "token 'ci' revoked"),
         ("token.created", "admin", "token 'ci' with scope read"),
     ]
+
+
+def test_a_page_is_a_hundred_tokens_where_nobody_says(http: TestClient) -> None:
+    with http.app.state.database.session() as session:  # type: ignore[attr-defined]
+        for number in range(101):
+            store.issue(session, name=f"t{number}", scope=Scope.READ, now=datetime(2026, 1, 1, tzinfo=UTC))
+    assert len(http.get(TOKENS).json()["items"]) == 100

@@ -72,3 +72,49 @@ def test_dispersion_sees_correlation_and_never_falls_below_one() -> None:
     assert correlated.phi > 4
     assert calm.phi == 1.0
     assert Dispersion(1.5).phi == 1.5
+
+
+@pytest.mark.parametrize(
+    ("k", "n_a", "n_b", "mean"), [(3, 0, 5, 3.0), (3, 5, 0, 0.0), (20, 10, 10, 10.0), (0, 10, 10, 0.0), (1, 1, 0, 0.0)]
+)
+def test_margins_that_leave_nothing_open_say_the_count_itself(k: int, n_a: int, n_b: int, mean: float) -> None:
+    assert noncentral(k, n_a, n_b, 2.0) == (mean, 0.0)
+
+
+@pytest.mark.parametrize(("k", "n_a", "n_b"), [(30, 40, 50), (70, 40, 50), (12, 20, 8), (200, 400, 300)])
+@pytest.mark.parametrize("odds", [0.2, 0.7, 1.0, 1.5, 6.0])
+def test_the_approximation_is_near_whichever_margin_binds(k: int, n_a: int, n_b: int, odds: float) -> None:
+    exact = stats.nchypergeom_fisher(n_a + n_b, k, n_b, odds)
+    mean, variance = noncentral(k, n_a, n_b, odds)
+    assert mean == pytest.approx(exact.mean(), abs=0.12)
+    assert variance == pytest.approx(exact.var(), rel=0.06)
+
+
+@pytest.mark.parametrize("run", [1, 2, 4, 8, 16])
+def test_windows_that_go_the_same_way_count_for_one(run: int) -> None:
+    """Runs of n windows up and n down scatter n times as much as independent ones would."""
+    seen = Dispersion(1.5)
+    for tick in range(200 * run):
+        seen.add(1.0 if tick // run % 2 else -1.0, 1.0)
+    assert seen.phi == pytest.approx(run, rel=0.02)
+
+
+def test_a_scatter_is_learned_from_the_sixth_window_on_beside_what_was_assumed() -> None:
+    seen = Dispersion(1.5)
+    for tick in range(5):
+        seen.add((-1.0) ** tick * 3.0, 1.0)
+    seen.add(7.0, 0.0)
+    assert seen.phi == 1.5, "too few to say, and one without variance says nothing"
+    seen.add(-3.0, 1.0)
+    assert seen.phi == pytest.approx((6 * 9.0 + 4 * 1.5) / 10), "six windows of 9 beside four assumed"
+
+
+def test_with_caution_a_scatter_that_few_have_seen_is_taken_for_larger_and_never_for_less_than_assumed() -> None:
+    plain, careful = Dispersion(1.5), Dispersion(1.5, caution=1.5)
+    for tick in range(8):
+        for one in (plain, careful):
+            one.add((-1.0) ** tick * 3.0, 1.0)
+    assert careful.phi == pytest.approx(plain.phi * 1.75), "one and a half times half of it, the error of 8 windows"
+    for _ in range(2000):
+        careful.add(0.01, 1.0)
+    assert careful.phi >= 1.5
