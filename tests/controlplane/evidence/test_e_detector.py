@@ -138,6 +138,12 @@ def test_what_no_alarm_has_been_raised_for_yet_has_a_date_too() -> None:
     assert stream.suspected_since_s is None
 
 
+def test_the_least_evidence_of_a_shift_has_a_date() -> None:
+    stream = Stream()
+    observe(stream, 7.0, [Exceedances(50, 4, 0.05)], 2.0, LOG_A)
+    assert stream.suspected_since_s == 7.0
+
+
 def alarmed(share: float, count: int = 2000) -> Stream:
     stream = Stream()
     tick = 0
