@@ -229,3 +229,16 @@ def test_an_enrolled_node_has_a_token_of_an_agent_and_of_its_own(database: Datab
         "node n enrolled again in pool p as serving",
         "node n enrolled in pool p as serving",
     ]
+
+
+@pytest.mark.parametrize(("connection", "silent_s"), [(None, 30.0), ("c", 90.0)])
+def test_a_node_is_gone_after_the_silence_that_its_own_transport_allows(
+    database: Database, connection: str | None, silent_s: float
+) -> None:
+    with database.session() as session:
+        row = put(session, "n")
+        row.connected, row.connection, row.last_seen = True, connection, NOW
+        session.flush()
+        assert fleet.expire_silent(session, NOW + timedelta(seconds=silent_s)) == 0
+        assert fleet.expire_silent(session, NOW + timedelta(seconds=silent_s + 0.1)) == 1
+        assert (row.connected, row.connection) == (False, None)

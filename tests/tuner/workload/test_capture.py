@@ -99,12 +99,16 @@ def test_the_slice_lasts_as_long_as_asked_and_no_longer() -> None:
     assert last - first == 161
 
 
-def test_a_handful_at_once_is_not_a_busy_time() -> None:
-    """Six requests within a millisecond are no load; what the span's half would hold is compared."""
-    requests = [WorkloadRequest(timestamp=1000.0 * place, input_length=500, output_length=1) for place in range(40)]
-    burst = [WorkloadRequest(timestamp=60_000.0 + place / 10, input_length=200, output_length=1) for place in range(6)]
-    _, last = busy_slice(workload_of(requests + burst), span_s=10, requests=12)
-    assert last <= 40
+def test_a_crowd_at_once_is_not_a_busy_time() -> None:
+    """Fifty small requests within a millisecond are compared by what the span's half would hold."""
+    calm = [WorkloadRequest(timestamp=1000.0 * place, input_length=500, output_length=1) for place in range(100)]
+    crowds = [
+        WorkloadRequest(timestamp=1000.0 * (200 + 100 * crowd) + place / 50, input_length=20, output_length=1)
+        for crowd in range(3)
+        for place in range(50)
+    ]
+    _, last = busy_slice(workload_of(calm + crowds), span_s=10, requests=10)
+    assert last <= 100
 
 
 def test_the_share_is_the_part_nearest_to_the_mean() -> None:
@@ -124,7 +128,10 @@ def test_the_description_in_figures() -> None:
     assert (short["span_s"], short["rate_per_s"]) == (0.5, 4.0)
     nothing = describe(workload_of([]))
     assert (nothing["requests"], nothing["span_s"], nothing["rate_per_s"], nothing["arrival_cv"]) == (0, 0.0, 0.0, 0.0)
-    assert nothing["input_tokens"] == {"p50": 0, "p95": 0, "p99": 0} and nothing["prefix_share"] == 0.0
+    assert nothing["input_tokens"] == nothing["output_tokens"] == {"p50": 0, "p95": 0, "p99": 0}
+    assert nothing["prefix_share"] == 0.0
+    late = _steady([10] * 9)
+    assert describe(late.model_copy(update={"requests": late.requests[4:]}))["span_s"] == 4.0
     assert describe(cut(_steady([10] * 9), 4, 9))["span_s"] == 4.0
 
 
