@@ -5,7 +5,7 @@ export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-isa test-vllm vllm check format bench story schemathesis clean
+.PHONY: help run test test-isa test-vllm vllm mutate check format bench story schemathesis clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -48,6 +48,9 @@ test-vllm: .venv/.test-ready vllm ## Test on real vLLM servers, with the bundled
 
 test-isa: .venv/.test-ready ## Test the engine as on processors with SSE 4.2, AVX2, AVX512 and all that this one has: about ten minutes.
 	@$(BIN)/pytest -m isa -s tests/agents/engine/test_instruction_sets.py
+
+mutate: .venv/.test-ready ## Put mistakes into the cores, one at a time, that their own tests must see: MODULE=... SEED=1 COUNT=40 JOBS=1; all of them take hours.
+	@$(BIN)/python -m benchmarks.mutation --module "$(MODULE)" --seed $(or $(SEED),1) --count $(or $(COUNT),40) --jobs $(or $(JOBS),1)
 
 check: .venv/.test-ready ## Format, lint, types, import directions.
 	$(BIN)/ruff format --check .

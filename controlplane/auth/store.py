@@ -54,7 +54,6 @@ def revoke(session: Session, token_id: int, now: datetime) -> TokenView:
     if row is None:
         raise NotFound(f"no token {token_id}", field="token_id")
     row.revoked_at = row.revoked_at or now
-    session.add(row)
     revocations.count(session)
     return view(row)
 
@@ -63,7 +62,6 @@ def revoke_of_node(session: Session, node: str, now: datetime) -> None:
     """A node that enrols again gets a new token; its old ones end."""
     for row in session.exec(select(TokenRow).where(TokenRow.node == node, col(TokenRow.revoked_at).is_(None))):
         row.revoked_at = now
-        session.add(row)
         revocations.count(session)
 
 

@@ -152,7 +152,6 @@ class KvCache:
             request.prefix.leave()
             request.prefix = None
         request.tables, request.slid = [], []
-        request.covered = request.settle_at = 0
         request.num_computed = request.draft_computed = request.registered_blocks = request.drafted_blocks = 0
 
     def stats(self) -> CacheStats:

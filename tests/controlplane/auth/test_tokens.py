@@ -1,8 +1,6 @@
 """Tokens: hashed at rest, revocable, and scopes that imply only what they should."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -15,17 +13,8 @@ from controlplane.auth.token import PREFIX, digest, new_token
 from controlplane.contract.bodies.access import IMPLIED, Scope
 from controlplane.contract.errors import Forbidden, NotFound, Unauthenticated
 from controlplane.db.database import Database
-from controlplane.db.migrate import upgrade
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-@pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    made = Database(f"sqlite:///{tmp_path / 'auth.db'}")
-    upgrade(made)
-    yield made
-    made.close()
 
 
 def issue(database: Database, scope: Scope = Scope.READ, node: str | None = None) -> tuple[int, str]:

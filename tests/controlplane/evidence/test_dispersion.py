@@ -61,3 +61,33 @@ def test_a_baseline_of_known_ticks(
     score: np.ndarray[tuple[int], np.dtype[np.float64]], fitted: int, expected: float
 ) -> None:
     assert dispersion_of(score, np.ones(len(score)), fitted) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("run", [1, 2, 4, 8, 16])
+def test_windows_that_go_the_same_way_count_for_one(run: int) -> None:
+    """Runs of n windows up and n down scatter n times as much as independent ones would."""
+    seen = Dispersion(1.5)
+    for tick in range(200 * run):
+        seen.add(1.0 if tick // run % 2 else -1.0, 1.0)
+    assert seen.phi == pytest.approx(run, rel=0.02)
+
+
+def test_a_scatter_is_learned_from_the_sixth_window_on_beside_what_was_assumed() -> None:
+    seen = Dispersion(1.5)
+    for tick in range(5):
+        seen.add((-1.0) ** tick * 3.0, 1.0)
+    seen.add(7.0, 0.0)
+    assert seen.phi == 1.5, "too few to say, and one without variance says nothing"
+    seen.add(-3.0, 1.0)
+    assert seen.phi == pytest.approx((6 * 9.0 + 4 * 1.5) / 10), "six windows of 9 beside four assumed"
+
+
+def test_with_caution_a_scatter_that_few_have_seen_is_taken_for_larger_and_never_for_less_than_assumed() -> None:
+    plain, careful = Dispersion(1.5), Dispersion(1.5, caution=1.5)
+    for tick in range(8):
+        for one in (plain, careful):
+            one.add((-1.0) ** tick * 3.0, 1.0)
+    assert careful.phi == pytest.approx(plain.phi * 1.75), "one and a half times half of it, the error of 8 windows"
+    for _ in range(2000):
+        careful.add(0.01, 1.0)
+    assert careful.phi >= 1.5

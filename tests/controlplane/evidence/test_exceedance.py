@@ -55,3 +55,19 @@ def test_expected_counts_and_their_variance() -> None:
         exact = stats.nchypergeom_fisher(150, 30, 50, odds)
         assert noncentral(30, 100, 50, odds) == pytest.approx((exact.mean(), exact.var()), rel=0.05)
     assert [noncentral(k, 10, n_b, 2.0)[1] for k, n_b in ((0, 10), (20, 10), (1, 0))] == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("k", "n_a", "n_b", "mean"), [(3, 0, 5, 3.0), (3, 5, 0, 0.0), (20, 10, 10, 10.0), (0, 10, 10, 0.0), (1, 1, 0, 0.0)]
+)
+def test_margins_that_leave_nothing_open_say_the_count_itself(k: int, n_a: int, n_b: int, mean: float) -> None:
+    assert noncentral(k, n_a, n_b, 2.0) == (mean, 0.0)
+
+
+@pytest.mark.parametrize(("k", "n_a", "n_b"), [(30, 40, 50), (70, 40, 50), (12, 20, 8), (200, 400, 300)])
+@pytest.mark.parametrize("odds", [0.2, 0.7, 1.0, 1.5, 6.0])
+def test_the_approximation_is_near_whichever_margin_binds(k: int, n_a: int, n_b: int, odds: float) -> None:
+    exact = stats.nchypergeom_fisher(n_a + n_b, k, n_b, odds)
+    mean, variance = noncentral(k, n_a, n_b, odds)
+    assert mean == pytest.approx(exact.mean(), abs=0.12)
+    assert variance == pytest.approx(exact.var(), rel=0.06)

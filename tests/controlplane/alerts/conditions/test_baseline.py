@@ -4,8 +4,16 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
-from controlplane.alerts.conditions.baseline import FLEET, Baseline, build_each, margin_buckets
+from controlplane.alerts.conditions.baseline import (
+    FLEET,
+    Baseline,
+    BucketBaseline,
+    Cell,
+    build_each,
+    margin_buckets,
+)
 from controlplane.alerts.conditions.detector import Detector
 from controlplane.alerts.windows.history import Tail, Window, merged
 from controlplane.alerts.windows.load import LoadMeter, load_bin
@@ -151,3 +159,68 @@ class TestLoad:
 
     def test_bins_are_logarithmic(self) -> None:
         assert load_bin(0.0) <= load_bin(0.5) < load_bin(1.0) < load_bin(2.0) < load_bin(4.0)
+
+
+# -- the share that counts as normal -----------------------------------------------------------------------------------
+
+
+def known(cells: dict[int, tuple[int, int]], phi: float = 1.0, highest_load: float = 1000.0) -> Baseline:
+    """A baseline of an hour at p95, of one bucket, with these counts and exceedances by load."""
+    sums = {load_bin(load): Cell(*cell) for load, cell in cells.items()}
+    total = Cell(sum(cell.count for cell in sums.values()), sum(cell.above for cell in sums.values()))
+    bucket = BucketBaseline(300, sums, total)
+    return Baseline("ttft", 0.95, {"b": bucket}, {"b": phi}, 0.5, 0.0, 3600.0, highest_load)
+
+
+def upper(above: int, count: int, confidence: float) -> float:
+    """Wilson's one-sided bound, by scipy."""
+    return float(stats.binomtest(above, count).proportion_ci(2 * confidence - 1, method="wilson").high)
+
+
+def test_the_bound_is_of_95_percent_and_of_99_where_other_loads_had_to_help() -> None:
+    alone = known({8: (1000, 60)}).null_share("b", 8.0, 0.0)
+    helped = known({8: (100, 6), 16: (900, 54)}).null_share("b", 8.0, 0.0)
+    elsewhere = known({16: (1000, 60)}).null_share("b", 8.0, 0.0)
+    assert alone == pytest.approx(upper(60, 1000, 0.95), abs=2e-5)
+    assert helped == elsewhere == pytest.approx(upper(60, 1000, 0.99), abs=2e-5)
+
+
+def test_noise_makes_as_many_requests_say_less() -> None:
+    assert known({8: (4000, 240)}, phi=4.0).null_share("b", 8.0, 0.0) == pytest.approx(upper(60, 1000, 0.95), abs=2e-5)
+    # At phi 4 a bin that expects 30 exceedances says no more than one that expects 7.5: it wants help.
+    helped = known({8: (600, 36), 16: (3400, 204)}, phi=4.0).null_share("b", 8.0, 0.0)
+    assert helped == pytest.approx(upper(60, 1000, 0.99), abs=2e-5)
+
+
+def test_of_two_equally_near_loads_the_busier_helps_and_no_more_than_needed() -> None:
+    share = known({4: (2000, 20), 8: (10, 1), 16: (2000, 200)}).null_share("b", 8.0, 0.0)
+    assert share == pytest.approx(upper(201, 2010, 0.99), abs=2e-5)
+
+
+def test_the_share_has_a_floor_a_ceiling_and_a_tolerance() -> None:
+    assert known({8: (10**6, 0)}).null_share("b", 8.0, 0.0) == pytest.approx(0.25 * 0.05)
+    assert known({8: (1000, 990)}).null_share("b", 8.0, 0.5) == 0.9
+    tolerated, plain = (known({8: (1000, 60)}).null_share("b", 8.0, tolerance) for tolerance in (0.2, 0.0))
+    assert tolerated is not None and plain is not None and tolerated == pytest.approx(1.2 * plain)
+
+
+def test_a_quarter_beyond_the_highest_load_is_judged_and_no_more() -> None:
+    baseline = known({8: (1000, 60)}, highest_load=8.0)
+    assert baseline.load_limit == pytest.approx(10.0) and baseline.count == 1000
+    assert baseline.null_share("b", 10.0, 0.0) is not None and baseline.null_share("b", 10.01, 0.0) is None
+
+
+def test_the_margin_is_of_the_span_whenever_it_was() -> None:
+    for first_s in (0.0, 1.7e9):
+        baseline = build_each(windows(12, first_s=first_s), "ttft", [0.95], 200).get(0.95)
+        assert baseline is not None
+        assert baseline.buckets["<=512"].edge - axis_position(baseline.quantile_s) == 18
+
+
+def test_a_short_history_is_taken_for_noisier_than_it_looks() -> None:
+    def least(minutes: int) -> float:
+        found = [build_each(windows(12 * minutes, seed=seed), "ttft", [0.95], 200).get(0.95) for seed in range(12)]
+        return min(one.phi[FLEET] for one in found if one is not None)
+
+    assert least(1) == pytest.approx(1.875), "a part of two: seven of eight blocks of a minute are missing"
+    assert least(8) < 1.2
