@@ -105,7 +105,7 @@ class Grouping:
 
 
 class Groupings:
-    """The ways of grouping that were asked for last. Thread-safe."""
+    """An LRU cache of the ways of grouping; each grows while it is used, so that sizes are taken anew. Thread-safe."""
 
     def __init__(self, held_bytes: int = HELD_BYTES) -> None:
         self._held_bytes = held_bytes
