@@ -1,6 +1,6 @@
 """The telemetry store: what is ingested, kept, and read back.
 
-Guarantee: what `ingest_*` has returned is on the disk, visible to the next query, and counted once however often it is
+Guarantee: what `intake` has answered is on the disk, visible to the next query, and counted once however often it is
 sent again (within the retention of repeats). Reads see one snapshot: never half of a fold.
 """
 
@@ -10,8 +10,6 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 
-from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from sqlalchemy import func, select
 from sqlmodel import col
 
@@ -44,17 +42,14 @@ from controlplane.telemetry.queries.scan import Scan, Where, pieces, scope
 from controlplane.telemetry.queries.unfolded import FleetRuns, Unfolded
 from controlplane.telemetry.queries.value_counts import CountSums
 from controlplane.telemetry.reader import SketchSeries, ValueSeries
-from controlplane.telemetry.reports.entry import Entry
 from controlplane.telemetry.tables import PendingRow
 from controlplane.telemetry.values import catalogue
 from controlplane.telemetry.values.catalogue import MetricRef
 from controlplane.telemetry.values.levels import BASE_S
-from controlplane.telemetry.values.refusal import Outcome, Refusals
 from controlplane.telemetry.values.timespan import EPOCH, check_step, to_ns, window_at, windows_in
 
 logger = logging.getLogger(__name__)
 
-COMMIT_TIMEOUT_S = 60.0
 NONE_OF_THEM: Where = {}
 
 
@@ -152,33 +147,9 @@ class TelemetryStore:
             oldest = self._retention.accepted_from(now, identified=identified)
         return Bounds(to_ns(oldest), to_ns(now) + FUTURE_S * 1_000_000_000, node)
 
-    def submit_metrics(
-        self, request: ExportMetricsServiceRequest, *, node: str | None = None, refusals: Refusals | None = None
-    ) -> "Future[Outcome]":
-        """Read and queue a request; the future is done when it is on the disk. `node`: the sender's, where bound."""
-        return self.intake.submit_metrics(request, node=node, refusals=refusals)
-
-    def submit_traces(
-        self, request: ExportTraceServiceRequest, *, node: str | None = None, refusals: Refusals | None = None
-    ) -> "Future[Outcome]":
-        """As `submit_metrics`, for request spans."""
-        return self.intake.submit_traces(request, node=node, refusals=refusals)
-
-    def submit_packed(self, body: bytes, *, encoding: str = "", node: str | None = None) -> "Future[Entry]":
-        """Queue a packed report as it was sent; `encoding` is its Content-Encoding."""
-        return self._writer.submit_packed(body, encoding, self.bounds(node, identified=True))
-
     def submit_bundle(self, body: bytes, *, encoding: str = "", node: str | None = None) -> "Future[Loaded]":
         """Queue a bundle of packed reports of the past; the future is done when they are in frames on the disk."""
         return self._bulk.submit(body, encoding, self.bounds(node, identified=True))
-
-    def ingest_metrics(self, request: ExportMetricsServiceRequest, *, node: str | None = None) -> Outcome:
-        """Keep a request's points; returns once they are on the disk."""
-        return self._result(self.submit_metrics(request, node=node))
-
-    def ingest_traces(self, request: ExportTraceServiceRequest, *, node: str | None = None) -> Outcome:
-        """Keep a request's request spans; returns once they are on the disk."""
-        return self._result(self.submit_traces(request, node=node))
 
     # -- reading -------------------------------------------------------------------------------------------------
 
@@ -380,12 +351,6 @@ class TelemetryStore:
         wanted = Scan(metric, kind, start, end, step_s, fleet, blocks)
         for seconds, block in pieces(moment, self.frames, self._decoded, unfolded, wanted):
             sums.add(seconds, block)
-
-    def _result(self, outcome: "Future[Outcome]") -> Outcome:
-        try:
-            return outcome.result(COMMIT_TIMEOUT_S)
-        except TimeoutError:
-            raise Unavailable("the report was not written in time; send it again, it will be recognised") from None
 
 
 def _check(by: Sequence[str], where: Where, step_s: float | None) -> None:

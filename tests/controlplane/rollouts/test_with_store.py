@@ -17,6 +17,7 @@ from controlplane.db.database import Database
 from controlplane.rollouts import store
 from controlplane.rollouts.controller import RolloutController
 from controlplane.telemetry.store import TelemetryStore
+from tests.controlplane.telemetry.ingesting import ingest_metrics
 
 assert controlplane.telemetry.tables
 ATTRIBUTE_OF = {label: name for name, label in LABEL_OF.items()}
@@ -66,7 +67,7 @@ class Bridge:
                 attribute.int_value = int(value)
             else:
                 attribute.string_value = value
-        assert self.target.ingest_metrics(request).accepted == 1
+        assert ingest_metrics(self.target, request).accepted == 1
 
 
 @pytest.fixture

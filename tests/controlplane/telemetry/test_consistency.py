@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from controlplane.telemetry.store import TelemetryStore
+from tests.controlplane.telemetry.ingesting import ingest_metrics
 
 
 def test_a_reader_never_sees_half_of_a_fold(
@@ -21,7 +22,7 @@ def test_a_reader_never_sees_half_of_a_fold(
                 report = make_report(node=f"n{i % 3}", start=start + timedelta(seconds=5 * (i % 7)), seconds=5)
                 report.start_ns -= i  # A report of its own, though in a window that others share.
                 report.histogram([0.1] * 10, model=f"m{i % 5}")
-                store.ingest_metrics(report.request)
+                ingest_metrics(store, report.request)
                 acknowledged[0] += 10
         except Exception as error:  # noqa: BLE001 (shown by the test's own thread)
             failures.append(error)

@@ -21,10 +21,12 @@ from controlplane.telemetry.frames.frame_store import ReadPoint
 from controlplane.telemetry.frames.sql_frames import SqlFrames
 from controlplane.telemetry.journal import journal, record_rows, writer
 from controlplane.telemetry.journal.journal import Entry
+from controlplane.telemetry.otlp.otlp_bodies import PROTOBUF
 from controlplane.telemetry.store import TelemetryStore
 from controlplane.telemetry.tables import FrameRow, LabelsRow, PendingRow, RequestRow, SeenRow
 from controlplane.telemetry.values.levels import Level
 from controlplane.telemetry.values.timespan import to_ns
+from tests.controlplane.telemetry.ingesting import ingest_metrics, ingest_traces, settled, started, submitted
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -65,7 +67,7 @@ class TestTelemetryStore:
         report.histogram(values, model="m")
         report.number(metrics.OUTPUT_TOKENS.name, len(values))
         report.number(metrics.KV_USAGE.name, seconds, kind="gauge")
-        return self.store.ingest_metrics(report.request), report.request
+        return ingest_metrics(self.store, report.request), report.request
 
     def test_what_is_acknowledged_is_visible_at_once(self) -> None:
         outcome, _ = self.send(0, [0.1, 0.2])
@@ -75,16 +77,16 @@ class TestTelemetryStore:
 
     def test_a_repeat_is_counted_once_before_and_after_a_fold_and_a_restart(self) -> None:
         _, request = self.send(0, [0.1, 0.2])
-        again = self.store.ingest_metrics(request)
+        again = ingest_metrics(self.store, request)
         assert (again.accepted, again.repeated) == (0, 3)
         assert self.store.tick(self.clock() + timedelta(hours=1)) > 0
         assert rows(self.database, PendingRow) == 0
-        assert self.store.ingest_metrics(request).repeated == 3
+        assert ingest_metrics(self.store, request).repeated == 3
         self.store.close()
         reopened = TelemetryStore(self.database, self.clock)
         reopened.start()
         try:
-            assert reopened.ingest_metrics(request).repeated == 3
+            assert ingest_metrics(reopened, request).repeated == 3
             assert self.count(reopened) == 2
         finally:
             reopened.close()
@@ -97,11 +99,11 @@ class TestTelemetryStore:
         part = type(first.request)()
         part.CopyFrom(first.request)
         del part.resource_metrics[0].scope_metrics[0].metrics[1:]
-        assert self.store.ingest_metrics(part).accepted == 1
+        assert ingest_metrics(self.store, part).accepted == 1
         together = type(first.request)()
         together.MergeFrom(second.request)
         together.MergeFrom(first.request)
-        outcome = self.store.ingest_metrics(together)
+        outcome = ingest_metrics(self.store, together)
         assert (outcome.accepted, outcome.repeated) == (2, 1)
         assert self.count() == 3
 
@@ -109,7 +111,7 @@ class TestTelemetryStore:
         report = self.report()
         report.histogram([0.1])
         report.request.MergeFrom(report.request.__deepcopy__())
-        outcome = self.store.ingest_metrics(report.request)
+        outcome = ingest_metrics(self.store, report.request)
         assert (outcome.accepted, outcome.repeated) == (1, 1)
 
     def test_points_that_differ_in_an_attribute_that_is_no_label_are_two(self) -> None:
@@ -117,7 +119,7 @@ class TestTelemetryStore:
         for place in ("x", "y"):
             item = report.histogram([0.1]).attributes.add(key="server.address")
             item.value.string_value = place
-        assert self.store.ingest_metrics(report.request).accepted == 2
+        assert ingest_metrics(self.store, report.request).accepted == 2
         assert self.count() == 2
         self.store.tick(self.clock())
         assert self.count() == 2
@@ -176,7 +178,7 @@ class TestTelemetryStore:
             report = self.report()
             report.end_ns -= (5 - offset) * 10**9
             report.number(metrics.RUNNING.name, value, kind="gauge")
-            self.store.ingest_metrics(report.request)
+            ingest_metrics(self.store, report.request)
         for _ in range(2):
             assert [one.value for one in self.store.scalars("running", self.at(0), self.at(5))] == [7.0]
             self.store.tick(self.clock() + timedelta(minutes=1))
@@ -190,7 +192,7 @@ class TestTelemetryStore:
 
     def test_old_data_goes(self, make_spans: Callable[..., Any]) -> None:
         self.send(0, [0.1])
-        self.store.ingest_traces(make_spans("a", [{"id": "r", "arrival": self.at(1)}]))
+        ingest_traces(self.store, make_spans("a", [{"id": "r", "arrival": self.at(1)}]))
         self.store.tick(self.clock() + timedelta(minutes=1))
         tables = (FrameRow, SeenRow, RequestRow)
         assert all(rows(self.database, table) for table in tables)
@@ -210,7 +212,7 @@ class TestTelemetryStore:
         try:
             _, request = self.send(0, [0.1, 0.2])
             assert self.count(other) == 2
-            assert other.ingest_metrics(request).repeated == 3
+            assert ingest_metrics(other, request).repeated == 3
             threads = [
                 threading.Thread(target=one.tick, args=(self.clock() + timedelta(minutes=1),))
                 for one in (self.store, other)
@@ -231,7 +233,10 @@ class TestTelemetryStore:
             for i in range(20):
                 report = self.report(start=self.at(5 * i))
                 report.histogram([0.1])
-                futures += [one.submit_metrics(report.request) for one in stores for _ in range(2)]
+                body = report.request.SerializeToString()
+                futures += [
+                    started(one.intake.metrics(body, "", PROTOBUF, None, None)) for one in stores for _ in range(2)
+                ]
             outcomes = [future.result(30) for future in futures]
             assert sum(outcome.accepted for outcome in outcomes) == 20
             assert self.count() == 20
@@ -243,7 +248,7 @@ class TestTelemetryStore:
         report.histogram([0.5], name="tailwright.custom.thing")
         report.number("gen_ai.custom.count", 3)
         report.number("http.server.requests", 3)
-        outcome = self.store.ingest_metrics(report.request)
+        outcome = ingest_metrics(self.store, report.request)
         assert outcome.accepted == 2 and "'http.server.requests' is not kept" in outcome.refusals.text()
         assert self.count(metric="tailwright.custom.thing") == 1
         other = TelemetryStore(self.database, self.clock)
@@ -261,17 +266,18 @@ class TestTelemetryStore:
         monkeypatch.setattr(writer.journal, "write", held)
         narrow = writer.Writer(self.database, self.store.names, self.clock, self.store.meters, queue_limit=2)
         narrow.start()
-        futures = [narrow.submit(Entry())]
+        futures = [submitted(lambda: narrow.submit(Entry()))]
         assert entered.wait(30)
-        futures += [narrow.submit(Entry()), narrow.submit(Entry())]
+        futures += [submitted(lambda: narrow.submit(Entry())) for _ in range(2)]
         with pytest.raises(Overloaded) as caught:
-            narrow.submit(Entry())
+            submitted(lambda: narrow.submit(Entry()))
         assert caught.value.retry_after_s > 0
         go_on.set()
         narrow.close()  # Drains: what was taken in is written.
+        settled()
         assert all(future.done() for future in futures)
         with pytest.raises(Unavailable):
-            narrow.submit(Entry())
+            submitted(lambda: narrow.submit(Entry()))
 
     def test_closing_stops_readiness(self) -> None:
         assert self.store.ready()
@@ -283,7 +289,7 @@ class TestTelemetryStore:
         report = self.report()
         for model in ("a", "b", "c"):
             report.histogram([0.1], model=model)
-        outcome = self.store.ingest_metrics(report.request)
+        outcome = ingest_metrics(self.store, report.request)
         assert (outcome.accepted, outcome.refusals.count) == (2, 1)
         assert "distinct label sets" in outcome.refusals.text()
 
@@ -291,7 +297,7 @@ class TestTelemetryStore:
         store = TelemetryStore(self.database, self.clock, not_serving=lambda: {"trial"})
         for node in ("a", "trial"):
             spans = [{"id": f"{node}{i}", "arrival": self.at(i)} for i in range(3)]
-            outcome = self.store.ingest_traces(make_spans(node, [*spans, spans[0]]))
+            outcome = ingest_traces(self.store, make_spans(node, [*spans, spans[0]]))
             assert (outcome.accepted, outcome.repeated) == (3, 1)
         workload = store.workload("chat", self.at(0), self.at(2))
         assert workload.nodes == 1 and len(workload.requests) == 2
@@ -510,7 +516,7 @@ class TestTelemetryStore:
             for i in range(0, 600, 20):
                 report = self.report(node=f"n{i % 3}", start=self.at(i))
                 report.histogram([0.1, 0.2])
-                stores[i // 20 % 3].ingest_metrics(report.request)
+                ingest_metrics(stores[i // 20 % 3], report.request)
                 self.clock.now = self.at(i + 40)
                 threads = [threading.Thread(target=store.tick, args=(self.clock.now,)) for store in stores]
                 for thread in threads:

@@ -24,6 +24,7 @@ from controlplane.telemetry.download import records_table as records
 from controlplane.telemetry.download.export_endpoints import router
 from controlplane.telemetry.download.table import Column, Kind, Question, Table
 from controlplane.telemetry.values.timespan import Span
+from tests.controlplane.telemetry.ingesting import ingest_metrics, ingest_traces
 
 EXPORT = "/api/v1/export"
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -48,7 +49,7 @@ def filled(store: Any, make_report: Any, start: datetime) -> None:
             report.histogram([0.1 + step / 100, 0.2, 0.9], prompt_bucket="<=128")
             report.histogram([0.3], prompt_bucket="<=2k")
             report.number(metrics.OUTPUT_TOKENS.name, step + 1)
-            store.ingest_metrics(report.request)
+            ingest_metrics(store, report.request)
 
 
 def rows_of_csv(answer: httpx.Response) -> list[dict[str, str]]:
@@ -118,7 +119,7 @@ def test_request_records_read_back(
         {"id": f"r{number}", "arrival": start + timedelta(seconds=number), "parts": {"e2e": 1.0 + number, "ttft": 0.5}}
         for number in range(5)
     ]
-    store.ingest_traces(make_spans("n1", spans))
+    ingest_traces(store, make_spans("n1", spans))
     asked = {"requests": "true", "pool": "chat", "start": start.isoformat()}
     rows = rows_of_parquet(api.get(EXPORT, params=asked | {"format": "parquet"}))
     expected = api.get("/api/v1/requests", params={"pool": "chat", "start": start.isoformat()}).json()["items"]

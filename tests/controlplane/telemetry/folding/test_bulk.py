@@ -25,6 +25,7 @@ from controlplane.telemetry.reports.stream_identity import REMEMBERED, Sighting
 from controlplane.telemetry.store import TelemetryStore
 from controlplane.telemetry.values.refusal import Reason
 from controlplane.telemetry.values.timespan import start_of
+from tests.controlplane.telemetry.ingesting import started
 from tests.controlplane.telemetry.packed_reports import NOW, WINDOW, report
 
 HOUR = 720
@@ -100,7 +101,7 @@ def split(reports: Sequence[PackedReport], parts: int) -> list[Sequence[PackedRe
 
 def send_live(store: TelemetryStore, reports: Sequence[PackedReport]) -> None:
     bodies = [encode(replace(one, stream=LIVE, ordinal=number)) for number, one in enumerate(reports, 1)]
-    for future in [store.submit_packed(body) for body in bodies]:
+    for future in [started(store.intake.packed(body, "", None)) for body in bodies]:
         future.result(30)
 
 

@@ -22,6 +22,7 @@ from controlplane.telemetry.forwarding.otlp_sender import OtlpSender
 from controlplane.telemetry.store import TelemetryStore
 from controlplane.telemetry.values.export_tables import ExportRow
 from controlplane.telemetry.values.interval import Interval, floor
+from tests.controlplane.telemetry.ingesting import ingest_metrics
 from tests.peers import Service, service
 
 Q = (0.0, 0.01, 0.5, 0.95, 0.99, 0.999, 1.0)
@@ -56,7 +57,7 @@ def fill(store: TelemetryStore, make_report: Any, minute: datetime, pool: str) -
             report.histogram(rng.lognormal(-3, 1, 40).tolist(), name=metrics.QUEUE.name, model="m")
             report.number(metrics.OUTPUT_TOKENS.name, 7.0, model="m")
             report.number(metrics.KV_USAGE.name, step / 120, kind="gauge")
-            outcome = store.ingest_metrics(report.request)
+            outcome = ingest_metrics(store, report.request)
             assert not outcome.refusals.count, outcome.refusals.text()
 
 
@@ -214,7 +215,7 @@ def test_what_comes_late_arrives_too_and_everything_counts_once(
         report.histogram([0.001, 0.5, 90.0], model="m", prompt_bucket="<=2k")
         report.histogram([0.25], name=metrics.QUEUE.name, model="m", prompt_bucket="<=2k")
         report.number(metrics.OUTPUT_TOKENS.name, 1000.0, model="m")
-        assert store.ingest_metrics(report.request).accepted == 3
+        assert ingest_metrics(store, report.request).accepted == 3
     clock[0] = now + timedelta(seconds=WATCHED_S)
     sent = sender.send(following)
     assert sent.late == 2 * (3 + 1) and not sent.refused

@@ -20,6 +20,7 @@ from controlplane.telemetry.forwarding.meters import ExportMeters
 from controlplane.telemetry.forwarding.prompb import WriteRequest
 from controlplane.telemetry.forwarding.remote_write import STALE, RemoteWriteSender
 from controlplane.telemetry.values.interval import Interval, floor
+from tests.controlplane.telemetry.ingesting import ingest_metrics
 from tests.peers import prometheus
 from tests.processes import free_port, wait_for
 
@@ -80,7 +81,7 @@ def test_a_real_prometheus_has_the_pushed_gauges(
             report.histogram([1.0, 2.0], name=metrics.E2E.name, prompt_bucket="<=128")
             report.histogram([0.5], name=metrics.QUEUE.name)
             report.number(metrics.REQUESTS.name, 30.0)
-            store.ingest_metrics(report.request)
+            ingest_metrics(store, report.request)
         assert exporter.tick(end) == 2, exporter.error
         expected = store.histograms("ttft", end - timedelta(minutes=1), end)[0].total.quantile(0.99)
         (found,) = wait_for(

@@ -16,6 +16,7 @@ from controlplane.telemetry.queries import fleet_gauges
 from controlplane.telemetry.queries.exposition import FAILING, FRESH_S, FleetQuantiles
 from controlplane.telemetry.reader import SketchSeries, ValueSeries
 from controlplane.telemetry.store import TelemetryStore
+from tests.controlplane.telemetry.ingesting import ingest_metrics
 
 
 class Pools:
@@ -107,7 +108,7 @@ def test_what_the_store_has_is_what_the_gauges_say(
         report.histogram([0.5, 0.7], name=metrics.DECODE.name)
         report.number(metrics.REQUESTS.name, 30.0)
         report.number(metrics.KV_USAGE.name, 0.25 if node == "a" else 0.75, kind="gauge")
-        store.ingest_metrics(report.request)
+        ingest_metrics(store, report.request)
     text = api.get("/metrics", headers={"Authorization": ""}).text
     lines = dict(line.rsplit(" ", 1) for line in text.splitlines() if line.startswith("tailwright_fleet"))
     q = {series.labels["prompt_bucket"]: series.total for series in store.histograms(

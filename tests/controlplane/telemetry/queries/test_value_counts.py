@@ -7,6 +7,7 @@ import pytest
 
 from controlplane.contract.errors import BadRequest
 from controlplane.telemetry.store import TelemetryStore
+from tests.controlplane.telemetry.ingesting import ingest_metrics
 
 
 @pytest.mark.parametrize(
@@ -31,7 +32,7 @@ def test_as_the_sketches_say(
                 report = make_report(node=f"{pool}{node}", pool=pool, start=start + timedelta(seconds=5 * window))
                 report.histogram([0.1] * (1 + window + node), prompt_bucket="<=128")
                 report.histogram([0.2] * 3, prompt_bucket="<=512").zero_count = 0
-                store.ingest_metrics(report.request)
+                ingest_metrics(store, report.request)
     span = (start, start + timedelta(minutes=10))
     for _ in range(2):
         sketches = store.histograms("ttft", *span, by=by, where=where, step_s=step_s)

@@ -17,6 +17,7 @@ from controlplane.telemetry.forwarding.otlp_request import Scope
 from controlplane.telemetry.forwarding.otlp_sender import OtlpSender
 from controlplane.telemetry.store import TelemetryStore
 from controlplane.telemetry.values.instance import HEADER, name_of
+from tests.controlplane.telemetry.ingesting import ingest_metrics
 
 
 def test_replicas_have_one_name_and_services_different_ones(any_database: Database, tmp_path: Path) -> None:
@@ -39,7 +40,7 @@ def test_what_comes_back_is_refused_and_what_others_export_is_taken(
 ) -> None:
     report = make_report(start=start)
     report.histogram([0.25])
-    assert store.ingest_metrics(report.request).accepted == 1
+    assert ingest_metrics(store, report.request).accepted == 1
     meters = ExportMeters(CollectorRegistry())
 
     def exporter(exported_by: str) -> Exporter:
