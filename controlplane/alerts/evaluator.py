@@ -53,7 +53,7 @@ from controlplane.contract.errors import NotFound
 from controlplane.contract.metrics import E2E, NODE, POOL, TTFT, WINDOW_S
 from controlplane.db.database import Database
 from controlplane.fleet import store as fleet
-from controlplane.telemetry.reader import TelemetryReader
+from controlplane.telemetry import Question, Span, TelemetryReader
 
 log = logging.getLogger(__name__)
 
@@ -136,7 +136,7 @@ class AlertEvaluator:
         oldest = end - timedelta(seconds=POOL_MEMORY_S)
         start = max(oldest, self._pools_read_to - timedelta(seconds=POOL_LATE_S)) if self._pools_read_to else oldest
         for metric in (E2E.short, TTFT.short):
-            for series in self._telemetry.counts(metric, start, end, by=(POOL.label,)):
+            for series in self._telemetry.counts(Question(metric, Span(start, end), (POOL.label,))):
                 self._traffic[series.labels.get(POOL.label, "")] = end
         self._pools_read_to = end
         self._traffic = {pool: at for pool, at in self._traffic.items() if at >= oldest}

@@ -18,7 +18,7 @@ from controlplane.contract.histogram import axis_position
 from controlplane.contract.knobs import difference
 from controlplane.contract.metrics import WINDOW_S
 from controlplane.evidence.sketch import Sketch
-from controlplane.telemetry.reader import TelemetryReader
+from controlplane.telemetry import Question, Span, TelemetryReader
 
 RESOLVE_S = 15.0
 Open = Callable[[dict[str, str]], bool]
@@ -93,8 +93,9 @@ def onset_of_breach(
 ) -> datetime:
     """The start of the run of windows, up to the first breach, each of which had more slow requests than allowed."""
     start = first_breach - timedelta(seconds=min(window_s, 600.0))
+    question = Question(limit.metric, Span(start, first_breach), where=where, step_s=WINDOW_S)
     steps: dict[datetime, Sketch] = {}
-    for series in telemetry.histograms(limit.metric, start, first_breach, where=where, step_s=WINDOW_S):
+    for series in telemetry.histograms(question):
         for time, sketch in series.steps:
             steps.setdefault(time, Sketch()).merge(sketch)
     onset = first_breach - timedelta(seconds=WINDOW_S)

@@ -40,7 +40,7 @@ def report(plant: Any, start: datetime) -> ExportMetricsServiceRequest:
     for name, value in (("service.instance.id", plant.node), ("tailwright.pool", plant.pool)):
         resource.resource.attributes.add(key=name).value.string_value = value
     scope = resource.scope_metrics.add()
-    for short, rows in plant.telemetry.sketches.items():
+    for short, rows in plant.telemetry.points.items():
         histogram = scope.metrics.add(name=BY_SHORT[short].name, unit="s").exponential_histogram
         histogram.aggregation_temporality = DELTA
         for time, labels, sketch in rows:

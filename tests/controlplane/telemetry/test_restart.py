@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from controlplane.contract.errors import Unavailable
+from controlplane.telemetry import Question, Span
 from controlplane.telemetry.store import TelemetryStore
 from tests.controlplane.telemetry.ingesting import ingest_metrics
 
@@ -21,5 +22,5 @@ def test_closed_and_started_again(store: TelemetryStore, make_report: Any, start
         with pytest.raises(Unavailable):
             ingest_metrics(store, report.request)
         store.start()
-    found = store.histograms("ttft", start, start + timedelta(seconds=5), by=["node"])
+    found = store.histograms(Question("ttft", Span(start, start + timedelta(seconds=5)), by=["node"]))
     assert [(one.labels["node"], one.total.count) for one in found] == [("n0", 2), ("n1", 2), ("n2", 2)]

@@ -15,6 +15,7 @@ from controlplane.contract import metrics
 from controlplane.contract.errors import Overloaded, Unavailable
 from controlplane.contract.metrics import WINDOW_S
 from controlplane.db.database import Database
+from controlplane.telemetry import Question, Span
 from controlplane.telemetry.folding.retention import Retention
 from controlplane.telemetry.folding.verify import verify
 from controlplane.telemetry.frames.frame_store import ReadPoint
@@ -59,7 +60,7 @@ class TestTelemetryStore:
         return self.start + timedelta(seconds=seconds)
 
     def count(self, store: TelemetryStore | None = None, metric: str = "ttft") -> int:
-        found = (store or self.store).histograms(metric, self.at(-3600), self.at(3600))
+        found = (store or self.store).histograms(Question(metric, Span(self.at(-3600), self.at(3600))))
         return sum(series.total.count for series in found)
 
     def send(self, seconds: float, values: list[float], node: str = "n1") -> Any:
@@ -131,12 +132,12 @@ class TestTelemetryStore:
 
         def everything() -> Any:
             span = (self.at(0), self.at(40))
-            histograms = self.store.histograms("ttft", *span, by=["node"], step_s=10)
+            histograms = self.store.histograms(Question("ttft", Span(*span), by=["node"], step_s=10))
             return (
                 [(one.labels, one.total.counts.tolist(), one.total.total, one.total.minimum, one.total.maximum,
                   [(time, part.count, part.quantile(0.9)) for time, part in one.steps]) for one in histograms],
-                self.store.scalars("output_tokens", *span, by=["node"], step_s=10),
-                self.store.scalars("kv_usage", *span, step_s=10),
+                self.store.scalars(Question("output_tokens", Span(*span), by=["node"], step_s=10)),
+                self.store.scalars(Question("kv_usage", Span(*span), step_s=10)),
             )  # fmt: skip
 
         before = everything()
@@ -167,10 +168,10 @@ class TestTelemetryStore:
         self.store.tick(self.clock() + timedelta(minutes=1))
         assert rows(self.database, PendingRow) == 0
         assert self.count() == 3
-        (series,) = self.store.histograms("ttft", self.at(0), self.at(5))
+        (series,) = self.store.histograms(Question("ttft", Span(self.at(0), self.at(5))))
         assert series.total.minimum == pytest.approx(0.0001, rel=3.4e-7) and series.total.minimum <= 0.0001
         assert series.total.maximum == pytest.approx(30.0, rel=3.4e-7) and series.total.maximum >= 30.0
-        (gauge,) = self.store.scalars("kv_usage", self.at(0), self.at(5))
+        (gauge,) = self.store.scalars(Question("kv_usage", Span(self.at(0), self.at(5))))
         assert gauge.value == 0
 
     def test_a_gauge_keeps_its_latest_value(self) -> None:
@@ -180,7 +181,7 @@ class TestTelemetryStore:
             report.number(metrics.RUNNING.name, value, kind="gauge")
             ingest_metrics(self.store, report.request)
         for _ in range(2):
-            assert [one.value for one in self.store.scalars("running", self.at(0), self.at(5))] == [7.0]
+            assert [one.value for one in self.store.scalars(Question("running", Span(self.at(0), self.at(5))))] == [7.0]
             self.store.tick(self.clock() + timedelta(minutes=1))
 
     def test_a_fast_clock_seals_nobody_elses_windows(self) -> None:
@@ -252,7 +253,7 @@ class TestTelemetryStore:
         assert outcome.accepted == 2 and "'http.server.requests' is not kept" in outcome.refusals.text()
         assert self.count(metric="tailwright.custom.thing") == 1
         other = TelemetryStore(self.database, self.clock)
-        assert other.scalars("gen_ai.custom.count", self.at(0), self.at(5))[0].value == 3
+        assert other.scalars(Question("gen_ai.custom.count", Span(self.at(0), self.at(5))))[0].value == 3
 
     def test_the_queue_is_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
         entered, go_on = threading.Event(), threading.Event()
@@ -328,13 +329,13 @@ class TestTelemetryStore:
     def answer(self, first: float, last: float, by: list[str], step_s: float | None = None) -> Any:
         """Everything that can be asked of a span, as plain values."""
         span = (self.at(first), self.at(last))
-        histograms = self.store.histograms("ttft", *span, by=by, step_s=step_s)
+        histograms = self.store.histograms(Question("ttft", Span(*span), by=by, step_s=step_s))
         return (
             [(one.labels, one.total.counts.tolist(), one.total.zero_count, one.total.minimum, one.total.maximum,
               pytest.approx(one.total.total), [(time, part.counts.tolist()) for time, part in one.steps])
              for one in histograms],
-            self.store.scalars("output_tokens", *span, by=by, step_s=step_s),
-            self.store.scalars("kv_usage", *span, by=by, step_s=step_s),
+            self.store.scalars(Question("output_tokens", Span(*span), by=by, step_s=step_s)),
+            self.store.scalars(Question("kv_usage", Span(*span), by=by, step_s=step_s)),
         )  # fmt: skip
 
     def build_all(self) -> None:
@@ -381,20 +382,22 @@ class TestTelemetryStore:
         with self.database.session() as session:
             session.connection().execute(delete(FrameRow).where(col(FrameRow.resolution) < 3600))
         assert self.count() == 60
-        assert self.store.histograms("ttft", self.at(0), self.at(1800)) == []
+        assert self.store.histograms(Question("ttft", Span(self.at(0), self.at(1800)))) == []
 
     def test_a_nodes_answer_needs_its_block_only(self) -> None:
         for node in range(130):
             self.send(0, [0.1], node=f"n{node}")
         self.store.tick(self.clock())
-        (one,) = self.store.histograms("ttft", self.at(0), self.at(5), where={"node": "n129"}, by=["node"])
+        (one,) = self.store.histograms(
+            Question("ttft", Span(self.at(0), self.at(5)), where={"node": "n129"}, by=["node"])
+        )
         assert (one.labels, one.total.count) == ({"node": "n129"}, 1)
-        assert len(self.store.histograms("ttft", self.at(0), self.at(5), by=["node"])) == 130
-        assert self.store.histograms("ttft", self.at(0), self.at(5), where={"node": "nobody"}) == []
+        assert len(self.store.histograms(Question("ttft", Span(self.at(0), self.at(5)), by=["node"]))) == 130
+        assert self.store.histograms(Question("ttft", Span(self.at(0), self.at(5)), where={"node": "nobody"})) == []
         with self.database.session() as session:
             session.connection().execute(delete(FrameRow).where(col(FrameRow.block) == 0))
         for node in ("n129", "n1"):
-            left = self.store.histograms("ttft", self.at(0), self.at(5), where={"node": node})
+            left = self.store.histograms(Question("ttft", Span(self.at(0), self.at(5)), where={"node": node}))
             assert len(left) == (node == "n129")
         assert self.count() == 130  # The fleet's own frames.
 
@@ -412,7 +415,7 @@ class TestTelemetryStore:
             assert resolutions(self.database) == left
             assert self.count() == 1
             assert self.store.latest() is not None
-        found = self.store.histograms("ttft", self.at(0), self.at(60), step_s=5)
+        found = self.store.histograms(Question("ttft", Span(self.at(0), self.at(60)), step_s=5))
         assert [time for time, _ in found[0].steps] == [self.at(0)]  # All that is left, where it begins.
         assert verify(self.database, self.store.frames).findings.all == []
 
@@ -478,7 +481,9 @@ class TestTelemetryStore:
         sizes = iter([3000, 2000, 900])
         monkeypatch.setattr(type(store.frames), "size_bytes", lambda _: next(sizes))
         store.tick(self.clock())
-        assert sum(one.total.count for one in store.histograms("ttft", self.at(0), self.at(10_800))) == 3
+        assert (
+            sum(one.total.count for one in store.histograms(Question("ttft", Span(self.at(0), self.at(10_800))))) == 3
+        )
         with self.database.snapshot() as connection:
             moment = ReadPoint(connection, store.frames.state(connection))
             oldest = store.frames.oldest(moment, 5)

@@ -14,6 +14,7 @@ from sqlalchemy import update
 
 from controlplane.contract.errors import BadRequest, Conflict, NotFound
 from controlplane.db.database import Database
+from controlplane.telemetry import Question, Span
 from controlplane.telemetry.folding import backup as copies
 from controlplane.telemetry.store import TelemetryStore
 from controlplane.telemetry.tables import PendingRow
@@ -30,7 +31,7 @@ def file(database: Database) -> Path:
 
 def answers(database: Database, clock: Any, start: datetime) -> Any:
     store = TelemetryStore(database, clock)
-    found = store.histograms("ttft", start, start + timedelta(hours=1), by=["node"], step_s=10)
+    found = store.histograms(Question("ttft", Span(start, start + timedelta(hours=1)), by=["node"], step_s=10))
     return [(one.labels, one.total.counts.tolist(), [time for time, _ in one.steps]) for one in found]
 
 

@@ -18,6 +18,7 @@ from controlplane.contract.metrics import NODE
 from controlplane.contract.reports.packed_report import PackedReport, encode
 from controlplane.contract.reports.report_bundle import LIMIT_PLAIN, bundle
 from controlplane.db.database import Database
+from controlplane.telemetry import Question, Span
 from controlplane.telemetry.folding import bulk
 from controlplane.telemetry.folding.verify import verify
 from controlplane.telemetry.frames.sql_frames import SqlFrames
@@ -111,7 +112,9 @@ def same(one: TelemetryStore, other: TelemetryStore, reports: Sequence[PackedRep
     start, end = start_of(min(windows) - HOUR), start_of(max(windows) + 1)
     for by in ((), ("node", "prompt_bucket")):
         for step_s in (5, 10, 60, 3600, None):
-            answers = [store.histograms("ttft", start, end, by=by, step_s=step_s) for store in (one, other)]
+            answers = [
+                store.histograms(Question("ttft", Span(start, end), by=by, step_s=step_s)) for store in (one, other)
+            ]
             found, expected = ({str(series.labels): series for series in answer} for answer in answers)
             assert found.keys() == expected.keys() and found
             for labels, series in found.items():
@@ -126,7 +129,9 @@ def same(one: TelemetryStore, other: TelemetryStore, reports: Sequence[PackedRep
                         [reference.quantile(q) for q in (0, 0.5, 0.99, 1)]
                     )
             for metric in ("output_tokens", "running"):
-                values = [store.scalars(metric, start, end, by=by, step_s=step_s) for store in (one, other)]
+                values = [
+                    store.scalars(Question(metric, Span(start, end), by=by, step_s=step_s)) for store in (one, other)
+                ]
                 numbers, wanted = (
                     {(str(of.labels), at): value for of in answer for at, value in [(None, of.value), *of.steps]}
                     for answer in values
@@ -136,7 +141,7 @@ def same(one: TelemetryStore, other: TelemetryStore, reports: Sequence[PackedRep
 
 def count(store: TelemetryStore) -> int:
     """Values of ttft there are."""
-    found = store.histograms("ttft", NOW - timedelta(days=3), NOW + timedelta(hours=1))
+    found = store.histograms(Question("ttft", Span(NOW - timedelta(days=3), NOW + timedelta(hours=1))))
     return sum(series.total.count for series in found)
 
 

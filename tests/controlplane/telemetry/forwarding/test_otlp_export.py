@@ -14,6 +14,7 @@ from sqlmodel import delete
 from controlplane.contract import metrics
 from controlplane.contract.clock import utc_now
 from controlplane.db.database import Database
+from controlplane.telemetry import Question, Span
 from controlplane.telemetry.forwarding.exporter import Exporter
 from controlplane.telemetry.forwarding.late import WATCHED_S
 from controlplane.telemetry.forwarding.meters import ExportMeters
@@ -21,7 +22,7 @@ from controlplane.telemetry.forwarding.otlp_request import Scope
 from controlplane.telemetry.forwarding.otlp_sender import OtlpSender
 from controlplane.telemetry.store import TelemetryStore
 from controlplane.telemetry.values.export_tables import ExportRow
-from controlplane.telemetry.values.interval import Interval, floor
+from controlplane.telemetry.values.interval import floor
 from tests.controlplane.telemetry.ingesting import ingest_metrics
 from tests.peers import Service, service
 
@@ -102,7 +103,7 @@ def test_the_receiver_ends_with_equal_quantiles(
                     **{name: time.isoformat() for name, time in span.items()},
                 },
             ).json()["series"]
-            ours = store.histograms(metric, span["start"], span["end"], by=by, where={"pool": pool})
+            ours = store.histograms(Question(metric, Span(span["start"], span["end"]), by=by, where={"pool": pool}))
             assert [one["labels"] for one in theirs] == [one.labels for one in ours] and ours
             for their, our in zip(theirs, ours, strict=True):
                 assert their["count"] == our.total.count
@@ -208,7 +209,7 @@ def test_what_comes_late_arrives_too_and_everything_counts_once(
         scopes=scopes,
         interval_s=60,
     )
-    interval, following = (Interval(minute + timedelta(minutes=n), minute + timedelta(minutes=n + 1)) for n in (0, 1))
+    interval, following = (Span(minute + timedelta(minutes=n), minute + timedelta(minutes=n + 1)) for n in (0, 1))
     sender.send(interval)
     for node in (f"{pool}-a", f"{pool}-new"):
         report = make_report(node=node, pool=pool, start=minute + timedelta(seconds=20), seconds=4.0)
@@ -229,7 +230,9 @@ def test_what_comes_late_arrives_too_and_everything_counts_once(
             "/api/v1/quantiles",
             params={"metric": metric, "q": ",".join(map(str, Q)), "by": ",".join(by), "pool": pool, **span},
         ).json()["series"]
-        ours = store.histograms(metric, minute, minute + timedelta(seconds=120), by=by, where={"pool": pool})
+        ours = store.histograms(
+            Question(metric, Span(minute, minute + timedelta(seconds=120)), by=by, where={"pool": pool})
+        )
         assert [(one["labels"], one["count"]) for one in theirs] == [(one.labels, one.total.count) for one in ours]
         for their, our in zip(theirs, ours, strict=True):
             assert their["mean"] == pytest.approx(our.total.mean, rel=1e-12)

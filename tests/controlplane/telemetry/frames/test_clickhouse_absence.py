@@ -11,6 +11,7 @@ from sqlmodel import select
 from controlplane.contract.clock import utc_now
 from controlplane.contract.errors import Unavailable
 from controlplane.db.database import Database
+from controlplane.telemetry import Question, Span
 from controlplane.telemetry.folding.verify import verify
 from controlplane.telemetry.frames.clickhouse import ClickHouse
 from controlplane.telemetry.frames.clickhouse_absence import LateClickHouse
@@ -76,7 +77,9 @@ def test_what_was_taken_in_meanwhile_is_folded_once_when_it_is_back(
             assert ingest_metrics(store, report.request).accepted == 1
 
     def count() -> int:
-        return sum(one.total.count for one in store.histograms("ttft", start, start + timedelta(minutes=10)))
+        return sum(
+            one.total.count for one in store.histograms(Question("ttft", Span(start, start + timedelta(minutes=10))))
+        )
 
     take_in(0, 120)
     for _ in range(2):

@@ -12,6 +12,7 @@ from sqlmodel import SQLModel
 from controlplane.contract import metrics
 from controlplane.contract.errors import Unavailable
 from controlplane.db.database import Database
+from controlplane.telemetry import Question, Span
 from controlplane.telemetry.folding.verify import verify
 from controlplane.telemetry.frames import clickhouse_frames
 from controlplane.telemetry.frames.clickhouse import ClickHouse, ClickHouseServer
@@ -217,10 +218,10 @@ def test_a_store_with_its_frames_in_clickhouse_answers_as_one_without(
                         [sketch.count for _, sketch in series.steps],
                     )
                     for step_s in (None, 10.0, 60.0)
-                    for series in store.histograms("ttft", start, end, by=["node"], step_s=step_s)
+                    for series in store.histograms(Question("ttft", Span(start, end), by=["node"], step_s=step_s))
                 ]
             )
-            assert [series.value for series in store.scalars("output_tokens", start, end)] == [216.0]
+            assert [series.value for series in store.scalars(Question("output_tokens", Span(start, end)))] == [216.0]
             assert verify(database, store.frames).findings.all == []
         finally:
             store.close()

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from controlplane.contract.errors import BadRequest
+from controlplane.telemetry import Question, Span
 from controlplane.telemetry.store import TelemetryStore
 from tests.controlplane.telemetry.ingesting import ingest_metrics
 
@@ -35,11 +36,12 @@ def test_as_the_sketches_say(
                 ingest_metrics(store, report.request)
     span = (start, start + timedelta(minutes=10))
     for _ in range(2):
-        sketches = store.histograms("ttft", *span, by=by, where=where, step_s=step_s)
+        sketches = store.histograms(Question("ttft", Span(*span), by=by, where=where, step_s=step_s))
         assert [
             (one.labels, one.total.count, [(time, sketch.count) for time, sketch in one.steps]) for one in sketches
         ] == [
-            (one.labels, one.value, one.steps) for one in store.counts("ttft", *span, by=by, where=where, step_s=step_s)
+            (one.labels, one.value, one.steps)
+            for one in store.counts(Question("ttft", Span(*span), by=by, where=where, step_s=step_s))
         ]
         store.tick(clock())  # The second time from frames.
     if where != {"pool": "nobody's"}:
@@ -48,4 +50,4 @@ def test_as_the_sketches_say(
 
 def test_of_histograms_only(store: TelemetryStore, start: datetime) -> None:
     with pytest.raises(BadRequest, match="running is a gauge"):
-        store.counts("running", start, start + timedelta(minutes=1))
+        store.counts(Question("running", Span(start, start + timedelta(minutes=1))))

@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from controlplane.db.database import Database
 from controlplane.db.migrate import upgrade
+from controlplane.telemetry import Question, Span
 from controlplane.telemetry.forwarding.exporter import Exporter
 from controlplane.telemetry.forwarding.meters import ExportMeters
 from controlplane.telemetry.forwarding.otlp_request import Scope
@@ -56,7 +57,9 @@ def test_what_comes_back_is_refused_and_what_others_export_is_taken(
         return Exporter(sender, database, meters, delay_s=0, longest_lag_s=3600)
 
     def count() -> int:
-        return sum(one.total.count for one in store.histograms("ttft", start, start + timedelta(minutes=5)))
+        return sum(
+            one.total.count for one in store.histograms(Question("ttft", Span(start, start + timedelta(minutes=5))))
+        )
 
     own = exporter(name_of(database))
     own.tick(start)
