@@ -33,7 +33,7 @@ from controlplane.contract.bodies.alerts import AlertRule, AlertState, Silence
 from controlplane.contract.bodies.nodes import NodeRole
 from controlplane.contract.metrics import E2E, POOL, TTFT, WINDOW_S
 from controlplane.db.database import Database
-from controlplane.telemetry.reader import TelemetryReader
+from controlplane.telemetry import Question, Span, TelemetryReader
 
 log = logging.getLogger(__name__)
 
@@ -112,7 +112,7 @@ class AlertEvaluator:
         oldest = end - timedelta(seconds=POOL_MEMORY_S)
         start = max(oldest, self._pools_read_to - timedelta(seconds=POOL_LATE_S)) if self._pools_read_to else oldest
         for metric in (E2E.short, TTFT.short):
-            for series in self._telemetry.counts(metric, start, end, by=(POOL.label,)):
+            for series in self._telemetry.counts(Question(metric, Span(start, end), (POOL.label,))):
                 self._traffic[series.labels.get(POOL.label, "")] = end
         self._pools_read_to = end
         self._traffic = {pool: at for pool, at in self._traffic.items() if at >= oldest}

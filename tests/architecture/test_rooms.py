@@ -28,7 +28,7 @@ FACES = {
     "controlplane/db": {"binary_transfer", "column_types", "database", "disk_space", "driver_statement", "fault", "ids"}
     | {"migrate", "paging", "partitions", "probe", "refused_values", "sole_replica"},
     "controlplane/fleet": {"effective", "endpoints", "machine", "revisions", "store", "tables", "view"},
-    "controlplane/telemetry": {"meters", "reader", "store", "tables"},
+    "controlplane/telemetry": {"meters", "question", "reader", "store", "tables"},
     "agents": set(),
     "agents/agent": {"agent", "collector", "command", "settings"},
     "agents/backends": {"base", "change_costs", "embedded_backend", "in_flight"},

@@ -21,6 +21,7 @@ from controlplane.contract.histogram import RELATIVE_ERROR, axis_position
 from controlplane.contract.metrics import WINDOW_S
 from controlplane.evidence.binomial import tail_bound
 from controlplane.evidence.sketch import Sketch
+from controlplane.telemetry import Question, Span
 
 RESOLVE_AT = 0.9
 RESOLVE_S = 15.0
@@ -94,8 +95,9 @@ class Absolute(Kind[AbsoluteCondition]):
         """The start of the run of windows, up to the first breach, that each had more slow requests than allowed."""
         edge = axis_position(story.threshold or 1.0)
         start = first - timedelta(seconds=min(job.condition.window_s, 600.0))
+        question = Question(story.metric, Span(start, first), where=where, step_s=WINDOW_S)
         steps: dict[datetime, Sketch] = {}
-        for series in self._sources.telemetry.histograms(story.metric, start, first, where=where, step_s=WINDOW_S):
+        for series in self._sources.telemetry.histograms(question):
             for time, sketch in series.steps:
                 steps.setdefault(time, Sketch()).merge(sketch)
         onset = first - timedelta(seconds=WINDOW_S)

@@ -34,7 +34,7 @@ from controlplane.contract.bodies.nodes import NodeRole, NodeView
 from controlplane.contract.metrics import NODE, POOL, WINDOW_S
 from controlplane.db.database import Database
 from controlplane.evidence.sketch import Sketch
-from controlplane.telemetry.reader import TelemetryReader
+from controlplane.telemetry import TelemetryReader
 
 C = TypeVar("C", bound=BaseModel)
 

@@ -20,7 +20,7 @@ from controlplane.alerts.conditions.kind import Findings, Job, Kind, Scope, Snap
 from controlplane.contract.bodies.alerts import TelemetryLostCondition
 from controlplane.contract.bodies.nodes import NodeRole, NodeView
 from controlplane.contract.metrics import EVENTS_MISSED, NODE, SPOOL_DROPPED
-from controlplane.telemetry.reader import TelemetryReader
+from controlplane.telemetry import Question, Span, TelemetryReader
 
 LOOK_BACK_S = 6 * 3600.0
 STEP_S = 300
@@ -68,10 +68,10 @@ class TelemetryLost(Kind[TelemetryLostCondition]):
 def losses_of(telemetry: TelemetryReader, now: datetime) -> dict[str, dict[int, Loss]]:
     """What each node lost in the last `LOOK_BACK_S`; nodes that lost nothing are absent."""
     start = datetime.fromtimestamp(_step(now - timedelta(seconds=LOOK_BACK_S)), UTC)
-    end = datetime.fromtimestamp(_step(now) + STEP_S, UTC)
+    span = Span(start, datetime.fromtimestamp(_step(now) + STEP_S, UTC))
     found: dict[str, dict[int, Loss]] = {}
     for metric in (SPOOL_DROPPED, EVENTS_MISSED):
-        for series in telemetry.scalars(metric.short, start, end, by=(NODE.label,), step_s=STEP_S):
+        for series in telemetry.scalars(Question(metric.short, span, by=(NODE.label,), step_s=STEP_S)):
             steps = found.setdefault(series.labels.get(NODE.label, ""), {})
             for time, value in series.steps:
                 loss = Loss(reports=round(value)) if metric is SPOOL_DROPPED else Loss(events=round(value))

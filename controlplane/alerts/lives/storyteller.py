@@ -25,7 +25,7 @@ from controlplane.contract.bodies.alerts import AlertState, Diagnosis
 from controlplane.contract.metrics import E2E, NODE
 from controlplane.db.database import Database
 from controlplane.evidence.sketch import Sketch
-from controlplane.telemetry.reader import TelemetryReader
+from controlplane.telemetry import Question, Span, TelemetryReader
 
 log = logging.getLogger(__name__)
 
@@ -64,9 +64,9 @@ class Storyteller:
         alone = Diagnosis(stage=None, summary=story.summary + ".", causes=[])
         if not job.kind.seeks_causes or story.since is None:
             return alone
-        before = (story.since - timedelta(seconds=gathering.BEFORE_S), story.since)
+        before = Span(story.since - timedelta(seconds=gathering.BEFORE_S), story.since)
         try:
-            around = gathering.surroundings(self._telemetry, where, E2E.short, before, (story.since, story.at))
+            around = gathering.surroundings(self._telemetry, where, E2E.short, before, Span(story.since, story.at))
             with self._database.read_session() as session:
                 around = gathering.with_records(session, around, story.since, now)
         except Exception:
@@ -123,11 +123,12 @@ class Storyteller:
         self, job: Job[Any], draft: Draft, story: Finding, where: Where, now: datetime, chance: float
     ) -> tuple[Diagnosis, frozenset[str]]:
         onset = story.since or job.kind.onset(job, story, draft.life.breach_since or story.at, where)
-        before = (onset - timedelta(seconds=gathering.BEFORE_S), onset)
-        during = (onset if Event.FIRED in draft.events else max(onset, story.at - timedelta(seconds=AGAIN_S)), story.at)
+        before = Span(onset - timedelta(seconds=gathering.BEFORE_S), onset)
+        since = onset if Event.FIRED in draft.events else max(onset, story.at - timedelta(seconds=AGAIN_S))
+        during = Span(since, story.at)
         before_s = story.before_s
         if before_s is None:
-            found = self._telemetry.histograms(story.metric, *before, where=where)
+            found = self._telemetry.histograms(Question(story.metric, before, where=where))
             before_s = found[0].total.quantile(story.q) if found and found[0].total.count else None
         bucket = story.evidence.get("prompt_bucket")
         parts_where = where if bucket is None else {**where, "prompt_bucket": bucket}
@@ -140,10 +141,10 @@ class Storyteller:
         nodes = self._nodes(parts_where, story, during, chance)
         return diagnose(shift, measured, around), nodes
 
-    def _nodes(self, where: Where, story: Finding, during: tuple[datetime, datetime], chance: float) -> frozenset[str]:
+    def _nodes(self, where: Where, story: Finding, during: Span, chance: float) -> frozenset[str]:
         by_node = {
             series.labels.get(NODE.label, ""): series.total
-            for series in self._telemetry.histograms(story.metric, *during, by=(NODE.label,), where=where)
+            for series in self._telemetry.histograms(Question(story.metric, during, (NODE.label,), where))
         }
         return updates.reach_of_nodes(by_node, story.threshold, story.q, chance)
 

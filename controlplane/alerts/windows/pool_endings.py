@@ -11,9 +11,7 @@ from controlplane.alerts.windows.histories import shareable
 from controlplane.alerts.windows.history import Where
 from controlplane.contract.metrics import FINISH_REASON, POOL, REQUESTS, WINDOW_S
 from controlplane.contract.reports.finish_reasons import CLIENT, FAILED
-from controlplane.telemetry.reader import TelemetryReader, ValueSeries
-
-Span = tuple[datetime, datetime]
+from controlplane.telemetry import Question, Span, TelemetryReader, ValueSeries
 
 
 @dataclass(frozen=True)
@@ -40,23 +38,24 @@ class PoolEndings:
     def of(self, pool: str, start: datetime, end: datetime) -> list[Ended]:
         """The windows of [start, end) in which requests ended, in order."""
         if pool not in self._together:
-            return _windows(self._ask(start, end, self._wheres[pool]))
-        if (start, end) not in self._read:
-            self._read[start, end] = self._ask(start, end, {POOL.label: self._together})
-        return _windows(series for series in self._read[start, end] if series.labels.get(POOL.label) == pool)
+            return _windows(self._ask(Span(start, end), self._wheres[pool]))
+        span = Span(start, end)
+        if span not in self._read:
+            self._read[span] = self._ask(span, {POOL.label: self._together})
+        return _windows(series for series in self._read[span] if series.labels.get(POOL.label) == pool)
 
     def before(self, pool: str, start: datetime, end: datetime) -> tuple[int, int]:
         """Of [start, end): requests that ended, and how many were lost."""
         count = lost = 0
-        for series in self._ask(start, end, self._wheres[pool], step_s=None):
+        for series in self._ask(Span(start, end), self._wheres[pool], step_s=None):
             reason = series.labels.get(FINISH_REASON.label, "")
             count += 0 if reason in CLIENT else round(series.value)
             lost += round(series.value) if reason in FAILED else 0
         return count, lost
 
-    def _ask(self, start: datetime, end: datetime, where: Where, step_s: float | None = WINDOW_S) -> list[ValueSeries]:
+    def _ask(self, span: Span, where: Where, step_s: float | None = WINDOW_S) -> list[ValueSeries]:
         by = (POOL.label, FINISH_REASON.label)
-        return self._telemetry.scalars(REQUESTS.short, start, end, by=by, where=where, step_s=step_s)
+        return self._telemetry.scalars(Question(REQUESTS.short, span, by, where, step_s))
 
 
 def _windows(found: Iterable[ValueSeries]) -> list[Ended]:

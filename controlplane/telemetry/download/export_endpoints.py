@@ -15,16 +15,18 @@ from controlplane.auth import Reader
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.metrics import BY_SHORT, LABELS, NODE, POOL, MetricKind
 from controlplane.telemetry.download import csv_file, parquet_file, records_table, table
-from controlplane.telemetry.download.table import Question, Table
+from controlplane.telemetry.download.table import Table
 from controlplane.telemetry.queries.parameters import (
     By,
     SpanOf,
     Step,
     Text,
     label_filters,
+    labels_of,
     quantiles_of,
 )
-from controlplane.telemetry.values import catalogue, timespan
+from controlplane.telemetry.question import Question
+from controlplane.telemetry.values import timespan
 from controlplane.telemetry.values.catalogue import MetricRef
 from controlplane.telemetry.values.timespan import Span
 
@@ -88,13 +90,16 @@ def _series(
         raise BadRequest(f"metric: is missing; valid names: {', '.join(BY_SHORT)}; or requests=true", field="metric")
     reader = request.app.state.telemetry
     found: MetricRef = reader.find(metric)
-    groups = tuple(dict.fromkeys(filter(None, (by or "").split(","))))
-    catalogue.check_labels(groups, "by")
-    asked = Question(metric, found.unit, span, groups, where, _step_s(step))
-    own = found.kind is None and not reader.histograms(metric, span.start, span.end)
+    # A file may be long: there is no bound on the number of steps.
+    asked = Question(
+        metric, span, labels_of(by), where, None if step is None else timespan.parse_duration(step, "step")
+    )
+    own = found.kind is None and not reader.histograms(Question(metric, span))
     if own or found.kind in (MetricKind.SUM, MetricKind.GAUGE):
-        return table.of_values(reader, asked)
-    return table.of_buckets(reader, asked) if q is None else table.of_quantiles(reader, asked, quantiles_of(q))
+        return table.of_values(reader, asked, found.unit)
+    if q is None:
+        return table.of_buckets(reader, asked, found.unit)
+    return table.of_quantiles(reader, asked, found.unit, quantiles_of(q))
 
 
 def _records(request: Request, span: Span, where: dict[str, list[str]]) -> Table:
@@ -108,15 +113,6 @@ def _records(request: Request, span: Span, where: dict[str, list[str]]) -> Table
             raise BadRequest(f"{label}: one value at most with requests=true", field=label)
         one[label] = values[0] if values else None
     return records_table.of_requests(request.app.state.telemetry, span, pool=one[POOL.label], node=one[NODE.label])
-
-
-def _step_s(text: str | None) -> float | None:
-    """As for a query, but for its bound on the number of steps: a file may be long."""
-    if text is None:
-        return None
-    step_s = timespan.parse_duration(text, "step")
-    timespan.check_step(step_s)
-    return step_s
 
 
 def _read_ahead(found: Table) -> Table:

@@ -18,7 +18,8 @@ from controlplane.db.database import Database
 from controlplane.telemetry.forwarding.attempt import Refused, Undelivered
 from controlplane.telemetry.forwarding.meters import ExportMeters
 from controlplane.telemetry.forwarding.position import Position, Positions
-from controlplane.telemetry.values.interval import Interval, after, floor
+from controlplane.telemetry.values.interval import after, floor
+from controlplane.telemetry.values.timespan import Span
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +46,7 @@ class Sender(Protocol):
     name: str
     interval_s: int
 
-    def send(self, interval: Interval) -> Sent: ...
+    def send(self, interval: Span) -> Sent: ...
 
     def close(self) -> None: ...
 
@@ -113,7 +114,7 @@ class Exporter:
         held = self._positions.lease(seen, now)
         return held is not None and self._send(held, interval, now)
 
-    def _send(self, held: Position, interval: Interval, now: datetime) -> bool:
+    def _send(self, held: Position, interval: Span, now: datetime) -> bool:
         try:
             sent = self._sender.send(interval)
         except (Undelivered, TailwrightError) as error:

@@ -22,7 +22,7 @@ from controlplane.telemetry.forwarding.otlp_request import Scope, encode, split
 from controlplane.telemetry.queries import series
 from controlplane.telemetry.queries.series import Portion
 from controlplane.telemetry.reader import TelemetryReader
-from controlplane.telemetry.values.interval import Interval
+from controlplane.telemetry.values.timespan import Span
 
 logger = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ class OtlpSender:
     def close(self) -> None:
         self._http.close()
 
-    def send(self, interval: Interval) -> Sent:
+    def send(self, interval: Span) -> Sent:
         now = self._clock()
         late = self._send_late(now)
         points = refused = 0
@@ -98,10 +98,10 @@ class OtlpSender:
             points, refused, values = points + owed.points - rejected, refused + rejected, values + owed.values
         return Sent(points, refused, values)
 
-    def _requests_of(self, interval: Interval) -> Iterator[ExportMetricsServiceRequest]:
+    def _requests_of(self, interval: Span) -> Iterator[ExportMetricsServiceRequest]:
         return (encode(portion, interval, scope)[0] for scope, portion in self._portions(interval))
 
-    def _portions(self, interval: Interval) -> Iterator[tuple[Scope, Portion]]:
+    def _portions(self, interval: Span) -> Iterator[tuple[Scope, Portion]]:
         for scope in self._scopes:
             read = series.of_nodes if scope is Scope.NODE else series.of_fleet
             for portion in read(self._reader, interval):

@@ -21,8 +21,7 @@ from controlplane.telemetry.forwarding.prompb import GAUGE, WriteRequest
 from controlplane.telemetry.queries import fleet_gauges
 from controlplane.telemetry.queries.fleet_gauges import SPAN_S, Family
 from controlplane.telemetry.reader import TelemetryReader
-from controlplane.telemetry.values.interval import Interval
-from controlplane.telemetry.values.timespan import to_ns
+from controlplane.telemetry.values.timespan import Span, to_ns
 
 HEADERS = {
     "Content-Type": PROTOBUF,
@@ -66,8 +65,8 @@ class RemoteWriteSender:
     def close(self) -> None:
         self._http.close()
 
-    def send(self, interval: Interval) -> Sent:
-        families = fleet_gauges.read(self._reader, interval.end - timedelta(seconds=SPAN_S), interval.end)
+    def send(self, interval: Span) -> Sent:
+        families = fleet_gauges.read(self._reader, Span(interval.end - timedelta(seconds=SPAN_S), interval.end))
         present = samples_of(families, self._labels)
         gone = dict.fromkeys(self._before - present.keys(), STALE)
         request = encode(families, present | gone, to_ns(interval.end) // 1_000_000)

@@ -20,10 +20,11 @@ from controlplane.contract.error_answer import answers
 from controlplane.contract.errors import BadRequest, Overloaded
 from controlplane.contract.metrics import E2E
 from controlplane.telemetry.queries.feeds import Compute, Failure, Feed, Streams
-from controlplane.telemetry.queries.parameters import AboveSeconds, Quantiles, SeriesQuery, asks, quantiles_of
+from controlplane.telemetry.queries.parameters import AboveSeconds, Quantiles, asks, quantiles_of
 from controlplane.telemetry.queries.quantiles import quantiles
 from controlplane.telemetry.queries.rates import rates
 from controlplane.telemetry.queries.shares import limit_of, shares
+from controlplane.telemetry.question import Question
 from controlplane.telemetry.store import TelemetryStore
 from controlplane.telemetry.values.timespan import Span
 
@@ -50,7 +51,7 @@ class Listening:
 async def _listening(
     request: Request,
     _: Reader,
-    asked: Annotated[SeriesQuery, Depends(asks(metric_by_default=E2E.short))],
+    asked: Annotated[Question, Depends(asks(metric_by_default=E2E.short))],
     query: Annotated[Kind, Query(description="which query is answered again and again")] = Kind.QUANTILES,
     q: Quantiles = "0.5,0.95,0.99",
     above: AboveSeconds = None,
@@ -88,7 +89,7 @@ def _streams(state: State) -> Streams:
     return found
 
 
-def _compute(store: TelemetryStore, kind: Kind, asked: SeriesQuery, q: str, above: float | None) -> Compute:
+def _compute(store: TelemetryStore, kind: Kind, asked: Question, q: str, above: float | None) -> Compute:
     wanted = quantiles_of(q)
 
     def compute(end: datetime) -> str:

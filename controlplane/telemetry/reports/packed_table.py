@@ -5,12 +5,13 @@ not be has REFUSED instead of a place in it, and a reason with a message that na
 """
 
 import hashlib
-from collections import OrderedDict
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 import orjson
+from cachetools import LRUCache
 from numpy.typing import NDArray
 
 from controlplane.contract.errors import BadRequest, nearest
@@ -66,9 +67,7 @@ class PackedTables:
     """The tables met last, by the hash of their bytes. For one thread."""
 
     def __init__(self, cached_bytes: int = CACHED_BYTES) -> None:
-        self._cached_bytes = cached_bytes
-        self._held = 0
-        self._cache: OrderedDict[bytes, tuple[int, PackedTable]] = OrderedDict()
+        self._cache: LRUCache[bytes, tuple[int, PackedTable]] = LRUCache(cached_bytes, lambda held: held[0])
         self._metrics: dict[tuple[tuple[str, MetricKind], ...], tuple[tuple[str, MetricKind], ...]] = {}
 
     def read(self, data: bytes) -> PackedTable:
@@ -76,16 +75,13 @@ class PackedTables:
         key = hashlib.blake2b(data, digest_size=16).digest()
         found = self._cache.get(key)
         if found is not None:
-            self._cache.move_to_end(key)
             return found[1]
         try:
             table = self._parse(data)
         except ValueError as error:
             raise BadRequest(f"body: {error}", field="body") from error
-        self._cache[key] = (len(data), table)
-        self._held += len(data)
-        while self._held > self._cached_bytes:
-            self._held -= self._cache.popitem(last=False)[1][0]
+        with suppress(ValueError):  # One that takes more than all of the room is read each time.
+            self._cache[key] = (len(data), table)
         return table
 
     def _parse(self, data: bytes) -> PackedTable:

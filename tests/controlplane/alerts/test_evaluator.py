@@ -27,6 +27,7 @@ from controlplane.db import Database
 from controlplane.fleet import store as fleet
 from controlplane.fleet.tables import NodeRow
 from controlplane.ledger import entries
+from controlplane.telemetry import Question
 
 STEP = timedelta(seconds=5)
 
@@ -179,10 +180,10 @@ class TestRegression:
         asked: list[datetime] = []
         histograms = telemetry.histograms
 
-        def noted(metric: str, start: datetime, end: datetime, **how: Any) -> Any:
-            if how.get("step_s") is not None:
-                asked.append(start)
-            return histograms(metric, start, end, **how)
+        def noted(question: Question) -> Any:
+            if question.step_s is not None:
+                asked.append(question.span.start)
+            return histograms(question)
 
         monkeypatch.setattr(telemetry, "histograms", noted)
         add_rule(database, self.condition, plant.now)

@@ -45,7 +45,7 @@ class ScrapedPlant:
             work = 0.05 * prefill * self.random.lognormal(0.0, 0.4, n)
             labels = {"pool": "main", "node": "a", "model": "m", "revision": "1"}
             for metric, values in {"queue": queue, "prefill": work, "ttft": queue + work}.items():
-                self.telemetry.sketches.setdefault(metric, []).append((self.now, labels, scraped(values)))
+                self.telemetry.add(metric, self.now, scraped(values), **labels)
             self.now += timedelta(seconds=WINDOW_S)
 
 

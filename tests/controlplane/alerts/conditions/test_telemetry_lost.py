@@ -56,7 +56,7 @@ def lose(telemetry: Any) -> Callable[..., None]:
     def report(at: datetime, reports: int = 0, events: int = 0, name: str = "a") -> None:
         for metric, count in ((SPOOL_DROPPED, reports), (EVENTS_MISSED, events)):
             if count:
-                telemetry.values.append((metric.short, at, {"node": name, "pool": "p"}, float(count)))
+                telemetry.add(metric.short, at, float(count), node=name, pool="p")
 
     return report
 
@@ -126,10 +126,10 @@ def test_what_has_been_told_is_not_told_again_when_the_store_goes_back(
     rule.tick(NOW)
     lose(NOW, reports=3)
     assert rule.reading(NOW) is Reading.BREACH
-    values = list(telemetry.values)
-    telemetry.values.clear()
+    points = dict(telemetry.points)
+    telemetry.points.clear()
     assert rule.reading(NOW + seconds(300)) is Reading.CLEAR
-    telemetry.values.extend(values)
+    telemetry.points.update(points)
     assert rule.reading(NOW + seconds(305)) is Reading.CLEAR
 
 

@@ -20,6 +20,7 @@ from controlplane.contract.bodies.telemetry import QuantilesAnswer
 from controlplane.db.database import Database
 from controlplane.telemetry.queries import feeds as streams
 from controlplane.telemetry.store import TelemetryStore
+from tests.controlplane.telemetry.ingesting import ingest_metrics
 
 
 @pytest.fixture
@@ -50,7 +51,7 @@ def reader(url: str, database: Database, start: datetime) -> Iterator[Client]:
 def report(store: TelemetryStore, make_report: Any, time: datetime, values: list[float]) -> None:
     made = make_report(start=time)
     made.histogram(values)
-    store.ingest_metrics(made.request)
+    ingest_metrics(store, made.request)
 
 
 def test_each_new_window_is_an_event_and_what_was_missed_comes_first(
