@@ -75,7 +75,7 @@ class ServiceHealth(Remembered):
             ("telemetry_not_written",): float(not self._telemetry.ready() or bool(self._telemetry.write_fault())),
             ("frames_unavailable",): float(bool(self._telemetry.frames.fault())),
             ("disk_low",): float(space is not None and space.low),
-            ("background_task_failing",): float(any(tick.failing for tick in self._background.ticks)),
+            ("background_task_failing",): float(self._background.failing),
             **{(f"export_{exporter.name}",): float(bool(exporter.error)) for exporter in self._exporters},
         }
         yield _gauge(DEGRADED, "1 while the service runs in this reduced way.", ["mode"], modes.items())

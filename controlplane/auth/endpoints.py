@@ -1,6 +1,6 @@
 """Tokens over HTTP: make, list, revoke (scope admin), and who am I (any token)."""
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 
 from controlplane import ledger
 from controlplane.auth import store
@@ -12,6 +12,7 @@ from controlplane.contract.errors import Unauthenticated
 from controlplane.db import SessionDep
 from controlplane.db.ids import PathId
 from controlplane.db.paging import Cursor, Limit, page_of
+from controlplane.db.request_parts import Basis
 
 router = APIRouter(prefix="/api/v1/tokens", tags=["tokens"])
 
@@ -32,9 +33,9 @@ def list_tokens(session: SessionDep, _: Admin, limit: Limit = 100, cursor: Curso
 
 
 @router.post("", status_code=201)
-def create_token(wanted: TokenCreate, request: Request, session: SessionDep, principal: Admin) -> TokenCreated:
+def create_token(wanted: TokenCreate, session: SessionDep, principal: Admin, service: Basis) -> TokenCreated:
     """Make a token; the answer is the only place its secret is ever shown."""
-    now = request.app.state.clock()
+    now = service.clock()
     view, token = store.issue(session, name=wanted.name, scope=wanted.scope, now=now)
     ledger.append(
         session,
@@ -48,9 +49,9 @@ def create_token(wanted: TokenCreate, request: Request, session: SessionDep, pri
 
 
 @router.delete("/{token_id:int}", status_code=204)
-def revoke_token(token_id: PathId, request: Request, session: SessionDep, principal: Admin) -> None:
+def revoke_token(token_id: PathId, session: SessionDep, principal: Admin, service: Basis) -> None:
     """End a token. Other replicas refuse it within two seconds."""
-    now = request.app.state.clock()
+    now = service.clock()
     view = store.revoke(session, token_id, now)
     ledger.append(
         session,

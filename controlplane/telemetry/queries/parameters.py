@@ -7,11 +7,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import Depends, Query, Request
+from fastapi import Depends, Query
 from pydantic import WithJsonSchema
 
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.metrics import BY_SHORT, LABELS
+from controlplane.db.request_parts import Basis
 from controlplane.telemetry.values import catalogue, timespan
 from controlplane.telemetry.values.timespan import Span
 
@@ -51,9 +52,9 @@ class SeriesQuery:
     where: dict[str, list[str]]
 
 
-async def span_of(request: Request, window: Window = None, start: Start = None, end: End = None) -> Span:
+async def span_of(service: Basis, window: Window = None, start: Start = None, end: End = None) -> Span:
     """The asked span; it ends now unless said otherwise."""
-    return timespan.resolve(request.app.state.clock(), window, start, end)
+    return timespan.resolve(service.clock(), window, start, end)
 
 
 SpanOf = Annotated[Span, Depends(span_of)]

@@ -16,7 +16,7 @@ from controlplane.db.fault import DISK_FULL
 @pytest.fixture
 def fresh(app: FastAPI) -> FastAPI:
     """The application with a readiness that has not looked yet."""
-    app.state.readiness = health.Readiness()
+    app.state.service.readiness._tried_at = None
     return app
 
 
@@ -55,13 +55,13 @@ def test_the_probe_is_not_repeated_within_a_second(fresh: FastAPI, monkeypatch: 
 
 
 def test_not_ready_when_telemetry_is_not(fresh: FastAPI, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fresh.state.telemetry, "ready", lambda: False)
+    monkeypatch.setattr(fresh.state.service.telemetry, "ready", lambda: False)
     answer = TestClient(fresh).get("/readyz")
     assert (answer.status_code, answer.json()["telemetry"]) == (503, "not ready")
 
 
 def test_not_ready_while_reports_cannot_be_written(fresh: FastAPI, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fresh.state.telemetry, "write_fault", lambda: DISK_FULL)
+    monkeypatch.setattr(fresh.state.service.telemetry, "write_fault", lambda: DISK_FULL)
     answer = TestClient(fresh).get("/readyz")
     assert (answer.status_code, answer.json()["telemetry"]) == (503, "the disk is full")
 
@@ -79,17 +79,17 @@ def test_a_full_database_is_called_by_its_name(fresh: FastAPI, monkeypatch: pyte
 
 
 def test_a_low_disk_and_a_stuck_tick_are_told_and_stay_ready(fresh: FastAPI, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fresh.state.disk, "_look", lambda _: Space(10, 1000))
-    monkeypatch.setattr(fresh.state.background.ticks[0], "failed", True)
+    monkeypatch.setattr(fresh.state.service.disk, "_look", lambda _: Space(10, 1000))
+    monkeypatch.setattr(fresh.state.service.background.ticks[0], "failed", True)
     answer = TestClient(fresh).get("/readyz")
     assert answer.status_code == 200
     assert answer.json()["degraded"] == ["disk_low", "background_task_failing"]
 
 
 def test_not_ready_while_stopping(fresh: FastAPI) -> None:
-    fresh.state.stop.set()
+    fresh.state.service.stop.set()
     try:
         answer = TestClient(fresh).get("/readyz")
     finally:
-        fresh.state.stop.clear()
+        fresh.state.service.stop.clear()
     assert (answer.status_code, answer.json()["status"]) == (503, "stopping")

@@ -11,6 +11,7 @@ from fastapi import FastAPI
 
 from controlplane.api import error_handlers as errors
 from controlplane.auth import store as tokens
+from controlplane.auth.token_cache import TokenCache
 from controlplane.client import Client
 from controlplane.contract.bodies.access import Scope
 from controlplane.contract.bodies.rollouts import Rollout, RolloutCreate, RolloutPhase, Verdict
@@ -42,8 +43,13 @@ class InProcess(httpx.BaseTransport):
 @pytest.fixture
 def client(database: Database, start: datetime) -> Iterator[Make]:
     app = FastAPI()
-    app.state.database, app.state.clock, app.state.fleet = database, lambda: start, FleetHub(database)
-    app.state.pool_limits = lambda session, pool: [Limit(metric="itl", q=0.99, limit_s=0.2)]
+    app.state.service = endpoints.RolloutParts(
+        database=database,
+        clock=lambda: start,
+        tokens=TokenCache(database),
+        fleet=FleetHub(database),
+        pool_limits=lambda session, pool: [Limit(metric="itl", q=0.99, limit_s=0.2)],
+    )
     app.include_router(endpoints.router)
     errors.install(app)
     made: list[Client] = []

@@ -21,8 +21,8 @@ from controlplane.contract.errors import BadRequest
 from controlplane.contract.histogram import AXIS_MIN, SCALE, bucket_index
 from controlplane.telemetry.download import csv_file, parquet_file, table
 from controlplane.telemetry.download import records_table as records
-from controlplane.telemetry.download.export_endpoints import router
 from controlplane.telemetry.download.table import Column, Kind, Question, Table
+from controlplane.telemetry.http.export_endpoints import router
 from controlplane.telemetry.values.timespan import Span
 
 EXPORT = "/api/v1/export"
