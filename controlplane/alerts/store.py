@@ -3,8 +3,10 @@
 from datetime import datetime
 from typing import Any
 
+import httpx
 from sqlmodel import Session, col, select
 
+from controlplane import ledger
 from controlplane.alerts.notify import outbox
 from controlplane.alerts.tables import (
     AlertRow,
@@ -14,9 +16,21 @@ from controlplane.alerts.tables import (
     DetectorStateRow,
     SilenceRow,
 )
-from controlplane.alerts.view import alert_view, rule_view
-from controlplane.contract.bodies.alerts import Alert, AlertRule, AlertRuleCreate, AlertState, DeliveryState
+from controlplane.alerts.view import alert_view, delivery_view, destination_view, rule_view, silence_view
+from controlplane.contract.bodies.alerts import (
+    Alert,
+    AlertRule,
+    AlertRuleCreate,
+    AlertState,
+    Delivery,
+    DeliveryState,
+    Destination,
+    DestinationCreate,
+    Silence,
+    SilenceCreate,
+)
 from controlplane.contract.errors import NotFound
+from controlplane.db.paging import newest
 
 OPEN_STATES = (AlertState.PENDING.value, AlertState.FIRING.value)
 
@@ -28,15 +42,21 @@ def rules(
     session: Session, *, before_id: int | None = None, limit: int = 10_000, enabled_only: bool = False
 ) -> list[AlertRule]:
     """Newest first."""
-    query = select(AlertRuleRow).order_by(col(AlertRuleRow.id).desc()).limit(limit)
-    if before_id is not None:
-        query = query.where(col(AlertRuleRow.id) < before_id)
+    query = newest(AlertRuleRow, before_id, limit)
     if enabled_only:
         query = query.where(col(AlertRuleRow.enabled).is_(True))
     return [rule_view(row) for row in session.exec(query)]
 
 
-def create_rule(session: Session, wanted: AlertRuleCreate, now: datetime) -> AlertRule:
+def create_rule(session: Session, wanted: AlertRuleCreate, now: datetime, *, actor: str = ledger.SERVICE) -> AlertRule:
+    rule = add_rule(session, wanted, now)
+    message, evidence = f"alert rule {rule.name!r} ({rule.condition.kind})", wanted.model_dump(mode="json")
+    _record(session, f"alert-rule/{rule.id}", "alert_rule.created", now, actor, message, rule=evidence)
+    return rule
+
+
+def add_rule(session: Session, wanted: AlertRuleCreate, now: datetime) -> AlertRule:
+    """As `create_rule`, without a word in the ledger: that is for who adds several at once."""
     row = AlertRuleRow(**_rule_fields(wanted), created_at=now)
     session.add(row)
     session.flush()
@@ -44,7 +64,13 @@ def create_rule(session: Session, wanted: AlertRuleCreate, now: datetime) -> Ale
 
 
 def update_rule(
-    session: Session, rule_id: int, wanted: AlertRuleCreate, now: datetime, external_url: str = ""
+    session: Session,
+    rule_id: int,
+    wanted: AlertRuleCreate,
+    now: datetime,
+    external_url: str = "",
+    *,
+    actor: str = ledger.SERVICE,
 ) -> AlertRule:
     """Replace a rule. A changed condition or pool starts afresh: its evidence is forgotten, its open alerts end."""
     row = _rule_row(session, rule_id)
@@ -59,15 +85,20 @@ def update_rule(
         for state in session.exec(select(DetectorStateRow).where(DetectorStateRow.rule_id == rule_id)):
             state.version = row.version
             session.add(state)
+    message, evidence = f"alert rule {row.name!r} changed", wanted.model_dump(mode="json")
+    _record(session, f"alert-rule/{rule_id}", "alert_rule.updated", now, actor, message, rule=evidence)
     return rule_view(row)
 
 
-def delete_rule(session: Session, rule_id: int, now: datetime, external_url: str = "") -> AlertRule:
+def delete_rule(
+    session: Session, rule_id: int, now: datetime, external_url: str = "", *, actor: str = ledger.SERVICE
+) -> None:
     """Remove a rule; its open alerts are resolved, and those that were told of hear it."""
     row = _rule_row(session, rule_id)
     _end_rule(session, rule_id, now, "its rule was deleted", external_url)
     session.delete(row)
-    return rule_view(row)
+    message = f"alert rule {row.name!r} deleted"
+    _record(session, f"alert-rule/{rule_id}", "alert_rule.deleted", now, actor, message)
 
 
 def _end_rule(session: Session, rule_id: int, now: datetime, why: str, external_url: str) -> None:
@@ -102,9 +133,7 @@ def _rule_fields(wanted: AlertRuleCreate) -> dict[str, Any]:
 
 def alerts(session: Session, *, before_id: int | None, limit: int, state: AlertState | None = None) -> list[Alert]:
     """Newest first."""
-    query = select(AlertRow).order_by(col(AlertRow.id).desc()).limit(limit)
-    if before_id is not None:
-        query = query.where(col(AlertRow.id) < before_id)
+    query = newest(AlertRow, before_id, limit)
     if state is not None:
         query = query.where(AlertRow.state == state.value)
     return [alert_view(row) for row in session.exec(query)]
@@ -117,7 +146,12 @@ def alert(session: Session, alert_id: int) -> Alert:
     return alert_view(row)
 
 
-# -- destinations, deliveries, silences --------------------------------------------------------------------------------
+# -- destinations and deliveries ---------------------------------------------------------------------------------------
+
+
+def destinations(session: Session, *, before_id: int | None, limit: int) -> list[Destination]:
+    """Newest first."""
+    return [destination_view(row) for row in session.exec(newest(DestinationRow, before_id, limit))]
 
 
 def destination_row(session: Session, destination_id: int) -> DestinationRow:
@@ -127,8 +161,18 @@ def destination_row(session: Session, destination_id: int) -> DestinationRow:
     return row
 
 
-def delete_destination(session: Session, destination_id: int) -> str:
-    """Remove a destination and give up what still waits for it; returns its name."""
+def create_destination(session: Session, wanted: DestinationCreate, *, actor: str, now: datetime) -> Destination:
+    row = DestinationRow(**wanted.model_dump(), created_at=now)
+    session.add(row)
+    session.flush()
+    # Path and query often hold a secret of their own.
+    message = f"destination {row.name!r} at {httpx.URL(row.url).host}"
+    _record(session, f"destination/{row.id}", "destination.created", now, actor, message)
+    return destination_view(row)
+
+
+def delete_destination(session: Session, destination_id: int, *, actor: str, now: datetime) -> None:
+    """Remove a destination and give up what still waits for it."""
     row = destination_row(session, destination_id)
     waiting = select(DeliveryRow).where(
         DeliveryRow.destination_id == destination_id, DeliveryRow.state == DeliveryState.WAITING.value
@@ -138,10 +182,43 @@ def delete_destination(session: Session, destination_id: int) -> str:
         delivery.next_attempt_at = None
         session.add(delivery)
     session.delete(row)
-    return row.name
+    message = f"destination {row.name!r} deleted"
+    _record(session, f"destination/{destination_id}", "destination.deleted", now, actor, message)
 
 
-def end_silence(session: Session, silence_id: int, now: datetime) -> SilenceRow:
+def note_test(session: Session, destination: DestinationRow, error: str | None, *, actor: str, now: datetime) -> None:
+    """What came of a test alert goes into the ledger; nothing else of it is kept."""
+    message = f"test of destination {destination.name!r}: {error or 'delivered'}"
+    _record(session, f"destination/{destination.id}", "destination.tested", now, actor, message)
+
+
+def deliveries(session: Session, *, before_id: int | None, limit: int, alert_id: int | None = None) -> list[Delivery]:
+    """Newest first."""
+    query = newest(DeliveryRow, before_id, limit)
+    if alert_id is not None:
+        query = query.where(DeliveryRow.alert_id == alert_id)
+    return [delivery_view(row) for row in session.exec(query)]
+
+
+# -- silences ----------------------------------------------------------------------------------------------------------
+
+
+def silences(session: Session, *, before_id: int | None, limit: int) -> list[Silence]:
+    """Newest first."""
+    return [silence_view(row) for row in session.exec(newest(SilenceRow, before_id, limit))]
+
+
+def create_silence(session: Session, wanted: SilenceCreate, *, actor: str, now: datetime) -> Silence:
+    row = SilenceRow(**wanted.model_dump(), created_by=actor, starts_at=now)
+    session.add(row)
+    session.flush()
+    words = ", ".join(f"{name}={value}" for name, value in sorted(wanted.matchers.items()))
+    message = f"silence of {words} until {wanted.ends_at.isoformat()}"
+    _record(session, f"silence/{row.id}", "silence.created", now, actor, message, comment=wanted.comment)
+    return silence_view(row)
+
+
+def end_silence(session: Session, silence_id: int, *, actor: str, now: datetime) -> None:
     """End a silence now; one that has ended already stays as it was."""
     row = session.get(SilenceRow, silence_id)
     if row is None:
@@ -149,4 +226,11 @@ def end_silence(session: Session, silence_id: int, now: datetime) -> SilenceRow:
     if row.ended_early_at is None and row.ends_at > now:
         row.ended_early_at = now
         session.add(row)
-    return row
+    message = f"silence {silence_id} ended early"
+    _record(session, f"silence/{silence_id}", "silence.ended", now, actor, message)
+
+
+def _record(
+    session: Session, subject: str, kind: str, now: datetime, actor: str, message: str, **evidence: Any
+) -> None:
+    ledger.append(session, now=now, actor=actor, kind=kind, subject=subject, message=message, **evidence)

@@ -4,7 +4,6 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Response
 
-from controlplane import ledger
 from controlplane.auth import Admin, Enroller, Operator, Reader
 from controlplane.auth.store import workload_key
 from controlplane.contract.bodies.access import EnrolmentReply, EnrolmentRequest
@@ -56,22 +55,9 @@ def set_trial_config(
     node: NodeName, wanted: TrialConfig, session: SessionDep, principal: Operator, service: Fleet
 ) -> NodeView:
     """Give a trial node a configuration of its own. Knobs that are left out take their defaults."""
-    fleet.require_trial(fleet.row_of(session, node))
-    now = service.clock()
-    creation = RevisionCreate(knobs=wanted.knobs, note=f"trial on node {node}")
-    number = fleet.create_revision(session, creation, principal.name, now).number
-    fleet.set_override(session, [node], number, now)
-    ledger.append(
-        session,
-        now=now,
-        actor=principal.name,
-        kind="node.trial_config",
-        subject=f"node/{node}",
-        message=f"trial node {node} is given revision {number}",
-        revision=number,
-    )
+    changed = fleet.set_trial_config(session, node, wanted, actor=principal.name, now=service.clock())
     service.fleet.poke_after_commit(session)
-    return fleet.node(session, node)
+    return changed
 
 
 @api.delete("/nodes/{node}", status_code=204, tags=["nodes"])

@@ -14,12 +14,12 @@ from controlplane import ledger
 from controlplane.auth import store as tokens
 from controlplane.contract.bodies.access import EnrolmentRequest, Scope
 from controlplane.contract.bodies.configs import Revision, RevisionCreate
-from controlplane.contract.bodies.nodes import ConfigStatus, NodeRole, NodeView
+from controlplane.contract.bodies.nodes import ConfigStatus, NodeRole, NodeView, TrialConfig
 from controlplane.contract.errors import Conflict, NotFound
 from controlplane.fleet import machine, revisions
 from controlplane.fleet.revisions import revision
 from controlplane.fleet.tables import NodeRow, PoolRow
-from controlplane.fleet.view import effective_of, view
+from controlplane.fleet.view import effective_of, node_view
 
 __all__ = [
     "create_revision",
@@ -30,10 +30,10 @@ __all__ = [
     "place",
     "pool_revision",
     "remove",
-    "require_trial",
     "revision",
     "set_override",
     "set_pool_revision",
+    "set_trial_config",
 ]
 
 HTTP_SILENCE_S = 30.0
@@ -66,13 +66,13 @@ def nodes(
         query = query.limit(limit)
     rows = session.exec(query).all()
     known = _Desired(session)
-    return [view(row, known.of(row)) for row in rows]
+    return [node_view(row, known.of(row)) for row in rows]
 
 
 def node(session: Session, name: str) -> NodeView:
     """One node. Raises `NotFound`."""
     row = row_of(session, name)
-    return view(row, desired_of(session, row))
+    return node_view(row, desired_of(session, row))
 
 
 def row_of(session: Session, name: str) -> NodeRow:
@@ -145,6 +145,30 @@ def set_override(session: Session, node_names: Sequence[str], number: int | None
         session.add(row)
     session.flush()
     refresh_drift(session, rows, now)
+
+
+def set_trial_config(session: Session, name: str, wanted: TrialConfig, *, actor: str, now: datetime) -> NodeView:
+    """Give a trial node a configuration of its own. Raises `Conflict` for a serving node: rollouts change those."""
+    row = row_of(session, name)
+    if row.role != NodeRole.TRIAL.value:
+        raise Conflict(
+            f"node {name} is a {row.role} node: serving nodes are changed by rollouts (POST /api/v1/rollouts)",
+            field="node",
+            role=row.role,
+        )
+    creation = RevisionCreate(knobs=wanted.knobs, note=f"trial on node {name}")
+    number = create_revision(session, creation, actor, now).number
+    set_override(session, [name], number, now)
+    ledger.append(
+        session,
+        now=now,
+        actor=actor,
+        kind="node.trial_config",
+        subject=f"node/{name}",
+        message=f"trial node {name} is given revision {number}",
+        revision=number,
+    )
+    return node(session, name)
 
 
 def refresh_drift(session: Session, rows: Iterable[NodeRow], now: datetime) -> None:
@@ -252,16 +276,6 @@ def remove(session: Session, name: str, *, actor: str, now: datetime) -> None:
     ledger.append(
         session, now=now, actor=actor, kind="node.removed", subject=f"node/{name}", message=f"node {name} removed"
     )
-
-
-def require_trial(row: NodeRow) -> None:
-    """Raises `Conflict` for a serving node: those are changed by rollouts only."""
-    if row.role != NodeRole.TRIAL.value:
-        raise Conflict(
-            f"node {row.node} is a {row.role} node: serving nodes are changed by rollouts (POST /api/v1/rollouts)",
-            field="node",
-            role=row.role,
-        )
 
 
 def disconnect(session: Session, connection: str) -> None:

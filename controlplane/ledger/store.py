@@ -3,9 +3,10 @@
 from datetime import datetime
 from typing import Any
 
-from sqlmodel import Session, col, select
+from sqlmodel import Session, col
 
 from controlplane.contract.bodies.ledger import LedgerEntry
+from controlplane.db.paging import newest
 from controlplane.ledger.tables import LedgerRow
 
 SERVICE = "tailwright"
@@ -24,9 +25,7 @@ def entries(
     session: Session, *, before_id: int | None, limit: int, kind: str | None = None, subject: str | None = None
 ) -> list[LedgerEntry]:
     """Newest first. `kind` matches exactly or as the part before a dot ("rollout" matches "rollout.promoted")."""
-    query = select(LedgerRow).order_by(col(LedgerRow.id).desc()).limit(limit)
-    if before_id is not None:
-        query = query.where(col(LedgerRow.id) < before_id)
+    query = newest(LedgerRow, before_id, limit)
     if kind is not None:
         query = query.where((col(LedgerRow.kind) == kind) | col(LedgerRow.kind).startswith(kind + ".", autoescape=True))
     if subject is not None:

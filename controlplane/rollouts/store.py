@@ -13,15 +13,14 @@ from controlplane import ledger
 from controlplane.contract.bodies.nodes import NodeRole
 from controlplane.contract.bodies.rollouts import ENDED, Rollout, RolloutCreate, RolloutPhase, Verdict
 from controlplane.contract.errors import Conflict, NotFound
+from controlplane.db.paging import newest
 from controlplane.fleet import store as fleet
 from controlplane.rollouts import machine, patience
 from controlplane.rollouts.checks import check_differs, check_rollout
 from controlplane.rollouts.decision import ClearOverrides, Decision, SetOverride, SetPoolRevision, State
 from controlplane.rollouts.facts import labels, node_fact
-from controlplane.rollouts.judging_plan import plan_of
 from controlplane.rollouts.tables import RolloutRow
-
-"""The ledger's actor for what the service does by itself."""
+from controlplane.rollouts.view import rollout_view
 
 UNDER_WAY = (RolloutPhase.CANARY, RolloutPhase.JUDGING, RolloutPhase.PROMOTING, RolloutPhase.ROLLING_BACK)
 
@@ -57,7 +56,7 @@ def create(session: Session, spec: RolloutCreate, *, actor: str, now: datetime) 
     )
     if spec.start:
         _start(session, row, actor=actor, now=now)
-    return view(row)
+    return rollout_view(row)
 
 
 def start(session: Session, rollout_id: int, *, actor: str, now: datetime) -> Rollout:
@@ -66,7 +65,7 @@ def start(session: Session, rollout_id: int, *, actor: str, now: datetime) -> Ro
     if row.phase == RolloutPhase.PROPOSED.value:
         check_differs(session, RolloutCreate.model_validate(row.spec))
     _start(session, row, actor=actor, now=now)
-    return view(row)
+    return rollout_view(row)
 
 
 def cancel(session: Session, rollout_id: int, *, actor: str, now: datetime) -> Rollout:
@@ -75,31 +74,29 @@ def cancel(session: Session, rollout_id: int, *, actor: str, now: datetime) -> R
     decision = machine.cancel(state(row))
     if decision is not None:
         carry_out(session, row, decision, actor=actor, now=now)
-    return view(row)
+    return rollout_view(row)
 
 
 def get(session: Session, rollout_id: int) -> Rollout:
-    return view(row_of(session, rollout_id))
+    return rollout_view(row_of(session, rollout_id))
 
 
 def listing(
     session: Session, *, before_id: int | None, limit: int, pool: str | None = None, phase: RolloutPhase | None = None
 ) -> list[Rollout]:
     """Newest first."""
-    query = select(RolloutRow).order_by(col(RolloutRow.id).desc()).limit(limit)
-    if before_id is not None:
-        query = query.where(col(RolloutRow.id) < before_id)
+    query = newest(RolloutRow, before_id, limit)
     if pool is not None:
         query = query.where(RolloutRow.pool == pool)
     if phase is not None:
         query = query.where(RolloutRow.phase == phase.value)
-    return [view(row) for row in session.exec(query)]
+    return [rollout_view(row) for row in session.exec(query)]
 
 
 def active(session: Session, pool: str) -> Rollout | None:
     """The rollout under way in a pool, if any."""
     row = session.exec(select(RolloutRow).where(RolloutRow.active_pool == pool)).first()
-    return None if row is None else view(row)
+    return None if row is None else rollout_view(row)
 
 
 def busy_pools(session: Session) -> dict[str, str]:
@@ -147,12 +144,6 @@ def state(row: RolloutRow) -> State:
         message=row.message,
         away_s=row.away_s,
     )
-
-
-def view(row: RolloutRow) -> Rollout:
-    shown = row.model_dump(include=set(Rollout.model_fields) - {"spec", "plan"})
-    spec = RolloutCreate.model_validate(row.spec)
-    return Rollout.model_validate({**shown, "spec": spec, "plan": plan_of(spec)})
 
 
 def _start(session: Session, row: RolloutRow, *, actor: str, now: datetime) -> None:

@@ -47,7 +47,7 @@ def ensure_default_rules(session: Session, now: datetime) -> int:
         return 0
     created = [wanted for wanted in missing if wanted.condition.kind not in made]
     for wanted in created:
-        store.create_rule(session, wanted, now)
+        store.add_rule(session, wanted, now)
     names = ", ".join(repr(wanted.name) for wanted in created) or "none: rules of these kinds are there already"
     ledger.append(
         session,

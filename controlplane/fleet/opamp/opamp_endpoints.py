@@ -21,7 +21,7 @@ from controlplane.contract.error_answer import answers
 from controlplane.contract.errors import BadRequest, Conflict, TailwrightError, TooLarge, Unavailable, Unsupported
 from controlplane.db.database import Database
 from controlplane.fleet import store as fleet
-from controlplane.fleet.opamp import wire as opamp
+from controlplane.fleet.opamp import wire
 from controlplane.fleet.opamp.hub import AgentConnection, Fleet, FleetHub, FleetParts
 from controlplane.fleet.opamp.session import Answer, answer, offer
 
@@ -32,7 +32,7 @@ RETRY_AFTER_S = 5.0
 _BODY = {
     "requestBody": {
         "required": True,
-        "content": {opamp.CONTENT_TYPE: {"schema": {"type": "string", "format": "binary"}}},
+        "content": {wire.CONTENT_TYPE: {"schema": {"type": "string", "format": "binary"}}},
     }
 }
 GOING_AWAY, NOT_BINARY, INVALID, POLICY, TOO_LARGE = 1001, 1003, 1007, 1008, 1009  # RFC 6455, section 7.4.1.
@@ -41,30 +41,30 @@ GOING_AWAY, NOT_BINARY, INVALID, POLICY, TOO_LARGE = 1001, 1003, 1007, 1008, 100
 class OpampAnswer(Response):
     """A ServerToAgent message."""
 
-    media_type = opamp.CONTENT_TYPE
+    media_type = wire.CONTENT_TYPE
 
 
 @router.post("/v1/opamp", response_class=OpampAnswer, openapi_extra=_BODY, responses=answers(Conflict))
 async def opamp_http(request: Request, principal: AgentAccess, service: Fleet) -> Response:
     """One OpAMP exchange: AgentToServer in, ServerToAgent out, both as protobuf; gzip is accepted."""
     content_type = request.headers.get("Content-Type", "").partition(";")[0].strip()
-    if content_type != opamp.CONTENT_TYPE:
-        raise Unsupported(f"Content-Type: wants {opamp.CONTENT_TYPE}, got {content_type!r}", field="Content-Type")
-    message = opamp.unpack(await _body(request), request.headers.get("Content-Encoding", "").strip().lower())
-    report = opamp.parse(message)
+    if content_type != wire.CONTENT_TYPE:
+        raise Unsupported(f"Content-Type: wants {wire.CONTENT_TYPE}, got {content_type!r}", field="Content-Type")
+    message = wire.unpack(await _body(request), request.headers.get("Content-Encoding", "").strip().lower())
+    report = wire.parse(message)
     work = partial(answer, service.database, principal, report, service.clock())
     answered = await to_thread.run_sync(work, limiter=service.fleet.workers)
     if answered.node is not None:
         service.fleet.left_out.note(answered.node, report.problems)
-    return OpampAnswer(opamp.encode(answered.reply).SerializeToString())
+    return OpampAnswer(wire.encode(answered.reply).SerializeToString())
 
 
 async def _body(request: Request) -> bytes:
     body = bytearray()
     async for piece in request.stream():
         body += piece
-        if len(body) > opamp.MESSAGE_LIMIT_BYTES:
-            raise TooLarge(f"body: an OpAMP message is at most {opamp.MESSAGE_LIMIT_BYTES} bytes", field="body")
+        if len(body) > wire.MESSAGE_LIMIT_BYTES:
+            raise TooLarge(f"body: an OpAMP message is at most {wire.MESSAGE_LIMIT_BYTES} bytes", field="body")
     return bytes(body)
 
 
@@ -118,7 +118,7 @@ async def _receive(socket: WebSocket, connection: AgentConnection, service: Flee
             await _close(socket, NOT_BINARY, "OpAMP messages are binary")
             return
         try:
-            report = opamp.parse(opamp.unframe(frame))
+            report = wire.parse(wire.unframe(frame))
         except TooLarge as error:
             await _close(socket, TOO_LARGE, error.message)
             return
@@ -135,7 +135,7 @@ async def _receive(socket: WebSocket, connection: AgentConnection, service: Flee
             except Exception:
                 # The database is not there: the agent is told when to try again, and keeps its configuration.
                 logger.exception("an OpAMP report could not be stored")
-                failed = opamp.Reply(report.instance_uid, error="not stored, try again", retry_after_s=RETRY_AFTER_S)
+                failed = wire.Reply(report.instance_uid, error="not stored, try again", retry_after_s=RETRY_AFTER_S)
                 answered = Answer(failed)
             if answered.node is not None:
                 service.fleet.left_out.note(answered.node, report.problems)
@@ -171,7 +171,7 @@ async def _send(socket: WebSocket, connection: AgentConnection, answered: Answer
     if answered.node is not None:
         connection.node, connection.desired = answered.node, answered.desired
     try:
-        await socket.send_bytes(opamp.frame(opamp.encode(answered.reply)))
+        await socket.send_bytes(wire.frame(wire.encode(answered.reply)))
     except (WebSocketDisconnect, RuntimeError):
         return False
     return True

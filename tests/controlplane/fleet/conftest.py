@@ -38,7 +38,7 @@ class Service:
 
     @property
     def parts(self) -> FleetParts:
-        return FleetParts.of(self.server.config.app)  # type: ignore[arg-type]  # uvicorn's word for it is wider.
+        return FleetParts.of(self.server.config.app)
 
     def enrol(self, node: str, pool: str, role: str = "serving") -> str:
         wanted = EnrolmentRequest(node=node, pool=pool, backend="embedded", role=role)
