@@ -7,14 +7,16 @@ API keep the API's own answers.
 from typing import cast
 from urllib.parse import quote, urlsplit
 
+import httpx
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse, RedirectResponse
 from starlette.exceptions import HTTPException
 from starlette.types import HTTPExceptionHandler
 
-from controlplane.contract.errors import NotFound, TailwrightError, Unauthenticated
+from controlplane.contract.errors import NotFound, TailwrightError, Unauthenticated, Unavailable
 from web.rendering import rendered
 from web.sessions import sign_out
+from web.threads import on_own_threads
 
 FOR_SCRIPTS = ("/fragments/", "/charts/")
 """What the page's scripts ask for."""
@@ -52,17 +54,31 @@ def local(target: str) -> str:
     return "/" if odd or away else target
 
 
-def give_unknown_pages(app: FastAPI) -> None:
-    """Answer a browser's 404 in the dashboard's layout, and everybody else's as before."""
-    before = cast(HTTPExceptionHandler, app.exception_handlers[HTTPException])
+def install(dashboard: FastAPI, service: FastAPI) -> None:
+    """Answer the contract's errors and a browser's 404 in the dashboard's layout, all others as `service` does."""
+    before = cast(HTTPExceptionHandler, service.exception_handlers[HTTPException])
 
+    @on_own_threads
+    def ours(request: Request, error: Exception) -> Response:
+        return refused(request, cast(TailwrightError, error))
+
+    @on_own_threads
+    def unreachable(request: Request, error: Exception) -> Response:
+        return refused(request, Unavailable(f"the service's API does not answer: {type(error).__name__}"))
+
+    @on_own_threads
     def not_found(request: Request, error: Exception) -> Response:
         path, wants = request.url.path, request.headers.get("accept", "")
         if path.startswith(NOT_PAGES) or request.method not in {"GET", "HEAD"} or "text/html" not in wants:
             return cast(Response, before(request, cast(HTTPException, error)))
         return refused(request, NotFound(f"no page {path[:200]}"))
 
-    app.add_exception_handler(404, not_found)
+    dashboard.exception_handlers |= {
+        **service.exception_handlers,
+        TailwrightError: ours,
+        httpx.TransportError: unreachable,
+        404: not_found,
+    }
 
 
 def _came_for(request: Request) -> str:

@@ -1,36 +1,26 @@
-"""How the dashboard's handlers run: on threads of their own, and what the API refuses answered in the page's form."""
+"""The dashboard's own pool of threads: bounded, and apart from that of the API, which its pages call."""
 
 from collections.abc import Callable, Coroutine
 from functools import partial, wraps
-from typing import Any
+from typing import Any, ParamSpec
 
-import httpx
 from anyio import CapacityLimiter, to_thread
-from fastapi import Request, Response
+from fastapi import Response
 
-from controlplane.contract.errors import TailwrightError, Unavailable
-from web.refusals import refused
+P = ParamSpec("P")
 
 THREADS = CapacityLimiter(8)
 
 
-def handled(handler: Callable[..., Response]) -> Callable[..., Coroutine[Any, Any, Response]]:
-    """Run `handler` on the dashboard's own threads; what it raises of the contract's errors becomes a refusal.
+def on_own_threads(handler: Callable[P, Response]) -> Callable[P, Coroutine[Any, Any, Response]]:
+    """The handler as a coroutine that runs it there.
 
     Pages call the API of the same process: were both served from one pool, enough pages at once would hold every
     thread and wait for API calls that no thread is left to answer.
     """
 
-    def answer(request: Request, *args: Any, **kwargs: Any) -> Response:
-        try:
-            return handler(request, *args, **kwargs)
-        except TailwrightError as error:
-            return refused(request, error)
-        except httpx.TransportError as error:
-            return refused(request, Unavailable(f"the service's API does not answer: {type(error).__name__}"))
-
     @wraps(handler)
-    async def run(request: Request, *args: Any, **kwargs: Any) -> Response:
-        return await to_thread.run_sync(partial(answer, request, *args, **kwargs), limiter=THREADS)
+    async def run(*args: P.args, **kwargs: P.kwargs) -> Response:
+        return await to_thread.run_sync(partial(handler, *args, **kwargs), limiter=THREADS)
 
     return run

@@ -12,8 +12,8 @@ from controlplane.contract.bodies.telemetry import ScalarsAnswer, ScalarSeries
 from controlplane.contract.knobs import ChangeClass, EngineConfig
 from controlplane.contract.metrics import CLOCK_OFFSET, CLOCK_OFFSET_ERROR
 from web.format import coarse
+from web.fragments import context_of
 from web.rendering import templates
-from web.views import context_of
 
 NODE = NodeView(
     node="gpu 1",
