@@ -7,8 +7,8 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query
 
 from controlplane.alerts import store
+from controlplane.alerts.checks import check_destination, check_rule, check_silence
 from controlplane.alerts.lives.tried_destination import try_destination
-from controlplane.alerts.rules.checks import check_destination, check_rule, check_silence
 from controlplane.auth import Admin, Operator, Reader
 from controlplane.auth.token_cache import AuthParts
 from controlplane.contract.bodies.alerts import (

@@ -19,7 +19,7 @@ ELSEWHERE = "agents/vllm_plugin"
 
 FACES = {
     "controlplane": set(),
-    "controlplane/alerts": {"endpoints", "evaluator", "store", "tables", "view", "words"},
+    "controlplane/alerts": {"checks", "endpoints", "evaluator", "store", "tables", "view", "words"},
     "controlplane/app": {"allocation", "background", "exports", "frames", "garbage", "health_metrics", "new_migration"}
     | {"pool_limits", "secrets_files", "serve", "service", "settings", "tables", "ticks"},
     "controlplane/command": {"bench", "config_file", "export", "main", "rollout", "status", "store", "up"},

@@ -8,7 +8,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from sqlalchemy.exc import OperationalError
 
-from controlplane.api import probes as health
+from controlplane.api import probes
 from controlplane.db.disk_space import Space
 from controlplane.db.fault import DISK_FULL
 
@@ -35,7 +35,7 @@ def test_not_ready_when_the_database_takes_no_write(fresh: FastAPI, monkeypatch:
     def refuse(*_: Any) -> None:
         raise OperationalError("INSERT", {}, Exception("disk full on /secret"))
 
-    monkeypatch.setattr(health, "prove_write", refuse)
+    monkeypatch.setattr(probes, "prove_write", refuse)
     answer = TestClient(fresh).get("/readyz")
     assert answer.status_code == 503
     assert answer.json()["database"] == "OperationalError"
@@ -44,12 +44,12 @@ def test_not_ready_when_the_database_takes_no_write(fresh: FastAPI, monkeypatch:
 
 def test_the_probe_is_not_repeated_within_a_second(fresh: FastAPI, monkeypatch: pytest.MonkeyPatch) -> None:
     writes: list[Any] = []
-    monkeypatch.setattr(health, "prove_write", lambda *given: writes.append(given))
-    monkeypatch.setattr(health.time, "monotonic", lambda: 50.0)
+    monkeypatch.setattr(probes, "prove_write", lambda *given: writes.append(given))
+    monkeypatch.setattr(probes.time, "monotonic", lambda: 50.0)
     for _ in range(5):
         TestClient(fresh).get("/readyz")
     assert len(writes) == 1
-    monkeypatch.setattr(health.time, "monotonic", lambda: 51.5)
+    monkeypatch.setattr(probes.time, "monotonic", lambda: 51.5)
     TestClient(fresh).get("/readyz")
     assert len(writes) == 2
 
@@ -73,7 +73,7 @@ def test_a_full_database_is_called_by_its_name(fresh: FastAPI, monkeypatch: pyte
     def refuse(*_: Any) -> None:
         raise OperationalError("INSERT", {}, full)
 
-    monkeypatch.setattr(health, "prove_write", refuse)
+    monkeypatch.setattr(probes, "prove_write", refuse)
     answer = TestClient(fresh).get("/readyz")
     assert (answer.status_code, answer.json()["database"]) == (503, "the disk is full")
 

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from controlplane.api import error_handlers as errors
+from controlplane.api import error_handlers
 from controlplane.auth import store as tokens
 from controlplane.auth.token_cache import TokenCache
 from controlplane.client import Client
@@ -51,7 +51,7 @@ def client(database: Database, start: datetime) -> Iterator[Make]:
         pool_limits=lambda session, pool: [Limit(metric="itl", q=0.99, limit_s=0.2)],
     )
     app.include_router(endpoints.router)
-    errors.install(app)
+    error_handlers.install(app)
     made: list[Client] = []
 
     def make(scope: Scope) -> Client:

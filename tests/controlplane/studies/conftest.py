@@ -12,7 +12,7 @@ from sqlmodel import Session, SQLModel, col, select
 
 import controlplane.rollouts.tables
 import controlplane.studies.tables  # noqa: F401
-from controlplane.api import error_handlers as errors
+from controlplane.api import error_handlers
 from controlplane.auth import store as tokens
 from controlplane.auth.token_cache import TokenCache
 from controlplane.client import Client
@@ -102,7 +102,7 @@ def app(database: Database, clock: Clock) -> FastAPI:
         rollouts_under_way=lambda session: dict(app.state.busy),
     )
     app.include_router(endpoints.router)
-    errors.install(app)
+    error_handlers.install(app)
     return app
 
 

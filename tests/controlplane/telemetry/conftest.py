@@ -18,7 +18,7 @@ from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 from opentelemetry.proto.metrics.v1 import metrics_pb2 as otlp
 from sqlmodel import SQLModel
 
-from controlplane.api import error_handlers as errors
+from controlplane.api import error_handlers
 from controlplane.api.unknown_fields import refuse_unknown_fields
 from controlplane.auth import store as tokens
 from controlplane.auth.token_cache import TokenCache
@@ -199,9 +199,9 @@ def app(database: Database, store: TelemetryStore, clock: TestClock, stop: threa
         telemetry=store,
         streams=Streams(store.latest, clock, stop),
     )
-    app = Application(service, errors.error_response)
+    app = Application(service, error_handlers.error_response)
     app.include_router(router, dependencies=[Depends(refuse_unknown_fields)])
-    errors.install(app)
+    error_handlers.install(app)
     return app
 
 

@@ -19,8 +19,7 @@ from controlplane.contract import metrics
 from controlplane.contract.bodies.workload import RequestRecord
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.histogram import AXIS_MIN, SCALE, bucket_index
-from controlplane.telemetry.download import csv_file, parquet_file, table
-from controlplane.telemetry.download import records_table as records
+from controlplane.telemetry.download import csv_file, parquet_file, records_table, table
 from controlplane.telemetry.download.table import Column, Kind, Question, Table
 from controlplane.telemetry.http.export_endpoints import router
 from controlplane.telemetry.values.timespan import Span
@@ -190,7 +189,7 @@ def test_every_request_is_there_once_however_many_share_an_instant(
     reader = make_reader(
         finished=[record(number, START + timedelta(microseconds=at)) for number, at in enumerate(instants)]
     )
-    found = records.of_requests(
+    found = records_table.of_requests(
         reader, Span(START, START + timedelta(seconds=1)), pool=None, node=None, at_once=at_once
     )
     rows = [row for part in found.parts for row in part]
