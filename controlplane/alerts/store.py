@@ -29,8 +29,7 @@ from controlplane.contract.bodies.alerts import (
     Silence,
     SilenceCreate,
 )
-from controlplane.contract.errors import NotFound
-from controlplane.db.paging import newest
+from controlplane.db.rows import existing, newest
 
 OPEN_STATES = (AlertState.PENDING.value, AlertState.FIRING.value)
 
@@ -50,8 +49,8 @@ def rules(
 
 def create_rule(session: Session, wanted: AlertRuleCreate, now: datetime, *, actor: str = ledger.SERVICE) -> AlertRule:
     rule = add_rule(session, wanted, now)
-    message, evidence = f"alert rule {rule.name!r} ({rule.condition.kind})", wanted.model_dump(mode="json")
-    _record(session, f"alert-rule/{rule.id}", "alert_rule.created", now, actor, message, rule=evidence)
+    message, said = f"alert rule {rule.name!r} ({rule.condition.kind})", wanted.model_dump(mode="json")
+    ledger.append(session, now, actor, "alert_rule.created", f"alert-rule/{rule.id}", message, rule=said)
     return rule
 
 
@@ -64,16 +63,10 @@ def add_rule(session: Session, wanted: AlertRuleCreate, now: datetime) -> AlertR
 
 
 def update_rule(
-    session: Session,
-    rule_id: int,
-    wanted: AlertRuleCreate,
-    now: datetime,
-    external_url: str = "",
-    *,
-    actor: str = ledger.SERVICE,
+    session: Session, rule_id: int, wanted: AlertRuleCreate, now: datetime, external_url: str, *, actor: str
 ) -> AlertRule:
     """Replace a rule. A changed condition or pool starts afresh: its evidence is forgotten, its open alerts end."""
-    row = _rule_row(session, rule_id)
+    row = existing(session, AlertRuleRow, rule_id, "alert rule", field="rule_id")
     fields = _rule_fields(wanted)
     afresh = (row.condition, row.pool) != (fields["condition"], fields["pool"]) or not wanted.enabled
     row.sqlmodel_update(fields)
@@ -85,8 +78,8 @@ def update_rule(
         for state in session.exec(select(DetectorStateRow).where(DetectorStateRow.rule_id == rule_id)):
             state.version = row.version
             session.add(state)
-    message, evidence = f"alert rule {row.name!r} changed", wanted.model_dump(mode="json")
-    _record(session, f"alert-rule/{rule_id}", "alert_rule.updated", now, actor, message, rule=evidence)
+    message, said = f"alert rule {row.name!r} changed", wanted.model_dump(mode="json")
+    ledger.append(session, now, actor, "alert_rule.updated", f"alert-rule/{rule_id}", message, rule=said)
     return rule_view(row)
 
 
@@ -94,11 +87,11 @@ def delete_rule(
     session: Session, rule_id: int, now: datetime, external_url: str = "", *, actor: str = ledger.SERVICE
 ) -> None:
     """Remove a rule; its open alerts are resolved, and those that were told of hear it."""
-    row = _rule_row(session, rule_id)
+    row = existing(session, AlertRuleRow, rule_id, "alert rule", field="rule_id")
     _end_rule(session, rule_id, now, "its rule was deleted", external_url)
     session.delete(row)
     message = f"alert rule {row.name!r} deleted"
-    _record(session, f"alert-rule/{rule_id}", "alert_rule.deleted", now, actor, message)
+    ledger.append(session, now, actor, "alert_rule.deleted", f"alert-rule/{rule_id}", message)
 
 
 def _end_rule(session: Session, rule_id: int, now: datetime, why: str, external_url: str) -> None:
@@ -114,13 +107,6 @@ def _end_rule(session: Session, rule_id: int, now: datetime, why: str, external_
         alert.evidence = {**alert.evidence, "resolved_because": why}
         session.add(alert)
         outbox.enqueue_resolved(session, alert_view(alert), now, external_url)
-
-
-def _rule_row(session: Session, rule_id: int) -> AlertRuleRow:
-    row = session.get(AlertRuleRow, rule_id)
-    if row is None:
-        raise NotFound(f"no alert rule {rule_id}", field="rule_id")
-    return row
 
 
 def _rule_fields(wanted: AlertRuleCreate) -> dict[str, Any]:
@@ -140,10 +126,7 @@ def alerts(session: Session, *, before_id: int | None, limit: int, state: AlertS
 
 
 def alert(session: Session, alert_id: int) -> Alert:
-    row = session.get(AlertRow, alert_id)
-    if row is None:
-        raise NotFound(f"no alert {alert_id}", field="alert_id")
-    return alert_view(row)
+    return alert_view(existing(session, AlertRow, alert_id, "alert", field="alert_id"))
 
 
 # -- destinations and deliveries ---------------------------------------------------------------------------------------
@@ -154,26 +137,19 @@ def destinations(session: Session, *, before_id: int | None, limit: int) -> list
     return [destination_view(row) for row in session.exec(newest(DestinationRow, before_id, limit))]
 
 
-def destination_row(session: Session, destination_id: int) -> DestinationRow:
-    row = session.get(DestinationRow, destination_id)
-    if row is None:
-        raise NotFound(f"no destination {destination_id}", field="destination_id")
-    return row
-
-
 def create_destination(session: Session, wanted: DestinationCreate, *, actor: str, now: datetime) -> Destination:
     row = DestinationRow(**wanted.model_dump(), created_at=now)
     session.add(row)
     session.flush()
     # Path and query often hold a secret of their own.
     message = f"destination {row.name!r} at {httpx.URL(row.url).host}"
-    _record(session, f"destination/{row.id}", "destination.created", now, actor, message)
+    ledger.append(session, now, actor, "destination.created", f"destination/{row.id}", message)
     return destination_view(row)
 
 
 def delete_destination(session: Session, destination_id: int, *, actor: str, now: datetime) -> None:
     """Remove a destination and give up what still waits for it."""
-    row = destination_row(session, destination_id)
+    row = existing(session, DestinationRow, destination_id, "destination", field="destination_id")
     waiting = select(DeliveryRow).where(
         DeliveryRow.destination_id == destination_id, DeliveryRow.state == DeliveryState.WAITING.value
     )
@@ -183,13 +159,7 @@ def delete_destination(session: Session, destination_id: int, *, actor: str, now
         session.add(delivery)
     session.delete(row)
     message = f"destination {row.name!r} deleted"
-    _record(session, f"destination/{destination_id}", "destination.deleted", now, actor, message)
-
-
-def note_test(session: Session, destination: DestinationRow, error: str | None, *, actor: str, now: datetime) -> None:
-    """What came of a test alert goes into the ledger; nothing else of it is kept."""
-    message = f"test of destination {destination.name!r}: {error or 'delivered'}"
-    _record(session, f"destination/{destination.id}", "destination.tested", now, actor, message)
+    ledger.append(session, now, actor, "destination.deleted", f"destination/{row.id}", message)
 
 
 def deliveries(session: Session, *, before_id: int | None, limit: int, alert_id: int | None = None) -> list[Delivery]:
@@ -214,23 +184,14 @@ def create_silence(session: Session, wanted: SilenceCreate, *, actor: str, now: 
     session.flush()
     words = ", ".join(f"{name}={value}" for name, value in sorted(wanted.matchers.items()))
     message = f"silence of {words} until {wanted.ends_at.isoformat()}"
-    _record(session, f"silence/{row.id}", "silence.created", now, actor, message, comment=wanted.comment)
+    ledger.append(session, now, actor, "silence.created", f"silence/{row.id}", message, comment=wanted.comment)
     return silence_view(row)
 
 
 def end_silence(session: Session, silence_id: int, *, actor: str, now: datetime) -> None:
     """End a silence now; one that has ended already stays as it was."""
-    row = session.get(SilenceRow, silence_id)
-    if row is None:
-        raise NotFound(f"no silence {silence_id}", field="silence_id")
+    row = existing(session, SilenceRow, silence_id, "silence", field="silence_id")
     if row.ended_early_at is None and row.ends_at > now:
         row.ended_early_at = now
         session.add(row)
-    message = f"silence {silence_id} ended early"
-    _record(session, f"silence/{silence_id}", "silence.ended", now, actor, message)
-
-
-def _record(
-    session: Session, subject: str, kind: str, now: datetime, actor: str, message: str, **evidence: Any
-) -> None:
-    ledger.append(session, now=now, actor=actor, kind=kind, subject=subject, message=message, **evidence)
+    ledger.append(session, now, actor, "silence.ended", f"silence/{row.id}", f"silence {row.id} ended early")

@@ -8,9 +8,9 @@ told, and does not change it.
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Response
 
@@ -51,24 +51,15 @@ class Readiness:
             return self._error
 
 
-class PeriodicWork(Protocol):
-    """The background ticks, as far as a probe tells of them."""
-
-    @property
-    def failing(self) -> bool: ...
-
-    def report(self) -> dict[str, dict[str, Any]]: ...
-
-
 @dataclass(frozen=True, kw_only=True)
 class ProbeParts(TelemetryParts):
-    """What the probes look at. stop: set once the service is told to end."""
+    """What the probes look at. stop: set once the service is told to end; ticks: of the background work, by name."""
 
     stop: threading.Event
     readiness: Readiness
     disk: DiskSpace
     exporters: Sequence[Exporter]
-    background: PeriodicWork
+    ticks: Callable[[], Mapping[str, Mapping[str, Any]]]
 
 
 Probed = Annotated[ProbeParts, Depends(ProbeParts.given)]
@@ -92,7 +83,8 @@ def readyz(service: Probed, response: Response) -> ReadyReport:
         degraded.append("frames_unavailable")
     if service.disk.low():
         degraded.append("disk_low")
-    if service.background.failing:
+    ticks = service.ticks()
+    if any(tick["failing"] for tick in ticks.values()):
         degraded.append("background_task_failing")
     response.status_code = 200 if ready else 503
     return ReadyReport.model_validate(
@@ -100,7 +92,7 @@ def readyz(service: Probed, response: Response) -> ReadyReport:
             "status": "ready" if ready else "stopping" if stopping else "not ready",
             "database": database_error or "writable",
             "telemetry": telemetry_fault or "ready",
-            "background": service.background.report(),
+            "background": ticks,
             "exports": {exporter.name: exporter.report() for exporter in service.exporters},
             "degraded": degraded,
         }

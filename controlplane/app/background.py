@@ -93,10 +93,6 @@ class Background:
                 logger.info("%s is left behind", thread.name)
         self._threads.clear()
 
-    @property
-    def failing(self) -> bool:
-        return any(tick.failing for tick in self.ticks)
-
     def report(self) -> dict[str, dict[str, Any]]:
         """Per tick: runs, failures, the kind of the last error (its text stays in the log), and whether it is stuck."""
         return {

@@ -80,11 +80,7 @@ def create_app(settings: ServiceSettings, clock: Clock = utc_now) -> FastAPI:
         description=DESCRIPTION,
         version=_version(),
         lifespan=_lifespan,
-        dependencies=[
-            Depends(refuse_unstorable_text),
-            Depends(refuse_unknown_fields),
-            Depends(refuse_wrong_kinds),
-        ],
+        dependencies=[Depends(refuse_unstorable_text), Depends(refuse_unknown_fields), Depends(refuse_wrong_kinds)],
         openapi_tags=TAGS,
         generate_unique_id_function=operation_id,
         docs_url=None,
@@ -114,15 +110,8 @@ def _service(settings: ServiceSettings, database: Database, clock: Clock) -> Ser
     shown = telemetry.meters.registry
     shown.register(hub.left_out)
     exporters = exporters_of(settings, database, telemetry, clock, ExportMeters(shown))
-    ticks = ticks_of(
-        database,
-        telemetry,
-        hub,
-        deliverer,
-        settings.public_url,
-        exporters=exporters,
-        finest_kept_s=settings.retention.levels_s[int(WINDOW_S)],
-    )
+    url, kept_s = settings.public_url, settings.retention.levels_s[int(WINDOW_S)]
+    ticks = ticks_of(database, telemetry, hub, deliverer, url, exporters=exporters, finest_kept_s=kept_s)
     background = Background(ticks, clock, stop)
     shown.register(ServiceHealth(database, background, exporters, telemetry, disk, _version()))
     ProcessCollector(registry=shown)
@@ -135,7 +124,7 @@ def _service(settings: ServiceSettings, database: Database, clock: Clock) -> Ser
         telemetry=telemetry,
         streams=Streams(telemetry.latest, clock, stop),
         fleet=hub,
-        public_url=settings.public_url,
+        public_url=url,
         check_remedy=check_remedy,
         pool_limits=pool_limits,
         rollouts_under_way=rollouts.busy_pools,
@@ -143,6 +132,7 @@ def _service(settings: ServiceSettings, database: Database, clock: Clock) -> Ser
         disk=disk,
         readiness=Readiness(),
         exporters=exporters,
+        ticks=background.report,
         background=background,
     )
 

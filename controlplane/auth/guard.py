@@ -11,8 +11,6 @@ from controlplane.auth.principal import Principal, check_scope
 from controlplane.auth.token_cache import AuthParts
 from controlplane.contract.bodies.access import Scope
 
-__all__ = ["Admin", "AgentAccess", "Enroller", "Holder", "Needs", "Operator", "Principal", "Reader", "check_scope"]
-
 
 class Needs:
     """The dependency: a known token, of this scope (None: of any). The API's document reads `scope` from it."""

@@ -12,8 +12,7 @@ from controlplane.auth.tables import FleetSecretRow, TokenRow
 from controlplane.auth.token import digest, new_token
 from controlplane.auth.view import token_view
 from controlplane.contract.bodies.access import Scope, TokenCreate, TokenCreated, TokenView
-from controlplane.contract.errors import NotFound
-from controlplane.db.paging import newest
+from controlplane.db.rows import existing, newest
 
 CHUNK = 500
 
@@ -21,8 +20,8 @@ CHUNK = 500
 def create(session: Session, wanted: TokenCreate, *, actor: str, now: datetime) -> TokenCreated:
     """Make a token that somebody asked for."""
     made, token = issue(session, name=wanted.name, scope=wanted.scope, now=now)
-    message = f"token {wanted.name!r} with scope {wanted.scope.value}"
-    _record(session, made, "created", now, actor, message)
+    message = f"token {made.name!r} with scope {made.scope.value}"
+    ledger.append(session, now, actor, "token.created", f"token/{made.id}", message)
     return TokenCreated(**made.model_dump(), token=token)
 
 
@@ -67,13 +66,11 @@ def was_issued(session: Session, token: str) -> bool:
 
 def revoke(session: Session, token_id: int, *, actor: str, now: datetime) -> None:
     """End a token; one that has ended already stays as it was."""
-    row = session.get(TokenRow, token_id)
-    if row is None:
-        raise NotFound(f"no token {token_id}", field="token_id")
+    row = existing(session, TokenRow, token_id, "token", field="token_id")
     row.revoked_at = row.revoked_at or now
     session.add(row)
     revocations.count(session)
-    _record(session, token_view(row), "revoked", now, actor, f"token {row.name!r} revoked")
+    ledger.append(session, now, actor, "token.revoked", f"token/{row.id}", f"token {row.name!r} revoked")
 
 
 def revoke_of_node(session: Session, node: str, now: datetime) -> None:
@@ -101,7 +98,3 @@ def workload_key(session: Session) -> str:
         session.add(row)
         session.flush()
     return row.value
-
-
-def _record(session: Session, token: TokenView, verb: str, now: datetime, actor: str, message: str) -> None:
-    ledger.append(session, now=now, actor=actor, kind=f"token.{verb}", subject=f"token/{token.id}", message=message)

@@ -1,11 +1,9 @@
-"""Cursor pagination over integer keys, newest first."""
+"""Cursor pagination over integer ids, newest first."""
 
 from collections.abc import Sequence
 from typing import Annotated, Protocol, TypeVar
 
 from fastapi import Query
-from sqlmodel import SQLModel, inspect, select
-from sqlmodel.sql.expression import SelectOfScalar
 
 from controlplane.contract.bodies.pages import Page
 
@@ -22,14 +20,6 @@ class HasId(Protocol):
 
 
 Item = TypeVar("Item", bound=HasId)
-Row = TypeVar("Row", bound=SQLModel)
-
-
-def newest(table: type[Row], before: int | None, limit: int) -> SelectOfScalar[Row]:
-    """At most `limit` rows by their primary key, falling; with a cursor those before it."""
-    key = inspect(table).primary_key[0]
-    query = select(table).order_by(key.desc()).limit(limit)
-    return query if before is None else query.where(key < before)
 
 
 def page_of(items: Sequence[Item], limit: int) -> "Page[Item]":

@@ -16,8 +16,7 @@ from controlplane.db.database import Database
 class Parts:
     """What every domain's routes are served with; a domain whose routes want more derives parts of its own.
 
-    The application's `Service` derives from all of them and stands in `app.state.service`: a domain names what it is
-    served with, and never who puts it together.
+    The application's `Service` derives from them all and stands in `app.state.service`: domains need not know it.
     """
 
     database: Database

@@ -9,7 +9,7 @@ from controlplane import ledger
 from controlplane.contract.bodies.configs import Revision, RevisionCreate
 from controlplane.contract.errors import NotFound
 from controlplane.contract.knobs import EngineConfig, config_hash, parse_config
-from controlplane.db.paging import newest
+from controlplane.db.rows import newest
 from controlplane.fleet.tables import RevisionRow
 from controlplane.fleet.view import revision_view
 
@@ -54,16 +54,8 @@ def keep(session: Session, config: EngineConfig, *, note: str, actor: str, now: 
             raise
         return found, False
     made = revision_view(row)
-    ledger.append(
-        session,
-        now=now,
-        actor=actor,
-        kind="revision.created",
-        subject=f"revision/{made.number}",
-        message=f"revision {made.number} created" + (f": {note}" if note else ""),
-        hash=sha,
-        knobs=config.knobs(),
-    )
+    message, evidence = f"revision {made.number} created" + (f": {note}" if note else ""), config.knobs()
+    ledger.append(session, now, actor, "revision.created", f"revision/{made.number}", message, hash=sha, knobs=evidence)
     return made, True
 
 

@@ -6,17 +6,15 @@ from typing import Any
 from sqlmodel import Session, col
 
 from controlplane.contract.bodies.ledger import LedgerEntry
-from controlplane.db.paging import newest
+from controlplane.db.rows import newest
 from controlplane.ledger.tables import LedgerRow
 
 SERVICE = "tailwright"
 """The actor of what the service does by itself."""
 
 
-def append(
-    session: Session, *, now: datetime, actor: str, kind: str, subject: str, message: str, **evidence: Any
-) -> None:
-    """Record one deed. It is durable exactly when the deed itself is: both are in one transaction."""
+def append(session: Session, now: datetime, actor: str, kind: str, subject: str, message: str, **evidence: Any) -> None:
+    """Record one deed, in the order of a row's columns. It is durable exactly when the deed is: one transaction."""
     row = LedgerRow(time=now, actor=actor, kind=kind, subject=subject, message=message, evidence=evidence)
     session.add(row)
 

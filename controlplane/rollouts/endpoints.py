@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Query
 from sqlmodel import Session
 
 from controlplane.auth import Operator, Reader
-from controlplane.auth.guard import check_scope
+from controlplane.auth.principal import check_scope
 from controlplane.contract.bodies import slo
 from controlplane.contract.bodies.access import Scope
 from controlplane.contract.bodies.pages import Page

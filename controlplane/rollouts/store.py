@@ -12,8 +12,8 @@ from sqlmodel import Session, col, select
 from controlplane import ledger
 from controlplane.contract.bodies.nodes import NodeRole
 from controlplane.contract.bodies.rollouts import ENDED, Rollout, RolloutCreate, RolloutPhase, Verdict
-from controlplane.contract.errors import Conflict, NotFound
-from controlplane.db.paging import newest
+from controlplane.contract.errors import Conflict
+from controlplane.db.rows import existing, newest
 from controlplane.fleet import store as fleet
 from controlplane.rollouts import machine, patience
 from controlplane.rollouts.checks import check_differs, check_rollout
@@ -43,17 +43,8 @@ def create(session: Session, spec: RolloutCreate, *, actor: str, now: datetime) 
     session.add(row)
     session.flush()
     because = f": {spec.reason}" if spec.reason else ""
-    record(
-        session,
-        row,
-        "created",
-        now,
-        actor,
-        f"rollout of revision {spec.revision} to pool {spec.pool}{because}",
-        spec=row.spec,
-        study_id=spec.study_id,
-        **_about(row),
-    )
+    message = f"rollout of revision {spec.revision} to pool {spec.pool}{because}"
+    record(session, row, "created", now, actor, message, spec=row.spec, study_id=spec.study_id, **_about(row))
     if spec.start:
         _start(session, row, actor=actor, now=now)
     return rollout_view(row)
@@ -125,10 +116,7 @@ def in_force_since(session: Session, row: RolloutRow) -> datetime | None:
 
 
 def row_of(session: Session, rollout_id: int, *, lock: bool = False) -> RolloutRow:
-    row = session.get(RolloutRow, rollout_id, with_for_update=lock or None)
-    if row is None:
-        raise NotFound(f"no rollout {rollout_id}", field="rollout_id")
-    return row
+    return existing(session, RolloutRow, rollout_id, "rollout", field="rollout_id", lock=lock)
 
 
 def state(row: RolloutRow) -> State:
@@ -253,6 +241,4 @@ def _nodes_at_end(session: Session, row: RolloutRow) -> dict[str, Any]:
 def record(
     session: Session, row: RolloutRow, verb: str, now: datetime, actor: str, message: str, **evidence: Any
 ) -> None:
-    ledger.append(
-        session, now=now, actor=actor, kind=f"rollout.{verb}", subject=f"rollout/{row.id}", message=message, **evidence
-    )
+    ledger.append(session, now, actor, f"rollout.{verb}", f"rollout/{row.id}", message, **evidence)

@@ -23,15 +23,13 @@ from controlplane.contract.bodies.studies import (
     Trial,
     TrialReport,
 )
-from controlplane.contract.errors import BadRequest, Conflict, NotFound
-from controlplane.db.paging import newest
+from controlplane.contract.errors import BadRequest, Conflict
+from controlplane.db.ids import MAX_ID
+from controlplane.db.rows import existing, newest
 from controlplane.fleet import store as fleet
 from controlplane.studies import machine
 from controlplane.studies.tables import StudyRow, TrialRow
 from controlplane.studies.view import study_view, trial_view
-
-LARGEST_NUMBER = 2**31 - 1
-"""What an integer column holds on every database."""
 
 
 def create(session: Session, spec: StudyCreate, *, actor: str, now: datetime, alert_id: int | None = None) -> Study:
@@ -137,16 +135,8 @@ def claim(
         assert study_id is not None
         row = session.get_one(StudyRow, study_id)
         session.refresh(row)
-        _record(
-            session,
-            row,
-            "claimed",
-            now,
-            worker,
-            f"claimed by worker {worker}",
-            attempt=row.attempt,
-            default_revision=row.default_revision,
-        )
+        evidence = {"attempt": row.attempt, "default_revision": row.default_revision}
+        _record(session, row, "claimed", now, worker, f"claimed by worker {worker}", **evidence)
         return _view(session, row)
     return None
 
@@ -178,8 +168,8 @@ def heartbeat(session: Session, study_id: int, beat: StudyHeartbeat, now: dateti
 
 def report_trial(session: Session, study_id: int, worker: str, report: TrialReport, now: datetime) -> Trial:
     """Keep one trial. The same number with the same content again is the same trial; other content is a `Conflict`."""
-    if report.number > LARGEST_NUMBER:
-        raise BadRequest(f"number: at most {LARGEST_NUMBER}, got {report.number}", field="number")
+    if report.number > MAX_ID:
+        raise BadRequest(f"number: at most {MAX_ID}, got {report.number}", field="number")
     row = _held(session, study_id, worker)
     row.heard_at = now
     session.add(row)
@@ -203,7 +193,7 @@ def finish(session: Session, study_id: int, outcome: StudyFinish, now: datetime)
     """End a study with its result or its error. A repeated identical outcome is accepted as the first one was."""
     if (outcome.result is None) == (not outcome.error):
         raise BadRequest("result: give exactly one of result and error", field="result")
-    if outcome.rollout_id is not None and not 1 <= outcome.rollout_id <= LARGEST_NUMBER:
+    if outcome.rollout_id is not None and not 1 <= outcome.rollout_id <= MAX_ID:
         raise BadRequest(f"rollout_id: no rollout {outcome.rollout_id}", field="rollout_id")
     row = _row(session, study_id, lock=True)
     result = None if outcome.result is None else outcome.result.model_dump(mode="json")
@@ -277,9 +267,8 @@ def expire_leases(session: Session, now: datetime) -> int:
             _record(session, row, "failed", now, ledger.SERVICE, row.error, attempt=row.attempt)
         else:
             row.progress = "waits for a worker again"
-            _record(
-                session, row, "requeued", now, ledger.SERVICE, f"{silent}: back into the queue", attempt=row.attempt
-            )
+            message = f"{silent}: back into the queue"
+            _record(session, row, "requeued", now, ledger.SERVICE, message, attempt=row.attempt)
             row.worker = None
         session.add(row)
     session.flush()
@@ -296,10 +285,7 @@ def _view(session: Session, row: StudyRow) -> Study:
 
 
 def _row(session: Session, study_id: int, *, lock: bool = False) -> StudyRow:
-    row = session.get(StudyRow, study_id, with_for_update=lock or None)
-    if row is None:
-        raise NotFound(f"no study {study_id}", field="study_id")
-    return row
+    return existing(session, StudyRow, study_id, "study", field="study_id", lock=lock)
 
 
 def _held(session: Session, study_id: int, worker: str) -> StudyRow:
@@ -315,6 +301,4 @@ def _held(session: Session, study_id: int, worker: str) -> StudyRow:
 def _record(
     session: Session, row: StudyRow, verb: str, now: datetime, actor: str, message: str, **evidence: object
 ) -> None:
-    ledger.append(
-        session, now=now, actor=actor, kind=f"study.{verb}", subject=f"study/{row.id}", message=message, **evidence
-    )
+    ledger.append(session, now, actor, f"study.{verb}", f"study/{row.id}", message, **evidence)

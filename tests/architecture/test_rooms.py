@@ -26,7 +26,8 @@ FACES = {
     "controlplane/contract": {"clock", "error_answer", "errors", "event_stream", "histogram", "knobs", "metrics"}
     | {"retention_defaults", "retry", "signature"},
     "controlplane/db": {"binary_transfer", "column_types", "database", "disk_space", "driver_statement", "fault", "ids"}
-    | {"migrate", "paging", "partitions", "probe", "refused_values", "request_parts", "sole_replica"},
+    | {"migrate", "paging", "partitions", "probe", "refused_values", "request_parts", "rows"}
+    | {"sole_replica"},
     "controlplane/fleet": {"effective", "endpoints", "machine", "revisions", "store", "tables", "view"},
     "controlplane/telemetry": {"meters", "reader", "store", "tables"},
     "agents": set(),
