@@ -18,10 +18,10 @@ from fastapi import FastAPI
 from sqlalchemy.exc import ArgumentError, OperationalError
 
 from controlplane.app import allocation, garbage
-from controlplane.app.service import create_app
+from controlplane.app.service import Service, create_app
 from controlplane.app.settings import ServiceSettings
 from controlplane.contract.errors import BadRequest, Unavailable
-from controlplane.fleet.opamp import wire as opamp
+from controlplane.fleet.opamp import wire
 
 DRAIN_S = 1
 """For requests under way. A report that is cut off was not acknowledged: it is sent again, and counted once."""
@@ -36,7 +36,7 @@ class Server(uvicorn.Server):
 
     def __init__(self, config: uvicorn.Config, app: FastAPI) -> None:
         super().__init__(config)
-        self._application = app
+        self._stop = Service.of(app).stop
         self.accepting = threading.Event()
         """Set once requests are accepted, for those who start the server in a thread."""
 
@@ -58,7 +58,7 @@ class Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         # Streams watch this event: they have to end before uvicorn can drain, and the lifespan stops only after it.
-        self._application.state.stop.set()
+        self._stop.set()
         super().handle_exit(sig, frame)
 
     @property
@@ -84,7 +84,7 @@ def server_of(settings: ServiceSettings, mount: Mount | None = None) -> Server:
         loop="uvloop" if sys.platform != "win32" else "asyncio",
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=DRAIN_S,
-        ws_max_size=opamp.MESSAGE_LIMIT_BYTES + 1,
+        ws_max_size=wire.MESSAGE_LIMIT_BYTES + 1,
         server_header=False,
     )
     return Server(config, app)

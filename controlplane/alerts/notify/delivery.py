@@ -16,10 +16,9 @@ import httpx
 from sqlalchemy import select
 from sqlmodel import Session, col, update
 
-from controlplane.alerts.notify import payload
 from controlplane.alerts.tables import DeliveryRow, DestinationRow
 from controlplane.contract import signature
-from controlplane.contract.bodies.alerts import Alert, AlertState, DeliveryState
+from controlplane.contract.bodies.alerts import DeliveryState
 from controlplane.contract.clock import Clock, utc_now
 from controlplane.contract.retry import doubling_s, retry_after_s
 from controlplane.db.database import Database
@@ -254,14 +253,3 @@ def _take(session: Session, row: DeliveryRow, now: datetime) -> bool:
         .execution_options(synchronize_session=False)
     )
     return bool(session.exec(statement).rowcount == 1)
-
-
-def send_test(
-    http: httpx.Client, destination: DestinationRow, alert: Alert, now: datetime, external_url: str
-) -> Attempt:
-    """Send a made-up alert once, signed like a real one, and say what came of it."""
-    status = AlertState.FIRING.value
-    key = payload.idempotency_key(alert, "test")
-    body = payload.body(alert, status, destination.name, external_url)
-    letter = Letter(0, destination.id or 0, destination.url, destination.secret, body, key, 1, now)
-    return post(http, letter, now)

@@ -6,7 +6,7 @@ thread (`answers`); the models say what they are.
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from controlplane.auth import Reader
@@ -24,8 +24,9 @@ from controlplane.contract.bodies.telemetry import (
 from controlplane.contract.bodies.workload import RequestRecord, Workload
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.metrics import E2E, TTFT, MetricKind
-from controlplane.db.database import Database
+from controlplane.db.request_parts import Basis
 from controlplane.telemetry.http import stream_endpoints
+from controlplane.telemetry.http.telemetry_parts import Telemetry
 from controlplane.telemetry.journal import exemplar_store
 from controlplane.telemetry.queries.answers import answered, as_json
 from controlplane.telemetry.queries.heatmap import FEWEST_ROWS, MOST_ROWS
@@ -52,9 +53,8 @@ router = APIRouter()
 router.include_router(stream_endpoints.router)
 
 
-async def _store(request: Request) -> TelemetryStore:
-    store: TelemetryStore = request.app.state.telemetry
-    return store
+async def _store(service: Telemetry) -> TelemetryStore:
+    return service.telemetry
 
 
 Store = Annotated[TelemetryStore, Depends(_store)]
@@ -100,7 +100,7 @@ async def heatmap(
 @router.get("/api/v1/exemplars")
 def exemplars(
     _: Reader,
-    request: Request,
+    service: Basis,
     span: SpanOf,
     metric: Annotated[Text, Query(description="ttft, e2e or tpot")] = TTFT.short,
     pool: PoolName = None,
@@ -115,8 +115,7 @@ def exemplars(
         raise BadRequest(
             f"metric: exemplars are kept of {', '.join(exemplar.METRICS)}, not of {str(metric)[:40]!r}", field="metric"
         )
-    database: Database = request.app.state.database
-    with database.read_session() as session:
+    with service.database.read_session() as session:
         items = exemplar_store.read(
             session.connection(),
             metric,

@@ -13,12 +13,12 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header, Query, Request
 from fastapi.sse import EventSourceResponse, ServerSentEvent
-from starlette.datastructures import State
 
 from controlplane.auth import Reader
 from controlplane.contract.error_answer import answers
 from controlplane.contract.errors import BadRequest, Overloaded
 from controlplane.contract.metrics import E2E
+from controlplane.telemetry.http.telemetry_parts import Telemetry
 from controlplane.telemetry.queries.feeds import Compute, Failure, Feed, Streams
 from controlplane.telemetry.queries.parameters import AboveSeconds, Quantiles, asks, quantiles_of
 from controlplane.telemetry.queries.quantiles import quantiles
@@ -50,6 +50,7 @@ class Listening:
 
 async def _listening(
     request: Request,
+    service: Telemetry,
     _: Reader,
     asked: Annotated[Question, Depends(asks(metric_by_default=E2E.short))],
     query: Annotated[Kind, Query(description="which query is answered again and again")] = Kind.QUANTILES,
@@ -59,8 +60,8 @@ async def _listening(
     for name in ("start", "end"):
         if name in request.query_params:
             raise BadRequest(f"{name}: a stream is of the newest data; give window alone", field=name)
-    streams = _streams(request.app.state)
-    compute = _compute(request.app.state.telemetry, query, asked, q, above)
+    streams = service.streams
+    compute = _compute(service.telemetry, query, asked, q, above)
     # Everything but the span's place in time: who asks the same shares one computation.
     key = repr((query, asked.metric, asked.span.seconds, asked.step_s, asked.by, sorted(asked.where.items()), q, above))
     with streams.listen(key, compute) as feed:
@@ -80,13 +81,6 @@ async def stream(
             yield ServerSentEvent(raw_data=json.dumps(update.error.body()), event="error")
         else:
             yield ServerSentEvent(raw_data=update.data, event=listening.kind.value, id=str(update.number))
-
-
-def _streams(state: State) -> Streams:
-    if not hasattr(state, "streams"):
-        state.streams = Streams(state.telemetry.latest, state.clock, state.stop)
-    found: Streams = state.streams
-    return found
 
 
 def _compute(store: TelemetryStore, kind: Kind, asked: Question, q: str, above: float | None) -> Compute:

@@ -6,11 +6,12 @@ The dependencies are coroutines though they wait for nothing: FastAPI hands the 
 from collections.abc import Awaitable, Callable
 from typing import Annotated
 
-from fastapi import Depends, Query, Request
+from fastapi import Depends, Query
 from pydantic import WithJsonSchema
 
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.metrics import BY_SHORT, LABELS
+from controlplane.db.request_parts import Basis
 from controlplane.telemetry.question import Question
 from controlplane.telemetry.values import timespan
 from controlplane.telemetry.values.timespan import Span
@@ -40,9 +41,9 @@ NodeName = Annotated[Text, Query(description="only of this node")]
 Filter = Annotated[list[str] | None, Query(description="only series with this label value; repeat for any of several")]
 
 
-async def span_of(request: Request, window: Window = None, start: Start = None, end: End = None) -> Span:
+async def span_of(service: Basis, window: Window = None, start: Start = None, end: End = None) -> Span:
     """The asked span; it ends now unless said otherwise."""
-    return timespan.resolve(request.app.state.clock(), window, start, end)
+    return timespan.resolve(service.clock(), window, start, end)
 
 
 SpanOf = Annotated[Span, Depends(span_of)]

@@ -22,7 +22,7 @@ from controlplane.app.settings import ServiceSettings
 def mount(app: FastAPI) -> None:
     def lines():
         yield "first\\n"
-        app.state.stop.wait()
+        app.state.service.stop.wait()
         yield "last\\n"
     app.add_api_route("/stream", lambda: StreamingResponse(lines()))
 

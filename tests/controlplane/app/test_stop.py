@@ -40,7 +40,7 @@ def mount(app: FastAPI) -> None:
         time.sleep({STUCK_S})
         return "never"
     app.add_api_route("/slow", slow)
-    app.state.background.ticks += (Tick("stuck", 1.0, lambda now: time.sleep({STUCK_S})),)
+    app.state.service.background.ticks += (Tick("stuck", 1.0, lambda now: time.sleep({STUCK_S})),)
 
 server = server_of(ServiceSettings(data_dir=Path(sys.argv[1]), port=0, log_level="warning"), mount)
 def tell():

@@ -18,7 +18,7 @@ from controlplane.contract.bodies.access import EnrolmentRequest
 from controlplane.contract.bodies.nodes import EffectiveConfig
 from controlplane.db.database import Database
 from controlplane.db.migrate import upgrade
-from controlplane.fleet import FleetHub
+from controlplane.fleet.opamp.hub import FleetParts
 
 FULL_CAPABILITIES = 0x3807
 
@@ -37,13 +37,8 @@ class Service:
         return (self.data_dir / filename).read_text().strip()
 
     @property
-    def state(self) -> Any:
-        return self.server.config.app.state
-
-    @property
-    def hub(self) -> FleetHub:
-        hub: FleetHub = self.state.fleet
-        return hub
+    def parts(self) -> FleetParts:
+        return FleetParts.of(self.server.config.app)
 
     def enrol(self, node: str, pool: str, role: str = "serving") -> str:
         wanted = EnrolmentRequest(node=node, pool=pool, backend="embedded", role=role)

@@ -11,7 +11,7 @@ from controlplane import ledger
 from controlplane.auth import store as tokens
 from controlplane.contract.bodies.access import EnrolmentRequest, Scope
 from controlplane.contract.bodies.configs import RevisionCreate
-from controlplane.contract.bodies.nodes import NodeRole
+from controlplane.contract.bodies.nodes import NodeRole, TrialConfig
 from controlplane.contract.errors import Conflict, KnobOutOfRange, NotFound, UnknownKnob
 from controlplane.db.database import Database
 from controlplane.fleet import store as fleet
@@ -148,9 +148,11 @@ def test_only_the_holding_connection_disconnects(database: Database) -> None:
 
 def test_serving_nodes_are_not_set_directly(database: Database) -> None:
     with database.session() as session:
-        fleet.require_trial(put(session, "t", role="trial"))
+        put(session, "t", role="trial")
+        put(session, "a")
+        assert fleet.set_trial_config(session, "t", TrialConfig(knobs={}), actor="me", now=NOW).desired_revision
         with pytest.raises(Conflict, match="changed by rollouts"):
-            fleet.require_trial(put(session, "a"))
+            fleet.set_trial_config(session, "a", TrialConfig(knobs={}), actor="me", now=NOW)
 
 
 def test_a_removed_node_may_enrol_again(database: Database) -> None:

@@ -226,7 +226,7 @@ def test_removed_and_disabled_destinations_get_nothing(database: Database, recei
     first, second = add_destination(database, receiver.url), add_destination(database, receiver.url)
     fire(database)
     with database.session() as session:
-        delete_destination(session, first)
+        delete_destination(session, first, actor="t", now=NOW)
         row = session.get(DestinationRow, second)
         assert row is not None
         row.enabled = False

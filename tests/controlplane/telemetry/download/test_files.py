@@ -21,8 +21,8 @@ from controlplane.contract.errors import BadRequest
 from controlplane.contract.histogram import AXIS_MIN, SCALE, bucket_index
 from controlplane.telemetry import Question, Span
 from controlplane.telemetry.download import csv_file, parquet_file, records_table, table
-from controlplane.telemetry.download.export_endpoints import router
 from controlplane.telemetry.download.table import Column, Kind, Table
+from controlplane.telemetry.http.export_endpoints import router
 from tests.controlplane.telemetry.ingesting import ingest_metrics, ingest_traces
 
 EXPORT = "/api/v1/export"

@@ -24,9 +24,8 @@ from tests.controlplane.telemetry.ingesting import ingest_metrics
 
 
 @pytest.fixture
-def url(app: FastAPI) -> Iterator[str]:
+def url(app: FastAPI, stop: threading.Event) -> Iterator[str]:
     """The application under uvicorn."""
-    app.state.stop = threading.Event()
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
@@ -34,7 +33,7 @@ def url(app: FastAPI) -> Iterator[str]:
         listening.listen()
         thread.start()
         yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-        app.state.stop.set()
+        stop.set()
         server.should_exit = True
         thread.join(20)
         assert not thread.is_alive(), "a stream has kept the server from ending"
@@ -85,12 +84,12 @@ def test_the_event_is_the_querys_own_answer(
     assert streamed == (asked(by=["node"], **labels) if metric is None else asked(metric, by=["node"], **labels))
 
 
-def test_a_stop_of_the_service_ends_the_stream(reader: Client, app: FastAPI) -> None:
+def test_a_stop_of_the_service_ends_the_stream(reader: Client, stop: threading.Event) -> None:
     with reader._http.stream("GET", "/api/v1/stream", params={"metric": "ttft"}) as response:
         assert response.headers["content-type"].startswith("text/event-stream")
         found = EventSource(response).iter_sse()
         assert next(found).event == "quantiles"
-        app.state.stop.set()
+        stop.set()
         assert list(found) == []
 
 

@@ -4,7 +4,7 @@ Guarantee: bounded memory whatever the span. A question that cannot be answered 
 failure after it breaks the transfer off, so that no reader takes a part for the whole.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Annotated, Any, Literal
 
@@ -16,6 +16,7 @@ from controlplane.contract.errors import BadRequest
 from controlplane.contract.metrics import BY_SHORT, LABELS, NODE, POOL, MetricKind
 from controlplane.telemetry.download import csv_file, parquet_file, records_table, table
 from controlplane.telemetry.download.table import Table
+from controlplane.telemetry.http.telemetry_parts import Telemetry
 from controlplane.telemetry.queries.parameters import (
     By,
     SpanOf,
@@ -26,8 +27,8 @@ from controlplane.telemetry.queries.parameters import (
     quantiles_of,
 )
 from controlplane.telemetry.question import Question
+from controlplane.telemetry.store import TelemetryStore
 from controlplane.telemetry.values import timespan
-from controlplane.telemetry.values.catalogue import MetricRef
 from controlplane.telemetry.values.timespan import Span
 
 router = APIRouter()
@@ -49,6 +50,7 @@ _FILES: dict[int | str, dict[str, Any]] = {
 def export(
     _: Reader,
     request: Request,
+    service: Telemetry,
     span: SpanOf,
     where: Annotated[dict[str, list[str]], Depends(label_filters)],
     format: Annotated[
@@ -65,9 +67,9 @@ def export(
     if format == "parquet":
         parquet_file.require()
     if requests:
-        found = _records(request, span, where)
+        found = _records(service.telemetry, request.query_params, span, where)
     else:
-        found = _series(request, span, where, metric, step, by, q if not buckets else None)
+        found = _series(service.telemetry, span, where, metric, step, by, q if not buckets else None)
     encoder = FORMATS[format]
     name = "requests" if requests else f"{metric}{'-buckets' if buckets else ''}"
     return StreamingResponse(
@@ -78,7 +80,7 @@ def export(
 
 
 def _series(
-    request: Request,
+    store: TelemetryStore,
     span: Span,
     where: dict[str, list[str]],
     metric: str | None,
@@ -88,22 +90,21 @@ def _series(
 ) -> Table:
     if not metric:
         raise BadRequest(f"metric: is missing; valid names: {', '.join(BY_SHORT)}; or requests=true", field="metric")
-    reader = request.app.state.telemetry
-    found: MetricRef = reader.find(metric)
+    found = store.find(metric)
     # A file may be long: there is no bound on the number of steps.
     asked = Question(
         metric, span, labels_of(by), where, None if step is None else timespan.parse_duration(step, "step")
     )
-    own = found.kind is None and not reader.histograms(Question(metric, span))
+    own = found.kind is None and not store.histograms(Question(metric, span))
     if own or found.kind in (MetricKind.SUM, MetricKind.GAUGE):
-        return table.of_values(reader, asked, found.unit)
+        return table.of_values(store, asked, found.unit)
     if q is None:
-        return table.of_buckets(reader, asked, found.unit)
-    return table.of_quantiles(reader, asked, found.unit, quantiles_of(q))
+        return table.of_buckets(store, asked, found.unit)
+    return table.of_quantiles(store, asked, found.unit, quantiles_of(q))
 
 
-def _records(request: Request, span: Span, where: dict[str, list[str]]) -> Table:
-    given = {name for name in request.query_params if name in (*LABELS, "metric", "step", "by", "q", "buckets")}
+def _records(store: TelemetryStore, stated: Iterable[str], span: Span, where: dict[str, list[str]]) -> Table:
+    given = {name for name in stated if name in (*LABELS, "metric", "step", "by", "q", "buckets")}
     for name in sorted(given - set(OF_RECORDS)):
         raise BadRequest(f"{name}: does not go with requests=true, which takes pool, node and a span", field=name)
     one: dict[str, str | None] = {}
@@ -112,7 +113,7 @@ def _records(request: Request, span: Span, where: dict[str, list[str]]) -> Table
         if len(values) > 1:
             raise BadRequest(f"{label}: one value at most with requests=true", field=label)
         one[label] = values[0] if values else None
-    return records_table.of_requests(request.app.state.telemetry, span, pool=one[POOL.label], node=one[NODE.label])
+    return records_table.of_requests(store, span, pool=one[POOL.label], node=one[NODE.label])
 
 
 def _read_ahead(found: Table) -> Table:

@@ -220,18 +220,20 @@ def _may_operate(client: Client) -> bool:
     return client.whoami().scope in {"operate", "admin"}
 
 
-_ALL = (
-    *(fleet, node, host, headline, recent, slowest, exemplars),
-    *(open_alerts, alerts, alert),
-    *(activity, studies, study),
-    *(rollouts, rollout, ledger),
-)
-VIEWS: dict[str, Callable[[Client, Params], Context]] = {view.__name__: view for view in _ALL}
+FRAGMENTS: dict[str, Callable[[Client, Params], Context]] = {
+    fragment.__name__: fragment
+    for fragment in (
+        *(fleet, node, host, headline, recent, slowest, exemplars),
+        *(open_alerts, alerts, alert),
+        *(activity, studies, study),
+        *(rollouts, rollout, ledger),
+    )
+}
+"""By the name that pages, templates and addresses say."""
 
 
 def context_of(name: str, client: Client, params: Params) -> Context:
     """The context of one fragment. Raises `NotFound` for a name that is none."""
-    view = VIEWS.get(name)
-    if view is None:
+    if name not in FRAGMENTS:
         raise NotFound(f"no fragment {name!r}", field="name")
-    return view(client, params)
+    return FRAGMENTS[name](client, params)
