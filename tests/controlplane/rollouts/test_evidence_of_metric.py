@@ -126,19 +126,21 @@ def test_a_tally_gives_back_the_sketches_that_it_took(make_sketch: MakeSketch) -
     assert (told["p95"], told["p99"]) == (whole.quantile(0.95), whole.quantile(0.99))
 
 
+def test_a_fresh_stream_has_shown_nothing() -> None:
+    stream = Stream.start([0.5], 1.5)
+    assert (stream.is_worse, stream.is_faster, stream.is_not_worse) == (False, False, False)
+    assert (stream.edges, stream.stretch, stream.log_worse(), stream.log_faster()) == ({}, 1.0, 0.0, 0.0)
+
+
 # -- judging ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("pace", "full", "ticks"), [(STEADY, 10, 6), (QUICK, 4, 2), (AT_ONCE, 1, 1)])
 def test_counts_are_held_back_until_both_arms_have_enough_or_for_so_long(pace: Pace, full: int, ticks: int) -> None:
-    enough = Stream.start([0.5], 1.5, pace=pace)
-    if full > 1:
-        enough.take({"b": counts(50, full - 1, [25], [1])})
-        assert (enough.totals().n_b, enough.seen().n_b) == (0, full - 1)
-        enough.take({"b": counts(0, 1, [0], [1])})
-    else:
-        enough.take({"b": counts(50, 1, [25], [1])})
-    assert (enough.totals().n_a, enough.totals().n_b) == (50, full)
+    for canary, judged in ((full, full), (full - 1, 0)):
+        stream = Stream.start([0.5], 1.5, pace=pace)
+        stream.take({"b": counts(50, canary, [25], [canary])})
+        assert (stream.totals().n_b, stream.seen().n_b) == (judged, canary)
     slow = Stream.start([0.5], 1.5, pace=pace)
     slow.take({"b": counts(50, 1, [25], [1])})
     for _ in range(ticks - 1):

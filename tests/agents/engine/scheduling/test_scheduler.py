@@ -426,13 +426,12 @@ def test_a_stay_is_counted_from_the_start_not_from_the_arrival() -> None:
 
 def test_the_limit_of_prompts_follows_how_many_wait_for_each_that_runs() -> None:
     budget = 8192
-    scheduler = _new(EngineConfig(max_num_batched_tokens=budget, max_num_seqs=2), Policy(itl_target_s=0.1), 500)
-    for _ in range(4):
-        _add(scheduler, 5)
-    first, second = scheduler.schedule(NgramDrafter(), 1.0).works
+    scheduler = _new(EngineConfig(max_num_batched_tokens=budget, max_num_seqs=1), Policy(itl_target_s=0.1), 500)
+    _add(scheduler, 5)
+    _add(scheduler, 5)
+    (first,) = scheduler.schedule(NgramDrafter(), 1.0).works
     scheduler.commit(first, [2])
-    scheduler.commit(second, [2])
-    plan = StepPlan([Work(first.request, 5, 1), Work(second.request, 0, 100)], budget, 0)
+    plan = StepPlan([Work(first.request, 5, 1), Work(first.request, 0, 100)], budget, 0)
     scheduler.observe(plan, 0.2)
     alone = PrefillLimit(0.1)
     alone.observe(0.2, 100, 1, budget, 1.0)

@@ -175,3 +175,11 @@ def test_a_part_that_nobody_reported_before_takes_no_share_of_what_others_grew_b
 def test_parts_that_got_faster_share_nothing(sketch: Any) -> None:
     (found,) = stage_shifts(Measured({"queue": sketch([0.4] * 9)}, {"queue": sketch([0.1] * 9)}), ["queue"])
     assert found.share_of_increase == 0.0
+
+
+def test_a_part_that_took_no_time_at_all_grows_from_nothing(sketch: Any) -> None:
+    nothing = Sketch(zero_count=20, minimum=0.0, maximum=0.0)
+    (grown,) = stage_shifts(Measured({"queue": nothing}, {"queue": sketch([0.4] * 20)}), ["queue"])
+    assert (grown.share_of_increase, grown.before_mean_s) == (1.0, 0.0)
+    (gone,) = stage_shifts(Measured({"queue": sketch([0.4] * 20)}, {"queue": nothing}), ["queue"])
+    assert gone.share_of_increase == 0.0

@@ -10,7 +10,7 @@ from sqlmodel import col, func, select
 from controlplane.contract import metrics
 from controlplane.db.database import Database
 from controlplane.telemetry.folding import compaction
-from controlplane.telemetry.folding.compaction import FIRST_COARSER, SEALED_AGE_S, SEALED_WINDOWS, backlog
+from controlplane.telemetry.folding.compaction import FIRST_COARSER, backlog
 from controlplane.telemetry.store import TelemetryStore
 from controlplane.telemetry.tables import PendingRow
 from controlplane.telemetry.values.levels import BASE_S
@@ -48,11 +48,14 @@ def test_windows_wait_for_three_newer_ones_and_then_go_by_whole_coarser_windows(
     assert store.tick(clock()) == 0 and pending(database) == kept, "the newest coarser window is still open"
     send(FIRST_COARSER)
     assert store.tick(clock()) == 0, "nor is it sealed by one newer window"
-    clock.advance(BASE_S * (SEALED_WINDOWS - 1))
-    send(FIRST_COARSER + BASE_S * (SEALED_WINDOWS - 1))
+    clock.advance(BASE_S)
+    send(FIRST_COARSER + BASE_S)
+    assert store.tick(clock()) == 0, "nor by two"
+    clock.advance(BASE_S)
+    send(FIRST_COARSER + 2 * BASE_S)
     assert store.tick(clock()) > 0
-    assert pending(database) == 2, "what came of the next coarser window waits"
-    assert values(store, start) == kept + 2
+    assert pending(database) == 3, "what came of the next coarser window waits"
+    assert values(store, start) == kept + 3
 
 
 def test_what_was_written_long_enough_ago_is_folded_though_nothing_newer_came(
@@ -60,7 +63,7 @@ def test_what_was_written_long_enough_ago_is_folded_though_nothing_newer_came(
 ) -> None:
     clock.now = start + timedelta(seconds=1)
     send(0)
-    clock.advance(SEALED_AGE_S - 1)
+    clock.advance(29)
     assert store.tick(clock()) == 0 and pending(database) == 1
     clock.advance(1)
     assert store.tick(clock()) > 0 and pending(database) == 0
