@@ -5,7 +5,7 @@ export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-isa test-vllm vllm check format bench story schemathesis clean
+.PHONY: help run test test-isa test-vllm vllm mutate check format bench story schemathesis clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -19,10 +19,20 @@ help: ## Show this list.
 run: .venv/.run-ready $(if $(filter vllm,$(ENGINE)),vllm) ## The whole loop on this machine: fleet, traffic, a bad change, alert, study, canary, recovery. ONCE=1 ends after it; ENGINE=vllm on real vLLM servers.
 	@$(BIN)/tailwright demo $(if $(ENGINE),--engine $(ENGINE)) $(if $(ONCE),--once)
 
-test: .venv/.test-ready ## Install what the tests need (Debian packages too, saying so), then check and test everything.
+# Files are shared out among the cores; what judges time comes afterwards, with nothing beside it.
+APART := story or vllm or isa
+ALL_CORES := -n auto --dist loadfile --no-loadscope-reorder --durations 10
+
+test: .venv/.test-ready ## Install what the tests need (Debian packages too, saying so), then check and test everything. FAST=1 leaves slow tests out.
 	@deploy/test_packages.sh
 	@$(MAKE) --no-print-directory check
-	@$(BIN)/pytest
+ifdef FAST
+	@$(BIN)/pytest $(ALL_CORES) -m "not ($(APART) or slow or clock)"
+	@echo "Left out: the tests marked slow (they start servers, browsers or databases, or compute long) or clock (they judge time)."
+else
+	@$(BIN)/pytest $(ALL_CORES) -m "not ($(APART) or clock)"
+	@$(BIN)/pytest --durations 10 -m clock $$(grep -rl --include='test_*.py' pytest.mark.clock tests)
+endif
 
 story: .venv/.test-ready ## The story of `make run` as a test: about six minutes, wants a machine that is otherwise quiet.
 	@$(BIN)/pytest -m story tests/journeys/test_story.py
@@ -38,6 +48,9 @@ test-vllm: .venv/.test-ready vllm ## Test on real vLLM servers, with the bundled
 
 test-isa: .venv/.test-ready ## Test the engine as on processors with SSE 4.2, AVX2, AVX512 and all that this one has: about ten minutes.
 	@$(BIN)/pytest -m isa -s tests/agents/engine/test_instruction_sets.py
+
+mutate: .venv/.test-ready ## Put mistakes into the cores, one at a time, that their own tests must see: MODULE=... SEED=1 COUNT=40 JOBS=1; all of them take hours.
+	@$(BIN)/python -m benchmarks.mutation --module "$(MODULE)" --seed $(or $(SEED),1) --count $(or $(COUNT),40) --jobs $(or $(JOBS),1)
 
 check: .venv/.test-ready ## Format, lint, types, import directions.
 	$(BIN)/ruff format --check .

@@ -32,6 +32,7 @@ from controlplane.auth import store
 from controlplane.auth.tables import TokenRow
 from controlplane.contract.bodies.access import EnrolmentRequest, Scope
 from controlplane.contract.bodies.configs import RevisionCreate
+from controlplane.db.request_parts import Parts
 from controlplane.fleet import revisions
 from controlplane.fleet import store as fleet
 
@@ -117,8 +118,9 @@ def check(at: Served, seed: int, *options: str, captured: bool = False) -> subpr
 
 def _prepare(app: FastAPI, file: Path) -> None:
     """What the document's examples speak of, and a token whose number is not guessed: the check revokes small ones."""
-    now, by = app.state.clock(), "schemathesis"
-    with app.state.database.session() as session:
+    service, by = Parts.of(app), "schemathesis"
+    now = service.clock()
+    with service.database.session() as session:
         fleet.enrol(session, EnrolmentRequest(node="gpu-1", pool="chat", backend="vllm"), actor=by, now=now)
         for seats in (16, 32):
             revisions.find_or_create(session, RevisionCreate(knobs={"max_num_seqs": seats}), actor=by, now=now)

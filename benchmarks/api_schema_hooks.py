@@ -6,10 +6,10 @@ import schemathesis
 from schemathesis import SerializationContext
 
 from controlplane.contract.reports import packed_report, report_bundle
-from controlplane.telemetry.otlp import otlp_bodies as otlp
+from controlplane.contract.reports.media_types import PROTOBUF
 
 
-@schemathesis.serializer(otlp.PROTOBUF, packed_report.MEDIA_TYPE, report_bundle.MEDIA_TYPE)
+@schemathesis.serializer(PROTOBUF, packed_report.MEDIA_TYPE, report_bundle.MEDIA_TYPE)
 def as_bytes(_: SerializationContext, value: Any) -> bytes:
     data = getattr(value, "data", value)
     return data if isinstance(data, bytes) else str(data).encode()

@@ -41,6 +41,7 @@ from controlplane.contract.bodies.configs import RevisionCreate
 from controlplane.contract.bodies.rollouts import RolloutCreate, RolloutPhase
 from controlplane.contract.metrics import WINDOW_S
 from controlplane.db import Database
+from controlplane.telemetry import Question, Span
 from controlplane.telemetry.store import TelemetryStore
 
 RECOVER_S, RECOVER_FROM_CONFIG_S, QUIET_S, FAULT_S = 3.0, 8.0, 15.0, 15.0
@@ -233,12 +234,12 @@ def judge(folder: Path) -> list[dict[str, Any]]:
 
 def ask(database: Database, store: TelemetryStore, fault: Fault) -> dict[str, Any]:
     onset = instant(fault.began // WINDOW_S * WINDOW_S)
-    before = (instant(fault.quiet), onset)
-    during = (onset, instant(fault.ended // WINDOW_S * WINDOW_S))
+    before = Span(instant(fault.quiet), onset)
+    during = Span(onset, instant(fault.ended // WINDOW_S * WINDOW_S))
     where = {"pool": POOL}
 
-    def mean(metric: str, span: tuple[datetime, datetime]) -> float:
-        found = store.histograms(metric, *span, where=where)
+    def mean(metric: str, span: Span) -> float:
+        found = store.histograms(Question(metric, span, where=where))
         return (found[0].total.mean or 0.0) if found else 0.0
 
     ratios = {metric: mean(metric, during) / (mean(metric, before) or 1.0) for metric in METRICS}
@@ -246,7 +247,7 @@ def ask(database: Database, store: TelemetryStore, fault: Fault) -> dict[str, An
     measured = gathering.measured(store, where, metric, before, during)
     around = gathering.surroundings(store, where, metric, before, during)
     with database.read_session() as session:
-        around = gathering.with_records(session, around, onset, during[1])
+        around = gathering.with_records(session, around, onset, during.end)
     shift = Shift(metric, 0.99, mean(metric, before), mean(metric, during), onset)
     told = diagnose(shift, measured, around)
     return {

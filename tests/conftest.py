@@ -1,16 +1,47 @@
-"""A real stack for the tests that need one: control plane, one engine, one agent, each its own process."""
+"""A real stack for the tests that need one: control plane, one engine, one agent, each its own process.
 
+And how a run of all tests is shared out: how many workers, what comes first, what the quick run leaves out.
+"""
+
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
 import pytest
+from hypothesis import settings
 
 from agents.demo.demo_fleet import Fleet
 from agents.demo.plan import MODEL, POOL, Plan
 from controlplane.client import Client
 from tests.postgresql import postgres_schema_url, postgres_url  # noqa: F401 - fixtures of all tests
 from tests.processes import free_ports, wait_for
+
+WORKER_BYTES = 4 * 2**30
+"""Memory of a worker with the stack, the database and the browser that it may have started."""
+STARTING = frozenset({"stack", "bare", "browser", "postgres_url", "embedded_clickhouse", "postgresql", "clickhouse"})
+"""Fixtures and parameters that start a program, once for a worker: who asks for one is `slow`."""
+settings.register_profile("no_clock", deadline=None)  # How long an example takes is the machine's business.
+settings.load_profile("no_clock")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """`-n auto`: a worker for each core that memory is there for."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return max(1, min(len(os.sched_getaffinity(0)), memory // WORKER_BYTES))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks what is `slow` by its fixtures, and puts files with slow tests first: no worker begins a long one last."""
+    for item in items:
+        if isinstance(item, pytest.Function):
+            params = item.callspec.params.values() if hasattr(item, "callspec") else ()
+            if STARTING.intersection((*item.fixturenames, *(value for value in params if isinstance(value, str)))):
+                item.add_marker("slow")
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
 
 
 class Stack:

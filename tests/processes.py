@@ -1,6 +1,7 @@
 """What tests that start processes share: ports that nobody has, and waiting until something is seen."""
 
 import contextlib
+import os
 import random
 import socket
 import time
@@ -21,10 +22,13 @@ _given: set[int] = set()
 def free_ports(count: int) -> list[int]:
     """Different ones, from below the range of which the kernel takes one for any outgoing connection.
 
-    A port of that range may be somebody's by the time that a process listens there.
+    A port of that range may be somebody's by the time that a process listens there. Of several workers of one test run
+    each takes every so-many-th port, for the same reason.
     """
     lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    candidates = range(10_000, lowest) if lowest > 12_000 else range(10_000, 65_536)
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    candidates = range(10_000 + worker, lowest if lowest > 12_000 else 65_536, workers)
     found: list[int] = []
     with contextlib.ExitStack() as stack:
         while len(found) < count:

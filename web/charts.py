@@ -6,8 +6,8 @@ from controlplane.client import Client
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.histogram import error_text
 from controlplane.contract.metrics import BY_SHORT, MetricKind
+from web.fragments import Params
 from web.spans import STEP_OF, span_of
-from web.views import Params
 
 QUANTILES = (0.5, 0.95, 0.99)
 MARKS = ("rollout", "alert.fired", "alert.resolved")

@@ -1,4 +1,4 @@
-"""The dashboard: pages, live fragments and chart data. Mounted on the service by the command line.
+"""The dashboard: pages, live fragments and chart data, an application of its own beneath the service's.
 
 Guarantee: it shows only what the API answered to this browser's own token; it has no access of its own.
 """
@@ -14,13 +14,12 @@ from starlette.convertors import Convertor, register_url_convertor
 
 from controlplane.contract.errors import NotFound
 from controlplane.contract.metrics import REQUEST_PARTS
-from web import charts, sign_in
-from web.handling import handled
-from web.refusals import give_unknown_pages
+from web import charts, refusals, sign_in
+from web.fragments import context_of, pools
 from web.rendering import rendered
 from web.sessions import Clients, client_of
 from web.spans import STEP_OF, span_of
-from web.views import context_of, pools
+from web.threads import on_own_threads
 
 HERE = Path(__file__).parent
 PAGES = {
@@ -52,26 +51,31 @@ class RowNumber(Convertor[int]):
 
 
 register_url_convertor("row", RowNumber())
-router = APIRouter(include_in_schema=False)
+router = APIRouter()
 
 
 def mount(app: FastAPI, service_url: str) -> None:
-    """Add the dashboard to `app`. `service_url` is where the API answers (the service's own address)."""
-    app.state.web_clients = Clients(service_url)
-    app.include_router(sign_in.router)
-    app.include_router(router)
-    app.mount("/static", StaticFiles(directory=HERE / "static"), name="static")
-    give_unknown_pages(app)
+    """Have the dashboard answer what no route of `app` does. `service_url` is where the API answers (its own address).
+
+    As the router's last resort, for a mount at "/" would take requests from routes that refuse only their method.
+    """
+    dashboard = FastAPI(openapi_url=None, dependencies=app.router.dependencies)
+    dashboard.state.clients = Clients(service_url)
+    dashboard.include_router(sign_in.router)
+    dashboard.include_router(router)
+    dashboard.mount("/static", StaticFiles(directory=HERE / "static"), name="static")
+    refusals.install(dashboard, app)
+    app.router.default = dashboard
 
 
 @router.get("/")
-@handled
+@on_own_threads
 def overview(request: Request) -> Response:
     return _show(request, "overview")
 
 
 @router.get("/fragments/{name}")
-@handled
+@on_own_threads
 def fragment(request: Request, name: str) -> Response:
     """One live part of a page, alone."""
     context = context_of(name, client_of(request), request.query_params)
@@ -79,7 +83,7 @@ def fragment(request: Request, name: str) -> Response:
 
 
 @router.get("/charts/{name}")
-@handled
+@on_own_threads
 def chart(request: Request, name: str) -> Response:
     if name not in CHARTS:
         raise NotFound(f"no chart {name!r}", field="name")
@@ -87,7 +91,7 @@ def chart(request: Request, name: str) -> Response:
 
 
 @router.get("/scripts/plotly.min.js")
-@handled
+@on_own_threads
 def plotly_script(request: Request) -> Response:
     """Plotly's script as its Python distribution ships it: nothing is fetched from elsewhere."""
     return Response(
@@ -98,7 +102,7 @@ def plotly_script(request: Request) -> Response:
 
 
 @router.post("/rollouts/{number:row}/{action}")
-@handled
+@on_own_threads
 def act_on_rollout(request: Request, number: int, action: str) -> Response:
     """Start or cancel a rollout as the signed-in token; the API decides whether it may."""
     client = client_of(request)
@@ -112,7 +116,7 @@ def act_on_rollout(request: Request, number: int, action: str) -> Response:
 
 
 @router.get("/nodes/{name}")
-@handled
+@on_own_threads
 def node_page(request: Request, name: str) -> Response:
     params = {"node": name}
     context = {**context_of("node", client_of(request), params), **context_of("host", client_of(request), params)}
@@ -120,7 +124,7 @@ def node_page(request: Request, name: str) -> Response:
 
 
 @router.get("/{name}/{number:row}")
-@handled
+@on_own_threads
 def detail(request: Request, name: str, number: int) -> Response:
     if name not in DETAILS:
         raise NotFound(f"no page {request.url.path}")
@@ -130,7 +134,7 @@ def detail(request: Request, name: str, number: int) -> Response:
 
 
 @router.get("/{name}")
-@handled
+@on_own_threads
 def page(request: Request, name: str) -> Response:
     return _show(request, name)
 

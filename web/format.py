@@ -80,13 +80,8 @@ def pretty(value: Any) -> str:
     return json.dumps(short(value), indent=2, default=str, ensure_ascii=False)
 
 
-def coarse(relative_error: float) -> str:
-    """ "± 67 %: from /metrics buckets"; empty for exact timings."""
-    return error_text(relative_error)
-
-
 FILTERS = {
-    "coarse": coarse,
+    "coarse": error_text,  # "± 67 %: from /metrics buckets"; empty for exact timings.
     "seconds": seconds,
     "percent": percent,
     "clock": clock,

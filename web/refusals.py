@@ -7,14 +7,16 @@ API keep the API's own answers.
 from typing import cast
 from urllib.parse import quote, urlsplit
 
+import httpx
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse, RedirectResponse
 from starlette.exceptions import HTTPException
 from starlette.types import HTTPExceptionHandler
 
-from controlplane.contract.errors import NotFound, TailwrightError, Unauthenticated
+from controlplane.contract.errors import NotFound, TailwrightError, Unauthenticated, Unavailable
 from web.rendering import rendered
 from web.sessions import sign_out
+from web.threads import on_own_threads
 
 FOR_SCRIPTS = ("/fragments/", "/charts/")
 """What the page's scripts ask for."""
@@ -26,8 +28,11 @@ LISTS |= {"rollouts": "rollouts", "ledger": "ledger"}
 """The first part of an address to the page that lists such things."""
 
 
-def refused(request: Request, error: TailwrightError) -> Response:
-    """The answer to a request that met `error`."""
+@on_own_threads
+def refused(request: Request, error: Exception) -> Response:
+    """The answer to a request that met one of the contract's errors, or an API that does not answer."""
+    if not isinstance(error, TailwrightError):
+        error = Unavailable(f"the service's API does not answer: {type(error).__name__}")
     if request.url.path.startswith(FOR_SCRIPTS):
         return JSONResponse(error.body(), status_code=error.status)
     if isinstance(error, Unauthenticated):
@@ -52,17 +57,18 @@ def local(target: str) -> str:
     return "/" if odd or away else target
 
 
-def give_unknown_pages(app: FastAPI) -> None:
-    """Answer a browser's 404 in the dashboard's layout, and everybody else's as before."""
-    before = cast(HTTPExceptionHandler, app.exception_handlers[HTTPException])
+def install(dashboard: FastAPI, service: FastAPI) -> None:
+    """Answer the contract's errors and a browser's 404 in the dashboard's layout, all others as `service` does."""
+    before = cast(HTTPExceptionHandler, service.exception_handlers[HTTPException])
 
-    def not_found(request: Request, error: Exception) -> Response:
+    async def not_found(request: Request, error: Exception) -> Response:
         path, wants = request.url.path, request.headers.get("accept", "")
         if path.startswith(NOT_PAGES) or request.method not in {"GET", "HEAD"} or "text/html" not in wants:
             return cast(Response, before(request, cast(HTTPException, error)))
-        return refused(request, NotFound(f"no page {path[:200]}"))
+        return await refused(request, NotFound(f"no page {path[:200]}"))
 
-    app.add_exception_handler(404, not_found)
+    ours = {TailwrightError: refused, httpx.TransportError: refused, 404: not_found}
+    dashboard.exception_handlers |= service.exception_handlers | ours
 
 
 def _came_for(request: Request) -> str:

@@ -42,13 +42,17 @@ class Clients:
                 self._open.popitem()[1].close()
 
 
+def clients_of(request: Request) -> Clients:
+    clients: Clients = request.app.state.clients
+    return clients
+
+
 def client_of(request: Request) -> Client:
     """The API client of this browser. Raises `Unauthenticated` when it has no session."""
     token = request.cookies.get(COOKIE)
     if not token:
         raise Unauthenticated("sign in first")
-    clients: Clients = request.app.state.web_clients
-    return clients.of(token)
+    return clients_of(request).of(token)
 
 
 def sign_in(response: Response, token: str, *, secure: bool) -> None:

@@ -6,16 +6,16 @@ from fastapi import APIRouter, Form, Request, Response
 from fastapi.responses import RedirectResponse
 
 from controlplane.contract.errors import Forbidden, Unauthenticated
-from web.handling import handled
 from web.refusals import local
 from web.rendering import rendered
-from web.sessions import Clients, sign_in, sign_out
+from web.sessions import clients_of, sign_in, sign_out
+from web.threads import on_own_threads
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter()
 
 
 @router.get("/login")
-@handled
+@on_own_threads
 def login(request: Request, token: str | None = None, next: str = "/") -> Response:
     """The sign-in form; with ?token= (the link the command line prints) it signs in at once."""
     if token is None:
@@ -24,13 +24,13 @@ def login(request: Request, token: str | None = None, next: str = "/") -> Respon
 
 
 @router.post("/login")
-@handled
+@on_own_threads
 def login_form(request: Request, token: Annotated[str, Form()], next: Annotated[str, Form()] = "/") -> Response:
     return _enter(request, token.strip(), next)
 
 
 @router.post("/logout")
-@handled
+@on_own_threads
 def logout(request: Request) -> Response:
     response = RedirectResponse("/login", status_code=303)
     sign_out(response)
@@ -38,9 +38,8 @@ def logout(request: Request) -> Response:
 
 
 def _enter(request: Request, token: str, next: str) -> Response:
-    clients: Clients = request.app.state.web_clients
     try:
-        scope = clients.of(token).whoami().scope
+        scope = clients_of(request).of(token).whoami().scope
         if scope not in {"read", "operate", "admin"}:
             raise Forbidden(f"a token of scope {scope.value} cannot read the dashboard")
     except (Unauthenticated, Forbidden) as error:

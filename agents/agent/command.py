@@ -1,24 +1,34 @@
-"""`tailwright agent`: the agent beside one engine. Its settings, and their help, are the agent's own."""
+"""`tailwright agent`: the agent beside one engine."""
 
-import os
+import asyncio
+import logging
+import sys
 
-import typer
-
+from agents.agent.settings import AgentSettings
+from controlplane.contract.errors import BadSettings
 from controlplane.terminal import extras
+from controlplane.terminal.config_file import ConfigFile
+from controlplane.terminal.service_connection import fail
+from controlplane.terminal.settings_options import with_settings
 from controlplane.terminal.subcommand import subcommand
 
 app = subcommand()
 
 
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []})
-def agent(context: typer.Context) -> None:
+@app.command()
+@with_settings("TAILWRIGHT_")
+def agent(settings: AgentSettings, config: ConfigFile = None) -> None:
     """Stand beside one engine: count its timings, report them, apply its configuration."""
     extras.need("agent", "agent")
-    from agents.agent.__main__ import main
+    from agents.agent.agent import Agent
 
-    # The TOML table of `tailwright --config FILE` comes first, so that flags override it; the environment does too.
-    given: list[str] = []
-    for name, value in (context.default_map or {}).items():
-        if f"TAILWRIGHT_{name.upper()}" not in os.environ:
-            given += [f"--{name.replace('_', '-')}", str(value)]
-    raise typer.Exit(main([*given, *context.args]))
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+
+    async def serve() -> None:
+        await Agent(settings).run()
+
+    try:
+        asyncio.run(serve())
+    except BadSettings as error:
+        fail(f"tailwright agent: {error.message}")

@@ -18,7 +18,6 @@ from controlplane.contract.metrics import Attribute, Metric, MetricKind
 
 SCOPE = "tailwright.client"
 _DELTA = 1
-_WINDOW_NS = int(metrics.WINDOW_S * 1_000_000_000)
 
 
 @dataclass(frozen=True)
@@ -34,8 +33,11 @@ def encode(windows: Mapping[int, Window], sender: Sender, shift_ns: int, dropped
     """The request. shift_ns: differs from report to report. dropped: reports dropped since the one before."""
     found: dict[Metric, list[dict[str, Any]]] = {}
     for number, window in sorted(windows.items()):
-        end = (number + 1) * _WINDOW_NS
-        times = {"startTimeUnixNano": str(end - _WINDOW_NS + shift_ns % _WINDOW_NS), "timeUnixNano": str(end)}
+        end = (number + 1) * metrics.WINDOW_NS
+        times = {
+            "startTimeUnixNano": str(end - metrics.WINDOW_NS + shift_ns % metrics.WINDOW_NS),
+            "timeUnixNano": str(end),
+        }
         for model, series in window.series.items():
             attributes = _attributes({metrics.MODEL: model, metrics.REGION: sender.region})
             for metric, distribution in series.items():

@@ -18,7 +18,7 @@ from agents.client_measure.record_tally import Window
 from agents.host.backoff import Backoff, spread_s
 from controlplane.contract.clock import utc_now
 from controlplane.contract.reports.packed_report import REPORT_HEADER, STREAM_BYTES, report_header
-from controlplane.contract.retry import retry_after_s
+from controlplane.contract.retry import refuses_body, retry_after_s
 
 if TYPE_CHECKING:
     import httpx
@@ -30,7 +30,6 @@ MOST_REPORTS = 120
 PATH = "/v1/metrics"
 _TIMEOUT_S = 10.0
 _LONGEST_WAIT_S = 300.0
-_NOT_ABOUT_THE_REPORT = frozenset({401, 403, 404, 405, 407, 408, 421, 425, 429})
 
 
 class _Report(NamedTuple):
@@ -122,7 +121,7 @@ class Shipper:
             self.last_error = ""
             return True
         said = f"{PATH} answered {answer.status_code}: {answer.text[:300]}"
-        if 400 <= answer.status_code < 500 and answer.status_code not in _NOT_ABOUT_THE_REPORT:
+        if refuses_body(answer.status_code):
             self._drop(said)
             return True
         self._wait(said, retry_after_s(answer.headers.get("Retry-After"), utc_now(), _LONGEST_WAIT_S))

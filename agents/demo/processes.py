@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from agents.host.host_memory import proportional_bytes
+from agents.host.process import tree
 from controlplane.terminal.checkout import ROOT
 from controlplane.terminal.child import die_with_parent, one_thread_each
 
@@ -72,15 +74,7 @@ class Processes:
 
     def resident_bytes(self) -> int:
         """Proportional memory of the demo and its children (pages that are shared count once)."""
-        return sum(_pss(pid) for pid in [os.getpid(), *self._tree()])
-
-    def _tree(self) -> list[int]:
-        pids = [child.process.pid for child in self.children if child.process.poll() is None]
-        for pid in pids:
-            for children in Path(f"/proc/{pid}/task").glob("*/children"):  # Any thread may have started some.
-                with contextlib.suppress(OSError):  # The thread has ended meanwhile.
-                    pids.extend(int(word) for word in children.read_text().split())
-        return pids
+        return proportional_bytes(tree([os.getpid()]))
 
     def stop(self, grace_s: float = 10.0) -> None:
         """End every child, the last started first: SIGTERM, after `grace_s` SIGKILL, then what it left behind."""
@@ -95,11 +89,3 @@ class Processes:
                 os.killpg(child.process.pid, signal.SIGKILL)
             child.process.wait()
         self.children.clear()
-
-
-def _pss(pid: int) -> int:
-    try:
-        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
-    except OSError:
-        return 0
-    return next((1024 * int(line.split()[1]) for line in text.splitlines() if line.startswith("Pss:")), 0)

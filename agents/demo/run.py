@@ -1,23 +1,54 @@
 """Run the demo: start everything, tell the story, print the table, stay up (or end with --once)."""
 
+import json
 import signal
 import threading
 import time
+from typing import Any
 
 import httpx
 from rich.console import Console
 
+from agents.demo.beginning import Beginning
+from agents.demo.breakage import Breakage
 from agents.demo.cores import cores, idle_cores, warning
 from agents.demo.demo_fleet import Fleet
 from agents.demo.figures import table
+from agents.demo.improvement import Improvement
 from agents.demo.plan import FREE_CORES, ONE_CORE, Plan
 from agents.demo.processes import ChildDied
-from agents.demo.scene import Scene, StepFailed
-from agents.demo.story import Story
-from agents.demo.story_record import record, write
-from agents.demo.view import View
+from agents.demo.scene import Scene, Step, StepFailed
+from agents.demo.view import Line, View
 from agents.demo.webhook_receiver import Receiver
 from controlplane.contract.errors import TailwrightError
+
+RECORD = "story.json"
+"""What the demo writes down of its story in its data folder, for benchmarks and for later."""
+
+
+class Story:
+    """A fleet and its baseline, a bad change that is named and taken back, a better configuration.
+
+    A step ends when the control plane's API shows that it truly happened, or the story fails, naming page and logs.
+    Run the steps in order with `run`; afterwards `scene.spans` holds before, during, back and after."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+        self.steps: list[Step] = [*Beginning(scene).steps, *Breakage(scene).steps, *Improvement(scene).steps]
+        self.current: Step | None = None
+
+    def run(self) -> None:
+        """Raises `StepFailed` at the first step that did not happen; `current` is that step."""
+        view = self.scene.view
+        for place, step in enumerate(self.steps):
+            self.current = step
+            view.begin(place)
+            try:
+                step.act()
+            except BaseException:
+                view.end(failed=True)
+                raise
+            view.end()
 
 
 class MemoryWatch(threading.Thread):
@@ -74,7 +105,8 @@ def run_demo(plan: Plan, *, once: bool) -> int:
             console.print(table(scene.spans, scene.knobs))
         console.print(f"The story took {took:.0f} s; at most {watch.peak_bytes / 1e9:.2f} GB of memory were in use.")
         failure = failure or _over_limits(plan, took, watch.peak_bytes)
-        write(plan.data_dir, record(scene, view.lines, took, watch.peak_bytes, failure))
+        told_of_it = record(scene, view.lines, took, watch.peak_bytes, failure)
+        (plan.data_dir / RECORD).write_text(json.dumps(told_of_it, indent=1))
         if failure:
             console.print("[bold red]The story failed.[/]")
             console.print(failure, markup=False, highlight=False, soft_wrap=True)
@@ -98,6 +130,31 @@ def run_demo(plan: Plan, *, once: bool) -> int:
     finally:
         fleet.stop()
         receiver.close()
+
+
+def record(scene: Scene, lines: list[Line], took_s: float, peak_bytes: int, failure: str) -> dict[str, Any]:
+    """Steps with their state and seconds, the spans with their quantiles (seconds), and what failed, if anything."""
+    back_s = None
+    if scene.told_at is not None and scene.back_at is not None:
+        back_s = (scene.back_at - scene.told_at).total_seconds()
+    return {
+        "took_s": took_s,
+        "peak_bytes": peak_bytes,
+        "failure": failure,
+        "back_s": back_s,  # From the alert that named the change until p99 was back.
+        "steps": [{"title": line.title, "state": line.state, "took_s": line.took, "news": line.news} for line in lines],
+        "spans": [
+            {
+                "name": span.name,
+                "start": span.start.isoformat(),
+                "end": span.end.isoformat(),
+                "requests": span.requests,
+                "knobs": scene.knobs.get(span.name, ""),
+                "quantiles": span.quantiles,
+            }
+            for span in scene.spans
+        ],
+    }
 
 
 def _tell(story: Story) -> str:

@@ -2,6 +2,8 @@
 
 import random
 
+from controlplane.contract.retry import doubling_s
+
 
 class Backoff:
     """Doubling waits from `first_s` up to `limit_s`, each up to a quarter shorter so that a fleet spreads out."""
@@ -17,9 +19,8 @@ class Backoff:
 
     def next_s(self) -> float:
         """The wait after one more failure, in seconds."""
-        wait_s = min(self._first_s * 2.0 ** min(self._tries, 30), self._limit_s)
         self._tries += 1
-        return wait_s * random.uniform(0.75, 1.0)
+        return doubling_s(self._tries, self._first_s, self._limit_s) * random.uniform(0.75, 1.0)
 
 
 def spread_s(wait_s: float) -> float:

@@ -1,22 +1,25 @@
-"""Memory that is left on the machine, from /proc/meminfo."""
+"""Memory that is left on the machine, and what processes take of it."""
 
-from pathlib import Path
+from collections.abc import Iterable
+from contextlib import suppress
+
+import psutil
 
 
-def parse(text: str) -> float | None:
+def available_share() -> float:
     """Share of memory that can be had without swapping, 0..1."""
-    found = {}
-    for line in text.splitlines():
-        name, _, rest = line.partition(":")
-        if name in ("MemTotal", "MemAvailable"):
-            found[name] = int(rest.split()[0])
-    if not found.get("MemTotal") or "MemAvailable" not in found:
-        return None
-    return found["MemAvailable"] / found["MemTotal"]
+    memory = psutil.virtual_memory()
+    return memory.available / memory.total
 
 
-def read(proc: Path) -> float | None:
-    try:
-        return parse((proc / "meminfo").read_text())
-    except (OSError, ValueError, IndexError):
-        return None
+def proportional_bytes(pids: Iterable[int]) -> int:
+    """Memory of these processes, shared pages counted once among them (PSS); resident memory where that is refused."""
+    total = 0
+    for pid in pids:
+        with suppress(psutil.NoSuchProcess):
+            process = psutil.Process(pid)
+            try:
+                total += process.memory_full_info().pss
+            except psutil.AccessDenied:
+                total += process.memory_info().rss
+    return total

@@ -12,11 +12,11 @@ from pathlib import Path
 from agents.host import control_group, host_memory, listener, pressure, process, processor
 from agents.host.gpu import Gpus
 from agents.host.neighbours import Neighbours
+from agents.host.process import PROC
 from agents.host.snapshot import EngineCounters, Figures, Snapshot, figures
 
 log = logging.getLogger(__name__)
 
-PROC = Path("/proc")
 CONTROL_GROUPS = Path("/sys/fs/cgroup")
 LOOKS_AT_ONCE = 6
 LOOK_EVERY = 12
@@ -81,7 +81,7 @@ class Sampler:
             pressure=pressure.of_host(self._proc),
             container_pressure=pressure.of_group(groups.pressure),
             processor=processor.read(self._proc),
-            memory_available=host_memory.read(self._proc),
+            memory_available=host_memory.available_share(),
             memory_left=control_group.memory_left(groups),
             throttling=control_group.throttling(groups),
             kills=control_group.kills(groups),

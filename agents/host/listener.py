@@ -7,6 +7,8 @@ import os
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from agents.host.process import PROC
+
 LISTENS = "0A"
 LOCAL = ("localhost", "127.0.0.1", "::1", "0.0.0.0", "::", "[::1]")
 
@@ -29,8 +31,8 @@ def parse_table(text: str, port: int) -> set[str]:
     return found
 
 
-def listeners(port: int, proc: Path) -> list[int]:
-    """Processes that hold a listening socket of the port."""
+def listeners(port: int, proc: Path = PROC) -> list[int]:
+    """Processes that hold a listening socket of the port, the lowest number first."""
     inodes: set[str] = set()
     for name in ("tcp", "tcp6"):
         try:

@@ -28,7 +28,7 @@ class Neighbours:
     """`serves`: what this agent's engine is part of, its pool; None for one that takes no production traffic."""
 
     def __init__(
-        self, folder: Path, serves: str | None, proc: Path = Path("/proc"), agent_pid: int | None = None
+        self, folder: Path, serves: str | None, proc: Path = process.PROC, agent_pid: int | None = None
     ) -> None:
         self._folder = folder
         self._serves = serves

@@ -8,6 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from agents.host.run_queue import ran_and_waited_ns
+
+PROC = Path("/proc")
 Identity = tuple[int, int]
 """(pid, start in clock ticks since the machine's)."""
 Waits = dict[int, tuple[int, int, int]]
@@ -30,10 +33,10 @@ def parse_stat(text: str) -> ProcessTimes:
     return ProcessTimes((int(pid), int(fields[19])), int(fields[1]), user + system, int(fields[9]))
 
 
-def parse_switches(text: str) -> int:
+def parse_switches(text: bytes) -> int:
     """Involuntary context switches, from /proc/PID/task/TID/status; they are its last line."""
-    name, _, value = text.rstrip().rpartition(":")
-    if not name.endswith("nonvoluntary_ctxt_switches"):
+    name, _, value = text.rstrip().rpartition(b":")
+    if not name.endswith(b"nonvoluntary_ctxt_switches"):
         raise ValueError("no line nonvoluntary_ctxt_switches")
     return int(value)
 
@@ -55,14 +58,14 @@ def waits(pid: int, proc: Path) -> Waits:
         return found
     for thread in threads:
         try:
-            ran, waited, _ = _text(f"{folder}/{thread}/schedstat").split()
-            found[int(thread)] = int(ran), int(waited), parse_switches(_text(f"{folder}/{thread}/status"))
+            times = ran_and_waited_ns(_content(f"{folder}/{thread}/schedstat"))
+            found[int(thread)] = *times, parse_switches(_content(f"{folder}/{thread}/status"))
         except (OSError, ValueError):
             continue  # The thread has ended meanwhile.
     return found
 
 
-def tree(roots: Iterable[int], proc: Path) -> list[int]:
+def tree(roots: Iterable[int], proc: Path = PROC) -> list[int]:
     """The processes and all that they started, parents first."""
     found = list(dict.fromkeys(roots))
     for pid in found:
@@ -72,17 +75,17 @@ def tree(roots: Iterable[int], proc: Path) -> list[int]:
             continue
         for thread in threads:  # Any thread may have started some.
             try:
-                children = _text(f"{proc}/{pid}/task/{thread}/children").split()
+                children = _content(f"{proc}/{pid}/task/{thread}/children").split()
             except OSError:
                 continue
             found.extend(int(child) for child in children if int(child) not in found)
     return found
 
 
-def _text(path: str) -> str:
+def _content(path: str) -> bytes:
     """The file, by the shortest way: an engine has dozens of threads, each read in each window."""
     file = os.open(path, os.O_RDONLY)
     try:
-        return os.read(file, 8192).decode("ascii", "replace")
+        return os.read(file, 8192)
     finally:
         os.close(file)

@@ -14,7 +14,7 @@ from opentelemetry.proto.metrics.v1 import metrics_pb2 as otlp
 
 from controlplane.contract import metrics
 from controlplane.contract.histogram import AXIS_MIN, SCALE, axis_position
-from controlplane.contract.metrics import WINDOW_S, MetricKind
+from controlplane.contract.metrics import WINDOW_NS, MetricKind
 from controlplane.contract.reports import packed_report
 from controlplane.contract.reports.packed_report import PackedHistogram, PackedNumber, PackedReport, Section
 
@@ -22,7 +22,6 @@ NODES = 40
 SPACING = 2
 """Windows from one report of a node to its next: a step of 10 s each."""
 POOL = "kills"
-_WINDOW_NS = int(WINDOW_S * 1e9)
 _BUCKETS = ("<=128", "<=512")
 _LOW = axis_position(0.1)
 
@@ -90,8 +89,8 @@ class KillReports:
         for name, value in ((metrics.NODE.name, node_of(number)), (metrics.POOL.name, POOL)):
             resource.resource.attributes.add(key=name).value.string_value = value
         scope = resource.scope_metrics.add()
-        end = (self.window(number) + 1) * _WINDOW_NS
-        span = {"start_time_unix_nano": end - _WINDOW_NS + self._ordinal(number), "time_unix_nano": end}
+        end = (self.window(number) + 1) * WINDOW_NS
+        span = {"start_time_unix_nano": end - WINDOW_NS + self._ordinal(number), "time_unix_nano": end}
         histogram = scope.metrics.add(name=metrics.TTFT.name, unit="s").exponential_histogram
         histogram.aggregation_temporality = otlp.AGGREGATION_TEMPORALITY_DELTA
         for place, count in enumerate((2, values_of(number) - 2)):

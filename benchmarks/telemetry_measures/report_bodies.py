@@ -23,7 +23,6 @@ from controlplane.contract.reports.packed_report import HEADER, MAGIC, SECTION
 
 NODE_NAME, POOL_NAME = "sim-00000", "pool-0"
 """What the patches replace: names of nodes and pools have these lengths."""
-WINDOW_NS = int(metrics.WINDOW_S * 1_000_000_000)
 _START_MARK, _END_MARK = 0x7AB1_57A7_7AB1_57A7, 0x7AB1_E2D0_7AB1_E2D0
 
 
@@ -134,9 +133,9 @@ class OtlpTemplate:
         self._body = _request(rows, gauges).SerializeToString()
 
     def body(self, report: Report) -> bytes:
-        end = (report.window + 1) * WINDOW_NS
+        end = (report.window + 1) * metrics.WINDOW_NS
         # As our agents do it: the ordinal in the start tells two reports of one window apart.
-        start = end - WINDOW_NS + report.ordinal % WINDOW_NS
+        start = end - metrics.WINDOW_NS + report.ordinal % metrics.WINDOW_NS
         return (
             self._body.replace(_START_MARK.to_bytes(8, "little"), start.to_bytes(8, "little"))
             .replace(_END_MARK.to_bytes(8, "little"), end.to_bytes(8, "little"))

@@ -3,8 +3,10 @@
 from datetime import datetime
 from typing import Any
 
+import httpx
 from sqlmodel import Session, col, select
 
+from controlplane import ledger
 from controlplane.alerts.notify import outbox
 from controlplane.alerts.tables import (
     AlertRow,
@@ -14,9 +16,20 @@ from controlplane.alerts.tables import (
     DetectorStateRow,
     SilenceRow,
 )
-from controlplane.alerts.view import alert_view, rule_view
-from controlplane.contract.bodies.alerts import Alert, AlertRule, AlertRuleCreate, AlertState, DeliveryState
-from controlplane.contract.errors import NotFound
+from controlplane.alerts.view import alert_view, delivery_view, destination_view, rule_view, silence_view
+from controlplane.contract.bodies.alerts import (
+    Alert,
+    AlertRule,
+    AlertRuleCreate,
+    AlertState,
+    Delivery,
+    DeliveryState,
+    Destination,
+    DestinationCreate,
+    Silence,
+    SilenceCreate,
+)
+from controlplane.db.rows import existing, newest
 
 OPEN_STATES = (AlertState.PENDING.value, AlertState.FIRING.value)
 
@@ -28,15 +41,21 @@ def rules(
     session: Session, *, before_id: int | None = None, limit: int = 10_000, enabled_only: bool = False
 ) -> list[AlertRule]:
     """Newest first."""
-    query = select(AlertRuleRow).order_by(col(AlertRuleRow.id).desc()).limit(limit)
-    if before_id is not None:
-        query = query.where(col(AlertRuleRow.id) < before_id)
+    query = newest(AlertRuleRow, before_id, limit)
     if enabled_only:
         query = query.where(col(AlertRuleRow.enabled).is_(True))
     return [rule_view(row) for row in session.exec(query)]
 
 
-def create_rule(session: Session, wanted: AlertRuleCreate, now: datetime) -> AlertRule:
+def create_rule(session: Session, wanted: AlertRuleCreate, now: datetime, *, actor: str = ledger.SERVICE) -> AlertRule:
+    rule = add_rule(session, wanted, now)
+    message, said = f"alert rule {rule.name!r} ({rule.condition.kind})", wanted.model_dump(mode="json")
+    ledger.append(session, now, actor, "alert_rule.created", f"alert-rule/{rule.id}", message, rule=said)
+    return rule
+
+
+def add_rule(session: Session, wanted: AlertRuleCreate, now: datetime) -> AlertRule:
+    """As `create_rule`, without a word in the ledger: that is for who adds several at once."""
     row = AlertRuleRow(**_rule_fields(wanted), created_at=now)
     session.add(row)
     session.flush()
@@ -44,10 +63,10 @@ def create_rule(session: Session, wanted: AlertRuleCreate, now: datetime) -> Ale
 
 
 def update_rule(
-    session: Session, rule_id: int, wanted: AlertRuleCreate, now: datetime, external_url: str = ""
+    session: Session, rule_id: int, wanted: AlertRuleCreate, now: datetime, external_url: str, *, actor: str
 ) -> AlertRule:
     """Replace a rule. A changed condition or pool starts afresh: its evidence is forgotten, its open alerts end."""
-    row = _rule_row(session, rule_id)
+    row = existing(session, AlertRuleRow, rule_id, "alert rule", field="rule_id")
     fields = _rule_fields(wanted)
     afresh = (row.condition, row.pool) != (fields["condition"], fields["pool"]) or not wanted.enabled
     row.sqlmodel_update(fields)
@@ -59,15 +78,20 @@ def update_rule(
         for state in session.exec(select(DetectorStateRow).where(DetectorStateRow.rule_id == rule_id)):
             state.version = row.version
             session.add(state)
+    message, said = f"alert rule {row.name!r} changed", wanted.model_dump(mode="json")
+    ledger.append(session, now, actor, "alert_rule.updated", f"alert-rule/{rule_id}", message, rule=said)
     return rule_view(row)
 
 
-def delete_rule(session: Session, rule_id: int, now: datetime, external_url: str = "") -> AlertRule:
+def delete_rule(
+    session: Session, rule_id: int, now: datetime, external_url: str = "", *, actor: str = ledger.SERVICE
+) -> None:
     """Remove a rule; its open alerts are resolved, and those that were told of hear it."""
-    row = _rule_row(session, rule_id)
+    row = existing(session, AlertRuleRow, rule_id, "alert rule", field="rule_id")
     _end_rule(session, rule_id, now, "its rule was deleted", external_url)
     session.delete(row)
-    return rule_view(row)
+    message = f"alert rule {row.name!r} deleted"
+    ledger.append(session, now, actor, "alert_rule.deleted", f"alert-rule/{rule_id}", message)
 
 
 def _end_rule(session: Session, rule_id: int, now: datetime, why: str, external_url: str) -> None:
@@ -85,13 +109,6 @@ def _end_rule(session: Session, rule_id: int, now: datetime, why: str, external_
         outbox.enqueue_resolved(session, alert_view(alert), now, external_url)
 
 
-def _rule_row(session: Session, rule_id: int) -> AlertRuleRow:
-    row = session.get(AlertRuleRow, rule_id)
-    if row is None:
-        raise NotFound(f"no alert rule {rule_id}", field="rule_id")
-    return row
-
-
 def _rule_fields(wanted: AlertRuleCreate) -> dict[str, Any]:
     fields = wanted.model_dump(mode="json", exclude={"severity"})
     return {**fields, "severity": wanted.severity.value}
@@ -102,34 +119,37 @@ def _rule_fields(wanted: AlertRuleCreate) -> dict[str, Any]:
 
 def alerts(session: Session, *, before_id: int | None, limit: int, state: AlertState | None = None) -> list[Alert]:
     """Newest first."""
-    query = select(AlertRow).order_by(col(AlertRow.id).desc()).limit(limit)
-    if before_id is not None:
-        query = query.where(col(AlertRow.id) < before_id)
+    query = newest(AlertRow, before_id, limit)
     if state is not None:
         query = query.where(AlertRow.state == state.value)
     return [alert_view(row) for row in session.exec(query)]
 
 
 def alert(session: Session, alert_id: int) -> Alert:
-    row = session.get(AlertRow, alert_id)
-    if row is None:
-        raise NotFound(f"no alert {alert_id}", field="alert_id")
-    return alert_view(row)
+    return alert_view(existing(session, AlertRow, alert_id, "alert", field="alert_id"))
 
 
-# -- destinations, deliveries, silences --------------------------------------------------------------------------------
+# -- destinations and deliveries ---------------------------------------------------------------------------------------
 
 
-def destination_row(session: Session, destination_id: int) -> DestinationRow:
-    row = session.get(DestinationRow, destination_id)
-    if row is None:
-        raise NotFound(f"no destination {destination_id}", field="destination_id")
-    return row
+def destinations(session: Session, *, before_id: int | None, limit: int) -> list[Destination]:
+    """Newest first."""
+    return [destination_view(row) for row in session.exec(newest(DestinationRow, before_id, limit))]
 
 
-def delete_destination(session: Session, destination_id: int) -> str:
-    """Remove a destination and give up what still waits for it; returns its name."""
-    row = destination_row(session, destination_id)
+def create_destination(session: Session, wanted: DestinationCreate, *, actor: str, now: datetime) -> Destination:
+    row = DestinationRow(**wanted.model_dump(), created_at=now)
+    session.add(row)
+    session.flush()
+    # Path and query often hold a secret of their own.
+    message = f"destination {row.name!r} at {httpx.URL(row.url).host}"
+    ledger.append(session, now, actor, "destination.created", f"destination/{row.id}", message)
+    return destination_view(row)
+
+
+def delete_destination(session: Session, destination_id: int, *, actor: str, now: datetime) -> None:
+    """Remove a destination and give up what still waits for it."""
+    row = existing(session, DestinationRow, destination_id, "destination", field="destination_id")
     waiting = select(DeliveryRow).where(
         DeliveryRow.destination_id == destination_id, DeliveryRow.state == DeliveryState.WAITING.value
     )
@@ -138,15 +158,40 @@ def delete_destination(session: Session, destination_id: int) -> str:
         delivery.next_attempt_at = None
         session.add(delivery)
     session.delete(row)
-    return row.name
+    message = f"destination {row.name!r} deleted"
+    ledger.append(session, now, actor, "destination.deleted", f"destination/{row.id}", message)
 
 
-def end_silence(session: Session, silence_id: int, now: datetime) -> SilenceRow:
+def deliveries(session: Session, *, before_id: int | None, limit: int, alert_id: int | None = None) -> list[Delivery]:
+    """Newest first."""
+    query = newest(DeliveryRow, before_id, limit)
+    if alert_id is not None:
+        query = query.where(DeliveryRow.alert_id == alert_id)
+    return [delivery_view(row) for row in session.exec(query)]
+
+
+# -- silences ----------------------------------------------------------------------------------------------------------
+
+
+def silences(session: Session, *, before_id: int | None, limit: int) -> list[Silence]:
+    """Newest first."""
+    return [silence_view(row) for row in session.exec(newest(SilenceRow, before_id, limit))]
+
+
+def create_silence(session: Session, wanted: SilenceCreate, *, actor: str, now: datetime) -> Silence:
+    row = SilenceRow(**wanted.model_dump(), created_by=actor, starts_at=now)
+    session.add(row)
+    session.flush()
+    words = ", ".join(f"{name}={value}" for name, value in sorted(wanted.matchers.items()))
+    message = f"silence of {words} until {wanted.ends_at.isoformat()}"
+    ledger.append(session, now, actor, "silence.created", f"silence/{row.id}", message, comment=wanted.comment)
+    return silence_view(row)
+
+
+def end_silence(session: Session, silence_id: int, *, actor: str, now: datetime) -> None:
     """End a silence now; one that has ended already stays as it was."""
-    row = session.get(SilenceRow, silence_id)
-    if row is None:
-        raise NotFound(f"no silence {silence_id}", field="silence_id")
+    row = existing(session, SilenceRow, silence_id, "silence", field="silence_id")
     if row.ended_early_at is None and row.ends_at > now:
         row.ended_early_at = now
         session.add(row)
-    return row
+    ledger.append(session, now, actor, "silence.ended", f"silence/{row.id}", f"silence {row.id} ended early")

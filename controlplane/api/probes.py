@@ -8,13 +8,20 @@ told, and does not change it.
 import logging
 import threading
 import time
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Depends, Response
 
 from controlplane.contract.bodies.health import Health, ReadyReport
+from controlplane.contract.clock import Clock
+from controlplane.db.database import Database
+from controlplane.db.disk_space import DiskSpace
 from controlplane.db.fault import named
 from controlplane.db.probe import prove_write
+from controlplane.telemetry.forwarding.exporter import Exporter
+from controlplane.telemetry.http.telemetry_parts import TelemetryParts
 
 logger = logging.getLogger(__name__)
 router = APIRouter(tags=["health"])
@@ -30,18 +37,32 @@ class Readiness:
         self._tried_at: float | None = None
         self._error = ""
 
-    def database_error(self, state: Any) -> str:
+    def database_error(self, database: Database, clock: Clock) -> str:
         """Empty when the database takes writes, else its fault's name, or the kind of its error."""
         with self._lock:
             if self._tried_at is None or time.monotonic() - self._tried_at > PROBE_FRESH_S:
                 try:
-                    prove_write(state.database, state.clock())
+                    prove_write(database, clock())
                     self._error = ""
                 except Exception as error:
                     logger.exception("the database takes no write")
                     self._error = named(error)
                 self._tried_at = time.monotonic()
             return self._error
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbeParts(TelemetryParts):
+    """What the probes look at. stop: set once the service is told to end; ticks: of the background work, by name."""
+
+    stop: threading.Event
+    readiness: Readiness
+    disk: DiskSpace
+    exporters: Sequence[Exporter]
+    ticks: Callable[[], Mapping[str, Mapping[str, Any]]]
+
+
+Probed = Annotated[ProbeParts, Depends(ProbeParts.given)]
 
 
 @router.get("/healthz")
@@ -51,20 +72,19 @@ def healthz() -> Health:
 
 
 @router.get("/readyz", responses={503: {"model": ReadyReport, "description": "not ready; the same body"}})
-def readyz(request: Request, response: Response) -> ReadyReport:
+def readyz(service: Probed, response: Response) -> ReadyReport:
     """200 when reports are accepted and durable, else 503; the body says what is missing."""
-    state = request.app.state
-    readiness: Readiness = state.readiness
-    database_error = readiness.database_error(state)
-    telemetry_fault = state.telemetry.write_fault() if state.telemetry.ready() else "not ready"
-    stopping = state.stop.is_set()
+    database_error = service.readiness.database_error(service.database, service.clock)
+    telemetry_fault = service.telemetry.write_fault() if service.telemetry.ready() else "not ready"
+    stopping = service.stop.is_set()
     ready = not telemetry_fault and not database_error and not stopping
-    degraded = [f"export_{exporter.name}" for exporter in state.exporters if exporter.error]
-    if state.telemetry.frames.fault():  # Its text stays in the log: anybody may ask.
+    degraded = [f"export_{exporter.name}" for exporter in service.exporters if exporter.error]
+    if service.telemetry.frames.fault():  # Its text stays in the log: anybody may ask.
         degraded.append("frames_unavailable")
-    if state.disk.low():
+    if service.disk.low():
         degraded.append("disk_low")
-    if any(tick.failing for tick in state.background.ticks):
+    ticks = service.ticks()
+    if any(tick["failing"] for tick in ticks.values()):
         degraded.append("background_task_failing")
     response.status_code = 200 if ready else 503
     return ReadyReport.model_validate(
@@ -72,8 +92,8 @@ def readyz(request: Request, response: Response) -> ReadyReport:
             "status": "ready" if ready else "stopping" if stopping else "not ready",
             "database": database_error or "writable",
             "telemetry": telemetry_fault or "ready",
-            "background": state.background.report(),
-            "exports": {exporter.name: exporter.report() for exporter in state.exporters},
+            "background": ticks,
+            "exports": {exporter.name: exporter.report() for exporter in service.exporters},
             "degraded": degraded,
         }
     )

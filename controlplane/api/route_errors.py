@@ -22,7 +22,7 @@ from controlplane.contract.errors import (
     Unavailable,
     Unsupported,
 )
-from controlplane.db.database import request_session
+from controlplane.db.request_parts import request_session
 
 SHOWN = (
     BadRequest,

@@ -3,8 +3,7 @@
 from fastapi import APIRouter
 
 from controlplane.alerts import endpoints as alerts
-from controlplane.api import ledger_endpoints as ledger
-from controlplane.api import probes as health
+from controlplane.api import ledger_endpoints, probes
 from controlplane.auth import endpoints as tokens
 from controlplane.fleet import endpoints as fleet
 from controlplane.rollouts import endpoints as rollouts
@@ -19,7 +18,7 @@ def all_routers() -> list[APIRouter]:
         alerts.router,
         rollouts.router,
         studies.router,
-        ledger.router,
+        ledger_endpoints.router,
         tokens.router,
-        health.router,
+        probes.router,
     ]

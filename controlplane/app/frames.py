@@ -1,6 +1,6 @@
 """Which frame store the settings ask for."""
 
-from controlplane.app.settings import ServiceSettings
+from controlplane.app.settings import StoreSettings
 from controlplane.db.database import Database
 from controlplane.telemetry.frames.clickhouse import ClickHouseServer
 from controlplane.telemetry.frames.clickhouse_frames import ClickHouseFrames
@@ -8,7 +8,7 @@ from controlplane.telemetry.frames.frame_store import FrameStore
 from controlplane.telemetry.frames.sql_frames import SqlFrames
 
 
-def frames_of(settings: ServiceSettings, database: Database) -> FrameStore:
+def frames_of(settings: StoreSettings, database: Database) -> FrameStore:
     """A ClickHouse that is asked for need not answer yet."""
     if settings.clickhouse_url is None:
         return SqlFrames(database)

@@ -7,6 +7,7 @@ it. What cannot be read is absent, and the mode that says so is 1.
 import logging
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -21,6 +22,7 @@ from controlplane.contract.bodies.nodes import NodeRole
 from controlplane.db.database import Database
 from controlplane.db.disk_space import DiskSpace
 from controlplane.fleet.tables import NodeRow
+from controlplane.serving.limits import Doorkeeper, Refused
 from controlplane.telemetry.forwarding.exporter import Exporter
 from controlplane.telemetry.queries.exposition import Remembered
 from controlplane.telemetry.store import TelemetryStore
@@ -32,29 +34,32 @@ DEGRADED = "tailwright_degraded"
 OPEN = (AlertState.PENDING, AlertState.FIRING)
 
 
+@dataclass(eq=False)
 class ServiceHealth(Remembered):
     """exporters: those that are configured."""
 
-    def __init__(
-        self,
-        database: Database,
-        background: Background,
-        exporters: Sequence[Exporter],
-        telemetry: TelemetryStore,
-        disk: DiskSpace,
-        version: str,
-    ) -> None:
+    database: Database
+    background: Background
+    exporters: Sequence[Exporter]
+    telemetry: TelemetryStore
+    disk: DiskSpace
+    door: Doorkeeper
+    version: str
+
+    def __post_init__(self) -> None:
         super().__init__()
-        self._database = database
-        self._background = background
-        self._exporters = tuple(exporters)
-        self._telemetry = telemetry
-        self._disk = disk
-        self._version = version
 
     def look(self) -> Iterable[Metric]:
-        yield _gauge("tailwright_build_info", "1, with the version as a label.", ["version"], [((self._version,), 1.0)])
-        yield from _ticks(self._background)
+        yield _gauge("tailwright_build_info", "1, with the version as a label.", ["version"], [((self.version,), 1.0)])
+        yield from _ticks(self.background)
+        refused = CounterMetricFamily(
+            "tailwright_http_refused", "Connections and requests that were not served, by reason.", labels=["reason"]
+        )
+        for reason in Refused:
+            refused.add_metric([reason.value], self.door.refused[reason])
+        yield refused
+        open_ = float(self.door.open.total())
+        yield _gauge("tailwright_http_connections", "HTTP connections that are open.", [], [((), open_)])
         try:
             found = list(self._of_database())
             database_failing = 0.0
@@ -62,7 +67,7 @@ class ServiceHealth(Remembered):
             logger.exception("the database could not be read")
             found, database_failing = [], 1.0
         yield from found
-        space = self._disk.look()
+        space = self.disk.look()
         if space is not None:
             yield _gauge(
                 "tailwright_disk_free_bytes",
@@ -72,17 +77,17 @@ class ServiceHealth(Remembered):
             )
         modes = {
             ("database_unreadable",): database_failing,
-            ("telemetry_not_written",): float(not self._telemetry.ready() or bool(self._telemetry.write_fault())),
-            ("frames_unavailable",): float(bool(self._telemetry.frames.fault())),
+            ("telemetry_not_written",): float(not self.telemetry.ready() or bool(self.telemetry.write_fault())),
+            ("frames_unavailable",): float(bool(self.telemetry.frames.fault())),
             ("disk_low",): float(space is not None and space.low),
-            ("background_task_failing",): float(any(tick.failing for tick in self._background.ticks)),
-            **{(f"export_{exporter.name}",): float(bool(exporter.error)) for exporter in self._exporters},
+            ("background_task_failing",): float(any(tick.failing for tick in self.background.ticks)),
+            **{(f"export_{exporter.name}",): float(bool(exporter.error)) for exporter in self.exporters},
         }
         yield _gauge(DEGRADED, "1 while the service runs in this reduced way.", ["mode"], modes.items())
 
     def _of_database(self) -> Iterable[Metric]:
-        with self._database.read_session() as session:
-            size = session.execute(text(_SIZE[self._database.engine.dialect.name])).scalar_one()
+        with self.database.read_session() as session:
+            size = session.execute(text(_SIZE[self.database.engine.dialect.name])).scalar_one()
             told = col(NodeRow.health_detail) != ""
             nodes = session.execute(
                 select(col(NodeRow.role), col(NodeRow.connected), col(NodeRow.healthy), told, func.count()).group_by(
@@ -95,8 +100,8 @@ class ServiceHealth(Remembered):
                 .group_by(col(AlertRow.state), col(AlertRow.severity))
             ).all()
         yield _gauge("tailwright_database_size_bytes", "Bytes of the database.", [], [((), float(size))])
-        if self._database.is_sqlite:
-            log = Path(f"{self._database.engine.url.database}-wal")
+        if self.database.is_sqlite:
+            log = Path(f"{self.database.engine.url.database}-wal")
             log_size = float(log.stat().st_size) if log.exists() else 0.0
             yield _gauge(
                 "tailwright_database_log_size_bytes", "Bytes of SQLite's write-ahead log.", [], [((), log_size)]

@@ -6,8 +6,9 @@ Guarantee: each quantile of a metric has one limit, the tightest; what pages peo
 from sqlmodel import Session
 
 from controlplane.alerts import store as alerts
+from controlplane.alerts.conditions.absolute import limits_of
 from controlplane.contract.bodies.alerts import AbsoluteCondition
-from controlplane.contract.bodies.slo import PROFILES, Limit
+from controlplane.contract.bodies.slo import Limit
 
 
 def pool_limits(session: Session, pool: str) -> list[Limit]:
@@ -17,8 +18,7 @@ def pool_limits(session: Session, pool: str) -> list[Limit]:
         condition = rule.condition
         if not isinstance(condition, AbsoluteCondition) or rule.pool not in (None, pool):
             continue
-        profile = () if condition.profile is None else PROFILES[condition.profile]
-        for limit in condition.limits or profile:
+        for limit in limits_of(condition):
             known = found.get((limit.metric, limit.q))
             if known is None or limit.limit_s < known.limit_s:
                 found[limit.metric, limit.q] = limit

@@ -65,14 +65,8 @@ def _ensure_one(session: Session, path: Path, file: SecretFile, now: datetime) -
 
 def _register(session: Session, file: SecretFile, token: str, now: datetime) -> None:
     view, _ = store.issue(session, name=file.name, scope=file.scope, now=now, token=token)
-    ledger.append(
-        session,
-        now=now,
-        actor=ledger.SERVICE,
-        kind="token.created",
-        subject=f"token/{view.id}",
-        message=f"token {file.name!r} with scope {file.scope.value}, kept in the file {file.filename}",
-    )
+    message = f"token {file.name!r} with scope {file.scope.value}, kept in the file {file.filename}"
+    ledger.append(session, now, ledger.SERVICE, "token.created", f"token/{view.id}", message)
 
 
 def _write(path: Path, token: str) -> None:

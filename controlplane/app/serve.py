@@ -17,11 +17,16 @@ import uvicorn
 from fastapi import FastAPI
 from sqlalchemy.exc import ArgumentError, OperationalError
 
+from controlplane.api.error_handlers import error_response
 from controlplane.app import allocation, garbage
-from controlplane.app.service import create_app
+from controlplane.app.service import Service, create_app
 from controlplane.app.settings import ServiceSettings
 from controlplane.contract.errors import BadRequest, Unavailable
-from controlplane.fleet.opamp import wire as opamp
+from controlplane.contract.host_names import names_of
+from controlplane.fleet.opamp import wire
+from controlplane.serving.host_gate import HostGate
+from controlplane.serving.limited_http import protocol
+from controlplane.serving.tls import check_exposed, context_of, tls_files
 
 DRAIN_S = 1
 """For requests under way. A report that is cut off was not acknowledged: it is sent again, and counted once."""
@@ -36,7 +41,7 @@ class Server(uvicorn.Server):
 
     def __init__(self, config: uvicorn.Config, app: FastAPI) -> None:
         super().__init__(config)
-        self._application = app
+        self._stop = Service.of(app).stop
         self.accepting = threading.Event()
         """Set once requests are accepted, for those who start the server in a thread."""
 
@@ -58,7 +63,7 @@ class Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         # Streams watch this event: they have to end before uvicorn can drain, and the lifespan stops only after it.
-        self._application.state.stop.set()
+        self._stop.set()
         super().handle_exit(sig, frame)
 
     @property
@@ -73,18 +78,23 @@ def server_of(settings: ServiceSettings, mount: Mount | None = None) -> Server:
     app = create_app(settings)
     if mount is not None:
         mount(app)
+    tls = tls_files(settings.tls_cert, settings.tls_key, settings.tls_client_ca)
+    check_exposed(settings.host, tls, settings.insecure_http)
+    door = Service.of(app).door
     config = uvicorn.Config(
-        app,
+        HostGate(app, names_of(settings.host, settings.allowed_hosts), door, error_response),
         host=settings.host,
         port=settings.port,
+        ssl_context_factory=None if tls is None else lambda *_: context_of(tls),
+        forwarded_allow_ips=list(settings.forwarded_allow_ips),
         log_config=None,
         log_level=settings.log_level,
         access_log=settings.log_level == "debug",
-        http="httptools",
+        http=protocol(door),
         loop="uvloop" if sys.platform != "win32" else "asyncio",
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=DRAIN_S,
-        ws_max_size=opamp.MESSAGE_LIMIT_BYTES + 1,
+        ws_max_size=wire.MESSAGE_LIMIT_BYTES + 1,
         server_header=False,
     )
     return Server(config, app)

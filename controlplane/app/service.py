@@ -8,6 +8,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 
@@ -15,14 +16,14 @@ from anyio import CapacityLimiter, to_thread
 from fastapi import Depends, FastAPI
 from prometheus_client import ProcessCollector, disable_created_metrics
 
+from controlplane.alerts.endpoints import AlertParts
 from controlplane.alerts.notify.delivery import Deliverer
 from controlplane.alerts.rules.defaults import ensure_default_rules
-from controlplane.api import docs_page
-from controlplane.api import error_handlers as errors
+from controlplane.api import docs_page, error_handlers
 from controlplane.api.application import DESCRIPTION, TAGS, DocumentedApplication, operation_id
 from controlplane.api.body_limit import BodyLimit
 from controlplane.api.json_kinds import refuse_wrong_kinds
-from controlplane.api.probes import Readiness
+from controlplane.api.probes import ProbeParts, Readiness
 from controlplane.api.router import all_routers
 from controlplane.api.storable_text import refuse_unstorable_text
 from controlplane.api.unknown_fields import refuse_unknown_fields
@@ -35,6 +36,7 @@ from controlplane.app.pool_limits import pool_limits
 from controlplane.app.remedies import check_remedy
 from controlplane.app.settings import ServiceSettings
 from controlplane.app.ticks import ticks_of
+from controlplane.auth.token_cache import TokenCache
 from controlplane.contract.bodies.nodes import NodeRole
 from controlplane.contract.clock import Clock, utc_now
 from controlplane.contract.metrics import WINDOW_S
@@ -44,15 +46,26 @@ from controlplane.db.migrate import upgrade
 from controlplane.fleet import FleetHub
 from controlplane.fleet import store as fleet
 from controlplane.rollouts import store as rollouts
+from controlplane.rollouts.endpoints import RolloutParts
+from controlplane.serving.limits import Doorkeeper
+from controlplane.studies.endpoints import StudyParts
 from controlplane.telemetry.forwarding.meters import ExportMeters
+from controlplane.telemetry.queries.feeds import Streams
 from controlplane.telemetry.store import TelemetryStore
 
 
-def create_app(settings: ServiceSettings, clock: Clock = utc_now) -> FastAPI:
-    """The service over its database.
+@dataclass(frozen=True, kw_only=True)
+class Service(AlertParts, RolloutParts, StudyParts, ProbeParts):
+    """All that a running service is made of: what each domain's routes are served with, and what starts and ends."""
 
-    `app.state`: database, disk, clock, telemetry, fleet, settings, stop, background, exporters.
-    """
+    settings: ServiceSettings
+    door: Doorkeeper
+    deliverer: Deliverer
+    background: Background
+
+
+def create_app(settings: ServiceSettings, clock: Clock = utc_now) -> FastAPI:
+    """The application over its database. `Service.of` gives what it is made of."""
     settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     if settings.database_url is None:
         # It holds the fleet's own secrets; SQLite gives its side files the same mode.
@@ -63,67 +76,19 @@ def create_app(settings: ServiceSettings, clock: Clock = utc_now) -> FastAPI:
         secrets_files.ensure(session, settings.data_dir, clock())
         ensure_default_rules(session, clock())
     app = DocumentedApplication(
-        errors.error_response,
+        _service(settings, database, clock),
+        error_handlers.error_response,
         title="Tailwright",
         description=DESCRIPTION,
         version=_version(),
         lifespan=_lifespan,
-        dependencies=[
-            Depends(refuse_unstorable_text),
-            Depends(refuse_unknown_fields),
-            Depends(refuse_wrong_kinds),
-        ],
+        dependencies=[Depends(refuse_unstorable_text), Depends(refuse_unknown_fields), Depends(refuse_wrong_kinds)],
         openapi_tags=TAGS,
         generate_unique_id_function=operation_id,
         docs_url=None,
         redoc_url=None,
     )
-    state = app.state
-    state.settings, state.clock, state.database = settings, clock, database
-    state.public_url = settings.public_url
-    state.disk = DiskSpace(database)
-    state.telemetry = TelemetryStore(
-        database,
-        clock,
-        retention=settings.retention,
-        frames=frames_of(settings, database),
-        not_serving=partial(_trial_nodes, database),
-        free_bytes=state.disk.free_bytes,
-    )
-    state.fleet = FleetHub(database)
-    state.stop = threading.Event()
-    state.readiness = Readiness()
-    state.deliverer = Deliverer(database, clock=clock)
-    state.check_remedy = check_remedy
-    state.pool_limits = pool_limits
-    state.rollouts_under_way = rollouts.busy_pools
-    # It drops a second series for each counter, which nobody asks for; the library has no annotation on it.
-    disable_created_metrics()  # type: ignore[no-untyped-call]
-    shown = state.telemetry.meters.registry
-    shown.register(state.fleet.left_out)
-    state.exporters = exporters_of(settings, database, state.telemetry, clock, ExportMeters(shown))
-    ticks = ticks_of(
-        database,
-        state.telemetry,
-        state.fleet,
-        state.deliverer,
-        settings.public_url,
-        exporters=state.exporters,
-        finest_kept_s=settings.retention.levels_s[int(WINDOW_S)],
-    )
-    state.background = Background(ticks, clock, state.stop)
-    shown.register(
-        ServiceHealth(
-            database,
-            state.background,
-            state.exporters,
-            state.telemetry,
-            state.disk,
-            app.version,
-        )
-    )
-    ProcessCollector(registry=shown)
-    errors.install(app)
+    error_handlers.install(app)
     docs_page.install(app)
     app.add_middleware(BodyLimit)
     for router in all_routers():
@@ -131,30 +96,76 @@ def create_app(settings: ServiceSettings, clock: Clock = utc_now) -> FastAPI:
     return app
 
 
+def _service(settings: ServiceSettings, database: Database, clock: Clock) -> Service:
+    disk, hub, stop = DiskSpace(database), FleetHub(database), threading.Event()
+    deliverer = Deliverer(database, clock=clock, policy=settings.outgoing)
+    telemetry = TelemetryStore(
+        database,
+        clock,
+        retention=settings.retention,
+        frames=frames_of(settings, database),
+        not_serving=partial(_trial_nodes, database),
+        free_bytes=disk.free_bytes,
+    )
+    # It drops a second series for each counter, which nobody asks for; the library has no annotation on it.
+    disable_created_metrics()  # type: ignore[no-untyped-call]
+    shown = telemetry.meters.registry
+    shown.register(hub.left_out)
+    exporters = exporters_of(settings, database, telemetry, clock, ExportMeters(shown))
+    url, kept_s = settings.public_url, settings.retention.levels_s[int(WINDOW_S)]
+    ticks = ticks_of(database, telemetry, hub, deliverer, url, exporters=exporters, finest_kept_s=kept_s)
+    background = Background(ticks, clock, stop)
+    door = Doorkeeper(exempt=frozenset(settings.forwarded_allow_ips))
+    shown.register(ServiceHealth(database, background, exporters, telemetry, disk, door, _version()))
+    ProcessCollector(registry=shown)
+    return Service(
+        settings=settings,
+        door=door,
+        database=database,
+        clock=clock,
+        stop=stop,
+        tokens=TokenCache(database),
+        telemetry=telemetry,
+        streams=Streams(telemetry.latest, clock, stop),
+        fleet=hub,
+        public_url=url,
+        check_remedy=check_remedy,
+        pool_limits=pool_limits,
+        outgoing=settings.outgoing,
+        rollouts_under_way=rollouts.busy_pools,
+        deliverer=deliverer,
+        disk=disk,
+        readiness=Readiness(),
+        exporters=exporters,
+        ticks=background.report,
+        background=background,
+    )
+
+
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    state = app.state
-    state.stop.clear()
-    await to_thread.run_sync(state.telemetry.start)
-    hub = asyncio.create_task(state.fleet.run(), name="fleet-hub")
-    state.background.start()
+    service = Service.of(app)
+    service.stop.clear()
+    await to_thread.run_sync(service.telemetry.start)
+    hub = asyncio.create_task(service.fleet.run(), name="fleet-hub")
+    service.background.start()
     try:
         yield
     finally:
-        state.stop.set()
-        state.fleet.end_all()
+        service.stop.set()
+        service.fleet.end_all()
         hub.cancel()
         with suppress(asyncio.CancelledError):
             await hub
-        for exporter in state.exporters:
+        for exporter in service.exporters:
             exporter.stop()
         own_thread = CapacityLimiter(1)  # Slow queries may hold all of the others.
-        await to_thread.run_sync(state.background.stop, limiter=own_thread)
-        for exporter in state.exporters:
+        await to_thread.run_sync(service.background.stop, limiter=own_thread)
+        for exporter in service.exporters:
             exporter.close()
-        await to_thread.run_sync(state.telemetry.close, limiter=own_thread)
-        state.deliverer.close()
-        state.database.close()
+        await to_thread.run_sync(service.telemetry.close, limiter=own_thread)
+        service.deliverer.close()
+        service.database.close()
 
 
 def _trial_nodes(database: Database) -> list[str]:

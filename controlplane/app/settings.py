@@ -1,54 +1,98 @@
-"""The service's settings: arguments first, then TAILWRIGHT_* in the environment, then a TOML file's table [up].
+"""The service's settings. Whoever wants another adds a field: it is a flag, a variable and a key of [up] by that."""
 
-Unknown keys of the file are refused with the nearest valid name.
-"""
-
-import tomllib
+from ipaddress import ip_network
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field, ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
-from controlplane.contract.errors import BadRequest, nearest
+from controlplane.contract.host_names import is_loopback
 from controlplane.contract.retention_defaults import DAY_S, HOUR_S, LEVELS_S, LONGEST_S
-from controlplane.telemetry.folding.retention import Retention
+from controlplane.terminal.setting_values import Bytes, Pairs, words_of
 
-TABLE = "up"
+if TYPE_CHECKING:
+    from controlplane.outgoing import AddressPolicy
+    from controlplane.telemetry.folding.retention import Retention
+
 HTTP_URL = r"^https?://[^\s/]+"
 
 
-class ServiceSettings(BaseSettings):
-    """Frozen. Build one with keyword arguments, or with `load_settings` when there is a file."""
+class StoreSettings(BaseModel):
+    """Where the service keeps what it keeps."""
 
-    model_config = SettingsConfigDict(env_prefix="TAILWRIGHT_", extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     data_dir: Path = Field(default=Path("tailwright-data"), description="Where tokens and the SQLite file are kept.")
-    host: str = Field(default="127.0.0.1", description="Address to listen on.")
-    port: int = Field(default=7300, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
-    database_url: str | None = Field(default=None, description="SQLAlchemy URL; default: a SQLite file in data_dir.")
+    database_url: str | None = Field(
+        default=None, repr=False, description="SQLAlchemy URL; default: a SQLite file in data_dir."
+    )
     clickhouse_url: str | None = Field(
         default=None,
         pattern=HTTP_URL,
         repr=False,
         description="http(s)://USER:PASSWORD@HOST:8123/DATABASE to keep the frames in; default: the database.",
     )
-    retention_s: float = Field(default=LONGEST_S, gt=0, description="No telemetry is kept longer, seconds.")
+
+    @property
+    def database_file(self) -> Path:
+        """The SQLite file that is used when there is no `database_url`."""
+        return self.data_dir.resolve() / "tailwright.db"
+
+    @property
+    def url(self) -> str:
+        """The database's URL."""
+        return self.database_url or f"sqlite:///{self.database_file}"
+
+
+class ServiceSettings(StoreSettings):
+    """What one service is started with."""
+
+    host: str = Field(default="127.0.0.1", description="Address to listen on.")
+    port: int = Field(default=7300, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
+    tls_cert: Path | None = Field(default=None, description="PEM file of the certificate; renewed when it changes.")
+    tls_key: Path | None = Field(default=None, description="PEM file of its key.")
+    tls_client_ca: Path | None = Field(
+        default=None,
+        description="PEM file of who vouches for agents: each must show a certificate that names its node.",
+    )
+    insecure_http: bool = Field(
+        default=False, description="Serve other machines without TLS: something before this encrypts."
+    )
+    allowed_hosts: Annotated[tuple[str, ...], BeforeValidator(words_of)] = Field(
+        default=(),
+        description="Names that the service is called by, with commas between; on a loopback address its own are "
+        "allowed, elsewhere any while none is given.",
+    )
+    forwarded_allow_ips: Annotated[tuple[str, ...], BeforeValidator(words_of)] = Field(
+        default=("127.0.0.1",),
+        description="Proxies whose X-Forwarded-For and X-Forwarded-Proto are believed, with commas between.",
+    )
+    retention_hours: float = Field(
+        default=LONGEST_S / HOUR_S, ge=0.1, description="No telemetry is kept longer than this."
+    )
     retention_5s_hours: float = Field(
         default=LEVELS_S[5] / HOUR_S, gt=0, description="How long windows of 5 s are kept."
     )
-    retention_10s_hours: float = Field(default=LEVELS_S[10] / HOUR_S, gt=0, description="The same of 10 s.")
-    retention_1m_days: float = Field(default=LEVELS_S[60] / DAY_S, gt=0, description="The same of a minute.")
-    retention_5m_days: float = Field(default=LEVELS_S[300] / DAY_S, gt=0, description="The same of 5 minutes.")
-    retention_1h_days: float = Field(default=LEVELS_S[3600] / DAY_S, gt=0, description="The same of an hour.")
-    telemetry_max_bytes: int | None = Field(
+    retention_10s_hours: float = Field(
+        default=LEVELS_S[10] / HOUR_S, gt=0, description="How long windows of 10 s are kept."
+    )
+    retention_1m_days: float = Field(
+        default=LEVELS_S[60] / DAY_S, gt=0, description="How long windows of a minute are kept."
+    )
+    retention_5m_days: float = Field(
+        default=LEVELS_S[300] / DAY_S, gt=0, description="How long windows of 5 minutes are kept."
+    )
+    retention_1h_days: float = Field(
+        default=LEVELS_S[3600] / DAY_S, gt=0, description="How long windows of an hour are kept."
+    )
+    telemetry_max_bytes: Bytes | None = Field(
         default=None, gt=0, description="Beyond it the oldest of the finest windows go first; default: no limit."
     )
     external_url: str | None = Field(default=None, description="Where people reach the dashboard; links in webhooks.")
     export_otlp_url: str | None = Field(
         default=None, pattern=HTTP_URL, description="OTLP/HTTP collector that gets each finished interval."
     )
-    export_otlp_headers: dict[str, str] = Field(default={}, repr=False, description="Headers for it, e.g. a token.")
+    export_otlp_headers: Pairs = Field(default={}, repr=False, description="Headers for it, e.g. a token.")
     export_otlp_scope: Literal["node", "fleet", "both"] = Field(
         default="node", description="Each node's series, their sums over the fleet, or both (never add these up)."
     )
@@ -58,8 +102,8 @@ class ServiceSettings(BaseSettings):
     export_remote_write_url: str | None = Field(
         default=None, pattern=HTTP_URL, description="Prometheus remote-write URL that gets the fleet's gauges."
     )
-    export_remote_write_headers: dict[str, str] = Field(default={}, repr=False, description="Headers for it.")
-    export_remote_write_labels: dict[str, str] = Field(default={}, description="Labels added to every series of it.")
+    export_remote_write_headers: Pairs = Field(default={}, repr=False, description="Headers for it.")
+    export_remote_write_labels: Pairs = Field(default={}, description="Labels added to every series of it.")
     export_remote_write_interval_s: int = Field(
         default=15, ge=5, le=3600, multiple_of=5, description="Seconds between the samples of a series."
     )
@@ -69,11 +113,18 @@ class ServiceSettings(BaseSettings):
     export_longest_lag_s: float = Field(
         default=6 * 3600, ge=600, description="What could not be exported for so long is given up, and counted."
     )
+    outgoing_allow: Annotated[tuple[str, ...], BeforeValidator(words_of)] = Field(
+        default=(),
+        description="Networks beside the public ones that webhooks may be sent to, with commas between, such as "
+        "10.0.0.0/8; a service on a loopback address may call its own machine.",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Least severe log.")
 
     @property
-    def retention(self) -> Retention:
+    def retention(self) -> "Retention":
         """How long what is kept."""
+        from controlplane.telemetry.folding.retention import Retention
+
         levels_s = {
             5: self.retention_5s_hours * HOUR_S,
             10: self.retention_10s_hours * HOUR_S,
@@ -81,48 +132,24 @@ class ServiceSettings(BaseSettings):
             300: self.retention_5m_days * DAY_S,
             3600: self.retention_1h_days * DAY_S,
         }
-        return Retention(levels_s, max_bytes=self.telemetry_max_bytes).at_most(self.retention_s)
+        return Retention(levels_s, max_bytes=self.telemetry_max_bytes).at_most(self.retention_hours * HOUR_S)
+
+    @field_validator("outgoing_allow")
+    @classmethod
+    def _are_networks(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for text in value:
+            ip_network(text)
+        return value
 
     @property
-    def database_file(self) -> Path:
-        """The SQLite file that is used when there is no `database_url`."""
-        return self.data_dir.resolve() / "tailwright.db"
+    def outgoing(self) -> "AddressPolicy":
+        """Where webhooks may be sent."""
+        from controlplane.outgoing import LOOPBACK, AddressPolicy
+
+        allowed = AddressPolicy.of(self.outgoing_allow).allowed
+        return AddressPolicy((*allowed, *(LOOPBACK if is_loopback(self.host) else ())))
 
     @property
     def public_url(self) -> str:
         """The base of links that go out in webhooks."""
         return (self.external_url or f"http://{self.host}:{self.port}").rstrip("/")
-
-    @property
-    def url(self) -> str:
-        """The database's URL."""
-        return self.database_url or f"sqlite:///{self.database_file}"
-
-
-def load_settings(toml_file: Path | None = None, **given: Any) -> ServiceSettings:
-    """Settings from arguments, environment and file. Raises `BadRequest` that names the setting and the mend."""
-    from_file = {} if toml_file is None else _read(toml_file)
-    try:
-        # What the environment says beats the file: only the arguments and what it leaves open are passed.
-        stated = ServiceSettings(**given).model_fields_set
-        return ServiceSettings(**{name: from_file[name] for name in from_file if name not in stated}, **given)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        field = ".".join(str(part) for part in first["loc"])
-        raise BadRequest(f"setting {field}: {first['msg']}, got {first['input']!r}", field=field) from error
-
-
-def _read(toml_file: Path) -> dict[str, Any]:
-    try:
-        tables = tomllib.loads(toml_file.read_text())
-    except (OSError, ValueError) as error:
-        raise BadRequest(f"settings file {toml_file}: {error}", field="config") from error
-    table = tables.get(TABLE, {})
-    if not isinstance(table, dict):
-        raise BadRequest(f"settings file {toml_file}: [{TABLE}] must be a table", field=TABLE)
-    values = {name.replace("-", "_"): value for name, value in table.items()}
-    for name in values:
-        if name not in ServiceSettings.model_fields:
-            hint = nearest(name, list(ServiceSettings.model_fields))
-            raise BadRequest(f"settings file {toml_file}: [{TABLE}] {name}: no such setting, {hint}", field=name)
-    return values

@@ -1,17 +1,16 @@
 """Tokens over HTTP: make, list, revoke (scope admin), and who am I (any token)."""
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 
-from controlplane import ledger
 from controlplane.auth import store
 from controlplane.auth.guard import Admin, Holder
-from controlplane.auth.tables import TokenRow
 from controlplane.contract.bodies.access import TokenCreate, TokenCreated, TokenView
 from controlplane.contract.bodies.pages import Page
 from controlplane.contract.errors import Unauthenticated
 from controlplane.db import SessionDep
 from controlplane.db.ids import PathId
 from controlplane.db.paging import Cursor, Limit, page_of
+from controlplane.db.request_parts import Basis
 
 router = APIRouter(prefix="/api/v1/tokens", tags=["tokens"])
 
@@ -19,10 +18,10 @@ router = APIRouter(prefix="/api/v1/tokens", tags=["tokens"])
 @router.get("/self")
 def whoami(session: SessionDep, principal: Holder) -> TokenView:
     """The token of this request."""
-    row = session.get(TokenRow, principal.token_id)
-    if row is None:
+    found = store.get(session, principal.token_id)
+    if found is None:
         raise Unauthenticated("this token is gone", field="Authorization")
-    return store.view(row)
+    return found
 
 
 @router.get("")
@@ -32,31 +31,12 @@ def list_tokens(session: SessionDep, _: Admin, limit: Limit = 100, cursor: Curso
 
 
 @router.post("", status_code=201)
-def create_token(wanted: TokenCreate, request: Request, session: SessionDep, principal: Admin) -> TokenCreated:
+def create_token(wanted: TokenCreate, session: SessionDep, principal: Admin, service: Basis) -> TokenCreated:
     """Make a token; the answer is the only place its secret is ever shown."""
-    now = request.app.state.clock()
-    view, token = store.issue(session, name=wanted.name, scope=wanted.scope, now=now)
-    ledger.append(
-        session,
-        now=now,
-        actor=principal.name,
-        kind="token.created",
-        subject=f"token/{view.id}",
-        message=f"token {wanted.name!r} with scope {wanted.scope.value}",
-    )
-    return TokenCreated(**view.model_dump(), token=token)
+    return store.create(session, wanted, actor=principal.name, now=service.clock())
 
 
 @router.delete("/{token_id:int}", status_code=204)
-def revoke_token(token_id: PathId, request: Request, session: SessionDep, principal: Admin) -> None:
+def revoke_token(token_id: PathId, session: SessionDep, principal: Admin, service: Basis) -> None:
     """End a token. Other replicas refuse it within two seconds."""
-    now = request.app.state.clock()
-    view = store.revoke(session, token_id, now)
-    ledger.append(
-        session,
-        now=now,
-        actor=principal.name,
-        kind="token.revoked",
-        subject=f"token/{token_id}",
-        message=f"token {view.name!r} revoked",
-    )
+    store.revoke(session, token_id, actor=principal.name, now=service.clock())

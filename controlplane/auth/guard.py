@@ -8,10 +8,8 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from controlplane.auth.principal import Principal, check_scope
-from controlplane.auth.token_cache import tokens_of
+from controlplane.auth.token_cache import AuthParts
 from controlplane.contract.bodies.access import Scope
-
-__all__ = ["Admin", "AgentAccess", "Enroller", "Holder", "Needs", "Operator", "Principal", "Reader", "check_scope"]
 
 
 class Needs:
@@ -21,7 +19,7 @@ class Needs:
         self.scope = scope
 
     async def __call__(self, request: Request) -> Principal:
-        tokens = tokens_of(request.app.state)
+        tokens = AuthParts.of(request.app).tokens
         authorization = request.headers.get("Authorization", "")
         principal = tokens.known(authorization) or await tokens.find(authorization)
         if self.scope is not None:

@@ -6,13 +6,23 @@ from datetime import datetime
 
 from sqlmodel import Session, col, select
 
+from controlplane import ledger
 from controlplane.auth import revocations
 from controlplane.auth.tables import FleetSecretRow, TokenRow
 from controlplane.auth.token import digest, new_token
-from controlplane.contract.bodies.access import Scope, TokenView
-from controlplane.contract.errors import NotFound
+from controlplane.auth.view import token_view
+from controlplane.contract.bodies.access import Scope, TokenCreate, TokenCreated, TokenView
+from controlplane.db.rows import existing, newest
 
 CHUNK = 500
+
+
+def create(session: Session, wanted: TokenCreate, *, actor: str, now: datetime) -> TokenCreated:
+    """Make a token that somebody asked for."""
+    made, token = issue(session, name=wanted.name, scope=wanted.scope, now=now)
+    message = f"token {made.name!r} with scope {made.scope.value}"
+    ledger.append(session, now, actor, "token.created", f"token/{made.id}", message)
+    return TokenCreated(**made.model_dump(), token=token)
 
 
 def issue(
@@ -23,13 +33,18 @@ def issue(
     row = TokenRow(name=name, scope=scope.value, node=node, digest=digest(token), created_at=now)
     session.add(row)
     session.flush()
-    return view(row), token
+    return token_view(row), token
+
+
+def get(session: Session, token_id: int) -> TokenView | None:
+    row = session.get(TokenRow, token_id)
+    return None if row is None else token_view(row)
 
 
 def find(session: Session, token: str) -> TokenView | None:
     """The live token with this secret, if any."""
     row = session.exec(select(TokenRow).where(TokenRow.digest == digest(token))).first()
-    return None if row is None or row.revoked_at is not None else view(row)
+    return None if row is None or row.revoked_at is not None else token_view(row)
 
 
 def find_all(session: Session, tokens: Iterable[str]) -> dict[str, TokenView]:
@@ -40,7 +55,7 @@ def find_all(session: Session, tokens: Iterable[str]) -> dict[str, TokenView]:
     for start in range(0, len(digests), CHUNK):
         chosen = col(TokenRow.digest).in_(digests[start : start + CHUNK])
         for row in session.exec(select(TokenRow).where(chosen, col(TokenRow.revoked_at).is_(None))):
-            found[secret_of[row.digest]] = view(row)
+            found[secret_of[row.digest]] = token_view(row)
     return found
 
 
@@ -49,29 +64,23 @@ def was_issued(session: Session, token: str) -> bool:
     return session.exec(select(TokenRow.id).where(TokenRow.digest == digest(token))).first() is not None
 
 
-def revoke(session: Session, token_id: int, now: datetime) -> TokenView:
-    row = session.get(TokenRow, token_id)
-    if row is None:
-        raise NotFound(f"no token {token_id}", field="token_id")
+def revoke(session: Session, token_id: int, *, actor: str, now: datetime) -> None:
+    """End a token; one that has ended already stays as it was."""
+    row = existing(session, TokenRow, token_id, "token", field="token_id")
     row.revoked_at = row.revoked_at or now
-    session.add(row)
     revocations.count(session)
-    return view(row)
+    ledger.append(session, now, actor, "token.revoked", f"token/{row.id}", f"token {row.name!r} revoked")
 
 
 def revoke_of_node(session: Session, node: str, now: datetime) -> None:
     """A node that enrols again gets a new token; its old ones end."""
     for row in session.exec(select(TokenRow).where(TokenRow.node == node, col(TokenRow.revoked_at).is_(None))):
         row.revoked_at = now
-        session.add(row)
         revocations.count(session)
 
 
 def listing(session: Session, *, before_id: int | None, limit: int) -> list[TokenView]:
-    query = select(TokenRow).order_by(col(TokenRow.id).desc()).limit(limit)
-    if before_id is not None:
-        query = query.where(col(TokenRow.id) < before_id)
-    return [view(row) for row in session.exec(query)]
+    return [token_view(row) for row in session.exec(newest(TokenRow, before_id, limit))]
 
 
 def any_of_scope(session: Session, scope: Scope) -> bool:
@@ -87,7 +96,3 @@ def workload_key(session: Session) -> str:
         session.add(row)
         session.flush()
     return row.value
-
-
-def view(row: TokenRow) -> TokenView:
-    return TokenView.model_validate(row, from_attributes=True)

@@ -11,6 +11,7 @@ For the event loop: nothing here takes a lock.
 import asyncio
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
@@ -18,7 +19,6 @@ from weakref import WeakKeyDictionary
 from sqlalchemy import func
 from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import col, select
-from starlette.datastructures import State
 
 from controlplane.auth import revocations
 from controlplane.auth.principal import Principal, authenticate_all
@@ -26,6 +26,7 @@ from controlplane.auth.tables import TokenRow
 from controlplane.auth.token_lookup import TokenLookup
 from controlplane.contract.errors import Unauthenticated, Unavailable
 from controlplane.db.database import Database
+from controlplane.db.request_parts import Parts
 
 FRESH_S = 1.0
 STALE_S = 2.0
@@ -129,12 +130,11 @@ class TokenCache:
         self._revocations = revoked
 
 
-def tokens_of(state: State) -> TokenCache:
-    """The application's own cache, made when it is first wanted; `state` has its database."""
-    if not hasattr(state, "tokens"):
-        state.tokens = TokenCache(state.database)
-    found: TokenCache = state.tokens
-    return found
+@dataclass(frozen=True, kw_only=True)
+class AuthParts(Parts):
+    """What a guarded route is served with."""
+
+    tokens: TokenCache
 
 
 def _fingerprint(database: Database) -> Fingerprint:

@@ -4,18 +4,12 @@ Guarantee: an error answer of the service is raised as the matching class of `co
 message and detail; a connection problem is raised as httpx's own error. Thread-safe, as httpx.Client is.
 """
 
-from controlplane.client.access import AccessCalls
-from controlplane.client.alerts import AlertCalls
-from controlplane.client.fleet import FleetCalls
-from controlplane.client.ledger import LedgerCalls
-from controlplane.client.queries import QueryCalls
 from controlplane.client.raised_errors import raise_for_error
-from controlplane.client.rollouts import RolloutCalls
-from controlplane.client.studies import StudyCalls
+from controlplane.client.resources import ResourceCalls
 from controlplane.client.telemetry import TelemetryCalls
 
 __all__ = ["Client", "raise_for_error"]
 
 
-class Client(AccessCalls, QueryCalls, TelemetryCalls, FleetCalls, AlertCalls, StudyCalls, RolloutCalls, LedgerCalls):
+class Client(ResourceCalls, TelemetryCalls):
     """One service at `base_url`, with one bearer token. Use as a context manager, or call `close`."""

@@ -10,11 +10,11 @@ from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 import httpx
+from httpx_sse import EventSource
 from pydantic import BaseModel
 
 from controlplane.contract.bodies.telemetry import QuantilesAnswer, RatesAnswer, SharesAnswer
 from controlplane.contract.errors import BadRequest, Overloaded, Unavailable
-from controlplane.contract.event_stream import events
 
 ANSWERS: Mapping[str, type[QuantilesAnswer] | type[RatesAnswer] | type[SharesAnswer]] = {
     "quantiles": QuantilesAnswer,
@@ -52,11 +52,13 @@ def follow(
                 if not response.is_success:
                     response.read()
                     raise_for_error(response)
-                for event in events(response.iter_lines()):
-                    if event.kind == "error":
+                for event in EventSource(response).iter_sse():
+                    if not event.data:
+                        continue  # A heartbeat.
+                    if event.event == "error":
                         raise _error(event.data)
                     last_id, wait_s = event.id, RETRY_S
-                    yield Streamed(event.id, ANSWERS[event.kind].model_validate_json(event.data))
+                    yield Streamed(event.id, ANSWERS[event.event].model_validate_json(event.data))
         except Overloaded as full:
             wait_s = max(wait_s, full.retry_after_s)
         except (httpx.TransportError, Unavailable):

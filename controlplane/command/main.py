@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from controlplane.command.config_file import read_config
 from controlplane.terminal import checkout, extras
+from controlplane.terminal.config_file import read_config
 from controlplane.terminal.service_connection import fail
 
 SUBCOMMANDS = {

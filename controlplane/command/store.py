@@ -5,38 +5,30 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from controlplane.app.settings import StoreSettings
 from controlplane.contract.clock import utc_now
 from controlplane.contract.errors import TailwrightError
 from controlplane.terminal import extras
 from controlplane.terminal.service_connection import fail
+from controlplane.terminal.settings_options import with_settings
 from controlplane.terminal.subcommand import subcommand
 
 if TYPE_CHECKING:
-    from controlplane.app.settings import ServiceSettings
     from controlplane.telemetry.folding.verify import Report
 
 app = subcommand(help="Check, back up and restore what the service keeps.", no_args_is_help=True)
 
-DataDir = Annotated[
-    Path,
-    typer.Option(envvar="TAILWRIGHT_DATA_DIR", help="Where `tailwright up` keeps the database and the token files."),
-]
-DatabaseUrl = Annotated[
-    str | None,
-    typer.Option(envvar="TAILWRIGHT_DATABASE_URL", help="SQLAlchemy URL; else the SQLite file in --data-dir."),
-]
-DATA_DIR = Path("tailwright-data")
-
 
 @app.command("verify")
-def verify(data_dir: DataDir = DATA_DIR, database_url: DatabaseUrl = None) -> None:
+@with_settings("TAILWRIGHT_")
+def verify(settings: StoreSettings) -> None:
     """Look everything through, also while the service runs; status 1 when something is not as it must be."""
-    settings = _settings(data_dir, database_url)
+    extras.need("store", "server")
     from controlplane.app.frames import frames_of
     from controlplane.db.database import Database
     from controlplane.telemetry.folding import verify as check
 
-    if database_url is None and not settings.database_file.is_file():
+    if settings.database_url is None and not settings.database_file.is_file():
         fail(f"{settings.database_file}: there is no database; say where it is with --data-dir or --database-url")
     database = Database(settings.url)
     try:
@@ -48,13 +40,13 @@ def verify(data_dir: DataDir = DATA_DIR, database_url: DatabaseUrl = None) -> No
 
 
 @app.command("backup")
+@with_settings("TAILWRIGHT_")
 def backup(
     file: Annotated[Path, typer.Argument(help="The file to write; it must not be there yet.", dir_okay=False)],
-    data_dir: DataDir = DATA_DIR,
-    database_url: DatabaseUrl = None,
+    settings: StoreSettings,
 ) -> None:
     """Copy the whole database to FILE while the service runs, and look the copy through."""
-    settings = _settings(data_dir, database_url)
+    extras.need("store", "server")
     from controlplane.telemetry.folding import backup as copies
 
     if not settings.url.startswith("sqlite"):
@@ -67,17 +59,17 @@ def backup(
     except (TailwrightError, OSError) as error:
         fail(str(error), 1)
     _tell(report)
-    typer.echo(f"backed up to {file}. The token files in {data_dir} are not part of it.")
+    typer.echo(f"backed up to {file}. The token files in {settings.data_dir} are not part of it.")
 
 
 @app.command("restore")
+@with_settings("TAILWRIGHT_")
 def restore(
     file: Annotated[Path, typer.Argument(help="A file that `tailwright store backup` has written.", dir_okay=False)],
-    data_dir: DataDir = DATA_DIR,
-    database_url: DatabaseUrl = None,
+    settings: StoreSettings,
 ) -> None:
     """Put FILE in the place of the database; the service must not be running. The old database is set aside."""
-    settings = _settings(data_dir, database_url)
+    extras.need("store", "server")
     from controlplane.telemetry.folding import backup as copies
 
     if not settings.url.startswith("sqlite"):
@@ -93,17 +85,7 @@ def restore(
     typer.echo(f"restored from {file}" + (f"; what was there before is {aside}" if aside else ""))
 
 
-def _settings(data_dir: Path, database_url: str | None) -> "ServiceSettings":
-    extras.need("store", "server")
-    from controlplane.app.settings import load_settings
-
-    try:
-        return load_settings(data_dir=data_dir, database_url=database_url)
-    except TailwrightError as error:
-        fail(error.message)
-
-
-def _file_of(settings: "ServiceSettings") -> Path:
+def _file_of(settings: StoreSettings) -> Path:
     """The SQLite file behind the settings."""
     from sqlalchemy import make_url
 

@@ -121,7 +121,7 @@ class UnknownHost(TailwrightError):
 
     def __init__(self, host: bytes) -> None:
         named = host[:100].decode("latin-1")
-        super().__init__(f"Host: {named!r} is not a name of this server; --allowed-host adds one", field="Host")
+        super().__init__(f"Host: {named!r} is not a name of this server; allowed_hosts adds one", field="Host")
 
 
 class Overloaded(TailwrightError):

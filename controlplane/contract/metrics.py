@@ -315,6 +315,7 @@ LABELS: tuple[str, ...] = tuple(attribute.label for attribute in ATTRIBUTES)
 
 WINDOW_S = 5.0
 """Width of the finest window of the store, and the default report interval. Windows start at multiples of it."""
+WINDOW_NS = int(WINDOW_S * 1_000_000_000)
 
 # One span per finished request, POST /v1/traces: the workload record. Durations in seconds.
 SPAN_REQUEST = "llm_request"

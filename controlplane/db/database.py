@@ -7,9 +7,8 @@ background tick is one `with database.session()` block.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import Depends, Request
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlmodel import Session
 
@@ -90,18 +89,3 @@ def _begin_sqlite(connection: Any) -> None:
     # IMMEDIATE takes the write lock at once: a deferred transaction that upgrades later can fail with SQLITE_BUSY
     # whatever the time-out. Readers that must not wait use `read_session` or raw connections of their own.
     connection.exec_driver_sql(connection.get_execution_options().get("begin", "BEGIN IMMEDIATE"))
-
-
-def request_session(request: Request) -> Iterator[Session]:
-    """The dependency behind `SessionDep`; the API's document knows it by this name."""
-    database: Database = request.app.state.database
-    if request.method in {"GET", "HEAD"} and database.is_sqlite:
-        with database.read_session() as session:
-            yield session
-        return
-    with database.session() as session:
-        yield session
-
-
-SessionDep = Annotated[Session, Depends(request_session, scope="function")]
-"""The session of one HTTP request; committed before the answer is sent. GET requests take no write lock."""

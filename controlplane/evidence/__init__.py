@@ -1,1 +1,5 @@
-"""The statistics that alerts and rollouts decide by: sketches, exceedances, the e-detector. Sees numpy and contract."""
+"""The statistics that alerts and rollouts decide by. Pure: sees numpy and the contract only.
+
+`binomial` is of one count and a share, `exceedance` of two counts, `e_detector` of a stream of them; `dispersion` says
+how much they scatter, and `sketch` has the histograms that they are counted in.
+"""

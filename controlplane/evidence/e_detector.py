@@ -11,8 +11,11 @@ A stream over several strata multiplies their ratios: a changed mix of prompts m
 
 import math
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
+
+from controlplane.evidence.binomial import log_likelihood_ratio
 
 RATIOS = (1.25, 1.5, 2.0, 3.0, 5.0)
 RECOVERED = math.log(100.0)
@@ -54,12 +57,18 @@ class Stream:
         best = max(range(len(RATIOS)), key=lambda place: self.gain[place])
         return self.since_s[best] if self.gain[best] > 0.0 else None
 
+    def suspected_from(self, log_gain: float) -> float | None:
+        """In alarm its onset; else when the likeliest change began, where so much speaks for it."""
+        if self.alarmed:
+            return self.onset_s
+        return self.suspected_since_s if max(self.gain) >= log_gain else None
+
     def dump(self) -> dict[str, Any]:
         return dict(vars(self))
 
     @classmethod
     def load(cls, state: dict[str, Any]) -> "Stream":
-        return cls(**state)
+        return cls(**deepcopy(state))
 
 
 def log_ratio(cells: Sequence[Exceedances], ratio: float, phi: float) -> float:
@@ -68,8 +77,7 @@ def log_ratio(cells: Sequence[Exceedances], ratio: float, phi: float) -> float:
     for cell in cells:
         # Far above the null a multiple of it would leave the unit interval; half-way to 1 stays a valid alternative.
         alternative = min(ratio * cell.null, (1.0 + cell.null) / 2.0)
-        total += cell.above * math.log(alternative / cell.null)
-        total += (cell.count - cell.above) * math.log((1.0 - alternative) / (1.0 - cell.null))
+        total += log_likelihood_ratio(cell.above, cell.count, cell.null, alternative)
     return total / phi
 
 

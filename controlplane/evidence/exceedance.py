@@ -13,12 +13,11 @@ theorem 4): that bound is the conditional-binomial e-process of Lindon and Malek
 The exact form gains most at the median, where half of the values lie above the edge: the binomial variance is
 twice the true one there.
 
-Tempering: e ** (1 / phi) for phi >= 1 known beforehand keeps the mean at most one (Jensen). phi is the block variance
-of the counts over their variance if requests were independent, which in one engine they are not.
+Tempering: e ** (1 / phi) for phi >= 1 known beforehand keeps the mean at most one (Jensen). phi is the `dispersion` of
+the counts: requests in one engine are not independent.
 """
 
 import math
-from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,12 +26,6 @@ Floats = NDArray[np.float64]
 
 EXACT_LIMIT = 4000
 """Above this many exceedances in one count the closed-form bound replaces the exact denominator."""
-
-BLOCK_TICKS = (1, 2, 4, 8, 16)
-"""Block lengths, in ticks, over which the variance of counts is watched: correlation shows in the long ones."""
-
-MIN_BLOCKS = 6
-PRIOR_BLOCKS = 4.0
 
 _log_factorials: Floats = np.zeros(1)
 
@@ -89,49 +82,3 @@ def log_mean_exp(values: Floats) -> float:
     """ln of the mean of exp(values): the mixture of e-processes, itself one."""
     top = float(values.max())
     return top + math.log(float(np.exp(values - top).mean()))
-
-
-@dataclass
-class Dispersion:
-    """phi: how much more counts scatter than independent ones would, from scores (observed less expected) per tick.
-
-    phi is the largest over block lengths that have enough blocks of sum(score ** 2) / sum(variance), shrunk towards
-    `prior` by a few blocks' weight, never below one. It uses past ticks only when read before `add`.
-
-    `caution`: by so many of its own standard errors (of a variance from so many blocks) an estimate is raised, where
-    counts come in bursts that few blocks have seen; phi is then never below `prior` either.
-    """
-
-    prior: float
-    caution: float = 0.0
-    score: list[float] = field(default_factory=lambda: [0.0] * len(BLOCK_TICKS))
-    variance: list[float] = field(default_factory=lambda: [0.0] * len(BLOCK_TICKS))
-    ticks: list[int] = field(default_factory=lambda: [0] * len(BLOCK_TICKS))
-    blocks: list[int] = field(default_factory=lambda: [0] * len(BLOCK_TICKS))
-    squares: list[float] = field(default_factory=lambda: [0.0] * len(BLOCK_TICKS))
-    expected: list[float] = field(default_factory=lambda: [0.0] * len(BLOCK_TICKS))
-
-    def add(self, score: float, variance_: float) -> None:
-        if variance_ <= 0.0:
-            return
-        for place, length in enumerate(BLOCK_TICKS):
-            self.score[place] += score
-            self.variance[place] += variance_
-            self.ticks[place] += 1
-            if self.ticks[place] == length:
-                self.blocks[place] += 1
-                self.squares[place] += self.score[place] ** 2
-                self.expected[place] += self.variance[place]
-                self.score[place] = self.variance[place] = 0.0
-                self.ticks[place] = 0
-
-    @property
-    def phi(self) -> float:
-        found = [
-            (blocks * squares / expected + PRIOR_BLOCKS * self.prior)
-            / (blocks + PRIOR_BLOCKS)
-            * (1.0 + self.caution * math.sqrt(2.0 / blocks))
-            for blocks, squares, expected in zip(self.blocks, self.squares, self.expected, strict=True)
-            if blocks >= MIN_BLOCKS
-        ]
-        return max(self.prior if self.caution else 1.0, max(found, default=self.prior))

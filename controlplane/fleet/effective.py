@@ -116,12 +116,6 @@ def _entries(part: str, said: Any, problems: list[str]) -> Iterator[tuple[str, A
             yield key, _storable(good) if isinstance(good, str) else good
 
 
-def _value(part: str, key: str, value: Any) -> Any:
-    if part == "knobs":
-        return reported_knob(key, value, prefix="knobs.")
-    return _VALUES[part].validate_python(value)
-
-
 def _formats(said: Any, problems: list[str]) -> Iterator[str]:
     if not isinstance(said, list):
         problems.append("formats: wants a list")

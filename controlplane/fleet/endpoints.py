@@ -2,9 +2,8 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Path, Query, Response
 
-from controlplane import ledger
 from controlplane.auth import Admin, Enroller, Operator, Reader
 from controlplane.auth.store import workload_key
 from controlplane.contract.bodies.access import EnrolmentReply, EnrolmentRequest
@@ -18,7 +17,7 @@ from controlplane.db.paging import Cursor, Limit, PoolFilter
 from controlplane.fleet import revisions
 from controlplane.fleet import store as fleet
 from controlplane.fleet.opamp import opamp_endpoints
-from controlplane.fleet.opamp.hub import FleetHub
+from controlplane.fleet.opamp.hub import Fleet
 
 router = APIRouter()
 router.include_router(opamp_endpoints.router)
@@ -26,11 +25,6 @@ api = APIRouter(prefix="/api/v1")
 
 NodeCursor = Annotated[str | None, Query(max_length=128, description="`next` of the page before")]
 NodeName = Annotated[str, Path(description="the node's service.instance.id")]
-
-
-def _hub(request: Request) -> FleetHub:
-    hub: FleetHub = request.app.state.fleet
-    return hub
 
 
 @api.get("/nodes", tags=["nodes"])
@@ -58,42 +52,29 @@ def get_node(node: NodeName, session: SessionDep, _: Reader) -> NodeView:
 
 @api.put("/nodes/{node}/trial-config", tags=["nodes"])
 def set_trial_config(
-    node: NodeName, wanted: TrialConfig, request: Request, session: SessionDep, principal: Operator
+    node: NodeName, wanted: TrialConfig, session: SessionDep, principal: Operator, service: Fleet
 ) -> NodeView:
     """Give a trial node a configuration of its own. Knobs that are left out take their defaults."""
-    fleet.require_trial(fleet.row_of(session, node))
-    now = request.app.state.clock()
-    creation = RevisionCreate(knobs=wanted.knobs, note=f"trial on node {node}")
-    number = fleet.create_revision(session, creation, principal.name, now).number
-    fleet.set_override(session, [node], number, now)
-    ledger.append(
-        session,
-        now=now,
-        actor=principal.name,
-        kind="node.trial_config",
-        subject=f"node/{node}",
-        message=f"trial node {node} is given revision {number}",
-        revision=number,
-    )
-    _hub(request).poke_after_commit(session)
-    return fleet.node(session, node)
+    changed = fleet.set_trial_config(session, node, wanted, actor=principal.name, now=service.clock())
+    service.fleet.poke_after_commit(session)
+    return changed
 
 
 @api.post("/nodes/{node}/cache-reset", tags=["nodes"], responses=answers(NotFound))
-def reset_cache(node: NodeName, request: Request, session: SessionDep, _: Operator) -> NodeView:
+def reset_cache(node: NodeName, session: SessionDep, _: Operator, service: Fleet) -> NodeView:
     """Have a trial node empty its prefix cache. It is done once `effective.cache_reset` has come to
     `desired_cache_reset`; an `effective.cache_reset` of null says that the engine offers no way to.
     """
-    fleet.ask_cache_reset(session, node)
-    _hub(request).poke_after_commit(session)
-    return fleet.node(session, node)
+    asked = fleet.ask_cache_reset(session, node)
+    service.fleet.poke_after_commit(session)
+    return asked
 
 
 @api.delete("/nodes/{node}", status_code=204, tags=["nodes"])
-def remove_node(node: NodeName, request: Request, session: SessionDep, principal: Admin) -> None:
+def remove_node(node: NodeName, session: SessionDep, principal: Admin, service: Fleet) -> None:
     """Forget a node and end its tokens; its engine keeps running as it is."""
-    fleet.remove(session, node, actor=principal.name, now=request.app.state.clock())
-    _hub(request).poke_after_commit(session)
+    fleet.remove(session, node, actor=principal.name, now=service.clock())
+    service.fleet.poke_after_commit(session)
 
 
 @api.get("/configs", tags=["configs"])
@@ -114,10 +95,10 @@ def list_configs(session: SessionDep, _: Reader, limit: Limit = 100, cursor: Cur
     },
 )
 def create_config(
-    wanted: RevisionCreate, request: Request, response: Response, session: SessionDep, principal: Operator
+    wanted: RevisionCreate, response: Response, session: SessionDep, principal: Operator, service: Fleet
 ) -> Revision:
     """A new revision (201), or the existing one with equal knobs (200). It runs nowhere until a rollout says so."""
-    made, new = revisions.find_or_create(session, wanted, actor=principal.name, now=request.app.state.clock())
+    made, new = revisions.find_or_create(session, wanted, actor=principal.name, now=service.clock())
     if not new:
         response.status_code = 200
     return made
@@ -132,10 +113,10 @@ def get_config(
 
 
 @api.post("/enrol", status_code=201, tags=["nodes"])
-def enrol_node(wanted: EnrolmentRequest, request: Request, session: SessionDep, principal: Enroller) -> EnrolmentReply:
+def enrol_node(wanted: EnrolmentRequest, session: SessionDep, principal: Enroller, service: Fleet) -> EnrolmentReply:
     """Register a node and get its own token, shown only here. Enrolling again ends the node's older tokens."""
-    token = fleet.enrol(session, wanted, actor=principal.name, now=request.app.state.clock())
-    _hub(request).poke_after_commit(session)
+    token = fleet.enrol(session, wanted, actor=principal.name, now=service.clock())
+    service.fleet.poke_after_commit(session)
     return EnrolmentReply(node=wanted.node, token=token, workload_key=workload_key(session))
 
 

@@ -3,13 +3,15 @@
 from datetime import datetime
 
 from sqlalchemy.exc import IntegrityError
-from sqlmodel import Session, col, select
+from sqlmodel import Session, select
 
 from controlplane import ledger
 from controlplane.contract.bodies.configs import Revision, RevisionCreate
 from controlplane.contract.errors import NotFound
 from controlplane.contract.knobs import EngineConfig, config_hash, parse_config
+from controlplane.db.rows import newest
 from controlplane.fleet.tables import RevisionRow
+from controlplane.fleet.view import revision_view
 
 
 def revision(session: Session, number: int, *, field: str = "revision") -> Revision:
@@ -17,15 +19,12 @@ def revision(session: Session, number: int, *, field: str = "revision") -> Revis
     row = session.get(RevisionRow, number) if 0 < number < 2**31 else None
     if row is None:
         raise NotFound(f"{field}: no revision {number}; GET /api/v1/configs lists them", field=field)
-    return view(row)
+    return revision_view(row)
 
 
 def revisions(session: Session, *, before_number: int | None, limit: int) -> list[Revision]:
     """Newest first."""
-    query = select(RevisionRow).order_by(col(RevisionRow.number).desc()).limit(limit)
-    if before_number is not None:
-        query = query.where(col(RevisionRow.number) < before_number)
-    return [view(row) for row in session.exec(query)]
+    return [revision_view(row) for row in session.exec(newest(RevisionRow, before_number, limit))]
 
 
 def find_or_create(session: Session, wanted: RevisionCreate, *, actor: str, now: datetime) -> tuple[Revision, bool]:
@@ -54,24 +53,12 @@ def keep(session: Session, config: EngineConfig, *, note: str, actor: str, now: 
         if found is None:
             raise
         return found, False
-    made = view(row)
-    ledger.append(
-        session,
-        now=now,
-        actor=actor,
-        kind="revision.created",
-        subject=f"revision/{made.number}",
-        message=f"revision {made.number} created" + (f": {note}" if note else ""),
-        hash=sha,
-        knobs=config.knobs(),
-    )
+    made = revision_view(row)
+    message, evidence = f"revision {made.number} created" + (f": {note}" if note else ""), config.knobs()
+    ledger.append(session, now, actor, "revision.created", f"revision/{made.number}", message, hash=sha, knobs=evidence)
     return made, True
-
-
-def view(row: RevisionRow) -> Revision:
-    return Revision.model_validate(row, from_attributes=True)
 
 
 def _by_hash(session: Session, sha: str) -> Revision | None:
     row = session.exec(select(RevisionRow).where(RevisionRow.hash == sha)).first()
-    return None if row is None else view(row)
+    return None if row is None else revision_view(row)

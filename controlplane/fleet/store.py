@@ -14,27 +14,12 @@ from controlplane import ledger
 from controlplane.auth import store as tokens
 from controlplane.contract.bodies.access import EnrolmentRequest, Scope
 from controlplane.contract.bodies.configs import Revision, RevisionCreate
-from controlplane.contract.bodies.nodes import ConfigStatus, NodeRole, NodeView
+from controlplane.contract.bodies.nodes import ConfigStatus, NodeRole, NodeView, TrialConfig
 from controlplane.contract.errors import Conflict, NotFound
 from controlplane.fleet import machine, revisions
-from controlplane.fleet.revisions import revision
+from controlplane.fleet.revisions import revision as revision
 from controlplane.fleet.tables import NodeRow, PoolRow
-from controlplane.fleet.view import effective_of, view
-
-__all__ = [
-    "create_revision",
-    "enrol",
-    "expire_silent",
-    "node",
-    "nodes",
-    "place",
-    "pool_revision",
-    "remove",
-    "require_trial",
-    "revision",
-    "set_override",
-    "set_pool_revision",
-]
+from controlplane.fleet.view import effective_of, node_view
 
 HTTP_SILENCE_S = 30.0
 """A node that speaks OpAMP over HTTP is gone after three missed heartbeats of 10 s."""
@@ -66,13 +51,13 @@ def nodes(
         query = query.limit(limit)
     rows = session.exec(query).all()
     known = _Desired(session)
-    return [view(row, known.of(row)) for row in rows]
+    return [node_view(row, known.of(row)) for row in rows]
 
 
 def node(session: Session, name: str) -> NodeView:
     """One node. Raises `NotFound`."""
     row = row_of(session, name)
-    return view(row, desired_of(session, row))
+    return node_view(row, desired_of(session, row))
 
 
 def row_of(session: Session, name: str) -> NodeRow:
@@ -147,12 +132,35 @@ def set_override(session: Session, node_names: Sequence[str], number: int | None
     refresh_drift(session, rows, now)
 
 
-def ask_cache_reset(session: Session, name: str) -> None:
+def ask_cache_reset(session: Session, name: str) -> NodeView:
     """Have a trial node empty its prefix cache once more. Raises `NotFound`, or `Conflict` for a serving node."""
-    row = row_of(session, name)
-    require_trial(row)
+    row = _trial_row(session, name)
     row.cache_reset += 1
     session.add(row)
+    session.flush()
+    return node(session, name)
+
+
+def set_trial_config(session: Session, name: str, wanted: TrialConfig, *, actor: str, now: datetime) -> NodeView:
+    """Give a trial node a configuration of its own. Raises `Conflict` for a serving node: rollouts change those."""
+    _trial_row(session, name)
+    creation = RevisionCreate(knobs=wanted.knobs, note=f"trial on node {name}")
+    number = create_revision(session, creation, actor, now).number
+    set_override(session, [name], number, now)
+    message = f"trial node {name} is given revision {number}"
+    ledger.append(session, now, actor, "node.trial_config", f"node/{name}", message, revision=number)
+    return node(session, name)
+
+
+def _trial_row(session: Session, name: str) -> NodeRow:
+    row = row_of(session, name)
+    if row.role != NodeRole.TRIAL.value:
+        raise Conflict(
+            f"node {name} is a {row.role} node: serving nodes are changed by rollouts (POST /api/v1/rollouts)",
+            field="node",
+            role=row.role,
+        )
+    return row
 
 
 def refresh_drift(session: Session, rows: Iterable[NodeRow], now: datetime) -> None:
@@ -180,17 +188,9 @@ def adopt(session: Session, row: NodeRow, now: datetime) -> None:
     pool.revision = made.number
     session.add(pool)
     session.flush()
-    ledger.append(
-        session,
-        now=now,
-        actor=ledger.SERVICE,
-        kind="revision.adopted",
-        subject=f"pool/{row.pool}",
-        message=f"pool {row.pool} starts with revision {made.number}, adopted from node {row.node}",
-        revision=made.number,
-        node=row.node,
-        knobs=made.knobs.knobs(),
-    )
+    message = f"pool {row.pool} starts with revision {made.number}, adopted from node {row.node}"
+    evidence = {"revision": made.number, "node": row.node, "knobs": made.knobs.knobs()}
+    ledger.append(session, now, ledger.SERVICE, "revision.adopted", f"pool/{row.pool}", message, **evidence)
 
 
 # -- coming and going --------------------------------------------------------------------------------------------------
@@ -202,16 +202,9 @@ def enrol(session: Session, wanted: EnrolmentRequest, *, actor: str, now: dateti
     place(session, wanted.node, pool=wanted.pool, role=wanted.role, backend=wanted.backend, now=now)
     tokens.revoke_of_node(session, wanted.node, now)
     _, token = tokens.issue(session, name=f"agent {wanted.node}", scope=Scope.AGENT, now=now, node=wanted.node)
-    ledger.append(
-        session,
-        now=now,
-        actor=actor,
-        kind="node.enrolled",
-        subject=f"node/{wanted.node}",
-        message=f"node {wanted.node} enrolled {'again ' if again else ''}in pool {wanted.pool} as {wanted.role}",
-        again=again,
-        **wanted.model_dump(exclude={"node"}),
-    )
+    message = f"node {wanted.node} enrolled {'again ' if again else ''}in pool {wanted.pool} as {wanted.role}"
+    evidence = {"again": again, **wanted.model_dump(exclude={"node"})}
+    ledger.append(session, now, actor, "node.enrolled", f"node/{wanted.node}", message, **evidence)
     return token
 
 
@@ -224,14 +217,8 @@ def place(session: Session, name: str, *, pool: str, role: str, backend: str, no
             node=name, pool=pool, role=role, backend=backend, config_status=ConfigStatus.UNSET.value, created_at=now
         )
     elif (row.pool, row.role) != (pool, role):
-        ledger.append(
-            session,
-            now=now,
-            actor=ledger.SERVICE,
-            kind="node.moved",
-            subject=f"node/{name}",
-            message=f"node {name} moved from {row.pool} ({row.role}) to {pool} ({role})",
-        )
+        message = f"node {name} moved from {row.pool} ({row.role}) to {pool} ({role})"
+        ledger.append(session, now, ledger.SERVICE, "node.moved", f"node/{name}", message)
         # An override was given for the old place: in the new one the node follows its pool.
         row.pool, row.role, row.override_revision = pool, role, None
     row.backend = backend
@@ -257,19 +244,7 @@ def remove(session: Session, name: str, *, actor: str, now: datetime) -> None:
     tokens.revoke_of_node(session, name, now)
     session.delete(row)
     session.flush()
-    ledger.append(
-        session, now=now, actor=actor, kind="node.removed", subject=f"node/{name}", message=f"node {name} removed"
-    )
-
-
-def require_trial(row: NodeRow) -> None:
-    """Raises `Conflict` for a serving node: those are changed by rollouts only."""
-    if row.role != NodeRole.TRIAL.value:
-        raise Conflict(
-            f"node {row.node} is a {row.role} node: serving nodes are changed by rollouts (POST /api/v1/rollouts)",
-            field="node",
-            role=row.role,
-        )
+    ledger.append(session, now, actor, "node.removed", f"node/{name}", f"node {name} removed")
 
 
 def disconnect(session: Session, connection: str) -> None:

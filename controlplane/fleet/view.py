@@ -1,11 +1,11 @@
-"""A node's row as others see it: the API's view, and the parts the decisions need."""
+"""Rows as others see them: the API's views, and the parts of a node that the decisions need."""
 
 from typing import Any
 
 from controlplane.contract.bodies.configs import Revision
 from controlplane.contract.bodies.nodes import ConfigStatus, EffectiveConfig, NodeView
 from controlplane.fleet import effective, machine
-from controlplane.fleet.tables import NodeRow
+from controlplane.fleet.tables import NodeRow, RevisionRow
 
 
 def effective_of(row: NodeRow) -> EffectiveConfig | None:
@@ -16,11 +16,15 @@ def acknowledged_of(row: NodeRow) -> machine.Acknowledged:
     return machine.Acknowledged(row.config_hash, ConfigStatus(row.config_status), row.config_error)
 
 
+def revision_view(row: RevisionRow) -> Revision:
+    return Revision.model_validate(row, from_attributes=True)
+
+
 def wish_of(row: NodeRow, desired: Revision | None) -> machine.Wish | None:
     return None if desired is None else machine.Wish(desired, row.cache_reset)
 
 
-def view(row: NodeRow, desired: Revision | None) -> NodeView:
+def node_view(row: NodeRow, desired: Revision | None) -> NodeView:
     """The row as the API shows it; `config_status` and `config_error` speak of the desired revision."""
     runs, acknowledged = effective_of(row), acknowledged_of(row)
     offering = machine.must_offer(wish_of(row, desired), acknowledged, runs)

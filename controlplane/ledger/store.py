@@ -3,19 +3,19 @@
 from datetime import datetime
 from typing import Any
 
+from sqlalchemy import ColumnElement
 from sqlmodel import Session, col, select
 
 from controlplane.contract.bodies.ledger import LedgerEntry
+from controlplane.db.rows import newest
 from controlplane.ledger.tables import LedgerRow
 
 SERVICE = "tailwright"
 """The actor of what the service does by itself."""
 
 
-def append(
-    session: Session, *, now: datetime, actor: str, kind: str, subject: str, message: str, **evidence: Any
-) -> None:
-    """Record one deed. It is durable exactly when the deed itself is: both are in one transaction."""
+def append(session: Session, now: datetime, actor: str, kind: str, subject: str, message: str, **evidence: Any) -> None:
+    """Record one deed, in the order of a row's columns. It is durable exactly when the deed is: one transaction."""
     row = LedgerRow(time=now, actor=actor, kind=kind, subject=subject, message=message, evidence=evidence)
     session.add(row)
 
@@ -24,11 +24,19 @@ def entries(
     session: Session, *, before_id: int | None, limit: int, kind: str | None = None, subject: str | None = None
 ) -> list[LedgerEntry]:
     """Newest first. `kind` matches exactly or as the part before a dot ("rollout" matches "rollout.promoted")."""
-    query = select(LedgerRow).order_by(col(LedgerRow.id).desc()).limit(limit)
-    if before_id is not None:
-        query = query.where(col(LedgerRow.id) < before_id)
+    query = newest(LedgerRow, before_id, limit)
     if kind is not None:
-        query = query.where((col(LedgerRow.kind) == kind) | col(LedgerRow.kind).startswith(kind + ".", autoescape=True))
+        query = query.where(_of_kind(kind))
     if subject is not None:
         query = query.where(col(LedgerRow.subject) == subject)
     return [LedgerEntry.model_validate(row, from_attributes=True) for row in session.exec(query)]
+
+
+def since(session: Session, kind: str, start: datetime) -> list[LedgerEntry]:
+    """All from `start` on, oldest first; `kind` as in `entries`."""
+    query = select(LedgerRow).where(_of_kind(kind), col(LedgerRow.time) >= start).order_by(col(LedgerRow.id))
+    return [LedgerEntry.model_validate(row, from_attributes=True) for row in session.exec(query)]
+
+
+def _of_kind(kind: str) -> ColumnElement[bool]:
+    return (col(LedgerRow.kind) == kind) | col(LedgerRow.kind).startswith(kind + ".", autoescape=True)

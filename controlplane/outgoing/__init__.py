@@ -1,7 +1,17 @@
 """HTTP requests of the service to others' servers, which may be slow, broken or hostile."""
 
-from controlplane.outgoing.addresses import ANYWHERE, AddressPolicy
+from controlplane.outgoing.addresses import ANYWHERE, LOOPBACK, NOWHERE_INSIDE, AddressPolicy
 from controlplane.outgoing.guarded_post import Answer, DeadlineExceeded, exchange, new_client
 from controlplane.outgoing.guarded_transport import RefusedAddress
 
-__all__ = ["ANYWHERE", "AddressPolicy", "Answer", "DeadlineExceeded", "RefusedAddress", "exchange", "new_client"]
+__all__ = [
+    "ANYWHERE",
+    "LOOPBACK",
+    "NOWHERE_INSIDE",
+    "AddressPolicy",
+    "Answer",
+    "DeadlineExceeded",
+    "RefusedAddress",
+    "exchange",
+    "new_client",
+]

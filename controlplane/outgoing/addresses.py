@@ -42,6 +42,7 @@ class AddressPolicy:
         return f"{found} is {_kind(found)}; --outgoing-allow lets the service call such a network"
 
 
+NOWHERE_INSIDE = AddressPolicy()
 ANYWHERE = AddressPolicy((ipaddress.ip_network("0.0.0.0/0"), ipaddress.ip_network("::/0")))
 
 

@@ -18,7 +18,7 @@ from controlplane.contract.metrics import (
 from controlplane.evidence.sketch import Sketch
 from controlplane.rollouts.evidence_of_metric import Window
 from controlplane.rollouts.served import Outcomes
-from controlplane.telemetry.reader import TelemetryReader
+from controlplane.telemetry import Question, Span, TelemetryReader
 
 
 @dataclass(frozen=True)
@@ -53,29 +53,24 @@ def window_ceiling(time: datetime) -> datetime:
 
 
 def ticks(
-    telemetry: TelemetryReader,
-    metrics: Sequence[str],
-    control: Arm,
-    canary: Arm,
-    start: datetime,
-    end: datetime,
+    telemetry: TelemetryReader, metrics: Sequence[str], control: Arm, canary: Arm, span: Span
 ) -> list[tuple[datetime, Tick]]:
-    """The windows in [start, end) in which at least one arm has data, in order of time."""
+    """The windows in a span in which at least one arm has data, in order of time."""
     found: dict[datetime, Tick] = {}
     for metric in metrics:
         for arm, is_canary in ((control, False), (canary, True)):
-            for time, bucket, sketch in _sketches(telemetry, metric, arm, start, end):
+            for time, bucket, sketch in _sketches(telemetry, metric, arm, span):
                 window = found.setdefault(time, Tick()).windows.setdefault(metric, Window())
                 side = window.canary if is_canary else window.control
                 side.setdefault(bucket, Sketch()).merge(sketch)
     for arm, is_canary in ((control, False), (canary, True)):
-        for time, labels, value in _sums(telemetry, REQUESTS.short, FINISH_REASON.label, arm, start, end):
+        for time, labels, value in _sums(telemetry, REQUESTS.short, FINISH_REASON.label, arm, span):
             tick = found.setdefault(time, Tick())
             tick.outcomes = tick.outcomes or Outcomes()
             tick.outcomes.add(labels.get(FINISH_REASON.label, ""), value, is_canary=is_canary)
     if ITL.short in metrics:
         for arm, is_canary in ((control, False), (canary, True)):
-            for time, _, tokens in _sums(telemetry, DELIVERED_TOKENS.short, PROMPT_BUCKET.label, arm, start, end):
+            for time, _, tokens in _sums(telemetry, DELIVERED_TOKENS.short, PROMPT_BUCKET.label, arm, span):
                 window = found.setdefault(time, Tick()).windows.setdefault(ITL.short, Window())
                 if is_canary:
                     window.canary_tokens += tokens
@@ -84,34 +79,28 @@ def ticks(
     return sorted(found.items(), key=lambda item: item[0])
 
 
-def _sketches(
-    telemetry: TelemetryReader, metric: str, arm: Arm, start: datetime, end: datetime
-) -> list[tuple[datetime, str, Sketch]]:
+def _sketches(telemetry: TelemetryReader, metric: str, arm: Arm, span: Span) -> list[tuple[datetime, str, Sketch]]:
     if not arm.nodes:
         return []
-    answer = telemetry.histograms(
-        metric, start, end, by=(REVISION.label, PROMPT_BUCKET.label), where={NODE.label: arm.nodes}, step_s=WINDOW_S
-    )
+    question = Question(metric, span, (REVISION.label, PROMPT_BUCKET.label), {NODE.label: arm.nodes}, WINDOW_S)
     return [
         (time, series.labels.get(PROMPT_BUCKET.label, ""), sketch)
-        for series in answer
+        for series in telemetry.histograms(question)
         for time, sketch in series.steps
         if _belongs(series.labels, time, arm)
     ]
 
 
 def _sums(
-    telemetry: TelemetryReader, metric: str, label: str, arm: Arm, start: datetime, end: datetime
+    telemetry: TelemetryReader, metric: str, label: str, arm: Arm, span: Span
 ) -> list[tuple[datetime, dict[str, str], int]]:
     """What an arm's nodes counted, with the value of `label`."""
     if not arm.nodes:
         return []
-    answer = telemetry.scalars(
-        metric, start, end, by=(REVISION.label, label), where={NODE.label: arm.nodes}, step_s=WINDOW_S
-    )
+    question = Question(metric, span, (REVISION.label, label), {NODE.label: arm.nodes}, WINDOW_S)
     return [
         (time, series.labels, round(value))
-        for series in answer
+        for series in telemetry.scalars(question)
         for time, value in series.steps
         if _belongs(series.labels, time, arm)
     ]

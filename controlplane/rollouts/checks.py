@@ -2,18 +2,13 @@
 
 from sqlmodel import Session
 
+from controlplane.contract.bodies.knob_schema import HISTOGRAMS
 from controlplane.contract.bodies.nodes import NodeRole
 from controlplane.contract.bodies.rollouts import RolloutCreate
 from controlplane.contract.errors import BadRequest, Conflict, NotFound, nearest
-from controlplane.contract.metrics import BY_SHORT, MetricKind
 from controlplane.fleet import store as fleet
 
-LARGEST_ID = 2**31 - 1
-"""What an integer key holds on every database."""
-
 LONGEST_S = 30 * 86400.0
-
-_JUDGED_METRICS = [short for short, metric in BY_SHORT.items() if metric.kind is MetricKind.HISTOGRAM]
 
 
 def check_rollout(session: Session, spec: RolloutCreate) -> None:
@@ -31,8 +26,6 @@ def check_rollout(session: Session, spec: RolloutCreate) -> None:
     if spec.emergency and not spec.reason.strip():
         raise BadRequest("reason: an emergency rollout needs one", field="reason")
     try:
-        if not 1 <= spec.revision <= LARGEST_ID:
-            raise NotFound("no such revision")
         fleet.revision(session, spec.revision)
     except NotFound:
         raise BadRequest(
@@ -65,8 +58,8 @@ def check_compared(spec: RolloutCreate) -> None:
     named += [("objective", spec.objective)] if spec.objective is not None else []
     named += [(f"limits[{place}].metric", limit.metric) for place, limit in enumerate(spec.limits)]
     for field, short in named:
-        if short not in _JUDGED_METRICS:
-            raise BadRequest(f"{field}: no quantiles of {short!r}, {nearest(short, _JUDGED_METRICS)}", field=field)
+        if short not in HISTOGRAMS:
+            raise BadRequest(f"{field}: no quantiles of {short!r}, {nearest(short, HISTOGRAMS)}", field=field)
     for metric, levels in spec.levels.items():
         field = f"levels.{metric}"
         if not levels or len(set(levels)) < len(levels) or not all(0 < level < 1 for level in levels):
@@ -78,7 +71,7 @@ def check_metrics(metrics: list[str]) -> None:
         raise BadRequest("metrics: at least one metric is judged", field="metrics")
     for place, short in enumerate(metrics):
         field = f"metrics[{place}]"
-        if short not in _JUDGED_METRICS:
-            raise BadRequest(f"{field}: no quantiles of {short!r}, {nearest(short, _JUDGED_METRICS)}", field=field)
+        if short not in HISTOGRAMS:
+            raise BadRequest(f"{field}: no quantiles of {short!r}, {nearest(short, HISTOGRAMS)}", field=field)
         if short in metrics[:place]:
             raise BadRequest(f"{field}: {short!r} is named twice", field=field)

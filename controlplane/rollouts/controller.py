@@ -30,7 +30,7 @@ from controlplane.rollouts.judge import Judge
 from controlplane.rollouts.judging_plan import plan_of
 from controlplane.rollouts.served import Outcomes
 from controlplane.rollouts.tables import RolloutRow
-from controlplane.telemetry.reader import TelemetryReader
+from controlplane.telemetry import Span, TelemetryReader
 
 logger = logging.getLogger(__name__)
 
@@ -134,7 +134,7 @@ class RolloutController:
             return None
         control, canary = self._arms(seen)
         judge = self._begin(seen) if row.judge is None else Judge.model_validate(row.judge)
-        for _, tick in ticks(self._telemetry, judge.metrics, control, canary, start, end):
+        for _, tick in ticks(self._telemetry, judge.metrics, control, canary, Span(start, end)):
             judge.feed(tick.windows, tick.outcomes)
         verdict = judge.verdict()
         evidence = judge.evidence() | {
@@ -163,7 +163,7 @@ class RolloutController:
         control = Arm(tuple(row.control_nodes), known, seen.in_force_since) if row.control_nodes else canary
         end = window_floor(row.started_at)
         span_s = HISTORY_S if row.control_nodes else max(HISTORY_S, spec.max_judge_s)
-        past = ticks(self._telemetry, judge.metrics, control, canary, end - timedelta(seconds=span_s), end)
+        past = ticks(self._telemetry, judge.metrics, control, canary, Span(end - timedelta(seconds=span_s), end))
         history: dict[str, Sequence[Window]] = {
             metric: [tick.windows.get(metric, Window()) for _, tick in past] for metric in judge.metrics
         }

@@ -1,11 +1,15 @@
 """Rollouts over HTTP: proposed, started and cancelled by people and by the tuner; carried on by the controller."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query
+from sqlmodel import Session
 
 from controlplane.auth import Operator, Reader
-from controlplane.auth.guard import check_scope
+from controlplane.auth.principal import check_scope
+from controlplane.contract.bodies import slo
 from controlplane.contract.bodies.access import Scope
 from controlplane.contract.bodies.pages import Page
 from controlplane.contract.bodies.rollouts import Rollout, RolloutCreate, RolloutPhase
@@ -14,16 +18,21 @@ from controlplane.contract.errors import NotFound
 from controlplane.db import SessionDep
 from controlplane.db.ids import PathId
 from controlplane.db.paging import Cursor, Limit, PoolFilter, page_of
-from controlplane.fleet.opamp.hub import FleetHub
+from controlplane.fleet.opamp.hub import FleetParts
 from controlplane.rollouts import store
 from controlplane.rollouts.judging_plan import with_limits
 
 router = APIRouter(prefix="/api/v1/rollouts", tags=["rollouts"])
 
 
-def _hub(request: Request) -> FleetHub:
-    hub: FleetHub = request.app.state.fleet
-    return hub
+@dataclass(frozen=True, kw_only=True)
+class RolloutParts(FleetParts):
+    """What these routes are served with. pool_limits: what alerts page for in a pool; alerts lie beside rollouts."""
+
+    pool_limits: Callable[[Session, str], list[slo.Limit]]
+
+
+Rollouts = Annotated[RolloutParts, Depends(RolloutParts.given)]
 
 
 @router.get("")
@@ -40,13 +49,13 @@ def list_rollouts(
 
 
 @router.post("", status_code=201, responses=answers(NotFound))
-def create_rollout(wanted: RolloutCreate, request: Request, session: SessionDep, principal: Operator) -> Rollout:
+def create_rollout(wanted: RolloutCreate, session: SessionDep, principal: Operator, service: Rollouts) -> Rollout:
     """Propose a rollout, and begin it unless `start` is false. An emergency needs scope admin and a reason."""
     if wanted.emergency:
         check_scope(principal, Scope.ADMIN)
-    wanted = with_limits(wanted, request.app.state.pool_limits(session, wanted.pool))
-    made = store.create(session, wanted, actor=principal.name, now=request.app.state.clock())
-    _hub(request).poke_after_commit(session)
+    wanted = with_limits(wanted, service.pool_limits(session, wanted.pool))
+    made = store.create(session, wanted, actor=principal.name, now=service.clock())
+    service.fleet.poke_after_commit(session)
     return made
 
 
@@ -57,18 +66,18 @@ def read_rollout(rollout_id: PathId, session: SessionDep, _: Reader) -> Rollout:
 
 
 @router.post("/{rollout_id}/start")
-def start_rollout(rollout_id: PathId, request: Request, session: SessionDep, principal: Operator) -> Rollout:
+def start_rollout(rollout_id: PathId, session: SessionDep, principal: Operator, service: Rollouts) -> Rollout:
     """Begin a proposed rollout."""
     if store.get(session, rollout_id).spec.emergency:
         check_scope(principal, Scope.ADMIN)
-    started = store.start(session, rollout_id, actor=principal.name, now=request.app.state.clock())
-    _hub(request).poke_after_commit(session)
+    started = store.start(session, rollout_id, actor=principal.name, now=service.clock())
+    service.fleet.poke_after_commit(session)
     return started
 
 
 @router.post("/{rollout_id}/cancel")
-def cancel_rollout(rollout_id: PathId, request: Request, session: SessionDep, principal: Operator) -> Rollout:
+def cancel_rollout(rollout_id: PathId, session: SessionDep, principal: Operator, service: Rollouts) -> Rollout:
     """Before it began: cancelled. While it runs: rolled back."""
-    cancelled = store.cancel(session, rollout_id, actor=principal.name, now=request.app.state.clock())
-    _hub(request).poke_after_commit(session)
+    cancelled = store.cancel(session, rollout_id, actor=principal.name, now=service.clock())
+    service.fleet.poke_after_commit(session)
     return cancelled

@@ -13,7 +13,8 @@ from pydantic import BaseModel
 
 from controlplane.contract.bodies.rollouts import LEVELS
 from controlplane.contract.histogram import AXIS_LENGTH, BASE, RELATIVE_ERROR
-from controlplane.evidence.exceedance import Dispersion, log_e, log_mean_exp, noncentral
+from controlplane.evidence.dispersion import Dispersion
+from controlplane.evidence.exceedance import log_e, log_mean_exp, noncentral
 from controlplane.evidence.sketch import Sketch
 
 ODDS = (1.1, 1.25, 1.5, 2.0, 3.0, 5.0)

@@ -8,7 +8,6 @@ no more often than the control does: two e-processes must both reach the bound, 
 The edge is the end of the bucket that holds the limit, so a value within 2.2 % above it is not counted against it.
 """
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ from pydantic import BaseModel
 
 from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.histogram import axis_position
+from controlplane.evidence.binomial import log_likelihood_ratio
 from controlplane.evidence.exceedance import log_mean_exp
 from controlplane.rollouts.evidence_of_metric import STEADY, Pace, Stream, Window
 
@@ -53,8 +53,7 @@ class LimitWatch(BaseModel):
         allowed, phi = 1.0 - self.limit.q, self.stream.levels[0].dispersion.phi
         for place, odds in enumerate(self.stream.odds):
             share = odds * allowed / (1.0 + (odds - 1.0) * allowed)
-            found = above * math.log(share / allowed) + (count - above) * math.log((1.0 - share) / (1.0 - allowed))
-            self.breaks[place] += found / phi
+            self.breaks[place] += log_likelihood_ratio(above, count, allowed, share) / phi
         counts = self.stream.count(window, 0.0)
         if concurrent or self.stream.pair(counts):
             self.stream.take(counts)

@@ -12,16 +12,15 @@ from sqlmodel import Session, col, select
 from controlplane import ledger
 from controlplane.contract.bodies.nodes import NodeRole
 from controlplane.contract.bodies.rollouts import ENDED, Rollout, RolloutCreate, RolloutPhase, Verdict
-from controlplane.contract.errors import Conflict, NotFound
+from controlplane.contract.errors import Conflict
+from controlplane.db.rows import existing, newest
 from controlplane.fleet import store as fleet
 from controlplane.rollouts import machine, patience
 from controlplane.rollouts.checks import check_differs, check_rollout
 from controlplane.rollouts.decision import ClearOverrides, Decision, SetOverride, SetPoolRevision, State
 from controlplane.rollouts.facts import labels, node_fact
-from controlplane.rollouts.judging_plan import plan_of
 from controlplane.rollouts.tables import RolloutRow
-
-"""The ledger's actor for what the service does by itself."""
+from controlplane.rollouts.view import rollout_view
 
 UNDER_WAY = (RolloutPhase.CANARY, RolloutPhase.JUDGING, RolloutPhase.PROMOTING, RolloutPhase.ROLLING_BACK)
 
@@ -44,20 +43,11 @@ def create(session: Session, spec: RolloutCreate, *, actor: str, now: datetime) 
     session.add(row)
     session.flush()
     because = f": {spec.reason}" if spec.reason else ""
-    record(
-        session,
-        row,
-        "created",
-        now,
-        actor,
-        f"rollout of revision {spec.revision} to pool {spec.pool}{because}",
-        spec=row.spec,
-        study_id=spec.study_id,
-        **_about(row),
-    )
+    message = f"rollout of revision {spec.revision} to pool {spec.pool}{because}"
+    record(session, row, "created", now, actor, message, spec=row.spec, study_id=spec.study_id, **_about(row))
     if spec.start:
         _start(session, row, actor=actor, now=now)
-    return view(row)
+    return rollout_view(row)
 
 
 def start(session: Session, rollout_id: int, *, actor: str, now: datetime) -> Rollout:
@@ -66,7 +56,7 @@ def start(session: Session, rollout_id: int, *, actor: str, now: datetime) -> Ro
     if row.phase == RolloutPhase.PROPOSED.value:
         check_differs(session, RolloutCreate.model_validate(row.spec))
     _start(session, row, actor=actor, now=now)
-    return view(row)
+    return rollout_view(row)
 
 
 def cancel(session: Session, rollout_id: int, *, actor: str, now: datetime) -> Rollout:
@@ -75,31 +65,29 @@ def cancel(session: Session, rollout_id: int, *, actor: str, now: datetime) -> R
     decision = machine.cancel(state(row))
     if decision is not None:
         carry_out(session, row, decision, actor=actor, now=now)
-    return view(row)
+    return rollout_view(row)
 
 
 def get(session: Session, rollout_id: int) -> Rollout:
-    return view(row_of(session, rollout_id))
+    return rollout_view(row_of(session, rollout_id))
 
 
 def listing(
     session: Session, *, before_id: int | None, limit: int, pool: str | None = None, phase: RolloutPhase | None = None
 ) -> list[Rollout]:
     """Newest first."""
-    query = select(RolloutRow).order_by(col(RolloutRow.id).desc()).limit(limit)
-    if before_id is not None:
-        query = query.where(col(RolloutRow.id) < before_id)
+    query = newest(RolloutRow, before_id, limit)
     if pool is not None:
         query = query.where(RolloutRow.pool == pool)
     if phase is not None:
         query = query.where(RolloutRow.phase == phase.value)
-    return [view(row) for row in session.exec(query)]
+    return [rollout_view(row) for row in session.exec(query)]
 
 
 def active(session: Session, pool: str) -> Rollout | None:
     """The rollout under way in a pool, if any."""
     row = session.exec(select(RolloutRow).where(RolloutRow.active_pool == pool)).first()
-    return None if row is None else view(row)
+    return None if row is None else rollout_view(row)
 
 
 def busy_pools(session: Session) -> dict[str, str]:
@@ -128,10 +116,7 @@ def in_force_since(session: Session, row: RolloutRow) -> datetime | None:
 
 
 def row_of(session: Session, rollout_id: int, *, lock: bool = False) -> RolloutRow:
-    row = session.get(RolloutRow, rollout_id, with_for_update=lock or None)
-    if row is None:
-        raise NotFound(f"no rollout {rollout_id}", field="rollout_id")
-    return row
+    return existing(session, RolloutRow, rollout_id, "rollout", field="rollout_id", lock=lock)
 
 
 def state(row: RolloutRow) -> State:
@@ -147,12 +132,6 @@ def state(row: RolloutRow) -> State:
         message=row.message,
         away_s=row.away_s,
     )
-
-
-def view(row: RolloutRow) -> Rollout:
-    shown = row.model_dump(include=set(Rollout.model_fields) - {"spec", "plan"})
-    spec = RolloutCreate.model_validate(row.spec)
-    return Rollout.model_validate({**shown, "spec": spec, "plan": plan_of(spec)})
 
 
 def _start(session: Session, row: RolloutRow, *, actor: str, now: datetime) -> None:
@@ -262,6 +241,4 @@ def _nodes_at_end(session: Session, row: RolloutRow) -> dict[str, Any]:
 def record(
     session: Session, row: RolloutRow, verb: str, now: datetime, actor: str, message: str, **evidence: Any
 ) -> None:
-    ledger.append(
-        session, now=now, actor=actor, kind=f"rollout.{verb}", subject=f"rollout/{row.id}", message=message, **evidence
-    )
+    ledger.append(session, now, actor, f"rollout.{verb}", f"rollout/{row.id}", message, **evidence)

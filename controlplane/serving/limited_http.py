@@ -158,7 +158,7 @@ class LimitedHttp(HttpToolsProtocol):
         """Answer with the reason, and close."""
         self._stop_timer()
         status, message = self._door.limits.message(reason)
-        error = {"code": reason.value, "message": message, "detail": {}}
+        error: dict[str, Any] = {"code": reason.value, "message": message, "detail": {}}
         body = json.dumps({"error": error}).encode()
         head = [b"content-type: application/json\r\n", b"content-length: %d\r\n" % len(body), b"connection: close\r\n"]
         if status in (429, 503):

@@ -18,6 +18,7 @@ class Refused(StrEnum):
     BODY_TIME = "body_time"
     CONNECTIONS = "connections"
     CONNECTIONS_OF_ADDRESS = "connections_of_address"
+    HOST = "host"  # `Host` names another server; answered by `host_gate`.
 
 
 STATUS = {

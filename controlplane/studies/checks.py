@@ -10,14 +10,12 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from controlplane.contract.bodies.knob_schema import HISTOGRAMS
 from controlplane.contract.bodies.nodes import NodeRole, NodeView
 from controlplane.contract.bodies.rollouts import RolloutCreate
 from controlplane.contract.bodies.studies import KnobRange, StudyCreate
 from controlplane.contract.errors import BadRequest, KnobOutOfRange, nearest
 from controlplane.contract.knobs import KNOBS, parse_knob
-from controlplane.contract.metrics import BY_SHORT, MetricKind
-
-_QUANTILE_METRICS = [short for short, metric in BY_SHORT.items() if metric.kind is MetricKind.HISTOGRAM]
 
 
 def check_study(spec: StudyCreate, nodes: Sequence[NodeView]) -> None:
@@ -53,8 +51,8 @@ def check_finite(value: Any, field: str) -> None:
 
 
 def check_metric(short: str, field: str) -> None:
-    if short not in _QUANTILE_METRICS:
-        raise BadRequest(f"{field}: no quantiles of {short!r}, {nearest(short, _QUANTILE_METRICS)}", field=field)
+    if short not in HISTOGRAMS:
+        raise BadRequest(f"{field}: no quantiles of {short!r}, {nearest(short, HISTOGRAMS)}", field=field)
 
 
 def check_range(name: str, wanted: KnobRange) -> None:

@@ -1,10 +1,14 @@
 """Studies over HTTP: people create and cancel them, workers claim, report and finish them."""
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Response
+from sqlmodel import Session
 
 from controlplane.auth import Operator, Reader
+from controlplane.auth.token_cache import AuthParts
 from controlplane.contract.bodies.pages import Page
 from controlplane.contract.bodies.studies import (
     Study,
@@ -26,6 +30,16 @@ from controlplane.studies.checks import check_finite, check_study
 router = APIRouter(prefix="/api/v1/studies", tags=["studies"])
 
 
+@dataclass(frozen=True, kw_only=True)
+class StudyParts(AuthParts):
+    """What these routes are served with. rollouts_under_way: by pool what is under way; rollouts lie beside studies."""
+
+    rollouts_under_way: Callable[[Session], Mapping[str, str]]
+
+
+Studies = Annotated[StudyParts, Depends(StudyParts.given)]
+
+
 @router.get("")
 def list_studies(
     session: SessionDep,
@@ -40,17 +54,17 @@ def list_studies(
 
 
 @router.post("", status_code=201)
-def create_study(wanted: StudyCreate, request: Request, session: SessionDep, principal: Operator) -> Study:
+def create_study(wanted: StudyCreate, session: SessionDep, principal: Operator, service: Studies) -> Study:
     """Queue a study."""
     check_study(wanted, fleet.nodes(session, pool=wanted.pool))
-    return store.create(session, wanted, actor=principal.name, now=request.app.state.clock())
+    return store.create(session, wanted, actor=principal.name, now=service.clock())
 
 
 @router.post("/claim", response_model=Study, responses={204: {"description": "nothing is queued"}})
-def claim_study(wanted: StudyClaim, request: Request, session: SessionDep, _: Operator) -> Study | Response:
+def claim_study(wanted: StudyClaim, session: SessionDep, _: Operator, service: Studies) -> Study | Response:
     """Take the oldest queued study of a pool without a rollout under way; 204 when there is none."""
-    busy = request.app.state.rollouts_under_way(session)
-    return store.claim(session, wanted.worker, request.app.state.clock(), busy=busy) or Response(status_code=204)
+    busy = service.rollouts_under_way(session)
+    return store.claim(session, wanted.worker, service.clock(), busy=busy) or Response(status_code=204)
 
 
 @router.get("/{study_id:int}")
@@ -60,10 +74,10 @@ def read_study(study_id: PathId, session: SessionDep, _: Reader) -> Study:
 
 
 @router.post("/{study_id:int}/heartbeat")
-def heartbeat(study_id: PathId, beat: StudyHeartbeat, request: Request, session: SessionDep, _: Operator) -> Study:
+def heartbeat(study_id: PathId, beat: StudyHeartbeat, session: SessionDep, _: Operator, service: Studies) -> Study:
     """Extend the lease and say how far the study is."""
     check_finite(beat, "")
-    return store.heartbeat(session, study_id, beat, request.app.state.clock())
+    return store.heartbeat(session, study_id, beat, service.clock())
 
 
 @router.get("/{study_id:int}/trials")
@@ -79,23 +93,23 @@ def report_trial(
     study_id: PathId,
     report: TrialReport,
     worker: Annotated[str, Query(min_length=1, max_length=128, description="the name it claimed the study by")],
-    request: Request,
     session: SessionDep,
     _: Operator,
+    service: Studies,
 ) -> Trial:
     """Keep one trial; reporting it again changes nothing."""
     check_finite(report, "")
-    return store.report_trial(session, study_id, worker, report, request.app.state.clock())
+    return store.report_trial(session, study_id, worker, report, service.clock())
 
 
 @router.post("/{study_id:int}/finish")
-def finish_study(study_id: PathId, outcome: StudyFinish, request: Request, session: SessionDep, _: Operator) -> Study:
+def finish_study(study_id: PathId, outcome: StudyFinish, session: SessionDep, _: Operator, service: Studies) -> Study:
     """End the study with its result or its error."""
     check_finite(outcome, "")
-    return store.finish(session, study_id, outcome, request.app.state.clock())
+    return store.finish(session, study_id, outcome, service.clock())
 
 
 @router.post("/{study_id:int}/cancel")
-def cancel_study(study_id: PathId, request: Request, session: SessionDep, principal: Operator) -> Study:
+def cancel_study(study_id: PathId, session: SessionDep, principal: Operator, service: Studies) -> Study:
     """End a study that waits or runs; its worker notices with its next heartbeat."""
-    return store.cancel(session, study_id, actor=principal.name, now=request.app.state.clock())
+    return store.cancel(session, study_id, actor=principal.name, now=service.clock())

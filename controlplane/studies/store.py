@@ -19,24 +19,21 @@ from controlplane.contract.bodies.studies import (
     StudyCreate,
     StudyFinish,
     StudyHeartbeat,
-    StudyResult,
     StudyState,
     Trial,
     TrialReport,
 )
-from controlplane.contract.errors import BadRequest, Conflict, NotFound
+from controlplane.contract.errors import BadRequest, Conflict
+from controlplane.db.ids import MAX_ID
+from controlplane.db.rows import existing, newest
 from controlplane.fleet import store as fleet
 from controlplane.studies import machine
 from controlplane.studies.tables import StudyRow, TrialRow
-
-LARGEST_NUMBER = 2**31 - 1
-"""What an integer column holds on every database."""
-
-"""The ledger's actor for what the service does by itself."""
+from controlplane.studies.view import study_view, trial_view
 
 
 def create(session: Session, spec: StudyCreate, *, actor: str, now: datetime, alert_id: int | None = None) -> Study:
-    """Queue a study whose spec has been checked (`validation.check_study`)."""
+    """Queue a study whose spec has been checked (`checks.check_study`)."""
     row = StudyRow(
         state=StudyState.QUEUED.value,
         pool=spec.pool,
@@ -50,11 +47,11 @@ def create(session: Session, spec: StudyCreate, *, actor: str, now: datetime, al
     session.flush()
     because = f": {spec.reason}" if spec.reason else ""
     _record(session, row, "created", now, actor, f"study of pool {spec.pool} queued{because}", alert_id=alert_id)
-    return view(session, row)
+    return _view(session, row)
 
 
 def get(session: Session, study_id: int) -> Study:
-    return view(session, _row(session, study_id))
+    return _view(session, _row(session, study_id))
 
 
 def active(session: Session, pool: str) -> Study | None:
@@ -66,30 +63,27 @@ def active(session: Session, pool: str) -> Study | None:
         .limit(1)
     )
     row = session.exec(query).first()
-    return None if row is None else view(session, row)
+    return None if row is None else _view(session, row)
 
 
 def listing(
     session: Session, *, before_id: int | None, limit: int, pool: str | None = None, state: StudyState | None = None
 ) -> list[Study]:
     """Newest first."""
-    query = select(StudyRow).order_by(col(StudyRow.id).desc()).limit(limit)
-    if before_id is not None:
-        query = query.where(col(StudyRow.id) < before_id)
+    query = newest(StudyRow, before_id, limit)
     if pool is not None:
         query = query.where(StudyRow.pool == pool)
     if state is not None:
         query = query.where(StudyRow.state == state.value)
-    return [view(session, row) for row in session.exec(query)]
+    return [_view(session, row) for row in session.exec(query)]
 
 
 def trials(session: Session, study_id: int, *, before_id: int | None, limit: int) -> list[Trial]:
     """The trials of the present attempt, newest first."""
     row = _row(session, study_id)
-    query = select(TrialRow).where(TrialRow.study_id == study_id, TrialRow.attempt == row.attempt)
-    if before_id is not None:
-        query = query.where(col(TrialRow.id) < before_id)
-    return [trial_view(found) for found in session.exec(query.order_by(col(TrialRow.id).desc()).limit(limit))]
+    query = newest(TrialRow, before_id, limit)
+    query = query.where(TrialRow.study_id == study_id, TrialRow.attempt == row.attempt)
+    return [trial_view(found) for found in session.exec(query)]
 
 
 def claim(
@@ -141,17 +135,9 @@ def claim(
         assert study_id is not None
         row = session.get_one(StudyRow, study_id)
         session.refresh(row)
-        _record(
-            session,
-            row,
-            "claimed",
-            now,
-            worker,
-            f"claimed by worker {worker}",
-            attempt=row.attempt,
-            default_revision=row.default_revision,
-        )
-        return view(session, row)
+        evidence = {"attempt": row.attempt, "default_revision": row.default_revision}
+        _record(session, row, "claimed", now, worker, f"claimed by worker {worker}", **evidence)
+        return _view(session, row)
     return None
 
 
@@ -177,13 +163,13 @@ def heartbeat(session: Session, study_id: int, beat: StudyHeartbeat, now: dateti
     if beat.workload_summary is not None:
         row.workload_summary = beat.workload_summary
     session.add(row)
-    return view(session, row)
+    return _view(session, row)
 
 
 def report_trial(session: Session, study_id: int, worker: str, report: TrialReport, now: datetime) -> Trial:
     """Keep one trial. The same number with the same content again is the same trial; other content is a `Conflict`."""
-    if report.number > LARGEST_NUMBER:
-        raise BadRequest(f"number: at most {LARGEST_NUMBER}, got {report.number}", field="number")
+    if report.number > MAX_ID:
+        raise BadRequest(f"number: at most {MAX_ID}, got {report.number}", field="number")
     row = _held(session, study_id, worker)
     row.heard_at = now
     session.add(row)
@@ -207,14 +193,14 @@ def finish(session: Session, study_id: int, outcome: StudyFinish, now: datetime)
     """End a study with its result or its error. A repeated identical outcome is accepted as the first one was."""
     if (outcome.result is None) == (not outcome.error):
         raise BadRequest("result: give exactly one of result and error", field="result")
-    if outcome.rollout_id is not None and not 1 <= outcome.rollout_id <= LARGEST_NUMBER:
+    if outcome.rollout_id is not None and not 1 <= outcome.rollout_id <= MAX_ID:
         raise BadRequest(f"rollout_id: no rollout {outcome.rollout_id}", field="rollout_id")
     row = _row(session, study_id, lock=True)
     result = None if outcome.result is None else outcome.result.model_dump(mode="json")
     wanted = StudyState.FAILED if outcome.result is None else StudyState.FINISHED
     said, kept = (result, outcome.error, outcome.rollout_id), (row.result, row.error, row.rollout_id)
     if row.state == wanted.value and row.worker == outcome.worker and said == kept:
-        return view(session, row)
+        return _view(session, row)
     row = _held(session, study_id, outcome.worker)
     row.state = machine.move(StudyState(row.state), wanted).value
     row.running_pool = None
@@ -245,7 +231,7 @@ def finish(session: Session, study_id: int, outcome: StudyFinish, now: datetime)
             default_revision=row.default_revision,
             pool_revision=fleet.pool_revision(session, row.pool),
         )
-    return view(session, row)
+    return _view(session, row)
 
 
 def cancel(session: Session, study_id: int, *, actor: str, now: datetime) -> Study:
@@ -257,7 +243,7 @@ def cancel(session: Session, study_id: int, *, actor: str, now: datetime) -> Stu
     row.progress = ""
     session.add(row)
     _record(session, row, "cancelled", now, actor, f"cancelled by {actor}")
-    return view(session, row)
+    return _view(session, row)
 
 
 def expire_leases(session: Session, now: datetime) -> int:
@@ -281,40 +267,25 @@ def expire_leases(session: Session, now: datetime) -> int:
             _record(session, row, "failed", now, ledger.SERVICE, row.error, attempt=row.attempt)
         else:
             row.progress = "waits for a worker again"
-            _record(
-                session, row, "requeued", now, ledger.SERVICE, f"{silent}: back into the queue", attempt=row.attempt
-            )
+            message = f"{silent}: back into the queue"
+            _record(session, row, "requeued", now, ledger.SERVICE, message, attempt=row.attempt)
             row.worker = None
         session.add(row)
     session.flush()
     return len(expired)
 
 
-def view(session: Session, row: StudyRow) -> Study:
-    assert row.id is not None
+def _view(session: Session, row: StudyRow) -> Study:
     of_the_attempt = (col(TrialRow.study_id) == row.id, col(TrialRow.attempt) == row.attempt)
     is_finalist = col(TrialRow.report)["kind"].as_string() == FINALIST
     counting = select(func.count(), func.count().filter(is_finalist)).where(*of_the_attempt)
     runs, finalist_runs = session.exec(counting).one()
-    return Study(
-        **row.model_dump(exclude={"spec", "result", "running_pool", "heard_at", "attempt", "pool"}),
-        spec=StudyCreate.model_validate(row.spec),
-        trials_done=runs - finalist_runs,
-        finalist_runs=finalist_runs,
-        pool_revision=fleet.pool_revision(session, row.pool),
-        result=None if row.result is None else StudyResult.model_validate(row.result),
-    )
-
-
-def trial_view(row: TrialRow) -> Trial:
-    return Trial.model_validate({**row.report, "id": row.id, "study_id": row.study_id, "reported_at": row.reported_at})
+    in_production = fleet.pool_revision(session, row.pool)
+    return study_view(row, runs=runs, finalist_runs=finalist_runs, pool_revision=in_production)
 
 
 def _row(session: Session, study_id: int, *, lock: bool = False) -> StudyRow:
-    row = session.get(StudyRow, study_id, with_for_update=lock or None)
-    if row is None:
-        raise NotFound(f"no study {study_id}", field="study_id")
-    return row
+    return existing(session, StudyRow, study_id, "study", field="study_id", lock=lock)
 
 
 def _held(session: Session, study_id: int, worker: str) -> StudyRow:
@@ -330,6 +301,4 @@ def _held(session: Session, study_id: int, worker: str) -> StudyRow:
 def _record(
     session: Session, row: StudyRow, verb: str, now: datetime, actor: str, message: str, **evidence: object
 ) -> None:
-    ledger.append(
-        session, now=now, actor=actor, kind=f"study.{verb}", subject=f"study/{row.id}", message=message, **evidence
-    )
+    ledger.append(session, now, actor, f"study.{verb}", f"study/{row.id}", message, **evidence)

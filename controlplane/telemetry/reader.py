@@ -5,13 +5,17 @@ a window belongs to [start, end) when its own start does; absent data is absent 
 has been acknowledged to a sender is visible to the next query.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
 from controlplane.contract.bodies.workload import RequestRecord, Workload
+from controlplane.contract.metrics import MetricKind
 from controlplane.evidence.sketch import Sketch
+from controlplane.telemetry.question import Question
+from controlplane.telemetry.values.catalogue import MetricRef
+from controlplane.telemetry.values.sketch_table import SketchTable
 
 
 @dataclass
@@ -21,6 +25,30 @@ class SketchSeries:
     labels: dict[str, str]
     total: Sketch
     steps: list[tuple[datetime, Sketch]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class SketchGroups:
+    """The groups that have data, in the order of their labels: a row of `totals` each.
+
+    With a step, group i has the rows starts[i] .. starts[i + 1] - 1 of `by_step`, which begin at `times`, ascending.
+    """
+
+    labels: Sequence[dict[str, str]]
+    totals: SketchTable
+    times: Sequence[datetime]
+    by_step: SketchTable
+    starts: Sequence[int]
+
+    def series(self) -> list[SketchSeries]:
+        """The same as sketches."""
+        steps = list(zip(self.times, self.by_step.sketches(), strict=True))
+        return [
+            SketchSeries(labels, total, steps[start:end])
+            for labels, total, start, end in zip(
+                self.labels, self.totals.sketches(), self.starts, self.starts[1:], strict=False
+            )
+        ]
 
 
 @dataclass
@@ -33,41 +61,25 @@ class ValueSeries:
 
 
 class TelemetryReader(Protocol):
-    def histograms(
-        self,
-        metric: str,
-        start: datetime,
-        end: datetime,
-        *,
-        by: Sequence[str] = (),
-        where: Mapping[str, str | Sequence[str]] = {},
-        step_s: float | None = None,
-    ) -> list[SketchSeries]:
-        """Merged sketches of a metric (short name) grouped by labels; a `where` list means any of its values."""
+    """Each question is answered from one snapshot; all raise `BadRequest` for a metric that is not of their kind."""
 
-    def counts(
-        self,
-        metric: str,
-        start: datetime,
-        end: datetime,
-        *,
-        by: Sequence[str] = (),
-        where: Mapping[str, str | Sequence[str]] = {},
-        step_s: float | None = None,
-    ) -> list[ValueSeries]:
-        """How many values a histogram's sketches hold, grouped by labels: by node it is far less than the sketches."""
+    def find(self, metric: str) -> MetricRef:
+        """The metric behind a name. Raises `BadRequest` with the nearest valid one."""
 
-    def scalars(
-        self,
-        metric: str,
-        start: datetime,
-        end: datetime,
-        *,
-        by: Sequence[str] = (),
-        where: Mapping[str, str | Sequence[str]] = {},
-        step_s: float | None = None,
-    ) -> list[ValueSeries]:
-        """Gauges and sums, grouped by labels."""
+    def histograms(self, question: Question) -> list[SketchSeries]:
+        """Merged sketches of a metric."""
+
+    def sketches(self, questions: Sequence[Question]) -> list[SketchGroups]:
+        """`histograms` of several questions, all of one snapshot, as tables."""
+
+    def counts(self, question: Question) -> list[ValueSeries]:
+        """How many values a histogram's sketches hold: by node it is far less than the sketches."""
+
+    def scalars(self, question: Question) -> list[ValueSeries]:
+        """Gauges and sums."""
+
+    def scalars_of_kind(self, question: Question) -> tuple[MetricKind, list[ValueSeries]]:
+        """`scalars`, with what the metric is: for a sender's own metric, what was found."""
 
     def latest(self) -> datetime | None:
         """End of the newest window that has data; evaluation runs a little behind it, so that late reports count."""

@@ -1,6 +1,6 @@
 """The telemetry store: what is ingested, kept, and read back.
 
-Guarantee: what `ingest_*` has returned is on the disk, visible to the next query, and counted once however often it is
+Guarantee: what `intake` has answered is on the disk, visible to the next query, and counted once however often it is
 sent again (within the retention of repeats). Reads see one snapshot: never half of a fold.
 """
 
@@ -10,8 +10,6 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 
-from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from sqlalchemy import func, select
 from sqlmodel import col
 
@@ -37,25 +35,21 @@ from controlplane.telemetry.meters import Meters
 from controlplane.telemetry.otlp.bounds import FUTURE_S, Bounds
 from controlplane.telemetry.queries import requests
 from controlplane.telemetry.queries.exposition import FleetQuantiles
-from controlplane.telemetry.queries.grouping import Groupings, LabelsOf
-from controlplane.telemetry.queries.histogram_sums import HistogramSums, SketchGroups
+from controlplane.telemetry.queries.grouping import Grouping, Groupings, LabelsOf
+from controlplane.telemetry.queries.histogram_sums import HistogramSums
 from controlplane.telemetry.queries.query import ScalarSums
-from controlplane.telemetry.queries.scan import Scan, Where, pieces, scope
+from controlplane.telemetry.queries.scan import pieces, scan_of
 from controlplane.telemetry.queries.unfolded import FleetRuns, Unfolded
 from controlplane.telemetry.queries.value_counts import CountSums
-from controlplane.telemetry.reader import SketchSeries, ValueSeries
-from controlplane.telemetry.reports.entry import Entry
+from controlplane.telemetry.question import Question
+from controlplane.telemetry.reader import SketchGroups, SketchSeries, ValueSeries
 from controlplane.telemetry.tables import PendingRow
 from controlplane.telemetry.values import catalogue
 from controlplane.telemetry.values.catalogue import MetricRef
 from controlplane.telemetry.values.levels import BASE_S
-from controlplane.telemetry.values.refusal import Outcome, Refusals
-from controlplane.telemetry.values.timespan import EPOCH, check_step, to_ns, window_at, windows_in
+from controlplane.telemetry.values.timespan import EPOCH, Span, to_ns, window_at, windows_in
 
 logger = logging.getLogger(__name__)
-
-COMMIT_TIMEOUT_S = 60.0
-NONE_OF_THEM: Where = {}
 
 
 class TelemetryStore:
@@ -152,124 +146,52 @@ class TelemetryStore:
             oldest = self._retention.accepted_from(now, identified=identified)
         return Bounds(to_ns(oldest), to_ns(now) + FUTURE_S * 1_000_000_000, node)
 
-    def submit_metrics(
-        self, request: ExportMetricsServiceRequest, *, node: str | None = None, refusals: Refusals | None = None
-    ) -> "Future[Outcome]":
-        """Read and queue a request; the future is done when it is on the disk. `node`: the sender's, where bound."""
-        return self.intake.submit_metrics(request, node=node, refusals=refusals)
-
-    def submit_traces(
-        self, request: ExportTraceServiceRequest, *, node: str | None = None, refusals: Refusals | None = None
-    ) -> "Future[Outcome]":
-        """As `submit_metrics`, for request spans."""
-        return self.intake.submit_traces(request, node=node, refusals=refusals)
-
-    def submit_packed(self, body: bytes, *, encoding: str = "", node: str | None = None) -> "Future[Entry]":
-        """Queue a packed report as it was sent; `encoding` is its Content-Encoding."""
-        return self._writer.submit_packed(body, encoding, self.bounds(node, identified=True))
-
     def submit_bundle(self, body: bytes, *, encoding: str = "", node: str | None = None) -> "Future[Loaded]":
         """Queue a bundle of packed reports of the past; the future is done when they are in frames on the disk."""
         return self._bulk.submit(body, encoding, self.bounds(node, identified=True))
 
-    def ingest_metrics(self, request: ExportMetricsServiceRequest, *, node: str | None = None) -> Outcome:
-        """Keep a request's points; returns once they are on the disk."""
-        return self._result(self.submit_metrics(request, node=node))
-
-    def ingest_traces(self, request: ExportTraceServiceRequest, *, node: str | None = None) -> Outcome:
-        """Keep a request's request spans; returns once they are on the disk."""
-        return self._result(self.submit_traces(request, node=node))
-
     # -- reading -------------------------------------------------------------------------------------------------
 
-    def histograms(
-        self,
-        metric: str,
-        start: datetime,
-        end: datetime,
-        *,
-        by: Sequence[str] = (),
-        where: Where = NONE_OF_THEM,
-        step_s: float | None = None,
-    ) -> list[SketchSeries]:
+    def histograms(self, question: Question) -> list[SketchSeries]:
         """See `TelemetryReader`."""
-        return self.sketches([metric], start, end, by=by, where=where, step_s=step_s)[0].series()
+        return self.sketches([question])[0].series()
 
-    def sketches(
-        self,
-        metrics: Sequence[str],
-        start: datetime,
-        end: datetime,
-        *,
-        by: Sequence[str] = (),
-        where: Where = NONE_OF_THEM,
-        step_s: float | None = None,
-    ) -> list[SketchGroups]:
-        """`histograms` of several metrics, all of one snapshot, as tables."""
-        asked = [self._histogram(metric) for metric in metrics]
-        _check(by, where, step_s)
+    def sketches(self, questions: Sequence[Question]) -> list[SketchGroups]:
+        """See `TelemetryReader`."""
+        names = [self._histogram(one.metric).name for one in questions]
         found = []
         with self._moment() as moment:
-            unfolded = self._unfolded(moment, start, end)
-            for one in asked:
-                sums = HistogramSums(self._groupings.get(by, where), self._labels_of(moment), step_s)
-                self._add_up(moment, unfolded, sums, one.name, MetricKind.HISTOGRAM, start, end, by, where, step_s)
+            unfolded = {span: self._unfolded(moment, span) for span in {one.span for one in questions}}
+            for name, one in zip(names, questions, strict=True):
+                sums = HistogramSums(*self._cut(moment, one))
+                self._add_up(moment, unfolded[one.span], sums, name, MetricKind.HISTOGRAM, one)
                 found.append(sums.groups())
         return found
 
-    def counts(
-        self,
-        metric: str,
-        start: datetime,
-        end: datetime,
-        *,
-        by: Sequence[str] = (),
-        where: Where = NONE_OF_THEM,
-        step_s: float | None = None,
-    ) -> list[ValueSeries]:
+    def counts(self, question: Question) -> list[ValueSeries]:
         """See `TelemetryReader`."""
-        asked = self._histogram(metric)
-        _check(by, where, step_s)
+        name = self._histogram(question.metric).name
         with self._moment() as moment:
-            sums = CountSums(self._groupings.get(by, where), self._labels_of(moment), step_s)
-            unfolded = self._unfolded(moment, start, end)
-            self._add_up(moment, unfolded, sums, asked.name, MetricKind.HISTOGRAM, start, end, by, where, step_s)
+            sums = CountSums(*self._cut(moment, question))
+            unfolded = self._unfolded(moment, question.span)
+            self._add_up(moment, unfolded, sums, name, MetricKind.HISTOGRAM, question)
             return sums.series()
 
-    def scalars(
-        self,
-        metric: str,
-        start: datetime,
-        end: datetime,
-        *,
-        by: Sequence[str] = (),
-        where: Where = NONE_OF_THEM,
-        step_s: float | None = None,
-    ) -> list[ValueSeries]:
+    def scalars(self, question: Question) -> list[ValueSeries]:
         """See `TelemetryReader`."""
-        return self.scalars_of_kind(metric, start, end, by=by, where=where, step_s=step_s)[1]
+        return self.scalars_of_kind(question)[1]
 
-    def scalars_of_kind(
-        self,
-        metric: str,
-        start: datetime,
-        end: datetime,
-        *,
-        by: Sequence[str] = (),
-        where: Where = NONE_OF_THEM,
-        step_s: float | None = None,
-    ) -> tuple[MetricKind, list[ValueSeries]]:
-        """`scalars`, with what the metric is: for a sender's own metric, what was found."""
-        asked = self.find(metric)
-        if asked.kind is MetricKind.HISTOGRAM:
-            raise BadRequest(f"metric: {metric} is a histogram; see /api/v1/quantiles", field="metric")
-        _check(by, where, step_s)
-        kinds = [asked.kind] if asked.kind is not None else [MetricKind.SUM, MetricKind.GAUGE]
+    def scalars_of_kind(self, question: Question) -> tuple[MetricKind, list[ValueSeries]]:
+        """See `TelemetryReader`."""
+        metric = self.find(question.metric)
+        if metric.kind is MetricKind.HISTOGRAM:
+            raise BadRequest(f"metric: {question.metric} is a histogram; see /api/v1/quantiles", field="metric")
+        kinds = [metric.kind] if metric.kind is not None else [MetricKind.SUM, MetricKind.GAUGE]
         with self._moment() as moment:
-            unfolded = self._unfolded(moment, start, end)
+            unfolded = self._unfolded(moment, question.span)
             for kind in kinds:
-                sums = ScalarSums(self._groupings.get(by, where), self._labels_of(moment), step_s, kind)
-                self._add_up(moment, unfolded, sums, asked.name, kind, start, end, by, where, step_s)
+                sums = ScalarSums(*self._cut(moment, question), kind)
+                self._add_up(moment, unfolded, sums, metric.name, kind, question)
                 found = sums.series()
                 if found:
                     break
@@ -325,7 +247,7 @@ class TelemetryStore:
             )
 
     def find(self, metric: str) -> MetricRef:
-        """The metric behind a name. Raises `BadRequest` with the nearest valid one."""
+        """See `TelemetryReader`."""
         try:
             return catalogue.find(metric, self._own_names())
         except BadRequest:
@@ -351,11 +273,13 @@ class TelemetryStore:
         with self._database.snapshot() as connection:
             yield ReadPoint(connection, self.frames.state(connection))
 
-    def _labels_of(self, moment: ReadPoint) -> LabelsOf:
-        return lambda ids: self.names.labels(moment.connection, ids)
+    def _cut(self, moment: ReadPoint, question: Question) -> tuple[Grouping, LabelsOf, float | None]:
+        """Into which groups and steps the answer is cut."""
+        grouping = self._groupings.get(question.by, question.where)
+        return grouping, lambda ids: self.names.labels(moment.connection, ids), question.step_s
 
-    def _unfolded(self, moment: ReadPoint, start: datetime, end: datetime) -> Unfolded:
-        return Unfolded(moment.connection, self._head, self._fleet_runs, *windows_in(start, end))
+    def _unfolded(self, moment: ReadPoint, span: Span) -> Unfolded:
+        return Unfolded(moment.connection, self._head, self._fleet_runs, *windows_in(span.start, span.end))
 
     def _add_up(
         self,
@@ -364,11 +288,7 @@ class TelemetryStore:
         sums: HistogramSums | ScalarSums,
         name: str,
         kind: MetricKind,
-        start: datetime,
-        end: datetime,
-        by: Sequence[str],
-        where: Where,
-        step_s: float | None,
+        question: Question,
     ) -> None:
         metric = self.names.metric_id(name, kind)
         if metric is None:  # Another replica may have been the first to take it in.
@@ -376,21 +296,6 @@ class TelemetryStore:
             metric = self.names.metric_id(name, kind)
             if metric is None:
                 return
-        fleet, blocks = scope(moment.connection, self.names, kind, by, where)
-        wanted = Scan(metric, kind, start, end, step_s, fleet, blocks)
+        wanted = scan_of(moment.connection, self.names, metric, kind, question)
         for seconds, block in pieces(moment, self.frames, self._decoded, unfolded, wanted):
             sums.add(seconds, block)
-
-    def _result(self, outcome: "Future[Outcome]") -> Outcome:
-        try:
-            return outcome.result(COMMIT_TIMEOUT_S)
-        except TimeoutError:
-            raise Unavailable("the report was not written in time; send it again, it will be recognised") from None
-
-
-def _check(by: Sequence[str], where: Where, step_s: float | None) -> None:
-    catalogue.check_labels(by, "by")
-    for label in where:
-        catalogue.check_labels([label], label)
-    if step_s is not None:
-        check_step(step_s)

@@ -8,9 +8,9 @@ import typer
 
 PROBES = {
     "server": ("fastapi", "sqlmodel", "alembic", "zstandard", "uvicorn", "prometheus_client", "numpy", "cramjam"),
-    "agent": ("websockets", "opentelemetry.proto", "orjson"),
+    "agent": ("websockets", "opentelemetry.proto", "orjson", "psutil"),
     "engine": ("torch", "safetensors", "tokenizers", "fastapi", "uvicorn"),
-    "tuner": ("optuna", "scipy", "numpy"),
+    "tuner": ("optuna", "scipy", "numpy", "httptools"),
     "web": ("jinja2", "plotly", "multipart"),
 }
 """For each extra of pyproject.toml, modules that come with it."""

@@ -19,16 +19,17 @@ ELSEWHERE = "agents/vllm_plugin"
 
 FACES = {
     "controlplane": set(),
-    "controlplane/alerts": {"endpoints", "evaluator", "store", "tables", "view", "words"},
+    "controlplane/alerts": {"checks", "endpoints", "evaluator", "store", "tables", "view", "words"},
     "controlplane/app": {"allocation", "background", "exports", "frames", "garbage", "health_metrics", "new_migration"}
     | {"pool_limits", "secrets_files", "serve", "service", "settings", "tables", "ticks"},
-    "controlplane/command": {"bench", "config_file", "export", "main", "rollout", "status", "store", "up"},
-    "controlplane/contract": {"clock", "error_answer", "errors", "event_stream", "histogram", "knobs", "metrics"}
+    "controlplane/command": {"bench", "export", "main", "rollout", "status", "store", "up"},
+    "controlplane/contract": {"clock", "error_answer", "errors", "histogram", "knobs", "metrics"}
     | {"retention_defaults", "retry", "signature"},
     "controlplane/db": {"binary_transfer", "column_types", "database", "disk_space", "driver_statement", "fault", "ids"}
-    | {"migrate", "paging", "partitions", "probe", "refused_values", "sole_replica"},
+    | {"migrate", "paging", "partitions", "probe", "refused_values", "request_parts", "rows"}
+    | {"sole_replica"},
     "controlplane/fleet": {"effective", "endpoints", "machine", "revisions", "store", "tables", "view"},
-    "controlplane/telemetry": {"meters", "reader", "store", "tables"},
+    "controlplane/telemetry": {"meters", "question", "reader", "store", "tables"},
     "agents": set(),
     "agents/agent": {"agent", "collector", "command", "settings"},
     "agents/backends": {"base", "change_costs", "embedded_backend", "in_flight"},

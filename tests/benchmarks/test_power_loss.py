@@ -10,6 +10,8 @@ import pytest
 from benchmarks.power_loss.disk import SECTOR, Cut, Record, after_power_loss
 from benchmarks.power_loss.recording import Recording
 
+pytestmark = pytest.mark.slow
+
 FOLDER = Path("/watched")
 
 

@@ -14,6 +14,8 @@ from controlplane.app.service import create_app
 from controlplane.app.settings import ServiceSettings
 from tests.peers import promtool
 
+pytestmark = pytest.mark.slow
+
 DEPLOY = Path(__file__).parents[2] / "deploy"
 DASHBOARDS = sorted((DEPLOY / "grafana" / "dashboards").glob("*.json"))
 VARIABLES = {"$__rate_interval": "5m", "$pool": "chat", "$instance": ".*"}
@@ -36,10 +38,10 @@ def expressions(path: Path) -> list[str]:
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[set[str]]:
     """Every name of a series that /metrics of a service declares, and those that our rules record."""
     app = create_app(ServiceSettings(data_dir=tmp_path_factory.mktemp("service"), log_level="error"))
-    app.state.telemetry.start()
+    app.state.service.telemetry.start()
     declared = [line.split()[2:4] for line in TestClient(app).get("/metrics").text.splitlines() if "# TYPE" in line]
-    app.state.telemetry.close()
-    app.state.database.close()
+    app.state.service.telemetry.close()
+    app.state.service.database.close()
     rules = yaml.safe_load((DEPLOY / "prometheus" / "rules.yml").read_text())
     names = {rule["record"] for group in rules["groups"] for rule in group["rules"] if "record" in rule}
     for name, kind in declared:

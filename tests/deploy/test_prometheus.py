@@ -3,10 +3,13 @@
 import re
 from pathlib import Path
 
+import pytest
 import yaml
 
 from tests.peers import prometheus, promtool, send, service
 from tests.processes import free_port, wait_for
+
+pytestmark = pytest.mark.slow
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "prometheus"
 TARGET = "127.0.0.1:7300"

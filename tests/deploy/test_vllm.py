@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from agents.agent.settings import ENV_PREFIX, AgentSettings, load
+from agents.agent.settings import AgentSettings
+from tests.read_settings import read
 
 FOLDER = Path(__file__).resolve().parents[2] / "deploy/vllm"
 UNITS = sorted(FOLDER.glob("*.service"))
@@ -31,11 +32,12 @@ def variables(path: Path) -> dict[str, str]:
 
 def check_settings(given: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> AgentSettings:
     """Every variable is a setting of the agent, and together they are enough to start one."""
-    known = {ENV_PREFIX + name.upper() for name in AgentSettings.model_fields}
+    known = {f"TAILWRIGHT_{name.upper()}" for name in AgentSettings.model_fields}
     assert set(given) <= known
     for name, value in given.items():
         monkeypatch.setenv(name, value)
-    return load([])
+    settings: AgentSettings = read(AgentSettings, "agent", [])
+    return settings
 
 
 @pytest.mark.parametrize("path", UNITS, ids=lambda path: path.stem)
@@ -45,7 +47,7 @@ def test_a_unit_starts_an_agent_with_settings_that_there_are(path: Path, monkeyp
     service = unit(path)
     program, command, *flags = shlex.split(service["ExecStart"])
     assert program.endswith("/bin/tailwright") and command == "agent"
-    settings = load(flags)
+    settings = read(AgentSettings, "agent", flags)
     assert settings.backend == "vllm" and (settings.vllm_dir is None) != (settings.vllm_node_file is None)
     assert settings.server_url == "http://tailwright.example:7300"
     assert service["Restart"] == "always"

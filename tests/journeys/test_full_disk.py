@@ -20,6 +20,8 @@ from controlplane.contract import metrics
 from controlplane.telemetry.journal.write_fault import QUIET_S
 from tests.processes import free_port, wait_for
 
+pytestmark = pytest.mark.slow
+
 DISK_BYTES, BALLAST_BYTES = 24 << 20, 14 << 20
 NODE, POINTS = "n1", 400
 SCRIPT = """

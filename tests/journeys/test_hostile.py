@@ -21,6 +21,8 @@ from controlplane.client import Client
 from tests.processes import free_port
 from web import dashboard
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:

@@ -88,7 +88,7 @@ def test_a_control_port_wants_its_token(runtime: Path, tmp_path: Path) -> None:
 def test_a_web_page_reaches_nothing(runtime: Path, tmp_path: Path) -> None:
     """A page of another origin sends plain text without leave; a name that was made to resolve here is not ours."""
     (tmp_path / "keys").write_text("first-key\nsecond-key\n")
-    with engine(runtime, "--api-key-file", str(tmp_path / "keys"), "--allowed-host", "engine.example") as (client, *_):
+    with engine(runtime, "--api-key-file", str(tmp_path / "keys"), "--allowed-hosts", "engine.example") as (client, *_):
         body, key = {"prompt": "a", "max_tokens": 1}, {"Authorization": "Bearer second-key"}
         for path in ("/v1/completions", "/v1/chat/completions", "/v1/models"):
             for wrong in ({}, {"Authorization": "Bearer third-key"}, {"Authorization": "second-key"}):

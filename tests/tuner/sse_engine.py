@@ -1,4 +1,4 @@
-"""A small engine made of waiting: /v1/completions (SSE), /tokenize, /health, with settable delays."""
+"""A small engine made of waiting: /v1/completions (SSE), /tokenize, /health, /metrics, with settable delays."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import uvicorn
 from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
 
 Delay = Callable[["SseEngine", int], float]
 
@@ -59,6 +59,10 @@ class SseEngine:
         @app.get("/health")
         async def health() -> dict[str, int]:
             return {"running": self.running, "waiting": 0}
+
+        @app.get("/metrics")
+        async def metrics() -> PlainTextResponse:
+            return PlainTextResponse(f"requests_running {self.running}\n")
 
         @app.post("/v1/completions")
         async def completions(request: Request) -> Any:

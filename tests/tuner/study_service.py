@@ -36,6 +36,7 @@ class StudyService:
         self.canary: dict[str, Any] | None = None  # What one of the two serving nodes runs instead.
         self.with_trial_node = True
         self.refused = False
+        self.idle_claims = 0  # Asked for a study when there was none.
         engine.knobs = EngineConfig().knobs()
         self._server = uvicorn.Server(uvicorn.Config(self._app(), port=0, log_level="error", lifespan="off"))
         self._thread = threading.Thread(target=self._server.run, daemon=True)
@@ -102,6 +103,7 @@ class StudyService:
         @app.post("/api/v1/studies/claim")
         def claim() -> Any:
             if self.study.state is not StudyState.QUEUED:
+                self.idle_claims += 1
                 return Response(status_code=204)
             self.study.state = StudyState.RUNNING
             return self.study

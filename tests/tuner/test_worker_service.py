@@ -15,6 +15,8 @@ from controlplane.contract.bodies.access import EnrolmentRequest
 from controlplane.contract.bodies.studies import StudyCreate, StudyState, TrialReport, TrialState
 from tuner.study.worker import Lease, Worker
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def url(tmp_path: Path) -> Iterator[str]:

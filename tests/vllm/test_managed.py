@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from agents.backends.vllm.managed import server_process as process
-from agents.backends.vllm.managed.change_failed import ChangeFailed
+from agents.backends.vllm.managed import server_process
+from agents.backends.vllm.managed.changes import ChangeFailed
 from controlplane.contract.knobs import ChangeClass, EngineConfig, Quantization
 from tests.agents.backends.vllm.managed.managed_node import Clients, Node, running, until
 from tests.vllm.real_vllm import MODEL_DIR, START_LIMIT_S, vllm_environment
@@ -89,7 +89,7 @@ def test_above_the_capacity_a_standby_takes_over_under_load(node: Node) -> None:
             assert not clients.failed
             assert answered > 20  # They were answered all the while.
             assert effective.knobs == wanted.knobs() and effective.revision == 8
-            assert not process.is_alive(old[0])
+            assert not server_process.is_alive(old[0])
             assert effective.costs[ChangeClass.SWAP].unavailable_s == 0
 
     asyncio.run(run())
@@ -115,8 +115,8 @@ def test_killed_it_comes_back_as_it_was_and_requests_wait(node: Node) -> None:
     async def run() -> None:
         async with running(node.backend(), START_LIMIT_S) as backend:
             before, serving = await backend.effective(), node.living()[0]
-            process.kill(serving)
-            await until(lambda: not process.is_alive(serving))
+            server_process.kill(serving)
+            await until(lambda: not server_process.is_alive(serving))
             with Clients(node.url, timeout_s=START_LIMIT_S) as clients:
                 await clients.some_more()
             assert not clients.failed

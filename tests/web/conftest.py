@@ -1,4 +1,4 @@
-"""What the dashboard's tests share: one real Chromium, and one signed-in browser context for each module."""
+"""What the dashboard's tests share: for each module a real Chromium, and one signed-in browser context."""
 
 import shutil
 from collections.abc import Iterator
@@ -21,8 +21,9 @@ FLAGS = (
 )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
+    """Ends with the module: Playwright's event loop runs in this thread, and asynchronous tests want their own."""
     executable = shutil.which("chromium") or shutil.which("chromium-browser")
     assert executable, "Chromium is missing: deploy/test_packages.sh installs it"
     with sync_playwright() as playwright:

@@ -10,8 +10,8 @@ from controlplane.command.status import alert_text
 from controlplane.contract.bodies.alerts import Alert, AlertState, Delivery, Diagnosis, Severity
 from controlplane.contract.bodies.remedies import RemedyAction, RemedyState, RemedyStep
 from controlplane.contract.bodies.rollouts import Rollout, RolloutCreate, RolloutPhase
+from web.fragments import context_of
 from web.rendering import templates
-from web.views import context_of
 
 NOW = datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
 

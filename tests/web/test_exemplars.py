@@ -12,8 +12,8 @@ from controlplane.contract.bodies.pages import Page
 from controlplane.contract.bodies.telemetry import Exemplar
 from controlplane.contract.bodies.workload import RequestRecord
 from controlplane.contract.errors import BadRequest
+from web.fragments import context_of
 from web.rendering import templates
-from web.views import context_of
 
 TIME = datetime(2026, 3, 1, 12, 0, 7, tzinfo=UTC)
 WHOLE = Exemplar(

@@ -9,11 +9,11 @@ from controlplane.command.status import runs_text
 from controlplane.contract.bodies.configs import Revision
 from controlplane.contract.bodies.nodes import ChangeCost, EffectiveConfig, NodeView
 from controlplane.contract.bodies.telemetry import ScalarsAnswer, ScalarSeries
+from controlplane.contract.histogram import error_text
 from controlplane.contract.knobs import ChangeClass, EngineConfig
 from controlplane.contract.metrics import CLOCK_OFFSET, CLOCK_OFFSET_ERROR
-from web.format import coarse
+from web.fragments import context_of
 from web.rendering import templates
-from web.views import context_of
 
 NODE = NodeView(
     node="gpu 1",
@@ -112,8 +112,8 @@ def test_a_clock_is_shown_where_it_is_known_with_a_hint_where_it_is_far_off() ->
 
 
 def test_coarse_quantiles_are_marked_and_exact_ones_are_not() -> None:
-    assert coarse(0.6) == "± 60 %: from /metrics buckets"
-    assert coarse(0.0218) == ""
+    assert error_text(0.6) == "± 60 %: from /metrics buckets"
+    assert error_text(0.0218) == ""
 
 
 class Measured(OneNode):

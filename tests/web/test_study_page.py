@@ -17,9 +17,9 @@ from controlplane.contract.bodies.studies import (
     TrialState,
 )
 from controlplane.contract.knobs import EngineConfig
+from web.fragments import context_of
 from web.remeasured import Arm, arms_of
 from web.rendering import templates
-from web.views import context_of
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 DEFAULT = EngineConfig().knobs()

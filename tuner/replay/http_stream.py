@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from urllib.parse import urlsplit
 
+from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
+
 
 @dataclass(slots=True)
 class Answer:
@@ -29,20 +31,20 @@ class Answer:
 
 
 class Connection(asyncio.Protocol):
-    """One kept connection: one request at a time."""
+    """One kept connection: one request at a time. The parser calls its `on_` methods."""
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
-        self._buffer = bytearray()
         self._answer: Answer | None = None
         self._done: asyncio.Future[None] | None = None
         self._reset()
 
     def _reset(self) -> None:
-        self._in_head = True
-        self._chunked = False
+        self._parser = HttpResponseParser(self)
+        self._now = 0.0  # When the bytes arrived that are parsed.
         self._stream = False
-        self._left: int | None = None  # Body bytes still to come; None: until the connection closes.
+        self._length_told = False
+        self._ends_with_connection = False
         self._line = b""
         self.reusable = True
 
@@ -58,7 +60,6 @@ class Connection(asyncio.Protocol):
         """Starts a request; the future is done when its answer is complete or broken."""
         assert self._transport is not None and self._answer is None
         self._reset()
-        self._buffer.clear()
         self._answer = answer
         self._done = asyncio.get_running_loop().create_future()
         answer.sent_at = perf_counter()
@@ -72,93 +73,50 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        now = perf_counter()
+        self._now = perf_counter()
         if self._answer is None:
             return
-        self._buffer += data
-        if self._in_head and not self._read_head():
-            return
         try:
-            if self._chunked:
-                self._read_chunks(now)
-            else:
-                self._read_plain(now)
-        except ValueError as error:
+            self._parser.feed_data(data)
+        except (HttpParserError, HttpParserUpgrade) as error:
             if self._answer is not None:
                 self._answer.error = f"not an HTTP answer: {error}"
-            self._finish(now, reusable=False)
+            self._finish(reusable=False)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        now = perf_counter()
+        self._now = perf_counter()
         if self._answer is not None:
-            if self._in_head or self._chunked or self._left is not None:
+            if not self._ends_with_connection:
                 self._answer.error = f"connection lost: {exc!r}" if exc else "connection closed by the server"
-            self._finish(now, reusable=False)
+            self._finish(reusable=False)
 
-    def _finish(self, now: float, *, reusable: bool = True) -> None:
+    def _finish(self, *, reusable: bool) -> None:
         answer, done = self._answer, self._done
         self._answer = None
-        self.reusable = self.reusable and reusable
+        self.reusable = reusable
         if answer is not None:
-            answer.finished_at = now
+            answer.finished_at = self._now
             if answer.status >= 400 and not answer.error:
                 answer.error = f"HTTP {answer.status}: {bytes(answer.text[:200]).decode(errors='replace')}"
         if done is not None and not done.done():
             done.set_result(None)
 
-    def _read_head(self) -> bool:
-        end = self._buffer.find(b"\r\n\r\n")
-        if end < 0:
-            return False
-        assert self._answer is not None
-        lines = bytes(self._buffer[:end]).lower().split(b"\r\n")
-        del self._buffer[: end + 4]
-        self._in_head = False
-        try:
-            self._answer.status = int(lines[0].split(b" ", 2)[1])
-        except (IndexError, ValueError):
-            self._answer.error = "not an HTTP answer"
-        for line in lines[1:]:
-            name, _, value = line.partition(b":")
-            value = value.strip()
-            if name == b"transfer-encoding":
-                self._chunked = b"chunked" in value
-            elif name == b"content-length":
-                self._left = int(value)
-            elif name == b"content-type":
-                self._stream = value.startswith(b"text/event-stream")
-            elif name == b"connection":
-                self.reusable = value != b"close"
-        return True
+    def on_header(self, name: bytes, value: bytes) -> None:
+        match name.lower():
+            case b"content-length" | b"transfer-encoding":
+                self._length_told = True
+            case b"content-type":
+                self._stream = value.lower().startswith(b"text/event-stream")
 
-    def _read_chunks(self, now: float) -> None:
-        buffer = self._buffer
-        begin = 0
-        while True:
-            end = buffer.find(b"\r\n", begin)
-            if end < 0:
-                break
-            size = int(buffer[begin:end].split(b";")[0], 16)
-            after = end + 2 + size + 2
-            if len(buffer) < after:
-                break
-            if size == 0:
-                self._finish(now)
-                return
-            self._body(bytes(buffer[end + 2 : end + 2 + size]), now)
-            begin = after
-        del buffer[:begin]
+    def on_headers_complete(self) -> None:
+        self._ends_with_connection = not self._length_told
+        if self._answer is not None:
+            self._answer.status = self._parser.get_status_code()
 
-    def _read_plain(self, now: float) -> None:
-        data = bytes(self._buffer)
-        self._buffer.clear()
-        if self._left is not None:
-            self._left -= len(data)
-        self._body(data, now)
-        if self._left is not None and self._left <= 0:
-            self._finish(now)
+    def on_message_complete(self) -> None:
+        self._finish(reusable=self._parser.should_keep_alive())
 
-    def _body(self, data: bytes, now: float) -> None:
+    def on_body(self, data: bytes) -> None:
         answer = self._answer
         if answer is None:
             return
@@ -169,13 +127,13 @@ class Connection(asyncio.Protocol):
         self._line = lines.pop()
         for line in lines:
             if line.startswith(b"data:"):
-                self._event(line, now, answer)
+                self._event(line, answer)
 
-    def _event(self, line: bytes, now: float, answer: Answer) -> None:
+    def _event(self, line: bytes, answer: Answer) -> None:
         if b'"completion_tokens"' in line:
             answer.output_tokens = _output_tokens(line[5:])
         if b'"choices":[{' in line or b'"choices": [{' in line:
-            answer.events.append(now)
+            answer.events.append(self._now)
         elif line.startswith((b'data: {"error"', b'data:{"error"')):
             answer.error = line[5:205].decode(errors="replace").strip()
 

@@ -22,7 +22,7 @@ from controlplane.contract.bodies.studies import Study, StudyResult, StudyVerdic
 from controlplane.contract.errors import BadRequest, NotFound, TailwrightError
 from controlplane.contract.knobs import QUANTIZATION, Quantization
 from tuner.replay.replay import METRICS, ReplayResult, key
-from tuner.search import quality_gate as quality
+from tuner.search import quality_gate
 from tuner.search.charge import Budget, allowance_s, cheap_s
 from tuner.search.objective import ERRORS, needed_quantiles, violations
 from tuner.search.search import Outcome, Search
@@ -128,7 +128,7 @@ class StudyRun:
             search = Search(
                 space,
                 default,
-                constraints=[*(key(limit.metric, limit.q) for limit in spec.constraints), ERRORS, quality.TOP1],
+                constraints=[*(key(limit.metric, limit.q) for limit in spec.constraints), ERRORS, quality_gate.TOP1],
                 seed=spec.seed,
                 max_trials=spec.max_trials,
                 sampler=self._sampler,

@@ -16,7 +16,7 @@ from controlplane.contract.errors import BadRequest
 from controlplane.contract.knobs import QUANTIZATION, Quantization
 from tuner.replay.completion import pool_samples
 from tuner.replay.replay import ReplayResult
-from tuner.search import quality_gate as quality
+from tuner.search import quality_gate
 from tuner.search.objective import Assessment, assess, crashed, needed_quantiles
 from tuner.study.trial_node import TrialNode
 from tuner.workload.prompt import PromptMaker
@@ -55,7 +55,7 @@ class Bench:
     ) -> None:
         self.node, self._spec, self._workload, self._corpus = node, spec, workload, corpus
         self._prime = prime or workload_of([], block_size=workload.block_size)
-        self._probing = quality.held_out_prompts(held_out)
+        self._probing = quality_gate.held_out_prompts(held_out)
         self._reference: list[str] = []
         self._shares: dict[str, float] = {}
         self._runs = 0
@@ -64,7 +64,7 @@ class Bench:
         """Runs with the same `salt` replay the same text. Raises TailwrightError for what cannot be measured."""
         node = self.node
         gate, excess = self._apply(knobs)
-        if excess.get(quality.TOP1, 0.0) > 0:
+        if excess.get(quality_gate.TOP1, 0.0) > 0:
             return Measured(Assessment(None, excess), quality=gate)
         self._runs += 1
         node.warm_up(self._corpus, salt=-self._runs)
@@ -99,14 +99,16 @@ class Bench:
                 self._reference = self._answers()
             return {}, {}
         if format_ not in self._shares:
-            self._shares[format_] = quality.agreement(self._reference, self._answers())
+            self._shares[format_] = quality_gate.agreement(self._reference, self._answers())
         share = self._shares[format_]
-        return quality.report(share, len(self._probing)), {quality.TOP1: quality.violation(share)}
+        return quality_gate.report(share, len(self._probing)), {quality_gate.TOP1: quality_gate.violation(share)}
 
     def _answers(self) -> list[str]:
         # Blocks that another weight format left in the cache would answer for it.
         self.node.reset_cache()
-        return quality.next_tokens(self.node.url, self.node.model, self._probing, token_ids=self.node.gives_token_ids)
+        return quality_gate.next_tokens(
+            self.node.url, self.node.model, self._probing, token_ids=self.node.gives_token_ids
+        )
 
 
 def together(runs: Sequence[ReplayResult], spec: StudyCreate) -> Measurement:

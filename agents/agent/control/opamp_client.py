@@ -21,6 +21,7 @@ from agents.agent.control.opamp_messages import MessageBuilder, NodeSnapshot, ne
 from agents.agent.delivery.enrolment import Enrolment
 from agents.host.backoff import Backoff
 from controlplane.contract.clock import utc_now
+from controlplane.contract.reports.media_types import PROTOBUF
 from controlplane.contract.reports.opamp import ENGINE_CONFIG
 from controlplane.contract.retry import retry_after_s
 
@@ -137,7 +138,7 @@ class OpampClient:
                 answer = await self._http.post(
                     PATH,
                     content=self._next_message(),
-                    headers={"Content-Type": "application/x-protobuf", **self._enrolment.headers},
+                    headers={"Content-Type": PROTOBUF, **self._enrolment.headers},
                 )
             except httpx.HTTPError as error:
                 log.info("OpAMP over HTTP: %s", str(error) or type(error).__name__)

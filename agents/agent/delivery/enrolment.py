@@ -11,7 +11,7 @@ import time
 
 import httpx
 
-from agents.agent.delivery import credentials as credentials_file
+from agents.agent.delivery import credentials
 from agents.agent.delivery.credentials import Credentials
 from agents.agent.settings import AgentSettings
 from agents.host.backoff import Backoff
@@ -33,7 +33,7 @@ class Enrolment:
         self._http = http
         self._lock = asyncio.Lock()
         self._renewed_at = float("-inf")
-        self.current: Credentials | None = credentials_file.load(settings.state_dir, settings.node)
+        self.current: Credentials | None = credentials.load(settings.state_dir, settings.node)
 
     @property
     def headers(self) -> dict[str, str]:
@@ -110,6 +110,6 @@ class Enrolment:
             log.warning("not enrolled yet: %s", str(error) or type(error).__name__)
             return
         granted = Credentials(reply.node, reply.token, reply.workload_key)
-        credentials_file.save(self._settings.state_dir, granted)
+        credentials.save(self._settings.state_dir, granted)
         self.current = granted
         log.info("enrolled as %s in pool %s", reply.node, self._settings.pool)

@@ -35,7 +35,7 @@ from agents.host.backoff import Backoff, spread_s
 from controlplane.contract.clock import utc_now
 from controlplane.contract.reports import packed_report
 from controlplane.contract.reports.packed_report import ACCEPT_HEADER, ACCEPT_PACKED, REPORT_HEADER, TIME_HEADER
-from controlplane.contract.retry import retry_after_s
+from controlplane.contract.retry import refuses_body, retry_after_s
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,6 @@ FURTHEST_AHEAD = 512
 """Of the oldest report that waits, in ordinals; half of what the service remembers."""
 TRIES_BEFORE_SETTING_ASIDE = 20
 LONGEST_RETRY_AFTER_S = 300.0
-_NOT_ABOUT_THE_REPORT = frozenset({401, 403, 404, 405, 407, 408, 421, 425, 429})
 
 
 class Outcome(Enum):
@@ -175,7 +174,7 @@ class Shipper:
             asked_s = retry_after_s(answer.headers.get("Retry-After"), utc_now(), LONGEST_RETRY_AFTER_S)
             self._wait_s = None if asked_s is None else spread_s(asked_s)
             return Outcome.AGAIN
-        if 400 <= answer.status_code < 500 and answer.status_code not in _NOT_ABOUT_THE_REPORT:
+        if refuses_body(answer.status_code):
             return Outcome.REFUSED
         return Outcome.FAILED if answer.status_code in (500, 501) else Outcome.AGAIN
 

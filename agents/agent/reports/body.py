@@ -11,9 +11,9 @@ import zlib
 from dataclasses import dataclass
 from typing import Self
 
+from controlplane.contract.reports.media_types import PROTOBUF
 from controlplane.contract.reports.packed_report import MEDIA_TYPE
 
-OTLP_TYPE = "application/x-protobuf"
 GZIP, ZSTD = "gzip", "zstd"
 HAS_ZSTD = importlib.util.find_spec("zstandard") is not None
 
@@ -27,7 +27,7 @@ class Body:
     """`content` is compressed as `encoding` says."""
 
     content: bytes
-    media_type: str = OTLP_TYPE
+    media_type: str = PROTOBUF
     encoding: str = GZIP
 
     @classmethod

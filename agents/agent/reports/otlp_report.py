@@ -25,7 +25,6 @@ from controlplane.contract.metrics import Metric, MetricKind
 from controlplane.contract.reports.packed_report import PackedHistogram, PackedNumber, PackedReport
 
 SCOPE = "tailwright.agent"
-WINDOW_NS = int(metrics.WINDOW_S * 1_000_000_000)
 _DELTA = otlp.AggregationTemporality.AGGREGATION_TEMPORALITY_DELTA
 _LARGEST_EXACT = 2.0**53
 """Beyond it a float is not every integer any more."""
@@ -97,8 +96,8 @@ def add_buckets(
 
 def span_ns(window: int, ordinal: int) -> tuple[int, int]:
     """(start, end) of the points of a window in the report with this ordinal."""
-    end = (window + 1) * WINDOW_NS
-    return end - WINDOW_NS + ordinal % WINDOW_NS, end
+    end = (window + 1) * metrics.WINDOW_NS
+    return end - metrics.WINDOW_NS + ordinal % metrics.WINDOW_NS, end
 
 
 def _attributes(labels: Mapping[str, str]) -> list[KeyValue]:

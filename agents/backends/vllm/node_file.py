@@ -6,7 +6,6 @@ wrong is refused as `BadSettings` with the file, the field and the mend. Relativ
 
 import os
 import shutil
-import tomllib
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Self
@@ -17,6 +16,7 @@ from agents.backends.vllm.arguments import check_arguments
 from controlplane.contract import knobs
 from controlplane.contract.errors import BadSettings, TailwrightError, nearest
 from controlplane.contract.knobs import KNOBS, EngineConfig, Quantization, parse_config
+from controlplane.terminal.toml_file import read_toml
 
 OWN_VARIABLES = "TAILWRIGHT_"
 """Environment variables that begin so are the agent's: they are neither handed on nor taken from the node file."""
@@ -171,10 +171,7 @@ class NodeFile(_Table):
 
 def load_node_file(path: Path) -> NodeFile:
     """Read and check. Raises `BadSettings` that names the file and the field."""
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BadSettings(f"vllm_node_file: {path} cannot be read: {error}", field="vllm_node_file") from error
+    content = read_toml(path, "vllm_node_file")
     try:
         node = NodeFile.model_validate(content)
     except ValidationError as error:

@@ -14,7 +14,7 @@ from controlplane.contract.knobs import EngineConfig
 
 
 @dataclass(frozen=True)
-class EffectiveConfig:
+class ReadBack:
     """What `GET /config` answers. sources: knob name to how its value was read."""
 
     config: EngineConfig
@@ -36,14 +36,14 @@ class EffectiveConfig:
         }
 
 
-def read_back(engine: StepEngine) -> EffectiveConfig:
+def read_back(engine: StepEngine) -> ReadBack:
     """Call it in the stepping thread, or accept a value that is one step old."""
     decoder = engine.runner.decoder
     quantization, layers = decoder.quantization()
     formats = describe(decoder.device, decoder.dtype, engine.options.kernels)
     limits = engine.scheduler.config
     method = method_of(engine.speculator.drafter)
-    return EffectiveConfig(
+    return ReadBack(
         config=limits.model_copy(update={knobs.QUANTIZATION: quantization}),
         revision=engine.revision,
         sources={

@@ -17,7 +17,7 @@ from dataclasses import replace
 
 import torch
 
-from agents.engine.core.effective_config import EffectiveConfig, read_back, read_scheduling
+from agents.engine.core.effective_config import ReadBack, read_back, read_scheduling
 from agents.engine.core.event_log import EventLog
 from agents.engine.core.step import StepEngine, TokenOutput
 from agents.engine.options import EngineOptions
@@ -39,7 +39,7 @@ class Engine:
     """Loads the model on construction; `start` begins serving, `stop` ends it."""
 
     def __init__(self, options: EngineOptions) -> None:
-        torch.set_num_threads(options.num_threads)
+        torch.set_num_threads(options.threads)
         self.options = options
         self.log = EventLog()
         self.steps = StepEngine(options, self.log)
@@ -50,7 +50,7 @@ class Engine:
         self._coming = NOBODY
         self._stopping = False  # Asked to end.
         self._closed = False  # Takes nothing more in.
-        self._pending: tuple[EngineConfig, int | None, Future[EffectiveConfig]] | None = None
+        self._pending: tuple[EngineConfig, int | None, Future[ReadBack]] | None = None
         self._effective = read_back(self.steps)
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
 
@@ -70,15 +70,9 @@ class Engine:
         return self._thread.is_alive() and not self._stopping and not self._closed
 
     @property
-    def effective(self) -> EffectiveConfig:
+    def effective(self) -> ReadBack:
         """The configuration in force, as read back after the last change; limits that move by themselves, as of now."""
         return replace(self._effective, scheduling=read_scheduling(self.steps.scheduler))
-
-    @property
-    def pending_revision(self) -> int | None:
-        """Of the configuration that waits for running requests to end; None: none waits, or nobody assigned it."""
-        pending = self._pending
-        return None if pending is None else pending[1]
 
     def deadline(self, timeout_s: float | None, arrived_at: float) -> float | None:
         """When a request that arrived then is to be ended, by its own timeout or the engine's; None: never."""
@@ -110,7 +104,7 @@ class Engine:
             field = "prompt" if prompt_tokens >= capacity else "max_tokens"
             raise BadRequest(
                 f"{field}: a prompt of {prompt_tokens} tokens and {max_tokens} of output can never fit the KV cache's "
-                f"{capacity} tokens; start the engine with a larger kv_cache_bytes",
+                f"{capacity} tokens; start the engine with a larger kv_cache_memory_bytes",
                 field=field,
                 limit=capacity,
             )
@@ -155,7 +149,7 @@ class Engine:
         with contextlib.suppress(Unavailable):  # A stopped engine has ended every request itself.
             self._post(finish)
 
-    def set_config(self, config: EngineConfig, revision: int | None = None) -> "Future[EffectiveConfig]":
+    def set_config(self, config: EngineConfig, revision: int | None = None) -> "Future[ReadBack]":
         """Put a full configuration in force; the future gives what then really runs.
 
         Live knobs count from the next step. Other weights wait until running requests have finished; then all knobs
@@ -164,7 +158,7 @@ class Engine:
         nothing of that configuration is put in force. Raises `KnobOutOfRange` for weights this engine does not run.
         """
         check_permitted(config.quantization, self.options.quantizations, f"knobs.{QUANTIZATION}")
-        future: Future[EffectiveConfig] = Future()
+        future: Future[ReadBack] = Future()
         future.set_running_or_notify_cancel()  # From here on nobody can cancel it under the engine's hands.
 
         def begin() -> None:
@@ -198,7 +192,7 @@ class Engine:
             self._wake.notify()
 
     def _run(self) -> None:
-        torch.set_num_threads(self.options.num_threads)
+        torch.set_num_threads(self.options.threads)
         try:
             with torch.inference_mode():
                 self.steps.warm_up()

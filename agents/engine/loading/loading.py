@@ -24,6 +24,7 @@ from agents.engine.ops.ops import Ops
 from agents.engine.quantization.int4 import Int4Codes
 from agents.engine.quantization.linear import Linear, LinearBuilder
 from agents.engine.text.tokenizer import TextCodec
+from agents.host.user_cache import user_cache
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.knobs import Quantization
 
@@ -112,9 +113,7 @@ def _cache_file(model_dir: Path, dtype: torch.dtype) -> Path:
         with path.open("rb") as opened:
             while chunk := opened.read(2**24):
                 digest.update(chunk)
-    given = os.environ.get(CACHE_VARIABLE)
-    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return (Path(given) if given else caches / "tailwright" / "quantized") / f"{digest.hexdigest()}.safetensors"
+    return user_cache(CACHE_VARIABLE, "quantized") / f"{digest.hexdigest()}.safetensors"
 
 
 def _read_codes(path: Path) -> dict[str, Int4Codes]:

@@ -17,6 +17,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from agents.host.user_cache import user_cache
+
 CACHE_VARIABLE = "TAILWRIGHT_KERNEL_TIMINGS"
 """Names another folder for the files."""
 _FORMAT = 1
@@ -95,9 +97,7 @@ def read_file(path: Path, identity: Mapping[str, Any] | None = None) -> tuple[di
 
 def cache_folder() -> Path:
     """`CACHE_VARIABLE`, or a folder for this user's caches."""
-    if given := os.environ.get(CACHE_VARIABLE):
-        return Path(given)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tailwright" / "kernel-timings"
+    return user_cache(CACHE_VARIABLE, "kernel-timings")
 
 
 def _choice(entry: Any) -> Choice:

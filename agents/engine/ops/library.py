@@ -29,6 +29,7 @@ from pathlib import Path
 import torch  # noqa: F401 - loads the OpenMP runtime that the kernels share.
 
 from agents.engine.ops.processor_identity import processor_flags
+from agents.host.user_cache import user_cache
 
 FLAGS = (
     "-O3",
@@ -161,16 +162,11 @@ def _openmp() -> list[str]:
 
 def _cache_dir() -> Path:
     """TAILWRIGHT_KERNEL_CACHE, or a folder for this user's caches. What lies in it is run: only its owner may write."""
-    given = os.environ.get(CACHE_VARIABLE)
-    folder = (
-        Path(given)
-        if given
-        else Path(os.environ.get("XDG_CACHE_HOME") or _home() / ".cache") / "tailwright" / "kernels"
-    )
     try:
+        folder = user_cache(CACHE_VARIABLE, "kernels")
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         state = folder.stat()
-    except OSError as error:
+    except (OSError, RuntimeError) as error:
         raise NativeUnavailable(f"no folder for built kernels: {error}; {CACHE_VARIABLE} names another one") from error
     if state.st_uid != os.geteuid() or state.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise NativeUnavailable(
@@ -178,10 +174,3 @@ def _cache_dir() -> Path:
             f"mend it with chown and chmod 700, or name another folder in {CACHE_VARIABLE}"
         )
     return folder
-
-
-def _home() -> Path:
-    try:
-        return Path.home()
-    except RuntimeError as error:
-        raise NativeUnavailable(f"no home folder for built kernels; name a folder in {CACHE_VARIABLE}") from error

@@ -13,7 +13,7 @@ from time import perf_counter
 import torch
 from torch import Tensor
 
-from agents.engine.ops.run_queue import run_queue
+from agents.host.run_queue import run_queue
 
 ROWS = (1, 4, 16, 64, 192)
 """Standing for one row, a few, a batch, a large batch or draft, and a prompt's piece."""

@@ -15,12 +15,36 @@ Guarantees:
 """
 
 from bisect import bisect
+from dataclasses import dataclass
 
 from agents.engine.scheduling.block_pool import NULL_BLOCK, BlockPool
 from agents.engine.scheduling.cache_groups import CacheGroup, blocks_spanned
-from agents.engine.scheduling.cache_stats import CacheStats
 from agents.engine.scheduling.prefix_hits import Hit, PrefixHits
 from agents.engine.scheduling.request import Request
+
+
+@dataclass(frozen=True)
+class CacheStats:
+    """What the KV cache reports: blocks as they are now; tokens, evictions and releases counted since the start.
+
+    Blocks neither held nor cached are blank. queried_tokens: prompt tokens of the requests admitted, each once, however
+    often it was preempted; hit_tokens: those of them that had keys and values already. evictions: cached blocks given
+    up for another request. window_releases: blocks given back because no later token looks at them.
+    """
+
+    num_blocks: int
+    held_blocks: int
+    cached_blocks: int
+    held_by_group: tuple[int, ...]
+    queried_tokens: int
+    hit_tokens: int
+    evictions: int
+    window_releases: int
+
+    @property
+    def usage(self) -> float:
+        """Share of blocks that requests hold, 0 to 1."""
+        return self.held_blocks / self.num_blocks
 
 
 class KvCache:
@@ -128,7 +152,6 @@ class KvCache:
             request.prefix.leave()
             request.prefix = None
         request.tables, request.slid = [], []
-        request.covered = request.settle_at = 0
         request.num_computed = request.draft_computed = request.registered_blocks = request.drafted_blocks = 0
 
     def stats(self) -> CacheStats:

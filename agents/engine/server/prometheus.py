@@ -11,9 +11,15 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from agents.engine.core import histogram_edges as buckets
 from agents.engine.core.cheap_histogram import BucketCounts
 from agents.engine.core.engine import Engine
+from agents.engine.core.histogram_edges import (
+    FIRST_TOKEN_SECONDS,
+    REQUEST_SECONDS,
+    STEP_TOKENS,
+    TOKEN_SECONDS,
+    request_tokens,
+)
 from agents.engine.server.scraped import STEP_PARTS, Scraped, Totals
 from controlplane.contract.reports.engine_event import EngineEvent, FinishedEvent
 
@@ -31,17 +37,17 @@ class EngineMetrics(Collector):
         self._histograms: list[tuple[str, str, BucketCounts]] = []
         self.registry = CollectorRegistry()
         self.registry.register(Scraped(engine, self._totals, refusals, (self._model, ENGINE)))
-        lengths = buckets.request_tokens(engine.steps.max_model_len)
+        lengths = request_tokens(engine.steps.max_model_len)
         add = self._histogram
-        self._ttft = add("time_to_first_token_seconds", "Received to first token sent.", buckets.FIRST_TOKEN_SECONDS)
-        self._itl = add("inter_token_latency_seconds", "Each gap between tokens.", buckets.TOKEN_SECONDS)
-        self._tpot = add("request_time_per_output_token_seconds", "(e2e - ttft) / (tokens - 1).", buckets.TOKEN_SECONDS)
-        self._e2e = add("e2e_request_latency_seconds", "Received to last byte sent.", buckets.REQUEST_SECONDS)
-        self._queue = add("request_queue_time_seconds", "Queued until first scheduled.", buckets.REQUEST_SECONDS)
-        self._prefill = add("request_prefill_time_seconds", "Scheduled to first token.", buckets.REQUEST_SECONDS)
-        self._decode = add("request_decode_time_seconds", "First token to last token.", buckets.REQUEST_SECONDS)
-        self._inference = add("request_inference_time_seconds", "Scheduled to last token.", buckets.REQUEST_SECONDS)
-        self._step_tokens = add("iteration_tokens_total", "Tokens computed in each step.", buckets.STEP_TOKENS)
+        self._ttft = add("time_to_first_token_seconds", "Received to first token sent.", FIRST_TOKEN_SECONDS)
+        self._itl = add("inter_token_latency_seconds", "Each gap between tokens.", TOKEN_SECONDS)
+        self._tpot = add("request_time_per_output_token_seconds", "(e2e - ttft) / (tokens - 1).", TOKEN_SECONDS)
+        self._e2e = add("e2e_request_latency_seconds", "Received to last byte sent.", REQUEST_SECONDS)
+        self._queue = add("request_queue_time_seconds", "Queued until first scheduled.", REQUEST_SECONDS)
+        self._prefill = add("request_prefill_time_seconds", "Scheduled to first token.", REQUEST_SECONDS)
+        self._decode = add("request_decode_time_seconds", "First token to last token.", REQUEST_SECONDS)
+        self._inference = add("request_inference_time_seconds", "Scheduled to last token.", REQUEST_SECONDS)
+        self._step_tokens = add("iteration_tokens_total", "Tokens computed in each step.", STEP_TOKENS)
         self._prompt = add("request_prompt_tokens", "Prompt tokens of each finished request.", lengths)
         self._output = add("request_generation_tokens", "Output tokens of each finished request.", lengths)
         self.registry.register(self)

@@ -5,6 +5,7 @@ Guarantee: what is wrong with a request is told before the engine hears of it, a
 
 import asyncio
 import json
+import secrets
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -12,6 +13,7 @@ from typing import Any, cast
 from fastapi import Request as HttpRequest
 
 from agents.engine.core.engine import Engine
+from agents.engine.request.params import SamplingParams, seed_of_choice
 from agents.engine.request.timing import RequestClock, monotonic
 from agents.engine.scheduling.request import Request
 from agents.engine.server.counted_refusals import Refusals
@@ -22,7 +24,6 @@ from agents.engine.server.handover import Handover
 from agents.engine.server.openai_api import ChatRequest, CompletionRequest, GenerationRequest, ModelNotFound
 from agents.engine.server.request_edge import CLOCK, REQUEST_ID, TENANT_HEADER
 from agents.engine.server.responses import ExchangeAnswer, StreamAnswer, WholeAnswer, Wishes
-from agents.engine.server.sampling_fields import sampling_params
 from agents.engine.text.chat_template import ChatTemplate
 from agents.engine.text.text_stream import TextRules
 from agents.engine.text.token_text import TokenText
@@ -34,13 +35,15 @@ COMPLETION_MAX_TOKENS = 16
 
 MOST_OUTPUTS = 256
 """Answers to all prompts of one request."""
+_GREEDY_BELOW = 1e-5
+_SEED_BITS = 63
 
 
 class Intake:
     """Holds what requests need: the tokenizer, the chat template, the way back from the engine's thread."""
 
     def __init__(self, engine: Engine) -> None:
-        model_dir = Path(engine.options.model_dir)
+        model_dir = Path(engine.options.model)
         self.engine = engine
         self.model_name = engine.options.model_name
         self.codec = TextCodec(model_dir)
@@ -120,7 +123,7 @@ class Intake:
         chat = isinstance(asked, ChatRequest)
         if not all(prompts):
             raise BadRequest("prompt: it has no tokens", field="messages" if chat else "prompt")
-        params = sampling_params(asked, max_tokens, self._eos, engine.steps.model_config.vocab_size)
+        params = _sampling_params(asked, max_tokens, self._eos, engine.steps.model_config.vocab_size)
         deadline = engine.deadline(asked.timeout_s, clock.arrived)
         try:
             for prompt in prompts:
@@ -168,6 +171,45 @@ class Intake:
             self.refusals.turned_away(failure, len(generations), engine)
             raise
         return answer
+
+
+def _sampling_params(
+    asked: GenerationRequest, max_tokens: int, eos: frozenset[int], vocabulary: int
+) -> list[SamplingParams]:
+    """The request's sampling fields as the sampler takes them, one for each answer: only their seeds differ.
+
+    Raises `BadRequest` that names the field.
+    """
+    for name, tokens in (("stop_token_ids", asked.stop_token_ids), ("logit_bias", asked.logit_bias)):
+        if outside := [token for token in tokens if token >= vocabulary]:
+            raise BadRequest(f"{name}: token {outside[0]} is outside the vocabulary of {vocabulary}", field=name)
+    if asked.min_tokens > max_tokens:
+        raise BadRequest(f"min_tokens: {asked.min_tokens} is more than the {max_tokens} allowed", field="min_tokens")
+    prompt_logprobs = None
+    if isinstance(asked, CompletionRequest):
+        prompt_logprobs = asked.prompt_logprobs
+        if asked.echo and asked.logprobs is not None:
+            prompt_logprobs = max(asked.logprobs, prompt_logprobs or 0)
+    seed = asked.seed if asked.seed is not None else secrets.randbits(_SEED_BITS)
+    params = SamplingParams(
+        max_tokens=max_tokens,
+        temperature=asked.temperature if asked.temperature >= _GREEDY_BELOW else 0.0,
+        top_p=asked.top_p,
+        top_k=max(0, asked.top_k),
+        min_p=asked.min_p,
+        seed=seed,
+        stop_token_ids=frozenset(asked.stop_token_ids) | (frozenset() if asked.ignore_eos else eos),
+        presence_penalty=asked.presence_penalty,
+        frequency_penalty=asked.frequency_penalty,
+        repetition_penalty=asked.repetition_penalty,
+        logit_bias=tuple(sorted(asked.logit_bias.items())),
+        min_tokens=asked.min_tokens,
+        logprobs=asked.tops,
+        prompt_logprobs=prompt_logprobs,
+    )
+    # The prompt's log probabilities are told once; its other answers may take the prompt from the cache.
+    further = replace(params, prompt_logprobs=None)
+    return [params, *(replace(further, seed=seed_of_choice(seed, choice)) for choice in range(1, asked.n))]
 
 
 def _eos_ids(engine: Engine, model_dir: Path) -> frozenset[int]:

@@ -8,9 +8,7 @@ from pathlib import Path
 import torch
 from tokenizers import Tokenizer
 
-from agents.models.training import evaluate, model_card, train, vocabulary
-from agents.models.training import model_folder as folder
-from agents.models.training import training_text as corpus
+from agents.models.training import evaluate, model_card, model_folder, train, training_text, vocabulary
 from agents.models.training.trained_decoder import DRAFT_SHAPE, TARGET_SHAPE
 
 MODELS = Path(__file__).resolve().parents[1]
@@ -58,22 +56,24 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _train(options: argparse.Namespace) -> None:
-    texts = corpus.build(options.library)
+    texts = training_text.build(options.library)
     shape, default = (TARGET_SHAPE, TARGET) if options.role == "target" else (DRAFT_SHAPE, DRAFT)
     teacher = tokenizer = None
     if options.teacher:
-        teacher, tokenizer = folder.read(options.teacher)
+        teacher, tokenizer = model_folder.read(options.teacher)
     elif options.state and options.state.exists():
         tokenizer = Tokenizer.from_file(str((options.out or default) / "tokenizer.json"))
     else:
-        tokenizer = vocabulary.train(d.text for d in texts.training if d.kind is corpus.Kind.LIBRARY)
-    provenance: dict[str, object] = {"libraries": [p.name for p in options.library or [corpus.running_library()]]}
+        tokenizer = vocabulary.train(d.text for d in texts.training if d.kind is training_text.Kind.LIBRARY)
+    provenance: dict[str, object] = {
+        "libraries": [p.name for p in options.library or [training_text.running_library()]]
+    }
     if options.teacher:
         provenance["teacher"] = options.teacher.name
     start = None
     if options.start:
-        start, tokenizer = folder.read(options.start)
-        before = folder.read_json(options.start / folder.TRAINING_RECORD)
+        start, tokenizer = model_folder.read(options.start)
+        before = model_folder.read_json(options.start / model_folder.TRAINING_RECORD)
         provenance["before"] = {key: before[key] for key in ("steps", "tokens", "wall_minutes")}
     train.train(
         train.Plan(shape, options.max_minutes, options.seed, step_tokens=options.step_tokens),
@@ -89,12 +89,12 @@ def _train(options: argparse.Namespace) -> None:
 
 
 def _evaluate(options: argparse.Namespace) -> None:
-    evaluate.evaluate(options.target, options.draft, corpus.build(options.library))
+    evaluate.evaluate(options.target, options.draft, training_text.build(options.library))
 
 
 def _describe(options: argparse.Namespace) -> None:
     for path in (options.target, options.draft):
-        model_card.write(path, corpus.HELD_OUT_PERCENT)
+        model_card.write(path, training_text.HELD_OUT_PERCENT)
 
 
 def _report(line: str) -> None:

@@ -16,8 +16,7 @@ from tokenizers import Tokenizer
 from torch.nn import functional as F
 from transformers import AutoModelForCausalLM
 
-from agents.models.training import model_folder as folder
-from agents.models.training import readability, speculation
+from agents.models.training import model_folder, readability, speculation
 from agents.models.training.training_batches import encode
 from agents.models.training.training_text import Corpus, Document, Kind
 
@@ -98,7 +97,7 @@ def evaluate(target_folder: Path, draft_folder: Path, corpus: Corpus) -> None:
             "sample": _complete(model, tokenizer, SAMPLE_PROMPT, 60),
             "sampled": _sample(model, tokenizer, SAMPLE_PROMPT, 200),
         }
-        folder.write_json(path / EVALUATION_RECORD, record)
+        model_folder.write_json(path / EVALUATION_RECORD, record)
 
 
 def _speculation(target: Any, draft: Any, starts: Sequence[list[int]]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from agents.models.training import model_folder as folder
+from agents.models.training import model_folder
 from agents.models.training.evaluate import EVALUATION_RECORD
 from agents.models.training.model_folder import TRAINING_RECORD
 
@@ -35,8 +35,8 @@ _COMMANDS = {
 
 def write(path: Path, held_out_percent: int) -> None:
     """Writes README.md of an evaluated model folder."""
-    training = folder.read_json(path / TRAINING_RECORD)
-    evaluation = folder.read_json(path / EVALUATION_RECORD)
+    training = model_folder.read_json(path / TRAINING_RECORD)
+    evaluation = model_folder.read_json(path / EVALUATION_RECORD)
     (path / "README.md").write_text(_card(path, training, evaluation, held_out_percent), encoding="utf-8")
 
 

@@ -22,7 +22,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 from torch.nn import functional as F
 
-from agents.models.training import model_folder as folder
+from agents.models.training import model_folder
 from agents.models.training.trained_decoder import Decoder, Shape
 from agents.models.training.training_batches import Sampler
 from agents.models.training.training_text import Corpus
@@ -202,8 +202,8 @@ def train(
             )
         if run.minutes - saved_at >= plan.checkpoint_minutes:
             saved_at = run.minutes
-            folder.write(destination, run.model, tokenizer, record())
+            model_folder.write(destination, run.model, tokenizer, record())
             if state is not None:
                 run.save_state(state)
-    folder.write(destination, run.model, tokenizer, record())
+    model_folder.write(destination, run.model, tokenizer, record())
     return record()

@@ -1,1 +1,21 @@
-"""What rules judge: one file for each kind of condition that has outgrown a function."""
+"""What rules watch for: each kind is one file behind the seam `kind`, and one entry of the table here."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel
+
+from controlplane.alerts.conditions.absolute import Absolute
+from controlplane.alerts.conditions.config_failed import ConfigFailed
+from controlplane.alerts.conditions.drift import Drift
+from controlplane.alerts.conditions.kind import Kind
+from controlplane.alerts.conditions.regression import Regression
+from controlplane.alerts.conditions.requests_failed import RequestsFailed
+from controlplane.alerts.conditions.telemetry_lost import TelemetryLost
+
+__all__ = ["KINDS"]
+
+KINDS: Mapping[type[BaseModel], type[Kind[Any]]] = {
+    kind.condition: kind for kind in (Absolute, Regression, RequestsFailed, Drift, ConfigFailed, TelemetryLost)
+}
+"""By the condition's body in the contract."""

@@ -4,56 +4,122 @@ Guarantee: fewer than `min_count` requests decide nothing; a firing alert is cal
 limit, so that a value that rests on its limit does not flap.
 """
 
-import math
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
 
-from controlplane.alerts.conditions.finding import Reading
-from controlplane.contract.bodies.slo import Limit
+from controlplane.alerts.conditions.finding import Finding, Patience, Reading
+from controlplane.alerts.conditions.kind import Findings, Job, Kind, Look, Snapshot
+from controlplane.alerts.conditions.watched_metrics import check_metrics, check_unique
+from controlplane.alerts.windows.history import Where
+from controlplane.alerts.windows.pool_totals import PoolTotals
+from controlplane.alerts.words import accuracy, duration, percentile
+from controlplane.contract.bodies.alerts import AbsoluteCondition
+from controlplane.contract.bodies.slo import PROFILES, Limit
+from controlplane.contract.errors import BadRequest
 from controlplane.contract.histogram import RELATIVE_ERROR, axis_position
+from controlplane.contract.metrics import WINDOW_S
+from controlplane.evidence.binomial import tail_bound
 from controlplane.evidence.sketch import Sketch
+from controlplane.telemetry import Question, Span
 
 RESOLVE_AT = 0.9
+RESOLVE_S = 15.0
+MOST_WINDOWS = 12
+"""Of a long absence only the last windows are judged."""
 
 
-@dataclass(frozen=True)
-class Observation:
-    """`above` of `count` requests were above the limit; `chance` bounds the probability of that or more by luck."""
+class Absolute(Kind[AbsoluteCondition]):
+    condition = AbsoluteCondition
+    threshold_is_limit = True
+    _totals: PoolTotals
 
-    reading: Reading
-    count: int
-    above: int = 0
-    value_s: float | None = None
-    chance: float | None = None
-    relative_error: float = RELATIVE_ERROR
+    @classmethod
+    def check(cls, condition: AbsoluteCondition) -> None:
+        if not condition.limits and condition.profile is None:
+            raise BadRequest(
+                "condition.limits: give at least one limit, or a condition.profile that has some",
+                field="condition.limits",
+            )
+        check_metrics(
+            (f"condition.limits[{place}].metric", limit.metric) for place, limit in enumerate(condition.limits)
+        )
+        check_unique("condition.limits", [f"{limit.metric} at {limit.q:g}" for limit in condition.limits])
+
+    def prepare(self, jobs: Sequence[Job[AbsoluteCondition]], seen: Snapshot, end: datetime) -> None:
+        self._totals = PoolTotals(self._sources.telemetry, {job.pool: seen.where(job.pool) for job in jobs})
+
+    def judge(self, job: Job[AbsoluteCondition], seen: Snapshot, end: datetime) -> Findings:
+        missed = 1 if job.position is None else round((end - job.position).total_seconds() / WINDOW_S)
+        count = min(max(missed, 1), MOST_WINDOWS)
+        ends = [end - timedelta(seconds=WINDOW_S * place) for place in reversed(range(count))]
+        return Findings([self._finding(job, limit, at) for at in ends for limit in limits_of(job.condition)])
+
+    def _finding(self, job: Job[AbsoluteCondition], limit: Limit, end: datetime) -> Finding:
+        condition, requests = job.condition, self._requests(job, limit.metric, end)
+        labels = {"kind": condition.kind, "pool": job.pool, "metric": limit.metric, "q": f"{limit.q:g}"}
+        value_s, above, error = None, 0, RELATIVE_ERROR
+        if (count := requests.count) >= condition.min_count:
+            value_s, error = requests.quantile(limit.q), requests.relative_error
+            above = requests.above(axis_position(limit.limit_s))
+        evidence: dict[str, Any] = {"window_s": condition.window_s, "count": count, "above": above, **accuracy(error)}
+        if value_s is not None:
+            share = 1.0 - limit.q
+            chance = tail_bound(above, count, share)
+            evidence["error_rate"] = {
+                "chance_at_most": chance,
+                "statement": (
+                    f"{above} of {count} requests above the limit; by luck alone, were {share:.3g} of them slow "
+                    f"and all independent, so many would come with a probability of at most {chance:.2g}"
+                ),
+            }
+        value = "too few requests" if value_s is None else duration(value_s)
+        return Finding(
+            labels,
+            end,
+            reading(value_s, limit, is_firing=job.is_firing(labels)),
+            Patience(condition.for_s, max(condition.for_s, RESOLVE_S)),
+            metric=limit.metric,
+            q=limit.q,
+            value=value_s,
+            threshold=limit.limit_s,
+            relative_error=error,
+            summary=f"{limit.metric.upper()} {percentile(limit.q)} is {value}, limit {duration(limit.limit_s)}",
+            evidence=evidence,
+        )
+
+    def _requests(self, job: Job[AbsoluteCondition], metric: str, end: datetime) -> Sketch:
+        return self._totals.of(job.pool, metric, end - timedelta(seconds=job.condition.window_s), end)
+
+    def onset(self, job: Job[AbsoluteCondition], story: Finding, first: datetime, where: Where) -> datetime:
+        """The start of the run of windows, up to the first breach, that each had more slow requests than allowed."""
+        edge = axis_position(story.threshold or 1.0)
+        start = first - timedelta(seconds=min(job.condition.window_s, 600.0))
+        question = Question(story.metric, Span(start, first), where=where, step_s=WINDOW_S)
+        steps: dict[datetime, Sketch] = {}
+        for series in self._sources.telemetry.histograms(question):
+            for time, sketch in series.steps:
+                steps.setdefault(time, Sketch()).merge(sketch)
+        onset = first - timedelta(seconds=WINDOW_S)
+        for time, sketch in sorted(steps.items(), reverse=True):
+            if sketch.above(edge) <= (1.0 - story.q) * sketch.count:
+                break
+            onset = time
+        return onset
+
+    def look(self, job: Job[AbsoluteCondition], labels: Mapping[str, str], end: datetime) -> Look:
+        return Look(self._requests(job, labels["metric"], end), frozenset())
 
 
-def tail_bound(above: int, count: int, share: float) -> float:
-    """An upper bound of P(Binomial(count, share) >= above): Chernoff, exp(-count * KL(above/count, share)).
-
-    Hoeffding, "Probability inequalities for sums of bounded random variables", 1963, theorem 1. Counts requests as
-    independent, which those of one moment are not: read it as a lower bound of the false-alarm probability.
-    """
-    observed = above / count
-    if observed <= share:
-        return 1.0
-    divergence = observed * math.log(observed / share)
-    if observed < 1.0:
-        divergence += (1.0 - observed) * math.log((1.0 - observed) / (1.0 - share))
-    return math.exp(-count * divergence)
+def limits_of(condition: AbsoluteCondition) -> Sequence[Limit]:
+    """The rule's own limits, else those of its profile."""
+    return condition.limits or (PROFILES[condition.profile] if condition.profile else ())
 
 
-def judge(sketch: Sketch | None, limit: Limit, *, min_count: int, firing: bool) -> Observation:
-    """Read the limit's quantile from the requests of one window."""
-    count = 0 if sketch is None else sketch.count
-    if sketch is None or count < min_count:
-        return Observation(Reading.HOLD, count)
-    value = sketch.quantile(limit.q)
-    above = sketch.above(axis_position(limit.limit_s))
-    chance = tail_bound(above, count, 1.0 - limit.q)
-    if value > limit.limit_s:
-        reading = Reading.BREACH
-    elif firing and value > RESOLVE_AT * limit.limit_s:
-        reading = Reading.HOLD
-    else:
-        reading = Reading.CLEAR
-    return Observation(reading, count, above, value, chance, sketch.relative_error)
+def reading(value_s: float | None, limit: Limit, *, is_firing: bool) -> Reading:
+    """What a quantile says of its limit; None: of too few requests to say anything."""
+    if value_s is None:
+        return Reading.HOLD
+    if value_s > limit.limit_s:
+        return Reading.BREACH
+    return Reading.HOLD if is_firing and value_s > RESOLVE_AT * limit.limit_s else Reading.CLEAR

@@ -12,10 +12,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from controlplane.alerts.windows.history import Window, merged
 from controlplane.alerts.windows.load import load_bin
 from controlplane.contract.histogram import axis_position, upper_edge
 from controlplane.contract.metrics import WINDOW_S
+from controlplane.evidence.binomial import Z_95, Z_99, wilson_upper
+from controlplane.evidence.dispersion import dispersion_of
 from controlplane.evidence.sketch import Sketch
 
 MARGIN_BUCKETS = 2
@@ -27,18 +31,10 @@ MIN_BUCKET_COUNT = 30
 """A prompt bucket with fewer requests in the baseline is left out: nothing is known of it."""
 ENOUGH_EXCEEDANCES = 10.0
 """A load bin expected to hold fewer (tempered) exceedances than this is filled up from its neighbours."""
-BOUND_Z = 1.645
-SPARSE_Z = 2.326
-"""Normal quantiles of the one-sided bounds: 95 %, and 99 % where neighbouring bins had to help."""
 LOAD_REACH = 1.25
 """Loads above the highest one seen by more than this are outside the baseline."""
 SHARE_FLOOR = 0.25
 """The null share is at least this part of 1 - q, so that a bucket edge just above a tight distribution is no cliff."""
-BLOCKS = (1, 3, 12, 60)
-MIN_BLOCKS = 8
-MOST_GROWTH = 4.0
-SHORT_HISTORY_PHI = 2.0
-"""Tempering of a history too short to show slow noise; it fades as minutes of history come in."""
 FLEET = "*"
 """The name of the stream over all prompt buckets."""
 
@@ -98,27 +94,19 @@ class Baseline:
             count += known.cells[name].count
             above += known.cells[name].above
             used += name != here or not used
+        # Where neighbouring bins had to help the bound is one of 99 %.
         alone = here in known.cells and used == 1
-        bound = wilson_upper(above / phi, count / phi, BOUND_Z if alone else SPARSE_Z)
+        bound = wilson_upper(above / phi, count / phi, Z_95 if alone else Z_99)
         return min((1.0 + tolerance) * max(bound, SHARE_FLOOR * wanted), 0.9)
-
-
-def wilson_upper(above: float, count: float, z: float) -> float:
-    """Wilson's score bound: E. B. Wilson, JASA 22 (1927), the upper root of (p - k/n)^2 = z^2 p (1 - p) / n."""
-    share, spread = above / count, z * z / count
-    root = math.sqrt(spread * (share * (1.0 - share) + spread / 4.0))
-    return min((share + spread / 2.0 + root) / (1.0 + spread), 1.0)
-
-
-def build(windows: Sequence[Window], metric: str, q: float, min_count: int) -> Baseline | None:
-    """The baseline of one metric at quantile `q`, or None when the windows hold fewer than `min_count` values."""
-    return build_each(windows, metric, [q], min_count).get(q)
 
 
 def build_each(
     windows: Sequence[Window], metric: str, qs: Sequence[float], min_count: int, *, settled_s: float = math.inf
 ) -> dict[float, Baseline]:
-    """`build` at several quantiles, each window added up once. settled_s: for how long what is normal has been so."""
+    """The baselines of one metric by quantile; none where the windows hold fewer than `min_count` values.
+
+    settled_s: for how long what is normal has been so.
+    """
     spans = [window for window in windows if window.tails.get(metric)]
     names = sorted({name for window in spans for name in window.tails[metric]})
     sketches = {name: merged(spans, metric, name) for name in names}
@@ -143,8 +131,8 @@ def build_each(
 def _baseline(spans: Sequence[Window], metric: str, q: float, edges: Mapping[str, int], quantile_s: float) -> Baseline:
     ticks = {name: _ticks(spans, metric, name, edge) for name, edge in edges.items()}
     buckets = {name: BucketBaseline(edge, *_cells(ticks[name])) for name, edge in edges.items()}
-    phi = {name: tempering([(ticks[name], buckets[name])]) for name in edges}
-    phi[FLEET] = tempering([(ticks[name], buckets[name]) for name in edges])
+    phi = {name: _phi([(ticks[name], buckets[name])]) for name in edges}
+    phi[FLEET] = _phi([(ticks[name], buckets[name]) for name in edges])
     return Baseline(
         metric,
         q,
@@ -194,38 +182,19 @@ def _cells(ticks: Sequence[_Tick]) -> tuple[dict[int, Cell], Cell]:
     return cells, Cell(sum(cell.count for cell in cells.values()), sum(cell.above for cell in cells.values()))
 
 
-def tempering(strata: Sequence[tuple[Sequence[_Tick], BucketBaseline]]) -> float:
-    """phi: the variance of exceedances in blocks of windows over what independent requests would have, at least 1.
-
-    Blocks of several lengths are tried, as noise may be slow; the largest ratio counts (block variance: Kuensch,
-    Annals of Statistics 17, 1989). While the history is too short for the longest blocks, the growth from one length to
-    the next is supposed to go on once more: noise that has not levelled off is slower than what was seen. A history too
-    short for blocks of a minute keeps a part of `SHORT_HISTORY_PHI` besides.
-    """
-    excess: dict[float, float] = {}
+def _phi(strata: Sequence[tuple[Sequence[_Tick], BucketBaseline]]) -> float:
+    """The dispersion of the exceedances of one stream or several, against each load's own share."""
+    score: dict[float, float] = {}
     variance: dict[float, float] = {}
     for ticks, bucket in strata:
         share = {place: cell.above / cell.count for place, cell in bucket.cells.items() if cell.count}
         for start_s, place, cell in ticks:
             p = share.get(place, 0.0)
-            excess[start_s] = excess.get(start_s, 0.0) + cell.above - cell.count * p
+            score[start_s] = score.get(start_s, 0.0) + cell.above - cell.count * p
             variance[start_s] = variance.get(start_s, 0.0) + cell.count * p * (1.0 - p)
-    starts = sorted(excess)
+    starts = sorted(score)
     fitted = len({place for ticks, _ in strata for _, place, _ in ticks})
-    ratios: list[float] = []
-    for length in BLOCKS:
-        blocks = [starts[i : i + length] for i in range(0, len(starts) - length + 1, length)]
-        spread = sum(variance[start] for block in blocks for start in block)
-        if len(blocks) < max(MIN_BLOCKS, fitted + 2) or spread <= 0.0:
-            continue
-        squares = sum(sum(excess[start] for start in block) ** 2 for block in blocks)
-        ratios.append(squares / spread * len(blocks) / (len(blocks) - fitted))
-    phi = max([1.0, *ratios])
-    if 2 <= len(ratios) < len(BLOCKS):
-        phi *= min(max(ratios[-1] / max(ratios[-2], 1.0), 1.0), MOST_GROWTH)
-    minutes = len(starts) / BLOCKS[2]
-    prior = 1.0 + (SHORT_HISTORY_PHI - 1.0) * max(0.0, 1.0 - minutes / MIN_BLOCKS)
-    return max(phi, prior)
+    return dispersion_of(np.array([score[at] for at in starts]), np.array([variance[at] for at in starts]), fitted)
 
 
 def threshold_s(bucket: BucketBaseline) -> float:

@@ -220,12 +220,8 @@ class Learner:
 
     def _suspected(self, pools: int) -> list[float]:
         limit = SUSPICION * self.log_threshold(pools)
-        found = []
-        for stream in (*self.streams.values(), *self.crowded.values()):
-            onset = stream.onset_s if stream.alarmed else stream.suspected_since_s
-            if onset is not None and (stream.alarmed or max(stream.gain) >= limit):
-                found.append(onset)
-        return found
+        found = [stream.suspected_from(limit) for stream in (*self.streams.values(), *self.crowded.values())]
+        return [onset for onset in found if onset is not None]
 
     def dump(self) -> dict[str, Any]:
         return {

@@ -1,169 +1,149 @@
-"""A regression rule on one pool: from windows and the detector to findings, in the order of event time."""
+"""Regressions: requests slower than their own past at a load like today's (see `detector`), on one pool."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+import math
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 
-from controlplane.alerts.conditions.accuracy import accuracy
-from controlplane.alerts.conditions.baseline import FLEET, Baseline, threshold_s
-from controlplane.alerts.conditions.covered import is_covered
-from controlplane.alerts.conditions.detector import Detector, Key
-from controlplane.alerts.conditions.finding import Finding, Reading
-from controlplane.alerts.windows.history import History, Window, instant, merged
-from controlplane.alerts.windows.pool_record import PoolRecord
-from controlplane.alerts.words import percentile, reach_of_bucket
-from controlplane.contract.metrics import E2E, WINDOW_S
+from sqlmodel import Session, col, select
 
-SHORT_BASELINE_S = 7200.0
+from controlplane import ledger
+from controlplane.alerts.conditions.deliberate import DOMAIN, Deliberate, changes_of
+from controlplane.alerts.conditions.detector import Detector
+from controlplane.alerts.conditions.kind import Findings, Job, Kind, Look, Snapshot, Sources
+from controlplane.alerts.conditions.learner import GUARD_MAX_S, SUSPICION
+from controlplane.alerts.conditions.regression_findings import judge_regression, moved_entry, reach
+from controlplane.alerts.conditions.watched_metrics import check_metrics, check_unique
+from controlplane.alerts.tables import AlertRow
+from controlplane.alerts.windows.histories import Histories, Wanted
+from controlplane.alerts.windows.history import merged
+from controlplane.alerts.windows.pool_record import NOTHING_KNOWN, PoolRecord, Span
+from controlplane.contract.bodies.alerts import RegressionCondition
+from controlplane.contract.bodies.nodes import NodeRole
+from controlplane.contract.errors import BadRequest
+from controlplane.contract.metrics import WINDOW_S
 
+SPARE_S = 60.0
+"""So much more of the past is kept than a baseline and its distance want."""
+RECENT_S = 30.0
+"""The newest requests, by which growth is judged."""
 
-def regression_labels(pool: str, metric: str) -> dict[str, str]:
-    return {"kind": "regression", "pool": pool, "metric": metric}
-
-
-def judge_regression(
-    detector: Detector,
-    history: History,
-    pool: str,
-    since_s: float,
-    end_s: float,
-    record: PoolRecord,
-    firing: Callable[[dict[str, str]], bool],
-) -> list[Finding]:
-    """One finding per metric and window of [since_s, end_s).
-
-    The end-to-end duration opens no alert of its own while it is told by those of its parts (see `covered`).
-    """
-    findings: list[Finding] = []
-    windows = [window for window in history.windows if since_s <= window.start_s < end_s]
-    for window in windows:
-        detector.advance(window, history.windows, record)
-        alarmed = [metric for metric in detector.condition.metrics if detector.alarmed(metric)]
-        for metric in detector.condition.metrics:
-            labels = regression_labels(pool, metric)
-            covered = metric == E2E.short and not firing(labels) and is_covered(detector, history, window)
-            findings.append(_finding(detector, history, window, labels, alarmed, covered, firing(labels)))
-    if not windows:
-        quiet = instant(end_s)
-        findings = [
-            Finding(regression_labels(pool, metric), quiet, Reading.HOLD) for metric in detector.condition.metrics
-        ]
-    return findings
+RegressionJob = Job[RegressionCondition]
 
 
-def _finding(
-    detector: Detector,
-    history: History,
-    window: Window,
-    labels: dict[str, str],
-    alarmed: Sequence[str],
-    covered: bool,
-    told: bool,
-) -> Finding:
-    at, metric = instant(window.start_s + WINDOW_S), labels["metric"]
-    accepted = detector.accepted.get(metric)
-    if accepted is not None and told:
-        # What a judged rollout changed is what is normal now: the alert ends here, whatever comes after is news.
-        why = f"rollout {accepted} was judged and promoted: what it changed is the new normal of {metric.upper()}"
-        return Finding(labels, at, Reading.CLEAR, evidence={"resolved_because": why, "rollout_id": accepted})
-    keys = detector.alarmed(metric)
-    if not keys:
-        return Finding(labels, at, Reading.CLEAR)
-    if covered:
-        return Finding(labels, at, Reading.HOLD)
-    # The fleet's stream speaks before a prompt bucket's, and the higher quantile before the lower.
-    key = min(keys, key=lambda name: (name.bucket != FLEET, -name.q))
-    baseline = detector.baseline(key)
-    if told or baseline is None:
-        return Finding(labels, at, Reading.BREACH)
-    # A sender that does not tell prompt lengths has all its requests in one nameless bucket, which is the fleet.
-    only = key.bucket if key.bucket not in (FLEET, "") else None
-    onset_s = detector.stream(key).onset_s or window.start_s
-    slow = [one for one in history.windows if onset_s <= one.start_s <= window.start_s]
-    past = [one for one in history.windows if baseline.start_s <= one.start_s <= baseline.end_s]
-    during, before = merged(slow, metric, only), merged(past, metric, only)
-    before_s = before.quantile(key.q) if before.count else None
-    span_s = baseline.end_s - baseline.start_s + WINDOW_S
-    error = max(during.relative_error, before.relative_error)
-    where = "" if only is None else f" for prompts of {only} tokens"
-    return Finding(
-        labels,
-        at,
-        Reading.BREACH,
-        since=instant(onset_s),
-        metric=metric,
-        q=key.q,
-        value=during.quantile(key.q) if during.count else None,
-        threshold=before_s,
-        before_s=before_s,
-        relative_error=error,
-        summary=f"{metric.upper()} {percentile(key.q)}{where} is above its baseline",
-        evidence={
-            "q": key.q,
-            "prompt_bucket": only,
-            "also_slower": [name for name in alarmed if name != metric],
-            "onset": instant(onset_s).isoformat(),
-            "load_per_node": round(window.load, 3),
-            "slow_above_s": {name: round(threshold_s(known), 6) for name, known in baseline.buckets.items()},
-            "baseline": _baseline_evidence(baseline, detector, key, span_s),
-            "streams": {
-                str(name): {
-                    "log_evidence": round(detector.stream(name).log_evidence, 2),
-                    "phi": round(_phi(detector, name), 2),
-                }
-                for name in keys
-            },
-            "error_rate": _error_rate(detector, key, span_s),
-            **accuracy(error),
-        },
+class Regression(Kind[RegressionCondition]):
+    """`_detectors`: by rule and pool, with the rule's version and the position that they have come to."""
+
+    condition = RegressionCondition
+
+    def __init__(self, sources: Sources) -> None:
+        super().__init__(sources)
+        self._metrics: tuple[str, ...] = ()
+        self._records: dict[str, PoolRecord] = {}
+        self._histories = Histories(sources.telemetry)
+        self._detectors: dict[tuple[int, str], tuple[int, datetime | None, Detector]] = {}
+
+    @classmethod
+    def check(cls, condition: RegressionCondition) -> None:
+        if not condition.metrics:
+            raise BadRequest("condition.metrics: name at least one metric", field="condition.metrics")
+        if not condition.q:
+            raise BadRequest("condition.q: name at least one quantile, as in [0.95, 0.99]", field="condition.q")
+        for place, q in enumerate(condition.q):
+            if not 0.5 <= q < 1.0:
+                field = f"condition.q[{place}]"
+                raise BadRequest(f"{field}: {q:g} is not a tail quantile; use 0.5 to below 1", field=field)
+        check_metrics((f"condition.metrics[{place}]", metric) for place, metric in enumerate(condition.metrics))
+        check_unique("condition.metrics", condition.metrics)
+        check_unique("condition.q", [f"{q:g}" for q in condition.q])
+
+    def read(self, session: Session, conditions: Sequence[RegressionCondition], now: datetime) -> None:
+        """What the past says of baselines, as far back as a rule may look."""
+        self._metrics = tuple(sorted({metric for condition in conditions for metric in condition.metrics}))
+        longest_s = max((condition.baseline_s for condition in conditions), default=0.0)
+        since = now - timedelta(seconds=2 * longest_s)
+        self._records = _records(session, self._metrics, since) if conditions else {}
+
+    def prepare(self, jobs: Sequence[RegressionJob], seen: Snapshot, end: datetime) -> None:
+        """Bring the windows of each pool up to `end`."""
+        baseline_s: dict[str, float] = {}
+        for job in jobs:
+            baseline_s[job.pool] = max(baseline_s.get(job.pool, 0.0), job.condition.baseline_s)
+        wanted = {}
+        for pool, span_s in baseline_s.items():
+            first_s = min(end.timestamp(), self._record(pool).begun_s()) - span_s - GUARD_MAX_S - SPARE_S
+            first_s = math.floor(first_s / WINDOW_S) * WINDOW_S
+            readable_s = max(first_s, end.timestamp() - self._sources.finest_kept_s // WINDOW_S * WINDOW_S)
+            wanted[pool] = Wanted(seen.where(pool), first_s, readable_s, self._judged_nodes(pool, seen))
+        self._histories.extend(wanted, self._metrics, end.timestamp())
+
+    def judge(self, job: RegressionJob, seen: Snapshot, end: datetime) -> Findings | None:
+        history = self._histories.get(job.pool)
+        if history is None:
+            return None
+        detector = self._detector(job)
+        span_s = job.since(end).timestamp(), end.timestamp()
+        found = judge_regression(detector, history, job.pool, *span_s, self._record(job.pool), job.is_firing)
+        self._detectors[job.rule.id, job.pool] = (job.version, end, detector)
+        moved, detector.moved = detector.moved, []
+        return Findings(found, detector.state(), [moved_entry(job.pool, metric, move) for metric, move in moved])
+
+    def forget(self, job: RegressionJob) -> None:
+        self._detectors.pop((job.rule.id, job.pool), None)
+
+    def suspected(self, job: RegressionJob, labels: Mapping[str, str]) -> frozenset[str]:
+        """What may be slow already when an alert fires is no news a minute later."""
+        return self._reach(job, labels, SUSPICION)
+
+    def look(self, job: RegressionJob, labels: Mapping[str, str], end: datetime) -> Look:
+        row, history = job.alert(labels), self._histories.get(job.pool)
+        since_s = end.timestamp() - RECENT_S
+        windows = [] if history is None else [one for one in history.windows if one.start_s >= since_s]
+        bucket = None if row is None else row.evidence.get("prompt_bucket")
+        return Look(merged(windows, labels["metric"], bucket), self._reach(job, labels, 1.0))
+
+    def _detector(self, job: RegressionJob) -> Detector:
+        """As it was left where that is what the job goes on from, else made anew from the job's state."""
+        version, position, detector = self._detectors.get((job.rule.id, job.pool), (None, None, None))
+        if detector is None or (version, position) != (job.version, job.position):
+            detector = Detector(job.condition)
+            detector.restore(job.state)
+        detector.pools = job.pools
+        return detector
+
+    def _reach(self, job: RegressionJob, labels: Mapping[str, str], part: float) -> frozenset[str]:
+        """What of a metric has this part of an alarm's evidence, in words."""
+        kept = self._detectors.get((job.rule.id, job.pool))
+        return frozenset() if kept is None else reach(kept[2], labels["metric"], part)
+
+    def _record(self, pool: str) -> PoolRecord:
+        return self._records.get(pool, NOTHING_KNOWN)
+
+    def _judged_nodes(self, pool: str, seen: Snapshot) -> list[str] | None:
+        """The nodes whose windows are judged while a rollout judges others; None: all that there are.
+
+        A canary is compared with the rest by those who gave it its configuration, and taken back when it is worse: it
+        neither raises an alarm of its own nor teaches what is normal. Where it is the whole pool it is watched as ever.
+        """
+        trial = self._record(pool).on_trial
+        nodes = [node.node for node in seen.by_pool.get(pool, []) if node.role is NodeRole.SERVING]
+        kept = [node for node in nodes if node not in trial]
+        return kept if kept and len(kept) < len(nodes) else None
+
+
+def _records(session: Session, metrics: Sequence[str], since: datetime) -> dict[str, PoolRecord]:
+    """What alerts and rollouts say of each pool's past."""
+    past = select(AlertRow).where(
+        AlertRow.kind == RegressionCondition.model_fields["kind"].default,
+        col(AlertRow.resolved_at).is_(None) | (col(AlertRow.resolved_at) > since),
     )
-
-
-def _phi(detector: Detector, key: Key) -> float:
-    baseline = detector.baseline(key)
-    return 1.0 if baseline is None else baseline.phi[key.bucket]
-
-
-def _baseline_evidence(baseline: Baseline, detector: Detector, key: Key, span_s: float) -> dict[str, Any]:
-    """`moved`: rollouts that were accepted since, by how much the baseline was moved for each; null: begun anew."""
-    moves = detector.learners[key.metric, key.bucket].moves
-    return {
-        "start": instant(baseline.start_s).isoformat(),
-        "span_s": span_s,
-        "count": baseline.count,
-        "short": span_s < SHORT_BASELINE_S,
-        "moved": [
-            {"rollout_id": move.rollout_id, "at": instant(move.at_s).isoformat(), "factor": move.factor(key.q)}
-            for move in moves
-        ],
-    }
-
-
-def _error_rate(detector: Detector, key: Key, span_s: float) -> dict[str, Any]:
-    every_s, streams = detector.condition.false_alarm_every_s, detector.stream_count(key)
-    length = f"{span_s / 3600:.1f} h" if span_s >= 3600 else f"{span_s:.0f} s"
-    honest = ": short, so its slow noise is partly guessed" if span_s < SHORT_BASELINE_S else ""
-    return {
-        "false_alarm_every_s": every_s,
-        "streams": streams,
-        "log_threshold": round(detector.log_threshold(key), 2),
-        "statement": (
-            f"designed for one false alarm in {every_s / 86400:.3g} days over {streams} streams, "
-            f"as far as the baseline shows the usual noise (it is {length} long{honest})"
-        ),
-    }
-
-
-def reach(detector: Detector, metric: str, part: float) -> frozenset[str]:
-    """The prompt buckets of a metric that have this part of an alarm's evidence, in words.
-
-    Another metric in alarm is told by an alert of its own, or by those of its parts.
-    """
-    return frozenset(
-        reach_of_bucket(bucket)
-        for (of, bucket), learner in detector.learners.items()
-        if of == metric and bucket not in (FLEET, "")
-        if any(
-            stream.alarmed or stream.log_evidence >= part * learner.log_threshold(detector.pools)
-            for stream in learner.streams.values()
-        )
-    )
+    alerts: dict[str, dict[str, list[Span]]] = {}
+    for row in session.exec(past):
+        until_s = math.inf if row.resolved_at is None else row.resolved_at.timestamp()
+        span = (row.started_at.timestamp() - WINDOW_S, until_s)
+        alerts.setdefault(row.pool, {}).setdefault(row.labels.get("metric", ""), []).append(span)
+    changes = changes_of(ledger.since(session, DOMAIN, since), metrics)
+    found = {}
+    for pool in {*alerts, *changes}:
+        one = changes.get(pool, Deliberate())
+        found[pool] = PoolRecord(alerts.get(pool, {}), tuple(one.taken_back), one.moves, one.on_trial)
+    return found

@@ -1,4 +1,4 @@
-"""Requests that the service lost: their share against what is normal for the pool, by the e-detector. Pure.
+"""Requests that the service lost: their share against what is normal for the pool, by the e-detector.
 
 Timeouts, sheds, refusals and disconnects leave no latency behind: a pool that drops its slowest third looks faster. So
 the share of lost requests (`finish_reasons.FAILED`) is judged by itself. Normal is what the pool's own past shows, at
@@ -10,16 +10,19 @@ span of an alarm; requests that their clients left count neither as lost nor as 
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
-from controlplane.alerts.conditions.baseline import BOUND_Z, wilson_upper
+from pydantic import BaseModel, Field
+
 from controlplane.alerts.conditions.finding import Finding, Reading
+from controlplane.alerts.conditions.kind import Findings, Job, Kind, Snapshot
 from controlplane.alerts.conditions.learner import SUSPICION
 from controlplane.alerts.windows.history import instant
+from controlplane.alerts.windows.pool_endings import Ended, PoolEndings
 from controlplane.contract.bodies.alerts import RequestsFailedCondition
 from controlplane.contract.metrics import WINDOW_S
+from controlplane.evidence.binomial import Z_95, wilson_upper
 from controlplane.evidence.e_detector import Exceedances, Stream, observe
 
 GUARD_S = 300.0
@@ -28,57 +31,49 @@ PHI = 2.0
 MOST_NORMAL = 0.1
 
 
-@dataclass(frozen=True)
-class Ended:
-    """The requests of one window that ended; lost: finish reason to how many."""
+class RequestsFailed(Kind[RequestsFailedCondition]):
+    condition = RequestsFailedCondition
+    seeks_causes = True
+    _endings: PoolEndings
 
-    start_s: float
-    count: int
-    lost: Mapping[str, int] = field(default_factory=dict)
+    def prepare(self, jobs: Sequence[Job[RequestsFailedCondition]], seen: Snapshot, end: datetime) -> None:
+        self._endings = PoolEndings(self._sources.telemetry, {job.pool: seen.where(job.pool) for job in jobs})
 
-    @property
-    def lost_count(self) -> int:
-        return sum(self.lost.values())
+    def judge(self, job: Job[RequestsFailedCondition], seen: Snapshot, end: datetime) -> Findings:
+        condition, start = job.condition, job.since(end)
+        if job.state:
+            known = LostShare.load(condition, job.state)
+        else:  # The past lies there when a rule begins.
+            until = start - timedelta(seconds=GUARD_S)
+            since = until - timedelta(seconds=condition.baseline_s)
+            count, lost = self._endings.before(job.pool, since, until)
+            known = LostShare(condition=condition, count=count, lost=lost)
+        windows = self._endings.of(job.pool, start, end)
+        return Findings(judge_requests_failed(known, windows, job.pool, job.pools, end), known.dump())
 
 
-@dataclass
-class LostShare:
+class LostShare(BaseModel):
     """What is known of one pool: its aged counts, the windows too young to be among them, and the evidence."""
 
-    condition: RequestsFailedCondition
+    condition: RequestsFailedCondition = Field(exclude=True)
     count: float = 0.0
     lost: float = 0.0
-    recent: list[tuple[float, int, int]] = field(default_factory=list)  # Start, count, lost.
-    stream: Stream = field(default_factory=Stream)
-    during: dict[str, int] = field(default_factory=dict)  # Since something spoke for a change: lost by reason.
+    recent: list[tuple[float, int, int]] = []  # Start, count, lost.
+    stream: Stream = Field(default_factory=Stream)
+    during: dict[str, int] = {}  # Since something spoke for a change: lost by reason.
     during_count: int = 0
 
     @classmethod
     def load(cls, condition: RequestsFailedCondition, state: Mapping[str, Any]) -> "LostShare":
-        return cls(
-            condition,
-            float(state["count"]),
-            float(state["lost"]),
-            [(float(start), int(count), int(lost)) for start, count, lost in state["recent"]],
-            Stream.load(state["stream"]),
-            {str(reason): int(number) for reason, number in state["during"].items()},
-            int(state["during_count"]),
-        )
+        return cls(condition=condition, **state)
 
     def dump(self) -> dict[str, Any]:
-        return {
-            "count": round(self.count, 3),
-            "lost": round(self.lost, 3),
-            "recent": [list(window) for window in self.recent],
-            "stream": self.stream.dump(),
-            "during": self.during,
-            "during_count": self.during_count,
-        }
+        return self.model_dump(mode="json") | {"count": round(self.count, 3), "lost": round(self.lost, 3)}
 
     @property
     def null(self) -> float:
         """The largest share that still counts as normal."""
-        bound = wilson_upper(self.lost / PHI, self.count / PHI, BOUND_Z) if self.count > 0.0 else 0.0
+        bound = wilson_upper(self.lost / PHI, self.count / PHI, Z_95) if self.count > 0.0 else 0.0
         return min(max(bound, self.condition.allowed_share), MOST_NORMAL)
 
     def take(self, window: Ended, pools: int) -> None:
@@ -99,13 +94,8 @@ class LostShare:
             self.during_count += window.count
         self._learn(window.start_s, log_threshold)
 
-    def _suspected_s(self, log_threshold: float) -> float | None:
-        if self.stream.alarmed:
-            return self.stream.onset_s
-        return self.stream.suspected_since_s if max(self.stream.gain) >= SUSPICION * log_threshold else None
-
     def _learn(self, at_s: float, log_threshold: float) -> None:
-        suspected_s = self._suspected_s(log_threshold)
+        suspected_s = self.stream.suspected_from(SUSPICION * log_threshold)
         until_s = min(at_s - GUARD_S, math.inf if suspected_s is None else suspected_s)
         keep = math.exp(-WINDOW_S / self.condition.baseline_s)
         while self.recent and self.recent[0][0] < until_s:

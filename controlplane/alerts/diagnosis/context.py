@@ -1,9 +1,9 @@
 """Gathering what a diagnosis needs from telemetry, the fleet's revisions and the ledger. Reads only."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlmodel import Session, col, select
 
@@ -34,9 +34,9 @@ from controlplane.contract.metrics import (
 from controlplane.evidence.sketch import Sketch
 from controlplane.fleet import store as fleet
 from controlplane.ledger.tables import LedgerRow
-from controlplane.telemetry.reader import TelemetryReader
+from controlplane.telemetry import Question, Span, TelemetryReader
 
-Range = tuple[datetime, datetime]
+T = TypeVar("T")
 
 LEDGER_BEFORE_S = 900.0
 LEDGER_KINDS = ("revision", "rollout", "node", "trial", "config")
@@ -44,31 +44,36 @@ BEFORE_S = 600.0
 """A diagnosis compares with at most so much of what came before the onset."""
 
 
-def measured(telemetry: TelemetryReader, where: Where, metric: str, before: Range, during: Range) -> Measured:
+def measured(telemetry: TelemetryReader, where: Where, metric: str, before: Span, during: Span) -> Measured:
     """Sketches of the metric's stages, before and during."""
     parts = {*STAGES.get(metric, ()), DECODE.short}
     return Measured(_totals(telemetry, where, parts, before), _totals(telemetry, where, parts, during))
 
 
-def _totals(telemetry: TelemetryReader, where: Where, parts: Iterable[str], span: Range) -> dict[str, Sketch]:
+def _totals(telemetry: TelemetryReader, where: Where, parts: Iterable[str], span: Span) -> dict[str, Sketch]:
     found = {}
     for part in parts:
         total = Sketch()
-        for series in telemetry.histograms(part, *span, where=where):
+        for series in telemetry.histograms(Question(part, span, where=where)):
             total.merge(series.total)
         if total.count:
             found[part] = total
     return found
 
 
-def surroundings(telemetry: TelemetryReader, where: Where, metric: str, before: Range, during: Range) -> Context:
+def surroundings(telemetry: TelemetryReader, where: Where, metric: str, before: Span, during: Span) -> Context:
     """Everything but the revisions' knobs and the ledger, which `with_records` adds."""
-    counted = E2E.short if _shares(telemetry, where, E2E.short, NODE.label, during) else TTFT.short
+
+    def both(read: Callable[[TelemetryReader, Question], T], name: str, *by: str) -> tuple[T, T]:
+        then, now = (read(telemetry, Question(name, span, by, where)) for span in (before, during))
+        return then, now
+
+    counted = E2E.short if _shares(telemetry, Question(E2E.short, during, (NODE.label,), where)) else TTFT.short
     shares = {
-        label: (_shares(telemetry, where, counted, label, before), _shares(telemetry, where, counted, label, during))
-        for label in (REVISION.label, PROMPT_BUCKET.label, CACHE_CLASS.label)
+        label: both(_shares, counted, label) for label in (REVISION.label, PROMPT_BUCKET.label, CACHE_CLASS.label)
     }
-    windows = _windows(telemetry, where, counted, before[0], during[1])
+    whole = Span(before.start, during.end)
+    windows = _windows(telemetry, Question(counted, whole, (REVISION.label,), where, WINDOW_S))
     old, new = shares[REVISION.label]
     revisions = [
         RevisionSeen(int(name), old.get(name, 0.0), new.get(name, 0.0), windows.get(name, ()))
@@ -76,24 +81,22 @@ def surroundings(telemetry: TelemetryReader, where: Where, metric: str, before: 
         if name.isascii() and name.isdigit()
     ]
     pool = where.get(POOL.label, "")
-    growth_s = _node_growth(telemetry, where, metric, before, during)
+    old_means, new_means = both(_means, metric, NODE.label)
+    growth_s = {node: mean - old_means[node] for node, mean in new_means.items() if node in old_means}
     return Context(
         pool=pool if isinstance(pool, str) else "",
-        during_s=(during[1] - during[0]).total_seconds(),
+        during_s=during.seconds,
         revisions=revisions,
-        rate=Level(_rate(telemetry, where, counted, before), _rate(telemetry, where, counted, during)),
+        rate=Level(*both(_rate, counted)),
         backlog=Level(_backlog(telemetry, where, before), _backlog(telemetry, where, during)),
         prompt_before=shares[PROMPT_BUCKET.label][0],
         prompt_during=shares[PROMPT_BUCKET.label][1],
         cache_before=shares[CACHE_CLASS.label][0],
         cache_during=shares[CACHE_CLASS.label][1],
-        preemptions=Level(
-            _value(telemetry, where, PREEMPTIONS.short, before, per_second=True),
-            _value(telemetry, where, PREEMPTIONS.short, during, per_second=True),
-        ),
-        kv_usage=_level(telemetry, where, KV_USAGE.short, before, during),
-        running=_level(telemetry, where, RUNNING.short, before, during),
-        waiting=_level(telemetry, where, WAITING.short, before, during),
+        preemptions=Level(*both(_per_second, PREEMPTIONS.short)),
+        kv_usage=Level(*both(_mean, KV_USAGE.short)),
+        running=Level(*both(_mean, RUNNING.short)),
+        waiting=Level(*both(_mean, WAITING.short)),
         node_growth_s=growth_s,
         hosts=host_readings(telemetry, {**where, NODE.label: slowest(growth_s)} if growth_s else where, before, during),
     )
@@ -127,9 +130,11 @@ def _knobs(session: Session, number: int) -> Mapping[str, Any]:
         return {}
 
 
-def _shares(telemetry: TelemetryReader, where: Where, metric: str, label: str, span: Range) -> dict[str, float]:
+def _shares(telemetry: TelemetryReader, question: Question) -> dict[str, float]:
+    """Of the values of the one label that is asked by."""
+    (label,) = question.by
     counts: dict[str, int] = {}
-    for series in telemetry.histograms(metric, *span, by=(label,), where=where):
+    for series in telemetry.histograms(question):
         name = series.labels.get(label)
         if name:
             counts[name] = counts.get(name, 0) + series.total.count
@@ -137,13 +142,11 @@ def _shares(telemetry: TelemetryReader, where: Where, metric: str, label: str, s
     return {name: count / total for name, count in counts.items()} if total else {}
 
 
-def _windows(
-    telemetry: TelemetryReader, where: Where, metric: str, start: datetime, end: datetime
-) -> dict[str, list[Served]]:
+def _windows(telemetry: TelemetryReader, question: Question) -> dict[str, list[Served]]:
     """For each revision every window in which the pool finished requests, with how many of them were under it."""
     own: dict[str, dict[datetime, int]] = {}
     totals: dict[datetime, int] = {}
-    for series in telemetry.counts(metric, start, end, by=(REVISION.label,), where=where, step_s=WINDOW_S):
+    for series in telemetry.counts(question):
         steps = own.setdefault(series.labels.get(REVISION.label, ""), {})
         for time, count in series.steps:
             steps[time] = steps.get(time, 0) + round(count)
@@ -153,50 +156,37 @@ def _windows(
     }
 
 
-def _backlog(telemetry: TelemetryReader, where: Where, span: Range) -> float | None:
+def _backlog(telemetry: TelemetryReader, where: Where, span: Span) -> float | None:
     """Requests running and waiting at the end of the span, over all nodes."""
     found = [
         series.value
         for metric in (RUNNING.short, WAITING.short)
-        for series in telemetry.scalars(metric, *span, by=(NODE.label,), where=where)
+        for series in telemetry.scalars(Question(metric, span, (NODE.label,), where))
     ]
     return sum(found) if found else None
 
 
-def _rate(telemetry: TelemetryReader, where: Where, metric: str, span: Range) -> float | None:
-    steps = {
-        time for series in telemetry.histograms(metric, *span, where=where, step_s=WINDOW_S) for time, _ in series.steps
-    }
-    count = sum(series.total.count for series in telemetry.histograms(metric, *span, where=where))
+def _rate(telemetry: TelemetryReader, question: Question) -> float | None:
+    stepped = replace(question, step_s=WINDOW_S)
+    steps = {time for series in telemetry.histograms(stepped) for time, _ in series.steps}
+    count = sum(series.total.count for series in telemetry.histograms(question))
     if not steps:
         return None
     # From the first window with data on: a young pool's silence before its first request is not low load.
-    return count / max((span[1] - min(steps)).total_seconds(), WINDOW_S)
+    return count / max((question.span.end - min(steps)).total_seconds(), WINDOW_S)
 
 
-def _level(telemetry: TelemetryReader, where: Where, metric: str, before: Range, during: Range) -> Level:
-    return Level(_value(telemetry, where, metric, before), _value(telemetry, where, metric, during))
+def _mean(telemetry: TelemetryReader, question: Question) -> float | None:
+    found = telemetry.scalars(question)
+    return sum(series.value for series in found) / len(found) if found else None
 
 
-def _value(
-    telemetry: TelemetryReader, where: Where, metric: str, span: Range, *, per_second: bool = False
-) -> float | None:
-    found = telemetry.scalars(metric, *span, where=where)
-    if not found:
-        return None
-    total = sum(series.value for series in found)
-    return total / max((span[1] - span[0]).total_seconds(), WINDOW_S) if per_second else total / len(found)
+def _per_second(telemetry: TelemetryReader, question: Question) -> float | None:
+    found = telemetry.scalars(question)
+    return sum(series.value for series in found) / max(question.span.seconds, WINDOW_S) if found else None
 
 
-def _node_growth(
-    telemetry: TelemetryReader, where: Where, metric: str, before: Range, during: Range
-) -> dict[str, float]:
-    means: list[dict[str, float]] = []
-    for span in (before, during):
-        found: dict[str, float] = {}
-        for series in telemetry.histograms(metric, *span, by=(NODE.label,), where=where):
-            mean = series.total.mean
-            if mean is not None:
-                found[series.labels.get(NODE.label, "")] = mean
-        means.append(found)
-    return {node: mean - means[0][node] for node, mean in means[1].items() if node in means[0]}
+def _means(telemetry: TelemetryReader, question: Question) -> dict[str, float]:
+    """By node."""
+    means = {series.labels.get(NODE.label, ""): series.total.mean for series in telemetry.histograms(question)}
+    return {node: mean for node, mean in means.items() if mean is not None}

@@ -7,7 +7,7 @@ from controlplane.alerts.diagnosis.host_cause import Reading, Readings
 from controlplane.alerts.windows.history import Where
 from controlplane.contract import metrics
 from controlplane.contract.metrics import HOST_METRICS, NODE, WINDOW_S, Metric, MetricKind
-from controlplane.telemetry.reader import TelemetryReader
+from controlplane.telemetry import Question, Span, TelemetryReader
 
 EARLIER_S = 60.0
 """Trouble may have begun so long before the slowdown was seen."""
@@ -15,27 +15,26 @@ LEAVES_OUT_S = WINDOW_S
 """The window before the onset belongs to neither: a trouble that began in it was only partly there."""
 
 Steps = list[tuple[datetime, float]]
-Range = tuple[datetime, datetime]
 
 
-def host_readings(telemetry: TelemetryReader, where: Where, before: Range, during: Range) -> dict[str, Readings]:
+def host_readings(telemetry: TelemetryReader, where: Where, before: Span, during: Span) -> dict[str, Readings]:
     """By node, then by the metric's short name; what was not measured is absent."""
     found: dict[str, dict[str, Reading]] = {}
     for metric in HOST_METRICS:
-        every = telemetry.scalars(metric.short, before[0], during[1], by=(NODE.label,), where=where, step_s=WINDOW_S)
-        for series in every:
+        question = Question(metric.short, Span(before.start, during.end), (NODE.label,), where, WINDOW_S)
+        for series in telemetry.scalars(question):
             node = series.labels.get(NODE.label, "")
             if node and series.steps:
                 found.setdefault(node, {})[metric.short] = reading(metric, sorted(series.steps), before, during)
     return dict(found)
 
 
-def reading(metric: Metric, steps: Steps, before: Range, during: Range) -> Reading:
+def reading(metric: Metric, steps: Steps, before: Span, during: Span) -> Reading:
     """From the windows of one node, ascending."""
-    earlier = [value for at, value in steps if at < before[1] - timedelta(seconds=LEAVES_OUT_S)]
-    later = [value for at, value in steps if during[0] <= at < during[1]]
+    earlier = [value for at, value in steps if at < before.end - timedelta(seconds=LEAVES_OUT_S)]
+    later = [value for at, value in steps if during.start <= at < during.end]
     then, now = _level(metric, earlier), _level(metric, later)
-    return Reading(then, now, _since(metric, steps, then, now, during[0]))
+    return Reading(then, now, _since(metric, steps, then, now, during.start))
 
 
 def _level(metric: Metric, values: Sequence[float]) -> float | None:

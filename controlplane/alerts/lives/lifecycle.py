@@ -145,9 +145,8 @@ class Scribe:
     def _deliver(self, session: Session, row: AlertRow) -> int:
         """Tell of a firing alert, under a key of its own where it was told of before; returns to how many."""
         view = alert_view(row)
-        if outbox.is_told(session, view):
-            return outbox.enqueue_update(session, view, self.now, self.external_url)
-        return outbox.enqueue_firing(session, view, self.now, self.external_url)
+        key = payload.update_key(view) if outbox.is_told(session, view) else None
+        return outbox.enqueue_firing(session, view, self.now, self.external_url, key)
 
     def _new(self, rule: AlertRule, draft: Draft) -> AlertRow:
         story = draft.story or draft.latest

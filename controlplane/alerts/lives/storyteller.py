@@ -7,43 +7,32 @@ questions, so an open alert is looked into again once a minute at most, and besi
 import logging
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from controlplane.alerts import words
-from controlplane.alerts.conditions import judges
 from controlplane.alerts.conditions.finding import Finding
+from controlplane.alerts.conditions.kind import Job, Look
 from controlplane.alerts.diagnosis import context as gathering
 from controlplane.alerts.diagnosis.causes import causes
 from controlplane.alerts.diagnosis.diagnosis import Shift, diagnose
 from controlplane.alerts.lives import updates
 from controlplane.alerts.lives.lifecycle import Draft, News
 from controlplane.alerts.lives.machine import Event
-from controlplane.alerts.lives.tick import Job
 from controlplane.alerts.lives.updates import Seen, Told
 from controlplane.alerts.tables import AlertRow
 from controlplane.alerts.windows.history import Where
-from controlplane.contract.bodies.alerts import AbsoluteCondition, AlertState, Diagnosis, RequestsFailedCondition
-from controlplane.contract.bodies.slo import Limit
+from controlplane.contract.bodies.alerts import AlertState, Diagnosis
 from controlplane.contract.metrics import E2E, NODE
 from controlplane.db.database import Database
 from controlplane.evidence.sketch import Sketch
-from controlplane.telemetry.reader import TelemetryReader
+from controlplane.telemetry import Question, Span, TelemetryReader
 
 log = logging.getLogger(__name__)
 
-RECENT_S = 30.0
-"""The newest requests, by which growth is judged."""
 AGAIN_S = 120.0
 """A diagnosis of an open alert is of so much of it: what it is like now, not on the average of hours."""
 PENDING = "seen"
 """Where a job's state keeps what its open alerts have not been told of yet, by fingerprint."""
-
-
-class Look(NamedTuple):
-    """What the rule's judge knows of an open alert without asking telemetry: its newest requests, and its reach."""
-
-    recent: Sketch
-    reach: frozenset[str]
 
 
 class Storyteller:
@@ -54,7 +43,7 @@ class Storyteller:
         self._telemetry = telemetry
         self._looked_at: dict[str, datetime] = {}  # By fingerprint: the last diagnosis of an open alert.
 
-    def tell(self, job: Job, draft: Draft, where: Where, reach: frozenset[str], now: datetime) -> None:
+    def tell(self, job: Job[Any], draft: Draft, where: Where, reach: frozenset[str], now: datetime) -> None:
         """Diagnose a firing alert, and note what its receivers will know."""
         story = draft.story
         assert story is not None
@@ -70,22 +59,25 @@ class Storyteller:
         draft.diagnosis = found
         draft.told = Told(now, story.value, reach | _reach(found) | nodes, _cause(found))
 
-    def _without_metric(self, job: Job, story: Finding, where: Where, now: datetime) -> Diagnosis:
-        """Of requests that were lost the likeliest causes; the rest says all there is to it by itself."""
-        if not isinstance(job.rule.condition, RequestsFailedCondition) or story.since is None:
-            return Diagnosis(stage=None, summary=story.summary + ".", causes=[])
-        before = (story.since - timedelta(seconds=gathering.BEFORE_S), story.since)
+    def _without_metric(self, job: Job[Any], story: Finding, where: Where, now: datetime) -> Diagnosis:
+        """The likeliest causes where the kind has any; the rest says all there is to it by itself."""
+        alone = Diagnosis(stage=None, summary=story.summary + ".", causes=[])
+        if not job.kind.seeks_causes or story.since is None:
+            return alone
+        before = Span(story.since - timedelta(seconds=gathering.BEFORE_S), story.since)
         try:
-            around = gathering.surroundings(self._telemetry, where, E2E.short, before, (story.since, story.at))
+            around = gathering.surroundings(self._telemetry, where, E2E.short, before, Span(story.since, story.at))
             with self._database.read_session() as session:
                 around = gathering.with_records(session, around, story.since, now)
         except Exception:
             log.exception("no causes for rule %s on pool %r", job.rule.id, job.pool)
-            return Diagnosis(stage=None, summary=story.summary + ".", causes=[])
+            return alone
         found = causes(around, story.since)
         return Diagnosis(stage=None, summary=f"{story.summary}; {found[0]['message']}.", causes=found)
 
-    def follow_up(self, job: Job, draft: Draft, look: Look, where: Where, state: dict[str, Any], now: datetime) -> None:
+    def follow_up(
+        self, job: Job[Any], draft: Draft, look: Look, where: Where, state: dict[str, Any], now: datetime
+    ) -> None:
         """Gather what has come to light of an open alert; where it is news and may be told, write it on the draft."""
         row = job.open_alerts.get(draft.fingerprint)
         if row is None or row.state != AlertState.FIRING.value or draft.life.state is not AlertState.FIRING:
@@ -128,20 +120,15 @@ class Storyteller:
         self._looked_at = {name: at for name, at in self._looked_at.items() if name in fingerprints}
 
     def _look(
-        self, job: Job, draft: Draft, story: Finding, where: Where, now: datetime, chance: float
+        self, job: Job[Any], draft: Draft, story: Finding, where: Where, now: datetime, chance: float
     ) -> tuple[Diagnosis, frozenset[str]]:
-        condition = job.rule.condition
-        is_absolute = isinstance(condition, AbsoluteCondition)
-        onset = story.since or draft.life.breach_since or story.at
-        if isinstance(condition, AbsoluteCondition) and Event.FIRED in draft.events:
-            limit = Limit(metric=story.metric, q=story.q, limit_s=story.threshold or 1.0)
-            first = draft.life.breach_since or story.at
-            onset = judges.onset_of_breach(self._telemetry, where, limit, first, condition.window_s)
-        before = (onset - timedelta(seconds=gathering.BEFORE_S), onset)
-        during = (onset if Event.FIRED in draft.events else max(onset, story.at - timedelta(seconds=AGAIN_S)), story.at)
+        onset = story.since or job.kind.onset(job, story, draft.life.breach_since or story.at, where)
+        before = Span(onset - timedelta(seconds=gathering.BEFORE_S), onset)
+        since = onset if Event.FIRED in draft.events else max(onset, story.at - timedelta(seconds=AGAIN_S))
+        during = Span(since, story.at)
         before_s = story.before_s
         if before_s is None:
-            found = self._telemetry.histograms(story.metric, *before, where=where)
+            found = self._telemetry.histograms(Question(story.metric, before, where=where))
             before_s = found[0].total.quantile(story.q) if found and found[0].total.count else None
         bucket = story.evidence.get("prompt_bucket")
         parts_where = where if bucket is None else {**where, "prompt_bucket": bucket}
@@ -149,15 +136,15 @@ class Storyteller:
         around = gathering.surroundings(self._telemetry, where, story.metric, before, during)
         with self._database.read_session() as session:
             around = gathering.with_records(session, around, onset, now)
-        limit_s = story.threshold if is_absolute else None
+        limit_s = story.threshold if job.kind.threshold_is_limit else None
         shift = Shift(story.metric, story.q, before_s, story.value, onset, limit_s, story.relative_error)
         nodes = self._nodes(parts_where, story, during, chance)
         return diagnose(shift, measured, around), nodes
 
-    def _nodes(self, where: Where, story: Finding, during: tuple[datetime, datetime], chance: float) -> frozenset[str]:
+    def _nodes(self, where: Where, story: Finding, during: Span, chance: float) -> frozenset[str]:
         by_node = {
             series.labels.get(NODE.label, ""): series.total
-            for series in self._telemetry.histograms(story.metric, *during, by=(NODE.label,), where=where)
+            for series in self._telemetry.histograms(Question(story.metric, during, (NODE.label,), where))
         }
         return updates.reach_of_nodes(by_node, story.threshold, story.q, chance)
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from controlplane.alerts.conditions.absolute import tail_bound
 from controlplane.alerts.words import duration, percentile
 from controlplane.contract.bodies.alerts import UpdateKind
 from controlplane.contract.bodies.cause_kinds import CauseKind
 from controlplane.contract.histogram import axis_position
+from controlplane.evidence.binomial import tail_bound
 from controlplane.evidence.sketch import Sketch
 
 UPDATE_EVERY_S = 60.0

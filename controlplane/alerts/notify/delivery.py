@@ -16,21 +16,19 @@ import httpx
 from sqlalchemy import select
 from sqlmodel import Session, col, update
 
-from controlplane.alerts.notify import payload
 from controlplane.alerts.tables import DeliveryRow, DestinationRow
 from controlplane.contract import signature
-from controlplane.contract.bodies.alerts import Alert, AlertState, DeliveryState
+from controlplane.contract.bodies.alerts import DeliveryState
 from controlplane.contract.clock import Clock, utc_now
-from controlplane.contract.retry import retry_after_s
+from controlplane.contract.retry import doubling_s, retry_after_s
 from controlplane.db.database import Database
-from controlplane.outgoing import exchange, new_client
+from controlplane.outgoing import NOWHERE_INSIDE, AddressPolicy, exchange, new_client
 
 log = logging.getLogger(__name__)
 
 DEADLINE_S = 10.0
 """For the whole of one attempt. Well below the lease: nobody else begins a letter while it is still under way."""
 LEASE_S = 30.0
-LONGEST_WAIT_S = 300.0
 GIVE_UP_AFTER_S = 24 * 3600.0
 BATCH = 50
 """Letters of one destination that one thread sends before it looks again."""
@@ -59,11 +57,6 @@ class Letter:
     idempotency_key: str
     attempt: int
     created_at: datetime
-
-
-def wait_s(attempts: int) -> float:
-    """Pause after the n-th failed attempt: 1, 2, 4 ... `LONGEST_WAIT_S` seconds. No jitter: one sender, few letters."""
-    return float(min(2.0 ** min(attempts - 1, 30), LONGEST_WAIT_S))
 
 
 def post(http: httpx.Client, letter: Letter, now: datetime) -> Attempt:
@@ -98,10 +91,11 @@ class Deliverer:
         http: httpx.Client | None = None,
         clock: Clock = utc_now,
         *,
+        policy: AddressPolicy = NOWHERE_INSIDE,
         most_at_once: int = MOST_AT_ONCE,
     ) -> None:
         self._database = database
-        self._http = http or new_client(DEADLINE_S)
+        self._http = http or new_client(DEADLINE_S, policy)
         self._clock = clock
         self._most_at_once = most_at_once
         self._changed = threading.Condition()
@@ -242,7 +236,7 @@ class Deliverer:
             if attempt.error is None:
                 row.state, row.delivered_at, row.next_attempt_at = DeliveryState.DELIVERED.value, now, None
             else:
-                again = now + timedelta(seconds=max(wait_s(letter.attempt), attempt.retry_after_s or 0.0))
+                again = now + timedelta(seconds=max(doubling_s(letter.attempt), attempt.retry_after_s or 0.0))
                 if again > letter.created_at + timedelta(seconds=GIVE_UP_AFTER_S):
                     row.state, row.next_attempt_at = DeliveryState.GIVEN_UP.value, None
                     log.warning("webhook %s given up after %d attempts: %s", row.id, row.attempts, attempt.error)
@@ -260,14 +254,3 @@ def _take(session: Session, row: DeliveryRow, now: datetime) -> bool:
         .execution_options(synchronize_session=False)
     )
     return bool(session.exec(statement).rowcount == 1)
-
-
-def send_test(
-    http: httpx.Client, destination: DestinationRow, alert: Alert, now: datetime, external_url: str
-) -> Attempt:
-    """Send a made-up alert once, signed like a real one, and say what came of it."""
-    status = AlertState.FIRING.value
-    key = payload.idempotency_key(alert, "test")
-    body = payload.body(alert, status, destination.name, external_url)
-    letter = Letter(0, destination.id or 0, destination.url, destination.secret, body, key, 1, now)
-    return post(http, letter, now)

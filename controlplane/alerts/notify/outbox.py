@@ -13,20 +13,12 @@ from controlplane.alerts.tables import DeliveryRow, DestinationRow
 from controlplane.contract.bodies.alerts import Alert, AlertState, DeliveryState
 
 
-def enqueue_firing(session: Session, alert: Alert, now: datetime, external_url: str) -> int:
-    """One delivery for each enabled destination; returns how many."""
+def enqueue_firing(session: Session, alert: Alert, now: datetime, external_url: str, key: str | None = None) -> int:
+    """One delivery for each enabled destination; returns how many. key: if it is not the first."""
     rows = session.exec(
         select(DestinationRow).where(col(DestinationRow.enabled).is_(True)).order_by(col(DestinationRow.id))
     )
-    return _enqueue(session, alert, AlertState.FIRING.value, list(rows), now, external_url)
-
-
-def enqueue_update(session: Session, alert: Alert, now: datetime, external_url: str) -> int:
-    """As `enqueue_firing`, of an alert that has changed since it was told of: each update is a delivery of its own."""
-    rows = session.exec(
-        select(DestinationRow).where(col(DestinationRow.enabled).is_(True)).order_by(col(DestinationRow.id))
-    )
-    return _enqueue(session, alert, AlertState.FIRING.value, list(rows), now, external_url, payload.update_key(alert))
+    return _enqueue(session, alert, AlertState.FIRING.value, list(rows), now, external_url, key)
 
 
 def is_told(session: Session, alert: Alert) -> bool:

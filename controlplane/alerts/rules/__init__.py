@@ -1,1 +1,1 @@
-"""What a person may write: rules with their checks and defaults, and silences."""
+"""What a person may write: default rules, and silences."""

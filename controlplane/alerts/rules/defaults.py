@@ -47,15 +47,8 @@ def ensure_default_rules(session: Session, now: datetime) -> int:
         return 0
     created = [wanted for wanted in missing if wanted.condition.kind not in made]
     for wanted in created:
-        store.create_rule(session, wanted, now)
+        store.add_rule(session, wanted, now)
     names = ", ".join(repr(wanted.name) for wanted in created) or "none: rules of these kinds are there already"
-    ledger.append(
-        session,
-        now=now,
-        actor=ledger.SERVICE,
-        kind=LEDGER_KIND,
-        subject="alert-rules",
-        message=f"default rules {names}",
-        kinds=sorted(given | {wanted.condition.kind for wanted in missing}),
-    )
+    kinds = sorted(given | {wanted.condition.kind for wanted in missing})
+    ledger.append(session, now, ledger.SERVICE, LEDGER_KIND, "alert-rules", f"default rules {names}", kinds=kinds)
     return len(created)

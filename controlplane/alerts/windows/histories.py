@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from controlplane.alerts.windows.history import READ_AHEAD_S, History, Where, extend
 from controlplane.contract.metrics import POOL, PROMPT_BUCKETS, WINDOW_S
-from controlplane.telemetry.reader import TelemetryReader
+from controlplane.telemetry import TelemetryReader
 
 log = logging.getLogger(__name__)
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from controlplane.alerts.windows.load import LoadMeter
-from controlplane.alerts.windows.material import NOTHING, Material, Tail, Where, filled, instant, read
+from controlplane.alerts.windows.material import NOTHING, Material, Tail, filled, instant, read
 from controlplane.contract.histogram import AXIS_LENGTH, RELATIVE_ERROR
 from controlplane.contract.metrics import NODE, POOL, WINDOW_S
 from controlplane.evidence.sketch import Sketch
-from controlplane.telemetry.reader import TelemetryReader
+from controlplane.telemetry import TelemetryReader, Where
 
 __all__ = ["History", "Tail", "Where", "Window", "extend", "instant", "merged"]
 

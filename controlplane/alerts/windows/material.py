@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from controlplane.contract.histogram import RELATIVE_ERROR
 from controlplane.contract.metrics import E2E, NODE, POOL, PROMPT_BUCKET, REQUESTS, RUNNING, TTFT, WAITING, WINDOW_S
 from controlplane.evidence.sketch import Sketch
-from controlplane.telemetry.reader import TelemetryReader, ValueSeries
+from controlplane.telemetry import Question, Span, TelemetryReader, ValueSeries, Where
 
-Where = Mapping[str, str | Sequence[str]]
 _BY_BUCKET, _BY_NODE = (POOL.label, PROMPT_BUCKET.label), (POOL.label, NODE.label)
 
 
@@ -74,17 +73,17 @@ def read(
     telemetry: TelemetryReader, metrics: Sequence[str], where: Where, start_s: float, stop_s: float
 ) -> dict[str, Material]:
     """What the pools that `where` lets in had in [start_s, stop_s). A pool without latencies is absent."""
-    start, stop = instant(start_s), instant(stop_s)
+    span = Span(instant(start_s), instant(stop_s))
     found: dict[str, Material] = {}
     for metric in metrics:
-        for series in telemetry.histograms(metric, start, stop, by=_BY_BUCKET, where=where, step_s=WINDOW_S):
+        for series in telemetry.histograms(Question(metric, span, _BY_BUCKET, where, WINDOW_S)):
             material = found.setdefault(series.labels.get(POOL.label, ""), Material())
             bucket = series.labels.get(PROMPT_BUCKET.label, "")
             for time, sketch in series.steps:
                 material.tails.setdefault(time.timestamp(), {}).setdefault(metric, {})[bucket] = Tail.of(sketch)
     if found:
-        _read_finished(telemetry, where, start, stop, found)
-        _read_in_flight(telemetry, where, start, stop, found)
+        _read_finished(telemetry, where, span, found)
+        _read_in_flight(telemetry, where, span, found)
     return found
 
 
@@ -92,18 +91,17 @@ def filled(
     telemetry: TelemetryReader, metrics: Sequence[str], where: Where, start_s: float, stop_s: float, step_s: float
 ) -> set[int]:
     """The steps, counted from the epoch, in which there is anything of these metrics."""
+    span = Span(instant(start_s), instant(stop_s))
     return {
         int(time.timestamp() // step_s)
         for metric in metrics
-        for series in telemetry.counts(metric, instant(start_s), instant(stop_s), where=where, step_s=step_s)
+        for series in telemetry.counts(Question(metric, span, where=where, step_s=step_s))
         for time, _ in series.steps
     }
 
 
-def _read_finished(
-    telemetry: TelemetryReader, where: Where, start: datetime, stop: datetime, found: Mapping[str, Material]
-) -> None:
-    for sums in telemetry.scalars(REQUESTS.short, start, stop, by=_BY_NODE, where=where, step_s=WINDOW_S):
+def _read_finished(telemetry: TelemetryReader, where: Where, span: Span, found: Mapping[str, Material]) -> None:
+    for sums in telemetry.scalars(Question(REQUESTS.short, span, _BY_NODE, where, WINDOW_S)):
         material = found.get(sums.labels.get(POOL.label, ""))
         if material is not None:
             _count(material, sums)
@@ -113,7 +111,7 @@ def _read_finished(
         if not uncounted:
             return
         among = {**where, POOL.label: uncounted}
-        for sums in telemetry.counts(metric, start, stop, by=_BY_NODE, where=among, step_s=WINDOW_S):
+        for sums in telemetry.counts(Question(metric, span, _BY_NODE, among, WINDOW_S)):
             _count(found[sums.labels.get(POOL.label, "")], sums)
 
 
@@ -123,11 +121,9 @@ def _count(material: Material, sums: ValueSeries) -> None:
         material.finished.setdefault(time.timestamp(), {})[node] = round(value)
 
 
-def _read_in_flight(
-    telemetry: TelemetryReader, where: Where, start: datetime, stop: datetime, found: Mapping[str, Material]
-) -> None:
+def _read_in_flight(telemetry: TelemetryReader, where: Where, span: Span, found: Mapping[str, Material]) -> None:
     for metric in (RUNNING.short, WAITING.short):
-        for series in telemetry.scalars(metric, start, stop, by=_BY_NODE, where=where, step_s=WINDOW_S):
+        for series in telemetry.scalars(Question(metric, span, _BY_NODE, where, WINDOW_S)):
             material = found.get(series.labels.get(POOL.label, ""))
             if material is None:
                 continue

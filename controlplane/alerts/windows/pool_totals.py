@@ -12,11 +12,9 @@ from controlplane.alerts.windows.histories import shareable
 from controlplane.alerts.windows.history import Where
 from controlplane.contract.metrics import POOL
 from controlplane.evidence.sketch import Sketch
-from controlplane.telemetry.reader import TelemetryReader
+from controlplane.telemetry import Question, Span, TelemetryReader
 
 log = logging.getLogger(__name__)
-
-Span = tuple[str, datetime, datetime]
 
 
 class PoolTotals:
@@ -25,30 +23,30 @@ class PoolTotals:
         self._telemetry = telemetry
         self._wheres = wheres
         self._together = sorted(pool for pool, where in wheres.items() if shareable(where))
-        self._read: dict[Span, dict[str, Sketch]] = {}
-        self._alone: dict[tuple[str, Span], Sketch] = {}
+        self._read: dict[tuple[str, Span], dict[str, Sketch]] = {}
+        self._alone: dict[tuple[str, str, Span], Sketch] = {}
 
     def of(self, pool: str, metric: str, start: datetime, end: datetime) -> Sketch:
         """Empty where there is no data."""
-        span = (metric, start, end)
-        if pool in self._together and self._read_together(span):
-            return self._read[span].get(pool) or Sketch()
-        if (pool, span) not in self._alone:
+        span = Span(start, end)
+        if pool in self._together and self._read_together(metric, span):
+            return self._read[metric, span].get(pool) or Sketch()
+        if (pool, metric, span) not in self._alone:
             total = Sketch()
-            for series in self._telemetry.histograms(metric, start, end, where=self._wheres[pool]):
+            for series in self._telemetry.histograms(Question(metric, span, where=self._wheres[pool])):
                 total.merge(series.total)
-            self._alone[pool, span] = total
-        return self._alone[pool, span]
+            self._alone[pool, metric, span] = total
+        return self._alone[pool, metric, span]
 
-    def _read_together(self, span: Span) -> bool:
+    def _read_together(self, metric: str, span: Span) -> bool:
         """False where it fails: then each pool is read by itself, and fails by itself."""
-        if span not in self._read:
+        if (metric, span) not in self._read:
             where = {POOL.label: self._together}
             try:
-                found = self._telemetry.histograms(*span, by=(POOL.label,), where=where)
+                found = self._telemetry.histograms(Question(metric, span, (POOL.label,), where))
             except Exception:
-                log.exception("%s of %d pools could not be read together", span[0], len(self._together))
+                log.exception("%s of %d pools could not be read together", metric, len(self._together))
                 self._together = []
                 return False
-            self._read[span] = {series.labels.get(POOL.label, ""): series.total for series in found}
+            self._read[metric, span] = {series.labels.get(POOL.label, ""): series.total for series in found}
         return True

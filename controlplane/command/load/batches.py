@@ -14,6 +14,7 @@ import orjson
 from controlplane.command.load.messages import Form, Message, messages
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.reports import report_bundle
+from controlplane.contract.reports.media_types import PROTOBUF
 from controlplane.contract.reports.packed_report import HEADER, REPORT_HEADER, SECTION, STREAM_BYTES, report_header
 
 BATCH_BYTES = 1 << 20
@@ -26,12 +27,12 @@ PERSON = b"tailwright-load"
 """Part of the identity: another number means that requests are put together in another way."""
 
 _METRICS, _TRACES = "/v1/metrics", "/v1/traces"
-_JSON, _PROTOBUF = "application/json", "application/x-protobuf"
+_JSON = "application/json"
 _SENT = {
     Form.METRICS_JSON: (_METRICS, _JSON, "resourceMetrics"),
     Form.TRACES_JSON: (_TRACES, _JSON, "resourceSpans"),
-    Form.METRICS_PROTOBUF: (_METRICS, _PROTOBUF, ""),
-    Form.TRACES_PROTOBUF: (_TRACES, _PROTOBUF, ""),
+    Form.METRICS_PROTOBUF: (_METRICS, PROTOBUF, ""),
+    Form.TRACES_PROTOBUF: (_TRACES, PROTOBUF, ""),
     Form.PACKED: (report_bundle.PATH, report_bundle.MEDIA_TYPE, ""),
 }
 

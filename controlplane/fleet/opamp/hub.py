@@ -9,14 +9,17 @@ import asyncio
 import logging
 import secrets
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import anyio
 from anyio import CapacityLimiter, to_thread
+from fastapi import Depends
 from sqlalchemy import event
 from sqlmodel import Session, col, select
 
 from controlplane.auth import Principal
 from controlplane.auth.tables import TokenRow
+from controlplane.auth.token_cache import AuthParts
 from controlplane.db.database import Database
 from controlplane.fleet import machine
 from controlplane.fleet.opamp.left_out import LeftOut
@@ -130,3 +133,13 @@ class FleetHub:
             held = {connection.principal.token_id for connection in list(self._connections)}
             query = select(TokenRow.id).where(col(TokenRow.revoked_at).is_not(None), col(TokenRow.id).in_(held))
             return desired, {number for number in session.exec(query) if number is not None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FleetParts(AuthParts):
+    """What a route is served with that may change what nodes should run."""
+
+    fleet: FleetHub
+
+
+Fleet = Annotated[FleetParts, Depends(FleetParts.given)]

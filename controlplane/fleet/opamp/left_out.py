@@ -4,9 +4,9 @@ Guarantee: an agent that says the same wrong thing for ever costs one line, and 
 """
 
 import logging
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 
+from cachetools import LRUCache
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
@@ -20,7 +20,7 @@ class LeftOut(Collector):
 
     def __init__(self) -> None:
         self._count = 0
-        self._said: OrderedDict[str, Sequence[str]] = OrderedDict()
+        self._said: LRUCache[str, Sequence[str]] = LRUCache(NODES_REMEMBERED)
 
     def note(self, node: str, problems: Sequence[str]) -> None:
         """`problems` of one report: what of it was not taken; none: it was whole."""
@@ -29,8 +29,6 @@ class LeftOut(Collector):
         if not problems:
             return
         self._said[node] = problems
-        if len(self._said) > NODES_REMEMBERED:
-            self._said.popitem(last=False)
         if problems != before:
             logger.warning("node %s: parts of its report were left out: %s", node, "; ".join(problems))
 

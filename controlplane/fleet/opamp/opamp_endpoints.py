@@ -19,10 +19,11 @@ from controlplane.auth.principal import authenticate, check_scope
 from controlplane.contract.bodies.access import Scope
 from controlplane.contract.error_answer import answers
 from controlplane.contract.errors import BadRequest, Conflict, TailwrightError, TooLarge, Unavailable, Unsupported
+from controlplane.contract.reports.media_types import PROTOBUF
 from controlplane.db.database import Database
 from controlplane.fleet import store as fleet
-from controlplane.fleet.opamp import wire as opamp
-from controlplane.fleet.opamp.hub import AgentConnection, FleetHub
+from controlplane.fleet.opamp import wire
+from controlplane.fleet.opamp.hub import AgentConnection, Fleet, FleetHub, FleetParts
 from controlplane.fleet.opamp.session import Answer, answer, offer
 
 logger = logging.getLogger(__name__)
@@ -32,7 +33,7 @@ RETRY_AFTER_S = 5.0
 _BODY = {
     "requestBody": {
         "required": True,
-        "content": {opamp.CONTENT_TYPE: {"schema": {"type": "string", "format": "binary"}}},
+        "content": {PROTOBUF: {"schema": {"type": "string", "format": "binary"}}},
     }
 }
 GOING_AWAY, NOT_BINARY, INVALID, POLICY, TOO_LARGE = 1001, 1003, 1007, 1008, 1009  # RFC 6455, section 7.4.1.
@@ -41,41 +42,37 @@ GOING_AWAY, NOT_BINARY, INVALID, POLICY, TOO_LARGE = 1001, 1003, 1007, 1008, 100
 class OpampAnswer(Response):
     """A ServerToAgent message."""
 
-    media_type = opamp.CONTENT_TYPE
+    media_type = PROTOBUF
 
 
 @router.post("/v1/opamp", response_class=OpampAnswer, openapi_extra=_BODY, responses=answers(Conflict))
-async def opamp_http(request: Request, principal: AgentAccess) -> Response:
+async def opamp_http(request: Request, principal: AgentAccess, service: Fleet) -> Response:
     """One OpAMP exchange: AgentToServer in, ServerToAgent out, both as protobuf; gzip is accepted."""
     content_type = request.headers.get("Content-Type", "").partition(";")[0].strip()
-    if content_type != opamp.CONTENT_TYPE:
-        raise Unsupported(f"Content-Type: wants {opamp.CONTENT_TYPE}, got {content_type!r}", field="Content-Type")
-    message = opamp.unpack(await _body(request), request.headers.get("Content-Encoding", "").strip().lower())
-    report = opamp.parse(message)
-    state = request.app.state
-    hub: FleetHub = state.fleet
-    work = partial(answer, state.database, principal, report, state.clock())
-    answered = await to_thread.run_sync(work, limiter=hub.workers)
+    if content_type != PROTOBUF:
+        raise Unsupported(f"Content-Type: wants {PROTOBUF}, got {content_type!r}", field="Content-Type")
+    message = wire.unpack(await _body(request), request.headers.get("Content-Encoding", "").strip().lower())
+    report = wire.parse(message)
+    work = partial(answer, service.database, principal, report, service.clock())
+    answered = await to_thread.run_sync(work, limiter=service.fleet.workers)
     if answered.node is not None:
-        hub.left_out.note(answered.node, report.problems)
-    return OpampAnswer(opamp.encode(answered.reply).SerializeToString())
+        service.fleet.left_out.note(answered.node, report.problems)
+    return OpampAnswer(wire.encode(answered.reply).SerializeToString())
 
 
 async def _body(request: Request) -> bytes:
     body = bytearray()
     async for piece in request.stream():
         body += piece
-        if len(body) > opamp.MESSAGE_LIMIT_BYTES:
-            raise TooLarge(f"body: an OpAMP message is at most {opamp.MESSAGE_LIMIT_BYTES} bytes", field="body")
+        if len(body) > wire.MESSAGE_LIMIT_BYTES:
+            raise TooLarge(f"body: an OpAMP message is at most {wire.MESSAGE_LIMIT_BYTES} bytes", field="body")
     return bytes(body)
 
 
 @router.websocket("/v1/opamp")
-async def opamp_socket(socket: WebSocket) -> None:
+async def opamp_socket(socket: WebSocket, service: Fleet) -> None:
     """The same exchange for as long as the connection holds; a changed configuration is pushed."""
-    state = socket.app.state
-    hub: FleetHub = state.fleet
-    database: Database = state.database
+    hub, database = service.fleet, service.database
     try:
         principal = await to_thread.run_sync(authenticate, database, socket.headers.get("Authorization"))
         check_scope(principal, Scope.AGENT)
@@ -91,7 +88,7 @@ async def opamp_socket(socket: WebSocket) -> None:
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_push, socket, connection, hub, database)
-            await _receive(socket, connection, hub)
+            await _receive(socket, connection, service)
             tasks.cancel_scope.cancel()
     finally:
         hub.leave(connection)
@@ -108,7 +105,7 @@ def _disconnect(database: Database, connection: str) -> None:
         fleet.disconnect(session, connection)
 
 
-async def _receive(socket: WebSocket, connection: AgentConnection, hub: FleetHub) -> None:
+async def _receive(socket: WebSocket, connection: AgentConnection, service: FleetParts) -> None:
     """Answer messages until the agent leaves, sends what cannot be read, or the hub ends the connection."""
     while True:
         try:
@@ -122,7 +119,7 @@ async def _receive(socket: WebSocket, connection: AgentConnection, hub: FleetHub
             await _close(socket, NOT_BINARY, "OpAMP messages are binary")
             return
         try:
-            report = opamp.parse(opamp.unframe(frame))
+            report = wire.parse(wire.unframe(frame))
         except TooLarge as error:
             await _close(socket, TOO_LARGE, error.message)
             return
@@ -130,20 +127,19 @@ async def _receive(socket: WebSocket, connection: AgentConnection, hub: FleetHub
             # Without a readable instance_uid there is nobody to answer; the reason goes into the close frame.
             await _close(socket, INVALID, error.message)
             return
-        state = socket.app.state
         async with connection.turn:
             work = partial(
-                answer, state.database, connection.principal, report, state.clock(), connection=connection.id
+                answer, service.database, connection.principal, report, service.clock(), connection=connection.id
             )
             try:
-                answered = await to_thread.run_sync(work, limiter=hub.workers)
+                answered = await to_thread.run_sync(work, limiter=service.fleet.workers)
             except Exception:
                 # The database is not there: the agent is told when to try again, and keeps its configuration.
                 logger.exception("an OpAMP report could not be stored")
-                failed = opamp.Reply(report.instance_uid, error="not stored, try again", retry_after_s=RETRY_AFTER_S)
+                failed = wire.Reply(report.instance_uid, error="not stored, try again", retry_after_s=RETRY_AFTER_S)
                 answered = Answer(failed)
             if answered.node is not None:
-                hub.left_out.note(answered.node, report.problems)
+                service.fleet.left_out.note(answered.node, report.problems)
             if not await _send(socket, connection, answered):
                 return
 
@@ -176,7 +172,7 @@ async def _send(socket: WebSocket, connection: AgentConnection, answered: Answer
     if answered.node is not None:
         connection.node, connection.desired = answered.node, answered.desired
     try:
-        await socket.send_bytes(opamp.frame(opamp.encode(answered.reply)))
+        await socket.send_bytes(wire.frame(wire.encode(answered.reply)))
     except (WebSocketDisconnect, RuntimeError):
         return False
     return True

@@ -140,16 +140,10 @@ def _acknowledge(session: Session, row: NodeRow, said: machine.Acknowledged, now
         return
     number = said.hash.partition(":")[0]
     failed = said.status is ConfigStatus.FAILED
-    ledger.append(
-        session,
-        now=now,
-        actor=f"agent {row.node}",
-        kind=CONFIG_FAILED if failed else CONFIG_APPLIED,
-        subject=f"node/{row.node}",
-        message=f"revision {number} could not be applied: {said.error}" if failed else f"revision {number} applied",
-        hash=said.hash,
-        **(_failure(session, row, number, said.error) if failed else {}),
-    )
+    kind = CONFIG_FAILED if failed else CONFIG_APPLIED
+    message = f"revision {number} could not be applied: {said.error}" if failed else f"revision {number} applied"
+    evidence = _failure(session, row, number, said.error) if failed else {}
+    ledger.append(session, now, f"agent {row.node}", kind, f"node/{row.node}", message, hash=said.hash, **evidence)
 
 
 def _failure(session: Session, row: NodeRow, number: str, error: str) -> dict[str, Any]:

@@ -29,7 +29,6 @@ from controlplane.contract.reports.opamp import (
 )
 from controlplane.fleet import effective, machine
 
-CONTENT_TYPE = "application/x-protobuf"
 MESSAGE_LIMIT_BYTES = 1 << 20
 SERVER_CAPABILITIES = 7  # Accepts status, offers remote configuration, accepts the effective configuration.
 

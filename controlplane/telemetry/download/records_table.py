@@ -11,10 +11,10 @@ from controlplane.contract import metrics
 from controlplane.contract.bodies.workload import RequestRecord
 from controlplane.telemetry.download.table import Column, Kind, Row, Table
 from controlplane.telemetry.reader import TelemetryReader
+from controlplane.telemetry.reports.records import PARTS
 from controlplane.telemetry.values.timespan import Span
 
 AT_ONCE = 2000
-PARTS = (metrics.E2E, metrics.TTFT, metrics.TPOT, *metrics.REQUEST_PARTS, metrics.UNACCOUNTED)
 BATCH = (*metrics.BATCH_FIGURES, *(metrics.BATCH_PEAK + name for name in metrics.BATCH_FIGURES))
 COLUMNS = (
     Column("arrival", Kind.TIME),

@@ -6,7 +6,7 @@ large is cut again. Figures are those of the query API for the same metric, labe
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -16,6 +16,7 @@ import numpy as np
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.histogram import AXIS_MIN, SCALE, ZERO_THRESHOLD_S
 from controlplane.evidence.sketch import Sketch
+from controlplane.telemetry.question import Question
 from controlplane.telemetry.reader import SketchSeries, TelemetryReader, ValueSeries
 from controlplane.telemetry.values.timespan import EPOCH, Span
 
@@ -51,23 +52,7 @@ class Table:
     about: Mapping[str, str]
 
 
-@dataclass(frozen=True)
-class Question:
-    """Which series, as the query API takes them. Without a step each group is one row for the whole span."""
-
-    metric: str
-    unit: str
-    span: Span
-    by: tuple[str, ...]
-    where: Mapping[str, Sequence[str]]
-    step_s: float | None
-
-    @property
-    def about(self) -> dict[str, str]:
-        return {"metric": self.metric, "unit": self.unit}
-
-
-def of_quantiles(reader: TelemetryReader, asked: Question, quantiles: Mapping[str, float]) -> Table:
+def of_quantiles(reader: TelemetryReader, asked: Question, unit: str, quantiles: Mapping[str, float]) -> Table:
     """Count, sum, extremes, error bound and quantiles of each group and step."""
     reals = ["sum", "min", "max", "relative_error", *(f"q{name}" for name in quantiles)]
     columns = [Column("count", Kind.WHOLE), *(Column(name, Kind.REAL) for name in reals)]
@@ -77,10 +62,10 @@ def of_quantiles(reader: TelemetryReader, asked: Question, quantiles: Mapping[st
         figures = (sketch.count, sketch.total, *extremes, sketch.relative_error)
         yield (time, *labels, *figures, *(sketch.quantile(q) for q in quantiles.values()))
 
-    return Table(_columns(asked, columns), _of_histograms(reader, asked, rows), asked.about)
+    return Table(_columns(asked, columns), _of_histograms(reader, asked, rows), _about(asked, unit))
 
 
-def of_buckets(reader: TelemetryReader, asked: Question) -> Table:
+def of_buckets(reader: TelemetryReader, asked: Question, unit: str) -> Table:
     """The occupied buckets of each group and step: index on the axis (none: the zero bucket), edges, count."""
     columns = [Column("bucket", Kind.WHOLE), Column("lower", Kind.REAL), Column("upper", Kind.REAL)]
     columns.append(Column("count", Kind.WHOLE))
@@ -93,17 +78,14 @@ def of_buckets(reader: TelemetryReader, asked: Question) -> Table:
             edges = (math.exp2(index / 2**SCALE), math.exp2((index + 1) / 2**SCALE))
             yield (time, *labels, index, *edges, int(sketch.counts[position]))
 
-    return Table(_columns(asked, columns), _of_histograms(reader, asked, rows), asked.about)
+    return Table(_columns(asked, columns), _of_histograms(reader, asked, rows), _about(asked, unit))
 
 
-def of_values(reader: TelemetryReader, asked: Question) -> Table:
+def of_values(reader: TelemetryReader, asked: Question, unit: str) -> Table:
     """A gauge's or a sum's value of each group and step."""
 
-    def read(start: datetime, end: datetime) -> list[ValueSeries]:
-        return reader.scalars(asked.metric, start, end, by=asked.by, where=asked.where, step_s=asked.step_s)
-
     def parts() -> Iterator[list[Row]]:
-        for found in _pieces(read, asked):
+        for found in _pieces(reader.scalars, asked):
             cells = [
                 (time, _labels(one.labels, asked), value)
                 for one in found
@@ -111,16 +93,13 @@ def of_values(reader: TelemetryReader, asked: Question) -> Table:
             ]
             yield [(time, *labels, value) for time, labels, value in sorted(cells, key=_place)]
 
-    return Table(_columns(asked, [Column("value", Kind.REAL)]), parts(), asked.about)
+    return Table(_columns(asked, [Column("value", Kind.REAL)]), parts(), _about(asked, unit))
 
 
 def _of_histograms(
     reader: TelemetryReader, asked: Question, rows_of: Callable[[Row, datetime, Sketch], Iterator[Row]]
 ) -> Iterator[list[Row]]:
-    def read(start: datetime, end: datetime) -> list[SketchSeries]:
-        return reader.histograms(asked.metric, start, end, by=asked.by, where=asked.where, step_s=asked.step_s)
-
-    for found in _pieces(read, asked):
+    for found in _pieces(reader.histograms, asked):
         cells = [
             (time, _labels(one.labels, asked), sketch)
             for one in found
@@ -136,18 +115,17 @@ def _of_histograms(
         yield rows
 
 
-def _pieces(read: Callable[[datetime, datetime], list[S]], asked: Question) -> Iterator[list[S]]:
+def _pieces(read: Callable[[Question], list[S]], asked: Question) -> Iterator[list[S]]:
     """What a reader has, some steps at a time, cut where steps are cut."""
-    start, end = asked.span.start, asked.span.end
     if asked.step_s is None:
-        yield read(start, end)
+        yield read(asked)
         return
     step = timedelta(seconds=asked.step_s)
-    at, steps = start, FIRST_STEPS
+    at, end, steps = asked.span.start, asked.span.end, FIRST_STEPS
     while at < end:
         until = min(at - (at - EPOCH) % step + steps * step, end)
         try:
-            found = read(at, until)
+            found = read(replace(asked, span=Span(at, until)))
         except BadRequest:
             if steps == 1:
                 raise
@@ -157,6 +135,10 @@ def _pieces(read: Callable[[datetime, datetime], list[S]], asked: Question) -> I
         at = until
         most = max(len(found), 1)
         steps = min(CUT * steps, max(1, CELLS_AT_ONCE // most))
+
+
+def _about(asked: Question, unit: str) -> dict[str, str]:
+    return {"metric": asked.metric, "unit": unit}
 
 
 def _columns(asked: Question, figures: Sequence[Column]) -> tuple[Column, ...]:

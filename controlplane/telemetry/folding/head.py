@@ -5,10 +5,11 @@ written or folded it, and a restart loses nothing. Decoded rows are cached by th
 """
 
 import threading
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
+from cachetools import FIFOCache
 from sqlalchemy import Connection, Table, bindparam, select
 from sqlmodel import SQLModel
 
@@ -45,10 +46,8 @@ class Head:
 
     def __init__(self, names: Names, cached_bytes: int = CACHED_BYTES) -> None:
         self._names = names
-        self._cached_bytes = cached_bytes
-        self._held = 0
         self._lock = threading.Lock()
-        self._cache: OrderedDict[int, PendingColumns] = OrderedDict()
+        self._cache: FIFOCache[int, PendingColumns] = FIFOCache(cached_bytes, lambda row: row.nbytes)
 
     def ids(self, connection: Connection, first_window: int, last_window: int) -> Sequence[int]:
         """Of all pending rows that hold points of windows first .. last - 1, in the order they were written."""
@@ -75,8 +74,7 @@ class Head:
         """Forget rows that were folded."""
         with self._lock:
             for number in ids:
-                row = self._cache.pop(number, None)
-                self._held -= 0 if row is None else row.nbytes
+                self._cache.pop(number, None)
 
     def _decode(self, connection: Connection, number: int, points: bytes) -> PendingColumns:
         columns = pending.decode(bytes(points))
@@ -90,8 +88,5 @@ class Head:
     def _keep(self, rows: Iterable[PendingColumns]) -> None:
         with self._lock:
             for row in rows:
-                if row.id not in self._cache:
+                with suppress(ValueError):  # One that takes more than all of the room is decoded each time.
                     self._cache[row.id] = row
-                    self._held += row.nbytes
-            while self._held > self._cached_bytes:
-                self._held -= self._cache.popitem(last=False)[1].nbytes

@@ -13,15 +13,16 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from controlplane.contract.errors import TailwrightError
+from controlplane.contract.retry import doubling_s
 from controlplane.db.database import Database
 from controlplane.telemetry.forwarding.attempt import Refused, Undelivered
 from controlplane.telemetry.forwarding.meters import ExportMeters
 from controlplane.telemetry.forwarding.position import Position, Positions
-from controlplane.telemetry.values.interval import Interval, after, floor
+from controlplane.telemetry.values.interval import after, floor
+from controlplane.telemetry.values.timespan import Span
 
 logger = logging.getLogger(__name__)
 
-LONGEST_WAIT_S = 300.0
 TICK_S = 20.0
 """A tick that catches up ends after so long, well within its lease."""
 
@@ -45,14 +46,9 @@ class Sender(Protocol):
     name: str
     interval_s: int
 
-    def send(self, interval: Interval) -> Sent: ...
+    def send(self, interval: Span) -> Sent: ...
 
     def close(self) -> None: ...
-
-
-def wait_s(attempts: int) -> float:
-    """Pause after the n-th failed attempt in a row: 1, 2, 4 ... `LONGEST_WAIT_S` seconds."""
-    return float(min(2.0 ** min(attempts - 1, 30), LONGEST_WAIT_S))
 
 
 class Exporter:
@@ -118,7 +114,7 @@ class Exporter:
         held = self._positions.lease(seen, now)
         return held is not None and self._send(held, interval, now)
 
-    def _send(self, held: Position, interval: Interval, now: datetime) -> bool:
+    def _send(self, held: Position, interval: Span, now: datetime) -> bool:
         try:
             sent = self._sender.send(interval)
         except (Undelivered, TailwrightError) as error:
@@ -126,7 +122,7 @@ class Exporter:
             known = error if isinstance(error, Undelivered) else Undelivered(error.code, error.message)
             logger.warning("export %s: the interval of %s waits: %s", self.name, interval.start.isoformat(), known)
             self._fail(known.kind)
-            pause_s = max(wait_s(held.attempts), known.retry_after_s)
+            pause_s = max(doubling_s(held.attempts), known.retry_after_s)
             self._positions.rest(held, now + timedelta(seconds=pause_s))
             return False
         except Refused as error:

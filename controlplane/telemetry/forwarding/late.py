@@ -17,15 +17,16 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from controlplane.contract.metrics import METRICS, Metric, MetricKind
 from controlplane.telemetry.forwarding.late_points import SAME, Difference, difference
 from controlplane.telemetry.queries.series import Portion
+from controlplane.telemetry.question import Question
 from controlplane.telemetry.reader import TelemetryReader
-from controlplane.telemetry.values.interval import Interval
+from controlplane.telemetry.values.timespan import Span
 
 logger = logging.getLogger(__name__)
 
 WATCHED_S = 600.0
 KEPT_BYTES = 64 << 20
 Totals = dict[Metric, float]
-RequestsOf = Callable[[Interval], Iterable[ExportMetricsServiceRequest]]
+RequestsOf = Callable[[Span], Iterable[ExportMetricsServiceRequest]]
 """All that an interval has now, as it is sent."""
 
 
@@ -43,7 +44,7 @@ def totals_of(portion: Portion) -> Totals:
 @dataclass
 class _Sent:
     look_at: datetime
-    interval: Interval
+    interval: Span
     totals: Totals
     bodies: Sequence[bytes]
 
@@ -63,7 +64,7 @@ class LateWatch:
         self._kept_bytes = kept_bytes
         self._sent: deque[_Sent] = deque()
 
-    def sent(self, interval: Interval, totals: Totals, bodies: Sequence[bytes], now: datetime) -> None:
+    def sent(self, interval: Span, totals: Totals, bodies: Sequence[bytes], now: datetime) -> None:
         """bodies: the requests, compressed by gzip, that the receiver has taken."""
         self._sent.append(_Sent(now + timedelta(seconds=WATCHED_S), interval, totals, bodies))
         kept = sum(one.nbytes for one in self._sent)
@@ -88,11 +89,11 @@ class LateWatch:
         for metric in METRICS:
             if metric.kind is MetricKind.GAUGE:
                 continue
-            start, end, before = one.interval.start, one.interval.end, one.totals.get(metric, 0.0)
+            question, before = Question(metric.short, one.interval), one.totals.get(metric, 0.0)
             if metric.kind is MetricKind.HISTOGRAM:
-                total: float = sum(found.total.count for found in self._reader.histograms(metric.short, start, end))
+                total: float = sum(found.total.count for found in self._reader.histograms(question))
             else:
-                total = sum(found.value for found in self._reader.scalars(metric.short, start, end))
+                total = sum(found.value for found in self._reader.scalars(question))
             if total > before + SAME * abs(before):
                 return True
         return False

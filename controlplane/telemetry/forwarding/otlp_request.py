@@ -18,8 +18,7 @@ from controlplane.contract.histogram import AXIS_MIN, SCALE, ZERO_THRESHOLD_S
 from controlplane.contract.metrics import ATTRIBUTES, Metric, MetricKind
 from controlplane.evidence.sketch import Sketch
 from controlplane.telemetry.queries.series import Portion
-from controlplane.telemetry.values.interval import Interval
-from controlplane.telemetry.values.timespan import to_ns
+from controlplane.telemetry.values.timespan import Span, to_ns
 
 INSTRUMENTATION = "tailwright"
 SCOPE = "tailwright.scope"
@@ -35,7 +34,7 @@ class Scope(StrEnum):
     FLEET = "fleet"  # Summed over nodes; gauges are the mean of the nodes' values.
 
 
-def encode(portion: Portion, interval: Interval, scope: Scope) -> tuple[ExportMetricsServiceRequest, int]:
+def encode(portion: Portion, interval: Span, scope: Scope) -> tuple[ExportMetricsServiceRequest, int]:
     """The request, and how many points it has."""
     request = _Request(interval, scope)
     for metric, histograms in portion.histograms.items():
@@ -68,7 +67,7 @@ def split(request: ExportMetricsServiceRequest, limit_bytes: int) -> Iterator[Ex
 
 
 class _Request:
-    def __init__(self, interval: Interval, scope: Scope) -> None:
+    def __init__(self, interval: Span, scope: Scope) -> None:
         self.message = ExportMetricsServiceRequest()
         self.points = 0
         self._start_ns, self._end_ns = to_ns(interval.start), to_ns(interval.end)

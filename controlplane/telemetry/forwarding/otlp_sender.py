@@ -13,7 +13,8 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 )
 
 from controlplane.contract.clock import Clock
-from controlplane.outgoing import Answer, new_client
+from controlplane.contract.reports.media_types import PROTOBUF
+from controlplane.outgoing import ANYWHERE, Answer, new_client
 from controlplane.telemetry.forwarding.attempt import DEADLINE_S, Refused, post
 from controlplane.telemetry.forwarding.exporter import Sent
 from controlplane.telemetry.forwarding.late import LateWatch, Totals, totals_of
@@ -21,11 +22,11 @@ from controlplane.telemetry.forwarding.otlp_request import Scope, encode, split
 from controlplane.telemetry.queries import series
 from controlplane.telemetry.queries.series import Portion
 from controlplane.telemetry.reader import TelemetryReader
-from controlplane.telemetry.values.interval import Interval
+from controlplane.telemetry.values.timespan import Span
 
 logger = logging.getLogger(__name__)
 
-HEADERS = {"Content-Type": "application/x-protobuf", "Content-Encoding": "gzip", "User-Agent": "tailwright"}
+HEADERS = {"Content-Type": PROTOBUF, "Content-Encoding": "gzip", "User-Agent": "tailwright"}
 PATH = "/v1/metrics"
 REQUEST_BYTES = 4 << 20
 """Before compression; a Tailwright takes 8 MiB, a collector 20 by default."""
@@ -56,13 +57,13 @@ class OtlpSender:
         self._clock = clock
         self._headers = {**headers, **HEADERS}
         self._scopes = tuple(scopes)
-        self._http = http or new_client(DEADLINE_S)
+        self._http = http or new_client(DEADLINE_S, ANYWHERE)  # Who starts the service names it
         self._late = LateWatch(reader, self._requests_of)
 
     def close(self) -> None:
         self._http.close()
 
-    def send(self, interval: Interval) -> Sent:
+    def send(self, interval: Span) -> Sent:
         now = self._clock()
         late = self._send_late(now)
         points = refused = 0
@@ -97,10 +98,10 @@ class OtlpSender:
             points, refused, values = points + owed.points - rejected, refused + rejected, values + owed.values
         return Sent(points, refused, values)
 
-    def _requests_of(self, interval: Interval) -> Iterator[ExportMetricsServiceRequest]:
+    def _requests_of(self, interval: Span) -> Iterator[ExportMetricsServiceRequest]:
         return (encode(portion, interval, scope)[0] for scope, portion in self._portions(interval))
 
-    def _portions(self, interval: Interval) -> Iterator[tuple[Scope, Portion]]:
+    def _portions(self, interval: Span) -> Iterator[tuple[Scope, Portion]]:
         for scope in self._scopes:
             read = series.of_nodes if scope is Scope.NODE else series.of_fleet
             for portion in read(self._reader, interval):

@@ -13,18 +13,18 @@ import cramjam
 import httpx
 
 from controlplane.contract.clock import Clock
-from controlplane.outgoing import new_client
+from controlplane.contract.reports.media_types import PROTOBUF
+from controlplane.outgoing import ANYWHERE, new_client
 from controlplane.telemetry.forwarding.attempt import DEADLINE_S, post
 from controlplane.telemetry.forwarding.exporter import Sent
 from controlplane.telemetry.forwarding.prompb import GAUGE, WriteRequest
 from controlplane.telemetry.queries import fleet_gauges
 from controlplane.telemetry.queries.fleet_gauges import SPAN_S, Family
 from controlplane.telemetry.reader import TelemetryReader
-from controlplane.telemetry.values.interval import Interval
-from controlplane.telemetry.values.timespan import to_ns
+from controlplane.telemetry.values.timespan import Span, to_ns
 
 HEADERS = {
-    "Content-Type": "application/x-protobuf",
+    "Content-Type": PROTOBUF,
     "Content-Encoding": "snappy",
     "X-Prometheus-Remote-Write-Version": "0.1.0",
     "User-Agent": "tailwright",
@@ -59,14 +59,14 @@ class RemoteWriteSender:
         self._clock = clock
         self._headers = {**headers, **HEADERS}
         self._labels = dict(labels)
-        self._http = http or new_client(DEADLINE_S)
+        self._http = http or new_client(DEADLINE_S, ANYWHERE)  # Who starts the service names it
         self._before: frozenset[Series] = frozenset()
 
     def close(self) -> None:
         self._http.close()
 
-    def send(self, interval: Interval) -> Sent:
-        families = fleet_gauges.read(self._reader, interval.end - timedelta(seconds=SPAN_S), interval.end)
+    def send(self, interval: Span) -> Sent:
+        families = fleet_gauges.read(self._reader, Span(interval.end - timedelta(seconds=SPAN_S), interval.end))
         present = samples_of(families, self._labels)
         gone = dict.fromkeys(self._before - present.keys(), STALE)
         request = encode(families, present | gone, to_ns(interval.end) // 1_000_000)

@@ -4,9 +4,10 @@ Guarantee: a block is only given for the very bytes that it was decoded from; at
 """
 
 import threading
-from collections import OrderedDict
+from contextlib import suppress
 from typing import Any, NamedTuple
 
+from cachetools import LRUCache
 from numpy.typing import NDArray
 
 from controlplane.telemetry.frames import frame
@@ -28,25 +29,18 @@ class _Recent:
     """The blocks that were asked for last. Thread-safe; nobody changes a block that was read."""
 
     def __init__(self, bytes_held: int) -> None:
-        self._most = bytes_held
-        self._held = 0
         self._lock = threading.Lock()
-        self._blocks: OrderedDict[FrameKey, _Held] = OrderedDict()
+        self._blocks: LRUCache[FrameKey, _Held] = LRUCache(bytes_held, lambda held: held.size)
 
     def block(self, found: Frame) -> Block:
         with self._lock:
             held = self._blocks.get(found.key)
             if held is not None and held.data == found.data:
-                self._blocks.move_to_end(found.key)
                 return held.block
         block = frame.decode(found.data)
         held = _Held(found.data, block, len(found.data) + _nbytes(block))
-        with self._lock:
-            replaced = self._blocks.pop(found.key, None)
+        with self._lock, suppress(ValueError):  # One that takes more than all of the room is decoded each time.
             self._blocks[found.key] = held
-            self._held += held.size - (0 if replaced is None else replaced.size)
-            while self._held > self._most:
-                self._held -= self._blocks.popitem(last=False)[1].size
         return block
 
 

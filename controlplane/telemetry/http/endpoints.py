@@ -8,9 +8,9 @@ from controlplane.auth import AgentAccess
 from controlplane.contract.error_answer import answers
 from controlplane.contract.errors import Overloaded
 from controlplane.contract.reports import packed_report
-from controlplane.telemetry.download import export_endpoints
-from controlplane.telemetry.http import history_endpoints, query_endpoints
-from controlplane.telemetry.otlp import otlp_bodies as otlp
+from controlplane.contract.reports.media_types import PROTOBUF
+from controlplane.telemetry.http import export_endpoints, history_endpoints, query_endpoints
+from controlplane.telemetry.otlp import otlp_bodies
 
 _BINARY = {"type": "string", "format": "binary"}
 
@@ -25,19 +25,19 @@ def _body(member: str, *kinds: str) -> dict[str, Any]:
     told = "as OTLP 1.x says; an item that is none is refused by itself, and the others are kept"
     resources = {"type": ["array", "null"], "description": told}
     message = {"type": "object", "properties": {member: resources}}
-    content = {kind: {"schema": message if kind == otlp.JSON else _BINARY} for kind in kinds}
+    content = {kind: {"schema": message if kind == otlp_bodies.JSON else _BINARY} for kind in kinds}
     return {"requestBody": {"required": True, "content": content}}
 
 
 def _kept(message: str) -> dict[int | str, dict[str, Any]]:
     """The good answer, in the content type of the request, and those that say when to send again."""
-    content: dict[str, Any] = {otlp.JSON: {"schema": {"type": "object"}}, otlp.PROTOBUF: {"schema": _BINARY}}
+    content: dict[str, Any] = {otlp_bodies.JSON: {"schema": {"type": "object"}}, PROTOBUF: {"schema": _BINARY}}
     return {200: {"description": f"kept, and durable: {message}", "content": content}, **answers(Overloaded)}
 
 
 @router.post(
     "/v1/metrics",
-    openapi_extra=_body("resourceMetrics", *otlp.KINDS, packed_report.MEDIA_TYPE),
+    openapi_extra=_body("resourceMetrics", *otlp_bodies.KINDS, packed_report.MEDIA_TYPE),
     responses=_kept("ExportMetricsServiceResponse, empty in protobuf when nothing was refused"),
 )
 def export_metrics(_: AgentAccess) -> None:
@@ -49,7 +49,9 @@ def export_metrics(_: AgentAccess) -> None:
 
 
 @router.post(
-    "/v1/traces", openapi_extra=_body("resourceSpans", *otlp.KINDS), responses=_kept("ExportTraceServiceResponse")
+    "/v1/traces",
+    openapi_extra=_body("resourceSpans", *otlp_bodies.KINDS),
+    responses=_kept("ExportTraceServiceResponse"),
 )
 def export_traces(_: AgentAccess) -> None:
     """OTLP/HTTP traces: spans named `llm_request` are kept, one per finished request; others are counted as refused."""

@@ -16,8 +16,8 @@ from controlplane.contract.errors import Forbidden, Overloaded, TooLarge, Unavai
 from controlplane.contract.metrics import NODE
 from controlplane.contract.reports.report_bundle import LIMIT_PLAIN, MEDIA_TYPE, PATH
 from controlplane.telemetry.folding.bulk_parts import Loaded
+from controlplane.telemetry.http.telemetry_parts import Telemetry
 from controlplane.telemetry.reports.stream_identity import Sighting
-from controlplane.telemetry.store import TelemetryStore
 from controlplane.telemetry.values.refusal import Reason, Refusals
 
 router = APIRouter()
@@ -45,7 +45,7 @@ class HistoryAnswer(BaseModel):
 
 
 @router.post(PATH, openapi_extra=_BODY, responses=answers(Overloaded))
-async def load_history(principal: AgentAccess, request: Request) -> HistoryAnswer:
+async def load_history(principal: AgentAccess, request: Request, service: Telemetry) -> HistoryAnswer:
     """Load a bundle of packed reports (`controlplane/contract/reports/report_bundle.py` has the layout), zstd or gzip
     or plain.
 
@@ -55,10 +55,9 @@ async def load_history(principal: AgentAccess, request: Request) -> HistoryAnswe
     stated = request.headers.get("content-type", "")
     if stated.partition(";")[0].strip().lower() != MEDIA_TYPE:
         raise Unsupported(f"Content-Type {stated[:80]!r} is not {MEDIA_TYPE}", field="Content-Type")
-    store: TelemetryStore = request.app.state.telemetry
     body = await _body(request)
     encoding = request.headers.get("content-encoding", "")
-    loading = store.submit_bundle(body, encoding=encoding, node=principal.node)
+    loading = service.telemetry.submit_bundle(body, encoding=encoding, node=principal.node)
     try:
         async with asyncio.timeout(TIMEOUT_S):
             return _answer(await asyncio.shield(asyncio.wrap_future(loading)))

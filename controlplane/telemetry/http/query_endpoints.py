@@ -6,7 +6,7 @@ thread (`answers`); the models say what they are.
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from controlplane.auth import Reader
@@ -24,8 +24,9 @@ from controlplane.contract.bodies.telemetry import (
 from controlplane.contract.bodies.workload import RequestRecord, Workload
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.metrics import E2E, TTFT, MetricKind
-from controlplane.db.database import Database
+from controlplane.db.request_parts import Basis
 from controlplane.telemetry.http import stream_endpoints
+from controlplane.telemetry.http.telemetry_parts import Telemetry
 from controlplane.telemetry.journal import exemplar_store
 from controlplane.telemetry.queries.answers import answered, as_json
 from controlplane.telemetry.queries.heatmap import FEWEST_ROWS, MOST_ROWS
@@ -35,7 +36,6 @@ from controlplane.telemetry.queries.parameters import (
     NodeName,
     PoolName,
     Quantiles,
-    SeriesQuery,
     SpanOf,
     Text,
     asks,
@@ -45,6 +45,7 @@ from controlplane.telemetry.queries.quantiles import quantiles as of_quantiles
 from controlplane.telemetry.queries.rates import rates as of_rates
 from controlplane.telemetry.queries.shares import limit_of
 from controlplane.telemetry.queries.shares import shares as of_shares
+from controlplane.telemetry.question import Question
 from controlplane.telemetry.reports import exemplar
 from controlplane.telemetry.store import TelemetryStore
 
@@ -52,9 +53,8 @@ router = APIRouter()
 router.include_router(stream_endpoints.router)
 
 
-async def _store(request: Request) -> TelemetryStore:
-    store: TelemetryStore = request.app.state.telemetry
-    return store
+async def _store(service: Telemetry) -> TelemetryStore:
+    return service.telemetry
 
 
 Store = Annotated[TelemetryStore, Depends(_store)]
@@ -62,7 +62,7 @@ Store = Annotated[TelemetryStore, Depends(_store)]
 
 @router.get("/api/v1/quantiles", response_model=QuantilesAnswer)
 async def quantiles(
-    _: Reader, asked: Annotated[SeriesQuery, Depends(asks())], store: Store, q: Quantiles = "0.5,0.95,0.99"
+    _: Reader, asked: Annotated[Question, Depends(asks())], store: Store, q: Quantiles = "0.5,0.95,0.99"
 ) -> Response:
     """Quantiles of a histogram metric, by event time; `q` comma separated. No data: an empty series list."""
     wanted = quantiles_of(q)
@@ -70,7 +70,7 @@ async def quantiles(
 
 
 @router.get("/api/v1/rates", response_model=RatesAnswer)
-async def rates(_: Reader, asked: Annotated[SeriesQuery, Depends(asks())], store: Store) -> Response:
+async def rates(_: Reader, asked: Annotated[Question, Depends(asks())], store: Store) -> Response:
     """What a sum, or the count of a histogram, grew by in a second; of whole windows that have data."""
     return await answered(lambda: as_json(of_rates(store, store.find(asked.metric), asked)))
 
@@ -78,7 +78,7 @@ async def rates(_: Reader, asked: Annotated[SeriesQuery, Depends(asks())], store
 @router.get("/api/v1/shares", response_model=SharesAnswer)
 async def shares(
     _: Reader,
-    asked: Annotated[SeriesQuery, Depends(asks(metric_by_default=E2E.short))],
+    asked: Annotated[Question, Depends(asks(metric_by_default=E2E.short))],
     store: Store,
     above: AboveSeconds = None,
 ) -> Response:
@@ -89,7 +89,7 @@ async def shares(
 @router.get("/api/v1/heatmap", response_model=HeatmapAnswer)
 async def heatmap(
     _: Reader,
-    asked: Annotated[SeriesQuery, Depends(asks())],
+    asked: Annotated[Question, Depends(asks())],
     store: Store,
     rows: Annotated[int, Query(ge=FEWEST_ROWS, le=MOST_ROWS, description="the finest resolution within so many")] = 64,
 ) -> Response:
@@ -100,7 +100,7 @@ async def heatmap(
 @router.get("/api/v1/exemplars")
 def exemplars(
     _: Reader,
-    request: Request,
+    service: Basis,
     span: SpanOf,
     metric: Annotated[Text, Query(description="ttft, e2e or tpot")] = TTFT.short,
     pool: PoolName = None,
@@ -115,8 +115,7 @@ def exemplars(
         raise BadRequest(
             f"metric: exemplars are kept of {', '.join(exemplar.METRICS)}, not of {str(metric)[:40]!r}", field="metric"
         )
-    database: Database = request.app.state.database
-    with database.read_session() as session:
+    with service.database.read_session() as session:
         items = exemplar_store.read(
             session.connection(),
             metric,
@@ -133,17 +132,15 @@ def exemplars(
 
 
 @router.get("/api/v1/scalars", response_model=ScalarsAnswer)
-async def scalars(_: Reader, asked: Annotated[SeriesQuery, Depends(asks())], store: Store) -> Response:
+async def scalars(_: Reader, asked: Annotated[Question, Depends(asks())], store: Store) -> Response:
     """Sums (total, and per second) and gauges (last value), by event time."""
     return await answered(lambda: as_json(_scalars(store, asked)))
 
 
-def _scalars(store: TelemetryStore, asked: SeriesQuery) -> ScalarsAnswer:
+def _scalars(store: TelemetryStore, asked: Question) -> ScalarsAnswer:
     span = asked.span
     metric = store.find(asked.metric)
-    kind, found = store.scalars_of_kind(
-        asked.metric, span.start, span.end, by=asked.by, where=asked.where, step_s=asked.step_s
-    )
+    kind, found = store.scalars_of_kind(asked)
     series = [
         ScalarSeries(
             labels=one.labels,

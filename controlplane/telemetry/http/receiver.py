@@ -25,11 +25,9 @@ from anyio import to_thread
 from fastapi import FastAPI
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceResponse
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
-from starlette.datastructures import State
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from controlplane.auth.principal import check_scope
-from controlplane.auth.token_cache import tokens_of
 from controlplane.contract.bodies.access import Scope as TokenScope
 from controlplane.contract.errors import (
     BadRequest,
@@ -41,21 +39,22 @@ from controlplane.contract.errors import (
 )
 from controlplane.contract.metrics import NODE
 from controlplane.contract.reports import packed_report
+from controlplane.contract.reports.media_types import PROTOBUF
 from controlplane.telemetry.http.report_request import ClientGone, Headers, ReportRequest, identity
+from controlplane.telemetry.http.telemetry_parts import TelemetryParts
 from controlplane.telemetry.journal.pace import LEAST_S
-from controlplane.telemetry.otlp import otlp_bodies as otlp
-from controlplane.telemetry.store import TelemetryStore
+from controlplane.telemetry.otlp import otlp_bodies
 from controlplane.telemetry.values import instance
 from controlplane.telemetry.values.refusal import Outcome, Reason
 
 logger = logging.getLogger(__name__)
 
 METRICS_PATH, TRACES_PATH = "/v1/metrics", "/v1/traces"
-METRICS_KINDS = (packed_report.MEDIA_TYPE, *otlp.KINDS)
+METRICS_KINDS = (packed_report.MEDIA_TYPE, *otlp_bodies.KINDS)
 LIMIT_HELD = 256 << 20
 """Bytes of bodies that are held at once, of all connections."""
 BODY_TIMEOUT_S = 60.0
-_CONTENT_TYPES = {kind: (b"content-type", kind.encode()) for kind in otlp.KINDS}
+_CONTENT_TYPES = {kind: (b"content-type", kind.encode()) for kind in otlp_bodies.KINDS}
 _CLOSE = (b"connection", b"close")
 _EXPORTED_BY = instance.HEADER.lower().encode()
 _INTERNAL = "an internal error; the service's log has its trace"
@@ -65,22 +64,23 @@ Refuse = Callable[[TailwrightError], ASGIApp]
 
 
 class Application(FastAPI):
-    """FastAPI behind the receiver. Its state has database, telemetry and clock before it is called."""
+    """FastAPI behind the receiver. `state.service` is what all of its routes are served with."""
 
-    def __init__(self, refuse: Refuse, **options: Any) -> None:
+    def __init__(self, service: TelemetryParts, refuse: Refuse, **options: Any) -> None:
         super().__init__(**options)
-        self.receiver = Receiver(super().__call__, self.state, refuse)
+        self.state.service = service
+        self.receiver = Receiver(super().__call__, service, refuse)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self.receiver(scope, receive, send)
 
 
 class Receiver:
-    """Answers reports, and gives everything else to `app`. state: the application's."""
+    """Answers reports, and gives everything else to `app`."""
 
-    def __init__(self, app: ASGIApp, state: State, refuse: Refuse) -> None:
+    def __init__(self, app: ASGIApp, service: TelemetryParts, refuse: Refuse) -> None:
         self._app = app
-        self._state = state
+        self._service = service
         self._refuse = refuse
         self._held = 0
 
@@ -88,7 +88,7 @@ class Receiver:
         if scope["type"] != "http" or scope["path"] not in (METRICS_PATH, TRACES_PATH) or scope["method"] != "POST":
             await self._app(scope, receive, send)
             return
-        request = ReportRequest(scope, receive, self._state.clock)
+        request = ReportRequest(scope, receive, self._service.clock)
         try:
             kind, body = await self._answer(request)
         except ClientGone:
@@ -106,26 +106,25 @@ class Receiver:
 
     async def _answer(self, request: ReportRequest) -> tuple[str, bytes]:
         """(content type, body) of the 200."""
-        state, headers = self._state, request.headers
-        tokens = tokens_of(state)
+        service, headers = self._service, request.headers
+        tokens, store = service.tokens, service.telemetry
         authorization = headers.get(b"authorization", b"").decode("latin-1")
         principal = tokens.known(authorization) or await tokens.find(authorization)
         check_scope(principal, TokenScope.AGENT)
-        store: TelemetryStore = state.telemetry
         if not store.ready():
             raise Unavailable("the telemetry store is not running; send the report again later")
         exported_by = headers.get(_EXPORTED_BY)
         if exported_by is not None:
-            await to_thread.run_sync(instance.refuse_own, state.database, exported_by.decode("latin-1"))
+            await to_thread.run_sync(instance.refuse_own, service.database, exported_by.decode("latin-1"))
         stated = headers.get(b"content-type", b"").decode("latin-1")
         encoding = headers.get(b"content-encoding", b"").decode("latin-1")
         if request.path == TRACES_PATH:
-            kind = otlp.content_type(stated)
+            kind = otlp_bodies.content_type(stated)
             body = await self._body(request)
             outcome = await self._holding(body, store.intake.traces(body, encoding, kind, principal.node))
             _refuse_wrong_node(outcome)
             return kind, _traces_answer(outcome, kind)
-        kind = otlp.content_type(stated, METRICS_KINDS)
+        kind = otlp_bodies.content_type(stated, METRICS_KINDS)
         body = await self._body(request)
         if kind == packed_report.MEDIA_TYPE:
             work = store.intake.packed(body, encoding, principal.node)
@@ -138,7 +137,7 @@ class Receiver:
             raise BadRequest(
                 outcome.refusals.text(), field="resource_metrics", rejected=outcome.refusals.count, reasons=reasons
             )
-        kind = otlp.JSON if kind == otlp.JSON else otlp.PROTOBUF
+        kind = otlp_bodies.JSON if kind == otlp_bodies.JSON else PROTOBUF
         return kind, _metrics_answer(outcome, kind)
 
     async def _holding(self, body: bytes, work: Coroutine[Any, Any, Outcome]) -> Outcome:
@@ -150,15 +149,15 @@ class Receiver:
             self._held -= len(body)
 
     async def _body(self, request: ReportRequest) -> bytes:
-        """The body as sent, at most `otlp.LIMIT_BODY` bytes."""
+        """The body as sent, at most `otlp_bodies.LIMIT_BODY` bytes."""
         length = request.headers.get(b"content-length")
-        if length is not None and length.isdigit() and int(length) > otlp.LIMIT_BODY:
+        if length is not None and length.isdigit() and int(length) > otlp_bodies.LIMIT_BODY:
             raise _too_large()
         if self._held > LIMIT_HELD:
             raise _too_much_held()
         part, more = await request.next_part()
         if not more:
-            if len(part) > otlp.LIMIT_BODY:
+            if len(part) > otlp_bodies.LIMIT_BODY:
                 raise _too_large()
             return part
         body, held = bytearray(), 0
@@ -168,7 +167,7 @@ class Receiver:
                     body += part
                     held += len(part)
                     self._held += len(part)
-                    if len(body) > otlp.LIMIT_BODY:
+                    if len(body) > otlp_bodies.LIMIT_BODY:
                         raise _too_large()
                     if self._held > LIMIT_HELD:
                         raise _too_much_held()
@@ -205,13 +204,13 @@ def _refuse_wrong_node(outcome: Outcome) -> None:
 
 
 def _metrics_answer(outcome: Outcome, kind: str) -> bytes:
-    if kind == otlp.PROTOBUF and not outcome.refusals.any:
+    if kind == PROTOBUF and not outcome.refusals.any:
         return b""
     answer = ExportMetricsServiceResponse()
     if outcome.refusals.count or outcome.refusals.warnings:
         answer.partial_success.rejected_data_points = outcome.refusals.count
         answer.partial_success.error_message = outcome.refusals.text()
-    return otlp.encode(answer, kind)
+    return otlp_bodies.encode(answer, kind)
 
 
 def _traces_answer(outcome: Outcome, kind: str) -> bytes:
@@ -219,11 +218,11 @@ def _traces_answer(outcome: Outcome, kind: str) -> bytes:
     if outcome.refusals.count:
         answer.partial_success.rejected_spans = outcome.refusals.count
         answer.partial_success.error_message = outcome.refusals.text()
-    return otlp.encode(answer, kind)
+    return otlp_bodies.encode(answer, kind)
 
 
 def _too_large() -> TooLarge:
-    return TooLarge(f"body: over {otlp.LIMIT_BODY} bytes; send smaller reports", field="body")
+    return TooLarge(f"body: over {otlp_bodies.LIMIT_BODY} bytes; send smaller reports", field="body")
 
 
 def _too_much_held() -> Overloaded:

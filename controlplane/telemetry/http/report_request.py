@@ -10,11 +10,10 @@ from controlplane.contract.reports import packed_report
 from controlplane.telemetry.reports.stream_identity import StreamIdentity
 from controlplane.telemetry.values.timespan import to_ns
 
-TIME_HEADER = "Tailwright-Time"
 _DRAINED_BYTES = 1 << 16
 """A body left unread is read and dropped by the server up to this length; beyond it the connection is closed."""
 _ACCEPT = (packed_report.ACCEPT_HEADER.lower().encode(), packed_report.ACCEPT_PACKED.encode())
-_TIME_NAME = TIME_HEADER.lower().encode()
+_TIME_NAME = packed_report.TIME_HEADER.lower().encode()
 _IDENTITY_NAME = packed_report.REPORT_HEADER.lower().encode()
 
 Headers = list[tuple[bytes, bytes]]

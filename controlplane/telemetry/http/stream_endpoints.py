@@ -13,17 +13,18 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header, Query, Request
 from fastapi.sse import EventSourceResponse, ServerSentEvent
-from starlette.datastructures import State
 
 from controlplane.auth import Reader
 from controlplane.contract.error_answer import answers
 from controlplane.contract.errors import BadRequest, Overloaded
 from controlplane.contract.metrics import E2E
+from controlplane.telemetry.http.telemetry_parts import Telemetry
 from controlplane.telemetry.queries.feeds import Compute, Failure, Feed, Streams
-from controlplane.telemetry.queries.parameters import AboveSeconds, Quantiles, SeriesQuery, asks, quantiles_of
+from controlplane.telemetry.queries.parameters import AboveSeconds, Quantiles, asks, quantiles_of
 from controlplane.telemetry.queries.quantiles import quantiles
 from controlplane.telemetry.queries.rates import rates
 from controlplane.telemetry.queries.shares import limit_of, shares
+from controlplane.telemetry.question import Question
 from controlplane.telemetry.store import TelemetryStore
 from controlplane.telemetry.values.timespan import Span
 
@@ -49,8 +50,9 @@ class Listening:
 
 async def _listening(
     request: Request,
+    service: Telemetry,
     _: Reader,
-    asked: Annotated[SeriesQuery, Depends(asks(metric_by_default=E2E.short))],
+    asked: Annotated[Question, Depends(asks(metric_by_default=E2E.short))],
     query: Annotated[Kind, Query(description="which query is answered again and again")] = Kind.QUANTILES,
     q: Quantiles = "0.5,0.95,0.99",
     above: AboveSeconds = None,
@@ -58,8 +60,8 @@ async def _listening(
     for name in ("start", "end"):
         if name in request.query_params:
             raise BadRequest(f"{name}: a stream is of the newest data; give window alone", field=name)
-    streams = _streams(request.app.state)
-    compute = _compute(request.app.state.telemetry, query, asked, q, above)
+    streams = service.streams
+    compute = _compute(service.telemetry, query, asked, q, above)
     # Everything but the span's place in time: who asks the same shares one computation.
     key = repr((query, asked.metric, asked.span.seconds, asked.step_s, asked.by, sorted(asked.where.items()), q, above))
     with streams.listen(key, compute) as feed:
@@ -81,14 +83,7 @@ async def stream(
             yield ServerSentEvent(raw_data=update.data, event=listening.kind.value, id=str(update.number))
 
 
-def _streams(state: State) -> Streams:
-    if not hasattr(state, "streams"):
-        state.streams = Streams(state.telemetry.latest, state.clock, state.stop)
-    found: Streams = state.streams
-    return found
-
-
-def _compute(store: TelemetryStore, kind: Kind, asked: SeriesQuery, q: str, above: float | None) -> Compute:
+def _compute(store: TelemetryStore, kind: Kind, asked: Question, q: str, above: float | None) -> Compute:
     wanted = quantiles_of(q)
 
     def compute(end: datetime) -> str:

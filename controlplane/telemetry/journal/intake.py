@@ -8,7 +8,7 @@ than `COMMIT_TIMEOUT_S` is `Unavailable`; the report may still be written, and i
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
@@ -44,7 +44,7 @@ class BoundsOf(Protocol):
 
 
 class Intake:
-    """`packed`, `metrics` and `traces` are for the event loop, the others for any thread."""
+    """For the event loop."""
 
     def __init__(self, writer: Writer, meters: Meters, bounds: BoundsOf) -> None:
         self._writer = writer
@@ -63,16 +63,14 @@ class Intake:
         if pool is not None:
             pool.shutdown()
 
-    # -- on the event loop ---------------------------------------------------------------------------------------
-
     def packed(self, body: bytes, encoding: str, node: str | None) -> Coroutine[Any, Any, Outcome]:
         """A packed report, as sent."""
-        return self._written(METRICS, lambda: self._writer.submit_packed_soon(body, encoding, self._of(node)))
+        return self._written(METRICS, lambda: self._writer.submit_packed(body, encoding, self._of(node)))
 
     async def metrics(
         self, body: bytes, encoding: str, kind: str, node: str | None, identity: StreamIdentity | None
     ) -> Outcome:
-        """An OTLP body as sent; `kind` is otlp.PROTOBUF or otlp.JSON."""
+        """An OTLP body as sent; `kind` is PROTOBUF or otlp.JSON."""
 
         def read() -> Entry:
             refusals = Refusals()
@@ -111,7 +109,7 @@ class Intake:
             self._extracting_bytes -= size
         if not entry.items:
             return self._outcome(signal, entry)
-        return await self._written(signal, lambda: self._writer.submit_soon(entry))
+        return await self._written(signal, lambda: self._writer.submit(entry))
 
     async def _written(self, signal: str, submit: "Callable[[], asyncio.Future[Entry]]") -> Outcome:
         try:
@@ -126,38 +124,6 @@ class Intake:
             timer.cancel()
         self._pace.done()
         return self._outcome(signal, entry)
-
-    # -- from any thread -----------------------------------------------------------------------------------------
-
-    def submit_metrics(
-        self, request: ExportMetricsServiceRequest, *, node: str | None = None, refusals: Refusals | None = None
-    ) -> "Future[Outcome]":
-        """Read and queue a request; the future is done when it is on the disk. `node`: the sender's, where bound."""
-        refusals = Refusals() if refusals is None else refusals
-        return self._submit(METRICS, self._metrics_entry(request.SerializeToString(), node, None, refusals))
-
-    def submit_traces(
-        self, request: ExportTraceServiceRequest, *, node: str | None = None, refusals: Refusals | None = None
-    ) -> "Future[Outcome]":
-        """As `submit_metrics`, for request spans."""
-        return self._submit(TRACES, self._traces_entry(request, node, Refusals() if refusals is None else refusals))
-
-    def _submit(self, signal: str, entry: Entry) -> "Future[Outcome]":
-        outcome: Future[Outcome] = Future()
-        outcome.set_running_or_notify_cancel()  # Whoever stops waiting for it must not cancel the writing.
-        if not entry.items:
-            outcome.set_result(self._outcome(signal, entry))
-            return outcome
-
-        def done(written: "Future[Entry]") -> None:
-            error = written.exception()
-            if error is not None:
-                outcome.set_exception(error)
-            else:
-                outcome.set_result(self._outcome(signal, written.result()))
-
-        self._writer.submit(entry).add_done_callback(done)
-        return outcome
 
     # -- inside --------------------------------------------------------------------------------------------------
 

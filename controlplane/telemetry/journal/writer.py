@@ -11,8 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -46,7 +45,6 @@ sends one by one never waits, and a crowd shares the cost of a commit.
 BACKLOG_BYTES = 512 << 20
 """Pending rows beyond which nothing more is taken until some are folded: reading them is work for every query."""
 ATTEMPTS = 3
-F = TypeVar("F", "Future[Entry]", "asyncio.Future[Entry]")
 
 
 class Body(NamedTuple):
@@ -59,14 +57,14 @@ class Body(NamedTuple):
 
 class Job(NamedTuple):
     work: Entry | Body
-    waiter: "Future[Entry] | asyncio.Future[Entry]"
+    waiter: "asyncio.Future[Entry]"
 
 
 class Ready(NamedTuple):
     """A job whose body has been read."""
 
     entry: Entry
-    waiter: "Future[Entry] | asyncio.Future[Entry]"
+    waiter: "asyncio.Future[Entry]"
 
 
 class Writer:
@@ -106,10 +104,6 @@ class Writer:
         return len(self._queue)
 
     @property
-    def depth_bytes(self) -> int:
-        return self._queue.nbytes
-
-    @property
     def alive(self) -> bool:
         return self._open and self._thread is not None and self._thread.is_alive()
 
@@ -124,23 +118,15 @@ class Writer:
         """Say how much waits to be folded; to be called each time that some of it was. Never called: no bound."""
         self._backlog = nbytes
 
-    # -- taking in -----------------------------------------------------------------------------------------------
+    # -- taking in, on the event loop -----------------------------------------------------------------------------
 
-    def submit(self, entry: Entry) -> "Future[Entry]":
+    def submit(self, entry: Entry) -> "asyncio.Future[Entry]":
         """Queue an entry. Raises `Overloaded` when the queue is full, `Unavailable` when the writer is not running."""
-        return self._put(entry, entry.nbytes, _future())
+        return self._put(entry, entry.nbytes)
 
-    def submit_packed(self, body: bytes, encoding: str, bounds: Bounds) -> "Future[Entry]":
+    def submit_packed(self, body: bytes, encoding: str, bounds: Bounds) -> "asyncio.Future[Entry]":
         """Queue a packed report; raises as `submit`. What is wrong with the body comes by the future."""
-        return self._put(Body(body, encoding, bounds), len(body), _future())
-
-    def submit_soon(self, entry: Entry) -> "asyncio.Future[Entry]":
-        """`submit` for a coroutine: a future of the running loop."""
-        return self._put(entry, entry.nbytes, asyncio.get_running_loop().create_future())
-
-    def submit_packed_soon(self, body: bytes, encoding: str, bounds: Bounds) -> "asyncio.Future[Entry]":
-        """`submit_packed` for a coroutine: a future of the running loop."""
-        return self._put(Body(body, encoding, bounds), len(body), asyncio.get_running_loop().create_future())
+        return self._put(Body(body, encoding, bounds), len(body))
 
     def close(self) -> None:
         """Write what waits, then stop."""
@@ -152,7 +138,8 @@ class Writer:
         if self._thread is not None:
             self._thread.join()
 
-    def _put(self, work: Entry | Body, nbytes: int, waiter: F) -> F:
+    def _put(self, work: Entry | Body, nbytes: int) -> "asyncio.Future[Entry]":
+        waiter: asyncio.Future[Entry] = asyncio.get_running_loop().create_future()
         with self._closing:
             if not self.alive:
                 raise Unavailable("the telemetry store is not running; send the report again later")
@@ -238,9 +225,3 @@ class Writer:
 
 def _nbytes(batch: Sequence[Ready]) -> int:
     return sum(entry.nbytes for entry, _ in batch)
-
-
-def _future() -> "Future[Entry]":
-    future: Future[Entry] = Future()
-    future.set_running_or_notify_cancel()  # Whoever stops waiting for it must not cancel the writing.
-    return future

@@ -9,12 +9,12 @@ Guarantee: the same bytes always give the same labels, so what was once read is 
 
 import hashlib
 import threading
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import orjson
+from cachetools import LRUCache
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
@@ -111,19 +111,18 @@ class Origins:
     """Resources by their bytes, the longest unused forgotten first. Thread-safe."""
 
     def __init__(self, remembered_sets: int = REMEMBERED_SETS) -> None:
-        self._limit = remembered_sets
         self._lock = threading.Lock()
-        self._found: OrderedDict[bytes, tuple[Origin, int]] = OrderedDict()
-        self._sets = 0
+        self._found: LRUCache[bytes, Origin] = LRUCache(remembered_sets, lambda origin: len(origin.sets) + 1)
 
     def __len__(self) -> int:
         return len(self._found)
 
     def of(self, resource: bytes) -> Origin:
         """The origin of a serialized `Resource`. Raises `Refused`."""
-        held = self._found.get(resource)
+        with self._lock:
+            held = self._found.get(resource)
         if held is not None:
-            return held[0]
+            return held
         try:
             return origin_of(Resource.FromString(resource).attributes)
         except (DecodeError, UnicodeDecodeError):
@@ -135,14 +134,11 @@ class Origins:
         """To be called once a request's points are read: `origin.sets` has grown by then."""
         if len(resource) > MAX_REMEMBERED_BYTES:
             return
-        sets = len(origin.sets) + 1
         with self._lock:
-            before = self._found.get(resource)
-            self._sets += sets - (0 if before is None else before[1])
-            self._found[resource] = (origin, sets)
-            self._found.move_to_end(resource)
-            while self._sets > self._limit and self._found:
-                self._sets -= self._found.popitem(last=False)[1][1]
+            try:
+                self._found[resource] = origin
+            except ValueError:  # It has outgrown all of the room.
+                self._found.pop(resource, None)
 
 
 def _text(value: AnyValue) -> str:

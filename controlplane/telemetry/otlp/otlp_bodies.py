@@ -10,6 +10,7 @@ from google.protobuf import json_format
 from google.protobuf.message import DecodeError, Message
 
 from controlplane.contract.errors import BadRequest, TooLarge, Unsupported
+from controlplane.contract.reports.media_types import PROTOBUF
 from controlplane.telemetry.otlp import otlp_json
 from controlplane.telemetry.values.refusal import Refusals
 
@@ -20,7 +21,6 @@ LIMIT_PLAIN = 4 << 20
 times as much in memory."""
 LIMIT_ITEMS = 100_000
 """Resources, scopes, metrics, points and spans of one request: each may be no more than two bytes on the wire."""
-PROTOBUF = "application/x-protobuf"
 JSON = "application/json"
 KINDS = (PROTOBUF, JSON)
 

@@ -10,6 +10,7 @@ from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from controlplane.contract.errors import BadRequest
+from controlplane.contract.reports.media_types import PROTOBUF
 from controlplane.telemetry.otlp import otlp_bodies as otlp
 from controlplane.telemetry.otlp.otlp_view import TracesView
 from controlplane.telemetry.values.refusal import Reason, Refusals
@@ -19,11 +20,11 @@ R = TypeVar("R", bound=Any)
 
 
 def read_spans(plain: bytes, kind: str, refusals: Refusals) -> ExportTraceServiceRequest:
-    """`kind` is otlp.PROTOBUF or otlp.JSON. Single damaged spans go to `refusals`."""
+    """`kind` is PROTOBUF or otlp.JSON. Single damaged spans go to `refusals`."""
     try:
         return _counted(otlp.read(plain, kind, ExportTraceServiceRequest(), refusals))
     except BadRequest:
-        if kind != otlp.PROTOBUF:
+        if kind != PROTOBUF:
             raise
         view = TracesView()
         try:

@@ -20,6 +20,7 @@ from controlplane.contract.clock import Clock
 from controlplane.contract.errors import TailwrightError
 from controlplane.telemetry.queries import fleet_gauges
 from controlplane.telemetry.reader import TelemetryReader
+from controlplane.telemetry.values.timespan import Span
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +61,7 @@ class FleetQuantiles(Remembered):
         end = self._clock()
         failing = GaugeMetricFamily(FAILING, "1 when the fleet's gauges could not be read; they are absent then.")
         try:
-            families = fleet_gauges.read(self._reader, end - timedelta(seconds=fleet_gauges.SPAN_S), end)
+            families = fleet_gauges.read(self._reader, Span(end - timedelta(seconds=fleet_gauges.SPAN_S), end))
         except (SQLAlchemyError, TailwrightError):
             logger.exception("the fleet's gauges could not be read")
             failing.add_metric([], 1.0)

@@ -4,14 +4,15 @@ Guarantee: the number of series is bounded: the `MOST_POOLS` pools with the most
 left out is a gauge of its own. What has no data has no sample.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 
 from controlplane.contract import metrics
 from controlplane.contract.metrics import Metric
 from controlplane.evidence.sketch import Sketch
+from controlplane.telemetry.question import Question
 from controlplane.telemetry.reader import TelemetryReader
+from controlplane.telemetry.values.timespan import Span
 
 SPAN_S = 60
 QUANTILES = (0.5, 0.95, 0.99)
@@ -39,19 +40,19 @@ class Family:
     samples: list[tuple[tuple[str, ...], float]] = field(default_factory=list)
 
 
-def read(reader: TelemetryReader, start: datetime, end: datetime) -> list[Family]:
-    """All families over [start, end). The quantile's label is `q`: Prometheus keeps `quantile` for summaries."""
-    by_prompt = {metric: _sketches(reader, metric, (POOL, BUCKET), start, end) for metric in BY_PROMPT}
+def read(reader: TelemetryReader, span: Span) -> list[Family]:
+    """All families over a span. The quantile's label is `q`: Prometheus keeps `quantile` for summaries."""
+    by_prompt = {metric: _sketches(reader, Question(metric.short, span, (POOL, BUCKET))) for metric in BY_PROMPT}
     sketches = {metric: _over_pools(by_prompt[metric]) for metric in BY_PROMPT}
     for metric in (*WHOLE, *COMPONENTS):
         if metric not in sketches:
-            sketches[metric] = _sketches(reader, metric, (POOL,), start, end)
+            sketches[metric] = _sketches(reader, Question(metric.short, span, (POOL,)))
     counts: dict[str, int] = {}
     for found in sketches.values():
         for (pool,), sketch in found.items():
             counts[pool] = max(counts.get(pool, 0), sketch.count)
     shown = frozenset(sorted(counts, key=lambda pool: (-counts[pool], pool))[:MOST_POOLS])
-    families = [*_latency(sketches, by_prompt), *_components(sketches), *_scalars(reader, start, end)]
+    families = [*_latency(sketches, by_prompt), *_components(sketches), *_scalars(reader, span)]
     for family in families:
         family.samples = [sample for sample in family.samples if sample[0][0] in shown]
     left_out = Family("tailwright_fleet_pools_left_out", f"Pools beyond the {MOST_POOLS} busiest, not shown here.", ())
@@ -62,11 +63,9 @@ def read(reader: TelemetryReader, start: datetime, end: datetime) -> list[Family
 _Sketches = Mapping[tuple[str, ...], Sketch]
 
 
-def _sketches(
-    reader: TelemetryReader, metric: Metric, by: Sequence[str], start: datetime, end: datetime
-) -> dict[tuple[str, ...], Sketch]:
-    found = reader.histograms(metric.short, start, end, by=by)
-    return {tuple(one.labels.get(label, "") for label in by): one.total for one in found if one.total.count}
+def _sketches(reader: TelemetryReader, question: Question) -> dict[tuple[str, ...], Sketch]:
+    found = reader.histograms(question)
+    return {tuple(one.labels.get(label, "") for label in question.by): one.total for one in found if one.total.count}
 
 
 def _over_pools(found: _Sketches) -> dict[tuple[str, ...], Sketch]:
@@ -130,16 +129,15 @@ def _components(sketches: Mapping[Metric, _Sketches]) -> Iterator[Family]:
     yield share
 
 
-def _scalars(reader: TelemetryReader, start: datetime, end: datetime) -> Iterator[Family]:
-    seconds = (end - start).total_seconds()
+def _scalars(reader: TelemetryReader, span: Span) -> Iterator[Family]:
     for metric in RATES:
         family = Family(f"tailwright_fleet_{metric.short}_per_second", f"{metric.help} Mean {_OF_SPAN}.", (POOL,))
-        for one in reader.scalars(metric.short, start, end, by=(POOL,)):
-            family.samples.append(((one.labels.get(POOL, ""),), one.value / seconds))
+        for one in reader.scalars(Question(metric.short, span, (POOL,))):
+            family.samples.append(((one.labels.get(POOL, ""),), one.value / span.seconds))
         yield family
     for metric, name in LEVELS.items():
         family = Family(name, f"{metric.help} Mean of the pool's nodes, each one's last value.", (POOL,))
-        for one in reader.scalars(metric.short, start, end, by=(POOL,)):
+        for one in reader.scalars(Question(metric.short, span, (POOL,))):
             family.samples.append(((one.labels.get(POOL, ""),), one.value))
         yield family
 

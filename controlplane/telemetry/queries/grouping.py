@@ -2,17 +2,17 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from controlplane.telemetry.queries.label_columns import LabelColumns, LabelsOf
+from controlplane.telemetry.question import Where
 from controlplane.telemetry.values.columns import Ids
 
 __all__ = ["LEFT_OUT", "Grouping", "Groupings", "LabelsOf"]
 
-Where = Mapping[str, str | Sequence[str]]
 Groups = NDArray[np.int32]
 UNKNOWN, LEFT_OUT = -2, -1
 HELD_BYTES = 32 << 20
@@ -105,7 +105,7 @@ class Grouping:
 
 
 class Groupings:
-    """The ways of grouping that were asked for last. Thread-safe."""
+    """An LRU cache of the ways of grouping; each grows while it is used, so that sizes are taken anew. Thread-safe."""
 
     def __init__(self, held_bytes: int = HELD_BYTES) -> None:
         self._held_bytes = held_bytes

@@ -13,7 +13,7 @@ from controlplane.contract.bodies.telemetry import HeatmapAnswer, HeatmapColumn,
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.histogram import AXIS_LENGTH, RELATIVE_ERROR, SCALE, upper_edge
 from controlplane.evidence.sketch import Sketch
-from controlplane.telemetry.queries.parameters import SeriesQuery
+from controlplane.telemetry.question import Question
 from controlplane.telemetry.reader import SketchSeries, TelemetryReader
 from controlplane.telemetry.values.catalogue import MetricRef
 
@@ -45,12 +45,12 @@ class _Rows:
         return [sketch.zero_count, *rows.tolist()] if self.zero else rows.tolist()
 
 
-def heatmap(reader: TelemetryReader, metric: MetricRef, asked: SeriesQuery, most_rows: int) -> HeatmapAnswer:
+def heatmap(reader: TelemetryReader, metric: MetricRef, asked: Question, most_rows: int) -> HeatmapAnswer:
     """The finest rows of which the data takes at most `most_rows`. Raises `BadRequest` without a step."""
     if asked.step_s is None:
         raise BadRequest("step: is missing; say how wide a column is, e.g. 30s", field="step")
     span = asked.span
-    found = reader.histograms(asked.metric, span.start, span.end, by=asked.by, where=asked.where, step_s=asked.step_s)
+    found = reader.histograms(asked)
     rows = _rows(found, most_rows)
     columns = sum(len(one.steps) for one in found)
     if columns * rows.count > MAX_CELLS:

@@ -5,8 +5,6 @@ read from a frame, of which level, or from the head.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -17,7 +15,7 @@ from controlplane.contract.histogram import RELATIVE_ERROR
 from controlplane.telemetry.frames.block import Block, HistogramBlock, merge_histograms, narrowest
 from controlplane.telemetry.queries.grouping import Grouping, LabelsOf
 from controlplane.telemetry.queries.query import Cells, Seconds, group_cells, per_row
-from controlplane.telemetry.reader import SketchSeries
+from controlplane.telemetry.reader import SketchGroups
 from controlplane.telemetry.values.columns import Ints
 from controlplane.telemetry.values.sketch_table import SketchTable
 
@@ -28,30 +26,6 @@ CELLS_AT_ONCE = 8_000_000
 FEW_ROWS = 64
 """Runs of at most so many rows are added up row by row, all runs at once."""
 Places = NDArray[np.intp]
-
-
-@dataclass(frozen=True)
-class SketchGroups:
-    """The groups that have data, in the order of their labels: a row of `totals` each.
-
-    With a step, group i has the rows starts[i] .. starts[i + 1] - 1 of `by_step`, which begin at `times`, ascending.
-    """
-
-    labels: Sequence[dict[str, str]]
-    totals: SketchTable
-    times: Sequence[datetime]
-    by_step: SketchTable
-    starts: Sequence[int]
-
-    def series(self) -> list[SketchSeries]:
-        """The same as sketches."""
-        steps = list(zip(self.times, self.by_step.sketches(), strict=True))
-        return [
-            SketchSeries(labels, total, steps[start:end])
-            for labels, total, start, end in zip(
-                self.labels, self.totals.sketches(), self.starts, self.starts[1:], strict=False
-            )
-        ]
 
 
 class HistogramSums:

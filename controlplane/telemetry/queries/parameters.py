@@ -4,15 +4,16 @@ The dependencies are coroutines though they wait for nothing: FastAPI hands the 
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import Depends, Query, Request
+from fastapi import Depends, Query
 from pydantic import WithJsonSchema
 
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.metrics import BY_SHORT, LABELS
-from controlplane.telemetry.values import catalogue, timespan
+from controlplane.db.request_parts import Basis
+from controlplane.telemetry.question import Question
+from controlplane.telemetry.values import timespan
 from controlplane.telemetry.values.timespan import Span
 
 MAX_QUANTILES = 20
@@ -40,20 +41,9 @@ NodeName = Annotated[Text, Query(description="only of this node")]
 Filter = Annotated[list[str] | None, Query(description="only series with this label value; repeat for any of several")]
 
 
-@dataclass(frozen=True)
-class SeriesQuery:
-    """What /quantiles, /scalars, /rates, /shares and /heatmap have in common."""
-
-    metric: str
-    span: Span
-    step_s: float | None
-    by: list[str]
-    where: dict[str, list[str]]
-
-
-async def span_of(request: Request, window: Window = None, start: Start = None, end: End = None) -> Span:
+async def span_of(service: Basis, window: Window = None, start: Start = None, end: End = None) -> Span:
     """The asked span; it ends now unless said otherwise."""
-    return timespan.resolve(request.app.state.clock(), window, start, end)
+    return timespan.resolve(service.clock(), window, start, end)
 
 
 SpanOf = Annotated[Span, Depends(span_of)]
@@ -75,7 +65,7 @@ async def label_filters(
     return {label: given[label] for label in LABELS if given[label] is not None}
 
 
-def asks(metric_by_default: str | None = None) -> Callable[..., Awaitable[SeriesQuery]]:
+def asks(metric_by_default: str | None = None) -> Callable[..., Awaitable[Question]]:
     """The dependency that reads a series query."""
 
     async def series_query(
@@ -84,14 +74,17 @@ def asks(metric_by_default: str | None = None) -> Callable[..., Awaitable[Series
         metric: Annotated[Text, Query(description="short name, e.g. ttft")] = metric_by_default,
         step: Step = None,
         by: By = None,
-    ) -> SeriesQuery:
+    ) -> Question:
         if not metric:
             raise BadRequest(f"metric: is missing; valid names: {', '.join(BY_SHORT)}", field="metric")
-        groups = list(dict.fromkeys(filter(None, (by or "").split(","))))
-        catalogue.check_labels(groups, "by")
-        return SeriesQuery(metric, span, timespan.parse_step(step, span), groups, where)
+        return Question(metric, span, labels_of(by), where, timespan.parse_step(step, span))
 
     return series_query
+
+
+def labels_of(by: str | None) -> tuple[str, ...]:
+    """ "node,pool" to its labels, each once."""
+    return tuple(dict.fromkeys(filter(None, (by or "").split(","))))
 
 
 def quantiles_of(text: str) -> dict[str, float]:

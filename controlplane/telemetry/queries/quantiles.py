@@ -4,40 +4,22 @@ The answer is made of plain dictionaries and goes out as it is: a model for each
 than the quantiles. `contract.telemetry.QuantilesAnswer` is what it must be.
 """
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Any
 
 import orjson
 
 from controlplane.contract.histogram import RELATIVE_ERROR
-from controlplane.telemetry.queries.histogram_sums import SketchGroups
-from controlplane.telemetry.queries.parameters import SeriesQuery
+from controlplane.telemetry.question import Question
+from controlplane.telemetry.reader import SketchGroups, TelemetryReader
 from controlplane.telemetry.values.catalogue import MetricRef
 from controlplane.telemetry.values.sketch_table import SketchTable
 
 
-class SketchReader(Protocol):
-    """What answers with tables, of one snapshot for all metrics."""
-
-    def sketches(
-        self,
-        metrics: Sequence[str],
-        start: datetime,
-        end: datetime,
-        *,
-        by: Sequence[str] = (),
-        where: Mapping[str, str | Sequence[str]] = {},
-        step_s: float | None = None,
-    ) -> list[SketchGroups]: ...
-
-
-def quantiles(reader: SketchReader, metric: MetricRef, asked: SeriesQuery, wanted: Mapping[str, float]) -> bytes:
+def quantiles(reader: TelemetryReader, metric: MetricRef, asked: Question, wanted: Mapping[str, float]) -> bytes:
     """The answer as JSON. `wanted`: its keys, as asked, and their values. No data: an empty list of series."""
     span = asked.span
-    (found,) = reader.sketches(
-        [asked.metric], span.start, span.end, by=asked.by, where=asked.where, step_s=asked.step_s
-    )
+    (found,) = reader.sketches([asked])
     answer = {
         "metric": metric.short,
         "unit": metric.unit,

@@ -5,19 +5,18 @@ nothing can be known: neither what lies before the first whole window of the spa
 that has data. A group, or a step, without data is absent.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Protocol
 
 from controlplane.contract import metrics
 from controlplane.contract.bodies.telemetry import RatePoint, RatesAnswer, RateSeries
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.metrics import WINDOW_S, MetricKind
-from controlplane.telemetry.queries.parameters import SeriesQuery
+from controlplane.telemetry.question import Question
 from controlplane.telemetry.reader import TelemetryReader, ValueSeries
 from controlplane.telemetry.values.catalogue import MetricRef
-from controlplane.telemetry.values.timespan import start_of, window_at, windows_in
+from controlplane.telemetry.values.timespan import Span, start_of, window_at, windows_in
 
 ONE_A_REQUEST = frozenset(
     metric.short
@@ -33,21 +32,6 @@ ONE_A_REQUEST = frozenset(
 """Metrics whose count is itself a number of requests."""
 
 
-class KindReader(TelemetryReader, Protocol):
-    """A reader that also says what a sender's own metric is."""
-
-    def scalars_of_kind(
-        self,
-        metric: str,
-        start: datetime,
-        end: datetime,
-        *,
-        by: Sequence[str] = (),
-        where: Mapping[str, str | Sequence[str]] = {},
-        step_s: float | None = None,
-    ) -> tuple[MetricKind, list[ValueSeries]]: ...
-
-
 @dataclass
 class _Growth:
     labels: dict[str, str]
@@ -55,44 +39,40 @@ class _Growth:
     steps: list[tuple[datetime, float]] = field(default_factory=list)
 
 
-def rates(reader: KindReader, metric: MetricRef, asked: SeriesQuery) -> RatesAnswer:
+def rates(reader: TelemetryReader, metric: MetricRef, asked: Question) -> RatesAnswer:
     """Raises `BadRequest` for a gauge."""
     _check_kind(metric, metric.kind)
     unit = f"{'1' if metric.kind is MetricKind.HISTOGRAM else metric.unit}/s"
     first, last = _covered(reader, asked)
     if first >= last:
         return RatesAnswer(metric=metric.short, unit=unit, start=asked.span.start, end=asked.span.end, series=[])
-    start, end = start_of(first), start_of(last)
-    growths = _growths(reader, metric, asked, start, end)
+    whole = replace(asked, span=Span(start_of(first), start_of(last)))
+    growths = _growths(reader, metric, whole)
     if metric.short in ONE_A_REQUEST:
         finished = growths
     else:
-        finished = _sums(
-            reader.scalars(metrics.REQUESTS.short, start, end, by=asked.by, where=asked.where, step_s=asked.step_s)
-        )
+        finished = _sums(reader.scalars(replace(whole, metric=metrics.REQUESTS.short)))
     requests_of = {_key(growth): growth for growth in finished}
     return RatesAnswer(
         metric=metric.short,
         unit=unit,
-        start=start,
-        end=end,
+        start=whole.span.start,
+        end=whole.span.end,
         series=[_series(growth, requests_of.get(_key(growth)), asked.step_s, first, last) for growth in growths],
     )
 
 
-def _covered(reader: TelemetryReader, asked: SeriesQuery) -> tuple[int, int]:
+def _covered(reader: TelemetryReader, asked: Question) -> tuple[int, int]:
     """First and last-plus-one of the windows that a rate may be divided by."""
     first, last = windows_in(asked.span.start, asked.span.end)
     newest = reader.latest()
     return first, first if newest is None else min(last, window_at(newest))
 
 
-def _growths(
-    reader: KindReader, metric: MetricRef, asked: SeriesQuery, start: datetime, end: datetime
-) -> list[_Growth]:
+def _growths(reader: TelemetryReader, metric: MetricRef, asked: Question) -> list[_Growth]:
     if metric.kind is MetricKind.HISTOGRAM:
-        return _sums(reader.counts(asked.metric, start, end, by=asked.by, where=asked.where, step_s=asked.step_s))
-    kind, found = reader.scalars_of_kind(asked.metric, start, end, by=asked.by, where=asked.where, step_s=asked.step_s)
+        return _sums(reader.counts(asked))
+    kind, found = reader.scalars_of_kind(asked)
     _check_kind(metric, kind)
     return _sums(found)
 

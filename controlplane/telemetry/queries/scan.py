@@ -5,9 +5,8 @@ No write lock is taken. Which level and which scope answers does not show in the
 sum of the finer one, and the fleet's frames that of all nodes.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from datetime import datetime
 
 from sqlalchemy import Connection
 
@@ -20,22 +19,20 @@ from controlplane.telemetry.journal.names import Names
 from controlplane.telemetry.queries.level_plan import plan
 from controlplane.telemetry.queries.query import Seconds
 from controlplane.telemetry.queries.unfolded import Unfolded
-from controlplane.telemetry.values.timespan import windows_in
-
-Where = Mapping[str, str | Sequence[str]]
+from controlplane.telemetry.question import Question
+from controlplane.telemetry.values.timespan import Span, windows_in
 
 
 @dataclass(frozen=True)
 class Scan:
-    """Of which rows a query is: a metric of a kind in [start, end), and the scope that its labels ask for.
+    """Which rows answer a question: of a metric of a kind in a span, the fleet's rows or those of nodes.
 
-    blocks: None is all nodes; `step_s` as in the query.
+    blocks: of nodes; None is all of them. step_s: as in the question.
     """
 
     metric: int
     kind: MetricKind
-    start: datetime
-    end: datetime
+    span: Span
     step_s: float | None
     fleet: bool
     blocks: Collection[int] | None
@@ -44,21 +41,21 @@ class Scan:
 Piece = tuple[Seconds, Block]
 
 
-def scope(
-    connection: Connection, names: Names, kind: MetricKind, by: Sequence[str], where: Where
-) -> tuple[bool, Collection[int] | None]:
-    """(fleet, blocks): whether the fleet's rows answer, else which blocks of nodes do."""
-    given = where.get(NODE.label)
+def scan_of(connection: Connection, names: Names, metric: int, kind: MetricKind, question: Question) -> Scan:
+    """The fleet's rows where they can answer."""
+    given = question.where.get(NODE.label)
     if given is not None:
-        return False, names.blocks_of_nodes(connection, [given] if isinstance(given, str) else given)
-    return kind is not MetricKind.GAUGE and NODE.label not in by, None
+        fleet, blocks = False, names.blocks_of_nodes(connection, [given] if isinstance(given, str) else given)
+    else:
+        fleet, blocks = kind is not MetricKind.GAUGE and NODE.label not in question.by, None
+    return Scan(metric, kind, question.span, question.step_s, fleet, blocks)
 
 
 def pieces(
     moment: ReadPoint, frames: FrameStore, decoded: DecodedFrames, unfolded: Unfolded, wanted: Scan
 ) -> Iterator[Piece]:
     """Everything that is wanted: frames first, then what is not folded yet."""
-    first, last = windows_in(wanted.start, wanted.end)
+    first, last = windows_in(wanted.span.start, wanted.span.end)
     step_s = None if wanted.step_s is None else int(wanted.step_s)
     blocks = [FLEET] if wanted.fleet else wanted.blocks
     for part in plan(moment.state.levels, first, last, step_s):

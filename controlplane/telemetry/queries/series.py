@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.metrics import LABELS, METRICS, NODE, Metric, MetricKind
+from controlplane.telemetry.question import Question
 from controlplane.telemetry.reader import SketchSeries, TelemetryReader, ValueSeries
-from controlplane.telemetry.values.interval import Interval
+from controlplane.telemetry.values.timespan import Span
 
 NODES_AT_ONCE = 100
 """A reader bounds the groups of one answer: so many nodes have a few thousand."""
@@ -28,14 +29,14 @@ class Portion:
         return bool(self.histograms or self.values)
 
 
-def of_fleet(reader: TelemetryReader, interval: Interval) -> Iterator[Portion]:
+def of_fleet(reader: TelemetryReader, interval: Span) -> Iterator[Portion]:
     """Summed over nodes (gauges: the mean of them), by every other label."""
     portion = _read(reader, interval, METRICS, OTHERS, {})
     if portion:
         yield portion
 
 
-def of_nodes(reader: TelemetryReader, interval: Interval) -> Iterator[Portion]:
+def of_nodes(reader: TelemetryReader, interval: Span) -> Iterator[Portion]:
     """Each node's series by every label, some nodes at a time."""
     present = _read(reader, interval, METRICS, (NODE.label,), {})
     found = [one.labels for histograms in present.histograms.values() for one in histograms]
@@ -59,20 +60,20 @@ def of_nodes(reader: TelemetryReader, interval: Interval) -> Iterator[Portion]:
 
 def _read(
     reader: TelemetryReader,
-    interval: Interval,
+    interval: Span,
     metrics: Sequence[Metric],
     by: Sequence[str],
     where: Mapping[str, Sequence[str]],
 ) -> Portion:
     portion = Portion()
-    start, end = interval.start, interval.end
     for metric in metrics:
+        question = Question(metric.short, interval, by, where)
         if metric.kind is MetricKind.HISTOGRAM:
-            histograms = reader.histograms(metric.short, start, end, by=by, where=where)
+            histograms = reader.histograms(question)
             if histograms:
                 portion.histograms[metric] = histograms
         else:
-            values = reader.scalars(metric.short, start, end, by=by, where=where)
+            values = reader.scalars(question)
             if values:
                 portion.values[metric] = values
     return portion

@@ -6,18 +6,17 @@ component that nobody told is absent, and so is a group, or a step, in which no 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from controlplane.contract import metrics
 from controlplane.contract.bodies.telemetry import Above, SharePoint, SharesAnswer, ShareSeries
 from controlplane.contract.errors import BadRequest
 from controlplane.evidence.sketch import Sketch
 from controlplane.telemetry.queries import share_above as exceedance
-from controlplane.telemetry.queries.histogram_sums import SketchGroups
-from controlplane.telemetry.queries.parameters import SeriesQuery
-from controlplane.telemetry.queries.quantiles import SketchReader
+from controlplane.telemetry.question import Question
+from controlplane.telemetry.reader import SketchGroups, TelemetryReader
 from controlplane.telemetry.values.catalogue import MetricRef
 from controlplane.telemetry.values.sketch_table import SketchTable
 
@@ -60,25 +59,21 @@ class _Limited:
     position: int
 
 
-class Catalogue(Protocol):
-    def find(self, metric: str) -> MetricRef: ...
-
-
-def limit_of(catalogue: Catalogue, asked: SeriesQuery, above: float | None) -> Limit | None:
+def limit_of(reader: TelemetryReader, asked: Question, above: float | None) -> Limit | None:
     """What `metric` and `above` of a query mean together. Raises `BadRequest`."""
     if above is not None:
-        return Limit(catalogue.find(asked.metric), above)
+        return Limit(reader.find(asked.metric), above)
     if asked.metric != E2E:
         raise BadRequest("metric: says what to compare with above; give above as well", field="metric")
     return None
 
 
-def shares(reader: SketchReader, asked: SeriesQuery, limit: Limit | None = None) -> SharesAnswer:
+def shares(reader: TelemetryReader, asked: Question, limit: Limit | None = None) -> SharesAnswer:
     """All metrics are read from one snapshot: none of them knows more of the newest requests than another."""
     span = asked.span
     position = None if limit is None else exceedance.nearest_edge(limit.seconds, "above")
     names = list(dict.fromkeys([E2E, *COMPONENTS, *([] if limit is None else [limit.metric.short])]))
-    tables = reader.sketches(names, span.start, span.end, by=asked.by, where=asked.where, step_s=asked.step_s)
+    tables = reader.sketches([replace(asked, metric=name) for name in names])
     read = dict(zip(names, tables, strict=True))
     e2e, parts = read[E2E], {name: _found(read[name]) for name in COMPONENTS}
     limited = None if limit is None or position is None else _limited(read[limit.metric.short], position)

@@ -8,12 +8,13 @@ and ids are never used twice.
 """
 
 import threading
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
+from cachetools import LRUCache
 from sqlalchemy import Connection
 
 from controlplane.contract.metrics import MetricKind
@@ -42,10 +43,8 @@ class FleetRuns:
 
     def __init__(self, head: Head, held_bytes: int = HELD_BYTES) -> None:
         self._head = head
-        self._most = held_bytes
-        self._held = 0
         self._lock = threading.Lock()
-        self._runs: OrderedDict[tuple[int, ...], _Held] = OrderedDict()
+        self._runs: LRUCache[tuple[int, ...], _Held] = LRUCache(held_bytes, lambda held: held.size)
 
     def of(self, connection: Connection, ids: Sequence[int]) -> Run:
         """The sum of these pending rows."""
@@ -53,17 +52,12 @@ class FleetRuns:
         with self._lock:
             held = self._runs.get(key)
             if held is not None:
-                self._runs.move_to_end(key)
                 return held.run
         rows = concatenate([row.fleet for row in self._head.of_rows(connection, ids)] or [Columns.empty()])
         whole = summed(rows, rows.histograms.labels, rows.sums.labels)
         held = _Held(_by_metric(whole), nbytes(whole))
-        with self._lock:
-            if key not in self._runs:
-                self._runs[key] = held
-                self._held += held.size
-            while self._held > self._most:
-                self._held -= self._runs.popitem(last=False)[1].size
+        with self._lock, suppress(ValueError):  # One that takes more than all of the room is added up each time.
+            self._runs[key] = held
         return held.run
 
 

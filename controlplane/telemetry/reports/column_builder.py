@@ -1,17 +1,17 @@
 """Rows one at a time, or many at once, to one report's `Columns`, its `Table` and who its points are."""
 
 import threading
-from collections import OrderedDict
 from typing import Any
 
 import numpy as np
+from cachetools import LRUCache
 from numpy.typing import NDArray
 
-from controlplane.contract.metrics import MetricKind
+from controlplane.contract.metrics import WINDOW_NS, MetricKind
 from controlplane.telemetry.otlp.histogram_point import AxisPoint
 from controlplane.telemetry.reports.repeat import PointIdentities
 from controlplane.telemetry.values.columns import Columns, HistogramRows, NumberRows, Table
-from controlplane.telemetry.values.point import WINDOW_NS, window_of
+from controlplane.telemetry.values.point import window_of
 
 REMEMBERED_TABLES = 16_384
 _CELLS = (np.uint8, np.uint16, np.uint32, np.uint64)
@@ -25,17 +25,16 @@ class TableCache:
     """One `Table` object for equal tables, so that what is known of a table is found by the object. Thread-safe."""
 
     def __init__(self, limit: int = REMEMBERED_TABLES) -> None:
-        self._limit = limit
         self._lock = threading.Lock()
-        self._found: OrderedDict[tuple[Any, ...], Table] = OrderedDict()
+        self._found: LRUCache[tuple[Any, ...], Table] = LRUCache(limit)
 
     def of(self, metrics: tuple[tuple[str, MetricKind], ...], labels: tuple[str, ...]) -> Table:
         with self._lock:
-            table = self._found.setdefault((metrics, labels), Table(metrics, labels))
-            self._found.move_to_end((metrics, labels))
-            if len(self._found) > self._limit:
-                self._found.popitem(last=False)
-        return table
+            try:
+                return self._found[metrics, labels]
+            except KeyError:
+                table = self._found[metrics, labels] = Table(metrics, labels)
+                return table
 
 
 class ColumnBuilder:

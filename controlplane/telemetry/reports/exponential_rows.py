@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controlplane.contract.histogram import AXIS_LENGTH, AXIS_MIN, RELATIVE_ERROR, SCALE, ZERO_THRESHOLD_S
+from controlplane.contract.metrics import WINDOW_NS
 from controlplane.telemetry.otlp.bounds import Bounds
 from controlplane.telemetry.otlp.histogram_point import AXIS_EDGES, MAX_COUNT, SLACK
 from controlplane.telemetry.reports.column_builder import cell_type
 from controlplane.telemetry.values.columns import HistogramRows, Mask
-from controlplane.telemetry.values.point import WINDOW_NS
 
 _EDGES = np.array(AXIS_EDGES)
 _UPPER = np.append(_EDGES[1:-1], np.inf)

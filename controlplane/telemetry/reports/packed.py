@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.histogram import RELATIVE_ERROR
-from controlplane.contract.metrics import NODE
+from controlplane.contract.metrics import NODE, WINDOW_NS
 from controlplane.contract.reports.packed_report import CELLS, HEADER, MAGIC, SECTION
 from controlplane.telemetry.otlp.bounds import Bounds, check_node, check_times
 from controlplane.telemetry.reports import packed_checks
@@ -24,7 +24,6 @@ from controlplane.telemetry.reports.packed_table import NO_TABLE, PackedTable, P
 from controlplane.telemetry.reports.stream_identity import StreamIdentity
 from controlplane.telemetry.values.batch import Batch
 from controlplane.telemetry.values.columns import Columns, HistogramRows, NumberRows
-from controlplane.telemetry.values.point import WINDOW_NS
 from controlplane.telemetry.values.refusal import Refusals, Refused
 
 _HISTOGRAM = ("<u2", "<u2", "<u2", "<u2", "<u8", "<f8", "<f8", "<f8")

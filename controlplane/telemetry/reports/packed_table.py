@@ -5,25 +5,25 @@ not be has REFUSED instead of a place in it, and a reason with a message that na
 """
 
 import hashlib
-from collections import OrderedDict
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 import orjson
+from cachetools import LRUCache
 from numpy.typing import NDArray
 
 from controlplane.contract.errors import BadRequest, nearest
 from controlplane.contract.metrics import BY_NAME, METRICS, NODE, MetricKind
 from controlplane.contract.reports.packed_report import parse_table
 from controlplane.telemetry.otlp.labels import canonical, labels_of
+from controlplane.telemetry.otlp.metric_kind import MAX_NAME, OWN_PREFIXES
 from controlplane.telemetry.values.columns import Ids, Table
 from controlplane.telemetry.values.refusal import Reason, Refused
 
 CACHED_BYTES = 64 << 20
 """Of tables as they are sent; in memory each takes about three times as much."""
-OWN_PREFIXES = ("gen_ai.", "tailwright.")
-MAX_NAME = 256
 HINTS = 5
 """Names of one table for which the nearest one that is kept is looked for."""
 REFUSED = -1
@@ -67,9 +67,7 @@ class PackedTables:
     """The tables met last, by the hash of their bytes. For one thread."""
 
     def __init__(self, cached_bytes: int = CACHED_BYTES) -> None:
-        self._cached_bytes = cached_bytes
-        self._held = 0
-        self._cache: OrderedDict[bytes, tuple[int, PackedTable]] = OrderedDict()
+        self._cache: LRUCache[bytes, tuple[int, PackedTable]] = LRUCache(cached_bytes, lambda held: held[0])
         self._metrics: dict[tuple[tuple[str, MetricKind], ...], tuple[tuple[str, MetricKind], ...]] = {}
 
     def read(self, data: bytes) -> PackedTable:
@@ -77,16 +75,13 @@ class PackedTables:
         key = hashlib.blake2b(data, digest_size=16).digest()
         found = self._cache.get(key)
         if found is not None:
-            self._cache.move_to_end(key)
             return found[1]
         try:
             table = self._parse(data)
         except ValueError as error:
             raise BadRequest(f"body: {error}", field="body") from error
-        self._cache[key] = (len(data), table)
-        self._held += len(data)
-        while self._held > self._cached_bytes:
-            self._held -= self._cache.popitem(last=False)[1][0]
+        with suppress(ValueError):  # One that takes more than all of the room is read each time.
+            self._cache[key] = (len(data), table)
         return table
 
     def _parse(self, data: bytes) -> PackedTable:

@@ -4,22 +4,9 @@ Guarantee: intervals of one length start at multiples of it since the epoch, so 
 places and a receiver can tell a repeat by its start and end.
 """
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from controlplane.telemetry.values.timespan import EPOCH
-
-
-@dataclass(frozen=True)
-class Interval:
-    """[start, end) in UTC."""
-
-    start: datetime
-    end: datetime
-
-    @property
-    def seconds(self) -> float:
-        return (self.end - self.start).total_seconds()
+from controlplane.telemetry.values.timespan import EPOCH, Span
 
 
 def floor(time: datetime, length_s: int) -> datetime:
@@ -27,6 +14,6 @@ def floor(time: datetime, length_s: int) -> datetime:
     return time - (time - EPOCH) % timedelta(seconds=length_s)
 
 
-def after(position: datetime, length_s: int) -> Interval:
+def after(position: datetime, length_s: int) -> Span:
     """From a position to the next multiple: shorter than the others once, when the length has been changed."""
-    return Interval(position, floor(position, length_s) + timedelta(seconds=length_s))
+    return Span(position, floor(position, length_s) + timedelta(seconds=length_s))

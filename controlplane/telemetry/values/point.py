@@ -1,8 +1,6 @@
-"""Windows of event time, in nanoseconds."""
+"""Windows of event time."""
 
-from controlplane.contract.metrics import WINDOW_S
-
-WINDOW_NS = int(WINDOW_S * 1_000_000_000)
+from controlplane.contract.metrics import WINDOW_NS
 
 
 def window_of(end_ns: int) -> int:

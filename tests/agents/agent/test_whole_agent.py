@@ -18,6 +18,8 @@ from tests.agents.backends.fake_engine import FakeEngine, request_events
 from tests.agents.conftest import AgentProcess
 from tests.agents.served_app import ServedApp
 
+pytestmark = pytest.mark.slow
+
 Eventually = Callable[..., None]
 REQUESTS = metrics.REQUESTS.name
 

@@ -12,6 +12,8 @@ from controlplane.contract.knobs import EngineConfig
 from tests.agents.backends.backend_conformance import REFUSED, BackendConformance
 from tests.agents.backends.engine_process import EngineProcess
 
+pytestmark = pytest.mark.slow
+
 
 class RealDriver:
     has_cache_reset = True

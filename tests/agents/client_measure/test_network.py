@@ -21,7 +21,9 @@ from tests.agents.client_measure.served_engine import PROMPT, WHOLE, ServedEngin
 from tests.agents.client_measure.tls_proxy import Authority, Delays, tls_proxy
 from tests.agents.engine.serving import eventually
 
-HANDSHAKE_S, TO_SERVER_S, TO_CLIENT_S = 0.4, 0.5, 0.6
+pytestmark = pytest.mark.slow
+
+HANDSHAKE_S, TO_SERVER_S, TO_CLIENT_S = 0.2, 0.25, 0.3
 TOKENS = 6
 STREAM = {"prompt": PROMPT, "model": "tiny", "max_tokens": TOKENS, "stream": True, **WHOLE}
 

@@ -41,7 +41,7 @@ def test_the_bad_change_is_live_and_within_what_vllm_was_started_with() -> None:
 
 def test_beside_others_vllm_gets_less_traffic_and_as_many_requests_for_its_baseline() -> None:
     busy = VLLM.beside_others(1.0)
-    assert (VLLM.rate, busy.rate) == (5.0, 3.0) and VLLM.beside_others(1.8) == VLLM
+    assert (VLLM.rate, busy.rate) == (5.0, 4.0) and VLLM.beside_others(1.8) == VLLM
     for plan in (Plan(), VLLM, busy):
         assert plan.rate * (plan.baseline_s - 40.0) >= 200.0
     assert Plan().beside_others(0.5) == Plan()

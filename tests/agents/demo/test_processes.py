@@ -10,6 +10,8 @@ import pytest
 
 from agents.demo.processes import ChildDied, Processes
 
+pytestmark = pytest.mark.slow
+
 STUBBORN = """
 import os, signal, subprocess, sys, time
 if sys.argv[1] == "stubborn":

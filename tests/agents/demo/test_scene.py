@@ -13,10 +13,8 @@ from agents.demo import scene as scenes
 from agents.demo.demo_fleet import Fleet
 from agents.demo.plan import Plan
 from agents.demo.processes import ChildDied
-from agents.demo.run import failure_text
+from agents.demo.run import Story, failure_text, record
 from agents.demo.scene import Scene, StepFailed
-from agents.demo.story import Story
-from agents.demo.story_record import record
 from agents.demo.view import View
 from agents.demo.webhook_receiver import Receiver
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from agents.agent.settings import load
+from agents.agent.settings import AgentSettings
 from agents.backends.vllm.doctor.installation import InstallationMissing
 from agents.demo.plan import Plan
 from agents.demo.processes import Processes
@@ -18,6 +18,9 @@ from agents.demo.vllm_engines import STAGES, VllmEngines, stage
 from controlplane.contract.errors import BadRequest, Conflict
 from tests.agents.backends.vllm.doctor.made_environment import make_environment
 from tests.processes import free_port
+from tests.read_settings import read
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[3]
 STAND_IN = ROOT / "tests/agents/backends/vllm/stand_in.py"
@@ -52,7 +55,8 @@ def test_a_server_begins_with_the_good_configuration(
     port = free_port()
     made.start(processes, "node-1", port)
     wait_for("the server answers", lambda: httpx.get(f"http://127.0.0.1:{port}/health").status_code == 200, 60)
-    settings = load(["--node", "node-1", "--engine-url", f"http://127.0.0.1:{port}", *made.agent_flags("node-1")])
+    words = ["--node", "node-1", "--engine-url", f"http://127.0.0.1:{port}", *made.agent_flags("node-1")]
+    settings = read(AgentSettings, "agent", words)
     assert settings.backend == "vllm" and settings.vllm_dir is not None
     told = json.loads((settings.vllm_dir / "effective.json").read_text())
     assert told["knobs"] == Plan.on_vllm(stand_in).good

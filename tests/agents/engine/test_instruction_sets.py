@@ -17,6 +17,8 @@ from agents.engine.ops.kept_choices import CACHE_VARIABLE
 from agents.engine.ops.library import MARCH_VARIABLE, MARCHES
 from agents.engine.ops.processor_identity import processor_flags
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 HERE = Path(__file__).parent.relative_to(ROOT)
 LEVELS = {

@@ -8,14 +8,17 @@ from typing import Any
 
 import httpx
 import orjson
+import pytest
 from fastapi import FastAPI
 
 from agents.engine.core.engine import Engine
 from tests.agents.engine.serving import controlling, eventually, serving
 
+pytestmark = pytest.mark.slow
+
 REQUESTS = 1000
 SEED = 20261121
-ARRIVALS_PER_S = 60.0
+ARRIVALS_PER_S = 100.0
 PATIENCE_S = 60.0
 """Longest wait for one answer before it counts as hung."""
 
@@ -175,7 +178,7 @@ def test_a_thousand_requests_leave_nothing_behind(model_dir: Path) -> None:
     apps: list[FastAPI] = []
     options: dict[str, Any] = {
         "max_waiting": 40,
-        "kv_cache_bytes": 2**20,
+        "kv_cache_memory_bytes": 2**20,
         "default_timeout_s": 45.0,
         "scheduling_policy": "priority",
     }

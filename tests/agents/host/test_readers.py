@@ -1,13 +1,17 @@
 """Each reader on what real kernels write, and on what is not there."""
 
+import os
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.host import host_memory, listener, pressure, process, processor
+from agents.host import listener, pressure, process, processor
+from agents.host.host_memory import available_share, proportional_bytes
 
 Write = Callable[[str, str], None]
 
@@ -37,15 +41,31 @@ def test_guest_time_is_counted_once_and_waiting_for_io_is_idle() -> None:
 
 
 def test_what_is_not_there_is_none(proc: Path) -> None:
-    assert processor.read(proc) is None and host_memory.read(proc) is None and process.read(7, proc) is None
+    assert processor.read(proc) is None and process.read(7, proc) is None
     assert process.waits(7, proc) == {} and listener.listeners(80, proc) == []
     with pytest.raises(ValueError, match="no line of CPU times"):
         processor.parse("")
 
 
-def test_memory_available_is_a_share() -> None:
-    assert host_memory.parse("MemTotal: 1000 kB\nMemFree: 1 kB\nMemAvailable: 250 kB\n") == 0.25
-    assert host_memory.parse("MemTotal: 1000 kB\n") is None
+def test_memory_available_is_a_share(proc: Path, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    write("proc/meminfo", "MemTotal: 1000 kB\nMemFree: 1 kB\nMemAvailable: 250 kB\n")
+    monkeypatch.setattr(psutil, "PROCFS_PATH", str(proc))
+    with warnings.catch_warnings(action="ignore"):  # That the made-up file lacks other lines.
+        assert available_share() == 0.25
+
+
+def test_memory_of_processes_counts_those_that_live() -> None:
+    nobody = 2**22 + 1  # Above the largest number that Linux gives a process.
+    assert proportional_bytes([os.getpid(), nobody]) > 2**20
+    assert proportional_bytes([nobody]) == 0
+
+
+def test_resident_memory_where_shared_pages_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(process: psutil.Process) -> None:
+        raise psutil.AccessDenied(process.pid)
+
+    monkeypatch.setattr(psutil.Process, "memory_full_info", refuse)
+    assert proportional_bytes([os.getpid()]) == pytest.approx(psutil.Process().memory_info().rss, rel=0.05)
 
 
 def test_a_name_with_brackets_does_not_shift_the_fields() -> None:

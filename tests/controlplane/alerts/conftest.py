@@ -1,11 +1,10 @@
-"""A telemetry reader made of lists, a simulated pool that fills it, and a database in a file."""
+"""A simulated pool that fills a reader, and a database in a file."""
 
 import hashlib
 import hmac
 import json
 import threading
-from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -21,15 +20,13 @@ import controlplane.alerts.tables
 import controlplane.auth.tables
 import controlplane.fleet.tables
 import controlplane.ledger.tables  # noqa: F401
-from controlplane.contract.bodies.workload import RequestRecord, Workload
 from controlplane.contract.histogram import axis_position
 from controlplane.contract.metrics import WINDOW_S
 from controlplane.db import Database
 from controlplane.evidence.sketch import Sketch
-from controlplane.telemetry.reader import SketchSeries, ValueSeries
+from tests.controlplane.telemetry.fake_reader import FakeReader
 
 START = datetime(2030, 1, 1, 12, 0, 0, tzinfo=UTC)
-Where = Mapping[str, str | Sequence[str]]
 
 
 def sketch_of(values: Any) -> Sketch:
@@ -41,96 +38,10 @@ def sketch_of(values: Any) -> Sketch:
 
 
 @dataclass
-class FakeTelemetry:
-    """The reader's seam over lists in the order of time."""
-
-    sketches: dict[str, list[tuple[datetime, dict[str, str], Sketch]]] = field(default_factory=dict)
-    values: list[tuple[str, datetime, dict[str, str], float]] = field(default_factory=list)
-
-    def histograms(
-        self,
-        metric: str,
-        start: datetime,
-        end: datetime,
-        *,
-        by: Sequence[str] = (),
-        where: Mapping[str, str | Sequence[str]] = {},
-        step_s: float | None = None,
-    ) -> list[SketchSeries]:
-        groups: dict[tuple[str, ...], SketchSeries] = {}
-        steps: dict[tuple[str, ...], dict[datetime, Sketch]] = {}
-        rows = self.sketches.get(metric, [])
-        first = bisect_left(rows, start, key=lambda row: row[0])
-        for time, labels, sketch in rows[first : bisect_left(rows, end, key=lambda row: row[0])]:
-            if not _matches(labels, where):
-                continue
-            key = tuple(labels.get(label, "") for label in by)
-            named = {label: labels[label] for label in by if label in labels}
-            groups.setdefault(key, SketchSeries(named, Sketch())).total.merge(sketch)
-            steps.setdefault(key, {}).setdefault(time, Sketch()).merge(sketch)
-        if step_s is not None:
-            for key, series in groups.items():
-                series.steps = sorted(steps[key].items(), key=lambda pair: pair[0])
-        return list(groups.values())
-
-    def counts(
-        self,
-        metric: str,
-        start: datetime,
-        end: datetime,
-        *,
-        by: Sequence[str] = (),
-        where: Mapping[str, str | Sequence[str]] = {},
-        step_s: float | None = None,
-    ) -> list[ValueSeries]:
-        counted = []
-        for series in FakeTelemetry.histograms(self, metric, start, end, by=by, where=where, step_s=WINDOW_S):
-            steps: dict[datetime, float] = {}
-            for time, sketch in series.steps if step_s is not None else ():
-                begun = datetime.fromtimestamp(time.timestamp() // (step_s or 1) * (step_s or 1), UTC)
-                steps[begun] = steps.get(begun, 0.0) + sketch.count
-            counted.append(ValueSeries(series.labels, float(series.total.count), list(steps.items())))
-        return counted
-
-    def scalars(
-        self,
-        metric: str,
-        start: datetime,
-        end: datetime,
-        *,
-        by: Sequence[str] = (),
-        where: Mapping[str, str | Sequence[str]] = {},
-        step_s: float | None = None,
-    ) -> list[ValueSeries]:
-        groups: dict[tuple[str, ...], ValueSeries] = {}
-        for name, time, labels, value in self.values:
-            if name == metric and start <= time < end and _matches(labels, where):
-                key = tuple(labels.get(label, "") for label in by)
-                series = groups.setdefault(key, ValueSeries({label: labels[label] for label in by}, value))
-                series.value = value
-                series.steps.append((time, value))
-        return list(groups.values())
-
-    def latest(self) -> datetime | None:
-        times = [rows[-1][0] for rows in self.sketches.values()]
-        return max(times) + timedelta(seconds=WINDOW_S) if times else None
-
-    def workload(self, pool: str, start: datetime, end: datetime) -> Workload:
-        raise NotImplementedError
-
-    def requests(self, **_: Any) -> list[RequestRecord]:
-        return []
-
-
-def _matches(labels: Mapping[str, str], where: Where) -> bool:
-    return all(labels.get(name) in ([wanted] if isinstance(wanted, str) else wanted) for name, wanted in where.items())
-
-
-@dataclass
 class Plant:
-    """A pool that serves requests into a FakeTelemetry. `now` is the end of what it has served."""
+    """A pool that serves requests into a FakeReader. `now` is the end of what it has served."""
 
-    telemetry: FakeTelemetry
+    telemetry: FakeReader
     now: datetime = START
     pool: str = "main"
     node: str = "a"
@@ -184,7 +95,7 @@ class Plant:
                     "cache_class": cache,
                 }
                 for metric, data in values.items():
-                    self.telemetry.sketches.setdefault(metric, []).append((self.now, labels, sketch_of(data)))
+                    self.telemetry.add(metric, self.now, sketch_of(data), **labels)
             self.now += timedelta(seconds=WINDOW_S)
 
     def _noise(self, n: int) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -192,12 +103,12 @@ class Plant:
 
 
 @pytest.fixture
-def telemetry() -> FakeTelemetry:
-    return FakeTelemetry()
+def telemetry() -> FakeReader:
+    return FakeReader()
 
 
 @pytest.fixture
-def plant(telemetry: FakeTelemetry) -> Plant:
+def plant(telemetry: FakeReader) -> Plant:
     return Plant(telemetry)
 
 

@@ -11,11 +11,13 @@ from fastapi.responses import JSONResponse
 from fastapi.testclient import TestClient
 from sqlmodel import select
 
-from controlplane.alerts.endpoints import router
+from controlplane.alerts.endpoints import AlertParts, router
 from controlplane.alerts.notify import outbox
 from controlplane.alerts.tables import AlertRow, DeliveryRow
 from controlplane.alerts.view import alert_view
+from controlplane.app.remedies import check_remedy
 from controlplane.auth import store as tokens
+from controlplane.auth.token_cache import TokenCache
 from controlplane.contract.bodies.access import Scope
 from controlplane.contract.errors import TailwrightError
 from controlplane.db import Database
@@ -28,9 +30,13 @@ NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 def clients(database: Database) -> Iterator[dict[str, TestClient]]:
     app = FastAPI()
     app.include_router(router)
-    app.state.database = database
-    app.state.clock = lambda: NOW
-    app.state.public_url = "https://tailwright.example"
+    app.state.service = AlertParts(
+        database=database,
+        clock=lambda: NOW,
+        tokens=TokenCache(database),
+        public_url="https://tailwright.example",
+        check_remedy=check_remedy,
+    )
 
     @app.exception_handler(TailwrightError)
     def answer(_: Request, error: TailwrightError) -> JSONResponse:

@@ -7,6 +7,7 @@ import pytest
 from sqlmodel import Session, select
 
 from controlplane.alerts import store
+from controlplane.alerts.conditions.regression import Regression
 from controlplane.alerts.evaluator import AlertEvaluator
 from controlplane.alerts.rules.defaults import ensure_default_rules
 from controlplane.alerts.tables import AlertRow, DeliveryRow, DestinationRow, DetectorStateRow, SilenceRow
@@ -26,6 +27,7 @@ from controlplane.db import Database
 from controlplane.fleet import store as fleet
 from controlplane.fleet.tables import NodeRow
 from controlplane.ledger import entries
+from controlplane.telemetry import Question
 
 STEP = timedelta(seconds=5)
 
@@ -178,10 +180,10 @@ class TestRegression:
         asked: list[datetime] = []
         histograms = telemetry.histograms
 
-        def noted(metric: str, start: datetime, end: datetime, **how: Any) -> Any:
-            if how.get("step_s") is not None:
-                asked.append(start)
-            return histograms(metric, start, end, **how)
+        def noted(question: Question) -> Any:
+            if question.step_s is not None:
+                asked.append(question.span.start)
+            return histograms(question)
 
         monkeypatch.setattr(telemetry, "histograms", noted)
         add_rule(database, self.condition, plant.now)
@@ -387,7 +389,7 @@ def test_a_rule_that_fails_does_not_stop_the_others(
 ) -> None:
     add_rule(database, TestAbsolute.condition, plant.now)
     add_rule(database, RegressionCondition(), plant.now)
-    monkeypatch.setattr("controlplane.alerts.conditions.regression.judge_regression", lambda *_: 1 / 0)
+    monkeypatch.setattr(Regression, "judge", lambda *_: 1 / 0)
     run(evaluator, plant, 60)
     run(evaluator, plant, 60, queue=60.0)
     with database.session() as session:

@@ -29,6 +29,8 @@ from controlplane.db import Database
 from controlplane.fleet import store as fleet
 from controlplane.ledger import entries
 
+pytestmark = pytest.mark.slow
+
 TTFT_ONLY = RegressionCondition(metrics=["ttft"])
 
 
@@ -275,7 +277,7 @@ def test_lost_requests_page_and_name_their_reasons(database: Database, telemetry
         for _ in range(round(seconds / 5)):
             for reason, number in (("stop", 20 - shed), ("shed", shed), ("abort", 3)):
                 labels = {"pool": "main", "node": "a", "finish_reason": reason}
-                telemetry.values.append(("requests", plant.now, labels, float(number)))
+                telemetry.add("requests", plant.now, float(number), **labels)
             plant.serve(5)
             evaluator.tick(plant.now)
 

@@ -16,6 +16,8 @@ from controlplane.db import Database
 from controlplane.evidence.sketch import Sketch
 from controlplane.telemetry.otlp.buckets import from_spans
 
+pytestmark = pytest.mark.slow
+
 BOUNDS = [0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0]
 """vLLM's bounds of vllm:time_to_first_token_seconds (v1/metrics/loggers.py), without the highest ones."""
 
@@ -43,7 +45,7 @@ class ScrapedPlant:
             work = 0.05 * prefill * self.random.lognormal(0.0, 0.4, n)
             labels = {"pool": "main", "node": "a", "model": "m", "revision": "1"}
             for metric, values in {"queue": queue, "prefill": work, "ttft": queue + work}.items():
-                self.telemetry.sketches.setdefault(metric, []).append((self.now, labels, scraped(values)))
+                self.telemetry.add(metric, self.now, scraped(values), **labels)
             self.now += timedelta(seconds=WINDOW_S)
 
 

@@ -1,19 +1,14 @@
-"""Fingerprint, silence, signature and the absolute limit, each by itself."""
+"""Fingerprint, silence and signature, each by itself."""
 
-import math
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.alerts.conditions.absolute import judge, tail_bound
-from controlplane.alerts.conditions.finding import Reading
 from controlplane.alerts.lives.fingerprint import fingerprint
 from controlplane.alerts.rules.silence import active, matches, silenced
 from controlplane.contract.bodies.alerts import Silence
-from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.signature import sign, verify
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -57,29 +52,3 @@ def test_signature(expected_mac: Any) -> None:
 @given(st.text(max_size=40))
 def test_signature_of_rubbish_is_false(header: str) -> None:
     assert not verify("secret", b"x", header, 1000.0)
-
-
-class TestAbsolute:
-    limit = Limit(metric="ttft", q=0.9, limit_s=1.0)
-
-    @pytest.mark.parametrize(
-        ("seconds", "firing", "reading"),
-        [
-            (2.0, False, Reading.BREACH),
-            (0.95, False, Reading.CLEAR),
-            (0.95, True, Reading.HOLD),
-            (0.5, True, Reading.CLEAR),
-        ],
-    )
-    def test_hysteresis(self, sketch: Any, seconds: float, firing: bool, reading: Reading) -> None:
-        assert judge(sketch([seconds] * 50), self.limit, min_count=30, firing=firing).reading is reading
-
-    def test_too_few_requests_decide_nothing(self, sketch: Any) -> None:
-        assert judge(sketch([9.0] * 29), self.limit, min_count=30, firing=False).reading is Reading.HOLD
-        assert judge(None, self.limit, min_count=1, firing=True).reading is Reading.HOLD
-
-    @given(st.integers(1, 60), st.floats(0.01, 0.5))
-    def test_chance_is_an_upper_bound(self, n: int, share: float) -> None:
-        for k in range(0, n + 1, max(1, n // 5)):
-            exact = sum(math.comb(n, i) * share**i * (1 - share) ** (n - i) for i in range(k, n + 1))
-            assert exact <= tail_bound(k, n, share) + 1e-9

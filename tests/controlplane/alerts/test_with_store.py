@@ -17,6 +17,7 @@ from controlplane.contract.histogram import AXIS_MIN, SCALE
 from controlplane.contract.metrics import BY_SHORT, LABEL_OF
 from controlplane.db import Database
 from controlplane.telemetry.store import TelemetryStore
+from tests.controlplane.telemetry.ingesting import ingest_metrics
 
 assert controlplane.telemetry.tables
 DELTA = 1
@@ -39,7 +40,7 @@ def report(plant: Any, start: datetime) -> ExportMetricsServiceRequest:
     for name, value in (("service.instance.id", plant.node), ("tailwright.pool", plant.pool)):
         resource.resource.attributes.add(key=name).value.string_value = value
     scope = resource.scope_metrics.add()
-    for short, rows in plant.telemetry.sketches.items():
+    for short, rows in plant.telemetry.points.items():
         histogram = scope.metrics.add(name=BY_SHORT[short].name, unit="s").exponential_histogram
         histogram.aggregation_temporality = DELTA
         for time, labels, sketch in rows:
@@ -76,7 +77,7 @@ def test_reports_in_alert_out(database: Database, store: TelemetryStore, plant: 
         slow = window >= 20
         start = plant.now
         plant.serve(5, prefill=9.0 if slow else 1.0, revision=2 if slow else 1)
-        assert store.ingest_metrics(report(plant, start)).accepted > 0
+        assert ingest_metrics(store, report(plant, start)).accepted > 0
         store.tick(plant.now)
         evaluator.tick(plant.now)
     with database.session() as session:

@@ -32,14 +32,14 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FastAPI]:
         raise OUTCOMES[outcome]
 
     # Without the lifespan: no background work runs while errors are looked at.
-    made.state.telemetry.start()
+    made.state.service.telemetry.start()
     yield made
-    made.state.telemetry.close()
-    made.state.database.close()
+    made.state.service.telemetry.close()
+    made.state.service.database.close()
 
 
 @pytest.fixture(scope="session")
 def http(app: FastAPI) -> TestClient:
-    token = (app.state.settings.data_dir / "admin-token").read_text().strip()
+    token = (app.state.service.settings.data_dir / "admin-token").read_text().strip()
     headers = {"Authorization": f"Bearer {token}"}
     return TestClient(app, headers=headers, raise_server_exceptions=False)

@@ -53,6 +53,7 @@ def page(app: FastAPI) -> Iterator[tuple[Page, list[str]]]:
         browser.close()
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_a_call_goes_through_without_the_internet(page: tuple[Page, list[str]], app: FastAPI) -> None:
     opened, foreign = page
@@ -61,7 +62,7 @@ def test_a_call_goes_through_without_the_internet(page: tuple[Page, list[str]], 
     opened.goto(PAGE)
     expect(opened.locator(".information-container .title").first).to_contain_text("Tailwright", timeout=30_000)
     opened.locator("button.authorize").first.click()
-    token = (app.state.settings.data_dir / "admin-token").read_text().strip()
+    token = (app.state.service.settings.data_dir / "admin-token").read_text().strip()
     opened.locator(".auth-container input").first.fill(token)
     opened.locator(".modal-ux button.authorize").click()
     opened.locator(".modal-ux button.btn-done").click()

@@ -9,7 +9,7 @@ from fastapi.dependencies.models import Dependant
 from fastapi.routing import RouteContext, iter_route_contexts
 from fastapi.testclient import TestClient
 
-from controlplane.alerts.rules.checks import check_rule
+from controlplane.alerts.checks import check_rule
 from controlplane.api.body_examples import EXAMPLES
 from controlplane.api.error_examples import EXAMPLES as ERRORS
 from controlplane.api.json_body import json_body

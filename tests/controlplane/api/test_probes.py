@@ -8,7 +8,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from sqlalchemy.exc import OperationalError
 
-from controlplane.api import probes as health
+from controlplane.api import probes
 from controlplane.db.disk_space import Space
 from controlplane.db.fault import DISK_FULL
 
@@ -16,7 +16,7 @@ from controlplane.db.fault import DISK_FULL
 @pytest.fixture
 def fresh(app: FastAPI) -> FastAPI:
     """The application with a readiness that has not looked yet."""
-    app.state.readiness = health.Readiness()
+    app.state.service.readiness._tried_at = None
     return app
 
 
@@ -35,7 +35,7 @@ def test_not_ready_when_the_database_takes_no_write(fresh: FastAPI, monkeypatch:
     def refuse(*_: Any) -> None:
         raise OperationalError("INSERT", {}, Exception("disk full on /secret"))
 
-    monkeypatch.setattr(health, "prove_write", refuse)
+    monkeypatch.setattr(probes, "prove_write", refuse)
     answer = TestClient(fresh).get("/readyz")
     assert answer.status_code == 503
     assert answer.json()["database"] == "OperationalError"
@@ -44,24 +44,24 @@ def test_not_ready_when_the_database_takes_no_write(fresh: FastAPI, monkeypatch:
 
 def test_the_probe_is_not_repeated_within_a_second(fresh: FastAPI, monkeypatch: pytest.MonkeyPatch) -> None:
     writes: list[Any] = []
-    monkeypatch.setattr(health, "prove_write", lambda *given: writes.append(given))
-    monkeypatch.setattr(health.time, "monotonic", lambda: 50.0)
+    monkeypatch.setattr(probes, "prove_write", lambda *given: writes.append(given))
+    monkeypatch.setattr(probes.time, "monotonic", lambda: 50.0)
     for _ in range(5):
         TestClient(fresh).get("/readyz")
     assert len(writes) == 1
-    monkeypatch.setattr(health.time, "monotonic", lambda: 51.5)
+    monkeypatch.setattr(probes.time, "monotonic", lambda: 51.5)
     TestClient(fresh).get("/readyz")
     assert len(writes) == 2
 
 
 def test_not_ready_when_telemetry_is_not(fresh: FastAPI, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fresh.state.telemetry, "ready", lambda: False)
+    monkeypatch.setattr(fresh.state.service.telemetry, "ready", lambda: False)
     answer = TestClient(fresh).get("/readyz")
     assert (answer.status_code, answer.json()["telemetry"]) == (503, "not ready")
 
 
 def test_not_ready_while_reports_cannot_be_written(fresh: FastAPI, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fresh.state.telemetry, "write_fault", lambda: DISK_FULL)
+    monkeypatch.setattr(fresh.state.service.telemetry, "write_fault", lambda: DISK_FULL)
     answer = TestClient(fresh).get("/readyz")
     assert (answer.status_code, answer.json()["telemetry"]) == (503, "the disk is full")
 
@@ -73,23 +73,23 @@ def test_a_full_database_is_called_by_its_name(fresh: FastAPI, monkeypatch: pyte
     def refuse(*_: Any) -> None:
         raise OperationalError("INSERT", {}, full)
 
-    monkeypatch.setattr(health, "prove_write", refuse)
+    monkeypatch.setattr(probes, "prove_write", refuse)
     answer = TestClient(fresh).get("/readyz")
     assert (answer.status_code, answer.json()["database"]) == (503, "the disk is full")
 
 
 def test_a_low_disk_and_a_stuck_tick_are_told_and_stay_ready(fresh: FastAPI, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fresh.state.disk, "_look", lambda _: Space(10, 1000))
-    monkeypatch.setattr(fresh.state.background.ticks[0], "failed", True)
+    monkeypatch.setattr(fresh.state.service.disk, "_look", lambda _: Space(10, 1000))
+    monkeypatch.setattr(fresh.state.service.background.ticks[0], "failed", True)
     answer = TestClient(fresh).get("/readyz")
     assert answer.status_code == 200
     assert answer.json()["degraded"] == ["disk_low", "background_task_failing"]
 
 
 def test_not_ready_while_stopping(fresh: FastAPI) -> None:
-    fresh.state.stop.set()
+    fresh.state.service.stop.set()
     try:
         answer = TestClient(fresh).get("/readyz")
     finally:
-        fresh.state.stop.clear()
+        fresh.state.service.stop.clear()
     assert (answer.status_code, answer.json()["status"]) == (503, "stopping")

@@ -6,6 +6,8 @@ import pytest
 
 from benchmarks.api_schema import check, served
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.timeout(600)
 def test_the_service_does_what_its_document_says(tmp_path: Path) -> None:

@@ -140,7 +140,7 @@ def answers(app: FastAPI, scope: str, database: Database) -> dict[str, int]:
 
 @pytest.mark.parametrize("scope", MAY)
 def test_each_scope_may_do_what_is_said_of_it_and_nothing_else(app: FastAPI, scope: str) -> None:
-    found = answers(app, scope, app.state.database)
+    found = answers(app, scope, app.state.service.database)
     listed = {operation for of_scope in BY_SCOPE.values() for operation in of_scope}
     assert set(found) == listed, "a route without a scope in this test, or the other way round"
     allowed = {operation for needed in MAY[scope] for operation in BY_SCOPE[needed]}

@@ -25,10 +25,10 @@ NOW = datetime(2026, 3, 1, tzinfo=UTC)
 @pytest.fixture
 def app(tmp_path: Path) -> Any:
     made = create_app(ServiceSettings(data_dir=tmp_path, log_level="error", export_otlp_url="http://127.0.0.1:9"))
-    made.state.telemetry.start()
+    made.state.service.telemetry.start()
     yield made
-    made.state.telemetry.close()
-    made.state.database.close()
+    made.state.service.telemetry.close()
+    made.state.service.database.close()
 
 
 def node(name: str, **more: Any) -> NodeRow:
@@ -51,7 +51,7 @@ def values(app: Any) -> dict[str, float]:
 
 
 def test_nodes_alerts_ticks_and_the_database_are_told(app: Any) -> None:
-    with app.state.database.session() as session:
+    with app.state.service.database.session() as session:
         session.add(PoolRow(name="chat", created_at=NOW))
         session.flush()
         session.add_all([
@@ -64,7 +64,7 @@ def test_nodes_alerts_ticks_and_the_database_are_told(app: Any) -> None:
             alert(2, state="firing", severity="page"),
             alert(3, state="resolved", severity="page"),
         ])  # fmt: skip
-    for tick in app.state.background.ticks:
+    for tick in app.state.service.background.ticks:
         if tick.name == "study_leases":
             tick.run(NOW)
     found = values(app)
@@ -119,12 +119,12 @@ def test_degraded_modes_say_what_is_wrong(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_write_fault_is_told_while_the_store_runs(app: Any) -> None:
-    app.state.telemetry._writer.fault.failed(OperationalError("INSERT", {}, Exception("x")), 100)
+    app.state.service.telemetry._writer.fault.failed(OperationalError("INSERT", {}, Exception("x")), 100)
     assert values(app)[f'{DEGRADED}{{mode="telemetry_not_written"}}'] == 1
 
 
 def test_an_export_that_fails_is_told_and_stops_nothing(app: Any) -> None:
-    (exporter,) = app.state.exporters
+    (exporter,) = app.state.service.exporters
     now = datetime.now(UTC)
     exporter.tick(now)
     exporter.error = "ConnectError"

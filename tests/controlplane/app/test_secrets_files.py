@@ -86,7 +86,7 @@ def test_a_revoked_token_does_not_come_back(database: Database, data_dir: Path) 
         for name in ("admin-token", "tuner-token"):
             view = store.find(session, first[name].strip())
             assert view is not None
-            store.revoke(session, view.id, NOW)
+            store.revoke(session, view.id, actor="t", now=NOW)
     second = start(database, data_dir)
     for name in ("admin-token", "tuner-token"):
         assert second[name] != first[name]

@@ -9,6 +9,8 @@ import httpx
 import pytest
 from websockets.sync.client import connect
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = """
 import sys, threading
 from pathlib import Path
@@ -20,7 +22,7 @@ from controlplane.app.settings import ServiceSettings
 def mount(app: FastAPI) -> None:
     def lines():
         yield "first\\n"
-        app.state.stop.wait()
+        app.state.service.stop.wait()
         yield "last\\n"
     app.add_api_route("/stream", lambda: StreamingResponse(lines()))
 

@@ -56,4 +56,4 @@ def test_the_data_is_its_owner_s_alone(tmp_path: Path) -> None:
 def test_before_its_start_the_service_is_not_ready(tmp_path: Path) -> None:
     app = create_app(ServiceSettings(data_dir=tmp_path, log_level="error"))
     assert TestClient(app).get("/readyz").status_code == 503
-    app.state.database.close()
+    app.state.service.database.close()

@@ -17,7 +17,10 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from controlplane.contract import metrics
 from controlplane.contract.clock import utc_now
 from controlplane.db.database import Database
+from controlplane.telemetry import Question, Span
 from controlplane.telemetry.store import TelemetryStore
+
+pytestmark = pytest.mark.slow
 
 STUCK_S = 60
 LIMIT_S = 8.0
@@ -37,7 +40,7 @@ def mount(app: FastAPI) -> None:
         time.sleep({STUCK_S})
         return "never"
     app.add_api_route("/slow", slow)
-    app.state.background.ticks += (Tick("stuck", 1.0, lambda now: time.sleep({STUCK_S})),)
+    app.state.service.background.ticks += (Tick("stuck", 1.0, lambda now: time.sleep({STUCK_S})),)
 
 server = server_of(ServiceSettings(data_dir=Path(sys.argv[1]), port=0, log_level="warning"), mount)
 def tell():
@@ -113,7 +116,9 @@ def test_it_ends_in_time_and_keeps_what_it_acknowledged(process: subprocess.Pope
     assert took_s < LIMIT_S
     database = Database(f"sqlite:///{tmp_path / 'tailwright.db'}")
     store = TelemetryStore(database, utc_now)
-    found = store.histograms("ttft", began - timedelta(minutes=5), utc_now() + timedelta(seconds=5), by=["node"])
+    found = store.histograms(
+        Question("ttft", Span(began - timedelta(minutes=5), utc_now() + timedelta(seconds=5)), by=["node"])
+    )
     database.close()
     assert sorted(one.labels["node"] for one in found) == sorted(f"n{node}" for node in range(20))
     assert all(one.total.count == 1 for one in found)

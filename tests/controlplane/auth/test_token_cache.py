@@ -61,7 +61,7 @@ def issue(database: Database, name: str) -> tuple[int, str]:
 
 def revoke(database: Database, number: int) -> None:
     with database.session() as session:
-        tokens.revoke(session, number, NOW)
+        tokens.revoke(session, number, actor="t", now=NOW)
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def test_a_token_that_this_process_revoked_is_refused_at_once(database: Database
     async def requests() -> None:
         assert (await cache.find(token)).node == "a" and (await cache.find(other)).node == "b"
         with database.session() as session:
-            tokens.revoke(session, number, NOW)
+            tokens.revoke(session, number, actor="t", now=NOW)
             assert cache.known(token) is not None  # Not committed yet.
         assert cache.known(token) is None
         with pytest.raises(Unauthenticated):
@@ -150,7 +150,7 @@ def test_a_revocation_that_is_rolled_back_was_none(database: Database, cache: To
     async def requests() -> None:
         await cache.find(token)
         with pytest.raises(RuntimeError), database.session() as session:
-            tokens.revoke(session, number, NOW)
+            tokens.revoke(session, number, actor="t", now=NOW)
             raise RuntimeError
         assert cache.known(token) is not None
 

@@ -1,8 +1,6 @@
 """Tokens: hashed at rest, revocable, and scopes that imply only what they should."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -15,17 +13,8 @@ from controlplane.auth.token import PREFIX, digest, new_token
 from controlplane.contract.bodies.access import IMPLIED, Scope
 from controlplane.contract.errors import Forbidden, NotFound, Unauthenticated
 from controlplane.db.database import Database
-from controlplane.db.migrate import upgrade
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-@pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    made = Database(f"sqlite:///{tmp_path / 'auth.db'}")
-    upgrade(made)
-    yield made
-    made.close()
 
 
 def issue(database: Database, scope: Scope = Scope.READ, node: str | None = None) -> tuple[int, str]:
@@ -46,7 +35,7 @@ def test_a_live_token_authenticates_and_a_revoked_one_does_not(database: Databas
     number, token = issue(database, Scope.AGENT, "n1")
     assert authenticate(database, f"bearer {token} ") == Principal("t", Scope.AGENT, number, "n1")
     with database.session() as session:
-        store.revoke(session, number, NOW)
+        store.revoke(session, number, actor="t", now=NOW)
     with pytest.raises(Unauthenticated, match="unknown or revoked"):
         authenticate(database, f"Bearer {token}")
 
@@ -81,7 +70,7 @@ def test_whoever_remembers_tokens_hears_of_each_that_ended(database: Database) -
     issue(database, Scope.AGENT, "n1")
     heard = [revocations.number(database.engine)]
     with database.session() as session:
-        store.revoke(session, number, NOW)
+        store.revoke(session, number, actor="t", now=NOW)
     heard.append(revocations.number(database.engine))
     with database.session() as session:
         store.revoke_of_node(session, "n1", NOW)
@@ -94,7 +83,7 @@ def test_whoever_remembers_tokens_hears_of_each_that_ended(database: Database) -
 
 def test_revoking_what_is_not_there_is_named(database: Database) -> None:
     with pytest.raises(NotFound, match="no token 7"), database.session() as session:
-        store.revoke(session, 7, NOW)
+        store.revoke(session, 7, actor="t", now=NOW)
 
 
 def test_the_workload_key_is_made_once(database: Database) -> None:

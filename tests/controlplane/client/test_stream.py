@@ -13,6 +13,7 @@ from controlplane.contract.bodies.telemetry import RatesAnswer
 from controlplane.contract.errors import BadRequest, Unauthenticated
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
+EVENTS = {"Content-Type": "text/event-stream; charset=utf-8"}
 
 
 def event(number: int) -> bytes:
@@ -50,12 +51,14 @@ def test_it_goes_on_where_it_was_cut_off(monkeypatch: pytest.MonkeyPatch) -> Non
             "query": "rates", "metric": "requests", "window": "1m", "by": "node,pool", "q": "0.5,0.9",
         }  # fmt: skip
         if len(seen) == 1:
-            return httpx.Response(200, stream=Broken(event(5), event(10), b"event: rates\ndata: {cut"))
+            return httpx.Response(
+                200, headers=EVENTS, stream=Broken(event(5), b": ping\n\n", event(10), b"event: rates\ndata: {cut")
+            )
         if len(seen) == 2:
             raise httpx.ConnectError("away")
         if len(seen) == 3:
             return httpx.Response(503, json={"error": {"code": "unavailable", "message": "starting"}})
-        return httpx.Response(200, content=event(15))
+        return httpx.Response(200, headers=EVENTS, content=event(15))
 
     answers, waits = follow(handler, monkeypatch)
     found = list(islice(answers, 3))
@@ -65,7 +68,7 @@ def test_it_goes_on_where_it_was_cut_off(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_service_that_is_full_is_tried_again_when_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers_left = [httpx.Response(200, content=event(5))]
+    answers_left = [httpx.Response(200, headers=EVENTS, content=event(5))]
 
     def handler(_: httpx.Request) -> httpx.Response:
         full = {"error": {"code": "overloaded", "message": "full"}}
@@ -90,7 +93,8 @@ def test_errors_of_the_query_are_raised(
 
 def test_an_error_within_the_stream_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     body = json.dumps(BadRequest("step: over", field="step").body())
-    answers, _ = follow(lambda _: httpx.Response(200, content=f"event: error\ndata: {body}\n\n"), monkeypatch)
+    content = f"event: error\ndata: {body}\n\n"
+    answers, _ = follow(lambda _: httpx.Response(200, headers=EVENTS, content=content), monkeypatch)
     with pytest.raises(BadRequest, match="step: over") as raised:
         next(answers)
     assert raised.value.detail == {"field": "step"}

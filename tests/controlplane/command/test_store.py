@@ -15,6 +15,7 @@ from controlplane.db.migrate import upgrade
 from controlplane.telemetry.store import TelemetryStore
 from controlplane.telemetry.tables import FrameRow
 from tests.controlplane.telemetry.conftest import Report
+from tests.controlplane.telemetry.ingesting import ingest_metrics
 
 NOW = datetime(2026, 3, 1, 12, 10, tzinfo=UTC)
 POSTGRESQL = "postgresql+psycopg://me:secret@there/tailwright"
@@ -32,7 +33,7 @@ def folder(tmp_path: Path) -> Path:
     report = Report()
     report.histogram([0.1, 0.2])
     report.number(metrics.OUTPUT_TOKENS.name, 2)
-    store.ingest_metrics(report.request)
+    ingest_metrics(store, report.request)
     store.tick(NOW)
     store.close()
     database.close()

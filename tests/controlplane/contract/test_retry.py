@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.contract.retry import LONGEST_S, retry_after_s
+from controlplane.contract.retry import LONGEST_S, doubling_s, retry_after_s
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
@@ -38,6 +38,10 @@ def test_seconds_or_a_date(header: str | None, wanted: float | None) -> None:
 
 def test_the_longest_wait_is_the_callers() -> None:
     assert retry_after_s("900", NOW, 300.0) == 300.0
+
+
+def test_pauses_double_up_to_five_minutes() -> None:
+    assert [doubling_s(n) for n in (1, 2, 3, 9, 10, 5000)] == [1, 2, 4, 256, 300, 300]
 
 
 DATE_LIKE = st.text("0123456789 :,+-.GMTJanTue/()", max_size=40)

@@ -106,3 +106,71 @@ def test_serialised_evidence_continues_exactly() -> None:
             observe(stream, 5.0 * tick, [Exceedances(30, int(k), 0.05)], 4.0, LOG_A)
         other = Stream.load(json.loads(json.dumps(other.dump())))
     assert one == other
+
+
+def test_the_expectation_is_one_at_the_null_itself() -> None:
+    """Less would be safe, and slow: evidence is thrown away."""
+    n, null = 40, 0.06
+    for ratio in RATIOS:
+        chance = [math.comb(n, k) * null**k * (1 - null) ** (n - k) for k in range(n + 1)]
+        gained = [math.exp(log_ratio([Exceedances(n, k, null)], ratio, 1.0)) for k in range(n + 1)]
+        assert sum(p * e for p, e in zip(chance, gained, strict=True)) == pytest.approx(1.0)
+
+
+def test_evidence_is_shiryaev_and_roberts_sum() -> None:
+    """By the recursion of the paper, in plain numbers: M <- (M + 1) L for each alternative, then their mean."""
+    stream, sums = Stream(), [0.0] * len(RATIOS)
+    assert stream.log_evidence == 0.0 and stream.suspected_since_s is None
+    for tick, above in enumerate((1, 4, 0, 6, 2)):
+        cells = [Exceedances(30, above, 0.05)]
+        observe(stream, 5.0 * tick, cells, 2.0, LOG_A)
+        sums = [(m + 1) * math.exp(log_ratio(cells, ratio, 2.0)) for m, ratio in zip(sums, RATIOS, strict=True)]
+        assert stream.log_evidence == pytest.approx(math.log(sum(m + 1 for m in sums) / len(RATIOS)))
+
+
+def test_what_no_alarm_has_been_raised_for_yet_has_a_date_too() -> None:
+    stream = Stream()
+    observe(stream, 1000.0, [Exceedances(50, 6, 0.05)], 1.0, LOG_A)
+    observe(stream, 1005.0, [Exceedances(50, 4, 0.05)], 1.0, LOG_A)
+    assert stream.suspected_since_s == 1000.0, "a shift from the first tick on begins with it"
+    for tick in range(20):
+        observe(stream, 1010.0 + 5 * tick, [Exceedances(50, 1, 0.05)], 1.0, LOG_A)
+    assert stream.suspected_since_s is None
+
+
+def test_the_least_evidence_of_a_shift_has_a_date() -> None:
+    stream = Stream()
+    observe(stream, 7.0, [Exceedances(50, 4, 0.05)], 2.0, LOG_A)
+    assert stream.suspected_since_s == 7.0
+
+
+def alarmed(share: float, count: int = 2000) -> Stream:
+    stream = Stream()
+    tick = 0
+    while not stream.alarmed:
+        observe(stream, 5.0 * tick, [Exceedances(count, round(share * count), 0.05)], 1.0, LOG_A)
+        tick += 1
+    return stream
+
+
+def test_since_an_alarm_it_is_counted_what_lies_above_and_what_the_null_allows() -> None:
+    stream = alarmed(0.25, 100)
+    assert (stream.slow_above, stream.slow_expected) == (25, pytest.approx(5.0))
+    observe(stream, 500.0, [Exceedances(100, 30, 0.05)], 1.0, LOG_A)
+    assert (stream.slow_above, stream.slow_expected, stream.recovery) == (55, pytest.approx(10.0), 0.0)
+    observe(stream, 505.0, [Exceedances(20, 1, 0.05)], 1.0, LOG_A)
+    assert (stream.slow_above, stream.slow_expected) == (55, pytest.approx(10.0)), "it may be over: no more is shown"
+    assert stream.recovery > 0.0
+
+
+@pytest.mark.parametrize("share", [0.07, 0.075, 0.1, 0.2, 0.4])
+def test_an_alarm_lasts_as_long_as_its_shift_however_mild(share: float) -> None:
+    """Judged against a larger shift than it showed, a mild one would count as recovered while it is still there."""
+    stream = alarmed(share)
+    for tick in range(200):
+        observe(stream, 1e4 + 5 * tick, [Exceedances(2000, round(2000 * share), 0.05)], 1.0, LOG_A)
+        assert stream.alarmed
+    for tick in range(20):
+        observe(stream, 2e4 + 5 * tick, [Exceedances(2000, 90, 0.05)], 1.0, LOG_A)
+    assert not stream.alarmed
+    assert stream.onset_s is None and stream.recovery == 0.0

@@ -18,7 +18,7 @@ from controlplane.contract.bodies.access import EnrolmentRequest
 from controlplane.contract.bodies.nodes import EffectiveConfig
 from controlplane.db.database import Database
 from controlplane.db.migrate import upgrade
-from controlplane.fleet import FleetHub
+from controlplane.fleet.opamp.hub import FleetParts
 
 FULL_CAPABILITIES = 0x3807
 
@@ -37,13 +37,8 @@ class Service:
         return (self.data_dir / filename).read_text().strip()
 
     @property
-    def state(self) -> Any:
-        return self.server.config.app.state
-
-    @property
-    def hub(self) -> FleetHub:
-        hub: FleetHub = self.state.fleet
-        return hub
+    def parts(self) -> FleetParts:
+        return FleetParts.of(self.server.config.app)
 
     def enrol(self, node: str, pool: str, role: str = "serving") -> str:
         wanted = EnrolmentRequest(node=node, pool=pool, backend="embedded", role=role)
@@ -54,6 +49,8 @@ class Service:
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     data_dir = tmp_path_factory.mktemp("service")
     server = server_of(ServiceSettings(data_dir=data_dir, port=0, log_level="error"))
+    for tick in server.config.app.state.background.ticks:
+        tick.period_s = min(tick.period_s, 0.5)
     thread = threading.Thread(target=server.run)
     thread.start()
     assert server.accepting.wait(30)

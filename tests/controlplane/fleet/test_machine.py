@@ -1,5 +1,6 @@
 """What to send, decided purely: properties over any desired and effective configuration."""
 
+import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -132,3 +133,15 @@ def test_sequence_numbers_grow_by_one_within_one_process() -> None:
     assert not machine.in_sequence("a", 4, "a", 4)
     assert not machine.in_sequence("a", 4, "b", 5)
     assert not machine.in_sequence(None, 0, "a", 1)
+
+
+def test_what_an_agent_is_sent_names_the_revision_and_all_its_knobs() -> None:
+    made = revision(3, EngineConfig(max_num_seqs=2))
+    assert json.loads(machine.remote_body(made)) == {"revision": 3, "hash": made.hash, "knobs": made.knobs.knobs()}
+
+
+def test_nothing_is_known_to_drift_where_nothing_is_wanted_or_reported() -> None:
+    made = revision(3, EngineConfig(max_num_seqs=2))
+    assert machine.drifts(made, None) is False
+    assert machine.drifts(None, EffectiveConfig(revision=1, knobs={"max_num_seqs": 9})) is False
+    assert machine.drifts(made, EffectiveConfig(revision=1, knobs={"max_num_seqs": 9})) is True

@@ -8,9 +8,10 @@ import pytest
 from sqlmodel import Session
 
 from controlplane import ledger
-from controlplane.contract.bodies.access import EnrolmentRequest
+from controlplane.auth import store as tokens
+from controlplane.contract.bodies.access import EnrolmentRequest, Scope
 from controlplane.contract.bodies.configs import RevisionCreate
-from controlplane.contract.bodies.nodes import NodeRole
+from controlplane.contract.bodies.nodes import NodeRole, TrialConfig
 from controlplane.contract.errors import Conflict, KnobOutOfRange, NotFound, UnknownKnob
 from controlplane.db.database import Database
 from controlplane.fleet import store as fleet
@@ -147,9 +148,11 @@ def test_only_the_holding_connection_disconnects(database: Database) -> None:
 
 def test_serving_nodes_are_not_set_directly(database: Database) -> None:
     with database.session() as session:
-        fleet.require_trial(put(session, "t", role="trial"))
+        put(session, "t", role="trial")
+        put(session, "a")
+        assert fleet.set_trial_config(session, "t", TrialConfig(knobs={}), actor="me", now=NOW).desired_revision
         with pytest.raises(Conflict, match="changed by rollouts"):
-            fleet.require_trial(put(session, "a"))
+            fleet.set_trial_config(session, "a", TrialConfig(knobs={}), actor="me", now=NOW)
 
 
 def test_a_removed_node_may_enrol_again(database: Database) -> None:
@@ -202,3 +205,42 @@ def test_two_first_nodes_adopt_one_revision(database: Database) -> None:
     with database.read_session() as session:
         adopted = ledger.entries(session, before_id=None, limit=10, kind="revision.adopted")
         assert [entry.evidence["revision"] for entry in adopted] == [fleet.pool_revision(session, "p")]
+
+
+def test_a_new_revision_of_one_pool_is_no_drift_of_another(database: Database) -> None:
+    with database.session() as session:
+        for node, pool in (("a", "p"), ("b", "q")):
+            put(session, node, pool, seqs=5)
+            fleet.set_pool_revision(session, pool, make(session, 5), NOW)
+        fleet.set_pool_revision(session, "p", make(session, 6), NOW)
+    with database.session() as session:
+        assert {view.node: view.drift_since for view in fleet.nodes(session)} == {"a": NOW, "b": None}
+
+
+def test_an_enrolled_node_has_a_token_of_an_agent_and_of_its_own(database: Database) -> None:
+    wanted = EnrolmentRequest(node="n", pool="p", backend="embedded")
+    with database.session() as session:
+        first = fleet.enrol(session, wanted, actor="me", now=NOW)
+        second = fleet.enrol(session, wanted, actor="me", now=NOW)
+    with database.session() as session:
+        assert tokens.find(session, first) is None, "a new token ends the old one"
+        found = tokens.find(session, second)
+        assert found is not None and (found.name, found.scope, found.node) == ("agent n", Scope.AGENT, "n")
+        notes = ledger.entries(session, before_id=None, limit=9, kind="node.enrolled")
+    assert [note.message for note in notes] == [
+        "node n enrolled again in pool p as serving",
+        "node n enrolled in pool p as serving",
+    ]
+
+
+@pytest.mark.parametrize(("connection", "silent_s"), [(None, 30.0), ("c", 90.0)])
+def test_a_node_is_gone_after_the_silence_that_its_own_transport_allows(
+    database: Database, connection: str | None, silent_s: float
+) -> None:
+    with database.session() as session:
+        row = put(session, "n")
+        row.connected, row.connection, row.last_seen = True, connection, NOW
+        session.flush()
+        assert fleet.expire_silent(session, NOW + timedelta(seconds=silent_s)) == 0
+        assert fleet.expire_silent(session, NOW + timedelta(seconds=silent_s + 0.1)) == 1
+        assert (row.connected, row.connection) == (False, None)

@@ -1,7 +1,7 @@
-"""A pool of simulated nodes in the real registry, and telemetry in memory."""
+"""A pool of simulated nodes in the real registry, whose telemetry stays in memory."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from controlplane.db.database import Database
 from controlplane.evidence.sketch import Sketch
 from controlplane.fleet import store as fleet_store
 from controlplane.fleet.tables import NodeRow
-from controlplane.telemetry.reader import SketchSeries, ValueSeries
+from tests.controlplane.telemetry.fake_reader import FakeReader
 
 START = datetime(2025, 3, 1, 12, 0, tzinfo=UTC)
 
@@ -34,82 +34,10 @@ def sketch_of(values: "np.ndarray[Any, np.dtype[np.float64]]") -> Sketch:
     return sketch
 
 
-class MemoryTelemetry:
-    """A TelemetryReader over a list of points."""
-
-    def __init__(self) -> None:
-        self.points: list[tuple[str, datetime, dict[str, str], Sketch]] = []
-        self.sums: list[tuple[str, datetime, dict[str, str], float]] = []
-        self.queries: list[tuple[str, datetime, datetime]] = []
-
-    def add(self, metric: str, time: datetime, sketch: Sketch, **labels: str) -> None:
-        self.points.append((metric, time, labels, sketch))
-
-    def add_sum(self, metric: str, time: datetime, value: float, **labels: str) -> None:
-        self.sums.append((metric, time, labels, value))
-
-    def histograms(
-        self,
-        metric: str,
-        start: datetime,
-        end: datetime,
-        *,
-        by: Sequence[str] = (),
-        where: Mapping[str, str | Sequence[str]] = {},
-        step_s: float | None = None,
-    ) -> list[SketchSeries]:
-        self.queries.append((metric, start, end))
-        groups: dict[tuple[tuple[str, str], ...], dict[datetime, Sketch]] = {}
-        for name, time, labels, sketch in self.points:
-            if name == metric and start <= time < end and _matches(labels, where):
-                key = tuple((label, labels[label]) for label in by if label in labels)
-                groups.setdefault(key, {}).setdefault(time, Sketch()).merge(sketch)
-        answer = []
-        for key, steps in groups.items():
-            total = Sketch()
-            for sketch in steps.values():
-                total.merge(sketch)
-            answer.append(SketchSeries(dict(key), total, sorted(steps.items()) if step_s else []))
-        return answer
-
-    def scalars(
-        self,
-        metric: str,
-        start: datetime,
-        end: datetime,
-        *,
-        by: Sequence[str] = (),
-        where: Mapping[str, str | Sequence[str]] = {},
-        step_s: float | None = None,
-    ) -> list[ValueSeries]:
-        groups: dict[tuple[tuple[str, str], ...], dict[datetime, float]] = {}
-        for name, time, labels, value in self.sums:
-            if name == metric and start <= time < end and _matches(labels, where):
-                steps = groups.setdefault(tuple((label, labels[label]) for label in by if label in labels), {})
-                steps[time] = steps.get(time, 0.0) + value
-        return [ValueSeries(dict(key), sum(steps.values()), sorted(steps.items())) for key, steps in groups.items()]
-
-    def latest(self) -> datetime | None:
-        return max((point[1] + timedelta(seconds=5) for point in self.points), default=None)
-
-    def workload(self, pool: str, start: datetime, end: datetime) -> Any:
-        raise NotImplementedError
-
-    def requests(self, **_: Any) -> Any:
-        raise NotImplementedError
-
-
-def _matches(labels: Mapping[str, str], where: Mapping[str, str | Sequence[str]]) -> bool:
-    return all(
-        labels.get(name) == wanted if isinstance(wanted, str) else labels.get(name) in wanted
-        for name, wanted in where.items()
-    )
-
-
 class Fleet:
     """Nodes that do what the registry wants of them, unless told to be broken, and that report latencies."""
 
-    def __init__(self, database: Database, telemetry: MemoryTelemetry, seed: int = 0) -> None:
+    def __init__(self, database: Database, telemetry: FakeReader, seed: int = 0) -> None:
         self.database = database
         self.telemetry = telemetry
         self.rng = np.random.default_rng(seed)
@@ -192,16 +120,16 @@ class Fleet:
             reason, share = self.lost_slowest.get(revision, ("error", 0.0))
             lost = int(self.rng.binomial(requests, share))
             base, requests = np.sort(base)[: requests - lost], requests - lost
-            self.telemetry.add_sum("requests", time, lost, **labels, finish_reason=reason)
+            self.telemetry.add("requests", time, lost, **labels, finish_reason=reason)
             for metric, scale in (("ttft", 0.1), ("e2e", 1.0), ("tpot", 0.02)):
                 self.telemetry.add(metric, time, sketch_of(scale * base), **labels)
             slow = np.repeat(np.exp(0.2 * draw(size=requests)), tokens)
             gaps = 0.02 * factor * slow * np.exp(0.3 * draw(size=requests * tokens))
             self.telemetry.add("itl", time, sketch_of(gaps), **labels)
-            self.telemetry.add_sum("delivered_tokens", time, requests * tokens, **labels)
+            self.telemetry.add("delivered_tokens", time, requests * tokens, **labels)
             failed = int(self.rng.binomial(requests, self.error_share.get(revision, 0.0)))
-            self.telemetry.add_sum("requests", time, requests - failed, **labels, finish_reason="stop")
-            self.telemetry.add_sum("requests", time, failed, **labels, finish_reason="error")
+            self.telemetry.add("requests", time, requests - failed, **labels, finish_reason="stop")
+            self.telemetry.add("requests", time, failed, **labels, finish_reason="error")
 
 
 @pytest.fixture
@@ -227,12 +155,12 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Databas
 
 
 @pytest.fixture
-def telemetry() -> MemoryTelemetry:
-    return MemoryTelemetry()
+def telemetry() -> FakeReader:
+    return FakeReader()
 
 
 @pytest.fixture
-def fleet(database: Database, telemetry: MemoryTelemetry) -> Fleet:
+def fleet(database: Database, telemetry: FakeReader) -> Fleet:
     return Fleet(database, telemetry)
 
 

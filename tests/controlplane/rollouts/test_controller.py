@@ -15,6 +15,8 @@ from controlplane.rollouts.arms import window_ceiling
 from controlplane.rollouts.controller import RolloutController
 from controlplane.rollouts.judge import Judge
 
+pytestmark = pytest.mark.slow
+
 OLD, NEW = 16, 64
 Spec = dict[str, Any]
 TAKE_BACK: Spec = {"min_judge_s": 15}
@@ -254,9 +256,9 @@ def test_every_window_is_judged_once(stage: Stage) -> None:
     stage.prepare()
     rollout = stage.create(max_judge_s=120, tolerance=0.0)
     stage.until(rollout.id, RolloutPhase.JUDGING)
-    stage.telemetry.queries.clear()
+    stage.telemetry.asked.clear()
     stage.until(rollout.id, RolloutPhase.ROLLED_BACK)
-    judged = [(start, end) for metric, start, end in stage.telemetry.queries if metric == "ttft"]
+    judged = [(one.span.start, one.span.end) for one in stage.telemetry.asked if one.metric == "ttft"]
     live = sorted({span for span in judged if (span[1] - span[0]).total_seconds() < 600})
     assert all(one[1] == other[0] for one, other in pairwise(live))
     assert len([span for span in judged if span in live]) == 2 * len(live)  # One query for each arm.

@@ -9,8 +9,9 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from controlplane.api import error_handlers as errors
+from controlplane.api import error_handlers
 from controlplane.auth import store as tokens
+from controlplane.auth.token_cache import TokenCache
 from controlplane.client import Client
 from controlplane.contract.bodies.access import Scope
 from controlplane.contract.bodies.rollouts import Rollout, RolloutCreate, RolloutPhase, Verdict
@@ -42,10 +43,15 @@ class InProcess(httpx.BaseTransport):
 @pytest.fixture
 def client(database: Database, start: datetime) -> Iterator[Make]:
     app = FastAPI()
-    app.state.database, app.state.clock, app.state.fleet = database, lambda: start, FleetHub(database)
-    app.state.pool_limits = lambda session, pool: [Limit(metric="itl", q=0.99, limit_s=0.2)]
+    app.state.service = endpoints.RolloutParts(
+        database=database,
+        clock=lambda: start,
+        tokens=TokenCache(database),
+        fleet=FleetHub(database),
+        pool_limits=lambda session, pool: [Limit(metric="itl", q=0.99, limit_s=0.2)],
+    )
     app.include_router(endpoints.router)
-    errors.install(app)
+    error_handlers.install(app)
     made: list[Client] = []
 
     def make(scope: Scope) -> Client:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from controlplane.contract.bodies.rollouts import RolloutCreate, Verdict
+from controlplane.contract.bodies.slo import Limit
 from controlplane.evidence.sketch import Sketch
 from controlplane.rollouts.evidence_of_metric import Window
 from controlplane.rollouts.judge import Control, Judge
@@ -68,20 +69,19 @@ def run(
 
 
 def test_equal_canaries_are_hardly_ever_called_worse_or_better(make_sketch: MakeSketch) -> None:
-    # At alpha 0.1 the bounds of both claims hold with room to spare; 40 seeds say so without doubt.
+    # At alpha 0.1 the bounds of both claims hold with room to spare: of these seeds none is called either.
     said = [run(make_sketch, seed, alpha=0.1, tolerance=0.0, ticks=90)[0].verdict() for seed in range(40)]
-    assert said.count(Verdict.WORSE) <= 4
-    assert said.count(Verdict.BETTER) <= 4
+    assert Verdict.WORSE not in said and Verdict.BETTER not in said
 
 
 def test_a_slowdown_within_the_tolerance_is_not_called_worse(make_sketch: MakeSketch) -> None:
     said = [run(make_sketch, seed, alpha=0.1, factor=1.1, tolerance=0.1, ticks=120)[0].verdict() for seed in range(20)]
-    assert said.count(Verdict.WORSE) <= 2
+    assert Verdict.WORSE not in said
 
 
 def test_a_slowdown_at_the_tolerance_is_hardly_ever_called_not_worse(make_sketch: MakeSketch) -> None:
     said = [run(make_sketch, seed, alpha=0.1, factor=1.2, tolerance=0.2, ticks=120)[0].verdict() for seed in range(20)]
-    assert said.count(Verdict.NOT_WORSE) <= 2
+    assert Verdict.NOT_WORSE not in said
 
 
 @pytest.mark.parametrize(("factor", "tail", "within"), [(1.5, 1.0, 30), (1.0, 3.0, 90), (3.0, 1.0, 6)])
@@ -136,7 +136,7 @@ def test_equal_arms_that_calm_down_are_hardly_ever_told_apart(make_sketch: MakeS
         after_overload(make_sketch, seed, factor=1.0, alpha=0.1, quick=True, ticks=60)[0].verdict()
         for seed in range(40)
     ]
-    assert said.count(Verdict.WORSE) <= 4 and said.count(Verdict.BETTER) <= 4
+    assert said.count(Verdict.WORSE) <= 1 and said.count(Verdict.BETTER) <= 1
 
 
 def test_correlated_requests_are_tempered(make_sketch: MakeSketch) -> None:
@@ -148,7 +148,7 @@ def test_correlated_requests_are_tempered(make_sketch: MakeSketch) -> None:
 
     judge = judge_of(["itl"], alpha=0.01, tolerance=0.05, control="concurrent")
     judge.rehearse({"itl": [Window(arm(), arm()) for _ in range(100)]})
-    assert judge.streams["itl"].levels[0].dispersion.phi > 10
+    assert 25 < judge.streams["itl"].levels[0].dispersion.phi < 60  # Thirty of a kind; 20 is what it begins with.
     for _ in range(100):
         judge.feed({"itl": Window(arm(), arm())})
     assert judge.verdict() is not Verdict.WORSE
@@ -252,3 +252,89 @@ def test_evidence_has_no_number_that_json_cannot_hold(make_sketch: MakeSketch) -
 
     walk(judge.evidence())
     walk(judge.model_dump(mode="json"))
+
+
+# -- what it accounts for --------------------------------------------------------------------------------------------
+
+
+def test_the_bounds_share_alpha_among_all_that_is_watched() -> None:
+    judge = judge_of(["ttft", "e2e"], alpha=0.01, tolerance=0.05, control="concurrent")
+    bounds = judge.evidence()["log_bounds"]
+    assert bounds["worse"] == bounds["faster"] == pytest.approx(math.log(300)), "two metrics, and the share served"
+    assert bounds["not_worse"] == pytest.approx(math.log(100)), "each must be shown: nothing to share"
+
+
+def test_the_evidence_says_what_was_found_and_in_how_many_windows(make_sketch: MakeSketch) -> None:
+    judge, ticks = run(make_sketch, 1, tolerance=0.25)
+    evidence = judge.evidence()
+    assert evidence["windows"] == ticks
+    assert (evidence["control"], evidence["alpha"], evidence["tolerance"]) == ("concurrent", 0.01, 0.25)
+    assert evidence["metrics"]["ttft"]["finding"] == "not_worse"
+    slower, _ = run(make_sketch, 1, factor=1.5)
+    assert slower.evidence()["metrics"]["ttft"]["finding"] == "worse"
+    untouched = judge_of(["ttft"], alpha=0.01, tolerance=0.05, control="concurrent").evidence()
+    assert (untouched["windows"], untouched["metrics"]["ttft"]["finding"]) == (0, "undecided")
+
+
+def test_evidence_of_harm_shows_before_it_suffices(make_sketch: MakeSketch) -> None:
+    traffic = Traffic(make_sketch, 1)
+    judge = judge_of(["ttft"], alpha=0.01, tolerance=0.05, control="concurrent")
+    judge.rehearse({"ttft": [traffic.window(15) for _ in range(60)]})
+    said = []
+    while judge.verdict() is None:
+        judge.feed({"ttft": traffic.window(15, 1.4)})
+        said.append(judge.evidence()["metrics"]["ttft"]["finding"])
+    assert list(dict.fromkeys(said)) == ["undecided", "leaning_worse", "worse"]
+
+
+def test_half_of_the_history_beside_the_other_teaches_how_a_lone_node_scatters(make_sketch: MakeSketch) -> None:
+    usual, slower = make_sketch(np.geomspace(0.1, 1.0, 30)), make_sketch(np.geomspace(0.5, 5.0, 30))
+    found = []
+    for history in ([usual] * 12, [usual] * 6 + [slower] * 6):
+        judge = judge_of(["ttft"], alpha=0.01, tolerance=0.05, control="before")
+        judge.rehearse({"ttft": [Window({"": one}) for one in history]})
+        found.append(judge.streams["ttft"].levels[0].dispersion.phi)
+    assert found[0] < 1.5 < 5.0 < found[1], "six pairs: of equal windows, and of windows that differ"
+
+
+def test_bursts_of_losses_before_the_canary_are_no_harm_in_it() -> None:
+    windows = [Outcomes(40, 0, 40, 0), Outcomes(40, 12, 40, 0), Outcomes(40, 0, 40, 12), Outcomes(40, 0, 40, 0)]
+    said = []
+    for history in ([], windows * 15):
+        judge = judge_of(["ttft"], alpha=0.01, tolerance=0.05, control="concurrent")
+        judge.rehearse({}, history)
+        judge.feed({}, Outcomes(40, 1, 40, 12))
+        judge.feed({}, Outcomes(40, 1, 40, 12))
+        said.append(judge.verdict())
+    assert said == [Verdict.WORSE, None]
+
+
+@pytest.mark.parametrize(("canary_s", "verdict"), [(0.6, Verdict.WORSE), (0.3, None)])
+def test_a_limit_that_the_canary_alone_breaks_is_harm(
+    make_sketch: MakeSketch, canary_s: float, verdict: Verdict | None
+) -> None:
+    limit = Limit(metric="e2e", q=0.9, limit_s=0.5)
+    plan = plan_of(RolloutCreate(pool="p", revision=1, metrics=["ttft"], limits=[limit], alpha=0.01))
+    assert plan is not None
+    judge = Judge.start(plan, control="concurrent")
+    assert judge.metrics == ["ttft", "e2e"]
+    assert judge.bound == pytest.approx(math.log(300)), "a metric, a limit, and the share served"
+
+    def window(seconds: float) -> Window:
+        return Window({"": make_sketch(np.full(20, 0.3))}, {"": make_sketch(np.full(20, seconds))})
+
+    judge.rehearse({"e2e": [window(0.3) for _ in range(10)]})
+    for _ in range(10):
+        judge.feed({"e2e": window(canary_s)})
+    assert judge.verdict() is verdict
+    (account,) = judge.evidence()["limits"]
+    assert account["canary"] == {"count": 200, "above": 200 if verdict else 0}
+
+
+def test_tokens_of_deliveries_are_known_from_before_the_canary(make_sketch: MakeSketch) -> None:
+    judge = judge_of(["itl"], alpha=0.01, tolerance=0.05, control="concurrent")
+    gaps = {"": make_sketch(np.full(60, 0.02))}
+    judge.rehearse({"itl": [Window(gaps, gaps, 80, 80)]})
+    judge.feed({"itl": Window({}, gaps, 0, 100)})
+    told = judge.evidence()["metrics"]["itl"]["tokens_per_delivery"]
+    assert told == {"control": 1.3333, "canary": 1.6667}

@@ -1,5 +1,6 @@
 """The machine, driven by arbitrary facts: every path ends, and the promises hold on each."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -254,3 +255,249 @@ def test_a_canary_that_cannot_be_judged_any_more_is_taken_back(trouble: dict[str
 def test_a_canary_that_is_away_for_a_moment_is_waited_for() -> None:
     world = judged_with(lost_s=machine.LOST_GRACE_S - 1)
     assert world.state.phase is RolloutPhase.JUDGING
+
+
+# -- what each step says and does ------------------------------------------------------------------------------------
+
+
+def began(nodes: int, **spec: object) -> World:
+    """A world whose canary has just been told."""
+    world = World(nodes, SPEC.model_copy(update=spec))
+    world.take(machine.start(world.state, world.facts().nodes))
+    return world
+
+
+def under_judgement(nodes: int, **spec: object) -> World:
+    world = began(nodes, **spec)
+    world.obey()
+    world.advance(world.facts())
+    assert world.state.phase is RolloutPhase.JUDGING
+    return world
+
+
+def goes_back(decision: Decision | None, why: str, told: tuple[str, ...], verdict: Verdict | None = None) -> None:
+    """It puts the whole previous revision back at every node that was told otherwise, and says why."""
+    assert decision is not None
+    assert (decision.phase, decision.verdict) == (RolloutPhase.ROLLING_BACK, verdict)
+    assert decision.message == f"{why}; going back to revision {OLD}"
+    assert decision.actions == (SetPoolRevision(OLD), ClearOverrides(told))
+    assert decision.told_nodes == told
+
+
+def test_a_start_tells_the_canary_alone() -> None:
+    decision = machine.start(World(8).state, World(8).facts().nodes)
+    assert decision.message == "revision 7 is being given to n0, n1"
+    assert decision.actions == (SetOverride(("n0", "n1"), NEW),)
+    assert decision.canary_nodes == decision.told_nodes == ("n0", "n1")
+    assert decision.verdict is None
+
+
+@pytest.mark.parametrize(("share", "nodes", "size"), [(0.25, 3, 1), (0.3, 10, 3), (0.07, 100, 7), (1.0, 4, 4)])
+def test_a_wave_is_the_share_rounded_down_but_one_node_at_least(share: float, nodes: int, size: int) -> None:
+    assert machine.wave_size(share, nodes) == size
+
+
+def test_a_pool_without_a_revision_in_production_cannot_be_rolled_out_to() -> None:
+    world = World(2, previous=None)
+    with pytest.raises(Conflict, match="no revision in production to go back to") as refused:
+        machine.start(world.state, world.facts().nodes)
+    assert refused.value.detail["field"] == "pool"
+
+
+def test_an_emergency_sets_the_pools_revision_at_once_and_waits_for_who_is_there() -> None:
+    world = World(3, SPEC.model_copy(update={"emergency": True}))
+    decision = machine.start(world.state, world.facts(n1={"connected": False}).nodes)
+    assert (decision.phase, decision.verdict) == (RolloutPhase.PROMOTING, Verdict.UNJUDGED)
+    assert decision.actions == (SetPoolRevision(NEW), ClearOverrides(("n0", "n1", "n2")))
+    assert decision.told_nodes == ("n0", "n2")
+    assert decision.message == "emergency: revision 7 goes to the whole pool unjudged: x"
+
+
+def test_a_cancelled_rollout_goes_back_when_it_was_under_way_and_once_only() -> None:
+    assert machine.cancel(World(2).state) == Decision(RolloutPhase.CANCELLED, "cancelled before it began")
+    world = under_judgement(2)
+    decision = machine.cancel(world.state)
+    goes_back(decision, "cancelled while under way", ("n0",))
+    assert decision is not None
+    world.take(decision)
+    assert machine.cancel(world.state) is None
+
+
+def test_a_canary_that_cannot_apply_it_goes_back_at_once() -> None:
+    world = began(2)
+    goes_back(
+        machine.advance(world.state, world.facts(n0={"error": "no memory"}), world.now),
+        "n0 could not apply it: no memory",
+        ("n0",),
+    )
+
+
+def test_a_canary_has_its_time_to_run_the_revision_less_the_time_nobody_looked() -> None:
+    world = began(8)
+    world.runs["n0"] = NEW
+    assert machine.advance(world.state, world.facts(), START + timedelta(seconds=59.9)) is None
+    late = START + timedelta(seconds=60)
+    goes_back(
+        machine.advance(world.state, world.facts(), late),
+        "n1 not confirmed to run revision 7 within 60 s",
+        ("n0", "n1"),
+    )
+    assert machine.advance(replace(world.state, away_s=0.5), world.facts(), late) is None
+
+
+@pytest.mark.parametrize("trouble", [{"connected": False}, {"healthy": False}])
+def test_a_node_confirms_only_while_it_is_there_and_well(trouble: dict[str, object]) -> None:
+    world = began(2)
+    world.obey()
+    assert machine.advance(world.state, world.facts(n0=trouble), world.now) is None
+    confirmed = machine.advance(world.state, world.facts(), world.now)
+    assert confirmed is not None
+    assert confirmed.message == "n0 confirmed to run revision 7; judging on live traffic"
+    assert (confirmed.canary_nodes, confirmed.told_nodes) == (("n0",), ("n0",))
+
+
+def test_a_canary_that_is_worse_goes_back_with_its_verdict() -> None:
+    world = under_judgement(2)
+    goes_back(
+        machine.advance(world.state, world.facts(Verdict.WORSE), world.now),
+        "the canary is worse than the control",
+        ("n0",),
+        Verdict.WORSE,
+    )
+    taking_back = under_judgement(2, takes_back=6)
+    goes_back(
+        machine.advance(taking_back.state, taking_back.facts(Verdict.WORSE), taking_back.now),
+        "the canary is worse than the control: revision 6 is not what made pool chat slow",
+        ("n0",),
+        Verdict.WORSE,
+    )
+
+
+def test_what_cannot_be_judged_in_time_is_inconclusive() -> None:
+    world = under_judgement(2)
+    assert machine.advance(world.state, world.facts(), START + timedelta(seconds=119.9)) is None
+    goes_back(
+        machine.advance(world.state, world.facts(), START + timedelta(seconds=120)),
+        "inconclusive: not enough evidence within 120 s",
+        ("n0",),
+        Verdict.INCONCLUSIVE,
+    )
+    taking_back = under_judgement(2, takes_back=6)
+    decision = machine.advance(taking_back.state, taking_back.facts(), START + timedelta(seconds=120))
+    assert decision is not None
+    assert (
+        "revision 6 was not taken back, a person has to decide: an emergency rollout of revision 7" in decision.message
+    )
+
+
+def test_the_least_time_of_judging_holds_where_the_most_is_less() -> None:
+    world = under_judgement(2, min_judge_s=200)
+    assert machine.advance(world.state, world.facts(), START + timedelta(seconds=199)) is None
+    promoted = machine.advance(world.state, world.facts(Verdict.BETTER), START + timedelta(seconds=200))
+    assert promoted is not None and promoted.phase is RolloutPhase.PROMOTING
+
+
+def test_a_good_verdict_goes_round_in_waves_and_changes_the_pool_at_the_end() -> None:
+    world = under_judgement(8)
+    world.now += timedelta(seconds=30)
+    world.advance(world.facts(Verdict.NOT_WORSE))
+    told = [("n2", "n3"), ("n4", "n5"), ("n6", "n7")]
+    for wave in told:
+        assert world.decisions[-1].actions == (SetOverride(wave, NEW),)
+        assert world.decisions[-1].message == f"revision 7 (not_worse) is being given to {', '.join(wave)}"
+        assert world.state.canary_nodes == ("n0", "n1") and world.state.told_nodes[-2:] == wave
+        world.advance(world.facts())
+        assert world.decisions[-1].actions == (SetOverride(wave, NEW),), "nothing more before they run it"
+        world.obey()
+        world.advance(world.facts())
+    assert world.decisions[-1] == Decision(
+        RolloutPhase.PROMOTED,
+        "pool chat runs revision 7",
+        verdict=Verdict.NOT_WORSE,
+        actions=(SetPoolRevision(NEW), ClearOverrides(tuple(world.names))),
+        canary_nodes=("n0", "n1"),
+        told_nodes=tuple(world.names),
+    )
+
+
+def test_a_pool_that_is_its_own_canary_is_promoted_without_telling_anybody_again() -> None:
+    world = under_judgement(1)
+    world.now += timedelta(seconds=30)
+    world.advance(world.facts(Verdict.BETTER))
+    assert world.decisions[-1] == Decision(
+        RolloutPhase.PROMOTING,
+        "revision 7 (better) already runs on every node of pool chat",
+        verdict=Verdict.BETTER,
+        canary_nodes=("n0",),
+        told_nodes=("n0",),
+    )
+    world.advance(world.facts())
+    assert world.state.phase is RolloutPhase.PROMOTED
+
+
+def promoting() -> World:
+    world = under_judgement(4)
+    world.now += timedelta(seconds=30)
+    world.advance(world.facts(Verdict.BETTER))
+    assert world.state.told_nodes == ("n0", "n1")
+    return world
+
+
+def test_a_promotion_that_fails_takes_back_every_node_that_was_told() -> None:
+    world = promoting()
+    goes_back(
+        machine.advance(world.state, world.facts(n1={"error": "no memory"}), world.now),
+        "promotion failed: n1 could not apply it: no memory",
+        ("n0", "n1"),
+        Verdict.BETTER,
+    )
+    assert machine.advance(world.state, world.facts(), world.now + timedelta(seconds=59)) is None
+    goes_back(
+        machine.advance(world.state, world.facts(), world.now + timedelta(seconds=60)),
+        "promotion failed: n1 not confirmed to run revision 7 within 60 s",
+        ("n0", "n1"),
+        Verdict.BETTER,
+    )
+
+
+def test_a_node_that_left_the_fleet_does_not_hold_up_a_promotion() -> None:
+    world = promoting()
+    left = Facts(tuple(fact for fact in world.facts().nodes if fact.node != "n1"))
+    decision = machine.advance(world.state, left, world.now)
+    assert decision is not None and decision.actions == (SetOverride(("n2",), NEW),)
+
+
+def test_a_rollback_ends_when_everybody_told_runs_the_previous_revision() -> None:
+    world = under_judgement(2)
+    world.advance(world.facts(Verdict.WORSE))
+    state = replace(world.state, message=world.decisions[-1].message)
+    assert machine.advance(state, world.facts(), world.now) is None
+    world.obey()
+    for trouble in ({"connected": False}, {"healthy": False}):
+        assert machine.advance(state, world.facts(n0=trouble), world.now) is None
+    ended = machine.advance(state, world.facts(n1={"connected": False}), world.now)
+    assert ended == Decision(
+        RolloutPhase.ROLLED_BACK,
+        "pool chat runs revision 3 again: the canary is worse than the control",
+        verdict=Verdict.WORSE,
+        canary_nodes=("n0",),
+        told_nodes=("n0",),
+    )
+
+
+def test_a_rollback_that_nobody_confirms_wants_a_person() -> None:
+    world = under_judgement(2)
+    world.advance(world.facts(Verdict.WORSE))
+    assert machine.advance(world.state, world.facts(), world.now + timedelta(seconds=59)) is None
+    ended = machine.advance(world.state, world.facts(), world.now + timedelta(seconds=60))
+    assert ended is not None and ended.phase is RolloutPhase.FAILED
+    assert ended.message == "n0 could not be confirmed to run revision 3 again within 60 s: a person has to look"
+
+
+def test_many_nodes_are_named_by_the_first() -> None:
+    def told(nodes: int) -> str:
+        world = World(nodes, SPEC.model_copy(update={"canary_share": 1.0}))
+        return machine.start(world.state, world.facts().nodes).message
+
+    assert told(5).endswith("given to n0, n1, n2, n3, n4")
+    assert told(7).endswith("given to n0, n1, n2, n3 and 3 more")

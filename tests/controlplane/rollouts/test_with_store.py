@@ -14,9 +14,11 @@ from controlplane.contract.bodies.rollouts import ENDED, RolloutCreate, RolloutP
 from controlplane.contract.histogram import AXIS_MIN, SCALE
 from controlplane.contract.metrics import BY_SHORT, LABEL_OF
 from controlplane.db.database import Database
+from controlplane.evidence.sketch import Sketch
 from controlplane.rollouts import store
 from controlplane.rollouts.controller import RolloutController
 from controlplane.telemetry.store import TelemetryStore
+from tests.controlplane.telemetry.ingesting import ingest_metrics
 
 assert controlplane.telemetry.tables
 ATTRIBUTE_OF = {label: name for name, label in LABEL_OF.items()}
@@ -29,7 +31,15 @@ class Bridge:
     def __init__(self, target: TelemetryStore) -> None:
         self.target = target
 
-    def add(self, metric: str, time: datetime, sketch: Any, **labels: str) -> None:
+    def add(self, metric: str, time: datetime, value: Any, **labels: str) -> None:
+        if isinstance(value, Sketch):
+            self._add_sketch(metric, time, value, labels)
+        elif value:
+            request, added, point = self._point(metric, labels)
+            added.sum.aggregation_temporality, added.sum.is_monotonic = DELTA, True
+            self._send(request, added.sum.data_points.add(as_int=round(value)), time, point)
+
+    def _add_sketch(self, metric: str, time: datetime, sketch: Sketch, labels: dict[str, str]) -> None:
         if sketch.count == 0:
             return
         request, added, point = self._point(metric, labels)
@@ -41,13 +51,6 @@ class Bridge:
         values.positive.offset = int(used[0]) + AXIS_MIN
         values.positive.bucket_counts.extend(sketch.counts[used[0] : used[-1] + 1].tolist())
         self._send(request, values, time, point)
-
-    def add_sum(self, metric: str, time: datetime, value: float, **labels: str) -> None:
-        if value == 0:
-            return
-        request, added, point = self._point(metric, labels)
-        added.sum.aggregation_temporality, added.sum.is_monotonic = DELTA, True
-        self._send(request, added.sum.data_points.add(as_int=round(value)), time, point)
 
     def _point(self, metric: str, labels: dict[str, str]) -> tuple[Any, Any, dict[str, str]]:
         request = ExportMetricsServiceRequest()
@@ -66,7 +69,7 @@ class Bridge:
                 attribute.int_value = int(value)
             else:
                 attribute.string_value = value
-        assert self.target.ingest_metrics(request).accepted == 1
+        assert ingest_metrics(self.target, request).accepted == 1
 
 
 @pytest.fixture

@@ -12,13 +12,13 @@ from sqlmodel import Session, SQLModel, col, select
 
 import controlplane.rollouts.tables
 import controlplane.studies.tables  # noqa: F401
-from controlplane.api import error_handlers as errors
+from controlplane.api import error_handlers
 from controlplane.auth import store as tokens
+from controlplane.auth.token_cache import TokenCache
 from controlplane.client import Client
 from controlplane.contract.bodies.access import Scope
 from controlplane.contract.bodies.studies import StudyCreate
 from controlplane.db.database import Database
-from controlplane.fleet import FleetHub
 from controlplane.fleet import store as fleet
 from controlplane.ledger.tables import LedgerRow
 from controlplane.studies import endpoints
@@ -94,11 +94,15 @@ def ledger_kinds(database: Database) -> Callable[[], list[str]]:
 @pytest.fixture
 def app(database: Database, clock: Clock) -> FastAPI:
     app = FastAPI()
-    app.state.database, app.state.clock, app.state.fleet = database, clock, FleetHub(database)
-    app.state.rollouts_under_way = lambda session: dict(app.state.busy)
     app.state.busy = {}
+    app.state.service = endpoints.StudyParts(
+        database=database,
+        clock=clock,
+        tokens=TokenCache(database),
+        rollouts_under_way=lambda session: dict(app.state.busy),
+    )
     app.include_router(endpoints.router)
-    errors.install(app)
+    error_handlers.install(app)
     return app
 
 

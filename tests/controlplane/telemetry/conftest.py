@@ -1,6 +1,7 @@
 """A store on a clock that tests move, senders' reports, and a small application around the domain's own routes."""
 
 import math
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,15 +18,18 @@ from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 from opentelemetry.proto.metrics.v1 import metrics_pb2 as otlp
 from sqlmodel import SQLModel
 
-from controlplane.api import error_handlers as errors
+from controlplane.api import error_handlers
 from controlplane.api.unknown_fields import refuse_unknown_fields
 from controlplane.auth import store as tokens
+from controlplane.auth.token_cache import TokenCache
 from controlplane.contract import metrics
 from controlplane.contract.bodies.access import Scope
 from controlplane.db.database import Database
 from controlplane.telemetry.frames import clickhouse_frames
 from controlplane.telemetry.http.endpoints import router
 from controlplane.telemetry.http.receiver import Application
+from controlplane.telemetry.http.telemetry_parts import TelemetryParts
+from controlplane.telemetry.queries.feeds import Streams
 from controlplane.telemetry.store import TelemetryStore
 from tests.controlplane.telemetry.databases import any_database  # noqa: F401 - a fixture of all tests here
 from tests.controlplane.telemetry.frames.embedded_clickhouse import EmbeddedClickHouse
@@ -179,19 +183,26 @@ def store(database: Database, clock: TestClock) -> Iterator[TelemetryStore]:
     found.close()
 
 
-def application(database: Database, store: TelemetryStore, clock: Callable[[], datetime]) -> FastAPI:
-    """The domain's routes, and the contract's errors on the wire."""
-    app = Application(errors.error_response)
-    app.include_router(router, dependencies=[Depends(refuse_unknown_fields)])
-    app.state.database, app.state.telemetry, app.state.clock = database, store, clock
-
-    errors.install(app)
-    return app
+@pytest.fixture
+def stop() -> threading.Event:
+    """Set once the service is told to end."""
+    return threading.Event()
 
 
 @pytest.fixture
-def app(database: Database, store: TelemetryStore, clock: TestClock) -> FastAPI:
-    return application(database, store, clock)
+def app(database: Database, store: TelemetryStore, clock: TestClock, stop: threading.Event) -> FastAPI:
+    """The domain's routes, and the contract's errors on the wire."""
+    service = TelemetryParts(
+        database=database,
+        clock=clock,
+        tokens=TokenCache(database),
+        telemetry=store,
+        streams=Streams(store.latest, clock, stop),
+    )
+    app = Application(service, error_handlers.error_response)
+    app.include_router(router, dependencies=[Depends(refuse_unknown_fields)])
+    error_handlers.install(app)
+    return app
 
 
 @pytest.fixture

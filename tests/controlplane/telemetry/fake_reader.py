@@ -1,20 +1,28 @@
-"""A TelemetryReader over plain lists, for what is computed from a reader's answers."""
+"""A TelemetryReader over plain lists, held by the conformance suite that holds the store (test_reader_conformance)."""
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from functools import partial
+from itertools import groupby
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from controlplane.contract.bodies.workload import RequestRecord
+from controlplane.contract.errors import BadRequest
 from controlplane.contract.histogram import RELATIVE_ERROR, ZERO_THRESHOLD_S, axis_position
 from controlplane.contract.metrics import BY_SHORT, WINDOW_S, MetricKind
 from controlplane.evidence.sketch import Sketch
-from controlplane.telemetry.queries.histogram_sums import SketchGroups
-from controlplane.telemetry.reader import SketchSeries, ValueSeries
+from controlplane.telemetry import Question, SketchSeries, ValueSeries, Where
+from controlplane.telemetry.reader import SketchGroups
 from controlplane.telemetry.values import catalogue
 from controlplane.telemetry.values.catalogue import MetricRef
 from controlplane.telemetry.values.sketch_table import SketchTable
-from controlplane.telemetry.values.timespan import EPOCH, start_of, window_at, windows_in
+from controlplane.telemetry.values.timespan import EPOCH, start_of, window_at
+
+T = TypeVar("T")
 
 
 def sketch_of(values: Sequence[float], relative_error: float = RELATIVE_ERROR) -> Sketch:
@@ -27,6 +35,116 @@ def sketch_of(values: Sequence[float], relative_error: float = RELATIVE_ERROR) -
         found.total += value
         found.minimum, found.maximum = min(found.minimum, value), max(found.maximum, value)
     return found
+
+
+class Point(NamedTuple):
+    """time: of its window's start; value: a `Sketch`, or a number."""
+
+    time: datetime
+    labels: dict[str, str]
+    value: Any
+
+
+@dataclass
+class FakeReader:
+    """points: by metric (short name), in the order of windows; finished: request records; asked: every question put.
+
+    most_rows: answers of more groups times steps are refused.
+    """
+
+    points: dict[str, list[Point]] = field(default_factory=dict)
+    finished: list[RequestRecord] = field(default_factory=list)
+    most_rows: int | None = None
+    asked: list[Question] = field(default_factory=list)
+
+    def add(
+        self,
+        metric: str,
+        time: datetime,
+        value: Sketch | float | Sequence[float],
+        error: float = RELATIVE_ERROR,
+        **labels: str,
+    ) -> None:
+        """A histogram's values, or a number of a sum or gauge."""
+        if _kind(metric) is MetricKind.HISTOGRAM and not isinstance(value, Sketch):
+            value = sketch_of([value] if isinstance(value, float) else value, error)  # type: ignore[arg-type]
+        rows, point = self.points.setdefault(metric, []), Point(start_of(window_at(time)), labels, value)
+        if rows and rows[-1].time > point.time:
+            insort(rows, point, key=_time)
+        else:
+            rows.append(point)
+
+    def find(self, metric: str) -> MetricRef:
+        return catalogue.find(metric, self.points)
+
+    def latest(self) -> datetime | None:
+        ends = [rows[-1].time + timedelta(seconds=WINDOW_S) for rows in self.points.values() if rows]
+        return max(ends, default=None)
+
+    def histograms(self, question: Question) -> list[SketchSeries]:
+        if self.find(question.metric).kind is not MetricKind.HISTOGRAM:
+            raise BadRequest("metric: is no histogram", field="metric")
+        return [SketchSeries(*answer) for answer in self._answers(question, _merged)]
+
+    def sketches(self, questions: Sequence[Question]) -> list[SketchGroups]:
+        return [groups_of(self.histograms(question)) for question in questions]
+
+    def counts(self, question: Question) -> list[ValueSeries]:
+        return [
+            ValueSeries(one.labels, float(one.total.count), [(time, float(sketch.count)) for time, sketch in one.steps])
+            for one in self.histograms(question)
+        ]
+
+    def scalars(self, question: Question) -> list[ValueSeries]:
+        return self.scalars_of_kind(question)[1]
+
+    def scalars_of_kind(self, question: Question) -> tuple[MetricKind, list[ValueSeries]]:
+        kind = self.find(question.metric).kind or MetricKind.SUM
+        if kind is MetricKind.HISTOGRAM:
+            raise BadRequest("metric: is a histogram", field="metric")
+        reduced = _gauge if kind is MetricKind.GAUGE else _sum
+        return kind, [ValueSeries(*answer) for answer in self._answers(question, reduced)]
+
+    def workload(self, pool: str, start: datetime, end: datetime) -> Any:
+        raise NotImplementedError
+
+    def requests(
+        self,
+        *,
+        start: datetime,
+        end: datetime,
+        pool: str | None = None,
+        node: str | None = None,
+        order: str = "newest",
+        limit: int = 50,
+    ) -> list[RequestRecord]:
+        assert order == "newest"
+        found = [one for one in self.finished if start <= one.arrival < end]
+        found = [one for one in found if pool in (None, one.pool) and node in (None, one.node)]
+        return sorted(found, key=lambda one: (one.arrival, one.request_id), reverse=True)[:limit]
+
+    def _answers(
+        self, question: Question, reduced: Callable[[Sequence[Point]], T]
+    ) -> Iterator[tuple[dict[str, str], T, list[tuple[datetime, T]]]]:
+        self.asked.append(question)
+        groups: dict[tuple[str, ...], list[Point]] = {}
+        for point in self._within(question):
+            if _matches(point.labels, question.where):
+                groups.setdefault(tuple(point.labels.get(label, "") for label in question.by), []).append(point)
+        rows = 0
+        for key, points in sorted(groups.items()):
+            steps = []
+            if question.step_s is not None:
+                stepped = groupby(points, partial(_step, timedelta(seconds=question.step_s)))
+                steps = [(time, reduced(list(some))) for time, some in stepped]
+            rows += max(len(steps), 1)
+            if self.most_rows is not None and rows > self.most_rows:
+                raise BadRequest("step: too many", field="step")
+            yield dict(zip(question.by, key, strict=True)), reduced(points), steps
+
+    def _within(self, question: Question) -> list[Point]:
+        rows, span = self.points.get(question.metric, []), question.span
+        return rows[bisect_left(rows, span.start, key=_time) : bisect_left(rows, span.end, key=_time)]
 
 
 def groups_of(series: Sequence[SketchSeries]) -> SketchGroups:
@@ -55,111 +173,36 @@ def table_of(sketches: Sequence[Sketch]) -> SketchTable:
     )
 
 
-class FakeReader:
-    """`add` values of a metric at an instant, with labels; histograms by their values, sums by their amount."""
-
-    def __init__(self) -> None:
-        self._sketches: list[tuple[str, dict[str, str], int, Sketch]] = []
-        self._amounts: list[tuple[str, dict[str, str], int, float]] = []
-
-    def add(
-        self, metric: str, time: datetime, values: Sequence[float], error: float = RELATIVE_ERROR, **labels: str
-    ) -> None:
-        self._sketches.append((metric, labels, window_at(time), sketch_of(values, error)))
-
-    def count(self, metric: str, time: datetime, amount: float, **labels: str) -> None:
-        self._amounts.append((metric, labels, window_at(time), amount))
-
-    def find(self, metric: str) -> MetricRef:
-        return catalogue.find(metric, ["tailwright.own"])
-
-    def latest(self) -> datetime | None:
-        windows = [row[2] for row in (*self._sketches, *self._amounts)]
-        return start_of(max(windows) + 1) if windows else None
-
-    def histograms(
-        self,
-        metric: str,
-        start: datetime,
-        end: datetime,
-        *,
-        by: Sequence[str] = (),
-        where: Mapping[str, str | Sequence[str]] = {},
-        step_s: float | None = None,
-    ) -> list[SketchSeries]:
-        found: dict[tuple[str, ...], SketchSeries] = {}
-        for _, labels, window, sketch in _chosen(self._sketches, metric, start, end, where):
-            key = tuple(labels.get(label, "") for label in by)
-            series = found.setdefault(key, SketchSeries(dict(zip(by, key, strict=True)), Sketch()))
-            series.total.merge(sketch)
-            if step_s is not None:
-                time = _step(window, step_s)
-                if not series.steps or series.steps[-1][0] != time:
-                    series.steps.append((time, Sketch()))
-                series.steps[-1][1].merge(sketch)
-        return [found[key] for key in sorted(found)]
-
-    def sketches(self, metrics: Sequence[str], start: datetime, end: datetime, **asked: Any) -> list[SketchGroups]:
-        return [groups_of(self.histograms(metric, start, end, **asked)) for metric in metrics]
-
-    def counts(self, metric: str, start: datetime, end: datetime, **asked: Any) -> list[ValueSeries]:
-        return [
-            ValueSeries(one.labels, float(one.total.count), [(time, float(sketch.count)) for time, sketch in one.steps])
-            for one in self.histograms(metric, start, end, **asked)
-        ]
-
-    def scalars(self, metric: str, start: datetime, end: datetime, **asked: Any) -> list[ValueSeries]:
-        return self.scalars_of_kind(metric, start, end, **asked)[1]
-
-    def scalars_of_kind(
-        self,
-        metric: str,
-        start: datetime,
-        end: datetime,
-        *,
-        by: Sequence[str] = (),
-        where: Mapping[str, str | Sequence[str]] = {},
-        step_s: float | None = None,
-    ) -> tuple[MetricKind, list[ValueSeries]]:
-        found: dict[tuple[str, ...], ValueSeries] = {}
-        for _, labels, window, amount in _chosen(self._amounts, metric, start, end, where):
-            key = tuple(labels.get(label, "") for label in by)
-            series = found.setdefault(key, ValueSeries(dict(zip(by, key, strict=True)), 0.0))
-            series.value += amount
-            if step_s is not None:
-                time = _step(window, step_s)
-                if not series.steps or series.steps[-1][0] != time:
-                    series.steps.append((time, 0.0))
-                series.steps[-1] = (time, series.steps[-1][1] + amount)
-        known = BY_SHORT.get(metric)
-        kind = MetricKind.SUM if known is None else known.kind
-        return kind, [found[key] for key in sorted(found)]
-
-    def workload(self, pool: str, start: datetime, end: datetime) -> Any:
-        raise NotImplementedError
-
-    def requests(self, **asked: Any) -> Any:
-        raise NotImplementedError
+def _time(point: Point) -> datetime:
+    return point.time
 
 
-def _chosen(
-    rows: list[Any], metric: str, start: datetime, end: datetime, where: Mapping[str, str | Sequence[str]]
-) -> list[Any]:
-    first, last = windows_in(start, end)
-    return sorted(
-        (
-            row
-            for row in rows
-            if row[0] == metric
-            and first <= row[2] < last
-            and all(
-                row[1].get(label, "") in ([wanted] if isinstance(wanted, str) else wanted)
-                for label, wanted in where.items()
-            )
-        ),
-        key=lambda row: row[2],
+def _step(length: timedelta, point: Point) -> datetime:
+    return point.time - (point.time - EPOCH) % length
+
+
+def _kind(metric: str) -> MetricKind | None:
+    known = BY_SHORT.get(metric)
+    return None if known is None else known.kind
+
+
+def _matches(labels: Mapping[str, str], where: Where) -> bool:
+    return all(
+        labels.get(label, "") in ([wanted] if isinstance(wanted, str) else wanted) for label, wanted in where.items()
     )
 
 
-def _step(window: int, step_s: float) -> datetime:
-    return EPOCH + timedelta(seconds=window * WINDOW_S // step_s * step_s)
+def _merged(points: Sequence[Point]) -> Sketch:
+    total = Sketch()
+    for point in points:
+        total.merge(point.value)
+    return total
+
+
+def _sum(points: Sequence[Point]) -> float:
+    return float(sum(point.value for point in points))
+
+
+def _gauge(points: Sequence[Point]) -> float:
+    last = {frozenset(point.labels.items()): float(point.value) for point in points}
+    return sum(last.values()) / len(last)

@@ -20,6 +20,7 @@ from controlplane.contract.reports import packed_report
 from controlplane.contract.reports.packed_report import PackedHistogram, PackedNumber, PackedReport, Section
 from controlplane.db.database import Database
 from controlplane.telemetry.store import TelemetryStore
+from tests.controlplane.telemetry.ingesting import ingest_metrics, ingest_packed
 
 START = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 THREADS = 4
@@ -63,10 +64,7 @@ def request(number: int) -> ExportMetricsServiceRequest:
 
 def ingest(store: TelemetryStore, number: int) -> tuple[int, int]:
     """Points accepted and points recognised as repeats, once the report is on the disk."""
-    if number % 2:
-        entry = store.submit_packed(packed(number)).result(60)
-        return entry.accepted, entry.repeated
-    outcome = store.ingest_metrics(request(number))
+    outcome = ingest_packed(store, packed(number)) if number % 2 else ingest_metrics(store, request(number))
     return outcome.accepted, outcome.repeated
 
 

@@ -23,9 +23,10 @@ from agents.agent.reports.report_table import ReportTable
 from agents.agent.reports.tally import Tally
 from agents.agent.settings import AgentSettings
 from agents.backends.base import Position
-from controlplane.alerts.conditions.telemetry_loss import STEP_S, Loss, losses_of
+from controlplane.alerts.conditions.telemetry_lost import STEP_S, Loss, losses_of
 from controlplane.contract.histogram import ZERO_THRESHOLD_S, axis_position
 from controlplane.contract.reports.packed_report import MEDIA_TYPE
+from controlplane.telemetry import Question, Span
 from controlplane.telemetry.store import TelemetryStore
 
 Seen = Counter[tuple[str, str, int]]
@@ -87,7 +88,9 @@ def gaps(time: datetime, values: list[float], prompt: int, tenant: str) -> dict[
 def stored(store: TelemetryStore, start: datetime) -> Seen:
     found: Seen = Counter()
     until = start + timedelta(minutes=5)
-    for series in store.histograms("itl", start, until, by=("prompt_bucket", "tenant"), where={"node": "n1"}):
+    for series in store.histograms(
+        Question("itl", Span(start, until), by=("prompt_bucket", "tenant"), where={"node": "n1"})
+    ):
         place = series.labels["prompt_bucket"], series.labels.get("tenant", "")
         found[(*place, -1)] += series.total.zero_count
         for position in series.total.counts.nonzero()[0].tolist():
@@ -145,8 +148,8 @@ def test_the_clock_is_measured_told_and_stored(node: Node, store: TelemetryStore
             await node.send_all()
 
     asyncio.run(run())
-    (offset,) = store.scalars("clock_offset", start, start + timedelta(minutes=5), by=("node",))
-    (error,) = store.scalars("clock_offset_error", start, start + timedelta(minutes=5), by=("node",))
+    (offset,) = store.scalars(Question("clock_offset", Span(start, start + timedelta(minutes=5)), by=("node",)))
+    (error,) = store.scalars(Question("clock_offset_error", Span(start, start + timedelta(minutes=5)), by=("node",)))
     assert offset.labels == error.labels == {"node": "n1"}
     # Whatever clock the service goes by: it is what the offset is measured to.
     assert error.value > 0 and abs(offset.value) < 100 * 365 * 86400
@@ -156,7 +159,7 @@ def test_what_the_spool_dropped_is_stored(app: FastAPI, node: Node, store: Telem
     node.spool.note_lost(3)
     node.report(gaps(start, [0.1], 100, ""))
     asyncio.run(node.send_all())
-    (series,) = store.scalars("spool_dropped", start, start + timedelta(minutes=5), by=("node",))
+    (series,) = store.scalars(Question("spool_dropped", Span(start, start + timedelta(minutes=5)), by=("node",)))
     assert (series.labels, series.value) == ({"node": "n1"}, 3.0)
     # And found by the alert that is there for it.
     step = int(start.timestamp()) // STEP_S * STEP_S

@@ -26,6 +26,8 @@ from controlplane.telemetry.journal import content_encoding
 from controlplane.telemetry.otlp import otlp_bodies as otlp
 from tests.controlplane.telemetry import packed_reports
 
+pytestmark = pytest.mark.slow
+
 PROTOBUF, JSON, PACKED = "application/x-protobuf", "application/json", packed_report.MEDIA_TYPE
 SEED = 20260301
 MUTANTS = 250

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -13,9 +14,11 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from controlplane.contract import metrics
 from controlplane.contract.errors import BadRequest
+from controlplane.contract.reports.media_types import PROTOBUF
 from controlplane.telemetry.otlp import otlp_bodies as otlp
 from controlplane.telemetry.store import TelemetryStore
 from controlplane.telemetry.values.refusal import Refusals
+from tests.controlplane.telemetry.ingesting import started
 
 LEAVES = (
     st.none() | st.booleans() | st.integers(-(2**65), 2**65) | st.floats() | st.text(max_size=5)
@@ -67,13 +70,11 @@ def test_spoilt_json(store: TelemetryStore, full_report: ExportMetricsServiceReq
         body = json.dumps(spoilt, allow_nan=False).encode()
     except (ValueError, UnicodeError):
         return
-    refusals = Refusals()
     try:
-        message = otlp.read(body, otlp.JSON, ExportMetricsServiceRequest(), refusals)
+        outcome = started(store.intake.metrics(body, "", otlp.JSON, None, None)).result(30)
     except BadRequest as error:
         assert error.detail["field"] == "body"
         return
-    outcome = store.submit_metrics(message, refusals=refusals).result(30)
     assert outcome.accepted + outcome.repeated <= 4
 
 
@@ -83,11 +84,8 @@ def test_spoilt_protobuf(store: TelemetryStore, full_report: ExportMetricsServic
     body = bytearray(full_report.SerializeToString())
     for _ in range(data.draw(st.integers(1, 3))):
         body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
-    try:
-        message = otlp.read(bytes(body), otlp.PROTOBUF, ExportMetricsServiceRequest(), Refusals())
-    except BadRequest:
-        return
-    store.submit_metrics(message).result(30)
+    with suppress(BadRequest):
+        started(store.intake.metrics(bytes(body), "", PROTOBUF, None, None)).result(30)
 
 
 @FUZZ
@@ -98,11 +96,10 @@ def test_spoilt_spans(store: TelemetryStore, make_spans: Callable[..., Any], sta
     spoilt = replaced(tree, data.draw(st.sampled_from(paths(tree))), data.draw(JSON_VALUES))
     try:
         body = json.dumps(spoilt, allow_nan=False).encode()
-        refusals = Refusals()
-        message = otlp.read(body, otlp.JSON, ExportTraceServiceRequest(), refusals)
-    except (ValueError, UnicodeError, BadRequest):
+    except (ValueError, UnicodeError):
         return
-    store.submit_traces(message, refusals=refusals).result(30)
+    with suppress(BadRequest):
+        started(store.intake.traces(body, "", otlp.JSON, None)).result(30)
 
 
 def test_a_span_id_that_is_not_hexadecimal_spoils_only_its_span(

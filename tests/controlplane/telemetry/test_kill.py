@@ -6,10 +6,15 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from benchmarks.power_loss.disk import Cut
 from controlplane.db.database import Database
+from controlplane.telemetry import Question, Span
 from controlplane.telemetry.store import TelemetryStore
 from tests.controlplane.telemetry.kill_runs import run_and_kill
+
+pytestmark = pytest.mark.slow
 
 SCRIPT = Path(__file__).with_name("ingest_until_killed.py")
 REPORTS = 300
@@ -37,8 +42,8 @@ def test_killed_and_restarted_under_load(tmp_path: Path) -> None:
         span = (script.START, script.START + timedelta(seconds=5 * last))
 
         def counted() -> tuple[dict[int, float], dict[int, int]]:
-            requests = store.scalars("requests", *span, step_s=5)
-            ttft = store.histograms("ttft", *span, step_s=5)
+            requests = store.scalars(Question("requests", Span(*span), step_s=5))
+            ttft = store.histograms(Question("ttft", Span(*span), step_s=5))
 
             def number(time: Any) -> int:
                 return int((time - script.START).total_seconds() // 5)

@@ -15,16 +15,21 @@ from controlplane.contract import metrics
 from controlplane.contract.errors import Overloaded, Unavailable
 from controlplane.contract.metrics import WINDOW_S
 from controlplane.db.database import Database
+from controlplane.telemetry import Question, Span
 from controlplane.telemetry.folding.retention import Retention
 from controlplane.telemetry.folding.verify import verify
 from controlplane.telemetry.frames.frame_store import ReadPoint
 from controlplane.telemetry.frames.sql_frames import SqlFrames
 from controlplane.telemetry.journal import journal, record_rows, writer
 from controlplane.telemetry.journal.journal import Entry
+from controlplane.telemetry.otlp.otlp_bodies import PROTOBUF
 from controlplane.telemetry.store import TelemetryStore
 from controlplane.telemetry.tables import FrameRow, LabelsRow, PendingRow, RequestRow, SeenRow
 from controlplane.telemetry.values.levels import Level
 from controlplane.telemetry.values.timespan import to_ns
+from tests.controlplane.telemetry.ingesting import ingest_metrics, ingest_traces, settled, started, submitted
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -57,7 +62,7 @@ class TestTelemetryStore:
         return self.start + timedelta(seconds=seconds)
 
     def count(self, store: TelemetryStore | None = None, metric: str = "ttft") -> int:
-        found = (store or self.store).histograms(metric, self.at(-3600), self.at(3600))
+        found = (store or self.store).histograms(Question(metric, Span(self.at(-3600), self.at(3600))))
         return sum(series.total.count for series in found)
 
     def send(self, seconds: float, values: list[float], node: str = "n1") -> Any:
@@ -65,7 +70,7 @@ class TestTelemetryStore:
         report.histogram(values, model="m")
         report.number(metrics.OUTPUT_TOKENS.name, len(values))
         report.number(metrics.KV_USAGE.name, seconds, kind="gauge")
-        return self.store.ingest_metrics(report.request), report.request
+        return ingest_metrics(self.store, report.request), report.request
 
     def test_what_is_acknowledged_is_visible_at_once(self) -> None:
         outcome, _ = self.send(0, [0.1, 0.2])
@@ -75,16 +80,16 @@ class TestTelemetryStore:
 
     def test_a_repeat_is_counted_once_before_and_after_a_fold_and_a_restart(self) -> None:
         _, request = self.send(0, [0.1, 0.2])
-        again = self.store.ingest_metrics(request)
+        again = ingest_metrics(self.store, request)
         assert (again.accepted, again.repeated) == (0, 3)
         assert self.store.tick(self.clock() + timedelta(hours=1)) > 0
         assert rows(self.database, PendingRow) == 0
-        assert self.store.ingest_metrics(request).repeated == 3
+        assert ingest_metrics(self.store, request).repeated == 3
         self.store.close()
         reopened = TelemetryStore(self.database, self.clock)
         reopened.start()
         try:
-            assert reopened.ingest_metrics(request).repeated == 3
+            assert ingest_metrics(reopened, request).repeated == 3
             assert self.count(reopened) == 2
         finally:
             reopened.close()
@@ -97,11 +102,11 @@ class TestTelemetryStore:
         part = type(first.request)()
         part.CopyFrom(first.request)
         del part.resource_metrics[0].scope_metrics[0].metrics[1:]
-        assert self.store.ingest_metrics(part).accepted == 1
+        assert ingest_metrics(self.store, part).accepted == 1
         together = type(first.request)()
         together.MergeFrom(second.request)
         together.MergeFrom(first.request)
-        outcome = self.store.ingest_metrics(together)
+        outcome = ingest_metrics(self.store, together)
         assert (outcome.accepted, outcome.repeated) == (2, 1)
         assert self.count() == 3
 
@@ -109,7 +114,7 @@ class TestTelemetryStore:
         report = self.report()
         report.histogram([0.1])
         report.request.MergeFrom(report.request.__deepcopy__())
-        outcome = self.store.ingest_metrics(report.request)
+        outcome = ingest_metrics(self.store, report.request)
         assert (outcome.accepted, outcome.repeated) == (1, 1)
 
     def test_points_that_differ_in_an_attribute_that_is_no_label_are_two(self) -> None:
@@ -117,7 +122,7 @@ class TestTelemetryStore:
         for place in ("x", "y"):
             item = report.histogram([0.1]).attributes.add(key="server.address")
             item.value.string_value = place
-        assert self.store.ingest_metrics(report.request).accepted == 2
+        assert ingest_metrics(self.store, report.request).accepted == 2
         assert self.count() == 2
         self.store.tick(self.clock())
         assert self.count() == 2
@@ -129,12 +134,12 @@ class TestTelemetryStore:
 
         def everything() -> Any:
             span = (self.at(0), self.at(40))
-            histograms = self.store.histograms("ttft", *span, by=["node"], step_s=10)
+            histograms = self.store.histograms(Question("ttft", Span(*span), by=["node"], step_s=10))
             return (
                 [(one.labels, one.total.counts.tolist(), one.total.total, one.total.minimum, one.total.maximum,
                   [(time, part.count, part.quantile(0.9)) for time, part in one.steps]) for one in histograms],
-                self.store.scalars("output_tokens", *span, by=["node"], step_s=10),
-                self.store.scalars("kv_usage", *span, step_s=10),
+                self.store.scalars(Question("output_tokens", Span(*span), by=["node"], step_s=10)),
+                self.store.scalars(Question("kv_usage", Span(*span), step_s=10)),
             )  # fmt: skip
 
         before = everything()
@@ -165,10 +170,10 @@ class TestTelemetryStore:
         self.store.tick(self.clock() + timedelta(minutes=1))
         assert rows(self.database, PendingRow) == 0
         assert self.count() == 3
-        (series,) = self.store.histograms("ttft", self.at(0), self.at(5))
+        (series,) = self.store.histograms(Question("ttft", Span(self.at(0), self.at(5))))
         assert series.total.minimum == pytest.approx(0.0001, rel=3.4e-7) and series.total.minimum <= 0.0001
         assert series.total.maximum == pytest.approx(30.0, rel=3.4e-7) and series.total.maximum >= 30.0
-        (gauge,) = self.store.scalars("kv_usage", self.at(0), self.at(5))
+        (gauge,) = self.store.scalars(Question("kv_usage", Span(self.at(0), self.at(5))))
         assert gauge.value == 0
 
     def test_a_gauge_keeps_its_latest_value(self) -> None:
@@ -176,9 +181,9 @@ class TestTelemetryStore:
             report = self.report()
             report.end_ns -= (5 - offset) * 10**9
             report.number(metrics.RUNNING.name, value, kind="gauge")
-            self.store.ingest_metrics(report.request)
+            ingest_metrics(self.store, report.request)
         for _ in range(2):
-            assert [one.value for one in self.store.scalars("running", self.at(0), self.at(5))] == [7.0]
+            assert [one.value for one in self.store.scalars(Question("running", Span(self.at(0), self.at(5))))] == [7.0]
             self.store.tick(self.clock() + timedelta(minutes=1))
 
     def test_a_fast_clock_seals_nobody_elses_windows(self) -> None:
@@ -190,7 +195,7 @@ class TestTelemetryStore:
 
     def test_old_data_goes(self, make_spans: Callable[..., Any]) -> None:
         self.send(0, [0.1])
-        self.store.ingest_traces(make_spans("a", [{"id": "r", "arrival": self.at(1)}]))
+        ingest_traces(self.store, make_spans("a", [{"id": "r", "arrival": self.at(1)}]))
         self.store.tick(self.clock() + timedelta(minutes=1))
         tables = (FrameRow, SeenRow, RequestRow)
         assert all(rows(self.database, table) for table in tables)
@@ -210,7 +215,7 @@ class TestTelemetryStore:
         try:
             _, request = self.send(0, [0.1, 0.2])
             assert self.count(other) == 2
-            assert other.ingest_metrics(request).repeated == 3
+            assert ingest_metrics(other, request).repeated == 3
             threads = [
                 threading.Thread(target=one.tick, args=(self.clock() + timedelta(minutes=1),))
                 for one in (self.store, other)
@@ -231,7 +236,10 @@ class TestTelemetryStore:
             for i in range(20):
                 report = self.report(start=self.at(5 * i))
                 report.histogram([0.1])
-                futures += [one.submit_metrics(report.request) for one in stores for _ in range(2)]
+                body = report.request.SerializeToString()
+                futures += [
+                    started(one.intake.metrics(body, "", PROTOBUF, None, None)) for one in stores for _ in range(2)
+                ]
             outcomes = [future.result(30) for future in futures]
             assert sum(outcome.accepted for outcome in outcomes) == 20
             assert self.count() == 20
@@ -243,11 +251,11 @@ class TestTelemetryStore:
         report.histogram([0.5], name="tailwright.custom.thing")
         report.number("gen_ai.custom.count", 3)
         report.number("http.server.requests", 3)
-        outcome = self.store.ingest_metrics(report.request)
+        outcome = ingest_metrics(self.store, report.request)
         assert outcome.accepted == 2 and "'http.server.requests' is not kept" in outcome.refusals.text()
         assert self.count(metric="tailwright.custom.thing") == 1
         other = TelemetryStore(self.database, self.clock)
-        assert other.scalars("gen_ai.custom.count", self.at(0), self.at(5))[0].value == 3
+        assert other.scalars(Question("gen_ai.custom.count", Span(self.at(0), self.at(5))))[0].value == 3
 
     def test_the_queue_is_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
         entered, go_on = threading.Event(), threading.Event()
@@ -261,17 +269,18 @@ class TestTelemetryStore:
         monkeypatch.setattr(writer.journal, "write", held)
         narrow = writer.Writer(self.database, self.store.names, self.clock, self.store.meters, queue_limit=2)
         narrow.start()
-        futures = [narrow.submit(Entry())]
+        futures = [submitted(lambda: narrow.submit(Entry()))]
         assert entered.wait(30)
-        futures += [narrow.submit(Entry()), narrow.submit(Entry())]
+        futures += [submitted(lambda: narrow.submit(Entry())) for _ in range(2)]
         with pytest.raises(Overloaded) as caught:
-            narrow.submit(Entry())
+            submitted(lambda: narrow.submit(Entry()))
         assert caught.value.retry_after_s > 0
         go_on.set()
         narrow.close()  # Drains: what was taken in is written.
+        settled()
         assert all(future.done() for future in futures)
         with pytest.raises(Unavailable):
-            narrow.submit(Entry())
+            submitted(lambda: narrow.submit(Entry()))
 
     def test_closing_stops_readiness(self) -> None:
         assert self.store.ready()
@@ -283,7 +292,7 @@ class TestTelemetryStore:
         report = self.report()
         for model in ("a", "b", "c"):
             report.histogram([0.1], model=model)
-        outcome = self.store.ingest_metrics(report.request)
+        outcome = ingest_metrics(self.store, report.request)
         assert (outcome.accepted, outcome.refusals.count) == (2, 1)
         assert "distinct label sets" in outcome.refusals.text()
 
@@ -291,7 +300,7 @@ class TestTelemetryStore:
         store = TelemetryStore(self.database, self.clock, not_serving=lambda: {"trial"})
         for node in ("a", "trial"):
             spans = [{"id": f"{node}{i}", "arrival": self.at(i)} for i in range(3)]
-            outcome = self.store.ingest_traces(make_spans(node, [*spans, spans[0]]))
+            outcome = ingest_traces(self.store, make_spans(node, [*spans, spans[0]]))
             assert (outcome.accepted, outcome.repeated) == (3, 1)
         workload = store.workload("chat", self.at(0), self.at(2))
         assert workload.nodes == 1 and len(workload.requests) == 2
@@ -322,13 +331,13 @@ class TestTelemetryStore:
     def answer(self, first: float, last: float, by: list[str], step_s: float | None = None) -> Any:
         """Everything that can be asked of a span, as plain values."""
         span = (self.at(first), self.at(last))
-        histograms = self.store.histograms("ttft", *span, by=by, step_s=step_s)
+        histograms = self.store.histograms(Question("ttft", Span(*span), by=by, step_s=step_s))
         return (
             [(one.labels, one.total.counts.tolist(), one.total.zero_count, one.total.minimum, one.total.maximum,
               pytest.approx(one.total.total), [(time, part.counts.tolist()) for time, part in one.steps])
              for one in histograms],
-            self.store.scalars("output_tokens", *span, by=by, step_s=step_s),
-            self.store.scalars("kv_usage", *span, by=by, step_s=step_s),
+            self.store.scalars(Question("output_tokens", Span(*span), by=by, step_s=step_s)),
+            self.store.scalars(Question("kv_usage", Span(*span), by=by, step_s=step_s)),
         )  # fmt: skip
 
     def build_all(self) -> None:
@@ -375,20 +384,22 @@ class TestTelemetryStore:
         with self.database.session() as session:
             session.connection().execute(delete(FrameRow).where(col(FrameRow.resolution) < 3600))
         assert self.count() == 60
-        assert self.store.histograms("ttft", self.at(0), self.at(1800)) == []
+        assert self.store.histograms(Question("ttft", Span(self.at(0), self.at(1800)))) == []
 
     def test_a_nodes_answer_needs_its_block_only(self) -> None:
         for node in range(130):
             self.send(0, [0.1], node=f"n{node}")
         self.store.tick(self.clock())
-        (one,) = self.store.histograms("ttft", self.at(0), self.at(5), where={"node": "n129"}, by=["node"])
+        (one,) = self.store.histograms(
+            Question("ttft", Span(self.at(0), self.at(5)), where={"node": "n129"}, by=["node"])
+        )
         assert (one.labels, one.total.count) == ({"node": "n129"}, 1)
-        assert len(self.store.histograms("ttft", self.at(0), self.at(5), by=["node"])) == 130
-        assert self.store.histograms("ttft", self.at(0), self.at(5), where={"node": "nobody"}) == []
+        assert len(self.store.histograms(Question("ttft", Span(self.at(0), self.at(5)), by=["node"]))) == 130
+        assert self.store.histograms(Question("ttft", Span(self.at(0), self.at(5)), where={"node": "nobody"})) == []
         with self.database.session() as session:
             session.connection().execute(delete(FrameRow).where(col(FrameRow.block) == 0))
         for node in ("n129", "n1"):
-            left = self.store.histograms("ttft", self.at(0), self.at(5), where={"node": node})
+            left = self.store.histograms(Question("ttft", Span(self.at(0), self.at(5)), where={"node": node}))
             assert len(left) == (node == "n129")
         assert self.count() == 130  # The fleet's own frames.
 
@@ -406,7 +417,7 @@ class TestTelemetryStore:
             assert resolutions(self.database) == left
             assert self.count() == 1
             assert self.store.latest() is not None
-        found = self.store.histograms("ttft", self.at(0), self.at(60), step_s=5)
+        found = self.store.histograms(Question("ttft", Span(self.at(0), self.at(60)), step_s=5))
         assert [time for time, _ in found[0].steps] == [self.at(0)]  # All that is left, where it begins.
         assert verify(self.database, self.store.frames).findings.all == []
 
@@ -472,7 +483,9 @@ class TestTelemetryStore:
         sizes = iter([3000, 2000, 900])
         monkeypatch.setattr(type(store.frames), "size_bytes", lambda _: next(sizes))
         store.tick(self.clock())
-        assert sum(one.total.count for one in store.histograms("ttft", self.at(0), self.at(10_800))) == 3
+        assert (
+            sum(one.total.count for one in store.histograms(Question("ttft", Span(self.at(0), self.at(10_800))))) == 3
+        )
         with self.database.snapshot() as connection:
             moment = ReadPoint(connection, store.frames.state(connection))
             oldest = store.frames.oldest(moment, 5)
@@ -510,7 +523,7 @@ class TestTelemetryStore:
             for i in range(0, 600, 20):
                 report = self.report(node=f"n{i % 3}", start=self.at(i))
                 report.histogram([0.1, 0.2])
-                stores[i // 20 % 3].ingest_metrics(report.request)
+                ingest_metrics(stores[i // 20 % 3], report.request)
                 self.clock.now = self.at(i + 40)
                 threads = [threading.Thread(target=store.tick, args=(self.clock.now,)) for store in stores]
                 for thread in threads:

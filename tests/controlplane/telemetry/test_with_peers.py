@@ -22,7 +22,10 @@ from controlplane.contract.clock import utc_now
 from controlplane.contract.histogram import RELATIVE_ERROR
 from controlplane.db.database import Database
 from controlplane.telemetry.store import TelemetryStore
+from tests.controlplane.telemetry.ingesting import ingest_metrics, ingest_traces
 from tests.controlplane.telemetry.running_server import running
+
+pytestmark = pytest.mark.slow
 
 DELTA = {Counter: AggregationTemporality.DELTA, Histogram: AggregationTemporality.DELTA}
 
@@ -82,9 +85,9 @@ def test_promtool_accepts_the_exposition(
     for name in (metrics.TTFT.name, metrics.ITL.name, metrics.E2E.name):
         report.histogram([0.1, 0.2, 0.9], name=name)
     report.number("unknown", 1)
-    store.ingest_metrics(report.request)
-    store.ingest_metrics(report.request)
-    store.ingest_traces(make_spans("a", [{"id": "r", "arrival": now}]))
+    ingest_metrics(store, report.request)
+    ingest_metrics(store, report.request)
+    ingest_traces(store, make_spans("a", [{"id": "r", "arrival": now}]))
     written = store.tick(now + timedelta(hours=1))
     assert written >= 6  # Each metric for its node and for the fleet, at one level at least.
     answer = api.get("/metrics", headers={"Authorization": ""})

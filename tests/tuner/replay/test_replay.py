@@ -18,6 +18,8 @@ from tuner.replay.replay import Stopped, run_replay
 from tuner.workload.generate import CONV, fitted
 from tuner.workload.trace import workload_of
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 
 
@@ -31,6 +33,7 @@ def _prompts(count: int) -> list[list[int]]:
     return [[index] * 20 for index in range(count)]
 
 
+@pytest.mark.clock
 def test_times_are_the_servers_delays(engine: SseEngine) -> None:
     engine.prefill, engine.gap = (lambda _, __: 0.1), (lambda _, __: 0.02)
     result = run_replay(_workload(10, 30), _prompts(10), engine.url, model="m")
@@ -47,22 +50,27 @@ def test_times_are_the_servers_delays(engine: SseEngine) -> None:
 def test_a_slow_server_does_not_slow_the_arrivals(engine: SseEngine) -> None:
     engine.prefill = lambda _, __: 0.8
     result = run_replay(_workload(20, 20, output=1), _prompts(20), engine.url, model="m")
-    assert engine.began[-1] - engine.began[0] == pytest.approx(0.38, abs=0.15)
-    assert result.duration_s < 2.0
+    assert engine.began[-1] - engine.began[0] < 0.8, "the last arrives before the first is answered"
+    assert min(timing.lateness_s for timing in result.timings) > -0.001, "and none before its time"
+    assert 0.99 * (0.38 + 0.8) < result.duration_s < 20 * 0.8 / 2
 
 
 def test_the_safety_limit_is_counted_and_its_waiting_is_latency(engine: SseEngine) -> None:
     engine.prefill = lambda _, __: 0.2
     result = run_replay(_workload(4, 1, output=1), _prompts(4), engine.url, model="m", max_in_flight=1)
     assert result.held == 3
-    assert result.quantile("ttft", 1.0) == pytest.approx(0.8, abs=0.2)
+    assert 0.99 * 4 * 0.2 <= (result.quantile("ttft", 1.0) or 0) <= result.duration_s
 
 
 def test_the_deadline_cuts_and_gives_lower_bounds(engine: SseEngine) -> None:
     engine.prefill = lambda _, length: 5.0
     result = run_replay(_workload(3, 10), _prompts(3), engine.url, model="m", deadline_s=0.4)
-    assert result.cut == 3 and result.duration_s < 1.0
-    assert 0.3 < (result.quantile("ttft", 0.5) or 0) < 0.5
+    assert result.cut == 3 and 0.99 * 0.4 < result.duration_s < 5.0 / 2
+    for timing in result.timings:
+        (bound_s,) = timing.samples()["ttft"]
+        assert timing.scheduled_s + timing.lateness_s + timing.connect_s + bound_s == pytest.approx(
+            result.duration_s, rel=0.1
+        )
 
 
 def test_errors_are_told(engine: SseEngine) -> None:
@@ -79,7 +87,7 @@ def test_stop(engine: SseEngine) -> None:
     began = time.monotonic()
     with pytest.raises(Stopped):
         run_replay(_workload(100, 100), _prompts(100), engine.url, model="m", stop=stop)
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 100 * 0.1 / 2
 
 
 async def _answer_from(pieces: list[bytes]) -> Answer:
@@ -126,6 +134,7 @@ def test_a_broken_stream_is_an_error_and_an_unframed_one_is_not() -> None:
     assert "HTTP" in asyncio.run(_answer_from([chunked + b"zz\r\n"])).error
 
 
+@pytest.mark.clock
 def test_traffic_balances_changes_its_rate_and_stops(engine: SseEngine) -> None:
     async def run() -> Traffic:
         shape = fitted(CONV, max_input=128, max_output=8)

@@ -2,12 +2,13 @@
 
 import math
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.bodies.studies import Measurement, StudyCreate
-from tuner.search.objective import assess, constraint_value, crashed, score
+from tuner.search.objective import Assessment, assess, constraint_value, crashed, needed_quantiles, score, violations
 
 seconds = st.floats(0.001, 1000)
 
@@ -46,3 +47,44 @@ def test_errors_missing_quantiles_and_crashes_are_violations() -> None:
 
 def test_the_quality_gate_is_a_constraint_as_any_other() -> None:
     assert not assess(_measured(1, 1), _spec(2), {"top1_agreement": 0.5}).feasible
+
+
+@pytest.mark.parametrize(("errors", "feasible", "excess"), [(0, True, -1.0), (2, True, 0.0), (3, False, 0.5)])
+def test_two_requests_in_a_hundred_may_be_lost(errors: int, feasible: bool, excess: float) -> None:
+    found = assess(_measured(1, 1, errors=errors), _spec(2))
+    assert found.feasible == feasible and found.violations["errors"] == pytest.approx(excess)
+
+
+def test_a_run_without_requests_lost_none_and_measured_nothing() -> None:
+    nothing = Measurement(requests=0, errors=0, duration_s=1, quantiles={}, output_tokens_per_s=0)
+    found = assess(nothing, _spec(2))
+    assert found.violations == {"errors": -1.0, "ttft:0.95": 10.0} and not found.feasible
+
+
+def test_of_two_limits_for_one_quantile_the_tighter_counts_and_nothing_exceeds_a_crash() -> None:
+    limits = [Limit(metric="ttft", q=0.95, limit_s=limit_s) for limit_s in (2.0, 0.5, 4.0)]
+    assert violations(_measured(1, 1), limits)["ttft:0.95"] == pytest.approx(1.0)
+    assert violations(_measured(1, 1000), limits)["ttft:0.95"] == 10.0
+    assert crashed().violations == {"crash": 10.0}
+
+
+def test_a_study_wants_its_objective_and_each_limit_measured() -> None:
+    spec = StudyCreate(
+        pool="p", objective="ttft", objective_q=0.9, constraints=[Limit(metric="itl", q=0.99, limit_s=1)]
+    )
+    assert needed_quantiles(spec) == [("ttft", 0.9), ("itl", 0.99)]
+
+
+def test_nothing_measured_scores_as_ten_times_the_default_and_nothing_to_compare_with_as_good() -> None:
+    assert score(None, 3.0) == pytest.approx(score(30.0, 3.0))
+    assert score(None, None) == pytest.approx(score(10.0, 1.0))
+    assert score(1.0, None) == score(1.0, 0.0) == score(0.0, 1.0) == 0.0
+
+
+def test_limits_are_felt_by_ratio_and_nothing_is_infinitely_good() -> None:
+    assert constraint_value(1.0) == pytest.approx(math.log(2)) and constraint_value(-0.5) == pytest.approx(
+        math.log(0.5)
+    )
+    assert constraint_value(-0.93) == pytest.approx(math.log(0.07))
+    assert constraint_value(-1.0) == constraint_value(-0.99) == pytest.approx(math.log(0.05))
+    assert Assessment(1.0, {}).worst == 0.0 and Assessment(1.0, {"a": -0.5, "b": -0.2}).worst == -0.2

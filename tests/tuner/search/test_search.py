@@ -1,13 +1,15 @@
 """The search finds the good region of a latency surface quickly, keeps to constraints and learns from crashes."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 import pytest
 
 from controlplane.contract.knobs import EngineConfig, canonical_json
+from tuner.search.charge import Budget
 from tuner.search.objective import Assessment, crashed
 from tuner.search.search import Search
 from tuner.search.space import Capabilities, build_space
@@ -135,4 +137,123 @@ def test_a_small_space_ends_when_it_is_used_up() -> None:
 
 def test_importances_name_the_knobs_that_matter() -> None:
     found = _run(_surface(0.0, 0), "tpe", 3, trials=20).importances()
-    assert set(found) <= set(SPACE.values) and all(share >= 0 for share in found.values())
+    assert set(found) == set(SPACE.values) and all(share >= 0 for share in found.values())
+
+
+def told(*measured: Assessment, patience: int = 3, trials: int = 50) -> Search:
+    """A search that was told so, until it wanted no more."""
+    search = Search(
+        SPACE, DEFAULT, constraints=["itl:0.99"], seed=0, max_trials=trials, patience=patience, sampler="tpe"
+    )
+    for one in measured:
+        candidate = search.ask()
+        if candidate is None:
+            break
+        search.tell(candidate, one)
+    return search
+
+
+def good(objective_s: float) -> Assessment:
+    return Assessment(objective_s, {"itl:0.99": -0.5})
+
+
+def bad(objective_s: float, excess: float) -> Assessment:
+    return Assessment(objective_s, {"itl:0.99": excess})
+
+
+@pytest.mark.parametrize(
+    ("measured", "trials"),
+    [
+        ([good(1.0)] * 9, 4),  # Nothing is better than the first.
+        ([good(1.0), good(1.0), good(1.0), good(0.5), *[good(0.5)] * 9], 7),
+        ([good(1.0), good(0.99), good(0.985), good(0.981), good(0.1)], 4),  # Less than 2 % is noise.
+        ([crashed()] * 9, 3),
+        ([good(1.0), crashed(), bad(0.1, 0.5), crashed(), good(0.1)], 4),
+        ([bad(0.1, 0.5), bad(0.1, 0.5), good(5.0), bad(0.01, 0.1), bad(0.01, 0.1), good(5.0), good(0.1)], 6),
+        ([bad(0.1, 1.0), bad(0.1, 0.9), bad(0.1, 0.8), bad(0.1, 0.7), bad(0.1, 0.6), bad(0.1, 0.6)], 6),
+    ],
+)
+def test_it_stops_after_so_many_trials_without_progress(measured: list[Assessment], trials: int) -> None:
+    search = told(*measured)
+    assert len(search.outcomes) == trials
+    assert search.why_over() == ("" if trials == len(measured) else "no progress in 3 trials")
+
+
+def test_it_has_patience_for_half_of_the_trials_and_four_at_least() -> None:
+    for most, patience in ((20, 10), (4, 4), (9, 4)):
+        search = Search(SPACE, DEFAULT, constraints=[], max_trials=most, sampler="tpe")
+        while (candidate := search.ask()) is not None:
+            search.tell(candidate, good(1.0))
+        assert len(search.outcomes) == min(most, patience + 1)
+
+
+def test_a_weight_format_that_failed_the_gate_is_not_tried_again() -> None:
+    def surface(knobs: dict[str, Any]) -> Assessment:
+        return Assessment(1.0, {"top1_agreement": 0.2 if knobs["quantization"] == "int8" else -0.5})
+
+    formats = [outcome.knobs["quantization"] for outcome in _run(surface, "tpe", 0, trials=20).outcomes]
+    assert formats.count("int8") == 1 and formats.count("int4") > 1
+
+
+def test_what_is_proposed_is_what_the_sampler_learns_of() -> None:
+    search = Search(SPACE, DEFAULT, constraints=[], seed=0, max_trials=12, patience=12, sampler="tpe")
+    while (candidate := search.ask()) is not None:
+        assert candidate.trial is not None
+        assert SPACE.knobs(candidate.trial.params) == candidate.knobs
+        search.tell(candidate, good(1.0 + candidate.number))
+    assert [outcome.number for outcome in search.outcomes] == list(range(12))
+
+
+def test_it_goes_where_it_was_good_more_often_than_chance_would() -> None:
+    """A search that drew at random would do without drafts in about one of six trials."""
+
+    def surface(knobs: dict[str, Any]) -> Assessment:
+        return good(0.1 if knobs["num_speculative_tokens"] == 0 else 5.0)
+
+    late = [
+        outcome.knobs["num_speculative_tokens"]
+        for seed in range(3)
+        for outcome in _run(surface, "tpe", seed, trials=40).outcomes[20:]
+    ]
+    assert late.count(0) > len(late) / 3
+
+
+def test_a_used_up_space_says_so() -> None:
+    space = build_space({}, DEFAULT, Capabilities(speculation=False, maximum={"max_num_batched_tokens": 40}))
+    search = Search(space, DEFAULT, constraints=[], seed=0, max_trials=50, patience=50, sampler="tpe")
+    while (candidate := search.ask()) is not None:
+        search.tell(candidate, good(1.0))
+    assert search.why_over() == "" and search.why_none() == "every configuration of the space was measured"
+
+
+def test_one_configuration_alone_is_measured_once() -> None:
+    space = type(SPACE)({}, DEFAULT)
+    search = Search(space, DEFAULT, constraints=[], max_trials=9, sampler="tpe")
+    candidate = search.ask()
+    assert candidate is not None and candidate.knobs == DEFAULT
+    search.tell(candidate, good(1.0))
+    assert search.ask() is None and search.why_over() == "the search space holds one configuration only"
+
+
+def test_importances_are_shares_and_wait_for_four_trials() -> None:
+    found = _run(_surface(0.0, 0), "tpe", 3, trials=20).importances()
+    assert sum(found.values()) == pytest.approx(1.0, abs=0.01)
+    assert _run(_surface(0.0, 0), "tpe", 3, trials=3).importances() == {}
+
+
+def test_a_dear_change_waits_for_a_quarter_of_the_trials_at_most_and_the_next_one_again() -> None:
+    runs = {"quantization": "none"}
+
+    def charge(knobs: Mapping[str, Any]) -> float:
+        return 1e4 if knobs["quantization"] != runs["quantization"] else 0.0
+
+    search = Search(SPACE, DEFAULT, constraints=[], seed=0, max_trials=24, patience=24, sampler="tpe")
+    formats = []
+    while (candidate := search.ask(Budget(charge, 10.0, 1e9))) is not None:
+        runs = candidate.knobs
+        formats.append(str(candidate.knobs["quantization"]))
+        search.tell(candidate, good(1.0))
+    lengths = [len(list(group)) for _, group in groupby(formats)]
+    assert len(lengths) >= 3, "it comes, however dear"
+    assert all(length >= 6 for length in lengths[1:-1]), "a quarter of 24"
+    assert lengths[0] == 7 or lengths[0] == 6

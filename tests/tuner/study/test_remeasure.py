@@ -1,14 +1,29 @@
 """The last word is honest: intervals cover, and no verdict is better than its evidence."""
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from controlplane.contract.bodies.studies import StudyVerdict
-from tuner.study.remeasure import BLOCKS, DEFAULT, INTERLEAVED, WINNER, improvement, looks_at, order, verdict
+from tuner.study.remeasure import (
+    BLOCKS,
+    DEFAULT,
+    INTERLEAVED,
+    WINNER,
+    Improvement,
+    blocks,
+    changes_of,
+    design_for,
+    improvement,
+    looks_at,
+    order,
+    verdict,
+)
 
 
 @given(st.integers(2, 20))
@@ -84,3 +99,40 @@ def test_a_clear_winner_is_better_unless_it_breaks_a_limit() -> None:
 def test_one_pair_gives_no_interval() -> None:
     with pytest.raises(ValueError, match="at least 2"):
         improvement([1.0], [0.5])
+
+
+def test_blocks_begin_and_end_with_the_outer_arm() -> None:
+    assert blocks(3, DEFAULT) == [(0, DEFAULT), (1, DEFAULT), (0, WINNER), (1, WINNER), (2, WINNER), (2, DEFAULT)]
+    assert blocks(2, WINNER) == [(0, WINNER), (0, DEFAULT), (1, DEFAULT), (1, WINNER)]
+
+
+@pytest.mark.parametrize("repeats", [2, 3, 6])
+def test_a_design_has_as_many_changes_as_its_order_shows(repeats: int) -> None:
+    interleaved, inner = [arm for _, arm in order(repeats)], [arm for _, arm in blocks(repeats, DEFAULT)]
+    assert sum(a != b for a, b in pairwise(interleaved)) == changes_of(INTERLEAVED, repeats)
+    assert sum(a != b for a, b in pairwise(inner)) == changes_of(BLOCKS, repeats)
+
+
+def test_dear_changes_are_interleaved_while_all_of_the_runs_and_changes_can_be_paid_for() -> None:
+    """Two pairs: four runs of 10 s, a change to the first arm and two between them, of 60 s."""
+    assert design_for(2, run_s=10.0, change_s=60.0, cheap_s=5.0, left_s=220.0) == INTERLEAVED
+    assert design_for(2, run_s=10.0, change_s=60.0, cheap_s=5.0, left_s=219.0) == BLOCKS
+    assert design_for(2, run_s=10.0, change_s=5.0, cheap_s=5.0, left_s=0.0) == INTERLEAVED
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "decided"), [(0.1, 0.3, True), (-0.3, -0.1, True), (-0.1, 0.3, False), (0.0, 0.5, False)]
+)
+def test_an_interval_decides_when_it_lies_on_one_side_of_zero(low: float, high: float, decided: bool) -> None:
+    assert Improvement((low + high) / 2, low, high, 3).decided is decided
+
+
+def test_an_interval_is_students() -> None:
+    ratios = np.log([0.5, 0.6, 0.4, 0.55])
+    low, high = stats.t.interval(0.95, 3, loc=ratios.mean(), scale=stats.sem(ratios))
+    found = improvement([1.0] * 4, [0.5, 0.6, 0.4, 0.55])
+    assert (found.low, found.high, found.repeats) == (
+        pytest.approx(1 - math.exp(high)),
+        pytest.approx(1 - math.exp(low)),
+        4,
+    )

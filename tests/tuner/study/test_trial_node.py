@@ -8,7 +8,7 @@ from sse_engine import SseEngine
 
 from controlplane.contract.bodies.nodes import ChangeCost, ConfigStatus, EffectiveConfig, NodeView, TrialConfig
 from controlplane.contract.knobs import ChangeClass, EngineConfig
-from tuner.search import quality_gate as quality
+from tuner.search import quality_gate
 from tuner.search.space import build_space
 from tuner.study.trial_node import ApplyFailed, TrialNode, _patience_s
 
@@ -128,5 +128,5 @@ def test_the_gate_compares_token_numbers_where_they_can_be_had(engine: SseEngine
     engine.first_token = lambda prompt: "\ufffd"
     engine.token_id = lambda prompt: sum(prompt) % 7
     prompts = [[1, 2, 3], [1, 2, 4]]
-    assert quality.next_tokens(engine.url, "m", prompts) == ["\ufffd", "\ufffd"]
-    assert quality.next_tokens(engine.url, "m", prompts, token_ids=True) == ["6", "0"]
+    assert quality_gate.next_tokens(engine.url, "m", prompts) == ["\ufffd", "\ufffd"]
+    assert quality_gate.next_tokens(engine.url, "m", prompts, token_ids=True) == ["6", "0"]

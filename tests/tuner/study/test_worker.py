@@ -1,8 +1,7 @@
 """The worker against a small control plane and a small engine, both over real HTTP."""
 
 import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -13,11 +12,17 @@ from controlplane.client import Client
 from controlplane.contract.bodies.nodes import NodeView
 from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.bodies.studies import StudyCreate, StudyState, StudyVerdict
+from controlplane.contract.bodies.workload import Workload
 from controlplane.contract.errors import NotFound
 from controlplane.contract.knobs import EngineConfig
-from tuner.study.trial_node import find_trial_node
+from tests.processes import wait_for
+from tuner.replay.completion import RequestTiming, pool_samples
+from tuner.replay.replay import ReplayResult
+from tuner.study.trial_node import TrialNode, find_trial_node
 from tuner.study.worker import Worker
 from tuner.workload.generate import CONV, fitted, generate
+
+pytestmark = pytest.mark.slow
 
 BAD = EngineConfig(max_num_batched_tokens=24).knobs()
 WORKLOAD = generate(fitted(CONV, max_input=256, max_output=8), seed=1, rate_per_s=12, requests=120)
@@ -31,7 +36,7 @@ def _spec(**other: Any) -> StudyCreate:
         "constraints": [Limit(metric="itl", q=0.99, limit_s=0.5)],
         "space": {"max_num_batched_tokens": {"choices": [24, 128, 512]}},
         "max_trials": 3,
-        "max_duration_s": 25,
+        "max_duration_s": 120,
         "trial_requests": 8,
         "finalist_repeats": 3,
         "rollout": {"canary_share": 0.5},
@@ -48,8 +53,8 @@ def _short_replays(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def slow_prefill(engine: SseEngine) -> SseEngine:
-    """A prompt takes a step of 60 ms for each budget of tokens: far more than a busy machine adds by itself."""
-    engine.prefill = lambda e, length: 0.06 * -(-length // e.knobs["max_num_batched_tokens"])
+    """A prompt takes a step of 30 ms for each budget of tokens: far more than a machine adds that does nothing else."""
+    engine.prefill = lambda e, length: 0.03 * -(-length // e.knobs["max_num_batched_tokens"])
     engine.gap = lambda _, __: 0.002
     return engine
 
@@ -61,11 +66,30 @@ def service(slow_prefill: SseEngine, request: pytest.FixtureRequest) -> Iterator
         yield running
 
 
+@pytest.fixture
+def at_once(service: StudyService, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replays end at once, and each request took what the engine would have waited: no machine gets into a verdict."""
+    engine = service.engine
+
+    def run(_: TrialNode, workload: Workload, texts: Sequence[Sequence[int]], *, deadline_s: float) -> ReplayResult:
+        timings = []
+        for index, (request, text) in enumerate(zip(workload.requests, texts, strict=True)):
+            tokens, first_s = request.output_length, engine.prefill(engine, len(text))
+            gaps_s = [engine.gap(engine, len(text))] * (tokens - 1)
+            timing = RequestTiming(index, request.timestamp / 1000, ttft_s=first_s, gaps_s=gaps_s, output_tokens=tokens)
+            timing.e2e_s = first_s + sum(gaps_s)
+            timings.append(timing)
+        return ReplayResult(timings, 0.7, 0.0, samples=pool_samples(timings))
+
+    monkeypatch.setattr(TrialNode, "run", run)
+
+
 def _work(service: StudyService) -> None:
     with Client(service.url, "token") as client:
         assert Worker(client, "w", sampler="tpe", heartbeat_s=0.2).once()
 
 
+@pytest.mark.clock
 def test_a_bad_default_is_found_and_a_rollout_proposed(service: StudyService) -> None:
     _work(service)
     study = service.study
@@ -91,6 +115,7 @@ def test_a_bad_default_is_found_and_a_rollout_proposed(service: StudyService) ->
     assert any("measured again" in beat["progress"] for beat in service.beats)
 
 
+@pytest.mark.usefixtures("at_once")
 @pytest.mark.parametrize("service", [{"auto_start_rollout": True}], indirect=True)
 def test_a_pool_that_has_changed_meanwhile_gets_a_proposal_that_waits_and_says_so(service: StudyService) -> None:
     service.study.pool_revision = 5
@@ -101,6 +126,7 @@ def test_a_pool_that_has_changed_meanwhile_gets_a_proposal_that_waits_and_says_s
     assert service.rollouts[0]["start"] is False
 
 
+@pytest.mark.usefixtures("at_once")
 def test_what_single_nodes_run_is_not_the_default(service: StudyService) -> None:
     """A canary, first by its name, runs something else than the pool."""
     service.canary = EngineConfig(max_num_batched_tokens=8).knobs()
@@ -108,6 +134,7 @@ def test_what_single_nodes_run_is_not_the_default(service: StudyService) -> None
     assert service.trials[0].kind == "default" and service.trials[0].knobs == BAD
 
 
+@pytest.mark.usefixtures("at_once")
 @pytest.mark.parametrize("service", [{"space": {"num_speculative_tokens": {"choices": [0, 2]}}}], indirect=True)
 def test_not_better_is_an_answer(service: StudyService) -> None:
     service.engine.prefill = lambda e, _: 0.03 if e.knobs["num_speculative_tokens"] else 0.01
@@ -116,6 +143,7 @@ def test_not_better_is_an_answer(service: StudyService) -> None:
     assert service.rollouts == [] and "Keep what runs now" in service.study.result.summary
 
 
+@pytest.mark.usefixtures("at_once")
 def test_a_refused_configuration_is_a_failed_trial(service: StudyService) -> None:
     service.refuse = {"max_num_batched_tokens": 512}
     _work(service)
@@ -143,16 +171,10 @@ def test_a_cancelled_study_stops_at_once_and_the_loop_lives_on(service: StudySer
         worker = Worker(client, "w", sampler="tpe", heartbeat_s=0.2)
         thread = threading.Thread(target=worker.loop, args=(0.1,), daemon=True)
         thread.start()
-        until = time.monotonic() + 10
-        while not service.trials and time.monotonic() < until:
-            time.sleep(0.05)
+        wait_for("a trial is reported", lambda: service.trials)
         service.study.state = StudyState.CANCELLED
-        cancelled = time.monotonic()
-        while service.applied[-1] != BAD and time.monotonic() < cancelled + 5:
-            time.sleep(0.05)
-        reported = len(service.trials)
-        time.sleep(1.0)
-        assert len(service.trials) == reported < 3 and service.rollouts == []
+        wait_for("the worker asks for another study", lambda: service.idle_claims)
+        assert len(service.trials) < 3 and service.rollouts == [] and service.applied[-1] == BAD
         assert thread.is_alive()
         worker.stop.set()
         thread.join(5)

@@ -1,6 +1,7 @@
 """A node's share keeps conversations whole, and the slice says what was done to it."""
 
 import itertools
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
@@ -8,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controlplane.contract.bodies.workload import Workload, WorkloadRequest
-from tuner.workload.capture import busy_slice, conversations, describe, node_share, priming, slice_for_node
+from controlplane.contract.errors import NotFound
+from tuner.workload.capture import busy_slice, capture, conversations, describe, node_share, priming, slice_for_node
 from tuner.workload.generate import CONV, fitted, generate
 from tuner.workload.rescale import cut
 from tuner.workload.trace import workload_of
@@ -72,3 +74,89 @@ def test_description() -> None:
     assert 0 < told["prefix_share"] < 1
     gaps = np.diff([request.timestamp for request in _pool(1).requests])
     assert (gaps >= 0).all()
+
+
+def _steady(loads: list[int], gap_s: float = 1.0) -> Workload:
+    """A request each `gap_s`, with so many tokens."""
+    return workload_of(
+        WorkloadRequest(timestamp=1000.0 * gap_s * place, input_length=tokens - 1, output_length=1)
+        for place, tokens in enumerate(loads)
+    )
+
+
+def test_the_slice_is_busy_and_not_the_worst_moment() -> None:
+    calm, busy, worst = [100] * 60, [200] * 25, [1000] * 6
+    first, last = busy_slice(_steady(calm + busy + worst), span_s=5, requests=6)
+    assert 60 - 3 <= first < last <= 85 + 1
+
+
+def test_the_slice_lasts_as_long_as_asked_and_no_longer() -> None:
+    first, last = busy_slice(_steady([100] * 200), span_s=20, requests=100)
+    assert last - first == 50, "half of what was wanted at least, where the span holds fewer"
+    first, last = busy_slice(_steady([100] * 200, gap_s=0.1), span_s=20, requests=500)
+    assert last - first == 200
+    first, last = busy_slice(_steady([100] * 600, gap_s=0.125), span_s=20, requests=300)
+    assert last - first == 161
+
+
+def test_a_crowd_at_once_is_not_a_busy_time() -> None:
+    """Fifty small requests within a millisecond are compared by what the span's half would hold."""
+    calm = [WorkloadRequest(timestamp=1000.0 * place, input_length=500, output_length=1) for place in range(100)]
+    crowds = [
+        WorkloadRequest(timestamp=1000.0 * (200 + 100 * crowd) + place / 50, input_length=20, output_length=1)
+        for crowd in range(3)
+        for place in range(50)
+    ]
+    _, last = busy_slice(workload_of(calm + crowds), span_s=10, requests=10)
+    assert last <= 100
+
+
+def test_the_share_is_the_part_nearest_to_the_mean() -> None:
+    sizes = []
+    for seed in range(8):
+        pool = _pool(4, requests=200, seed=seed)
+        sizes.append(len(node_share(pool).requests))
+    assert np.mean(np.abs(np.array(sizes) - 50)) < 8
+
+
+def test_the_description_in_figures() -> None:
+    told = describe(_steady(list(range(2, 403)), gap_s=0.125))
+    assert (told["requests"], told["span_s"], told["rate_per_s"], told["arrival_cv"]) == (401, 50.0, 8.0, 0.0)
+    assert told["input_tokens"] == {"p50": 201, "p95": 381, "p99": 397}
+    assert told["output_tokens"] == {"p50": 1, "p95": 1, "p99": 1}
+    short = describe(_steady([10, 10, 10], gap_s=0.25))
+    assert (short["span_s"], short["rate_per_s"]) == (0.5, 4.0)
+    nothing = describe(workload_of([]))
+    assert (nothing["requests"], nothing["span_s"], nothing["rate_per_s"], nothing["arrival_cv"]) == (0, 0.0, 0.0, 0.0)
+    assert nothing["input_tokens"] == nothing["output_tokens"] == {"p50": 0, "p95": 0, "p99": 0}
+    assert nothing["prefix_share"] == 0.0
+    late = _steady([10] * 9)
+    assert describe(late.model_copy(update={"requests": late.requests[4:]}))["span_s"] == 4.0
+    assert describe(cut(_steady([10] * 9), 4, 9))["span_s"] == 4.0
+
+
+def test_what_is_shortened_keeps_its_output_and_the_blocks_that_are_whole() -> None:
+    ids = list(range(1, 61))
+    requests = [
+        WorkloadRequest(timestamp=100.0 * place, input_length=960, output_length=output, hash_ids=ids)
+        for place, output in enumerate([40, 40, 40, 40, 500])
+    ]
+    piece = slice_for_node(workload_of(requests), span_s=6, requests=5, max_total=300)
+    usual, long = piece.workload.requests[0], piece.workload.requests[-1]
+    assert (usual.input_length, usual.output_length, len(usual.hash_ids)) == (260, 40, 16)
+    assert (long.input_length, long.output_length, len(long.hash_ids)) == (1, 299, 0)
+    assert piece.summary["shortened"] == 5
+
+
+def test_a_pool_that_served_too_little_is_refused_by_name() -> None:
+    asked = []
+
+    class Client:
+        def workload(self, pool: str, *, start: datetime, end: datetime) -> Workload:
+            asked.append((pool, start, end))
+            return _steady([10] * 4)
+
+    end = datetime(2026, 1, 1, tzinfo=UTC)
+    with pytest.raises(NotFound, match="pool p: 4 requests in the last 60 s, a study needs at least 5"):
+        capture(Client(), "p", end=end, span_s=60.0)  # type: ignore[arg-type]
+    assert asked == [("p", end - timedelta(seconds=60), end)]

@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from agents.backends.vllm.doctor import environment, folder, knob_table, node
-from agents.backends.vllm.doctor import running_server as server
+from agents.backends.vllm.doctor import environment, folder, knob_table, node, running_server
 from agents.backends.vllm.doctor.installation import (
     VARIABLE,
     Installation,
@@ -89,11 +88,11 @@ def _look_at_folder(report: Report, place: Path, *, managed: bool) -> None:
 
 
 def _look_at_server(report: Report, url: str, place: Path | None, *, managed: bool) -> None:
-    found = server.ask(url.rstrip("/"))
-    report.findings += server.findings(found, place)
+    found = running_server.ask(url.rstrip("/"))
+    report.findings += running_server.findings(found, place)
     if found.info is not None:
         scheduler = (found.info.get("scheduler_config") or {}).get("scheduler_cls")
-        plugin = server.PLUGIN_MODULE in str(scheduler)
+        plugin = running_server.PLUGIN_MODULE in str(scheduler)
         report.knobs(knob_table.from_server(found.info, plugin=plugin, managed=managed), "as the server was started")
 
 

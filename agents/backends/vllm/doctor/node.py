@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agents.backends.vllm.doctor import listeners as processes
+from agents.backends.vllm.doctor import listeners
+from agents.host.process import tree
 from controlplane.terminal.doctor_finding import Finding
 
 if TYPE_CHECKING:
@@ -40,17 +41,17 @@ def findings(path: Path, node: "NodeFile") -> Iterator[Finding]:
 
 def running(node: "NodeFile") -> int | None:
     """The process of the server that an agent has started from this file, if one runs."""
-    pids = (processes.listener(port) for port in node.server_ports)
+    pids = (listeners.listener(port) for port in node.server_ports)
     return next((pid for pid in pids if pid is not None), None)
 
 
 def _port(port: int, what: str) -> Finding:
     name = f"port {port}, {what}"
-    if not processes.listens("127.0.0.1", port):
+    if not listeners.listens("127.0.0.1", port):
         return Finding(name, True, "free")
-    pid = processes.listener(port)
+    pid = listeners.listener(port)
     held = "held by somebody whose process cannot be seen" if pid is None else f"held by process {pid}"
-    command = processes.command_line(pid) if pid is not None else None
+    command = listeners.command_line(pid) if pid is not None else None
     ours = command is not None and OURS.search(command) is not None
     told = f"{held}{f': {command[:100]}' if command else ''}"
     return Finding(name, ours, told, "if no agent of this node runs: stop it, or choose other ports in the node file")
@@ -66,7 +67,7 @@ def _standby(node: "NodeFile") -> Iterator[Finding]:
         told = "decided when a server runs, by what it uses; standby_needs_bytes in the node file says it before"
         yield Finding("standby", True, told)
         return
-    pids = [] if pid is None else processes.family(pid)
+    pids = [] if pid is None else tree([pid])
     allowed, why = standby_allowed(node.standby, room(node.standby_needs_bytes, pids))
     mend = "requests wait while vLLM restarts; give the machine more memory, or set standby_needs_bytes"
     yield Finding("standby", allowed, why, mend, needed=False)

@@ -8,11 +8,12 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from agents.backends.vllm.doctor import listeners as processes
+from agents.backends.vllm.doctor import listeners
+from agents.host.listener import port_of
+from agents.host.process import tree
 from controlplane.terminal.doctor_finding import Finding
 
 TIMEOUT_S = 10.0
-LOCAL = ("127.0.0.1", "localhost", "::1")
 PLUGIN_MODULE = "tailwright_vllm."
 SCHEDULER = "--scheduler-cls tailwright_vllm.scheduler.live_scheduler"
 PRELOADS = {"libtcmalloc": "tcmalloc, for memory", "libiomp": "Intel OpenMP, for drafts and many threads"}
@@ -106,21 +107,19 @@ def _json(http: httpx.Client, path: str) -> dict[str, Any] | None:
 
 
 def _listener(url: str) -> int | None:
-    parts = urlsplit(url)
-    if parts.hostname not in LOCAL:
-        return None
-    return processes.listener(parts.port or (443 if parts.scheme == "https" else 80))
+    port = port_of(url)
+    return None if port is None else listeners.listener(port)
 
 
 def _start(url: str) -> str:
     port = urlsplit(url).port or 80
-    if urlsplit(url).hostname in LOCAL and (pid := processes.listener(port)) is not None:
-        return f"port {port} is held by process {pid}: {_short(processes.command_line(pid))}; look at its log"
+    if (pid := _listener(url)) is not None:
+        return f"port {port} is held by process {pid}: {_short(listeners.command_line(pid))}; look at its log"
     return f"nobody listens on port {port} here: start vLLM, or give another --url"
 
 
 def _metrics(server: Server) -> Finding:
-    from agents.backends.vllm.measures import vllm_metric_names as names
+    from agents.backends.vllm.measures import vllm_metric_names
     from agents.backends.vllm.measures.scrape_reading import parse
 
     if server.metrics is None:
@@ -135,16 +134,16 @@ def _metrics(server: Server) -> Finding:
     families = set(server.metrics.replace("{", " ").split())
     missing = [
         short
-        for short, candidates in names.HISTOGRAMS.items()
+        for short, candidates in vllm_metric_names.HISTOGRAMS.items()
         if not any(f"{name}_bucket" in samples or name in families for name in candidates)
     ]
     old = [
         name
-        for candidates in names.HISTOGRAMS.values()
+        for candidates in vllm_metric_names.HISTOGRAMS.values()
         for name in candidates[1:]
         if f"{name}_bucket" in samples and f"{candidates[0]}_bucket" not in samples
     ]
-    told = f"{len(names.HISTOGRAMS) - len(missing)} of {len(names.HISTOGRAMS)} latencies"
+    told = f"{len(vllm_metric_names.HISTOGRAMS) - len(missing)} of {len(vllm_metric_names.HISTOGRAMS)} latencies"
     told += f", without {', '.join(missing)}" if missing else ""
     told += f", by old names ({', '.join(old)})" if old else ", by vLLM's present names"
     return Finding("metrics", not missing, told, "those can only be seen through the plugin", needed=False)
@@ -157,13 +156,13 @@ def _scheduler_class(info: dict[str, Any]) -> Finding:
 
 
 def _process(server: Server, pid: int, folder: Path | None) -> Iterator[Finding]:
-    given = processes.environment(pid)
+    given = listeners.environment(pid)
     if given is not None:
         shared = given.get("TAILWRIGHT_VLLM_DIR")
         same = shared is not None and (folder is None or Path(shared).resolve() == folder.resolve())
         mend = f"start vLLM with TAILWRIGHT_VLLM_DIR={folder or 'a folder of its own'}"
         yield Finding("TAILWRIGHT_VLLM_DIR", same, shared or "not set: the plugin is idle", mend)
-    loaded = processes.libraries(processes.family(pid))
+    loaded = listeners.libraries(tree([pid]))
     if loaded is None or not _is_cpu(server, loaded):
         return
     for name, what in PRELOADS.items():

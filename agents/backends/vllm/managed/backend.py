@@ -12,11 +12,11 @@ from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from pathlib import Path
+from typing import Any
 
 from agents.backends.base import EngineHealth, EngineUnreachable, Lost, Position
 from agents.backends.change_costs import ChangeCosts
-from agents.backends.vllm.managed import memory, told
-from agents.backends.vllm.managed import server_process as process
+from agents.backends.vllm.managed import memory, server_process
 from agents.backends.vllm.managed.change_plan import COST_CLASS, Plan, Room, Way, plan, standby_allowed
 from agents.backends.vllm.managed.changes import Changes
 from agents.backends.vllm.managed.front_door import FrontDoor
@@ -27,9 +27,10 @@ from agents.backends.vllm.managed.servers import Servers
 from agents.backends.vllm.managed.supervision import Phase
 from agents.backends.vllm.node_file import NodeFile
 from agents.host.owned_socket import make_folder
-from controlplane.contract.bodies.nodes import EffectiveConfig
+from controlplane.contract import knobs
+from controlplane.contract.bodies.nodes import ChangeCost, EffectiveConfig
 from controlplane.contract.errors import KnobOutOfRange
-from controlplane.contract.knobs import ChangeClass, EngineConfig
+from controlplane.contract.knobs import KNOBS, ChangeClass, EngineConfig
 from controlplane.contract.reports.engine_event import EngineEvent, Hello
 
 log = logging.getLogger(__name__)
@@ -80,7 +81,7 @@ class ManagedVllm:
             if self._keeper.supervision.phase is not Phase.IDLE:
                 await self._door.keep()
             self._servers.trim_logs()
-            process.reap()
+            server_process.reap()
             self._look_after_tasks()
             await asyncio.sleep(HOUSE_EVERY_S)
 
@@ -120,7 +121,7 @@ class ManagedVllm:
         followed = await server.attached.effective() if server.told() is not None else None
         allowed, _ = standby_allowed(self._node.standby, self._memory(server))
         restart = ChangeClass.SWAP if allowed else ChangeClass.RESTART
-        return told.effective(self._node, server, followed, restart=restart, costs=self._costs.told())
+        return _effective(self._node, server, followed, restart=restart, costs=self._costs.told())
 
     async def apply(self, config: EngineConfig, revision: int) -> EffectiveConfig:
         """Live where the server can, else through a standby or a restart.
@@ -243,4 +244,43 @@ class ManagedVllm:
         return self._room
 
     def _measure(self, server: Server) -> Room:
-        return memory.room(self._node.standby_needs_bytes, process.members(server.record))
+        return memory.room(self._node.standby_needs_bytes, server_process.members(server.record))
+
+
+def _effective(
+    node: NodeFile,
+    server: Server,
+    followed: EffectiveConfig | None,
+    *,
+    restart: ChangeClass,
+    costs: dict[ChangeClass, ChangeCost],
+) -> EffectiveConfig:
+    """What a managed server runs and can be given.
+
+    `followed`: what the server tells as one that is merely followed, None without the plugin. `restart` is what a
+    change that needs another process costs here: a swap where a standby fits.
+    """
+    told = server.told()
+    live: list[str] = [] if told is None else told["live"]
+    about: dict[str, Any] = {
+        "change_classes": {name: ChangeClass.LIVE if name in live else restart for name in KNOBS},
+        "live_limits": {} if told is None else {name: most for name, most in told["capacity"].items() if name in live},
+        "limits": {**node.limits.model_dump(), **({} if node.speculative else {knobs.NUM_SPECULATIVE_TOKENS: 0})},
+        "formats": [one.value for one in node.variants],
+        "costs": costs,
+    }
+    if told is None or followed is None:
+        source = f"argument of the running vllm serve, process {server.record.pid}"
+        runs = server.record.knobs
+        return EffectiveConfig(
+            revision=server.record.revision, knobs=runs, sources=dict.fromkeys(runs, source), **about
+        )
+    variant = f"variants.{server.record.config.quantization.value} of the node file"
+    read = followed.sources.get(knobs.QUANTIZATION, "vLLM model_config.quantization")
+    return followed.model_copy(
+        update={
+            **about,
+            "knobs": {**followed.knobs, knobs.QUANTIZATION: told["quantization"]},
+            "sources": {**followed.sources, knobs.QUANTIZATION: f"{read}; {variant}"},
+        }
+    )

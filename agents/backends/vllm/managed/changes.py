@@ -12,17 +12,26 @@ import logging
 import time
 from collections.abc import AsyncIterator
 
-from agents.backends.vllm.managed.change_failed import ChangeFailed
-from agents.backends.vllm.managed.draining import drain
 from agents.backends.vllm.managed.front_door import FrontDoor
 from agents.backends.vllm.managed.server import Server
 from agents.backends.vllm.managed.servers import Servers, StartFailed
 from agents.backends.vllm.node_file import NodeFile
+from controlplane.contract.errors import Conflict
 from controlplane.contract.knobs import EngineConfig
 
 log = logging.getLogger(__name__)
 
+QUIET_S = 0.4
+"""The plugin hands its events over within milliseconds: a stream silent for so long has been read to its end."""
+_READ_OUT_WITHIN_S = 5.0
+_DRAIN_POLL_S = 0.05
 _POLL_S = 0.2
+
+
+class ChangeFailed(Conflict):
+    """A server with the wanted configuration did not come up; the previous one is in force, or coming back."""
+
+    code = "change_failed"
 
 
 class Changes:
@@ -126,3 +135,28 @@ class Changes:
 
     def _taken_back(self, revision: int, previous: str, error: Exception) -> str:
         return f"revision {revision} was taken back, revision {self._servers.wanted[1]} {previous}: {error}"
+
+
+async def drain(server: Server, door: FrontDoor, timeout_s: float, *, followed: bool) -> bool:
+    """Wait until no request is on it, at most `timeout_s`; then, where somebody follows its events, until all are read.
+
+    False: time is up and requests are on it still.
+    """
+    deadline = time.monotonic() + timeout_s
+    idle = await door.drained(server.url, timeout_s)
+    while idle and server.alive() and (left := await server.busy()):
+        if time.monotonic() >= deadline:
+            log.warning("%s still has %d requests", server.url, left)
+            idle = False
+        await asyncio.sleep(_DRAIN_POLL_S)
+    if followed:
+        await _read_out(server)
+    return idle
+
+
+async def _read_out(server: Server) -> None:
+    deadline = time.monotonic() + _READ_OUT_WITHIN_S
+    while server.alive() and time.monotonic() < deadline:
+        if server.readers and time.monotonic() - server.last_event >= QUIET_S:
+            return
+        await asyncio.sleep(_DRAIN_POLL_S)

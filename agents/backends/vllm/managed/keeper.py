@@ -9,7 +9,7 @@ import logging
 import time
 
 from agents.backends.base import EngineUnreachable
-from agents.backends.vllm.managed import server_process as process
+from agents.backends.vllm.managed import server_process
 from agents.backends.vllm.managed.front_door import FrontDoor
 from agents.backends.vllm.managed.server import Server
 from agents.backends.vllm.managed.servers import STOP_GRACE_S, Servers, StartFailed
@@ -64,7 +64,7 @@ class Keeper:
         if server is not None and act is Act.STOP:
             log.error("vLLM at %s is given up: %s", server.url, (await server.health()).detail)
             await self._door.follow(None)
-            await process.end(server.record, STOP_GRACE_S)
+            await server_process.end(server.record, STOP_GRACE_S)
         if act is Act.START:
             await self._start()
         if server is not None and alive and self.supervision.phase is Phase.SERVING and was is not Phase.SERVING:

@@ -12,8 +12,7 @@ import httpx
 
 from agents.backends.base import EngineHealth, EngineUnreachable, Position
 from agents.backends.vllm.attached import AttachedVllm
-from agents.backends.vllm.managed import server_log
-from agents.backends.vllm.managed import server_process as process
+from agents.backends.vllm.managed import server_log, server_process
 from agents.backends.vllm.managed.change_plan import Running
 from agents.backends.vllm.managed.command_line import SERVER_HOST
 from agents.backends.vllm.managed.kept_servers import ServerRecord
@@ -46,7 +45,7 @@ class Server:
         self._http = httpx.AsyncClient(base_url=self.url, timeout=10.0, trust_env=False)
 
     def alive(self) -> bool:
-        return process.is_alive(self.record)
+        return server_process.is_alive(self.record)
 
     def told(self) -> dict[str, Any] | None:
         """What its scheduler says it runs; None when the plugin does not speak."""

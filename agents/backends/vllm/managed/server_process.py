@@ -1,4 +1,4 @@
-"""A server's processes: started detached, recognised again, ended to the last one. Linux only, through /proc.
+"""A server's processes: started detached, recognised again, ended to the last one. Linux only.
 
 Guarantee: a process is taken for a server's only when number, kernel start time and boot of the machine are those of
 its record; a number that was given to another process since is never signalled.
@@ -15,7 +15,9 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from agents.backends.vllm.managed import become_server as launch
+import psutil
+
+from agents.backends.vllm.managed import become_server
 from agents.backends.vllm.managed.kept_servers import ServerRecord
 
 log = logging.getLogger(__name__)
@@ -34,7 +36,16 @@ def spawn(
     """
     parent = os.getpid() if end_with_agent else 0
     process = subprocess.Popen(
-        [sys.executable, "-I", launch.__file__, str(record_path), str(record.log), str(parent), "--", *record.argv],
+        [
+            sys.executable,
+            "-I",
+            become_server.__file__,
+            str(record_path),
+            str(record.log),
+            str(parent),
+            "--",
+            *record.argv,
+        ],
         env=dict(environment),
         cwd=record.cwd,
         stdin=subprocess.DEVNULL,
@@ -43,7 +54,11 @@ def spawn(
         start_new_session=True,
     )
     _children[process.pid] = process
-    identity = {"pid": process.pid, "ticks": launch.start_ticks(process.pid), "machine_boot": launch.machine_boot()}
+    identity = {
+        "pid": process.pid,
+        "ticks": become_server.start_ticks(process.pid),
+        "machine_boot": become_server.machine_boot(),
+    }
     return record.model_copy(update=identity)
 
 
@@ -52,21 +67,17 @@ def is_alive(record: ServerRecord) -> bool:
     if record.pid is None or record.ticks is None:
         return False
     reap()
-    return record.machine_boot == launch.machine_boot() and launch.start_ticks(record.pid) == record.ticks
+    return record.machine_boot == become_server.machine_boot() and become_server.start_ticks(record.pid) == record.ticks
 
 
 def members(record: ServerRecord) -> list[int]:
     """Every living process of the server: its session is the first one's number, which no other can get meanwhile."""
-    if record.pid is None or record.machine_boot != launch.machine_boot():
+    if record.pid is None or record.machine_boot != become_server.machine_boot():
         return []
-    first = launch.start_ticks(record.pid)
+    first = become_server.start_ticks(record.pid)
     if first is not None and first != record.ticks:
         return []  # The number has been given away, so the session is long empty.
-    return [
-        pid
-        for entry in Path("/proc").iterdir()
-        if entry.name.isdigit() and _session(pid := int(entry.name)) == record.pid
-    ]
+    return [pid for pid in psutil.pids() if _is_in(record.pid, pid)]
 
 
 async def end(record: ServerRecord, grace_s: float) -> None:
@@ -111,17 +122,18 @@ _children: dict[int, "subprocess.Popen[bytes]"] = {}
 """Servers that this very process started."""
 
 
-def _session(pid: int) -> int | None:
-    """The session of a living process (proc(5), stat, fields 3, 6 and 20).
+def _is_in(session: int, pid: int) -> bool:
+    """Is this a living process of the session?
 
     One whose first thread has ended while others are ending still holds its files and its port, though it is a zombie.
     """
     try:
-        state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None
-    dead = state in "ZX" and int(fields[16]) <= 1
-    return None if dead else int(fields[2])
+        if os.getsid(pid) != session:
+            return False
+        process = psutil.Process(pid)
+        return process.status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD) or process.num_threads() > 1
+    except (ProcessLookupError, psutil.NoSuchProcess):
+        return False
 
 
 def _signal(pid: int, number: signal.Signals) -> None:

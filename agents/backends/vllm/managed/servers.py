@@ -16,8 +16,7 @@ from pathlib import Path
 
 from agents.backends.base import EngineUnreachable
 from agents.backends.vllm.live_change import running
-from agents.backends.vllm.managed import server_log
-from agents.backends.vllm.managed import server_process as process
+from agents.backends.vllm.managed import server_log, server_process
 from agents.backends.vllm.managed.command_line import SERVER_HOST, command
 from agents.backends.vllm.managed.kept_servers import Good, Records, ServerRecord
 from agents.backends.vllm.managed.plugin_presence import has_plugin
@@ -65,10 +64,10 @@ class Servers:
         self.good = self.records.good()
         living: list[Server] = []
         for record in await self._identified():
-            if process.is_alive(record):
+            if server_process.is_alive(record):
                 living.append(Server(record))
             else:
-                await process.killed(record)  # Its children may have outlived it.
+                await server_process.killed(record)  # Its children may have outlived it.
                 self._remove(record)
         last = "" if self.good is None else self.good.active
         by_rank = sorted(living, key=lambda one: (one.url == target, one.record.id == last, one.record.began))
@@ -108,7 +107,7 @@ class Servers:
                 PluginLink(folder).write_knobs(revision, live_part(config))
             self.records.write(record)
             path = self.records.path(server_id)
-            record = process.spawn(path, record, made.environment, end_with_agent=self._node.stop_with_agent)
+            record = server_process.spawn(path, record, made.environment, end_with_agent=self._node.stop_with_agent)
         except OSError as error:
             self._remove(record)
             raise StartFailed(f"vLLM cannot be started: {error}") from error
@@ -152,13 +151,13 @@ class Servers:
 
     async def end(self, server: Server, grace_s: float = STOP_GRACE_S) -> None:
         """Stop it, whatever runs on it, and forget it."""
-        await process.end(server.record, grace_s)
+        await server_process.end(server.record, grace_s)
         await server.close()
         self._remove(server.record)
 
     def kill_now(self, server: Server) -> None:
         """The same at once, for an agent that is being stopped itself; the next start clears away what is left."""
-        process.kill(server.record)
+        server_process.kill(server.record)
 
     def trim_logs(self) -> None:
         for server in (*self.retiring, *([self.active] if self.active else [])):

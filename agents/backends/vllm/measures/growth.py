@@ -9,7 +9,7 @@ new server has counted so far is the growth.
 import math
 from dataclasses import dataclass, field, replace
 
-from agents.backends.vllm.measures import vllm_metric_names as names
+from agents.backends.vllm.measures import vllm_metric_names
 from agents.backends.vllm.measures.scrape_reading import Reading, Series
 from controlplane.contract import metrics
 from controlplane.contract.reports import finish_reasons
@@ -68,7 +68,7 @@ def growth(before: Reading | None, now: Reading) -> Growth:
 def _buckets(grown: dict[Series, float]) -> dict[str, Buckets]:
     found: dict[str, Buckets] = {}
     present = {series.sample for series in grown}
-    for short, candidates in names.HISTOGRAMS.items():
+    for short, candidates in vllm_metric_names.HISTOGRAMS.items():
         name = next((name for name in candidates if f"{name}_bucket" in present), None)
         if name is not None:
             up_to = _by_bound(grown, f"{name}_bucket")
@@ -80,7 +80,7 @@ def _buckets(grown: dict[Series, float]) -> dict[str, Buckets]:
                 found[short] = Buckets(bounds, counts, max(total, 0.0))
     if (per_token := found.get(metrics.TPOT.short)) is not None:
         # A request of one token has no time between tokens; vLLM counts it as 0, in the first bucket.
-        single = _by_bound(grown, names.OUTPUT_LENGTH_BUCKET).get(1.0, 0)
+        single = _by_bound(grown, vllm_metric_names.OUTPUT_LENGTH_BUCKET).get(1.0, 0)
         per_token.counts[0] -= min(single, per_token.counts[0])
     return {short: one for short, one in found.items() if one.count > 0}
 
@@ -97,12 +97,14 @@ def _by_bound(grown: dict[Series, float], sample: str) -> dict[float, int]:
 def _counts(grown: dict[Series, float]) -> dict[str, int]:
     present = {series.sample for series in grown}
     found = {}
-    first = names.HISTOGRAMS[metrics.TTFT.short][0] + "_bucket"
-    if names.GENERATED in present and first in present:
+    first = vllm_metric_names.HISTOGRAMS[metrics.TTFT.short][0] + "_bucket"
+    if vllm_metric_names.GENERATED in present and first in present:
         # All tokens but those of the first deliveries, which hold one token each: no drafts come before it.
-        generated = round(math.fsum(value for series, value in grown.items() if series.sample == names.GENERATED))
+        generated = round(
+            math.fsum(value for series, value in grown.items() if series.sample == vllm_metric_names.GENERATED)
+        )
         found[metrics.DELIVERED_TOKENS.short] = generated - _by_bound(grown, first).get(math.inf, 0)
-    for short, candidates in names.COUNTERS.items():
+    for short, candidates in vllm_metric_names.COUNTERS.items():
         name = next((name for name in candidates if name in present), None)
         if name is not None:
             found[short] = round(math.fsum(value for series, value in grown.items() if series.sample == name))
@@ -112,7 +114,7 @@ def _counts(grown: dict[Series, float]) -> dict[str, int]:
 def _requests(grown: dict[Series, float]) -> dict[str, int]:
     found: dict[str, int] = {}
     for series, value in grown.items():
-        if series.sample == names.REQUESTS and (amount := round(value)):
+        if series.sample == vllm_metric_names.REQUESTS and (amount := round(value)):
             found[series.reason] = found.get(series.reason, 0) + amount
     if refused := _rejections(grown):
         found[finish_reasons.REFUSED] = found.get(finish_reasons.REFUSED, 0) + refused
@@ -120,4 +122,4 @@ def _requests(grown: dict[Series, float]) -> dict[str, int]:
 
 
 def _rejections(grown: dict[Series, float]) -> int:
-    return round(math.fsum(value for series, value in grown.items() if series.sample == names.REJECTIONS))
+    return round(math.fsum(value for series, value in grown.items() if series.sample == vllm_metric_names.REJECTIONS))

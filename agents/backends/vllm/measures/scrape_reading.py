@@ -12,9 +12,13 @@ from typing import NamedTuple
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
-from agents.backends.vllm.measures import vllm_metric_names as names
+from agents.backends.vllm.measures import vllm_metric_names
 
-_WANTED = names.CUMULATIVE | names.PRESENT | {names.START_TIME, names.CACHE_CONFIG}
+_WANTED = (
+    vllm_metric_names.CUMULATIVE
+    | vllm_metric_names.PRESENT
+    | {vllm_metric_names.START_TIME, vllm_metric_names.CACHE_CONFIG}
+)
 
 
 class Series(NamedTuple):
@@ -47,18 +51,18 @@ def parse(text: str, time_s: float) -> Reading:
     cache_config: dict[str, str] = {}
     for sample in _samples(text):
         labels = dict(sample.labels)
-        if sample.name == names.START_TIME:
+        if sample.name == vllm_metric_names.START_TIME:
             started = sample.value
             continue
-        model = model or labels.get(names.MODEL, "")
-        if sample.name == names.CACHE_CONFIG:
+        model = model or labels.get(vllm_metric_names.MODEL, "")
+        if sample.name == vllm_metric_names.CACHE_CONFIG:
             cache_config = labels
         elif not math.isfinite(sample.value):
             raise ValueError(f"{sample.name} is {sample.value}")
-        elif sample.name in names.PRESENT:
+        elif sample.name in vllm_metric_names.PRESENT:
             present.setdefault(sample.name, []).append(sample.value)
         else:
-            bound, reason = labels.pop("le", ""), labels.pop(names.REASON, "")
+            bound, reason = labels.pop("le", ""), labels.pop(vllm_metric_names.REASON, "")
             rest = ",".join(f"{name}={labels[name]}" for name in sorted(labels))
             totals[Series(sample.name, bound, reason, rest)] = sample.value
     if not totals:
@@ -76,7 +80,7 @@ def _samples(text: str) -> Iterator[Sample]:
 def _gauges(present: dict[str, list[float]]) -> dict[str, float]:
     """By short name. Requests add up over the engines; the share of the cache is that of the fullest one."""
     found = {}
-    for short, candidates in names.GAUGES.items():
+    for short, candidates in vllm_metric_names.GAUGES.items():
         values = next((present[name] for name in candidates if name in present), None)
         if values:
             found[short] = max(values) if short == "kv_usage" else sum(values)

@@ -19,11 +19,11 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 from agents.backends.vllm.measures.traced_request import TracedRequest, requests_of
 from agents.host.error_answers import errors_answered
 from controlplane.contract.errors import BadRequest, TooLarge, Unsupported
+from controlplane.contract.reports.media_types import PROTOBUF
 
 log = logging.getLogger(__name__)
 
 PATH = "/v1/traces"
-PROTOBUF = "application/x-protobuf"
 LARGEST_BODY_BYTES = 8 * 2**20
 LARGEST_DECODED_BYTES = 32 * 2**20
 MOST_WAITING = 50_000

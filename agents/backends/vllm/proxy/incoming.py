@@ -55,7 +55,7 @@ def check_address(request: web.BaseRequest, options: Options) -> None:
         raise Failed(Failure.NOT_SERVED, UnknownHost(host))
     path = path_of(request)
     if not passes(path, options.passed_paths):
-        message = f"{request.method} {path[:200]}: not for clients of this server; --pass-path lets a path through"
+        message = f"{request.method} {path[:200]}: not for clients of this server; pass_paths lets a path through"
         raise Failed(Failure.NOT_SERVED, NotFound(message, field="path"))
 
 

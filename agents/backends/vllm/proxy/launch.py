@@ -44,8 +44,7 @@ async def ensure_proxy(
     if await _adopted(proxy, host, port):
         return proxy
     try:
-        more = [word for name in allowed_hosts for word in ("--allowed-host", name)]
-        more += [word for path in pass_paths for word in ("--pass-path", path)]
+        more = ["--allowed-hosts", ",".join(allowed_hosts), "--pass-paths", ",".join(pass_paths)]
         more += ["--end-with-parent", str(os.getpid())] if end_with_parent else []
         process = _start(host, port, socket_path, log_path, hold_s, more)
     except OSError as error:

@@ -42,10 +42,8 @@ def parse(arguments: Sequence[str] | None) -> Options:
     add("--waiting-limit", type=_whole, default=Limits.waiting, help="most requests that wait (default %(default)d)")
     add("--waiting-limit-bytes", type=_whole, default=Limits.waiting_bytes, help="of bodies (default %(default)d)")
     add("--stop-limit-s", type=_positive, default=30.0, help="longest wait for requests on SIGTERM (%(default)g)")
-    add("--pass-path", action="append", default=[], metavar="PATH", help="a further path that clients may ask for")
-    add(
-        "--allowed-host", action="append", default=[], metavar="NAME", help="a further name that clients may call it by"
-    )
+    add("--pass-paths", default="", metavar="PATH,...", help="further paths that clients may ask for")
+    add("--allowed-hosts", default="", metavar="NAME,...", help="further names that clients may call it by")
     add("--end-with-parent", type=int, metavar="PID", help="end when the process PID, which starts this one, does")
     told = parser.parse_args(arguments)
     return Options(
@@ -58,8 +56,8 @@ def parse(arguments: Sequence[str] | None) -> Options:
         body_stall_s=told.body_stall_s,
         stop_limit_s=told.stop_limit_s,
         parent_pid=told.end_with_parent,
-        passed_paths=tuple(told.pass_path),
-        host_names=names_of(told.host, told.allowed_host),
+        passed_paths=_several(told.pass_paths),
+        host_names=names_of(told.host, _several(told.allowed_hosts)),
     )
 
 
@@ -68,6 +66,10 @@ def _target(text: str) -> str:
         return target_url(text)
     except BadRequest as error:
         raise argparse.ArgumentTypeError(error.message) from error
+
+
+def _several(text: str) -> tuple[str, ...]:
+    return tuple(word for word in text.split(",") if word)
 
 
 def _port(text: str) -> int:

@@ -6,6 +6,7 @@ import os
 import resource
 import signal
 import socket
+import sys
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -14,10 +15,11 @@ from aiohttp import web
 from agents.backends.vllm.proxy.control import Control
 from agents.backends.vllm.proxy.forwarding import Forwarder
 from agents.backends.vllm.proxy.options import Options
-from agents.backends.vllm.proxy.parent import end_with_parent
 from agents.backends.vllm.proxy.switchboard import Switchboard
 from agents.backends.vllm.proxy.upstream import HEADER_BYTES, connect_to_servers
 from agents.host.owned_socket import claim
+from controlplane.contract.errors import BadRequest
+from controlplane.terminal.parent_death import ask_for_sigterm
 
 BACKLOG = 1024
 CUT_S = 0.5  # For handlers to notice that they are cut, when the limit of a stop has passed.
@@ -33,7 +35,7 @@ async def serve(wanted: Options) -> None:
     proxy has the control socket and `OSError` when the address cannot be had; then nothing has been touched.
     """
     if wanted.parent_pid is not None:
-        end_with_parent(wanted.parent_pid)
+        _end_with_parent(wanted.parent_pid)
     control_socket = claim(wanted.control, "--control")
     _allow_many_connections()
     board = Switchboard(limits=wanted.limits, target=wanted.target)
@@ -79,6 +81,18 @@ async def serve(wanted: Options) -> None:
         wanted.control.unlink(missing_ok=True)
         await steering.cleanup()
     log.info("ended: %d requests, failed %s", board.requests, {name.value: n for name, n in board.failed.items()})
+
+
+def _end_with_parent(parent_pid: int) -> None:
+    """Have the kernel send this process a SIGTERM when the thread that started it ends, however it ends (Linux only).
+
+    Sends it at once when `parent_pid` is no longer the parent.
+    """
+    if sys.platform != "linux":
+        raise BadRequest("--end-with-parent: works on Linux only; leave it out", field="end_with_parent")
+    ask_for_sigterm()
+    if os.getppid() != parent_pid:
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _allow_many_connections() -> None:

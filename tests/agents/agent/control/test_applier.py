@@ -78,6 +78,12 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.005)
 
 
+async def turns() -> None:
+    """Whoever has anything to do has done it: nothing here waits for more than the loop."""
+    for _ in range(50):
+        await asyncio.sleep(0)
+
+
 def test_the_newest_wish_replaces_those_that_have_not_begun(tmp_path: Path) -> None:
     async def script(applier: Applier, backend: SlowBackend) -> None:
         backend.gate.clear()
@@ -153,7 +159,6 @@ def test_a_restarted_engine_gets_the_last_good_configuration_from_disk(tmp_path:
         applier.engine_seen("boot-1")
         applier.offer(b"7", body(7, max_num_seqs=3))
         await until(lambda: applier.outcome.status is ConfigStatus.APPLIED)
-        await asyncio.sleep(0.05)
 
     async def second(applier: Applier, backend: SlowBackend) -> None:
         assert applier.outcome.offer_hash == b"7"
@@ -170,12 +175,11 @@ def test_a_restarted_agent_leaves_a_running_engine_alone(tmp_path: Path) -> None
         applier.engine_seen("boot-1")
         applier.offer(b"7", body(7))
         await until(lambda: applier.outcome.status is ConfigStatus.APPLIED)
-        await asyncio.sleep(0.05)
 
     async def second(applier: Applier, backend: SlowBackend) -> None:
         applier.engine_seen("boot-1")
         applier.offer(b"7", body(7))
-        await asyncio.sleep(0.1)
+        await turns()
         assert backend.applied == []
 
     drive(tmp_path, first)
@@ -195,7 +199,7 @@ def test_an_offer_that_cannot_be_read_fails_by_name(tmp_path: Path) -> None:
             assert applier.outcome.status is ConfigStatus.FAILED
             assert applier.outcome.offer_hash == offer_hash
             assert said in applier.outcome.error
-        await asyncio.sleep(0.02)
+        await turns()
         assert backend.applied == []
 
     drive(tmp_path, script)
@@ -206,5 +210,61 @@ def test_a_damaged_file_is_survived(tmp_path: Path) -> None:
 
     async def script(applier: Applier, backend: SlowBackend) -> None:
         assert applier.good is None
+
+    drive(tmp_path, script)
+
+
+def test_a_restarted_engine_that_runs_it_already_is_left_alone_and_known_from_then_on(tmp_path: Path) -> None:
+    def boot() -> str:
+        return str(json.loads((tmp_path / "configuration.json").read_text())["boot"])
+
+    async def first(applier: Applier, backend: SlowBackend) -> None:
+        applier.offer(b"7", body(7))
+        await until(lambda: applier.outcome.status is ConfigStatus.APPLIED)
+        applier.engine_seen("boot-2")
+        await until(lambda: boot() == "boot-2")
+        assert backend.applied == [7]
+
+    async def second(applier: Applier, backend: SlowBackend) -> None:
+        applier.engine_seen("boot-2")  # It runs something else by now: by a person's hand.
+        await asyncio.sleep(0.1)
+        assert backend.applied == []
+
+    drive(tmp_path, first)
+    drive(tmp_path, second)
+
+
+def test_a_restarted_engine_is_given_it_again_when_it_runs_another_or_does_not_say(tmp_path: Path) -> None:
+    async def script(applier: Applier, backend: SlowBackend) -> None:
+        applier.offer(b"7", body(7))
+        await until(lambda: backend.applied == [7])
+        backend.current = EffectiveConfig(revision=7, knobs=EngineConfig(max_num_seqs=1).knobs())
+        applier.engine_seen("boot-2")
+        await until(lambda: backend.applied == [7, 7])
+        backend.current = EffectiveConfig(revision=6, knobs=EngineConfig().knobs())
+        applier.engine_seen("boot-3")
+        await until(lambda: backend.applied == [7, 7, 7])
+
+        async def mute() -> EffectiveConfig:
+            raise EngineUnreachable("starting")
+
+        backend.effective = mute  # type: ignore[method-assign]
+        applier.engine_seen("boot-4")
+        await until(lambda: backend.applied == [7, 7, 7, 7])
+
+    drive(tmp_path, script)
+
+
+def test_a_wish_that_an_unreadable_one_replaced_leaves_the_engine_as_it_is(tmp_path: Path) -> None:
+    async def script(applier: Applier, backend: SlowBackend) -> None:
+        applier.engine_seen("boot-1")
+        applier.offer(b"7", body(7))
+        await until(lambda: applier.outcome.status is ConfigStatus.APPLIED)
+        backend.current = EffectiveConfig(revision=0, knobs=EngineConfig(max_num_seqs=1).knobs())
+        applier.offer(b"8", body(8))
+        applier.offer(b"9", b"{")
+        await asyncio.sleep(0.1)
+        assert backend.applied == [7]
+        assert (applier.outcome.offer_hash, applier.outcome.status) == (b"9", ConfigStatus.FAILED)
 
     drive(tmp_path, script)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -185,14 +186,16 @@ def test_it_polls_while_there_is_no_websocket_and_returns_to_it(
 
 
 def test_it_comes_back_after_the_service_was_gone(
-    served_service: ServedApp, service: FakeService, tmp_path: Path
+    served_service: ServedApp, service: FakeService, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO)
+
     async def run() -> None:
         async with connected(served_service, service, tmp_path):
             await until(lambda: len(service.agents) >= 2)
             await asyncio.to_thread(served_service.stop)
             before = len(service.agents)
-            await asyncio.sleep(0.3)
+            await until(lambda: "cannot be opened" in caplog.text)
             await asyncio.to_thread(served_service.start)
             await until(lambda: len(service.agents) > before)
             assert service.agents[before].HasField("agent_description")

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import httpx
 import pytest
+from typer.testing import CliRunner
 
-from agents.agent.__main__ import main
+from agents.agent.command import app
 from agents.agent.delivery import credentials
 from agents.agent.delivery.credentials import Credentials
 from agents.agent.delivery.enrolment import Enrolment
@@ -76,12 +77,13 @@ def test_a_token_that_was_renewed_meanwhile_is_not_renewed_again(tmp_path: Path)
 
 @pytest.mark.parametrize("flags", [[], ["--enrolment-token", ""]])
 def test_an_agent_without_a_token_ends_with_status_2_and_names_the_option(
-    tmp_path: Path, flags: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, flags: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("TAILWRIGHT_ENROLMENT_TOKEN", "TAILWRIGHT_ENROLMENT_TOKEN_FILE"):
         monkeypatch.delenv(name, raising=False)
-    assert main(["--node", "a", "--state-dir", str(tmp_path), *flags]) == 2
-    told = capsys.readouterr().err.strip()
+    answer = CliRunner().invoke(app, ["--node", "a", "--state-dir", str(tmp_path), *flags])
+    told = answer.stderr.strip()
+    assert answer.exit_code == 2
     assert (
         told.startswith("tailwright agent: enrolment_token_file: is needed") and "--enrolment-token-file FILE" in told
     )
@@ -89,12 +91,13 @@ def test_an_agent_without_a_token_ends_with_status_2_and_names_the_option(
 
 
 def test_a_token_file_that_is_never_written_is_waited_for_with_a_bound(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+    tmp_path: Path,
 ) -> None:
     file = tmp_path / "token"
     given = ["--enrolment-token-file", str(file), "--enrolment-token-wait-s", "0"]
-    assert main(["--node", "a", "--state-dir", str(tmp_path), *given]) == 2
-    assert f"{file} holds no token, after 0 s of waiting (--enrolment-token-wait-s)" in capsys.readouterr().err
+    answer = CliRunner().invoke(app, ["--node", "a", "--state-dir", str(tmp_path), *given])
+    assert answer.exit_code == 2
+    assert f"{file} holds no token, after 0 s of waiting (--enrolment-token-wait-s)" in answer.stderr
 
 
 def test_a_token_file_may_be_written_while_the_agent_waits(

@@ -278,3 +278,10 @@ def test_a_power_cut_brings_back_no_more_files_than_are_recognised(
     for ordinal in spool.waiting()[:-1]:
         spool.acknowledge(ordinal)
     assert since == [12, 4]
+
+
+def test_a_report_that_cannot_be_read_gives_way_as_one_lost_report(tmp_path: Path) -> None:
+    spool = Spool(tmp_path, 4_000)
+    oldest = add(spool, 10, b"x" * 1_500)
+    (tmp_path / f"{oldest:012d}.report").write_bytes(b"damaged")
+    assert add_and_tell(spool, 20, 3_500).dropped == 1

@@ -243,3 +243,37 @@ def test_an_event_that_cannot_be_counted_is_a_missed_one() -> None:
     made.seal()
     (tally,) = made.take()
     assert (tally.events, tally.missed, tally.position) == (2, 1, Position("b", 3))
+
+
+def test_an_engine_that_numbers_from_zero_loses_nothing_by_a_restart() -> None:
+    made = counted(step_event(START))
+    made.hello({**HELLO, "boot": "c", "oldest": 0})
+    made.count({**step_event(START), "seq": 0})
+    made.seal()
+    assert [(tally.events, tally.missed) for tally in made.take()] == [(1, 0), (1, 0)]
+
+
+def test_nothing_is_lost_before_an_engine_was_seen_and_no_request_is_no_report() -> None:
+    made = Accumulator(None, 5.0)
+    made.count_lost(START, 0, {"refused": 1})
+    made.hello(HELLO)
+    made.count_lost(START, 0, {"refused": 0})
+    made.seal()
+    assert not made.has_sealed
+
+
+def test_the_first_few_events_that_cannot_be_counted_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    made = Accumulator(None, 5.0)
+    made.hello(HELLO)
+    for _ in range(50):
+        made.count({"kind": "step", "time": START})  # It has no number.
+    said = [record.message for record in caplog.records]
+    assert 1 <= len(said) <= 10 and all("no seq or no time" in line for line in said)
+
+
+def test_a_finished_request_is_told_what_the_engine_ran_beside_it() -> None:
+    steps = [{**step_event(START + place / 10), "running": 3} for place in range(20)]
+    made = counted(*steps, *request_events(START + 1, 1))
+    made.seal()
+    (tally,) = made.take()
+    assert tally.finished and all("batch" in event for _, event in tally.finished)

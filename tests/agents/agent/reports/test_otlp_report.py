@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 from agents.agent.reports.body import Body
-from agents.agent.reports.otlp_report import WINDOW_NS, request_of
+from agents.agent.reports.otlp_report import request_of
 from controlplane.contract import metrics
 from controlplane.contract.histogram import AXIS_LENGTH, AXIS_MIN, SCALE
+from controlplane.contract.metrics import WINDOW_NS
 from controlplane.contract.reports import packed_report
 from controlplane.contract.reports.packed_report import PackedHistogram, PackedNumber, PackedReport, Section
 

@@ -12,6 +12,8 @@ from tests.agents.backends.vllm.conftest import StandInServer
 from tests.agents.conftest import AgentProcess
 from tests.agents.served_app import ServedApp
 
+pytestmark = pytest.mark.slow
+
 REQUESTS = metrics.REQUESTS.name
 
 

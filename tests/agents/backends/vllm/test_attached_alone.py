@@ -10,6 +10,8 @@ from controlplane.contract.errors import KnobOutOfRange
 from controlplane.contract.knobs import ChangeClass, EngineConfig
 from tests.agents.backends.vllm.conftest import ALL_LIMITS, StandInServer
 
+pytestmark = pytest.mark.slow
+
 STARTED = EngineConfig(max_num_batched_tokens=1024, max_num_seqs=16, num_speculative_tokens=8)
 
 

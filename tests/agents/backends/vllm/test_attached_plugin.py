@@ -16,6 +16,8 @@ from controlplane.contract.knobs import KNOBS, ChangeClass, EngineConfig, Quanti
 from tests.agents.backends.backend_conformance import REFUSED, BackendConformance
 from tests.agents.backends.vllm.conftest import ALL_LIMITS, StandInServer
 
+pytestmark = pytest.mark.slow
+
 
 class StandInDriver:
     has_cache_reset = False  # Its server is not in its development mode.

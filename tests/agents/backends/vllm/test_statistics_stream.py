@@ -16,6 +16,8 @@ from tests.agents.backends.vllm.following import Following, followed
 from tests.agents.backends.vllm.measures.spans import export, span
 from tests.processes import free_port
 
+pytestmark = pytest.mark.slow
+
 PARTS = ("requests", "output_tokens", "e2e", "ttft", "itl")
 
 

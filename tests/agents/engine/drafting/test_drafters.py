@@ -11,6 +11,8 @@ from agents.engine.request.params import SamplingParams
 from agents.engine.scheduling.request import Request
 from tests.agents.engine.drafting.drafter_conformance import DrafterConformance, prompts, run_all, start
 
+pytestmark = pytest.mark.slow
+
 COUNT = 24
 
 
@@ -25,7 +27,7 @@ class TestForeignDraftModel(DrafterConformance):
 
     @pytest.fixture
     def options(self, draft_dir: Path) -> dict[str, Any]:
-        return {"speculative_method": "draft_model", "draft_model_dir": draft_dir}
+        return {"speculative_method": "draft_model", "draft_model": draft_dir}
 
 
 class TestLikeDraftModel(DrafterConformance):
@@ -33,7 +35,7 @@ class TestLikeDraftModel(DrafterConformance):
 
     @pytest.fixture
     def options(self, model_dir: Path) -> dict[str, Any]:
-        return {"speculative_method": "draft_model", "draft_model_dir": model_dir}
+        return {"speculative_method": "draft_model", "draft_model": model_dir}
 
 
 class TestEarlyExit(DrafterConformance):
@@ -43,7 +45,7 @@ class TestEarlyExit(DrafterConformance):
 
 
 def _own_draft(model_dir: Path) -> dict[str, Any]:
-    return {"speculative_method": "draft_model", "draft_model_dir": model_dir, "speculation_gate": False}
+    return {"speculative_method": "draft_model", "draft_model": model_dir, "speculation_gate": False}
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,8 @@ from agents.engine.ops.library import (
 )
 from agents.engine.ops.processor_identity import processor_flags
 
+pytestmark = pytest.mark.slow
+
 build = load.__wrapped__  # Not what an earlier test has loaded.
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ here")
 

@@ -21,6 +21,8 @@ from tests.agents.engine.ops.ops_conformance import (
     drawn_shape,
 )
 
+pytestmark = pytest.mark.slow
+
 FORMATS = [torch.float32, torch.bfloat16, torch.float16]
 BLOCK_SIZES = [1, 3, 16, 48, 64]
 

@@ -18,6 +18,8 @@ from agents.engine.quantization.linear import Linear, build_linear, describe
 from agents.engine.text.tokenizer import TextCodec
 from controlplane.contract.knobs import Quantization
 
+pytestmark = pytest.mark.slow
+
 BUNDLED = Path(__file__).parents[4] / "agents" / "models" / "tailwright-py-5m"
 SIZES = [(96, 64), (130, 100), (33, 37), (64, 640), (5, 2048), (200, 2)]
 """Outputs and inputs: whole tiles and groups, and neither."""

@@ -17,6 +17,8 @@ from agents.engine.sampling.distribution import probabilities
 from agents.engine.sampling.row import Row
 from agents.engine.sampling.sampler import sample
 
+pytestmark = pytest.mark.slow
+
 PROMPT, OUTPUT = [3, 5, 5, 9], [5, 7, 7, 7]
 DRAWS = 4000
 CASES = {

@@ -7,7 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from agents.engine.scheduling.block_pool import NULL_BLOCK, BlockPool
 
-SIZE, BLOCKS, GROUPS = 2, 6, 2
+SIZE, BLOCKS, GROUPS = 2, 3, 2
 
 
 class Note:
@@ -102,7 +102,7 @@ class PoolMachine(RuleBasedStateMachine):
 
 
 TestPool = PoolMachine.TestCase
-TestPool.settings = settings(max_examples=60, stateful_step_count=30, deadline=None, derandomize=True)
+TestPool.settings = settings(max_examples=60, stateful_step_count=50, deadline=None, derandomize=True)
 
 
 def test_releasing_more_often_than_held_fails_at_once() -> None:
@@ -123,3 +123,30 @@ def test_an_empty_pool_gives_nothing() -> None:
     pool.allocate()
     with pytest.raises(AssertionError, match="empty pool"):
         pool.allocate()
+
+
+def test_tokens_want_whole_blocks_and_usage_is_a_share() -> None:
+    pool = BlockPool(10, 4)
+    assert [pool.blocks_for(tokens) for tokens in (0, 1, 4, 5)] == [0, 1, 1, 2]
+    for _ in range(3):
+        pool.allocate()
+    assert (pool.usage, pool.evictions) == (0.3, 0)
+
+
+def test_what_lost_its_last_holder_longest_ago_is_evicted_first_and_its_owner_told() -> None:
+    pool = BlockPool(3, SIZE)
+    blocks = [pool.allocate(group) for group in (0, 1, 0)]
+    notes = [Note() for _ in blocks]
+    for block, note in zip(blocks, notes, strict=True):
+        pool.register(block, note)
+        pool.mark_drafted(block)
+    pool.release([blocks[1], blocks[0], blocks[2]])
+    pool.hold(blocks[0])
+    pool.release([blocks[0]])
+    assert (pool.num_cached, pool.evictions) == (3, 0)
+    assert [pool.allocate(1) for _ in blocks] == [blocks[1], blocks[2], blocks[0]]
+    assert [note.lost for note in notes] == [[0], [1], [0]]
+    assert (pool.num_cached, pool.evictions) == (0, 3)
+    assert not any(pool.is_drafted(block) for block in blocks)
+    pool.release(blocks)
+    assert pool.num_cached == 0, "what was evicted is not worth keeping any more"

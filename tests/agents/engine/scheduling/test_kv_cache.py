@@ -313,7 +313,7 @@ def test_reset_while_a_request_runs_forgets_what_it_had_computed() -> None:
     cache.pool.reset_cache()
     assert cache._hits.find(_request(list(range(10)))).count == 0
     cache.release(running)
-    assert cache.stats().blank_blocks == 20
+    assert cache.stats().held_blocks == cache.stats().cached_blocks == 0
 
 
 def test_stats_add_up() -> None:
@@ -322,7 +322,7 @@ def test_stats_add_up() -> None:
     running = _request(list(range(8)))
     assert cache.admit(running)
     stats = cache.stats()
-    assert (stats.held_blocks, stats.cached_blocks, stats.blank_blocks) == (3, 2, 5)
+    assert (stats.held_blocks, stats.cached_blocks) == (3, 2)
     assert stats.held_by_group == (2, 1) and stats.usage == 0.3
     assert (stats.queried_tokens, stats.hit_tokens) == (16, 4)
 
@@ -346,3 +346,43 @@ def test_most_tokens_is_the_last_number_that_fits(windows: tuple[int | None, ...
         assert cache.fits(10**9)
     else:
         assert (most == 0 or cache.fits(most)) and not cache.fits(most + 1)
+
+
+def test_a_window_alone_lets_any_length_through_token_by_token() -> None:
+    cache = _cache(blocks_spanned(5, SIZE), 5)
+    assert cache.fits(1000) and cache.most_tokens is None
+    request = _request([1] * 30)
+    assert cache.admit(request)
+    while request.remaining:
+        given = cache.grow_prefill(request, request.remaining)
+        assert given > 0
+        request.num_computed += given
+        cache.computed(request)
+
+
+def test_growth_covers_the_token_in_every_group() -> None:
+    cache = _cache(10, None, None)
+    request = _request([1] * 8)
+    assert cache.admit(request) and cache.grow(request, 8) and cache.pool.num_held == 4
+    assert cache.grow(request, 9)
+    assert [len(table) for table in request.tables] == [3, 3] and cache.pool.num_held == 6
+    assert cache.grow(request, 12) and cache.pool.num_held == 6
+
+
+@pytest.mark.parametrize("spare", [0, 1])
+def test_a_hit_in_a_wide_window_wants_the_rest_alone(spare: int) -> None:
+    cache = _cache(5 + spare, 100)
+    _served(cache, list(range(17)))
+    other = _request([50])
+    assert cache.admit(other) and cache.grow_prefill(other, 1)
+    assert cache.admit(_request(list(range(17)))) == bool(spare), "four blocks are taken up, one is wanted"
+
+
+def test_a_block_is_offered_as_soon_as_it_is_full() -> None:
+    cache = _cache(20)
+    first, second = _request(list(range(16))), _request(list(range(16)))
+    assert cache.admit(first)
+    for computed, offered in ((3, 0), (4, 4), (7, 4), (8, 8), (12, 12)):
+        first.num_computed = computed
+        cache.computed(first)
+        assert cache.cached_tokens(second) == offered

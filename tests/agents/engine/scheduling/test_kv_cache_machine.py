@@ -257,7 +257,7 @@ class CacheMachine(RuleBasedStateMachine):
         assert sum(self.pool._holders) == len(entries)
         for group, held in enumerate(stats.held_by_group):
             assert held == len({block for own, block in entries if own == group})
-        assert stats.blank_blocks == len(self.pool._blank) >= 0
+        assert stats.num_blocks - stats.held_blocks - stats.cached_blocks == len(self.pool._blank)
 
     @invariant()
     def tables_show_what_was_computed(self) -> None:

@@ -158,3 +158,13 @@ def test_decodes_that_do_not_fit_a_step_take_turns(count: int, places: int) -> N
         turn += places - 1
     most = 1 if count <= places else -(-(count - 1) // (places - 1))
     assert max(gaps) <= most and all(step >= 60 - most for step in last.values())
+
+
+def test_a_short_prompt_under_way_leaves_the_lane_its_tokens() -> None:
+    scheduler = _scheduler()
+    long = _add(scheduler, 300)
+    _step(scheduler)
+    short = _add(scheduler, 49, token=2)
+    assert _step(scheduler) == {short: 28, long: 4}
+    scheduler.config = EngineConfig(max_num_batched_tokens=16)
+    assert _step(scheduler) == {short: 14, long: 2}

@@ -12,6 +12,7 @@ from agents.engine.request.params import SamplingParams
 from agents.engine.scheduling.admission import Ended
 from agents.engine.scheduling.block_pool import NULL_BLOCK, BlockPool
 from agents.engine.scheduling.cache_groups import CacheGroup
+from agents.engine.scheduling.dynamic_limits import PrefillLimit
 from agents.engine.scheduling.kv_cache import KvCache
 from agents.engine.scheduling.policy import Policy, SchedulingPolicy
 from agents.engine.scheduling.request import FinishReason, Request, Status
@@ -398,3 +399,40 @@ def test_ending_a_request_frees_its_blocks_wherever_it_is() -> None:
     for request in (running, waiting, running):
         scheduler.finish(request, FinishReason.ABORT)
     assert scheduler.cache.pool.num_held == 0 and not scheduler.has_work
+
+
+def test_one_draft_is_drafted_too_and_none_beyond_the_last_token() -> None:
+    scheduler = _scheduler(num_speculative_tokens=1)
+    request = _add(scheduler, 6, outputs=3)
+    _step(scheduler)
+    work = scheduler.schedule(FixedDrafter(), 2.0).works[0]
+    assert work.draft_count == 1
+    scheduler.commit(work, [2])
+    assert request.num_outputs == 2
+    assert scheduler.schedule(FixedDrafter(), 3.0).works[0].draft_count == 0, "its next token is its last"
+
+
+def test_a_stay_is_counted_from_the_start_not_from_the_arrival() -> None:
+    scheduler = _scheduler()
+    request = _add(scheduler, 5)
+    never = _add(scheduler, 5)
+    scheduler.finish(never, FinishReason.ABORT)
+    assert scheduler.throughput.service_s is None
+    scheduler.schedule(NgramDrafter(), 20.0)
+    scheduler.schedule(NgramDrafter(), 23.0)
+    scheduler.finish(request, FinishReason.ABORT)
+    assert scheduler.throughput.service_s == 3.0
+
+
+def test_the_limit_of_prompts_follows_how_many_wait_for_each_that_runs() -> None:
+    budget = 8192
+    scheduler = _new(EngineConfig(max_num_batched_tokens=budget, max_num_seqs=1), Policy(itl_target_s=0.1), 500)
+    _add(scheduler, 5)
+    _add(scheduler, 5)
+    (first,) = scheduler.schedule(NgramDrafter(), 1.0).works
+    scheduler.commit(first, [2])
+    plan = StepPlan([Work(first.request, 5, 1), Work(first.request, 0, 100)], budget, 0)
+    scheduler.observe(plan, 0.2)
+    alone = PrefillLimit(0.1)
+    alone.observe(0.2, 100, 1, budget, 1.0)
+    assert scheduler.prefill_limit.tokens(budget) == alone.tokens(budget) < budget

@@ -6,9 +6,7 @@ import pytest
 from tokenizers import Tokenizer
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from agents.models.training import evaluate, model_card, readability, speculation
-from agents.models.training import model_folder as folder
-from agents.models.training import training_text as corpus
+from agents.models.training import evaluate, model_card, model_folder, readability, speculation, training_text
 from agents.models.training.__main__ import DRAFT, TARGET
 
 FOLDERS = [pytest.param(TARGET, id="target"), pytest.param(DRAFT, id="draft")]
@@ -47,7 +45,7 @@ if __name__ == "__main__":
 def test_both_fit_in_25_megabytes_with_one_tokenizer() -> None:
     assert sum(path.stat().st_size for root in (TARGET, DRAFT) for path in root.iterdir()) <= 25_000_000
     assert (TARGET / "tokenizer.json").read_bytes() == (DRAFT / "tokenizer.json").read_bytes()
-    sizes = [folder.read_json(root / "training.json")["parameters"] for root in (TARGET, DRAFT)]
+    sizes = [model_folder.read_json(root / "training.json")["parameters"] for root in (TARGET, DRAFT)]
     assert 0.05 < sizes[1] / sizes[0] < 0.15
 
 
@@ -62,7 +60,7 @@ def test_transformers_loads_every_weight(path: Path) -> None:
 
 @pytest.mark.parametrize("path", FOLDERS)
 def test_the_card_is_what_the_records_say(path: Path, tmp_path: Path) -> None:
-    record = folder.read_json(path / "evaluation.json")
+    record = model_folder.read_json(path / "evaluation.json")
     card = (path / "README.md").read_text(encoding="utf-8")
     library, drafted = record["held_out"]["library"], record["speculation"]
     assert f"**{library['nats_per_token']} nats per token**, {library['bits_per_byte']} bits per byte" in card
@@ -72,32 +70,35 @@ def test_the_card_is_what_the_records_say(path: Path, tmp_path: Path) -> None:
     copy.mkdir()
     for name in ("training.json", "evaluation.json"):
         (copy / name).write_bytes((path / name).read_bytes())
-    model_card.write(copy, corpus.HELD_OUT_PERCENT)
+    model_card.write(copy, training_text.HELD_OUT_PERCENT)
     assert (copy / "README.md").read_text(encoding="utf-8") == card
 
 
 @pytest.mark.parametrize("path", FOLDERS)
 def test_the_training_is_over_and_was_measured_on_its_own_held_out_files(path: Path) -> None:
-    training, evaluation = folder.read_json(path / "training.json"), folder.read_json(path / "evaluation.json")
+    training, evaluation = (
+        model_folder.read_json(path / "training.json"),
+        model_folder.read_json(path / "evaluation.json"),
+    )
     assert training["finished"]
     assert training["corpus_sha256"] == evaluation["corpus_sha256"]
     documents = [document for side in evaluation["held_out"].values() for document in side["documents"]]
-    assert documents and all(corpus.is_held_out(document["name"]) for document in documents)
+    assert documents and all(training_text.is_held_out(document["name"]) for document in documents)
 
 
 @pytest.mark.parametrize("path", FOLDERS)
 def test_the_recorded_loss_is_found_again(path: Path) -> None:
     """On held-out files that this Python has unchanged; where it has none, a snippet must be near the recorded loss."""
-    recorded = folder.read_json(path / "evaluation.json")["held_out"]
+    recorded = model_folder.read_json(path / "evaluation.json")["held_out"]
     by_digest = {document["sha256"]: document for side in recorded.values() for document in side["documents"]}
     model, tokenizer = evaluate.load_model(path), Tokenizer.from_file(str(path / "tokenizer.json"))
     found = 0
     for name in sorted(document["name"] for document in by_digest.values() if document["tokens"] < 4000):
-        file = corpus.running_library() / name
+        file = training_text.running_library() / name
         if not file.is_file():
             continue
         text = file.read_text(encoding="utf-8")
-        document = corpus.Document(name, text, corpus.Kind.LIBRARY)
+        document = training_text.Document(name, text, training_text.Kind.LIBRARY)
         if (row := by_digest.get(document.sha256)) is not None and found < 5:
             nats, tokens = evaluate.document_nats(model, tokenizer, text)
             assert tokens == row["tokens"]
@@ -123,8 +124,8 @@ def test_the_target_writes_recognisable_python() -> None:
 
 
 def test_speculation_pays_on_the_bundled_pair() -> None:
-    drafted = folder.read_json(TARGET / "evaluation.json")["speculation"]
+    drafted = model_folder.read_json(TARGET / "evaluation.json")["speculation"]
     assert drafted["draft_length"] == 4
     assert drafted["ngram"]["tokens_per_step"] > 1.2
     assert drafted["draft_model"]["tokens_per_step"] > 1.5
-    assert folder.read_json(TARGET / "evaluation.json")["held_out"]["library"]["nats_per_token"] < 3.0
+    assert model_folder.read_json(TARGET / "evaluation.json")["held_out"]["library"]["nats_per_token"] < 3.0

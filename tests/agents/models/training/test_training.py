@@ -7,9 +7,7 @@ import torch
 from tokenizers import Tokenizer
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from agents.models.training import model_folder as folder
-from agents.models.training import train, vocabulary
-from agents.models.training import training_text as corpus
+from agents.models.training import model_folder, train, training_text, vocabulary
 from agents.models.training.trained_decoder import Decoder, Shape
 from agents.models.training.training_batches import Sampler
 from agents.models.training.training_text import Corpus
@@ -30,7 +28,7 @@ def _plan(**changes: object) -> train.Plan:
 
 @pytest.fixture(scope="module")
 def texts() -> Corpus:
-    return corpus.build([corpus.running_library() / "json", corpus.running_library() / "wsgiref"])
+    return training_text.build([training_text.running_library() / "json", training_text.running_library() / "wsgiref"])
 
 
 @pytest.fixture(scope="module")
@@ -46,20 +44,20 @@ def trained(texts: Corpus, tokenizer: Tokenizer, tmp_path_factory: pytest.TempPa
 
 
 def test_the_loss_falls(trained: Path, texts: Corpus, tokenizer: Tokenizer) -> None:
-    model, _ = folder.read(trained)
+    model, _ = model_folder.read(trained)
     windows = Sampler(texts.training, tokenizer, 1).batch(8, 32)
     torch.manual_seed(0)
     assert train.mean_loss(model, windows) < train.mean_loss(Decoder(SHAPE), windows) - 0.5
 
 
 def test_the_record_says_what_was_done(trained: Path, texts: Corpus) -> None:
-    record = folder.read_json(trained / "training.json")
+    record = model_folder.read_json(trained / "training.json")
     assert record["steps"] == 40 and record["tokens"] == 40 * 256 and record["finished"]
     assert record["corpus_sha256"] == texts.sha256
 
 
 def test_transformers_loads_the_folder_with_the_same_logits(trained: Path) -> None:
-    ours, _ = folder.read(trained)
+    ours, _ = model_folder.read(trained)
     theirs, report = AutoModelForCausalLM.from_pretrained(trained, output_loading_info=True)
     assert not any(report.values()), report
     tokens = torch.randint(0, SHAPE.vocab_size, (2, 100))
@@ -110,7 +108,7 @@ def test_time_ends_a_run(texts: Corpus, tokenizer: Tokenizer, tmp_path: Path) ->
 
 
 def test_a_draft_learns_its_teachers_distribution(trained: Path, texts: Corpus, tokenizer: Tokenizer) -> None:
-    teacher, _ = folder.read(trained)
+    teacher, _ = model_folder.read(trained)
     run = train.Run(_plan(seed=3), teacher)
     sampler = Sampler(texts.training, tokenizer, 2)
     losses = [run.step(sampler) for _ in range(30)]

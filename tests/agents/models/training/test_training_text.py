@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.models.training import training_text as corpus
+from agents.models.training import training_text
 from agents.models.training.training_text import Kind
 
 
@@ -35,21 +35,21 @@ def library(tmp_path: Path) -> Path:
 
 
 def test_the_same_files_give_the_same_corpus(library: Path) -> None:
-    first, second = corpus.build([library]), corpus.build([library])
+    first, second = training_text.build([library]), training_text.build([library])
     assert first == second
     (library / "package" / "module_1.py").write_text(_module("changed"))
-    assert corpus.build([library]).sha256 != first.sha256
+    assert training_text.build([library]).sha256 != first.sha256
 
 
 def test_the_sides_are_disjoint_and_both_present(library: Path) -> None:
-    built = corpus.build([library])
+    built = training_text.build([library])
     training, held_out = {d.name.split("#")[0] for d in built.training}, {d.name for d in built.held_out}
     assert held_out and not training & held_out
     assert len(held_out) < 0.1 * len(training)
 
 
 def test_what_is_not_the_librarys_text_stays_out(library: Path) -> None:
-    built = corpus.build([library])
+    built = training_text.build([library])
     names = {document.name for document in built.training + built.held_out}
     assert not any("site-packages" in name or name.endswith("table.py") for name in names)
     assert {"pydoc_data/topics/assert", "pydoc_data/topics/if"} <= names
@@ -57,10 +57,12 @@ def test_what_is_not_the_librarys_text_stays_out(library: Path) -> None:
 
 
 def test_a_copy_of_a_held_out_file_is_not_trained_on(library: Path) -> None:
-    held_out = next(document for document in corpus.build([library]).held_out if document.name.startswith("package"))
-    copy = next(name for name in (f"copy_{n}.py" for n in range(9)) if not corpus.is_held_out(name))
+    held_out = next(
+        document for document in training_text.build([library]).held_out if document.name.startswith("package")
+    )
+    copy = next(name for name in (f"copy_{n}.py" for n in range(9)) if not training_text.is_held_out(name))
     (library / copy).write_text("# Another first line than the other's.\n" + held_out.text)
-    assert copy not in {document.name for document in corpus.build([library]).training}
+    assert copy not in {document.name for document in training_text.build([library]).training}
 
 
 def test_of_two_libraries_the_first_provides_a_name(library: Path, tmp_path: Path) -> None:
@@ -68,13 +70,13 @@ def test_of_two_libraries_the_first_provides_a_name(library: Path, tmp_path: Pat
     (other / "package").mkdir(parents=True)
     (other / "package" / "module_1.py").write_text("second = 'never used here at all'\n")
     (other / "package" / "only_here.py").write_text("only = 'in the second library'\n")
-    documents = {d.name: d.text for d in corpus.build([library, other]).training}
+    documents = {d.name: d.text for d in training_text.build([library, other]).training}
     assert "never used" not in documents["package/module_1.py"]
     assert "package/only_here.py" in documents
 
 
 def test_documented_functions_become_conversations(library: Path) -> None:
-    chats = [document for document in corpus.build([library]).training if document.kind is Kind.CHAT]
+    chats = [document for document in training_text.build([library]).training if document.kind is Kind.CHAT]
     assert chats
     assert all("\n<|assistant|>\ndef operation_" in chat.text for chat in chats)
-    assert not any(corpus.is_held_out(chat.name.split("#")[0]) for chat in chats)
+    assert not any(training_text.is_held_out(chat.name.split("#")[0]) for chat in chats)

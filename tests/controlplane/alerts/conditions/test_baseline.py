@@ -4,14 +4,23 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
-from controlplane.alerts.conditions.baseline import FLEET, build, margin_buckets, wilson_upper
+from controlplane.alerts.conditions.baseline import (
+    FLEET,
+    Baseline,
+    BucketBaseline,
+    Cell,
+    build_each,
+    margin_buckets,
+)
 from controlplane.alerts.conditions.detector import Detector
 from controlplane.alerts.windows.history import Tail, Window, merged
 from controlplane.alerts.windows.load import LoadMeter, load_bin
 from controlplane.alerts.windows.pool_record import PoolRecord
 from controlplane.contract.bodies.alerts import RegressionCondition
 from controlplane.contract.histogram import AXIS_LENGTH, axis_position
+from controlplane.evidence.binomial import Z_95, Z_99, wilson_upper
 from controlplane.evidence.sketch import Sketch
 
 
@@ -29,6 +38,10 @@ def windows(
     return made
 
 
+def build(windows: list[Window]) -> Baseline | None:
+    return build_each(windows, "ttft", [0.95], 200).get(0.95)
+
+
 def test_a_tail_says_what_the_sketch_says() -> None:
     random = np.random.default_rng(2)
     counts = np.zeros(AXIS_LENGTH, dtype=np.int64)
@@ -41,16 +54,16 @@ def test_a_tail_says_what_the_sketch_says() -> None:
 
 
 def test_too_little_history_is_no_baseline() -> None:
-    assert build(windows(3), "ttft", 0.95, 200) is None
-    assert build([], "ttft", 0.95, 200) is None
-    assert build(windows(5), "ttft", 0.95, 200) is not None
+    assert build(windows(3)) is None
+    assert build([]) is None
+    assert build(windows(5)) is not None
 
 
 def test_the_null_covers_the_truth_and_narrows_with_history() -> None:
     fresh = merged(windows(1500, seed=11), "ttft")
     excess = []
     for minutes in (1, 5, 30):
-        baseline = build(windows(12 * minutes), "ttft", 0.95, 200)
+        baseline = build(windows(12 * minutes))
         assert baseline is not None
         share = baseline.null_share("<=512", 10.0, 0.0)
         assert share is not None
@@ -62,27 +75,28 @@ def test_a_young_baseline_forgives_more() -> None:
     assert [margin_buckets(span_s) for span_s in (60, 600, 1800, 3600, 7200, 6 * 3600)] == [18, 18, 8, 5, 3, 2]
 
 
-def test_wilson_bound_covers() -> None:
-    random = np.random.default_rng(4)
-    covered = [wilson_upper(k, 400, 1.645) >= 0.05 for k in random.binomial(400, 0.05, size=4000)]
-    assert 0.93 <= float(np.mean(covered)) <= 0.98
-    assert 0.0 < wilson_upper(0, 100, 1.645) < 0.05 and wilson_upper(100, 100, 1.645) == 1.0
-
-
 def test_noise_tempers() -> None:
-    quiet, noisy = (build(windows(480, noise=noise), "ttft", 0.95, 200) for noise in (0.0, 0.3))
+    quiet, noisy = (build(windows(480, noise=noise)) for noise in (0.0, 0.3))
     assert quiet is not None and noisy is not None
     assert quiet.phi[FLEET] < 1.6 < 3.0 < noisy.phi[FLEET]
 
 
 def test_each_load_has_its_own_share_and_an_unseen_one_none() -> None:
     busy = windows(200, rate=100, seed=2, first_s=1000.0, scale=2.0)
-    baseline = build(windows(200, rate=25) + busy, "ttft", 0.95, 200)
+    baseline = build(windows(200, rate=25) + busy)
     assert baseline is not None
     quiet_share, busy_share = (baseline.null_share("<=512", load, 0.0) for load in (5.0, 20.0))
     assert quiet_share is not None and busy_share is not None and busy_share > 2 * quiet_share
     assert baseline.null_share("<=512", 40.0, 0.0) is None
     assert baseline.null_share(">32k", 5.0, 0.0) is None
+
+
+def test_a_load_that_neighbours_speak_for_is_bounded_more_widely() -> None:
+    baseline = build(windows(480, rate=25))
+    assert baseline is not None
+    (cell,), phi = baseline.buckets["<=512"].cells.values(), baseline.phi["<=512"]
+    for load, z in ((5.0, Z_95), (2.5, Z_99)):
+        assert baseline.null_share("<=512", load, 0.0) == wilson_upper(cell.above / phi, cell.count / phi, z)
 
 
 def test_a_slow_regression_does_not_become_the_baseline_while_suspected() -> None:
@@ -145,3 +159,68 @@ class TestLoad:
 
     def test_bins_are_logarithmic(self) -> None:
         assert load_bin(0.0) <= load_bin(0.5) < load_bin(1.0) < load_bin(2.0) < load_bin(4.0)
+
+
+# -- the share that counts as normal -----------------------------------------------------------------------------------
+
+
+def known(cells: dict[int, tuple[int, int]], phi: float = 1.0, highest_load: float = 1000.0) -> Baseline:
+    """A baseline of an hour at p95, of one bucket, with these counts and exceedances by load."""
+    sums = {load_bin(load): Cell(*cell) for load, cell in cells.items()}
+    total = Cell(sum(cell.count for cell in sums.values()), sum(cell.above for cell in sums.values()))
+    bucket = BucketBaseline(300, sums, total)
+    return Baseline("ttft", 0.95, {"b": bucket}, {"b": phi}, 0.5, 0.0, 3600.0, highest_load)
+
+
+def upper(above: int, count: int, confidence: float) -> float:
+    """Wilson's one-sided bound, by scipy."""
+    return float(stats.binomtest(above, count).proportion_ci(2 * confidence - 1, method="wilson").high)
+
+
+def test_the_bound_is_of_95_percent_and_of_99_where_other_loads_had_to_help() -> None:
+    alone = known({8: (1000, 60)}).null_share("b", 8.0, 0.0)
+    helped = known({8: (100, 6), 16: (900, 54)}).null_share("b", 8.0, 0.0)
+    elsewhere = known({16: (1000, 60)}).null_share("b", 8.0, 0.0)
+    assert alone == pytest.approx(upper(60, 1000, 0.95), abs=2e-5)
+    assert helped == elsewhere == pytest.approx(upper(60, 1000, 0.99), abs=2e-5)
+
+
+def test_noise_makes_as_many_requests_say_less() -> None:
+    assert known({8: (4000, 240)}, phi=4.0).null_share("b", 8.0, 0.0) == pytest.approx(upper(60, 1000, 0.95), abs=2e-5)
+    # At phi 4 a bin that expects 30 exceedances says no more than one that expects 7.5: it wants help.
+    helped = known({8: (600, 36), 16: (3400, 204)}, phi=4.0).null_share("b", 8.0, 0.0)
+    assert helped == pytest.approx(upper(60, 1000, 0.99), abs=2e-5)
+
+
+def test_of_two_equally_near_loads_the_busier_helps_and_no_more_than_needed() -> None:
+    share = known({4: (2000, 20), 8: (10, 1), 16: (2000, 200)}).null_share("b", 8.0, 0.0)
+    assert share == pytest.approx(upper(201, 2010, 0.99), abs=2e-5)
+
+
+def test_the_share_has_a_floor_a_ceiling_and_a_tolerance() -> None:
+    assert known({8: (10**6, 0)}).null_share("b", 8.0, 0.0) == pytest.approx(0.25 * 0.05)
+    assert known({8: (1000, 990)}).null_share("b", 8.0, 0.5) == 0.9
+    tolerated, plain = (known({8: (1000, 60)}).null_share("b", 8.0, tolerance) for tolerance in (0.2, 0.0))
+    assert tolerated is not None and plain is not None and tolerated == pytest.approx(1.2 * plain)
+
+
+def test_a_quarter_beyond_the_highest_load_is_judged_and_no_more() -> None:
+    baseline = known({8: (1000, 60)}, highest_load=8.0)
+    assert baseline.load_limit == pytest.approx(10.0) and baseline.count == 1000
+    assert baseline.null_share("b", 10.0, 0.0) is not None and baseline.null_share("b", 10.01, 0.0) is None
+
+
+def test_the_margin_is_of_the_span_whenever_it_was() -> None:
+    for first_s in (0.0, 1.7e9):
+        baseline = build_each(windows(12, first_s=first_s), "ttft", [0.95], 200).get(0.95)
+        assert baseline is not None
+        assert baseline.buckets["<=512"].edge - axis_position(baseline.quantile_s) == 18
+
+
+def test_a_short_history_is_taken_for_noisier_than_it_looks() -> None:
+    def least(minutes: int) -> float:
+        found = [build_each(windows(12 * minutes, seed=seed), "ttft", [0.95], 200).get(0.95) for seed in range(12)]
+        return min(one.phi[FLEET] for one in found if one is not None)
+
+    assert least(1) == pytest.approx(1.875), "a part of two: seven of eight blocks of a minute are missing"
+    assert least(8) < 1.2

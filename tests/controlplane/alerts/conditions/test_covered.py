@@ -7,7 +7,7 @@ import pytest
 
 from controlplane.alerts.conditions.detector import Detector
 from controlplane.alerts.conditions.finding import Reading
-from controlplane.alerts.conditions.regression import judge_regression
+from controlplane.alerts.conditions.regression_findings import judge_regression
 from controlplane.alerts.windows.history import History, Window
 from controlplane.alerts.windows.load import LoadMeter
 from controlplane.alerts.windows.material import Tail

@@ -20,6 +20,8 @@ from controlplane.contract.bodies.alerts import RegressionCondition
 from controlplane.contract.histogram import AXIS_LENGTH, AXIS_MAX, AXIS_MIN, BASE, SCALE
 from controlplane.evidence.sketch import Sketch
 
+pytestmark = pytest.mark.slow
+
 START_S = 1_000_000.0
 GAPS = 12
 """Gaps between tokens that a request has."""
@@ -304,3 +306,55 @@ def test_the_promised_rate_of_false_alarms_sets_the_threshold_of_each_stream() -
     assert judged == 3, "all requests, and each bucket"
     assert detector.stream_count(key) == 4 * 2 * 3 * judged
     assert detector.log_threshold(key) == pytest.approx(math.log(720 * 72 + 1))
+
+
+class TestWhatItKeepsAndTells:
+    condition = RegressionCondition(metrics=["ttft", "itl"])
+
+    def test_a_key_is_read_as_it_was_written(self) -> None:
+        for key in (Key("ttft", 0.95, "*"), Key("itl", 0.5, "<=512"), Key("itl", 0.5, "a|b")):
+            assert Key.of(str(key)) == key
+        assert str(Key("ttft", 0.95, "*")) == "ttft|0.95|*"
+
+    def test_a_fresh_one_is_restored_as_it_was(self) -> None:
+        fresh, other = Detector(self.condition), Detector(self.condition)
+        other.restore(json.loads(json.dumps(fresh.state())))
+        assert other == fresh and other.last_start_s == -math.inf
+
+    def test_a_newer_state_is_not_taken_and_an_older_one_gives_its_evidence(self) -> None:
+        detector = Detector(self.condition)
+        detector.restore({**detector.state(), "form": 3, "last_start_s": 5.0})
+        assert detector.last_start_s == -math.inf
+        detector.restore({"streams": {"ttft|0.95|*": {"alarmed": True, "slow_above": 3}}, "last_start_s": 5.0})
+        assert detector.alarmed("ttft") == [Key("ttft", 0.95, "*")] and detector.last_start_s == 5.0
+
+    def test_where_nobody_says_it_is_one_pool(self) -> None:
+        key = Key("ttft", self.condition.q[0], "*")
+        assert Detector(self.condition).stream_count(key) == Detector(self.condition, pools=1).stream_count(key)
+        assert Detector(self.condition, pools=3).stream_count(key) == 3 * Detector(self.condition).stream_count(key)
+
+    def test_alarms_are_told_by_how_many_requests_were_slow(self) -> None:
+        detector = Detector(self.condition)
+        detector.restore(
+            {
+                "streams": {
+                    f"ttft|0.95|{b}": {"alarmed": True, "slow_above": n} for b, n in (("a", 3), ("b", 9), ("c", 3))
+                }
+            }
+        )
+        assert [key.bucket for key in detector.alarmed("ttft")] == ["b", "a", "c"]
+        assert detector.alarmed("itl") == []
+
+    def test_a_move_is_news_once_and_not_when_it_is_old(self) -> None:
+        detector, pool = Detector(self.condition), Pool(nodes=4)
+        for _ in range(180):
+            pool.serve(8)
+        run(detector, pool, 30, requests=8)
+        record = PoolRecord(moves=accepted(pool.now_s, number=7, ttft=1.5))
+        run(detector, pool, 60, record, requests=8, ttft=1.5)
+        assert [(metric, move.rollout_id) for metric, move in detector.moved if metric == "ttft"] == [("ttft", 7)]
+        late = Detector(self.condition)
+        late.advance(
+            pool.serve(8, ttft=1.5), pool.windows, PoolRecord(moves=accepted(pool.now_s - 700, number=7, ttft=1.5))
+        )
+        assert late.moved == []

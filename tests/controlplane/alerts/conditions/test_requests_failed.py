@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from controlplane.alerts.conditions.finding import Finding, Reading
-from controlplane.alerts.conditions.requests_failed import Ended, LostShare, judge_requests_failed
+from controlplane.alerts.conditions.requests_failed import LostShare, judge_requests_failed
+from controlplane.alerts.windows.pool_endings import Ended
 from controlplane.contract.bodies.alerts import RequestsFailedCondition
 
 CONDITION = RequestsFailedCondition()
@@ -18,7 +19,7 @@ END = datetime(2030, 1, 1, tzinfo=UTC)
 class Pool:
     def __init__(self, seed: int, known: LostShare | None = None) -> None:
         self.random, self.at_s = np.random.default_rng(seed), 1_000_000.0
-        self.known = known or LostShare(CONDITION)
+        self.known = known or LostShare(condition=CONDITION)
 
     def serve(self, seconds: float, share: float, rate: float = 3.0, reason: str = "shed") -> list[Finding]:
         windows = []
@@ -49,13 +50,13 @@ def test_a_week_of_what_is_usual_stays_silent() -> None:
 
 
 def test_a_pool_that_always_loses_some_is_judged_by_its_own_past() -> None:
-    pool = Pool(5, LostShare(CONDITION, 20_000, 800))
+    pool = Pool(5, LostShare(condition=CONDITION, count=20_000, lost=800))
     assert seconds_to_breach(pool.serve(3600, 0.04)) == math.inf
     assert seconds_to_breach(pool.serve(120, 0.3)) <= 60
 
 
 def test_who_always_lost_a_third_is_told_so() -> None:
-    pool = Pool(6, LostShare(CONDITION, 20_000, 6_600))
+    pool = Pool(6, LostShare(condition=CONDITION, count=20_000, lost=6_600))
     assert seconds_to_breach(pool.serve(600, 0.33)) <= 120
 
 
@@ -85,4 +86,6 @@ def test_state_goes_on_where_it_was() -> None:
 
 
 def test_without_requests_nothing_is_said() -> None:
-    assert [one.reading for one in judge_requests_failed(LostShare(CONDITION), [], "main", 1, END)] == [Reading.HOLD]
+    assert [one.reading for one in judge_requests_failed(LostShare(condition=CONDITION), [], "main", 1, END)] == [
+        Reading.HOLD
+    ]

@@ -119,3 +119,7 @@ def test_the_likeliest_comes_first(growth: float, order: list[str]) -> None:
     several = found(rate=Level(10.0, 10.0 * growth), during_s=100.0, node_growth_s={"a": 1.0, "b": 0.0})
     assert [cause for cause, _ in several] == order
     assert all(math.isfinite(score) and 0.0 <= score <= 1.0 for _, score in several)
+
+
+def test_a_kind_of_prompts_that_was_not_there_before_is_a_change_of_the_mix() -> None:
+    assert found(prompt_before={SHORT: 1.0}, prompt_during={SHORT: 0.7, LONG: 0.3}) == [("prompt_mix", 0.6)]

@@ -17,7 +17,8 @@ from controlplane.alerts.diagnosis.causes import (
     causes,
 )
 from controlplane.alerts.diagnosis.config_change import RevisionSeen
-from controlplane.alerts.diagnosis.diagnosis import Measured, Shift, diagnose
+from controlplane.alerts.diagnosis.diagnosis import Measured, Shift, diagnose, stage_shifts
+from controlplane.evidence.sketch import Sketch
 
 ONSET = datetime(2030, 1, 1, 14, 3, 10, tzinfo=UTC)
 USUAL = {"receive": 0.001, "tokenize": 0.002, "queue": 0.02, "prefill": 0.1, "decode": 0.4, "send": 0.001}
@@ -156,3 +157,29 @@ def test_a_slower_pool_with_the_same_arrivals_is_not_under_load() -> None:
 def test_a_few_more_requests_by_chance_are_no_load() -> None:
     assert causes(Context(during_s=10.0, rate=Level(3.0, 4.0)), ONSET)[0]["cause"] == "unknown"
     assert causes(Context(during_s=300.0, rate=Level(3.0, 4.0)), ONSET)[0]["cause"] == "load"
+
+
+def test_a_part_that_nobody_reported_before_takes_no_share_of_what_others_grew_by(sketch: Any) -> None:
+    before = {"queue": sketch([0.1] * 20), "prefill": sketch([0.2] * 20), "send": Sketch()}
+    during = {"queue": sketch([0.4] * 20), "prefill": sketch([0.3] * 20), "send": sketch([0.5] * 20)}
+    during |= {"tokenize": sketch([0.9] * 20), "decode": Sketch()}
+    found = {one.stage: one for one in stage_shifts(Measured(before, during), [*USUAL])}
+    assert list(found) == ["tokenize", "queue", "prefill", "send"], "of what was measured during, in the parts' order"
+    assert found["queue"].share_of_increase == pytest.approx(0.75, abs=0.03)
+    assert found["prefill"].share_of_increase == pytest.approx(0.25, abs=0.03)
+    for stage in ("tokenize", "send"):
+        assert (found[stage].share_of_increase, found[stage].before_p99_s) == (0.0, None)
+    assert found["tokenize"].before_mean_s is None and found["queue"].during_p99_s == pytest.approx(0.4, rel=0.03)
+
+
+def test_parts_that_got_faster_share_nothing(sketch: Any) -> None:
+    (found,) = stage_shifts(Measured({"queue": sketch([0.4] * 9)}, {"queue": sketch([0.1] * 9)}), ["queue"])
+    assert found.share_of_increase == 0.0
+
+
+def test_a_part_that_took_no_time_at_all_grows_from_nothing(sketch: Any) -> None:
+    nothing = Sketch(zero_count=20, minimum=0.0, maximum=0.0)
+    (grown,) = stage_shifts(Measured({"queue": nothing}, {"queue": sketch([0.4] * 20)}), ["queue"])
+    assert (grown.share_of_increase, grown.before_mean_s) == (1.0, 0.0)
+    (gone,) = stage_shifts(Measured({"queue": sketch([0.4] * 20)}, {"queue": nothing}), ["queue"])
+    assert gone.share_of_increase == 0.0

@@ -5,15 +5,16 @@ from datetime import UTC, datetime, timedelta
 from controlplane.alerts.diagnosis.host_readings import host_readings
 from controlplane.contract import metrics
 from controlplane.contract.metrics import Metric
+from controlplane.telemetry import Span
 from tests.controlplane.telemetry.fake_reader import FakeReader
 
 ONSET = datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
-BEFORE, DURING = (ONSET - timedelta(seconds=60), ONSET), (ONSET, ONSET + timedelta(seconds=30))
+BEFORE, DURING = Span(ONSET - timedelta(seconds=60), ONSET), Span(ONSET, ONSET + timedelta(seconds=30))
 
 
 def told(reader: FakeReader, metric: Metric, node: str, values: dict[int, float]) -> None:
     for offset_s, value in values.items():
-        reader.count(metric.short, ONSET + timedelta(seconds=offset_s), value, node=node, pool="chat")
+        reader.add(metric.short, ONSET + timedelta(seconds=offset_s), value, node=node, pool="chat")
 
 
 def test_gauges_are_meant_sums_are_rates_and_the_change_has_a_time() -> None:

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from controlplane.alerts.windows.histories import Histories, Wanted
 from controlplane.alerts.windows.history import History, extend
 from controlplane.contract.metrics import E2E, REQUESTS, RUNNING, TTFT, WAITING
-from tests.controlplane.alerts.conftest import START, FakeTelemetry, sketch_of
+from controlplane.telemetry import Question
+from tests.controlplane.alerts.conftest import START, sketch_of
+from tests.controlplane.telemetry.fake_reader import FakeReader
 
 METRICS = (E2E.short, TTFT.short)
 ONCE = Counter(
@@ -30,11 +32,11 @@ class Counting:
         self.failing = ""
 
     def __getattr__(self, name: str) -> Any:
-        def ask(metric: str, *span: Any, where: Any, **how: Any) -> Any:
-            self.calls[f"{name} {metric}"] += 1
-            if self.failing and self.failing in where["pool"]:
+        def ask(question: Question) -> Any:
+            self.calls[f"{name} {question.metric}"] += 1
+            if self.failing and self.failing in question.where["pool"]:
                 raise RuntimeError("no telemetry")
-            return getattr(self._reader, name)(metric, *span, where=where, **how)
+            return getattr(self._reader, name)(question)
 
         return ask
 
@@ -77,15 +79,14 @@ points = st.lists(
 @settings(deadline=None)
 @given(points, st.lists(st.integers(1, 80), min_size=1, max_size=4).map(sorted))
 def test_read_together_is_as_read_alone(given_points: list[Any], ends: list[int]) -> None:
-    telemetry, start_s = FakeTelemetry(), START.timestamp()
+    telemetry, start_s = FakeReader(), START.timestamp()
     for metric, window, pool, node, bucket, amount in sorted(given_points, key=lambda point: point[1]):
         labels = {"pool": pool, "node": pool + node, "prompt_bucket": bucket}
         time = START + timedelta(seconds=5 * window)
         if metric in METRICS:
-            found = sketch_of(0.01 * np.arange(1, amount + 1))
-            telemetry.sketches.setdefault(metric, []).append((time, labels, found))
+            telemetry.add(metric, time, sketch_of(0.01 * np.arange(1, amount + 1)), **labels)
         else:
-            telemetry.values.append((metric, time, labels, float(amount)))
+            telemetry.add(metric, time, float(amount), **labels)
     together = Histories(telemetry)
     alone = {pool: History({"pool": pool}, METRICS, start_s) for pool in "abc"}
     for end in ends:
@@ -113,8 +114,6 @@ class Fleet:
         """Serve and extend; what was asked."""
         for plant in self.plants:
             plant.serve(seconds)
-        for rows in self.telemetry.sketches.values():
-            rows.sort(key=lambda row: row[0])
         self.reader.calls.clear()
         self.histories.extend(self.wanted, METRICS, self.plants[0].now.timestamp())
         return self.reader.calls

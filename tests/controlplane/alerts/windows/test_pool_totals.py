@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from controlplane.alerts.windows.pool_totals import PoolTotals
+from controlplane.telemetry import Question, Span
 
 
 @pytest.fixture
@@ -13,16 +14,14 @@ def asked(telemetry: Any, new_plant: Any, monkeypatch: pytest.MonkeyPatch) -> li
     """The filters of all reads; four pools have served a minute."""
     for number in range(4):
         new_plant(telemetry, pool=f"p{number}", node=f"n{number}", seed=number).serve(60)
-    for rows in telemetry.sketches.values():
-        rows.sort(key=lambda row: row[0])
     found: list[Any] = []
     histograms = telemetry.histograms
 
-    def noted(*span: Any, where: Any, **how: Any) -> Any:
-        found.append(where)
-        if where["pool"] == failing:
+    def noted(question: Question) -> Any:
+        found.append(question.where)
+        if question.where["pool"] == failing:
             raise RuntimeError("no telemetry")
-        return histograms(*span, where=where, **how)
+        return histograms(question)
 
     failing = ["p0", "p1", "p2"]
     monkeypatch.setattr(telemetry, "histograms", noted)
@@ -39,7 +38,9 @@ def test_shared_and_as_read_alone(telemetry: Any, plant: Any, asked: list[Any]) 
     for _ in range(2):
         for pool in wheres:
             total = totals.of(pool, "ttft", *span_of(plant))
-            (alone,) = type(telemetry).histograms(telemetry, "ttft", *span_of(plant), where=wheres[pool])
+            (alone,) = type(telemetry).histograms(
+                telemetry, Question("ttft", Span(*span_of(plant)), where=wheres[pool])
+            )
             assert total.count > 0 and (total.counts == alone.total.counts).all()
             assert (total.total, total.minimum, total.maximum) == pytest.approx(
                 (alone.total.total, alone.total.minimum, alone.total.maximum)

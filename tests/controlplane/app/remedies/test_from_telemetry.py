@@ -20,8 +20,9 @@ from controlplane.db.database import Database
 from controlplane.fleet import store as fleet
 from controlplane.rollouts import store as rollouts
 from controlplane.studies import store as studies
-from tests.controlplane.alerts.conftest import FakeTelemetry, Plant
+from tests.controlplane.alerts.conftest import Plant
 from tests.controlplane.app.remedies.world import NOW, World
+from tests.controlplane.telemetry.fake_reader import FakeReader
 
 AUTOMATIC = Remedy(study=StudyCreate(pool="main"), policy=RemedyPolicy.AUTOMATIC)
 
@@ -31,7 +32,7 @@ class Service:
 
     def __init__(self, database: Database, remedy: Remedy | None) -> None:
         self.database = database
-        telemetry = FakeTelemetry()
+        telemetry = FakeReader()
         self.nodes = [Plant(telemetry, node=name, seed=seed) for seed, name in enumerate("ab")]
         self.remedies = Remedies()
         self.evaluator = AlertEvaluator(database, telemetry, self.remedies, external_url="https://t")

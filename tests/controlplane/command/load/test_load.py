@@ -120,7 +120,7 @@ def test_history_of_any_age_is_kept_once(
             assert total.value == 5 * 720 * 10
             # And so when it has been folded, into the levels that still keep windows of its age, and pruned.
             for _ in range(3):
-                app.state.telemetry.tick(datetime.now(UTC))
+                app.state.service.telemetry.tick(datetime.now(UTC))
         assert count(client, start - timedelta(hours=1), 3600) == count(client, start + timedelta(hours=1), 3600) == 0
 
 

@@ -14,9 +14,11 @@ from sqlalchemy import update
 
 from controlplane.contract.errors import BadRequest, Conflict, NotFound
 from controlplane.db.database import Database
+from controlplane.telemetry import Question, Span
 from controlplane.telemetry.folding import backup as copies
 from controlplane.telemetry.store import TelemetryStore
 from controlplane.telemetry.tables import PendingRow
+from tests.controlplane.telemetry.ingesting import ingest_metrics
 
 NOW = datetime(2026, 3, 2, 9, 30, tzinfo=UTC)
 
@@ -29,7 +31,7 @@ def file(database: Database) -> Path:
 
 def answers(database: Database, clock: Any, start: datetime) -> Any:
     store = TelemetryStore(database, clock)
-    found = store.histograms("ttft", start, start + timedelta(hours=1), by=["node"], step_s=10)
+    found = store.histograms(Question("ttft", Span(start, start + timedelta(hours=1)), by=["node"], step_s=10))
     return [(one.labels, one.total.counts.tolist(), [time for time, _ in one.steps]) for one in found]
 
 
@@ -43,7 +45,7 @@ def at_work(store: TelemetryStore, make_report: Any, clock: Any, start: datetime
         while not stop.is_set():
             report = make_report(node=f"n{number % 3}", start=start + timedelta(seconds=5 * (number // 3)))
             report.histogram([0.1, 0.5])
-            store.ingest_metrics(report.request)
+            ingest_metrics(store, report.request)
             number += 1
             if number % 20 == 0:
                 store.tick(clock() + timedelta(minutes=1))
@@ -76,7 +78,7 @@ def test_what_is_restored_answers_as_before(
     def send(seconds: int) -> None:
         report = make_report(start=start + timedelta(seconds=seconds))
         report.histogram([0.1, 0.5, 2.0])
-        store.ingest_metrics(report.request)
+        ingest_metrics(store, report.request)
 
     for seconds in range(0, 60, 5):
         send(seconds)
@@ -108,7 +110,7 @@ def test_a_damaged_database_gets_no_backup_of_that_name(
 ) -> None:
     report = make_report()
     report.histogram([0.1])
-    store.ingest_metrics(report.request)
+    ingest_metrics(store, report.request)
     with database.session() as session:
         session.connection().execute(update(PendingRow).values(points=b"nothing of the kind"))
     with pytest.raises(copies.Unsound, match="pending row 1") as caught:

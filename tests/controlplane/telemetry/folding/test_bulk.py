@@ -18,6 +18,7 @@ from controlplane.contract.metrics import NODE
 from controlplane.contract.reports.packed_report import PackedReport, encode
 from controlplane.contract.reports.report_bundle import LIMIT_PLAIN, bundle
 from controlplane.db.database import Database
+from controlplane.telemetry import Question, Span
 from controlplane.telemetry.folding import bulk
 from controlplane.telemetry.folding.verify import verify
 from controlplane.telemetry.frames.sql_frames import SqlFrames
@@ -25,7 +26,10 @@ from controlplane.telemetry.reports.stream_identity import REMEMBERED, Sighting
 from controlplane.telemetry.store import TelemetryStore
 from controlplane.telemetry.values.refusal import Reason
 from controlplane.telemetry.values.timespan import start_of
+from tests.controlplane.telemetry.ingesting import started
 from tests.controlplane.telemetry.packed_reports import NOW, WINDOW, report
+
+pytestmark = pytest.mark.slow
 
 HOUR = 720
 """Windows of an hour."""
@@ -100,7 +104,7 @@ def split(reports: Sequence[PackedReport], parts: int) -> list[Sequence[PackedRe
 
 def send_live(store: TelemetryStore, reports: Sequence[PackedReport]) -> None:
     bodies = [encode(replace(one, stream=LIVE, ordinal=number)) for number, one in enumerate(reports, 1)]
-    for future in [store.submit_packed(body) for body in bodies]:
+    for future in [started(store.intake.packed(body, "", None)) for body in bodies]:
         future.result(30)
 
 
@@ -110,7 +114,9 @@ def same(one: TelemetryStore, other: TelemetryStore, reports: Sequence[PackedRep
     start, end = start_of(min(windows) - HOUR), start_of(max(windows) + 1)
     for by in ((), ("node", "prompt_bucket")):
         for step_s in (5, 10, 60, 3600, None):
-            answers = [store.histograms("ttft", start, end, by=by, step_s=step_s) for store in (one, other)]
+            answers = [
+                store.histograms(Question("ttft", Span(start, end), by=by, step_s=step_s)) for store in (one, other)
+            ]
             found, expected = ({str(series.labels): series for series in answer} for answer in answers)
             assert found.keys() == expected.keys() and found
             for labels, series in found.items():
@@ -125,7 +131,9 @@ def same(one: TelemetryStore, other: TelemetryStore, reports: Sequence[PackedRep
                         [reference.quantile(q) for q in (0, 0.5, 0.99, 1)]
                     )
             for metric in ("output_tokens", "running"):
-                values = [store.scalars(metric, start, end, by=by, step_s=step_s) for store in (one, other)]
+                values = [
+                    store.scalars(Question(metric, Span(start, end), by=by, step_s=step_s)) for store in (one, other)
+                ]
                 numbers, wanted = (
                     {(str(of.labels), at): value for of in answer for at, value in [(None, of.value), *of.steps]}
                     for answer in values
@@ -135,7 +143,7 @@ def same(one: TelemetryStore, other: TelemetryStore, reports: Sequence[PackedRep
 
 def count(store: TelemetryStore) -> int:
     """Values of ttft there are."""
-    found = store.histograms("ttft", NOW - timedelta(days=3), NOW + timedelta(hours=1))
+    found = store.histograms(Question("ttft", Span(NOW - timedelta(days=3), NOW + timedelta(hours=1))))
     return sum(series.total.count for series in found)
 
 

@@ -3,12 +3,17 @@
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
 from benchmarks.power_loss.disk import Cut
 from controlplane.db.database import Database
+from controlplane.telemetry import Question, Span
 from controlplane.telemetry.folding.verify import verify
 from controlplane.telemetry.store import TelemetryStore
 from tests.controlplane.telemetry.folding.load_until_killed import SPACING, START, clock, part, parts_of
 from tests.controlplane.telemetry.kill_runs import run_and_kill
+
+pytestmark = pytest.mark.slow
 
 SCRIPT = Path(__file__).with_name("load_until_killed.py")
 BUNDLES = 100
@@ -27,7 +32,7 @@ def test_killed_in_the_middle_of_a_load(tmp_path: Path) -> None:
 
         def counted() -> dict[int, float]:
             end = START + timedelta(seconds=5 * SPACING * 2 * last)
-            (series,) = store.scalars("requests", START, end, step_s=5 * SPACING)
+            (series,) = store.scalars(Question("requests", Span(START, end), step_s=5 * SPACING))
             return {round((at - START).total_seconds()) // (5 * SPACING): value for at, value in series.steps}
 
         found = counted()

@@ -17,6 +17,7 @@ from controlplane.telemetry.frames import frame
 from controlplane.telemetry.frames.block import HistogramBlock
 from controlplane.telemetry.store import TelemetryStore
 from controlplane.telemetry.tables import FoldRow, FrameRow, LabelsRow, PendingRow, SeenRow, StreamRow
+from tests.controlplane.telemetry.ingesting import ingest_metrics
 
 Damage = Callable[[Connection], object]
 
@@ -31,7 +32,7 @@ def filled(store: TelemetryStore, clock: Any, make_report: Any, start: datetime)
             report.histogram([0.1, 0.2 + seconds / 100], model="m")
             report.number(metrics.OUTPUT_TOKENS.name, 7)
             report.number(metrics.KV_USAGE.name, 0.5, kind="gauge")
-            store.ingest_metrics(report.request)
+            ingest_metrics(store, report.request)
 
     for seconds in range(0, 120, 5):
         send(seconds)

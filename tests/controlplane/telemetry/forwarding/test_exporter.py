@@ -12,12 +12,13 @@ from prometheus_client import CollectorRegistry
 from sqlmodel import SQLModel
 
 from controlplane.contract.errors import BadRequest
+from controlplane.contract.retry import LONGEST_PAUSE_S
 from controlplane.db.database import Database
 from controlplane.telemetry.forwarding.attempt import Refused, Undelivered
-from controlplane.telemetry.forwarding.exporter import LONGEST_WAIT_S, Exporter, Sent
+from controlplane.telemetry.forwarding.exporter import Exporter, Sent
 from controlplane.telemetry.forwarding.meters import ExportMeters
 from controlplane.telemetry.forwarding.position import LEASE_S
-from controlplane.telemetry.values.interval import Interval
+from controlplane.telemetry.values.timespan import Span
 
 START = datetime(2026, 3, 1, 12, 0, 30, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -30,11 +31,11 @@ class Receiver:
 
     def __init__(self, interval_s: int = 60) -> None:
         self.interval_s = interval_s
-        self.taken: list[Interval] = []
-        self.tried: list[Interval] = []
+        self.taken: list[Span] = []
+        self.tried: list[Span] = []
         self.answers: list[BaseException | Callable[[], None]] = []
 
-    def send(self, interval: Interval) -> Sent:
+    def send(self, interval: Span) -> Sent:
         self.tried.append(interval)
         answer = self.answers.pop(0) if self.answers else None
         if isinstance(answer, BaseException):
@@ -76,7 +77,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     made.database.close()
 
 
-def starts(intervals: list[Interval]) -> list[datetime]:
+def starts(intervals: list[Span]) -> list[datetime]:
     return [interval.start for interval in intervals]
 
 
@@ -209,7 +210,7 @@ def test_whatever_fails_every_interval_is_taken_in_order(
             except KeyboardInterrupt:
                 exporter = bench.another()
         bench.receiver.answers = []
-        now += timedelta(seconds=LONGEST_WAIT_S)
+        now += timedelta(seconds=LONGEST_PAUSE_S)
         while exporter.tick(now):
             pass
         taken = starts(bench.receiver.taken)

@@ -18,12 +18,11 @@ from controlplane.telemetry.forwarding.otlp_request import Scope, encode
 from controlplane.telemetry.queries import series
 from controlplane.telemetry.queries.series import Portion
 from controlplane.telemetry.reader import SketchSeries, ValueSeries
-from controlplane.telemetry.values.interval import Interval
-from controlplane.telemetry.values.timespan import to_ns
+from controlplane.telemetry.values.timespan import Span, to_ns
 from tests.controlplane.telemetry.forwarding.conftest import sketch_of
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
-MINUTE = Interval(START, START + timedelta(minutes=1))
+MINUTE = Span(START, START + timedelta(minutes=1))
 values = st.lists(st.sampled_from([0.0, 1e-3, 0.25, 0.26, 1.0, 4.0, 250.0]), max_size=12)
 Content = dict[tuple[bytes, str, str], tuple[int, int, list[int]]]
 
@@ -87,7 +86,7 @@ def test_extremes_are_the_late_values_own() -> None:
 
 
 def test_each_interval_is_looked_at_once_and_its_time_comes(reader: Any) -> None:
-    def requests_of(interval: Interval) -> Iterator[ExportMetricsServiceRequest]:
+    def requests_of(interval: Span) -> Iterator[ExportMetricsServiceRequest]:
         return (encode(portion, interval, Scope.NODE)[0] for portion in series.of_nodes(reader, interval))
 
     reader.add("ttft", START, 0.25, node="a")

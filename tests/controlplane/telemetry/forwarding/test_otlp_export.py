@@ -14,6 +14,7 @@ from sqlmodel import delete
 from controlplane.contract import metrics
 from controlplane.contract.clock import utc_now
 from controlplane.db.database import Database
+from controlplane.telemetry import Question, Span
 from controlplane.telemetry.forwarding.exporter import Exporter
 from controlplane.telemetry.forwarding.late import WATCHED_S
 from controlplane.telemetry.forwarding.meters import ExportMeters
@@ -21,8 +22,11 @@ from controlplane.telemetry.forwarding.otlp_request import Scope
 from controlplane.telemetry.forwarding.otlp_sender import OtlpSender
 from controlplane.telemetry.store import TelemetryStore
 from controlplane.telemetry.values.export_tables import ExportRow
-from controlplane.telemetry.values.interval import Interval, floor
+from controlplane.telemetry.values.interval import floor
+from tests.controlplane.telemetry.ingesting import ingest_metrics
 from tests.peers import Service, service
+
+pytestmark = pytest.mark.slow
 
 Q = (0.0, 0.01, 0.5, 0.95, 0.99, 0.999, 1.0)
 
@@ -56,7 +60,7 @@ def fill(store: TelemetryStore, make_report: Any, minute: datetime, pool: str) -
             report.histogram(rng.lognormal(-3, 1, 40).tolist(), name=metrics.QUEUE.name, model="m")
             report.number(metrics.OUTPUT_TOKENS.name, 7.0, model="m")
             report.number(metrics.KV_USAGE.name, step / 120, kind="gauge")
-            outcome = store.ingest_metrics(report.request)
+            outcome = ingest_metrics(store, report.request)
             assert not outcome.refusals.count, outcome.refusals.text()
 
 
@@ -101,7 +105,7 @@ def test_the_receiver_ends_with_equal_quantiles(
                     **{name: time.isoformat() for name, time in span.items()},
                 },
             ).json()["series"]
-            ours = store.histograms(metric, span["start"], span["end"], by=by, where={"pool": pool})
+            ours = store.histograms(Question(metric, Span(span["start"], span["end"]), by=by, where={"pool": pool}))
             assert [one["labels"] for one in theirs] == [one.labels for one in ours] and ours
             for their, our in zip(theirs, ours, strict=True):
                 assert their["count"] == our.total.count
@@ -207,14 +211,14 @@ def test_what_comes_late_arrives_too_and_everything_counts_once(
         scopes=scopes,
         interval_s=60,
     )
-    interval, following = (Interval(minute + timedelta(minutes=n), minute + timedelta(minutes=n + 1)) for n in (0, 1))
+    interval, following = (Span(minute + timedelta(minutes=n), minute + timedelta(minutes=n + 1)) for n in (0, 1))
     sender.send(interval)
     for node in (f"{pool}-a", f"{pool}-new"):
         report = make_report(node=node, pool=pool, start=minute + timedelta(seconds=20), seconds=4.0)
         report.histogram([0.001, 0.5, 90.0], model="m", prompt_bucket="<=2k")
         report.histogram([0.25], name=metrics.QUEUE.name, model="m", prompt_bucket="<=2k")
         report.number(metrics.OUTPUT_TOKENS.name, 1000.0, model="m")
-        assert store.ingest_metrics(report.request).accepted == 3
+        assert ingest_metrics(store, report.request).accepted == 3
     clock[0] = now + timedelta(seconds=WATCHED_S)
     sent = sender.send(following)
     assert sent.late == 2 * (3 + 1) and not sent.refused
@@ -228,7 +232,9 @@ def test_what_comes_late_arrives_too_and_everything_counts_once(
             "/api/v1/quantiles",
             params={"metric": metric, "q": ",".join(map(str, Q)), "by": ",".join(by), "pool": pool, **span},
         ).json()["series"]
-        ours = store.histograms(metric, minute, minute + timedelta(seconds=120), by=by, where={"pool": pool})
+        ours = store.histograms(
+            Question(metric, Span(minute, minute + timedelta(seconds=120)), by=by, where={"pool": pool})
+        )
         assert [(one["labels"], one["count"]) for one in theirs] == [(one.labels, one.total.count) for one in ours]
         for their, our in zip(theirs, ours, strict=True):
             assert their["mean"] == pytest.approx(our.total.mean, rel=1e-12)

@@ -20,10 +20,10 @@ from controlplane.telemetry.forwarding.otlp_request import SCOPE, Scope, encode,
 from controlplane.telemetry.queries import series
 from controlplane.telemetry.queries.series import NODES_AT_ONCE, Portion
 from controlplane.telemetry.reader import SketchSeries, ValueSeries
-from controlplane.telemetry.values.interval import Interval
+from controlplane.telemetry.values.timespan import Span
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
-MINUTE = Interval(START, START + timedelta(minutes=1))
+MINUTE = Span(START, START + timedelta(minutes=1))
 
 counts = st.dictionaries(st.integers(0, AXIS_LENGTH - 1), st.integers(1, 2**40), max_size=20)
 sketches = st.builds(
@@ -118,7 +118,7 @@ def test_nodes_with_more_series_than_one_answer_holds_come_fewer_at_a_time(make_
     found = [tuple(one.labels.values()) for portion in portions for one in portion.histograms[metrics.TTFT]]
     assert len(found) == len(set(found)) == 210
     with pytest.raises(BadRequest):
-        list(series.of_nodes(make_reader(most_rows=6, measured=reader.measured[:7]), MINUTE))
+        list(series.of_nodes(make_reader({"ttft": reader.points["ttft"][:7]}, most_rows=6), MINUTE))
 
 
 @given(st.integers(1, 40_000))

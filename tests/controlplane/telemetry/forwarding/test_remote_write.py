@@ -15,11 +15,13 @@ from prometheus_client import CollectorRegistry
 from controlplane.contract import metrics
 from controlplane.contract.clock import utc_now
 from controlplane.db.database import Database
+from controlplane.telemetry import Question, Span
 from controlplane.telemetry.forwarding.exporter import Exporter
 from controlplane.telemetry.forwarding.meters import ExportMeters
 from controlplane.telemetry.forwarding.prompb import WriteRequest
 from controlplane.telemetry.forwarding.remote_write import STALE, RemoteWriteSender
-from controlplane.telemetry.values.interval import Interval, floor
+from controlplane.telemetry.values.interval import floor
+from tests.controlplane.telemetry.ingesting import ingest_metrics
 from tests.peers import prometheus
 from tests.processes import free_port, wait_for
 
@@ -40,7 +42,7 @@ def test_a_message_is_the_protocol_s(reader: Any) -> None:
     end = floor(utc_now(), 15)
     reader.add("ttft", end - timedelta(seconds=5), 0.25, pool="chat", prompt_bucket="<=128")
     sender = sender_of(reader, "http://there/api/v1/write", http=httpx.Client(transport=httpx.MockTransport(take)))
-    sent = sender.send(Interval(end - timedelta(seconds=15), end))
+    sent = sender.send(Span(end - timedelta(seconds=15), end))
     headers = bodies[0].headers
     assert headers["Content-Encoding"] == "snappy" and headers["X-Prometheus-Remote-Write-Version"] == "0.1.0"
     request = WriteRequest.FromString(bytes(cramjam.snappy.decompress_raw(bodies[0].content)))
@@ -54,7 +56,7 @@ def test_a_message_is_the_protocol_s(reader: Any) -> None:
     # A minute later the pool is silent: each of its series is marked as ended, once.
     for expected in (sent.points - 1, 0):
         end += timedelta(minutes=1)
-        sender.send(Interval(end - timedelta(seconds=15), end))
+        sender.send(Span(end - timedelta(seconds=15), end))
         request = WriteRequest.FromString(bytes(cramjam.snappy.decompress_raw(bodies[-1].content)))
         values = [series.samples[0].value for series in request.timeseries]
         assert sum(math.isnan(value) for value in values) == expected
@@ -80,9 +82,9 @@ def test_a_real_prometheus_has_the_pushed_gauges(
             report.histogram([1.0, 2.0], name=metrics.E2E.name, prompt_bucket="<=128")
             report.histogram([0.5], name=metrics.QUEUE.name)
             report.number(metrics.REQUESTS.name, 30.0)
-            store.ingest_metrics(report.request)
+            ingest_metrics(store, report.request)
         assert exporter.tick(end) == 2, exporter.error
-        expected = store.histograms("ttft", end - timedelta(minutes=1), end)[0].total.quantile(0.99)
+        expected = store.histograms(Question("ttft", Span(end - timedelta(minutes=1), end)))[0].total.quantile(0.99)
         (found,) = wait_for(
             "the pushed gauge",
             lambda: receiver.query(f'tailwright_fleet_ttft_seconds{{pool="chat", q="0.99"}} @ {end.timestamp()}'),

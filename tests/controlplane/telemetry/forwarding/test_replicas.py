@@ -11,7 +11,7 @@ from controlplane.db.database import Database
 from controlplane.db.migrate import upgrade
 from controlplane.telemetry.forwarding.exporter import Exporter, Sent
 from controlplane.telemetry.forwarding.meters import ExportMeters
-from controlplane.telemetry.values.interval import Interval
+from controlplane.telemetry.values.timespan import Span
 
 START = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -27,7 +27,7 @@ class Receiver:
     def __init__(self) -> None:
         self.taken: list[datetime] = []
 
-    def send(self, interval: Interval) -> Sent:
+    def send(self, interval: Span) -> Sent:
         self.taken.append(interval.start)
         return Sent(points=1)
 

@@ -11,6 +11,7 @@ from sqlmodel import select
 from controlplane.contract.clock import utc_now
 from controlplane.contract.errors import Unavailable
 from controlplane.db.database import Database
+from controlplane.telemetry import Question, Span
 from controlplane.telemetry.folding.verify import verify
 from controlplane.telemetry.frames.clickhouse import ClickHouse
 from controlplane.telemetry.frames.clickhouse_absence import LateClickHouse
@@ -18,6 +19,7 @@ from controlplane.telemetry.frames.clickhouse_frames import SCHEMA, ClickHouseFr
 from controlplane.telemetry.store import TelemetryStore
 from controlplane.telemetry.tables import PendingRow
 from tests.controlplane.telemetry.frames.embedded_clickhouse import EmbeddedClickHouse, served
+from tests.controlplane.telemetry.ingesting import ingest_metrics
 from tests.peers import service
 from tests.processes import wait_for
 
@@ -72,10 +74,12 @@ def test_what_was_taken_in_meanwhile_is_folded_once_when_it_is_back(
         for second in range(first, last, 5):
             report = make_report(start=start + timedelta(seconds=second))
             report.histogram([0.1, 0.2])
-            assert store.ingest_metrics(report.request).accepted == 1
+            assert ingest_metrics(store, report.request).accepted == 1
 
     def count() -> int:
-        return sum(one.total.count for one in store.histograms("ttft", start, start + timedelta(minutes=10)))
+        return sum(
+            one.total.count for one in store.histograms(Question("ttft", Span(start, start + timedelta(minutes=10))))
+        )
 
     take_in(0, 120)
     for _ in range(2):

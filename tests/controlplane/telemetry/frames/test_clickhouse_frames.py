@@ -12,6 +12,7 @@ from sqlmodel import SQLModel
 from controlplane.contract import metrics
 from controlplane.contract.errors import Unavailable
 from controlplane.db.database import Database
+from controlplane.telemetry import Question, Span
 from controlplane.telemetry.folding.verify import verify
 from controlplane.telemetry.frames import clickhouse_frames
 from controlplane.telemetry.frames.clickhouse import ClickHouse, ClickHouseServer
@@ -20,6 +21,7 @@ from controlplane.telemetry.frames.frame_store import Fold, Frame, FrameKey, Rea
 from controlplane.telemetry.store import TelemetryStore
 from controlplane.telemetry.values.levels import FoldState
 from tests.controlplane.telemetry.frames.embedded_clickhouse import EmbeddedClickHouse, served
+from tests.controlplane.telemetry.ingesting import ingest_metrics
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 AT = int(NOW.timestamp()) // 5
@@ -198,13 +200,13 @@ def test_a_store_with_its_frames_in_clickhouse_answers_as_one_without(
                     report = make_report(node=node, start=start + timedelta(seconds=second))
                     report.histogram([0.1 + second / 1000, 0.2], model="m")
                     report.number(metrics.OUTPUT_TOKENS.name, 3)
-                    store.ingest_metrics(report.request)
+                    ingest_metrics(store, report.request)
                 if second % 30 == 0:
                     store.tick(clock())
             store.tick(clock() + timedelta(hours=1))
             late = make_report(node="n1", start=start, seconds=4.0)
             late.histogram([0.9], model="m")
-            store.ingest_metrics(late.request)
+            ingest_metrics(store, late.request)
             store.tick(clock() + timedelta(hours=2))
             end = start + timedelta(seconds=180)
             answers.append(
@@ -216,10 +218,10 @@ def test_a_store_with_its_frames_in_clickhouse_answers_as_one_without(
                         [sketch.count for _, sketch in series.steps],
                     )
                     for step_s in (None, 10.0, 60.0)
-                    for series in store.histograms("ttft", start, end, by=["node"], step_s=step_s)
+                    for series in store.histograms(Question("ttft", Span(start, end), by=["node"], step_s=step_s))
                 ]
             )
-            assert [series.value for series in store.scalars("output_tokens", start, end)] == [216.0]
+            assert [series.value for series in store.scalars(Question("output_tokens", Span(start, end)))] == [216.0]
             assert verify(database, store.frames).findings.all == []
         finally:
             store.close()

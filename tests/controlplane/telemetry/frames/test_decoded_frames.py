@@ -49,11 +49,11 @@ def test_one_that_was_written_anew_is_decoded_anew() -> None:
 def test_what_was_asked_for_longest_ago_goes_first(decoded: list[bytes]) -> None:
     small = DecodedFrames()
     small.block(frame_of(1.0))
-    room = 2 * small._fleet._held
+    room = 2 * small._fleet._blocks.currsize
     frames = DecodedFrames(fleet_bytes=room, node_bytes=room)
     for window in (0, 1, 0, 2):
         frames.block(frame_of(1.0, window))
-        assert frames._fleet._held <= room
+        assert frames._fleet._blocks.currsize <= room
     del decoded[:]
     frames.block(frame_of(1.0, 0))
     frames.block(frame_of(1.0, 2))
@@ -67,7 +67,7 @@ def test_frames_of_nodes_do_not_push_out_the_fleets(decoded: list[bytes]) -> Non
     frames.block(frame_of(1.0))
     for window in range(10):
         frames.block(frame_of(2.0, window, block=0))
-    assert frames._nodes._held == 0
+    assert frames._nodes._blocks.currsize == 0
     del decoded[:]
     frames.block(frame_of(1.0))
     assert not decoded

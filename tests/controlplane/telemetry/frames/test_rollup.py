@@ -6,6 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import insert
@@ -26,6 +27,8 @@ from controlplane.telemetry.tables import LabelsRow, MetricRow, NodeRow, Pending
 from controlplane.telemetry.values.columns import Columns, HistogramRows, NumberRows
 from controlplane.telemetry.values.levels import BASE_S, COARSER
 from controlplane.telemetry.values.timespan import to_ns
+
+pytestmark = pytest.mark.slow
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 LAST = int(NOW.timestamp()) // BASE_S

@@ -23,7 +23,7 @@ from controlplane.contract.metrics import MetricKind
 from controlplane.contract.reports import packed_report
 from controlplane.contract.reports.packed_report import PackedNumber, PackedReport, Section
 from controlplane.db.database import Database
-from controlplane.telemetry.http import receiver, report_request
+from controlplane.telemetry.http import receiver
 from controlplane.telemetry.http.receiver import Application
 from controlplane.telemetry.journal import intake
 from controlplane.telemetry.otlp import otlp_bodies as otlp
@@ -92,7 +92,7 @@ def test_every_answer_says_the_time_and_what_is_taken(api: httpx.Client, clock: 
     assert [answer.status_code for answer in answers] == [200, 400, 415, 401]
     for answer in answers:
         assert answer.headers[packed_report.ACCEPT_HEADER] == packed_report.ACCEPT_PACKED
-        assert int(answer.headers[report_request.TIME_HEADER]) == to_ns(clock.now)
+        assert int(answer.headers[packed_report.TIME_HEADER]) == to_ns(clock.now)
 
 
 def test_a_report_is_answered_in_front_of_fastapi(app: FastAPI, agent: dict[str, str], make_report: Any) -> None:

@@ -11,21 +11,21 @@ import httpx
 import pytest
 import uvicorn
 from fastapi import FastAPI
+from httpx_sse import EventSource
 
 from controlplane.auth import store as tokens
 from controlplane.client import Client
 from controlplane.contract.bodies.access import Scope
 from controlplane.contract.bodies.telemetry import QuantilesAnswer
-from controlplane.contract.event_stream import events
 from controlplane.db.database import Database
 from controlplane.telemetry.queries import feeds as streams
 from controlplane.telemetry.store import TelemetryStore
+from tests.controlplane.telemetry.ingesting import ingest_metrics
 
 
 @pytest.fixture
-def url(app: FastAPI) -> Iterator[str]:
+def url(app: FastAPI, stop: threading.Event) -> Iterator[str]:
     """The application under uvicorn."""
-    app.state.stop = threading.Event()
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
@@ -33,7 +33,7 @@ def url(app: FastAPI) -> Iterator[str]:
         listening.listen()
         thread.start()
         yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-        app.state.stop.set()
+        stop.set()
         server.should_exit = True
         thread.join(20)
         assert not thread.is_alive(), "a stream has kept the server from ending"
@@ -50,7 +50,7 @@ def reader(url: str, database: Database, start: datetime) -> Iterator[Client]:
 def report(store: TelemetryStore, make_report: Any, time: datetime, values: list[float]) -> None:
     made = make_report(start=time)
     made.histogram(values)
-    store.ingest_metrics(made.request)
+    ingest_metrics(store, made.request)
 
 
 def test_each_new_window_is_an_event_and_what_was_missed_comes_first(
@@ -84,12 +84,12 @@ def test_the_event_is_the_querys_own_answer(
     assert streamed == (asked(by=["node"], **labels) if metric is None else asked(metric, by=["node"], **labels))
 
 
-def test_a_stop_of_the_service_ends_the_stream(reader: Client, app: FastAPI) -> None:
+def test_a_stop_of_the_service_ends_the_stream(reader: Client, stop: threading.Event) -> None:
     with reader._http.stream("GET", "/api/v1/stream", params={"metric": "ttft"}) as response:
         assert response.headers["content-type"].startswith("text/event-stream")
-        found = events(response.iter_lines())
-        assert next(found).kind == "quantiles"
-        app.state.stop.set()
+        found = EventSource(response).iter_sse()
+        assert next(found).event == "quantiles"
+        stop.set()
         assert list(found) == []
 
 
@@ -98,8 +98,8 @@ def test_too_many_listeners_are_refused_until_one_leaves(
 ) -> None:
     monkeypatch.setattr(streams, "LISTENERS", 1)
     with reader._http.stream("GET", "/api/v1/stream", params={"metric": "ttft"}) as response:
-        found = events(response.iter_lines())  # Held: the connection lives as long as somebody may read on.
-        assert next(found).kind == "quantiles"
+        found = EventSource(response).iter_sse()  # Held: the connection lives as long as somebody may read on.
+        assert next(found).event == "quantiles"
         refused = reader._http.get("/api/v1/stream", params={"metric": "ttft"})
         assert refused.status_code == 429 and int(refused.headers["Retry-After"].split(".")[0]) >= 1
 

@@ -223,3 +223,12 @@ def test_what_repeats_are_recognised_by_is_forgotten_in_time(any_database: Datab
     assert [rows(any_database, table) for table in (SeenRow, StreamRow, CumulativeRow)] == [1, 1, 1]
     forget(points_before_ns=NOW_NS + 10**12, states_before_ns=NOW_NS + 10**12)
     assert [rows(any_database, table) for table in (SeenRow, StreamRow, CumulativeRow)] == [0, 0, 0]
+
+
+def test_a_repeat_by_its_name_counts_all_that_it_holds(database: Database) -> None:
+    names, name = Names(), StreamIdentity(b"s" * 16, 1)
+    for outcome in ((3, 0, 0), (0, 3, 0)):
+        entry = Entry(identity=name, records=[record(1), record(2)], silent=1)
+        written = write(database, names, entry)
+        assert outcomes([entry]) == [outcome]
+        assert (written.points, written.nbytes) == (0, 0), "records are no points"

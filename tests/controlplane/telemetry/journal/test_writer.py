@@ -24,6 +24,7 @@ from controlplane.telemetry.journal.writer import Writer
 from controlplane.telemetry.meters import Meters
 from controlplane.telemetry.reports.entry import Entry
 from controlplane.telemetry.tables import PendingRow
+from tests.controlplane.telemetry.ingesting import settled, submitted
 from tests.controlplane.telemetry.packed_reports import BOUNDS, NOW, report
 
 LIMIT_S = 60.0
@@ -65,7 +66,11 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
 
 def send(writer: Writer, given: PackedReport, encoding: str = "zstd") -> "Future[Entry]":
     body = encode(given)
-    return writer.submit_packed(zstandard.compress(body) if encoding == "zstd" else body, encoding, BOUNDS)
+    return send_body(writer, zstandard.compress(body) if encoding == "zstd" else body, encoding)
+
+
+def send_body(writer: Writer, body: bytes, encoding: str) -> "Future[Entry]":
+    return submitted(lambda: writer.submit_packed(body, encoding, BOUNDS))
 
 
 def pending_rows(database: Database) -> int:
@@ -79,17 +84,18 @@ def test_what_waits_goes_into_one_commit_and_is_answered_after_it(
     futures = [send(writer, report(1))]
     assert gate.entered.acquire(timeout=LIMIT_S)
     futures += [send(writer, report(ordinal), "") for ordinal in range(2, 12)]
-    assert writer.depth == 10 and writer.depth_bytes == sum(len(encode(report(i))) for i in range(2, 12))
+    assert writer.depth == 10
     assert not any(future.done() for future in futures)
     gate.opened.set()
     assert [future.result(LIMIT_S).accepted for future in futures] == [12] * 11
-    assert gate.sizes == [1, 10] and writer.depth_bytes == 0 and pending_rows(database) == 2
+    assert gate.sizes == [1, 10] and pending_rows(database) == 2
 
 
 def test_no_future_is_done_before_the_commit(writer: Writer, database: Database) -> None:
     seen = []
 
     def committing(_: Any) -> None:
+        settled()
         seen.append(future.done())
 
     event.listen(database.engine, "commit", committing)
@@ -104,10 +110,10 @@ def test_a_body_that_cannot_be_read_costs_nobody_else(writer: Writer, gate: Gate
     first = send(writer, report(1))
     assert gate.entered.acquire(timeout=LIMIT_S)
     bad = [
-        writer.submit_packed(b"no zstd", "zstd", BOUNDS),
-        writer.submit_packed(b"no report", "", BOUNDS),
-        writer.submit_packed(encode(report(2)), "snappy", BOUNDS),
-        writer.submit_packed(zstandard.compress(bytes(64 << 20)), "zstd", BOUNDS),
+        send_body(writer, b"no zstd", "zstd"),
+        send_body(writer, b"no report", ""),
+        send_body(writer, encode(report(2)), "snappy"),
+        send_body(writer, zstandard.compress(bytes(64 << 20)), "zstd"),
     ]
     good = send(writer, report(2))
     gate.opened.set()
@@ -204,7 +210,7 @@ def test_closing_writes_what_waits_and_then_takes_nothing(database: Database, ga
     closer.start()
     gate.opened.set()
     closer.join(LIMIT_S)
-    assert not writer.alive and [future.result(0).accepted for future in futures] == [12] * 3
+    assert not writer.alive and [future.result(LIMIT_S).accepted for future in futures] == [12] * 3
     with pytest.raises(Unavailable):
         send(writer, report(4))
 
@@ -231,14 +237,14 @@ def test_coroutines_are_woken_once_for_a_commit(writer: Writer, gate: Gate) -> N
             return real(callback, *given, **named)
 
         loop.call_soon_threadsafe = counted  # type: ignore[method-assign]
-        first = writer.submit_packed_soon(encode(report(1)), "", BOUNDS)
+        first = writer.submit_packed(encode(report(1)), "", BOUNDS)
         await asyncio.to_thread(gate.entered.acquire, timeout=LIMIT_S)
         wakes.clear()
-        rest = [writer.submit_packed_soon(encode(report(ordinal)), "", BOUNDS) for ordinal in (2, 3, 4)]
-        entry = writer.submit_soon(Entry(silent=1))
-        hung_up = writer.submit_packed_soon(encode(report(5)), "", BOUNDS)
+        rest = [writer.submit_packed(encode(report(ordinal)), "", BOUNDS) for ordinal in (2, 3, 4)]
+        entry = writer.submit(Entry(silent=1))
+        hung_up = writer.submit_packed(encode(report(5)), "", BOUNDS)
         hung_up.cancel()
-        bad = writer.submit_packed_soon(b"", "", BOUNDS)
+        bad = writer.submit_packed(b"", "", BOUNDS)
         gate.opened.set()
         done = await asyncio.wait_for(asyncio.gather(first, *rest, entry), LIMIT_S)
         assert [one.accepted for one in done] == [12, 12, 12, 12, 1]
@@ -252,7 +258,7 @@ def test_coroutines_are_woken_once_for_a_commit(writer: Writer, gate: Gate) -> N
 
 def test_a_loop_that_has_ended_does_not_stop_the_writer(writer: Writer, gate: Gate) -> None:
     async def leave() -> None:
-        writer.submit_packed_soon(encode(report(1)), "", BOUNDS)
+        writer.submit_packed(encode(report(1)), "", BOUNDS)
 
     asyncio.run(leave())
     gate.opened.set()

@@ -22,7 +22,7 @@ def test_what_is_remembered_is_bounded() -> None:
             found = label_set(origin, [attribute(metrics.MODEL.name, model).SerializeToString()])
             assert found.labels == f'{{"model":"{model}","node":"n{number % 8}"}}'
         origins.remember(body, origin)
-        assert sum(len(one.sets) + 1 for one, _ in origins._found.values()) <= 10
+        assert sum(len(one.sets) + 1 for one in origins._found.values()) <= 10
     assert len(origins) == 3
     assert origins.of(resource("n1")) is origins.of(resource("n1"))
 

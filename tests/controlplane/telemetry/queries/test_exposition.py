@@ -1,7 +1,6 @@
 """/metrics is cheap however often it is scraped, bounded however many pools there are, and honest about failures."""
 
-from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import httpx
@@ -12,10 +11,12 @@ from sqlalchemy.exc import OperationalError
 from controlplane.contract import metrics
 from controlplane.contract.metrics import PROMPT_BUCKETS
 from controlplane.evidence.sketch import Sketch
+from controlplane.telemetry import Question, Span
 from controlplane.telemetry.queries import fleet_gauges
 from controlplane.telemetry.queries.exposition import FAILING, FRESH_S, FleetQuantiles
 from controlplane.telemetry.reader import SketchSeries, ValueSeries
 from controlplane.telemetry.store import TelemetryStore
+from tests.controlplane.telemetry.ingesting import ingest_metrics
 
 
 class Pools:
@@ -26,23 +27,19 @@ class Pools:
         self.asked = 0
         self.error: Exception | None = None
 
-    def histograms(
-        self, metric: str, start: datetime, end: datetime, *, by: Sequence[str] = (), **_: Any
-    ) -> list[SketchSeries]:
+    def histograms(self, question: Question) -> list[SketchSeries]:
         self.asked += 1
         if self.error is not None:
             raise self.error
         found = []
         for number in range(self.pools):
-            for bucket in PROMPT_BUCKETS if "prompt_bucket" in by else ("",):
+            for bucket in PROMPT_BUCKETS if "prompt_bucket" in question.by else ("",):
                 sketch = Sketch(total=1.0, minimum=0.5, maximum=0.5)
                 sketch.counts[600] = number + 1
                 found.append(SketchSeries({"pool": f"p{number:03d}", "prompt_bucket": bucket}, sketch))
         return found
 
-    def scalars(
-        self, metric: str, start: datetime, end: datetime, *, by: Sequence[str] = (), **_: Any
-    ) -> list[ValueSeries]:
+    def scalars(self, _: Question) -> list[ValueSeries]:
         self.asked += 1
         return [ValueSeries({"pool": f"p{number:03d}"}, 60.0) for number in range(self.pools)]
 
@@ -77,7 +74,7 @@ def test_the_number_of_series_is_bounded_and_the_busiest_pools_stay(clock: Any) 
     few, many = (samples(list(FleetQuantiles(Pools(pools), clock).collect())) for pools in (1, 500))  # type: ignore[arg-type]
     for name, count in many.items():
         assert count <= fleet_gauges.MOST_POOLS * max(few[name], 1), name
-    families = fleet_gauges.read(Pools(40), clock() - timedelta(minutes=1), clock())  # type: ignore[arg-type]
+    families = fleet_gauges.read(Pools(40), Span(clock() - timedelta(minutes=1), clock()))  # type: ignore[arg-type]
     shown = {labels[0] for family in families for labels, _ in family.samples if labels}
     assert shown == {f"p{number:03d}" for number in range(10, 40)}
     assert [family.samples for family in families if family.name.endswith("left_out")] == [[((), 10.0)]]
@@ -107,12 +104,12 @@ def test_what_the_store_has_is_what_the_gauges_say(
         report.histogram([0.5, 0.7], name=metrics.DECODE.name)
         report.number(metrics.REQUESTS.name, 30.0)
         report.number(metrics.KV_USAGE.name, 0.25 if node == "a" else 0.75, kind="gauge")
-        store.ingest_metrics(report.request)
+        ingest_metrics(store, report.request)
     text = api.get("/metrics", headers={"Authorization": ""}).text
     lines = dict(line.rsplit(" ", 1) for line in text.splitlines() if line.startswith("tailwright_fleet"))
     q = {series.labels["prompt_bucket"]: series.total for series in store.histograms(
-        "ttft", clock() - timedelta(minutes=1), clock(), by=("prompt_bucket",))}  # fmt: skip
-    whole = store.histograms("ttft", clock() - timedelta(minutes=1), clock())[0].total
+        Question("ttft", Span(clock() - timedelta(minutes=1), clock()), by=("prompt_bucket",)))}  # fmt: skip
+    whole = store.histograms(Question("ttft", Span(clock() - timedelta(minutes=1), clock())))[0].total
     assert float(lines['tailwright_fleet_ttft_seconds{pool="chat",q="0.95"}']) == whole.quantile(0.95)
     name = 'tailwright_fleet_ttft_by_prompt_seconds{pool="chat",prompt_bucket="<=128",q="0.5"}'
     assert float(lines[name]) == q["<=128"].quantile(0.5)

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from controlplane.contract.bodies.telemetry import HeatmapAnswer
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.histogram import ZERO_THRESHOLD_S
+from controlplane.telemetry import Question, Span
 from controlplane.telemetry.queries import heatmap as module
 from controlplane.telemetry.queries.heatmap import FEWEST_ROWS, MOST_ROWS, heatmap
-from controlplane.telemetry.queries.parameters import SeriesQuery
-from controlplane.telemetry.values.timespan import Span
 from tests.controlplane.telemetry.fake_reader import FakeReader
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -23,7 +22,7 @@ def at(seconds: float) -> datetime:
 
 
 def of(reader: FakeReader, rows: int = 64, step_s: float | None = 10, by: tuple[str, ...] = ()) -> HeatmapAnswer:
-    asked = SeriesQuery("ttft", Span(at(0), at(120)), step_s, list(by), {})
+    asked = Question("ttft", Span(at(0), at(120)), by, step_s=step_s)
     return heatmap(reader, reader.find("ttft"), asked, rows)
 
 

@@ -5,9 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from controlplane.contract.errors import BadRequest
-from controlplane.telemetry.queries.parameters import SeriesQuery
+from controlplane.telemetry import Question, Span
 from controlplane.telemetry.queries.rates import rates
-from controlplane.telemetry.values.timespan import Span
 from tests.controlplane.telemetry.fake_reader import FakeReader
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -17,17 +16,17 @@ def at(seconds: float) -> datetime:
     return START + timedelta(seconds=seconds)
 
 
-def asked(metric: str, first: float, last: float, step_s: float | None = None, by: tuple[str, ...] = ()) -> SeriesQuery:
-    return SeriesQuery(metric, Span(at(first), at(last)), step_s, list(by), {})
+def asked(metric: str, first: float, last: float, step_s: float | None = None, by: tuple[str, ...] = ()) -> Question:
+    return Question(metric, Span(at(first), at(last)), by, step_s=step_s)
 
 
 @pytest.fixture
 def reader() -> FakeReader:
     found = FakeReader()
     for second in range(0, 60, 5):
-        found.count("output_tokens", at(second), 100, node="a")
-        found.count("requests", at(second), 2, node="a", finish_reason="stop")
-    found.count("output_tokens", at(30), 50, node="b")
+        found.add("output_tokens", at(second), 100, node="a")
+        found.add("requests", at(second), 2, node="a", finish_reason="stop")
+    found.add("output_tokens", at(30), 50, node="b")
     return found
 
 
@@ -88,6 +87,6 @@ def test_a_gauge_has_no_rate(reader: FakeReader) -> None:
 
 
 def test_a_senders_own_sum(reader: FakeReader) -> None:
-    reader.count("tailwright.own", at(0), 30)
+    reader.add("tailwright.own", at(0), 30)
     (series,) = rates(reader, reader.find("tailwright.own"), asked("tailwright.own", 0, 60)).series
     assert series.per_second == 0.5

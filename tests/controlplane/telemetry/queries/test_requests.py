@@ -10,6 +10,7 @@ from sqlalchemy import event
 
 from controlplane.db.database import Database
 from controlplane.telemetry.store import TelemetryStore
+from tests.controlplane.telemetry.ingesting import ingest_traces
 
 
 @pytest.fixture
@@ -28,7 +29,7 @@ def test_one_request_is_found_by_exactly_its_id(
     for place, node in enumerate(("c", "a", "b")):
         arrival = start + timedelta(seconds=place)
         ids = [f"r-{10 * place + number}" for number in range(10)]
-        any_store.ingest_traces(make_spans(node, [{"id": one, "arrival": arrival} for one in [*ids, "shared"]]))
+        ingest_traces(any_store, make_spans(node, [{"id": one, "arrival": arrival} for one in [*ids, "shared"]]))
 
     def found(**wanted: Any) -> list[tuple[str, str]]:
         return [(one.node, one.request_id) for one in any_store.requests(**span, **wanted)]

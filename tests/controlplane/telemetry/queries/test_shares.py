@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.contract.errors import BadRequest
-from controlplane.telemetry.queries.parameters import SeriesQuery
+from controlplane.telemetry import Question, Span
 from controlplane.telemetry.queries.shares import COMPONENTS, Limit, limit_of, shares
-from controlplane.telemetry.values.timespan import Span
 from tests.controlplane.telemetry.fake_reader import FakeReader
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -21,8 +20,8 @@ def at(seconds: float) -> datetime:
     return START + timedelta(seconds=seconds)
 
 
-def asked(step_s: float | None = None, by: tuple[str, ...] = (), metric: str = "e2e") -> SeriesQuery:
-    return SeriesQuery(metric, Span(at(0), at(60)), step_s, list(by), {})
+def asked(step_s: float | None = None, by: tuple[str, ...] = (), metric: str = "e2e") -> Question:
+    return Question(metric, Span(at(0), at(60)), by, step_s=step_s)
 
 
 def request(reader: FakeReader, second: float, parts: dict[str, float], **labels: Any) -> None:

@@ -85,7 +85,7 @@ def test_a_run_is_added_up_once_and_memory_is_bounded(any_database: Database) ->
         runs = FleetRuns(head)
         first = runs.of(connection, numbers[:3])
         assert runs.of(connection, numbers[:3]) is first
-        small = FleetRuns(head, held_bytes=runs._held)
+        small = FleetRuns(head, held_bytes=runs._runs.currsize)
         one = small.of(connection, numbers[:3])
         assert small.of(connection, numbers[3:6]).keys() == one.keys()
         assert len(small._runs) == 1 and small.of(connection, numbers[:3]) is not one

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from controlplane.contract.errors import BadRequest
+from controlplane.telemetry import Question, Span
 from controlplane.telemetry.store import TelemetryStore
+from tests.controlplane.telemetry.ingesting import ingest_metrics
 
 
 @pytest.mark.parametrize(
@@ -31,14 +33,15 @@ def test_as_the_sketches_say(
                 report = make_report(node=f"{pool}{node}", pool=pool, start=start + timedelta(seconds=5 * window))
                 report.histogram([0.1] * (1 + window + node), prompt_bucket="<=128")
                 report.histogram([0.2] * 3, prompt_bucket="<=512").zero_count = 0
-                store.ingest_metrics(report.request)
+                ingest_metrics(store, report.request)
     span = (start, start + timedelta(minutes=10))
     for _ in range(2):
-        sketches = store.histograms("ttft", *span, by=by, where=where, step_s=step_s)
+        sketches = store.histograms(Question("ttft", Span(*span), by=by, where=where, step_s=step_s))
         assert [
             (one.labels, one.total.count, [(time, sketch.count) for time, sketch in one.steps]) for one in sketches
         ] == [
-            (one.labels, one.value, one.steps) for one in store.counts("ttft", *span, by=by, where=where, step_s=step_s)
+            (one.labels, one.value, one.steps)
+            for one in store.counts(Question("ttft", Span(*span), by=by, where=where, step_s=step_s))
         ]
         store.tick(clock())  # The second time from frames.
     if where != {"pool": "nobody's"}:
@@ -47,4 +50,4 @@ def test_as_the_sketches_say(
 
 def test_of_histograms_only(store: TelemetryStore, start: datetime) -> None:
     with pytest.raises(BadRequest, match="running is a gauge"):
-        store.counts("running", start, start + timedelta(minutes=1))
+        store.counts(Question("running", Span(start, start + timedelta(minutes=1))))

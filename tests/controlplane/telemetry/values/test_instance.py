@@ -11,12 +11,14 @@ from prometheus_client import CollectorRegistry
 
 from controlplane.db.database import Database
 from controlplane.db.migrate import upgrade
+from controlplane.telemetry import Question, Span
 from controlplane.telemetry.forwarding.exporter import Exporter
 from controlplane.telemetry.forwarding.meters import ExportMeters
 from controlplane.telemetry.forwarding.otlp_request import Scope
 from controlplane.telemetry.forwarding.otlp_sender import OtlpSender
 from controlplane.telemetry.store import TelemetryStore
 from controlplane.telemetry.values.instance import HEADER, name_of
+from tests.controlplane.telemetry.ingesting import ingest_metrics
 
 
 def test_replicas_have_one_name_and_services_different_ones(any_database: Database, tmp_path: Path) -> None:
@@ -39,7 +41,7 @@ def test_what_comes_back_is_refused_and_what_others_export_is_taken(
 ) -> None:
     report = make_report(start=start)
     report.histogram([0.25])
-    assert store.ingest_metrics(report.request).accepted == 1
+    assert ingest_metrics(store, report.request).accepted == 1
     meters = ExportMeters(CollectorRegistry())
 
     def exporter(exported_by: str) -> Exporter:
@@ -55,7 +57,9 @@ def test_what_comes_back_is_refused_and_what_others_export_is_taken(
         return Exporter(sender, database, meters, delay_s=0, longest_lag_s=3600)
 
     def count() -> int:
-        return sum(one.total.count for one in store.histograms("ttft", start, start + timedelta(minutes=5)))
+        return sum(
+            one.total.count for one in store.histograms(Question("ttft", Span(start, start + timedelta(minutes=5))))
+        )
 
     own = exporter(name_of(database))
     own.tick(start)

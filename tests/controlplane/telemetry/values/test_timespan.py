@@ -5,8 +5,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from controlplane.contract.errors import BadRequest
+from controlplane.contract.metrics import WINDOW_NS
 from controlplane.telemetry.values import timespan
-from controlplane.telemetry.values.point import WINDOW_NS, window_of
+from controlplane.telemetry.values.point import window_of
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -12,6 +12,8 @@ from controlplane.command.main import app
 from tests.agents.backends.vllm.doctor.conftest import SCHEDULER, start  # noqa: F401 - a fixture.
 from tests.agents.backends.vllm.doctor.made_environment import make_environment
 
+pytestmark = pytest.mark.slow
+
 runner = CliRunner()
 
 

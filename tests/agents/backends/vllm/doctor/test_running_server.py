@@ -10,6 +10,8 @@ from agents.backends.vllm.doctor.running_server import Server, _is_cpu, ask, fin
 from controlplane.terminal.doctor_finding import Finding
 from tests.processes import free_port
 
+pytestmark = pytest.mark.slow
+
 SCHEDULER = ("--scheduler-cls", "tailwright_vllm.scheduler.live_scheduler")
 
 

@@ -11,8 +11,7 @@ from typing import Any
 
 import httpx
 
-from agents.backends.vllm.managed import ManagedVllm
-from agents.backends.vllm.managed import server_process as process
+from agents.backends.vllm.managed import ManagedVllm, server_process
 from agents.backends.vllm.managed.kept_servers import Records, ServerRecord
 from agents.backends.vllm.managed.run_folder import choose_run_folder
 from agents.backends.vllm.node_file import load_node_file
@@ -96,12 +95,12 @@ class Node:
         return Records(self.state_dir).servers()
 
     def living(self) -> list[ServerRecord]:
-        return [record for record in self.records() if process.is_alive(record)]
+        return [record for record in self.records() if server_process.is_alive(record)]
 
     def clear(self) -> None:
         """End all that is left."""
         for record in self.records():
-            process.kill(record)
+            server_process.kill(record)
         with contextlib.suppress(TailwrightError):
             asyncio.run(self.proxy.stop(10.0))
         shutil.rmtree(self.run_dir, ignore_errors=True)

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from agents.backends.vllm.managed import server_process as process
+from agents.backends.vllm.managed import server_process
 from controlplane.contract.knobs import EngineConfig
 from tests.agents.backends.vllm.managed.managed_node import Clients, Node, running, until
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[5]
 AGENT = """
@@ -137,7 +139,7 @@ def test_where_the_node_file_says_so_all_ends_with_the_agent(node: Node, start: 
     agent = start("")
     server, proxy = node.living()[0], asyncio.run(node.proxy.state()).pid
     kill(agent)
-    asyncio.run(until(lambda: not process.is_alive(server)))
+    asyncio.run(until(lambda: not server_process.is_alive(server)))
     asyncio.run(until(lambda: not _lives(proxy)))
 
 

@@ -9,10 +9,12 @@ import httpx
 import pytest
 
 from agents.backends.base import Backend
-from agents.backends.vllm.managed import server_process as process
+from agents.backends.vllm.managed import server_process
 from controlplane.contract.knobs import EngineConfig
 from tests.agents.backends.backend_conformance import REFUSED, BackendConformance
 from tests.agents.backends.vllm.managed.managed_node import Node, running
+
+pytestmark = pytest.mark.slow
 
 
 class ManagedDriver:
@@ -46,7 +48,7 @@ class ManagedDriver:
 
     def vanish(self) -> None:
         for record in self._node.living():
-            process.kill(record)
+            server_process.kill(record)
         while self._node.living():
             time.sleep(0.01)
 

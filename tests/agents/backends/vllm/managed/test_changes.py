@@ -6,10 +6,12 @@ from typing import Any
 import pytest
 
 from agents.backends.base import Backend, EngineUnreachable, Position
-from agents.backends.vllm.managed.change_failed import ChangeFailed
+from agents.backends.vllm.managed.changes import ChangeFailed
 from controlplane.contract.errors import KnobOutOfRange
 from controlplane.contract.knobs import ChangeClass, EngineConfig, Quantization
 from tests.agents.backends.vllm.managed.managed_node import Clients, Node, running, until
+
+pytestmark = pytest.mark.slow
 
 SMALL = EngineConfig(max_num_batched_tokens=128, max_num_seqs=8)
 ABOVE = EngineConfig(max_num_batched_tokens=128, max_num_seqs=32)
@@ -186,9 +188,9 @@ def test_the_active_server_dies_while_its_standby_starts(node: Node) -> None:
         async with running(node.backend()) as backend:
             change = asyncio.create_task(backend.apply(ABOVE, 2))
             await until(lambda: len(node.living()) == 2)
-            from agents.backends.vllm.managed import server_process as process
+            from agents.backends.vllm.managed import server_process
 
-            process.kill(node.living()[0])
+            server_process.kill(node.living()[0])
             await until(lambda: len(node.living()) == 1)
             with Clients(node.url) as clients:
                 effective = await change

@@ -8,9 +8,11 @@ from contextlib import suppress
 import pytest
 
 from agents.backends.base import EngineUnreachable
-from agents.backends.vllm.managed import server_process as process
+from agents.backends.vllm.managed import server_process
 from controlplane.contract.knobs import EngineConfig
 from tests.agents.backends.vllm.managed.managed_node import Clients, Node, running, until
+
+pytestmark = pytest.mark.slow
 
 LAST_GOOD = EngineConfig(max_num_batched_tokens=64, max_num_seqs=4, num_speculative_tokens=2)
 
@@ -20,8 +22,8 @@ def test_a_server_that_dies_comes_back_with_the_last_good_configuration(node: No
         async with running(node.backend()) as backend:
             await backend.apply(LAST_GOOD, 6)
             first = node.living()[0]
-            process.kill(first)
-            await until(lambda: not process.is_alive(first))
+            server_process.kill(first)
+            await until(lambda: not server_process.is_alive(first))
             with Clients(node.url) as clients:  # Its requests come while no server runs.
                 await clients.some_more()
             assert not clients.failed
@@ -82,7 +84,7 @@ def test_one_that_never_becomes_healthy_is_stopped_and_started_again(node: Node)
         work = asyncio.create_task(backend.run())
         first = await until(node.living)
         await until(lambda: [one.id for one in node.living()] not in ([], [first[0].id]))
-        assert not process.is_alive(first[0])
+        assert not server_process.is_alive(first[0])
         assert not (await backend.health()).healthy
         work.cancel()
         with suppress(asyncio.CancelledError):

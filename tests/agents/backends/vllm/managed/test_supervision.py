@@ -2,11 +2,14 @@
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from agents.backends.vllm.managed.supervision import STEADY_S, Act, Patience, Phase, Supervision
+
+pytestmark = pytest.mark.slow
 
 PATIENCE = Patience(start_timeout_s=100.0, unhealthy_s=20.0)
 

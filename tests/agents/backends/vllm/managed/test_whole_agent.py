@@ -15,6 +15,8 @@ from tests.agents.backends.vllm.managed.managed_node import Clients, Node, until
 from tests.agents.conftest import AgentProcess
 from tests.agents.served_app import ServedApp
 
+pytestmark = pytest.mark.slow
+
 GOOD = EngineConfig(max_num_batched_tokens=128, max_num_seqs=32)
 
 

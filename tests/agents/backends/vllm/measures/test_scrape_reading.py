@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.backends.vllm.measures import vllm_metric_names as names
+from agents.backends.vllm.measures import vllm_metric_names
 from agents.backends.vllm.measures.growth import growth
 from agents.backends.vllm.measures.scrape_reading import Reading, parse
 
@@ -122,12 +122,13 @@ def test_what_is_not_vllms_text_is_an_error(text: str) -> None:
 def test_requests_that_vllm_turned_away_are_refused_ones() -> None:
     before, now = recorded("0.32-first"), recorded("0.32-second")
     rejected = {
-        series: total + 2 if series.sample == names.REJECTIONS else total for series, total in now.totals.items()
+        series: total + 2 if series.sample == vllm_metric_names.REJECTIONS else total
+        for series, total in now.totals.items()
     }
     assert growth(before, replace(now, totals=rejected)).requests["refused"] == 4  # Two limits, each twice.
 
 
 def test_a_counter_that_an_older_agent_did_not_read_tells_nothing_at_first() -> None:
     now = recorded("0.32-second")
-    known = {series: total for series, total in now.totals.items() if series.sample != names.GENERATED}
+    known = {series: total for series, total in now.totals.items() if series.sample != vllm_metric_names.GENERATED}
     assert "delivered_tokens" not in growth(replace(now, totals=known), now).counts

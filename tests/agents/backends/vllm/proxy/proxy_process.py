@@ -23,7 +23,7 @@ class ProxyProcess(ProxyClient):
         super().__init__(folder / "proxy.sock")
         self.log = folder / "proxy.log"
         arguments = ["--host", "127.0.0.1", "--port", "0", "--control", str(self.socket_path)]
-        arguments += [*flags] if "--allowed-host" in flags else ["--pass-path", "/", "--allowed-host", "*", *flags]
+        arguments += [*flags] if "--allowed-hosts" in flags else ["--pass-paths", "/", "--allowed-hosts", "*", *flags]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "agents.backends.vllm.proxy", *arguments], cwd=ROOT, stdout=log, stderr=log

@@ -18,6 +18,8 @@ from agents.backends.vllm.proxy.exit_status import ExitStatus
 from tests.agents.backends.vllm.proxy.proxy_process import ROOT, ProxyProcess, running_proxy
 from tests.agents.backends.vllm.proxy.scripted_server import Exchange, ScriptedServer
 
+pytestmark = pytest.mark.slow
+
 
 async def call(proxy: ProxyProcess, method: str, path: str, body: bytes = b"") -> tuple[int, str]:
     connector = aiohttp.UnixConnector(path=str(proxy.socket_path))

@@ -11,6 +11,8 @@ import pytest
 from tests.agents.backends.vllm.proxy.proxy_process import ProxyProcess, running_proxy
 from tests.agents.backends.vllm.proxy.scripted_server import Exchange, Script, ScriptedServer
 
+pytestmark = pytest.mark.slow
+
 Scene = Callable[[ScriptedServer, ProxyProcess, aiohttp.ClientSession], Awaitable[None]]
 
 

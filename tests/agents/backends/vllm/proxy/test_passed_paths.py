@@ -50,7 +50,7 @@ def test_a_refused_path_or_name_reaches_no_server_and_is_counted(tmp_path: Path)
 
     async def run() -> None:
         async with ScriptedServer(answer) as server, aiohttp.ClientSession() as session:
-            proxy = ProxyProcess(tmp_path, "--target", server.url, "--allowed-host", "models.example")
+            proxy = ProxyProcess(tmp_path, "--target", server.url, "--allowed-hosts", "models.example")
             try:
                 await proxy.listening()
                 for path, host, status in (

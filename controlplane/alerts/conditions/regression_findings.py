@@ -1,0 +1,178 @@
+"""A regression rule on one pool: from windows and the detector to findings, in the order of event time."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from controlplane.alerts.conditions.baseline import FLEET, Baseline, threshold_s
+from controlplane.alerts.conditions.covered import is_covered
+from controlplane.alerts.conditions.detector import Detector, Key
+from controlplane.alerts.conditions.finding import Finding, Reading
+from controlplane.alerts.windows.history import History, Window, instant, merged
+from controlplane.alerts.windows.pool_record import Move, PoolRecord
+from controlplane.alerts.words import accuracy, percentile, reach_of_bucket
+from controlplane.contract.metrics import E2E, WINDOW_S
+
+SHORT_BASELINE_S = 7200.0
+
+
+def regression_labels(pool: str, metric: str) -> dict[str, str]:
+    return {"kind": "regression", "pool": pool, "metric": metric}
+
+
+def judge_regression(
+    detector: Detector,
+    history: History,
+    pool: str,
+    since_s: float,
+    end_s: float,
+    record: PoolRecord,
+    firing: Callable[[dict[str, str]], bool],
+) -> list[Finding]:
+    """One finding per metric and window of [since_s, end_s).
+
+    The end-to-end duration opens no alert of its own while it is told by those of its parts (see `covered`).
+    """
+    findings: list[Finding] = []
+    windows = [window for window in history.windows if since_s <= window.start_s < end_s]
+    for window in windows:
+        detector.advance(window, history.windows, record)
+        alarmed = [metric for metric in detector.condition.metrics if detector.alarmed(metric)]
+        for metric in detector.condition.metrics:
+            labels = regression_labels(pool, metric)
+            covered = metric == E2E.short and not firing(labels) and is_covered(detector, history, window)
+            findings.append(_finding(detector, history, window, labels, alarmed, covered, firing(labels)))
+    if not windows:
+        quiet = instant(end_s)
+        findings = [
+            Finding(regression_labels(pool, metric), quiet, Reading.HOLD) for metric in detector.condition.metrics
+        ]
+    return findings
+
+
+def _finding(
+    detector: Detector,
+    history: History,
+    window: Window,
+    labels: dict[str, str],
+    alarmed: Sequence[str],
+    covered: bool,
+    told: bool,
+) -> Finding:
+    at, metric = instant(window.start_s + WINDOW_S), labels["metric"]
+    accepted = detector.accepted.get(metric)
+    if accepted is not None and told:
+        # What a judged rollout changed is what is normal now: the alert ends here, whatever comes after is news.
+        why = f"rollout {accepted} was judged and promoted: what it changed is the new normal of {metric.upper()}"
+        return Finding(labels, at, Reading.CLEAR, evidence={"resolved_because": why, "rollout_id": accepted})
+    keys = detector.alarmed(metric)
+    if not keys:
+        return Finding(labels, at, Reading.CLEAR)
+    if covered:
+        return Finding(labels, at, Reading.HOLD)
+    # The fleet's stream speaks before a prompt bucket's, and the higher quantile before the lower.
+    key = min(keys, key=lambda name: (name.bucket != FLEET, -name.q))
+    baseline = detector.baseline(key)
+    if told or baseline is None:
+        return Finding(labels, at, Reading.BREACH)
+    # A sender that does not tell prompt lengths has all its requests in one nameless bucket, which is the fleet.
+    only = key.bucket if key.bucket not in (FLEET, "") else None
+    onset_s = detector.stream(key).onset_s or window.start_s
+    slow = [one for one in history.windows if onset_s <= one.start_s <= window.start_s]
+    past = [one for one in history.windows if baseline.start_s <= one.start_s <= baseline.end_s]
+    during, before = merged(slow, metric, only), merged(past, metric, only)
+    before_s = before.quantile(key.q) if before.count else None
+    span_s = baseline.end_s - baseline.start_s + WINDOW_S
+    error = max(during.relative_error, before.relative_error)
+    where = "" if only is None else f" for prompts of {only} tokens"
+    return Finding(
+        labels,
+        at,
+        Reading.BREACH,
+        since=instant(onset_s),
+        metric=metric,
+        q=key.q,
+        value=during.quantile(key.q) if during.count else None,
+        threshold=before_s,
+        before_s=before_s,
+        relative_error=error,
+        summary=f"{metric.upper()} {percentile(key.q)}{where} is above its baseline",
+        evidence={
+            "q": key.q,
+            "prompt_bucket": only,
+            "also_slower": [name for name in alarmed if name != metric],
+            "onset": instant(onset_s).isoformat(),
+            "load_per_node": round(window.load, 3),
+            "slow_above_s": {name: round(threshold_s(known), 6) for name, known in baseline.buckets.items()},
+            "baseline": _baseline_evidence(baseline, detector, key, span_s),
+            "streams": {
+                str(name): {
+                    "log_evidence": round(detector.stream(name).log_evidence, 2),
+                    "phi": round(_phi(detector, name), 2),
+                }
+                for name in keys
+            },
+            "error_rate": _error_rate(detector, key, span_s),
+            **accuracy(error),
+        },
+    )
+
+
+def _phi(detector: Detector, key: Key) -> float:
+    baseline = detector.baseline(key)
+    return 1.0 if baseline is None else baseline.phi[key.bucket]
+
+
+def _baseline_evidence(baseline: Baseline, detector: Detector, key: Key, span_s: float) -> dict[str, Any]:
+    """`moved`: rollouts that were accepted since, by how much the baseline was moved for each; null: begun anew."""
+    moves = detector.learners[key.metric, key.bucket].moves
+    return {
+        "start": instant(baseline.start_s).isoformat(),
+        "span_s": span_s,
+        "count": baseline.count,
+        "short": span_s < SHORT_BASELINE_S,
+        "moved": [
+            {"rollout_id": move.rollout_id, "at": instant(move.at_s).isoformat(), "factor": move.factor(key.q)}
+            for move in moves
+        ],
+    }
+
+
+def _error_rate(detector: Detector, key: Key, span_s: float) -> dict[str, Any]:
+    every_s, streams = detector.condition.false_alarm_every_s, detector.stream_count(key)
+    length = f"{span_s / 3600:.1f} h" if span_s >= 3600 else f"{span_s:.0f} s"
+    honest = ": short, so its slow noise is partly guessed" if span_s < SHORT_BASELINE_S else ""
+    return {
+        "false_alarm_every_s": every_s,
+        "streams": streams,
+        "log_threshold": round(detector.log_threshold(key), 2),
+        "statement": (
+            f"designed for one false alarm in {every_s / 86400:.3g} days over {streams} streams, "
+            f"as far as the baseline shows the usual noise (it is {length} long{honest})"
+        ),
+    }
+
+
+def moved_entry(pool: str, metric: str, move: Move) -> dict[str, Any]:
+    """The ledger's entry for a baseline that has moved, or begun anew, because a judged rollout was accepted."""
+    factors = {f"p{100 * q:g}": move.factor(q) for q in sorted(move.shifts or {})}
+    how = ", ".join(f"{name} x{factor:g}" for name, factor in factors.items())
+    happened = f"moved by what the verdict measured ({how})" if how else "begins anew, the verdict did not measure it"
+    message = f"rollout {move.rollout_id} was judged and accepted: the baseline of {metric} in pool {pool} {happened}"
+    told = {"pool": pool, "metric": metric, "rollout_id": move.rollout_id, "factors": factors}
+    return {"kind": "alert.baseline_moved", "message": message, **told}
+
+
+def reach(detector: Detector, metric: str, part: float) -> frozenset[str]:
+    """The prompt buckets of a metric that have this part of an alarm's evidence, in words.
+
+    Another metric in alarm is told by an alert of its own, or by those of its parts.
+    """
+    return frozenset(
+        reach_of_bucket(bucket)
+        for (of, bucket), learner in detector.learners.items()
+        if of == metric and bucket not in (FLEET, "")
+        if any(
+            stream.alarmed or stream.log_evidence >= part * learner.log_threshold(detector.pools)
+            for stream in learner.streams.values()
+        )
+    )

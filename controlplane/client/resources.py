@@ -1,0 +1,176 @@
+"""What the service keeps: tokens, nodes, configurations, rollouts, studies, alerts, and the ledger of it all."""
+
+from controlplane.client.connection import Connection, segment
+from controlplane.contract.bodies.access import EnrolmentReply, EnrolmentRequest, TokenCreate, TokenCreated, TokenView
+from controlplane.contract.bodies.alerts import (
+    Alert,
+    AlertRule,
+    AlertRuleCreate,
+    Delivery,
+    Destination,
+    DestinationCreate,
+    Silence,
+    SilenceCreate,
+)
+from controlplane.contract.bodies.configs import Revision, RevisionCreate
+from controlplane.contract.bodies.ledger import LedgerEntry
+from controlplane.contract.bodies.nodes import NodeView, TrialConfig
+from controlplane.contract.bodies.rollouts import Rollout, RolloutCreate
+from controlplane.contract.bodies.studies import (
+    Study,
+    StudyClaim,
+    StudyCreate,
+    StudyFinish,
+    StudyHeartbeat,
+    Trial,
+    TrialReport,
+)
+
+
+class ResourceCalls(Connection):
+    """Each resource read, made and changed."""
+
+    # Health, tokens, enrolment.
+
+    def ready(self) -> bool:
+        """True when reports are accepted and durable."""
+        return self._http.get("/readyz").status_code == 200
+
+    def whoami(self) -> TokenView:
+        return self._one(TokenView, "GET", "/api/v1/tokens/self")
+
+    def create_token(self, wanted: TokenCreate) -> TokenCreated:
+        return self._one(TokenCreated, "POST", "/api/v1/tokens", body=wanted)
+
+    def tokens(self) -> list[TokenView]:
+        return list(self.every(TokenView, "/api/v1/tokens"))
+
+    def revoke_token(self, token_id: int) -> None:
+        self._request("DELETE", f"/api/v1/tokens/{token_id}")
+
+    def enrol(self, wanted: EnrolmentRequest) -> EnrolmentReply:
+        return self._one(EnrolmentReply, "POST", "/api/v1/enrol", body=wanted)
+
+    # Nodes, and the configurations that they may run.
+
+    def nodes(self) -> list[NodeView]:
+        return list(self.every(NodeView, "/api/v1/nodes"))
+
+    def node(self, node: str) -> NodeView:
+        return self._one(NodeView, "GET", f"/api/v1/nodes/{segment(node)}")
+
+    def reset_cache(self, node: str) -> NodeView:
+        """Have a trial node empty its prefix cache: see `NodeView.desired_cache_reset`."""
+        return self._one(NodeView, "POST", f"/api/v1/nodes/{segment(node)}/cache-reset")
+
+    def set_trial_config(self, node: str, wanted: TrialConfig) -> NodeView:
+        return self._one(NodeView, "PUT", f"/api/v1/nodes/{segment(node)}/trial-config", body=wanted)
+
+    def configs(self) -> list[Revision]:
+        return list(self.every(Revision, "/api/v1/configs"))
+
+    def config(self, number: int) -> Revision:
+        return self._one(Revision, "GET", f"/api/v1/configs/{number}")
+
+    def create_config(self, wanted: RevisionCreate) -> Revision:
+        return self._one(Revision, "POST", "/api/v1/configs", body=wanted)
+
+    # Rollouts of a revision to a pool.
+
+    def rollouts(self) -> list[Rollout]:
+        """Newest first."""
+        return list(self.every(Rollout, "/api/v1/rollouts"))
+
+    def rollout(self, rollout_id: int) -> Rollout:
+        return self._one(Rollout, "GET", f"/api/v1/rollouts/{rollout_id}")
+
+    def create_rollout(self, wanted: RolloutCreate) -> Rollout:
+        return self._one(Rollout, "POST", "/api/v1/rollouts", body=wanted)
+
+    def start_rollout(self, rollout_id: int) -> Rollout:
+        return self._one(Rollout, "POST", f"/api/v1/rollouts/{rollout_id}/start")
+
+    def cancel_rollout(self, rollout_id: int) -> Rollout:
+        """Before it began: cancelled. While it runs: rolled back."""
+        return self._one(Rollout, "POST", f"/api/v1/rollouts/{rollout_id}/cancel")
+
+    # Studies, for those who ask for them and for the worker that runs them.
+
+    def studies(self) -> list[Study]:
+        """Newest first."""
+        return list(self.every(Study, "/api/v1/studies"))
+
+    def study(self, study_id: int) -> Study:
+        return self._one(Study, "GET", f"/api/v1/studies/{study_id}")
+
+    def create_study(self, wanted: StudyCreate) -> Study:
+        return self._one(Study, "POST", "/api/v1/studies", body=wanted)
+
+    def cancel_study(self, study_id: int) -> Study:
+        return self._one(Study, "POST", f"/api/v1/studies/{study_id}/cancel")
+
+    def trials(self, study_id: int) -> list[Trial]:
+        return list(self.every(Trial, f"/api/v1/studies/{study_id}/trials"))
+
+    def claim_study(self, worker: str) -> Study | None:
+        answer = self._request("POST", "/api/v1/studies/claim", body=StudyClaim(worker=worker))
+        return None if answer.status_code == 204 else Study.model_validate_json(answer.content)
+
+    def heartbeat_study(self, study_id: int, beat: StudyHeartbeat) -> Study:
+        """Extends the lease; raises Conflict when the study is no longer this worker's (cancelled, reclaimed)."""
+        return self._one(Study, "POST", f"/api/v1/studies/{study_id}/heartbeat", body=beat)
+
+    def report_trial(self, study_id: int, worker: str, trial: TrialReport) -> Trial:
+        return self._one(Trial, "POST", f"/api/v1/studies/{study_id}/trials", body=trial, params={"worker": worker})
+
+    def finish_study(self, study_id: int, outcome: StudyFinish) -> Study:
+        """Ends the study with its result or its error."""
+        return self._one(Study, "POST", f"/api/v1/studies/{study_id}/finish", body=outcome)
+
+    # Alerts: rules, what fired, where it is told, and what is kept quiet.
+
+    def alert_rules(self) -> list[AlertRule]:
+        return list(self.every(AlertRule, "/api/v1/alert-rules"))
+
+    def create_alert_rule(self, wanted: AlertRuleCreate) -> AlertRule:
+        return self._one(AlertRule, "POST", "/api/v1/alert-rules", body=wanted)
+
+    def update_alert_rule(self, rule_id: int, wanted: AlertRuleCreate) -> AlertRule:
+        return self._one(AlertRule, "PUT", f"/api/v1/alert-rules/{rule_id}", body=wanted)
+
+    def delete_alert_rule(self, rule_id: int) -> None:
+        self._request("DELETE", f"/api/v1/alert-rules/{rule_id}")
+
+    def alerts(self, state: str | None = None) -> list[Alert]:
+        """Newest first."""
+        return list(self.every(Alert, "/api/v1/alerts", state=state))
+
+    def alert(self, alert_id: int) -> Alert:
+        return self._one(Alert, "GET", f"/api/v1/alerts/{alert_id}")
+
+    def destinations(self) -> list[Destination]:
+        return list(self.every(Destination, "/api/v1/destinations"))
+
+    def create_destination(self, wanted: DestinationCreate) -> Destination:
+        return self._one(Destination, "POST", "/api/v1/destinations", body=wanted)
+
+    def delete_destination(self, destination_id: int) -> None:
+        self._request("DELETE", f"/api/v1/destinations/{destination_id}")
+
+    def deliveries(self, alert_id: int | None = None) -> list[Delivery]:
+        return list(self.every(Delivery, "/api/v1/deliveries", alert_id=alert_id))
+
+    def silences(self) -> list[Silence]:
+        return list(self.every(Silence, "/api/v1/silences"))
+
+    def create_silence(self, wanted: SilenceCreate) -> Silence:
+        return self._one(Silence, "POST", "/api/v1/silences", body=wanted)
+
+    def end_silence(self, silence_id: int) -> None:
+        self._request("DELETE", f"/api/v1/silences/{silence_id}")
+
+    # The ledger is only read.
+
+    def ledger(self, *, limit: int = 100, kind: str | None = None, subject: str | None = None) -> list[LedgerEntry]:
+        """Newest first, at most `limit`."""
+        return self._page(LedgerEntry, "/api/v1/ledger", limit=limit, kind=kind, subject=subject).items

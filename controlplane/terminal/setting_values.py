@@ -1,0 +1,44 @@
+"""Values of settings as people write them: 256M, several NAME=VALUE, words with commas between."""
+
+import json
+import re
+from decimal import Decimal
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator
+
+UNITS = {
+    **{unit: 10 ** (3 * power) for power, unit in enumerate("kmgt", 1)},
+    **{unit: 2 ** (10 * power) for power, unit in enumerate("KMGT", 1)},
+}
+"""vLLM's: small letters are powers of ten, capital ones powers of two."""
+
+
+def bytes_of(value: Any) -> Any:
+    """ "256M" to 268435456; what has no unit is left to the check for a whole number."""
+    written = re.fullmatch(r"(\d+(?:\.\d+)?)([kmgtKMGT])", value) if isinstance(value, str) else None
+    return int(Decimal(written[1]) * UNITS[written[2]]) if written else value
+
+
+def pairs_of(value: Any) -> Any:
+    """Several NAME=VALUE, or a JSON object, to a mapping. Raises ValueError."""
+    if isinstance(value, str):
+        value = json.loads(value) if value.startswith("{") else value.split()
+    if not isinstance(value, list | tuple):
+        return value
+    found = {}
+    for pair in value:
+        name, equals, text = str(pair).partition("=")
+        if not equals or not name:
+            raise ValueError("wants NAME=VALUE")
+        found[name.strip()] = text.strip()
+    return found
+
+
+def words_of(value: Any) -> Any:
+    """ "none,int8" to its words."""
+    return tuple(value.split(",")) if isinstance(value, str) else value
+
+
+Bytes = Annotated[int, BeforeValidator(bytes_of)]
+Pairs = Annotated[dict[str, str], BeforeValidator(pairs_of)]

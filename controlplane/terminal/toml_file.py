@@ -1,0 +1,15 @@
+"""TOML as people write it for Tailwright: one reader for every file."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from controlplane.contract.errors import BadSettings
+
+
+def read_toml(path: Path, field: str) -> dict[str, Any]:
+    """Raises `BadSettings` for a file that cannot be read; `field` is the setting that named it."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise BadSettings(f"{field}: {path} cannot be read: {error}", field=field) from error
