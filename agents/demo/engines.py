@@ -44,7 +44,7 @@ class EmbeddedEngines:
         plan = self._plan
         knobs = [word for name, value in plan.good.items() for word in ("--set", f"{name}={json.dumps(value)}")]
         engine = ["--model", str(plan.model_dir), "--host", "127.0.0.1", "--port", str(port)]
-        engine += ["--threads", "1", "--kv-cache-mib", str(plan.kv_cache_mib), "--quantizations", "none,int8"]
+        engine += ["--threads", "1", "--kv-cache-memory-bytes", f"{plan.kv_cache_mib}M", "--quantizations", "none,int8"]
         if plan.draft_dir.exists():
             engine += ["--draft-model", str(plan.draft_dir)]
         self._children.append(processes.start(f"{node}-engine", [*TAILWRIGHT, "engine", *engine, *knobs]))

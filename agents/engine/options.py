@@ -1,16 +1,19 @@
 """What an engine is started with. The knobs in `config` may change while it runs; nothing else does."""
 
-from dataclasses import dataclass, field, fields
+from dataclasses import fields
 from enum import StrEnum
 from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic.dataclasses import dataclass
 
 from agents.engine.scheduling.policy import Policy
-from controlplane.contract.errors import BadRequest
 from controlplane.contract.knobs import EngineConfig, Quantization
+from controlplane.terminal.checkout import ROOT
+from controlplane.terminal.setting_values import Bytes, words_of
 
-DTYPES = ("float32", "bfloat16", "float16")
-DEVICES = ("cpu", "cuda", "auto")
-KERNELS = ("auto", "native", "torch")
+BUNDLED = ROOT / "agents/models/tailwright-py-5m"
 
 
 class SpeculativeMethod(StrEnum):
@@ -21,78 +24,76 @@ class SpeculativeMethod(StrEnum):
     EARLY_EXIT = "early_exit"  # The model's own first layers, its norm and its head.
 
 
-@dataclass(frozen=True)
-class EngineOptions(Policy):
-    """Checked on construction: raises `BadRequest` that names the option. The scheduler's options are `Policy`'s."""
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+class ModelOptions:
+    """Which model is served, and by what. Names are vLLM's where it has one."""
 
-    model_dir: Path
-    host: str = "127.0.0.1"
-    port: int = 7400
-    served_model_name: str | None = None
-    """None: the folder's name."""
-    draft_model_dir: Path | None = None
-    speculative_method: str = SpeculativeMethod.NGRAM
-    early_exit_layer: int | None = None
-    """Layers that draft with the method early_exit; None: a third of the model's."""
-    speculation_gate: bool = True
-    """Whether requests for which drafting loses are left without drafts."""
-    dtype: str = "float32"
-    device: str = "cpu"
-    """Where weights and cache live; auto: CUDA where there is one, else the CPU."""
-    kernels: str = "auto"
-    """What computes the operations besides the linear layers: native C++, plain torch, or auto, the native where it can
-    be built and is right."""
-    kv_cache_bytes: int = 256 * 2**20
-    block_size: int = 16
-    """Tokens per cache block; must divide 64."""
-    prefix_caching: bool = True
-    """Whether the keys and values of a prompt's start are taken from earlier requests with the same start."""
-    max_model_len: int | None = None
-    """Most tokens of prompt and output; None: what the model was made for."""
-    num_threads: int = 1
-    default_timeout_s: float | None = None
-    """Seconds after which a request that names no timeout is ended; None: never."""
-    quantizations: tuple[str, ...] = tuple(format_.value for format_ in Quantization)
-    """Weight formats that the knob may be set to: those whose quality somebody has found good enough."""
-    config: EngineConfig = field(default_factory=EngineConfig)
+    model: Path = Field(default=BUNDLED, description="Hugging Face folder of a Llama, Qwen2, Qwen3 or Gemma 3 model.")
+    host: str = Field(default="127.0.0.1", description="Address to listen on.")
+    port: int = Field(default=7400, ge=0, le=65535, description="Port to listen on.")
+    served_model_name: str | None = Field(
+        default=None, description="The name clients ask for; default: the folder's name."
+    )
+    draft_model: Path | None = Field(default=None, description="Folder of a draft model with the same tokenizer.")
+    speculative_method: SpeculativeMethod = Field(
+        default=SpeculativeMethod.NGRAM, description="Where drafts come from."
+    )
+    early_exit_layer: int | None = Field(
+        default=None, ge=1, description="Layers that draft with early_exit; default: a third of the model's."
+    )
+    speculation_gate: bool = Field(default=True, description="Give no drafts to requests for which drafting loses.")
+    dtype: Literal["float32", "bfloat16", "float16"] = Field(default="float32", description="Of weights and cache.")
+    device: Literal["cpu", "cuda", "auto"] = Field(
+        default="cpu", description="Where weights and cache live; auto: CUDA where there is one."
+    )
+    kernels: Literal["auto", "native", "torch"] = Field(
+        default="auto",
+        description="What computes the operations besides the linear layers; auto: native where they can be built and "
+        "are right.",
+    )
+    kv_cache_memory_bytes: Bytes = Field(default=256 * 2**20, ge=1, description="Memory for the KV cache.")
+    block_size: int = Field(default=16, ge=1, description="Tokens per cache block; must divide 64.")
+    prefix_caching: bool = Field(default=True, description="Reuse what equal starts of prompts computed.")
+    max_model_len: int | None = Field(
+        default=None,
+        ge=2,
+        description="Most tokens of prompt and output together; default: what the model was made for.",
+    )
+    threads: int = Field(default=1, ge=1, description="Torch threads.")
+    default_timeout_s: float | None = Field(
+        default=None, gt=0, description="Seconds after which a request that names no timeout is ended; default: never."
+    )
+    quantizations: Annotated[tuple[Quantization, ...], BeforeValidator(words_of)] = Field(
+        default=tuple(Quantization),
+        min_length=1,
+        description="Weight formats that the knob may be set to, with commas between.",
+    )
 
-    def __post_init__(self) -> None:
-        for name, choices in (("dtype", DTYPES), ("device", DEVICES), ("kernels", KERNELS)):
-            if getattr(self, name) not in choices:
-                raise BadRequest(f"{name}: {getattr(self, name)!r} is not one of {', '.join(choices)}", field=name)
-        known = tuple(format_.value for format_ in Quantization)
-        if not self.quantizations or (unknown := [name for name in self.quantizations if name not in known]):
-            named = repr(unknown[0]) if self.quantizations else "an empty list"
-            raise BadRequest(f"quantizations: {named} is not among {', '.join(known)}", field="quantizations")
-        if self.speculative_method not in tuple(SpeculativeMethod):
-            raise BadRequest(
-                f"speculative_method: {self.speculative_method!r} is not one of {', '.join(SpeculativeMethod)}",
-                field="speculative_method",
-            )
-        if self.speculative_method == SpeculativeMethod.DRAFT_MODEL and self.draft_model_dir is None:
-            raise BadRequest(
-                "draft_model_dir: speculation with a draft model needs its folder", field="draft_model_dir"
-            )
-        if self.early_exit_layer is not None and self.early_exit_layer < 1:
-            raise BadRequest(
-                f"early_exit_layer: must be at least 1, got {self.early_exit_layer}", field="early_exit_layer"
-            )
-        if self.block_size <= 0 or 64 % self.block_size:
-            raise BadRequest(f"block_size: {self.block_size} must divide 64", field="block_size")
-        if self.default_timeout_s is not None and not self.default_timeout_s > 0:
-            raise BadRequest(
-                f"default_timeout_s: must be above 0, got {self.default_timeout_s}", field="default_timeout_s"
-            )
-        super().__post_init__()
-        for name, least in (("kv_cache_bytes", 1), ("num_threads", 1)):
-            if getattr(self, name) < least:
-                raise BadRequest(f"{name}: must be at least {least}, got {getattr(self, name)}", field=name)
+    @field_validator("block_size")
+    @classmethod
+    def _divides_64(cls, value: int) -> int:
+        if 64 % value:
+            raise ValueError("must divide 64")
+        return value
+
+    @model_validator(mode="after")
+    def _has_its_draft_model(self) -> Self:
+        if self.speculative_method is SpeculativeMethod.DRAFT_MODEL and self.draft_model is None:
+            raise ValueError("speculative_method draft_model needs draft_model, its folder")
+        return self
+
+    @property
+    def model_name(self) -> str:
+        return self.served_model_name or self.model.resolve().name
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+class EngineOptions(Policy, ModelOptions):
+    """Checked on construction. The fields of `ModelOptions` come first, those of the scheduler's `Policy` follow."""
+
+    config: EngineConfig = Field(default_factory=EngineConfig)
 
     @property
     def policy(self) -> Policy:
         """What the scheduler is started with, alone."""
         return Policy(**{option.name: getattr(self, option.name) for option in fields(Policy)})
-
-    @property
-    def model_name(self) -> str:
-        return self.served_model_name or Path(self.model_dir).resolve().name

@@ -106,8 +106,8 @@ def _our_server(session: Session, objective: Objective) -> Server:
     port = free_port()
     knobs = {"max_num_batched_tokens": objective.budget, "max_num_seqs": _MOST_SEQS}
     command = [sys.executable, "-m", "agents.engine", "--model", str(session.model_dir), "--port", str(port)]
-    command += ["--served-model-name", MODEL, "--dtype", "bfloat16", "--num-threads", str(session.settings.threads)]
-    command += ["--max-model-len", str(_MOST_LEN), "--kv-cache-bytes", str(2**30)]
+    command += ["--served-model-name", MODEL, "--dtype", "bfloat16", "--threads", str(session.settings.threads)]
+    command += ["--max-model-len", str(_MOST_LEN), "--kv-cache-memory-bytes", "1G"]
     command += [part for knob, value in knobs.items() for part in ("--set", f"{knob}={value}")]
     env = {"OMP_NUM_THREADS": str(session.settings.threads)}
     return Server("ours", command, env, session.settings.cores, port)

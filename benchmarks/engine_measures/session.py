@@ -62,11 +62,11 @@ class Session:
     def our_options(self, **changed: Any) -> dict[str, Any]:
         """`EngineOptions` of the main engine, with changes."""
         return {
-            "model_dir": str(self.model_dir),
+            "model": str(self.model_dir),
             "dtype": "bfloat16",
-            "num_threads": self.settings.threads,
+            "threads": self.settings.threads,
             "max_model_len": self.longest,
-            "kv_cache_bytes": 2**30,
+            "kv_cache_memory_bytes": 2**30,
             **changed,
         }
 

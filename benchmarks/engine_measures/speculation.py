@@ -37,7 +37,7 @@ def measure(session: Session) -> None:
 def _load(session: Session, method: str, dtype: str, gate: bool) -> str | None:
     """The engine's name, None when it does not run this."""
     name = f"{method} {dtype} {'gated' if gate else 'free'}"
-    draft: dict[str, Any] = {"draft_model_dir": str(session.draft_dir)} if method == "draft_model" else {}
+    draft: dict[str, Any] = {"draft_model": str(session.draft_dir)} if method == "draft_model" else {}
     try:
         session.load_ours(name, speculative_method=method, dtype=dtype, speculation_gate=gate, **draft)
     except WorkerFailed as error:

@@ -22,11 +22,8 @@ ENGINES: dict[str, StepEngine] = {}
 
 def load(name: str, options: dict[str, Any], knobs: dict[str, Any]) -> dict[str, Any]:
     """Put an engine under a name. options: `EngineOptions`, folders as strings; knobs: those of the configuration."""
-    values: dict[str, Any] = {
-        key: Path(value) if key.endswith("_dir") and value else value for key, value in options.items()
-    }
-    made = EngineOptions(**values, config=parse_config(knobs))
-    torch.set_num_threads(made.num_threads)
+    made = EngineOptions(**options, config=parse_config(knobs))
+    torch.set_num_threads(made.threads)
     began = time.perf_counter()
     with torch.inference_mode():
         engine = StepEngine(made, EventLog())
@@ -91,7 +88,7 @@ def prefill(name: str, prompt: list[int]) -> float:
 def weight_bytes(name: str) -> int:
     """Bytes of weights that one decode step reads: every distinct tensor of the decoder, the embedding only where the
     head is tied to it (a lookup reads one row)."""
-    folder = ENGINES[name].options.model_dir
+    folder = ENGINES[name].options.model
     config = ENGINES[name].model_config
     from safetensors import safe_open
 

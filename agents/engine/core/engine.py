@@ -39,7 +39,7 @@ class Engine:
     """Loads the model on construction; `start` begins serving, `stop` ends it."""
 
     def __init__(self, options: EngineOptions) -> None:
-        torch.set_num_threads(options.num_threads)
+        torch.set_num_threads(options.threads)
         self.options = options
         self.log = EventLog()
         self.steps = StepEngine(options, self.log)
@@ -110,7 +110,7 @@ class Engine:
             field = "prompt" if prompt_tokens >= capacity else "max_tokens"
             raise BadRequest(
                 f"{field}: a prompt of {prompt_tokens} tokens and {max_tokens} of output can never fit the KV cache's "
-                f"{capacity} tokens; start the engine with a larger kv_cache_bytes",
+                f"{capacity} tokens; start the engine with a larger kv_cache_memory_bytes",
                 field=field,
                 limit=capacity,
             )
@@ -198,7 +198,7 @@ class Engine:
             self._wake.notify()
 
     def _run(self) -> None:
-        torch.set_num_threads(self.options.num_threads)
+        torch.set_num_threads(self.options.threads)
         try:
             with torch.inference_mode():
                 self.steps.warm_up()

@@ -66,7 +66,7 @@ class StepEngine:
         self.options, self.log = options, log
         self.revision = 0
         self._gaps_flushed_at = monotonic()
-        self.model_config = read_model_config(options.model_dir)
+        self.model_config = read_model_config(options.model)
         self._dtype: torch.dtype = getattr(torch, options.dtype)
         self.max_model_len = min(options.max_model_len or 2**31, self.model_config.max_position_embeddings)
         check_dtype(self.model_config, self._dtype)
@@ -205,7 +205,7 @@ class StepEngine:
 
     def _load(self, quantization: Quantization) -> Decoder:
         return load_decoder(
-            self.options.model_dir,
+            self.options.model,
             self.model_config,
             quantization,
             self._dtype,
@@ -221,10 +221,11 @@ class StepEngine:
         if draft_config:  # A draft model keeps all its layers in the same blocks.
             floats += draft_config.num_hidden_layers * draft_config.kv_floats_per_layer
         block_bytes = floats * self._dtype.itemsize * self.options.block_size
-        if (blocks := self.options.kv_cache_bytes // block_bytes) < 1:
+        if (blocks := self.options.kv_cache_memory_bytes // block_bytes) < 1:
             raise BadRequest(
-                f"kv_cache_bytes: {self.options.kv_cache_bytes} holds no block; one takes {block_bytes} bytes",
-                field="kv_cache_bytes",
+                f"kv_cache_memory_bytes: {self.options.kv_cache_memory_bytes} holds no block; one takes {block_bytes} "
+                "bytes",
+                field="kv_cache_memory_bytes",
             )
         return blocks
 

@@ -20,15 +20,15 @@ def read_draft_config(options: EngineOptions, model: ModelConfig) -> ModelConfig
     """The draft model's shape, None when there is none. Raises `BadRequest` when it cannot draft for the model."""
     if options.speculative_method != SpeculativeMethod.DRAFT_MODEL:
         return None
-    assert options.draft_model_dir is not None
-    config = read_model_config(options.draft_model_dir)
+    assert options.draft_model is not None
+    config = read_model_config(options.draft_model)
     if config.vocab_size != model.vocab_size:
         raise BadRequest(
-            f"draft_model_dir: its vocabulary has {config.vocab_size} tokens, the model's {model.vocab_size}",
-            field="draft_model_dir",
+            f"draft_model: its vocabulary has {config.vocab_size} tokens, the model's {model.vocab_size}",
+            field="draft_model",
         )
     if config.max_position_embeddings < min(options.max_model_len or 2**31, model.max_position_embeddings):
-        raise BadRequest("draft_model_dir: its context is shorter than the model's", field="draft_model_dir")
+        raise BadRequest("draft_model: its context is shorter than the model's", field="draft_model")
     return config
 
 
@@ -44,10 +44,10 @@ def build_speculator(
         )
     speculator = Speculator(NgramDrafter(), Gate() if options.speculation_gate else None)
     if draft_config is not None:
-        assert options.draft_model_dir is not None
+        assert options.draft_model is not None
         target = runner.decoder
         decoder = Decoder.load(
-            options.draft_model_dir,
+            options.draft_model,
             draft_config,
             Quantization.NONE,
             dtype,

@@ -110,9 +110,7 @@ def read_model_config(model_dir: Path) -> ModelConfig:
     """The folder's config.json. Raises `BadRequest` that names the file or field which cannot be served."""
     path = model_dir / CONFIG_FILE
     if not path.is_file():
-        raise BadRequest(
-            f"model folder {model_dir}: no {CONFIG_FILE}; give a Hugging Face model folder", field="model_dir"
-        )
+        raise BadRequest(f"model folder {model_dir}: no {CONFIG_FILE}; give a Hugging Face model folder", field="model")
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:

@@ -36,7 +36,7 @@ class WeightFolder:
         elif (model_dir / SINGLE_FILE).is_file():
             file_of = dict.fromkeys(self._file(SINGLE_FILE).keys(), SINGLE_FILE)
         else:
-            raise BadRequest(f"model folder {model_dir}: neither {SINGLE_FILE} nor {INDEX_FILE}", field="model_dir")
+            raise BadRequest(f"model folder {model_dir}: neither {SINGLE_FILE} nor {INDEX_FILE}", field="model")
         self._stored = {_text_name(name): (name, file) for name, file in file_of.items()}
 
     def read(self, name: str, dtype: torch.dtype, shape: tuple[int, ...]) -> torch.Tensor:
@@ -69,7 +69,7 @@ class WeightFolder:
         return self._open[name]
 
     def _bad(self, what: str) -> BadRequest:
-        return BadRequest(f"model folder {self._dir}: {what}", field="model_dir")
+        return BadRequest(f"model folder {self._dir}: {what}", field="model")
 
 
 def _text_name(name: str) -> str:

@@ -11,8 +11,10 @@ A request is overtaken only by requests with a smaller rank, and later arrivals 
 p and rank r is overtaken by nobody who arrives after r - aging x (most urgent priority). So nobody starves.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from pydantic import ConfigDict, Field
+from pydantic.dataclasses import dataclass
 
 from controlplane.contract.errors import BadRequest
 
@@ -30,51 +32,37 @@ class SchedulingPolicy(StrEnum):
     PRIORITY = "priority"  # By the request's `priority`, which ages while it waits.
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
 class Policy:
-    """Checked on construction: raises `BadRequest` that names the option."""
+    """Checked on construction."""
 
-    scheduling_policy: str = SchedulingPolicy.FCFS
-    priority_aging_s: float = 10.0
-    """Seconds of waiting that are worth one level of priority."""
-    long_prompt_threshold: int = 0
-    """Tokens of a prompt still to be computed above which it goes to the lane for long prompts; 0: no such lane."""
-    max_long_prefills: int = 1
-    """Long prompts that are computed at once."""
-    long_prefill_share: float = 0.5
-    """Most of a step's token budget that long prompts may take together while other requests are in the step."""
-    long_patience_s: float = 5.0
-    """A long prompt lets pass short ones that arrive up to so much later."""
-    max_waiting: int | None = 1024
-    """Waiting requests above which one of them is refused; None: no limit."""
-    max_waiting_tokens: int | None = None
-    """Tokens of waiting requests above which one of them is refused; None: no limit."""
-    itl_target_s: float | None = None
-    """99 % of the gaps between tokens shall be at most this; None: the token budget of a step is not adjusted."""
-
-    def __post_init__(self) -> None:
-        if self.scheduling_policy not in tuple(SchedulingPolicy):
-            raise BadRequest(
-                f"scheduling_policy: {self.scheduling_policy!r} is not one of {', '.join(SchedulingPolicy)}",
-                field="scheduling_policy",
-            )
-        for name, least in (
-            ("priority_aging_s", 0.001),
-            ("long_prompt_threshold", 0),
-            ("max_long_prefills", 1),
-            ("long_patience_s", 0),
-            ("max_waiting", 0),
-            ("max_waiting_tokens", 1),
-            ("itl_target_s", 0.0001),
-        ):
-            value = getattr(self, name)
-            if value is not None and not value >= least:
-                raise BadRequest(f"{name}: must be at least {least}, got {value}", field=name)
-        if not 0 < self.long_prefill_share <= 1:
-            raise BadRequest(
-                f"long_prefill_share: must be above 0 and at most 1, got {self.long_prefill_share}",
-                field="long_prefill_share",
-            )
+    scheduling_policy: SchedulingPolicy = Field(
+        default=SchedulingPolicy.FCFS, description="Who is served first; with priority, lower numbers are more urgent."
+    )
+    priority_aging_s: float = Field(
+        default=10.0, ge=0.001, description="Seconds of waiting that are worth one level of priority."
+    )
+    long_prompt_threshold: int = Field(
+        default=0,
+        ge=0,
+        description="Tokens of a prompt still to be computed above which it goes to the lane for long ones; 0: none.",
+    )
+    max_long_prefills: int = Field(default=1, ge=1, description="Long prompts that are computed at once.")
+    long_prefill_share: float = Field(
+        default=0.5, gt=0, le=1, description="Most of a step's token budget for long prompts beside other work."
+    )
+    long_patience_s: float = Field(
+        default=5.0, ge=0, description="Short prompts that come up to so many seconds later may pass a long one."
+    )
+    max_waiting: int | None = Field(default=1024, ge=0, description="Waiting requests above which new ones get 429.")
+    max_waiting_tokens: int | None = Field(
+        default=None, ge=1, description="Tokens of waiting requests above which new ones get 429; default: no limit."
+    )
+    itl_target_s: float | None = Field(
+        default=None,
+        ge=0.0001,
+        description="Adjust prompt tokens per step so that 99 % of the gaps between tokens are at most this.",
+    )
 
     def check_priority(self, priority: int) -> None:
         """Raises `BadRequest` for a priority that this policy does not know."""

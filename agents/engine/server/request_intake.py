@@ -40,7 +40,7 @@ class Intake:
     """Holds what requests need: the tokenizer, the chat template, the way back from the engine's thread."""
 
     def __init__(self, engine: Engine) -> None:
-        model_dir = Path(engine.options.model_dir)
+        model_dir = Path(engine.options.model)
         self.engine = engine
         self.model_name = engine.options.model_name
         self.codec = TextCodec(model_dir)

@@ -40,7 +40,7 @@ class ChatTemplate:
             self._template = environment.from_string(source) if source is not None else None
         except TemplateError as error:
             raise BadRequest(
-                f"model folder {model_dir}: its chat template is broken: {error}", field="model_dir"
+                f"model folder {model_dir}: its chat template is broken: {error}", field="model"
             ) from error
 
     def render(self, messages: Sequence[Mapping[str, Any]], variables: Mapping[str, Any] | None = None) -> str:
@@ -79,7 +79,7 @@ def _source(model_dir: Path, settings: Mapping[str, Any]) -> str | None:
         if "default" not in template:
             names = ", ".join(template)
             raise BadRequest(
-                f"model folder {model_dir}: its chat templates are {names}, none is named default", field="model_dir"
+                f"model folder {model_dir}: its chat templates are {names}, none is named default", field="model"
             )
         return str(template["default"])
     return template

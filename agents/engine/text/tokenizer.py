@@ -46,7 +46,7 @@ class TextCodec:
         if not path.is_file():
             raise BadRequest(
                 f"model folder {model_dir}: no {TOKENIZER_FILE}; save the tokenizer with transformers to have one",
-                field="model_dir",
+                field="model",
             )
         try:
             self._tokenizer: Any = Tokenizer.from_file(str(path))

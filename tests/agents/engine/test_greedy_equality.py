@@ -23,8 +23,11 @@ WAYS: dict[str, dict[str, Any]] = {
     "late arrivals mix with decodes": {"arrive_every": 3, "max_num_batched_tokens": 40},
     "n-gram speculation": {"num_speculative_tokens": 4},
     "n-gram speculation by schedule": {"num_speculative_tokens": [[2, 8], [4, 2]], "arrive_every": 5},
-    "preemption": {"options": {"kv_cache_bytes": 14 * BLOCK_BYTES}},
-    "preemption with speculation": {"options": {"kv_cache_bytes": 14 * BLOCK_BYTES}, "num_speculative_tokens": 3},
+    "preemption": {"options": {"kv_cache_memory_bytes": 14 * BLOCK_BYTES}},
+    "preemption with speculation": {
+        "options": {"kv_cache_memory_bytes": 14 * BLOCK_BYTES},
+        "num_speculative_tokens": 3,
+    },
     "other block size": {"options": {"block_size": 8}, "prefill_chunk_size": 5},
 }
 
@@ -83,7 +86,7 @@ def test_preemption_resumes_with_the_same_text(
     config = read_model_config(folder)
     groups = config.cache_groups()
     block_bytes = layers_per_block(groups) * config.kv_floats_per_layer * 16 * 4
-    options = {"kv_cache_bytes": 16 * len(groups) * block_bytes, "kernels": kernels}
+    options = {"kv_cache_memory_bytes": 16 * len(groups) * block_bytes, "kernels": kernels}
     outputs, engine = serve(folder, prompts, COUNT, options=options, num_speculative_tokens=2)
     assert outputs == [reference(folder, prompt, COUNT) for prompt in prompts]
     steps = [event for event in engine.log.after(0) if event["kind"] == "step"]
@@ -95,7 +98,7 @@ def test_equals_transformers_with_a_draft_model(
     model_dir: Path, draft_dir: Path, reference: Any, run: Any, budget: int
 ) -> None:
     prompts = _prompts()
-    options = {"speculative_method": "draft_model", "draft_model_dir": draft_dir}
+    options = {"speculative_method": "draft_model", "draft_model": draft_dir}
     outputs = run(
         model_dir,
         prompts,
@@ -116,7 +119,7 @@ def test_a_draft_model_may_be_of_another_family(
     model_dirs: dict[str, Path], reference: Any, run: Any, shape: str, draft: str
 ) -> None:
     prompts, folder = _prompts(), model_dirs[shape]
-    options = {"speculative_method": "draft_model", "draft_model_dir": model_dirs[draft], "speculation_gate": False}
+    options = {"speculative_method": "draft_model", "draft_model": model_dirs[draft], "speculation_gate": False}
     outputs = run(folder, prompts, COUNT, options=options, num_speculative_tokens=3, arrive_every=4)
     assert outputs == [reference(folder, prompt, COUNT) for prompt in prompts]
 
@@ -132,7 +135,7 @@ def test_a_model_that_drafts_for_itself_has_every_draft_accepted(model_dir: Path
     options = EngineOptions(
         model_dir,
         speculative_method="draft_model",
-        draft_model_dir=model_dir,
+        draft_model=model_dir,
         config=parse_config({"num_speculative_tokens": 3, "max_num_batched_tokens": 30}),
     )
     engine = StepEngine(options, EventLog())

@@ -175,7 +175,7 @@ def test_a_thousand_requests_leave_nothing_behind(model_dir: Path) -> None:
     apps: list[FastAPI] = []
     options: dict[str, Any] = {
         "max_waiting": 40,
-        "kv_cache_bytes": 2**20,
+        "kv_cache_memory_bytes": 2**20,
         "default_timeout_s": 45.0,
         "scheduling_policy": "priority",
     }

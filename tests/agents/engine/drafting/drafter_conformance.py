@@ -26,7 +26,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "tight token budget": {"max_num_batched_tokens": 14},
     "budget of one token": {"max_num_batched_tokens": 1},
     "few at once": {"max_num_seqs": 2},
-    "preemption": {"kv_cache_bytes": 24 * BLOCK_BYTES},
+    "preemption": {"kv_cache_memory_bytes": 24 * BLOCK_BYTES},
 }
 
 
@@ -98,8 +98,8 @@ class DrafterConformance:
         params = [SamplingParams(COUNT)] * len(prompts())
         plain = run_all(start(model_dir, {})[0], prompts(), params)
         for way, settings in WAYS.items():
-            knobs = {name: value for name, value in settings.items() if name != "kv_cache_bytes"}
-            more = {name: value for name, value in settings.items() if name == "kv_cache_bytes"}
+            knobs = {name: value for name, value in settings.items() if name != "kv_cache_memory_bytes"}
+            more = {name: value for name, value in settings.items() if name == "kv_cache_memory_bytes"}
             without_gate = {**options, **more, "speculation_gate": False}
             engine, watched = start(model_dir, without_gate, num_speculative_tokens=3, **knobs)
             assert run_all(engine, prompts(), params) == plain, way
@@ -145,7 +145,7 @@ class DrafterConformance:
         draw = random.Random(seed)
         asked = prompts(seed) + prompts(seed + 100)
         wanted = run_all(start(model_dir, {})[0], asked, [SamplingParams(COUNT)] * len(asked))
-        small = {**options, "kv_cache_bytes": 26 * BLOCK_BYTES, "speculation_gate": bool(seed % 2)}
+        small = {**options, "kv_cache_memory_bytes": 26 * BLOCK_BYTES, "speculation_gate": bool(seed % 2)}
         engine, _ = start(model_dir, small)
         requests = [Request(str(n), prompt, SamplingParams(COUNT)) for n, prompt in enumerate(asked)]
         arriving = list(requests)

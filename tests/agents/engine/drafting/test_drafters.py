@@ -25,7 +25,7 @@ class TestForeignDraftModel(DrafterConformance):
 
     @pytest.fixture
     def options(self, draft_dir: Path) -> dict[str, Any]:
-        return {"speculative_method": "draft_model", "draft_model_dir": draft_dir}
+        return {"speculative_method": "draft_model", "draft_model": draft_dir}
 
 
 class TestLikeDraftModel(DrafterConformance):
@@ -33,7 +33,7 @@ class TestLikeDraftModel(DrafterConformance):
 
     @pytest.fixture
     def options(self, model_dir: Path) -> dict[str, Any]:
-        return {"speculative_method": "draft_model", "draft_model_dir": model_dir}
+        return {"speculative_method": "draft_model", "draft_model": model_dir}
 
 
 class TestEarlyExit(DrafterConformance):
@@ -43,7 +43,7 @@ class TestEarlyExit(DrafterConformance):
 
 
 def _own_draft(model_dir: Path) -> dict[str, Any]:
-    return {"speculative_method": "draft_model", "draft_model_dir": model_dir, "speculation_gate": False}
+    return {"speculative_method": "draft_model", "draft_model": model_dir, "speculation_gate": False}
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from pydantic import ValidationError
 
 from agents.engine.core.event_log import EventLog
 from agents.engine.core.step import StepEngine
@@ -95,9 +96,8 @@ def test_an_engine_runs_what_it_reports(model_dir: Path, native: NativeOps, kern
 
 
 def test_unknown_kernels_are_refused(model_dir: Path) -> None:
-    with pytest.raises(BadRequest, match="kernels") as refused:
+    with pytest.raises(ValidationError, match="kernels"):
         EngineOptions(model_dir, kernels="fast")
-    assert refused.value.detail["field"] == "kernels"
 
 
 def test_the_greedy_choice_is_the_first_of_the_largest(native: NativeOps) -> None:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from agents.engine.scheduling.policy import Policy, SchedulingPolicy
 from controlplane.contract.errors import BadRequest
@@ -27,9 +28,8 @@ BY_PRIORITY = Policy(scheduling_policy=SchedulingPolicy.PRIORITY, priority_aging
     ],
 )
 def test_a_wrong_option_is_named(option: str, value: Any) -> None:
-    with pytest.raises(BadRequest, match=option) as caught:
+    with pytest.raises(ValidationError, match=option):
         Policy(**{option: value})
-    assert caught.value.detail["field"] == option
 
 
 def test_a_priority_needs_the_policy_for_it() -> None:

@@ -436,7 +436,7 @@ def test_a_full_queue_is_a_429_with_retry_after(model_dir: Path, slow_steps: Non
 
 
 def test_a_request_that_can_never_fit_is_refused(model_dir: Path) -> None:
-    with _serving(model_dir, kv_cache_bytes=4 * 16 * 2 * 2 * 2 * 16 * 4) as small:
+    with _serving(model_dir, kv_cache_memory_bytes=4 * 16 * 2 * 2 * 2 * 16 * 4) as small:
         response = small.complete(prompt=[1] * 20, max_tokens=60)
         assert (response.status_code, response.json()["error"]["detail"]["field"]) == (400, "max_tokens")
         assert small.complete(prompt=[1] * 20, max_tokens=44).status_code == 200

@@ -69,7 +69,7 @@ def _chi_square(counts: Counter[tuple[int, ...]], exact: dict[tuple[int, ...], f
 def _sample(
     folder: Path, options: dict[str, Any], params: dict[str, Any], first_seed: int
 ) -> tuple[Sequence[Sequence[int]], Any]:
-    options = {**options, "speculation_gate": False, "kv_cache_bytes": 64 * 2**20}
+    options = {**options, "speculation_gate": False, "kv_cache_memory_bytes": 64 * 2**20}
     engine, watched = start(folder, options, num_speculative_tokens=2, max_num_seqs=256, max_num_batched_tokens=8192)
     asked = [SamplingParams(TOKENS, seed=first_seed + n, logit_bias=BIAS, **params) for n in range(SAMPLES)]
     texts = [run_all(engine, [PROMPT] * 250, asked[first : first + 250]) for first in range(0, SAMPLES, 250)]
@@ -87,7 +87,7 @@ def test_texts_follow_the_targets_distribution(
 ) -> None:
     options: dict[str, Any] = {"speculative_method": method}
     if method == "draft_model":
-        options["draft_model_dir"] = draft_dir
+        options["draft_model"] = draft_dir
     texts, watched = _sample(model_dir, options, params, first_seed=0)
     exact = _exact(model_dir, SamplingParams(TOKENS, **params))
     statistic, limit = _chi_square(Counter(map(tuple, texts)), exact)

@@ -185,7 +185,7 @@ def test_a_broken_template_is_the_folders_error(folder: Folder, settings: dict[s
     path = folder(settings)
     with pytest.raises(BadRequest, match=message) as refused:
         _template(path)
-    assert refused.value.detail["field"] == "model_dir"
+    assert refused.value.detail["field"] == "model"
 
 
 def test_special_tokens_may_be_named_in_the_older_file(folder: Folder) -> None:
