@@ -55,8 +55,8 @@ def read_back(engine: StepEngine) -> ReadBack:
             f"the head is {decoder.head_quantization.value}",
         },
         capabilities={
-            knobs.QUANTIZATION: list(engine.options.quantizations),
-            "quantization_formats": {name: formats[name] for name in engine.options.quantizations},
+            knobs.QUANTIZATION: [name.value for name in engine.options.quantizations],
+            "quantization_formats": {name.value: formats[name] for name in engine.options.quantizations},
             **engine.speculator.capabilities(),
             "dtype": engine.options.dtype,
             "device": str(engine.device),

@@ -10,7 +10,7 @@ import pytest
 from controlplane.contract.bodies.rollouts import RolloutCreate, Verdict
 from controlplane.contract.bodies.slo import Limit
 from controlplane.evidence.sketch import Sketch
-from controlplane.rollouts.evidence_of_metric import Window
+from controlplane.rollouts.evidence_of_metric import QUICK, STEADY, Window
 from controlplane.rollouts.judge import Control, Judge
 from controlplane.rollouts.judging_plan import plan_of
 from controlplane.rollouts.served import Outcomes
@@ -338,3 +338,22 @@ def test_tokens_of_deliveries_are_known_from_before_the_canary(make_sketch: Make
     judge.feed({"itl": Window({}, gaps, 0, 100)})
     told = judge.evidence()["metrics"]["itl"]["tokens_per_delivery"]
     assert told == {"control": 1.3333, "canary": 1.6667}
+
+
+def test_where_nobody_says_it_is_in_no_hurry() -> None:
+    limit = Limit(metric="e2e", q=0.9, limit_s=0.5)
+    plan = plan_of(RolloutCreate(pool="p", revision=1, metrics=["ttft"], limits=[limit]))
+    assert plan is not None
+    for judge, pace in (
+        (Judge.start(plan, control="before"), STEADY),
+        (Judge.start(plan, control="before", quick=True), QUICK),
+    ):
+        assert judge.streams["ttft"].pace == judge.limits[0].stream.pace == pace
+
+
+def test_the_accuracy_of_wide_buckets_is_told_to_four_digits() -> None:
+    judge = judge_of(["ttft"], alpha=0.01, tolerance=0.05, control="concurrent")
+    assert "accuracy" not in judge.evidence()["metrics"]["ttft"]
+    judge.streams["ttft"].canary.relative_error = 0.123456
+    told = judge.evidence()["metrics"]["ttft"]["accuracy"]
+    assert told["relative_error"] == 0.1235 and "cannot show that the canary is not worse" in told["statement"]

@@ -23,6 +23,7 @@ from controlplane.telemetry.values.sketch_table import SketchTable
 from controlplane.telemetry.values.timespan import EPOCH, start_of, window_at
 
 T = TypeVar("T")
+Answer = tuple[dict[str, str], T, list[tuple[datetime, T]]]
 
 
 def sketch_of(values: Sequence[float], relative_error: float = RELATIVE_ERROR) -> Sketch:
@@ -82,18 +83,13 @@ class FakeReader:
         return max(ends, default=None)
 
     def histograms(self, question: Question) -> list[SketchSeries]:
-        if self.find(question.metric).kind is not MetricKind.HISTOGRAM:
-            raise BadRequest("metric: is no histogram", field="metric")
-        return [SketchSeries(*answer) for answer in self._answers(question, _merged)]
+        return [SketchSeries(*answer) for answer in self._of_histogram(question, _merged)]
 
     def sketches(self, questions: Sequence[Question]) -> list[SketchGroups]:
         return [groups_of(self.histograms(question)) for question in questions]
 
     def counts(self, question: Question) -> list[ValueSeries]:
-        return [
-            ValueSeries(one.labels, float(one.total.count), [(time, float(sketch.count)) for time, sketch in one.steps])
-            for one in self.histograms(question)
-        ]
+        return [ValueSeries(*answer) for answer in self._of_histogram(question, _count)]
 
     def scalars(self, question: Question) -> list[ValueSeries]:
         return self.scalars_of_kind(question)[1]
@@ -123,9 +119,12 @@ class FakeReader:
         found = [one for one in found if pool in (None, one.pool) and node in (None, one.node)]
         return sorted(found, key=lambda one: (one.arrival, one.request_id), reverse=True)[:limit]
 
-    def _answers(
-        self, question: Question, reduced: Callable[[Sequence[Point]], T]
-    ) -> Iterator[tuple[dict[str, str], T, list[tuple[datetime, T]]]]:
+    def _of_histogram(self, question: Question, reduced: Callable[[Sequence[Point]], T]) -> Iterator[Answer[T]]:
+        if self.find(question.metric).kind is not MetricKind.HISTOGRAM:
+            raise BadRequest("metric: is no histogram", field="metric")
+        return self._answers(question, reduced)
+
+    def _answers(self, question: Question, reduced: Callable[[Sequence[Point]], T]) -> Iterator[Answer[T]]:
         self.asked.append(question)
         groups: dict[tuple[str, ...], list[Point]] = {}
         for point in self._within(question):
@@ -197,6 +196,10 @@ def _merged(points: Sequence[Point]) -> Sketch:
     for point in points:
         total.merge(point.value)
     return total
+
+
+def _count(points: Sequence[Point]) -> float:
+    return float(sum(point.value.count for point in points))
 
 
 def _sum(points: Sequence[Point]) -> float:

@@ -5,7 +5,6 @@ import json
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -48,11 +47,11 @@ def test_times_are_the_servers_delays(engine: SseEngine) -> None:
 
 
 def test_a_slow_server_does_not_slow_the_arrivals(engine: SseEngine) -> None:
-    engine.prefill = lambda _, __: 0.8
+    engine.prefill = lambda _, __: 1.5
     result = run_replay(_workload(20, 20, output=1), _prompts(20), engine.url, model="m")
-    assert engine.began[-1] - engine.began[0] < 0.8, "the last arrives before the first is answered"
+    assert engine.began[-1] - engine.began[0] < 1.5, "the last arrives before the first is answered"
     assert min(timing.lateness_s for timing in result.timings) > -0.001, "and none before its time"
-    assert 0.99 * (0.38 + 0.8) < result.duration_s < 20 * 0.8 / 2
+    assert 0.99 * (0.38 + 1.5) < result.duration_s < 20 * 1.5 / 2
 
 
 def test_the_safety_limit_is_counted_and_its_waiting_is_latency(engine: SseEngine) -> None:
@@ -84,10 +83,9 @@ def test_errors_are_told(engine: SseEngine) -> None:
 def test_stop(engine: SseEngine) -> None:
     stop = threading.Event()
     threading.Timer(0.3, stop.set).start()
-    began = time.monotonic()
     with pytest.raises(Stopped):
         run_replay(_workload(100, 100), _prompts(100), engine.url, model="m", stop=stop)
-    assert time.monotonic() - began < 100 * 0.1 / 2
+    assert len(engine.began) < 100 / 2
 
 
 async def _answer_from(pieces: list[bytes]) -> Answer:
@@ -103,7 +101,7 @@ async def _answer_from(pieces: list[bytes]) -> Answer:
     port = server.sockets[0].getsockname()[1]
     answer = Answer()
     target = Target(f"http://127.0.0.1:{port}")
-    await asyncio.wait_for(target.post(b"", answer), 5)
+    await asyncio.wait_for(target.post(b"", answer), 60)
     target.close()
     server.close()
     return answer
