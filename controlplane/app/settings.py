@@ -65,7 +65,7 @@ class ServiceSettings(StoreSettings):
     )
     forwarded_allow_ips: Annotated[tuple[str, ...], BeforeValidator(words_of)] = Field(
         default=("127.0.0.1",),
-        description="Proxies whose X-Forwarded-For and X-Forwarded-Proto are believed, with commas between.",
+        description="Proxies whose word is taken for who asks and by which scheme, with commas between.",
     )
     retention_hours: float = Field(
         default=LONGEST_S / HOUR_S, ge=0.1, description="No telemetry is kept longer than this."

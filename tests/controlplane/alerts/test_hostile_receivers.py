@@ -13,6 +13,7 @@ from controlplane.alerts.notify import delivery
 from controlplane.alerts.notify.delivery import DEADLINE_S, LEASE_S, Deliverer
 from controlplane.alerts.tables import DeliveryRow, DestinationRow
 from controlplane.db import Database
+from controlplane.outgoing import ANYWHERE
 from tests.hostile_receiver import HostileReceiver
 from tests.processes import wait_for
 
@@ -66,7 +67,7 @@ def test_another_destination_is_paged_beside_it(
     monkeypatch.setattr(delivery, "DEADLINE_S", NEVER_S)
     slow, quick = add_destination(database, hostile.url), add_destination(database, receiver.url)
     held, *told = [write_letter(database, slow), write_letter(database, quick), write_letter(database, quick, 2)]
-    deliverer = Deliverer(database, clock=lambda: NOW)
+    deliverer = Deliverer(database, clock=lambda: NOW, policy=ANYWHERE)
     assert deliverer.tick(NOW) == 2
     assert hostile.asked.wait(NEVER_S)
     wait_for("both are delivered", lambda: deliverer.delivered == 2)
@@ -86,7 +87,7 @@ def test_the_attempt_ends_at_its_deadline_and_is_recorded(
     monkeypatch.setattr(delivery, "DEADLINE_S", 0.2)
     letter = write_letter(database, add_destination(database, hostile.url))
     now = [NOW]
-    deliverer = Deliverer(database, clock=lambda: now[0])
+    deliverer = Deliverer(database, clock=lambda: now[0], policy=ANYWHERE)
     for attempt, wait in ((1, 1), (2, 2)):
         deliverer.tick(now[0])
         assert deliverer.settle(NEVER_S)
@@ -100,7 +101,7 @@ def test_the_attempt_ends_at_its_deadline_and_is_recorded(
 
 def test_two_replicas_never_send_a_letter_at_the_same_time(database: Database, hostile: HostileReceiver) -> None:
     letter = write_letter(database, add_destination(database, hostile.url))
-    first, second = (Deliverer(database, clock=lambda: NOW + seconds(DEADLINE_S)) for _ in range(2))
+    first, second = (Deliverer(database, clock=lambda: NOW + seconds(DEADLINE_S), policy=ANYWHERE) for _ in range(2))
     first.tick(NOW + seconds(DEADLINE_S))
     assert hostile.asked.wait(NEVER_S)
     for after_s in (0, DEADLINE_S, 2 * DEADLINE_S - 0.001):
@@ -155,7 +156,7 @@ def test_threads_are_bounded_and_a_new_page_goes_before_retries(database: Databa
     with HostileReceiver("never answers") as hostile:
         for alert in (1, 2, 3):
             write_letter(database, add_destination(database, hostile.url), alert)
-        deliverer = Deliverer(database, clock=lambda: NOW, most_at_once=2)
+        deliverer = Deliverer(database, clock=lambda: NOW, policy=ANYWHERE, most_at_once=2)
         assert deliverer.tick(NOW) == 2
         assert deliverer.tick(NOW) == 0
         assert sum(thread.name.startswith("webhook-") for thread in threading.enumerate()) == 2

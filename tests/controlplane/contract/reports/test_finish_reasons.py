@@ -20,6 +20,6 @@ def test_what_the_server_gives_up_is_lost_and_what_the_client_leaves_is_not() ->
 
 def test_engine_and_proxy_speak_these_words() -> None:
     assert {reason.value for reason in FinishReason} <= finish_reasons.ALL
-    clients = {Failure.TOO_LARGE, Failure.STALLED, Failure.MALFORMED}
+    clients = {Failure.TOO_LARGE, Failure.STALLED, Failure.MALFORMED, Failure.NOT_SERVED}
     assert set(FINISH_REASONS) == set(Failure) - clients
     assert set(FINISH_REASONS.values()) <= finish_reasons.FAILED
