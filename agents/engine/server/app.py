@@ -1,4 +1,4 @@
-"""The engine's HTTP surface for clients: OpenAI-compatible endpoints, health, metrics. Control is apart (control_surface.py).
+"""The engine's HTTP surface for clients: OpenAI-compatible endpoints, health, metrics (control: control_surface.py).
 
 Guarantee: the server holds no state of its own beyond the requests in flight; whoever watches it (an agent, a scraper)
 may come, go or die without a request noticing.
