@@ -5,8 +5,8 @@ from pathlib import Path
 
 import httpx
 
+from agents.host.engine_socket import engine_socket
 from agents.host.listener import port_of
-from agents.host.owned_socket import engine_socket
 from controlplane.contract.errors import BadSettings
 
 _TIMEOUT_S = 10.0

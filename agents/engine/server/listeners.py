@@ -16,8 +16,9 @@ import uvicorn
 from fastapi import FastAPI
 
 from agents.engine.options import EngineOptions
-from agents.host.owned_socket import claim, engine_socket, make_folder
+from agents.host.engine_socket import engine_socket
 from controlplane.contract.errors import BadSettings
+from controlplane.serving.owned_socket import claim, make_folder
 
 _GRACEFUL_STOP_S = 30
 

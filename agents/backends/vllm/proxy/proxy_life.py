@@ -17,8 +17,8 @@ from agents.backends.vllm.proxy.forwarding import Forwarder
 from agents.backends.vllm.proxy.options import Options
 from agents.backends.vllm.proxy.switchboard import Switchboard
 from agents.backends.vllm.proxy.upstream import HEADER_BYTES, connect_to_servers
-from agents.host.owned_socket import claim
 from controlplane.contract.errors import BadRequest
+from controlplane.serving.owned_socket import claim
 from controlplane.terminal.parent_death import ask_for_sigterm
 
 BACKLOG = 1024

@@ -291,11 +291,12 @@ def test_it_loads_neither_the_agent_nor_what_it_does_not_need() -> None:
         "agents.backends.vllm",
         "agents.host",
         "agents.host.error_answers",
-        "agents.host.owned_socket",
         "controlplane.terminal",
         "controlplane.terminal.parent_death",
         "controlplane.contract",
         "controlplane.contract.errors",
         "controlplane.contract.host_names",
+        "controlplane.serving",
+        "controlplane.serving.owned_socket",
     }
     assert os.path.exists(ROOT / "agents/backends/vllm/proxy/__main__.py")
