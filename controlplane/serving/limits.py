@@ -19,6 +19,7 @@ class Refused(StrEnum):
     CONNECTIONS = "connections"
     CONNECTIONS_OF_ADDRESS = "connections_of_address"
     HOST = "host"  # `Host` names another server; answered by `host_gate`.
+    NODE_CERTIFICATE = "node_certificate"  # A node's token without its certificate; answered by `auth`.
 
 
 STATUS = {

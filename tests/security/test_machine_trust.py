@@ -1,7 +1,9 @@
-"""Trust between machines: a real service with TLS and its CA's clients, and who is not let in (SEC H5)."""
+"""Trust between machines: a real service with TLS, a node of its CA, and who is not let in (SEC H5)."""
 
 import contextlib
+import json
 import os
+import ssl
 import stat
 import subprocess
 import sys
@@ -11,6 +13,8 @@ from pathlib import Path
 
 import httpx
 import pytest
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
 
 from controlplane.client import Client
 from controlplane.serving.authority import Authority
@@ -20,6 +24,7 @@ from tests.processes import free_port, wait_for
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
+MODEL = ROOT / "agents/models/tailwright-py-5m"
 TAILWRIGHT = [sys.executable, "-m", "controlplane.command.main"]
 
 
@@ -60,6 +65,16 @@ class Secured:
         tls = ["--tls-cert", self.file("service.pem"), "--tls-key", self.file("service.key")]
         return ["--data-dir", str(self.data), "--port", str(self.port), *tls, "--tls-client-ca", self.file("ca.pem")]
 
+    def agent_flags(self, node: str, certificate: str, engine_url: str) -> list[str]:
+        """An agent of that node, which shows that certificate."""
+        return [
+            *("--node", node, "--pool", "chat", "--server-url", self.url, "--engine-url", engine_url),
+            *("--state-dir", str(self.folder / f"state-{node}-{certificate}")),
+            *("--enrolment-token-file", str(self.data / "enrolment-token"), "--ca-file", self.file("ca.pem")),
+            *("--client-cert", self.file(f"{certificate}.pem"), "--client-key", self.file(f"{certificate}.key")),
+            *("--watch-interval-s", "0.5", "--heartbeat-s", "1"),
+        ]
+
     def token(self, name: str) -> str:
         return (self.data / name).read_text().strip()
 
@@ -69,11 +84,15 @@ class Secured:
         context = client_context(Path(self.file("ca.pem")), *files)
         return httpx.Client(base_url=self.url, verify=context, trust_env=False, timeout=20)
 
-    def metric(self, line: str) -> float:
-        """A value of the service's own metrics."""
+    def admin(self) -> Client:
+        return Client(self.url, self.token("admin-token"), tls=client_context(Path(self.file("ca.pem"))))
+
+    def refused(self) -> float:
+        """Node's tokens without their certificate, as the service counts them."""
+        line = 'tailwright_http_refused_total{reason="node_certificate"}'
         with self.http() as http:
             lines = http.get("/metrics", headers={"Authorization": f"Bearer {self.token('admin-token')}"}).text
-        return next((float(text.rpartition(" ")[2]) for text in lines.splitlines() if text.startswith(line)), 0.0)
+        return next((float(text.rpartition(" ")[2]) for text in lines.splitlines() if text.startswith(line)), -1.0)
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +102,25 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         wait_for("the service is ready", lambda: up.poll() is not None or http.get("/readyz").status_code == 200)
         assert up.poll() is None, made.log.read_text()
         yield made
+
+
+@pytest.fixture(scope="module")
+def engine(secured: Secured) -> Iterator[str]:
+    """The URL of an engine of the bundled model."""
+    url = f"http://localhost:{(port := free_port())}"
+    words = ["engine", "--model", str(MODEL), "--port", str(port)]
+    with process(secured.folder / "engine.log", *words), httpx.Client(base_url=url, trust_env=False) as http:
+        wait_for("the engine serves", lambda: http.get("/health").is_success)
+        yield url
+
+
+@pytest.fixture(scope="module")
+def node(secured: Secured, engine: str) -> Iterator[Path]:
+    """A node that is in the fleet by its certificate, gpu-1; its agent's log."""
+    log = secured.folder / "agent.log"
+    with process(log, "agent", *secured.agent_flags("gpu-1", "gpu-1", engine)), secured.admin() as client:
+        wait_for("the node is healthy", lambda: any(node.healthy and node.effective for node in client.nodes()))
+        yield log
 
 
 def test_clear_text_and_an_unknown_authority_get_nothing(secured: Secured) -> None:
@@ -111,3 +149,85 @@ def test_no_other_machine_is_served_in_clear_unless_that_is_said(tmp_path: Path)
     assert answer.returncode == 2
     assert answer.stderr.startswith("host: 0.0.0.0") and answer.stderr.count("\n") == 1
     assert not (tmp_path / "data").exists()
+
+
+def test_a_node_with_its_certificate_reports_and_people_need_none(secured: Secured, node: Path, engine: str) -> None:
+    body = {"model": MODEL.name, "prompt": "def add(a, b):", "max_tokens": 4}
+    assert httpx.post(f"{engine}/v1/completions", json=body, timeout=60, trust_env=False).status_code == 200
+    with secured.admin() as client:
+        stored = wait_for("the report is stored", lambda: client.quantiles("e2e", window="5m", pool="chat").series)
+        assert stored[0].count >= 1
+    words = ["status", "--server", secured.url, "--token-file", str(secured.data / "admin-token")]
+    told = subprocess.run(
+        [*TAILWRIGHT, "--ca-file", secured.file("ca.pem"), *words], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert told.returncode == 0 and "gpu-1" in told.stdout, told.stderr
+    assert "OpAMP over WebSocket" not in node.read_text()
+
+
+@pytest.mark.parametrize("certificate", [None, "gpu-2"])
+def test_a_nodes_token_is_worth_nothing_on_another_machine(
+    secured: Secured, node: Path, certificate: str | None
+) -> None:
+    state = secured.folder / "state-gpu-1-gpu-1"
+    token = json.loads((state / "credentials.json").read_text())["token"]
+    headers = {"Authorization": f"Bearer {token}"}
+    before = secured.refused()
+    with secured.http(certificate) as http:
+        answers = [
+            http.post("/v1/metrics", headers=headers),
+            http.post("/v1/traces", headers=headers),
+            http.post("/v1/opamp", headers=headers),
+            http.get("/api/v1/tokens/self", headers=headers),
+        ]
+    for answer in answers:
+        assert answer.status_code == 403 and "`tailwright tls node gpu-1`" in answer.json()["error"]["message"]
+    shown = () if certificate is None else (Path(secured.file("gpu-2.pem")), Path(secured.file("gpu-2.key")))
+    context = client_context(Path(secured.file("ca.pem")), *shown)
+    with pytest.raises(InvalidStatus) as refused:
+        connect(secured.url.replace("https", "wss") + "/v1/opamp", ssl=context, additional_headers=headers)
+    assert refused.value.response.status_code == 403
+    wait_for("each is counted", lambda: secured.refused() >= before + 5)
+    with secured.http("gpu-1") as http:
+        assert http.get("/api/v1/tokens/self", headers=headers).status_code == 200
+
+
+def test_nobody_enrols_as_another_node(secured: Secured, engine: str) -> None:
+    before = secured.refused()
+    log = secured.folder / "other.log"
+    with process(log, "agent", *secured.agent_flags("gpu-3", "gpu-2", engine)):
+        wait_for("the agent is refused", lambda: "not enrolled yet" in log.read_text())
+    assert "one for urn:tailwright:node:gpu-3 is needed, the one shown is for gpu-2" in log.read_text()
+    wait_for("it is counted", lambda: secured.refused() > before)
+    with secured.admin() as client:
+        assert "gpu-3" not in {node.node for node in client.nodes()}
+
+
+def test_what_is_renewed_counts_without_a_restart(secured: Secured, node: Path) -> None:
+    def serial() -> str:
+        return ssl.get_server_certificate(("localhost", secured.port))
+
+    before = serial()
+    assert set(secured.ca.renew(datetime.now(UTC), within_days=91)) == {"gpu-1", "gpu-2", "service"}
+    wait_for("the service shows it", lambda: serial() != before)
+    wait_for("the agent has it", lambda: "gpu-1.pem was renewed" in node.read_text())
+    with secured.http("gpu-1") as http:
+        assert http.get("/readyz").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        (["--ca-file", "none.pem"], "ca_file: none.pem"),
+        (["--client-cert", "none.pem", "--client-key", "none.key"], "client_cert: none.pem"),
+        (["--client-key", "none.key"], "client_cert: client_cert and client_key go together"),
+    ],
+)
+def test_a_wrong_file_is_one_line_that_names_the_setting(flags: list[str], named: str, tmp_path: Path) -> None:
+    def said(*words: str) -> str:
+        told = subprocess.run([*TAILWRIGHT, *words], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        assert told.returncode == 2 and told.stderr.count("\n") == 1, told.stderr
+        return told.stderr
+
+    assert said(*flags, "status", "--token", "t").startswith(named)
+    assert named.split(": ", 1)[1] in said("agent", "--node", "n", "--enrolment-token", "t", *flags)
