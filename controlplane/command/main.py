@@ -28,6 +28,7 @@ SUBCOMMANDS = {
     "export": "controlplane.command.export",
     "load": "controlplane.command.load.command",
     "store": "controlplane.command.store",
+    "tls": "controlplane.command.certificates",
     "doctor": "agents.doctor.command",
     "bench": "controlplane.command.bench",
 }

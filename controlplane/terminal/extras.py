@@ -7,7 +7,17 @@ from types import ModuleType
 import typer
 
 PROBES = {
-    "server": ("fastapi", "sqlmodel", "alembic", "zstandard", "uvicorn", "prometheus_client", "numpy", "cramjam"),
+    "server": (
+        "cryptography",
+        "fastapi",
+        "sqlmodel",
+        "alembic",
+        "zstandard",
+        "uvicorn",
+        "prometheus_client",
+        "numpy",
+        "cramjam",
+    ),
     "agent": ("websockets", "opentelemetry.proto", "orjson", "psutil"),
     "engine": ("torch", "safetensors", "tokenizers", "fastapi", "uvicorn"),
     "tuner": ("optuna", "scipy", "numpy", "httptools"),
