@@ -100,6 +100,7 @@ def server_of(settings: ServiceSettings, mount: Mount | None = None) -> Server:
     _set_up_logging(settings)
     tls = settings.tls
     check_exposed(settings.host, tls, settings.insecure_http)
+    context = None if tls is None else context_of(tls)
     app = create_app(settings)
     if mount is not None:
         mount(app)
@@ -111,7 +112,7 @@ def server_of(settings: ServiceSettings, mount: Mount | None = None) -> Server:
         HostGate(app, names, door, error_response),
         host=settings.host,
         port=settings.port,
-        ssl_context_factory=None if tls is None else lambda *_: context_of(tls),
+        ssl_context_factory=None if context is None else lambda *_: context,
         forwarded_allow_ips=list(settings.forwarded_allow_ips),
         log_config=None,
         log_level=settings.log_level,

@@ -62,7 +62,7 @@ class Doorkeeper:
 
     limits: ServerLimits = field(default_factory=ServerLimits)
     exempt: frozenset[str] = frozenset()
-    refused: Counter[Refused] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
     open: Counter[str] = field(default_factory=Counter)
 
     def enter(self, address: str) -> Refused | None:

@@ -19,7 +19,7 @@ PROBES = {
         "cramjam",
     ),
     "agent": ("websockets", "opentelemetry.proto", "orjson", "psutil"),
-    "engine": ("torch", "safetensors", "tokenizers", "fastapi", "uvicorn"),
+    "engine": ("torch", "safetensors", "tokenizers", "fastapi", "httptools", "uvicorn"),
     "tuner": ("optuna", "scipy", "numpy", "httptools"),
     "web": ("jinja2", "plotly", "multipart"),
 }

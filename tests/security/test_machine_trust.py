@@ -106,11 +106,12 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
 
 @pytest.fixture(scope="module")
 def engine(secured: Secured) -> Iterator[str]:
-    """The URL of an engine of the bundled model."""
-    url = f"http://localhost:{(port := free_port())}"
+    """The URL of an engine of the bundled model, with TLS."""
+    url = f"https://localhost:{(port := free_port())}"
     words = ["engine", "--model", str(MODEL), "--port", str(port)]
-    with process(secured.folder / "engine.log", *words), httpx.Client(base_url=url, trust_env=False) as http:
-        wait_for("the engine serves", lambda: http.get("/health").is_success)
+    words += ["--tls-cert", secured.file("service.pem"), "--tls-key", secured.file("service.key")]
+    with process(secured.folder / "engine.log", *words), secured.http() as http:
+        wait_for("the engine serves", lambda: http.get(f"{url}/health").is_success)
         yield url
 
 
@@ -143,8 +144,17 @@ def test_the_dashboard_and_the_tuner_worker_reach_their_service(secured: Secured
     assert "the tuner worker ended" not in secured.log.read_text()
 
 
-def test_no_other_machine_is_served_in_clear_unless_that_is_said(tmp_path: Path) -> None:
-    words = ["up", "--host", "0.0.0.0", "--port", str(free_port()), "--data-dir", str(tmp_path / "data")]
+def test_an_engine_ends_who_sends_too_large_a_head(secured: Secured, engine: str) -> None:
+    with secured.http() as http:
+        assert http.get(f"{engine}/health", headers={"X-Large": "x" * 70_000}).status_code == 431
+        told = http.get(f"{engine}/metrics").text
+    assert f'vllm:admission_rejections_total{{model_name="{MODEL.name}",reason="head_bytes"}} 1.0' in told
+
+
+@pytest.mark.parametrize("command", ["up", "engine"])
+def test_no_other_machine_is_served_in_clear_unless_that_is_said(command: str, tmp_path: Path) -> None:
+    words = [command, "--host", "0.0.0.0", "--port", str(free_port())]
+    words += ["--data-dir", str(tmp_path / "data")] if command == "up" else []
     answer = subprocess.run([*TAILWRIGHT, *words], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert answer.returncode == 2
     assert answer.stderr.startswith("host: 0.0.0.0") and answer.stderr.count("\n") == 1
@@ -153,8 +163,8 @@ def test_no_other_machine_is_served_in_clear_unless_that_is_said(tmp_path: Path)
 
 def test_a_node_with_its_certificate_reports_and_people_need_none(secured: Secured, node: Path, engine: str) -> None:
     body = {"model": MODEL.name, "prompt": "def add(a, b):", "max_tokens": 4}
-    assert httpx.post(f"{engine}/v1/completions", json=body, timeout=60, trust_env=False).status_code == 200
-    with secured.admin() as client:
+    with secured.admin() as client, secured.http() as http:
+        assert http.post(f"{engine}/v1/completions", json=body, timeout=60).status_code == 200
         stored = wait_for("the report is stored", lambda: client.quantiles("e2e", window="5m", pool="chat").series)
         assert stored[0].count >= 1
     words = ["status", "--server", secured.url, "--token-file", str(secured.data / "admin-token")]
