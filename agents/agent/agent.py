@@ -37,6 +37,7 @@ from agents.host.neighbours import Neighbours, default_folder
 from agents.host.watch import HostWatch
 from controlplane.contract.bodies.nodes import EffectiveConfig
 from controlplane.contract.errors import BadSettings, TailwrightError
+from controlplane.serving.tls import ClientTls
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +57,8 @@ class Agent:
 
     def __init__(self, settings: AgentSettings, backend: Backend | None = None) -> None:
         self._settings = settings
-        self._backend = backend or _backend_for(settings)
+        self._tls = ClientTls(settings.client_files) if settings.client_files.any else None
+        self._backend = backend or _backend_for(settings, self._tls)
         self._stopping = asyncio.Event()
         self._started_ns = time.time_ns()
         self._version = agent_version()
@@ -77,10 +79,12 @@ class Agent:
         settings = self._settings
         lock = _own(settings.state_dir)
         spool = Spool(settings.state_dir / "spool", settings.spool_limit_bytes)
+        verify = True if self._tls is None else self._tls.context
+        otlp_headers = parsed_headers(settings.otlp_headers)
         async with (
-            httpx.AsyncClient(base_url=settings.server_url, timeout=10.0) as http,
+            httpx.AsyncClient(base_url=settings.server_url, timeout=10.0, verify=verify) as http,
             httpx.AsyncClient(
-                base_url=settings.otlp_url, headers=parsed_headers(settings.otlp_headers), timeout=10.0
+                base_url=settings.otlp_url, headers=otlp_headers, timeout=10.0, verify=verify
             ) as otlp_http,
         ):
             enrolment = Enrolment(settings, http)
@@ -131,6 +135,7 @@ class Agent:
             lambda: self._snapshot(spool, shipper, collector, applier),
             applier.offer,
             heartbeat_s=settings.heartbeat_s,
+            tls=None if self._tls is None else self._tls.context,
         )
         log.info("node %s follows the engine at %s", settings.node, self._backend.url)
         async with asyncio.TaskGroup() as group:
@@ -158,6 +163,8 @@ class Agent:
     async def _watch(self, opamp: OpampClient) -> None:
         """Look at the engine every so often: is it well, and does it run what it was given?"""
         while True:
+            if self._tls is not None:
+                await asyncio.to_thread(self._tls.refresh)
             self._engine = await self._backend.health()
             try:
                 self._effective = await self._backend.effective()
@@ -203,7 +210,8 @@ class Agent:
         )
 
 
-def _backend_for(settings: AgentSettings) -> Backend:
+def _backend_for(settings: AgentSettings, tls: ClientTls | None) -> Backend:
+    context = None if tls is None else tls.context
     if settings.vllm_node_file is not None:
         return ManagedVllm(load_node_file(settings.vllm_node_file), settings.state_dir / "vllm")
     if settings.backend == "vllm":
@@ -213,8 +221,9 @@ def _backend_for(settings: AgentSettings) -> Backend:
             scrape_interval_s=settings.vllm_scrape_interval_s,
             otlp_port=settings.vllm_otlp_port,
             state_dir=settings.state_dir / "vllm",
+            transport=None if context is None else httpx.AsyncHTTPTransport(verify=context),
         )
-    return EmbeddedBackend(settings.engine_url, _control_of(settings), state_dir=settings.state_dir)
+    return EmbeddedBackend(settings.engine_url, _control_of(settings), state_dir=settings.state_dir, tls=context)
 
 
 def _control_of(settings: AgentSettings) -> EngineControl:

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from controlplane.contract.metrics import WINDOW_S
+from controlplane.serving.tls import ClientFiles
 from controlplane.terminal.setting_values import Bytes
 
 NAME_PATTERN = r"^[A-Za-z0-9._:-]+$"
@@ -49,6 +50,13 @@ class AgentSettings(BaseModel):
         default=None, description="A file that holds the token of that control port."
     )
     server_url: str = Field(default="http://127.0.0.1:7300", description="Where the control plane listens.")
+    ca_file: Path | None = Field(
+        default=None, description="PEM file of whom to trust behind https:// URLs; default: the system's authorities."
+    )
+    client_cert: Path | None = Field(
+        default=None, description="PEM file of this node's certificate; renewed when it changes."
+    )
+    client_key: Path | None = Field(default=None, description="PEM file of its key.")
     otlp_url: str = Field(
         default="",
         description="An OpenTelemetry receiver that gets the reports instead of server_url, as OTLP/HTTP.",
@@ -115,6 +123,12 @@ class AgentSettings(BaseModel):
         return self
 
     @model_validator(mode="after")
+    def _check_client_files(self) -> "AgentSettings":
+        if (self.client_cert is None) != (self.client_key is None):
+            raise ValueError("client_cert and client_key go together")
+        return self
+
+    @model_validator(mode="after")
     def _check_control(self) -> "AgentSettings":
         if (self.engine_control_url is None) != (self.engine_control_token_file is None):
             raise ValueError("engine_control_url and engine_control_token_file go together")
@@ -127,6 +141,11 @@ class AgentSettings(BaseModel):
         if self.vllm_node_file is not None and (self.backend != "vllm" or self.vllm_dir is not None):
             raise ValueError("vllm_node_file wants backend vllm and no vllm_dir: the agent makes that folder itself")
         return self
+
+    @property
+    def client_files(self) -> ClientFiles:
+        """What the agent shows, and whom it trusts, where it connects with TLS."""
+        return ClientFiles(self.ca_file, self.client_cert, self.client_key)
 
     def read_enrolment_token(self) -> str | None:
         """The enrolment token, read again each time, so that a file may be put right while the agent waits."""

@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from ssl import SSLContext
 from typing import Any
 
 import httpx
@@ -32,17 +33,19 @@ LARGEST_LINE_BYTES = 16 * 2**20
 
 
 class EmbeddedBackend:
-    """One engine that clients reach at `base_url`. `state_dir` keeps what changes have cost."""
+    """One engine that clients reach at `base_url`. `state_dir` keeps what changes have cost; `tls`: whom to trust."""
 
     name = "embedded"
 
-    def __init__(self, base_url: str, control: EngineControl, *, state_dir: Path | None = None) -> None:
+    def __init__(
+        self, base_url: str, control: EngineControl, *, state_dir: Path | None = None, tls: SSLContext | None = None
+    ) -> None:
         self.url = base_url
         self._costs = ChangeCosts(state_dir)
         self._in_flight = InFlight()
         # The engine is on this machine: a proxy that the environment names is not for it.
-        self._clients = httpx.AsyncClient(base_url=base_url, timeout=5.0, trust_env=False)
-        self._control = control.client()
+        self._clients = httpx.AsyncClient(base_url=base_url, timeout=5.0, trust_env=False, verify=tls or True)
+        self._control = control.client(tls)
 
     async def run(self) -> None:
         """Nothing to do: the engine is somebody else's process."""

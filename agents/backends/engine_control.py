@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from ssl import SSLContext
 
 import httpx
 
+from agents.host.engine_socket import engine_socket
 from agents.host.listener import port_of
-from agents.host.owned_socket import engine_socket
 from controlplane.contract.errors import BadSettings
 
 _TIMEOUT_S = 10.0
@@ -43,9 +44,14 @@ class EngineControl:
             ) from error
         return cls(None, url, token)
 
-    def client(self) -> httpx.AsyncClient:
+    def client(self, tls: SSLContext | None = None) -> httpx.AsyncClient:
         headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
         transport = None if self.socket is None else httpx.AsyncHTTPTransport(uds=str(self.socket))
         return httpx.AsyncClient(
-            base_url=self.url, headers=headers, timeout=_TIMEOUT_S, trust_env=False, transport=transport
+            base_url=self.url,
+            headers=headers,
+            timeout=_TIMEOUT_S,
+            trust_env=False,
+            transport=transport,
+            verify=tls or True,
         )

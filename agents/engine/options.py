@@ -31,6 +31,11 @@ class ModelOptions:
     model: Path = Field(default=BUNDLED, description="Hugging Face folder of a Llama, Qwen2, Qwen3 or Gemma 3 model.")
     host: str = Field(default="127.0.0.1", description="Address to listen on.")
     port: int = Field(default=7400, ge=0, le=65535, description="Port to listen on.")
+    tls_cert: Path | None = Field(default=None, description="PEM file of the certificate; renewed when it changes.")
+    tls_key: Path | None = Field(default=None, description="PEM file of its key.")
+    insecure_http: bool = Field(
+        default=False, description="Serve other machines without TLS: something before this encrypts."
+    )
     control_socket: Path | None = Field(
         default=None,
         description="Where configuration, cache and events are served; default: tailwright-engine-PORT.sock in the "

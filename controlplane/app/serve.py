@@ -4,6 +4,7 @@ Guarantee: SIGTERM and SIGINT stop accepting, give running requests and backgrou
 was taken in, and `run` returns 0; a second signal does not wait.
 """
 
+import asyncio
 import logging
 import signal
 import socket
@@ -11,6 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 
 import uvicorn
@@ -22,11 +24,12 @@ from controlplane.app import allocation, garbage
 from controlplane.app.service import Service, create_app
 from controlplane.app.settings import ServiceSettings
 from controlplane.contract.errors import BadRequest, Unavailable
-from controlplane.contract.host_names import names_of
+from controlplane.contract.host_names import LOOPBACK_NAMES, names_of
 from controlplane.fleet.opamp import wire
 from controlplane.serving.host_gate import HostGate
 from controlplane.serving.limited_http import protocol
-from controlplane.serving.tls import check_exposed, context_of, tls_files
+from controlplane.serving.owned_socket import claim
+from controlplane.serving.tls import check_exposed, context_of
 
 DRAIN_S = 1
 """For requests under way. A report that is cut off was not acknowledged: it is sent again, and counted once."""
@@ -39,15 +42,35 @@ Mount = Callable[[FastAPI], None]
 class Server(uvicorn.Server):
     """uvicorn's server, which tells the application of the stop at once and ends without raising the signal again."""
 
-    def __init__(self, config: uvicorn.Config, app: FastAPI) -> None:
+    def __init__(self, config: uvicorn.Config, app: FastAPI, local: Path | None = None) -> None:
+        """`local`: a Unix socket, of mode 600, that is served without TLS beside the port. Raises Conflict if taken."""
         super().__init__(config)
         self.service = Service.of(app)
+        self._local_path = local
+        self._local = None if local is None else claim(local, "data_dir")
         self.accepting = threading.Event()
         """Set once requests are accepted, for those who start the server in a thread."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        if self._local is not None:
+            loop = asyncio.get_running_loop()
+            self.servers.append(await loop.create_unix_server(self._connection, sock=self._local))
         self.accepting.set()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().shutdown(sockets)
+        if self._local_path is not None:
+            self._local_path.unlink(missing_ok=True)
+
+    def _connection(self) -> asyncio.Protocol:
+        """What uvicorn makes of a new connection to its own port."""
+        made: asyncio.Protocol = self.config.http_protocol_class(
+            config=self.config,  # type: ignore[call-arg]
+            server_state=self.server_state,
+            app_state=self.lifespan.state,
+        )
+        return made
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -75,17 +98,21 @@ class Server(uvicorn.Server):
 def server_of(settings: ServiceSettings, mount: Mount | None = None) -> Server:
     """A server that has not started yet. `mount` adds routes to the application (the dashboard)."""
     _set_up_logging(settings)
+    tls = settings.tls
+    check_exposed(settings.host, tls, settings.insecure_http)
+    context = None if tls is None else context_of(tls)
     app = create_app(settings)
     if mount is not None:
         mount(app)
-    tls = tls_files(settings.tls_cert, settings.tls_key, settings.tls_client_ca)
-    check_exposed(settings.host, tls, settings.insecure_http)
     door = Service.of(app).door
+    names = names_of(settings.host, settings.allowed_hosts)
+    if tls is not None:
+        names |= {*LOOPBACK_NAMES}  # What comes by the local socket says localhost.
     config = uvicorn.Config(
-        HostGate(app, names_of(settings.host, settings.allowed_hosts), door, error_response),
+        HostGate(app, names, door, error_response),
         host=settings.host,
         port=settings.port,
-        ssl_context_factory=None if tls is None else lambda *_: context_of(tls),
+        ssl_context_factory=None if context is None else lambda *_: context,
         forwarded_allow_ips=list(settings.forwarded_allow_ips),
         log_config=None,
         log_level=settings.log_level,
@@ -97,7 +124,7 @@ def server_of(settings: ServiceSettings, mount: Mount | None = None) -> Server:
         ws_max_size=wire.MESSAGE_LIMIT_BYTES + 1,
         server_header=False,
     )
-    return Server(config, app)
+    return Server(config, app, None if tls is None else settings.local_socket)
 
 
 def _set_up_logging(settings: ServiceSettings) -> None:

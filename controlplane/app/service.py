@@ -36,6 +36,7 @@ from controlplane.app.pool_limits import pool_limits
 from controlplane.app.remedies import check_remedy
 from controlplane.app.settings import ServiceSettings
 from controlplane.app.ticks import ticks_of
+from controlplane.auth.node_certificate import NodeCertificates
 from controlplane.auth.token_cache import TokenCache
 from controlplane.contract.bodies.nodes import NodeRole
 from controlplane.contract.clock import Clock, utc_now
@@ -125,6 +126,7 @@ def _service(settings: ServiceSettings, database: Database, clock: Clock) -> Ser
         clock=clock,
         stop=stop,
         tokens=TokenCache(database),
+        node_certificates=NodeCertificates(settings.tls_client_ca is not None, door),
         telemetry=telemetry,
         streams=Streams(telemetry.latest, clock, stop),
         fleet=hub,

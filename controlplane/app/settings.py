@@ -12,6 +12,7 @@ from controlplane.terminal.setting_values import Bytes, Pairs, words_of
 
 if TYPE_CHECKING:
     from controlplane.outgoing import AddressPolicy
+    from controlplane.serving.tls import TlsFiles
     from controlplane.telemetry.folding.retention import Retention
 
 HTTP_URL = r"^https?://[^\s/]+"
@@ -150,6 +151,27 @@ class ServiceSettings(StoreSettings):
         return AddressPolicy((*allowed, *(LOOPBACK if is_loopback(self.host) else ())))
 
     @property
+    def tls(self) -> "TlsFiles | None":
+        """Raises BadSettings where the files' settings do not fit together."""
+        from controlplane.serving.tls import tls_files
+
+        return tls_files(self.tls_cert, self.tls_key, self.tls_client_ca)
+
+    @property
+    def local_socket(self) -> Path:
+        """Where a service with TLS is called by what runs beside it, without TLS."""
+        return self.data_dir.resolve() / f"service-{self.port}.sock"
+
+    @property
+    def own_url(self) -> str:
+        """Where the service is called by what runs beside it. Raises BadSettings as `tls` does."""
+        if self.tls is not None:
+            return f"unix:{self.local_socket}"
+        host = "127.0.0.1" if self.host in {"0.0.0.0", "::"} else self.host
+        return f"http://{host}:{self.port}"
+
+    @property
     def public_url(self) -> str:
         """The base of links that go out in webhooks."""
-        return (self.external_url or f"http://{self.host}:{self.port}").rstrip("/")
+        scheme = "http" if self.tls_cert is None else "https"
+        return (self.external_url or f"{scheme}://{self.host}:{self.port}").rstrip("/")

@@ -19,9 +19,10 @@ class Needs:
         self.scope = scope
 
     async def __call__(self, request: Request) -> Principal:
-        tokens = AuthParts.of(request.app).tokens
+        parts = AuthParts.of(request.app)
         authorization = request.headers.get("Authorization", "")
-        principal = tokens.known(authorization) or await tokens.find(authorization)
+        principal = parts.tokens.known(authorization) or await parts.tokens.find(authorization)
+        parts.node_certificates.check(principal, request.scope)
         if self.scope is not None:
             check_scope(principal, self.scope)
         return principal

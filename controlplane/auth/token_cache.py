@@ -11,7 +11,7 @@ For the event loop: nothing here takes a lock.
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
@@ -21,6 +21,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import col, select
 
 from controlplane.auth import revocations
+from controlplane.auth.node_certificate import NodeCertificates
 from controlplane.auth.principal import Principal, authenticate_all
 from controlplane.auth.tables import TokenRow
 from controlplane.auth.token_lookup import TokenLookup
@@ -135,6 +136,7 @@ class AuthParts(Parts):
     """What a guarded route is served with."""
 
     tokens: TokenCache
+    node_certificates: NodeCertificates = field(default_factory=NodeCertificates)
 
 
 def _fingerprint(database: Database) -> Fingerprint:

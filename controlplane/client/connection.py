@@ -1,5 +1,6 @@
 """What all calls stand on: one pool of HTTP connections, one bearer token, answers as the contract's models."""
 
+import ssl
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Self, TypeVar
@@ -14,10 +15,14 @@ from controlplane.contract.bodies.pages import Page
 from controlplane.contract.errors import NotFound
 
 M = TypeVar("M", bound=BaseModel)
+UNIX = "unix:"
 
 
 class Connection:
-    """One service at `base_url`, with one bearer token. Use as a context manager, or call `close`."""
+    """One service at `base_url`, with one bearer token. Use as a context manager, or call `close`.
+
+    `unix:/path` is a service's Unix socket. `tls` says whom to trust and who we are; None: the system's authorities.
+    """
 
     def __init__(
         self,
@@ -26,9 +31,15 @@ class Connection:
         *,
         timeout_s: float = 10.0,
         transport: httpx.BaseTransport | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self._http = httpx.Client(base_url=base_url, headers=headers, timeout=timeout_s, transport=transport)
+        if base_url.startswith(UNIX):
+            transport = httpx.HTTPTransport(uds=base_url.removeprefix(UNIX))
+            base_url = "http://localhost"
+        self._http = httpx.Client(
+            base_url=base_url, headers=headers, timeout=timeout_s, transport=transport, verify=tls or True
+        )
         self.left_out = LeftOut()
 
     def close(self) -> None:

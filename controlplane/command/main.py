@@ -10,9 +10,11 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from controlplane.contract.errors import BadSettings
+from controlplane.serving.tls import ClientFiles
 from controlplane.terminal import checkout, extras
 from controlplane.terminal.config_file import read_config
-from controlplane.terminal.service_connection import fail
+from controlplane.terminal.service_connection import CLIENT_FILES, fail
 
 SUBCOMMANDS = {
     "up": "controlplane.command.up",
@@ -26,10 +28,26 @@ SUBCOMMANDS = {
     "export": "controlplane.command.export",
     "load": "controlplane.command.load.command",
     "store": "controlplane.command.store",
+    "tls": "controlplane.command.certificates",
     "doctor": "agents.doctor.command",
     "bench": "controlplane.command.bench",
 }
 """Name to the module whose `app` it is."""
+
+
+CaFile = Annotated[
+    Path | None,
+    typer.Option(
+        help="PEM file of whom to trust as the control plane, for all but up, agent and engine.",
+        envvar="TAILWRIGHT_CA_FILE",
+    ),
+]
+ClientCert = Annotated[
+    Path | None, typer.Option(help="PEM file of a certificate to show it.", envvar="TAILWRIGHT_CLIENT_CERT")
+]
+ClientKey = Annotated[
+    Path | None, typer.Option(help="PEM file of that certificate's key.", envvar="TAILWRIGHT_CLIENT_KEY")
+]
 
 
 class Subcommands(TyperGroup):
@@ -63,12 +81,19 @@ def settings(
     config: Annotated[
         Path | None, typer.Option(help="TOML file with one table per command.", envvar="TAILWRIGHT_CONFIG", exists=True)
     ] = None,
+    ca_file: CaFile = None,
+    client_cert: ClientCert = None,
+    client_key: ClientKey = None,
 ) -> None:
     wrong = checkout.foreign_packages()
     if wrong:
         fail(checkout.refusal(wrong))
     if config is not None:
         context.default_map = read_config(config, context)
+    try:
+        CLIENT_FILES.set(ClientFiles(ca_file, client_cert, client_key))
+    except BadSettings as error:
+        fail(error.message)
 
 
 def main() -> None:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from controlplane.app.settings import ServiceSettings
-from controlplane.contract.errors import TailwrightError
+from controlplane.contract.errors import BadSettings, TailwrightError
+from controlplane.serving.tls import check_exposed
 from controlplane.terminal import extras
 from controlplane.terminal.checkout import ROOT
 from controlplane.terminal.child import die_with_parent, leave, one_thread_each
@@ -78,18 +79,19 @@ def up(settings: UpSettings) -> None:
     extras.need("up", "server", *parts)
     from controlplane.app.serve import run
 
-    host = "127.0.0.1" if settings.host in {"0.0.0.0", "::"} else settings.host
-    url = f"http://{host}:{settings.port}"
-
     def mount(app: "FastAPI") -> None:
         if settings.dashboard:
-            extras.load(DASHBOARD).mount(app, url)
+            extras.load(DASHBOARD).mount(app, settings.own_url)
 
-    worker = Worker(url, settings.data_dir / "tuner-token") if settings.tuner else None
-    if worker is not None:
-        worker.start()
+    worker = None
     try:
+        check_exposed(settings.host, settings.tls, settings.insecure_http)
+        if settings.tuner:
+            worker = Worker(settings.own_url, settings.data_dir / "tuner-token")
+            worker.start()
         status = run(settings, mount)
+    except BadSettings as error:
+        fail(error.message)
     except TailwrightError as error:
         fail(error.message, 1)
     finally:

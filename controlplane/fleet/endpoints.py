@@ -2,11 +2,11 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 
 from controlplane.auth import Admin, Enroller, Operator, Reader
 from controlplane.auth.store import workload_key
-from controlplane.contract.bodies.access import EnrolmentReply, EnrolmentRequest
+from controlplane.contract.bodies.access import EnrolmentReply, EnrolmentRequest, Scope
 from controlplane.contract.bodies.configs import Revision, RevisionCreate
 from controlplane.contract.bodies.nodes import NodeView, TrialConfig
 from controlplane.contract.bodies.pages import Page
@@ -113,8 +113,12 @@ def get_config(
 
 
 @api.post("/enrol", status_code=201, tags=["nodes"])
-def enrol_node(wanted: EnrolmentRequest, session: SessionDep, principal: Enroller, service: Fleet) -> EnrolmentReply:
+def enrol_node(
+    wanted: EnrolmentRequest, session: SessionDep, principal: Enroller, service: Fleet, request: Request
+) -> EnrolmentReply:
     """Register a node and get its own token, shown only here. Enrolling again ends the node's older tokens."""
+    if principal.scope is Scope.ENROL:
+        service.node_certificates.check_node(wanted.node, request.scope)
     token = fleet.enrol(session, wanted, actor=principal.name, now=service.clock())
     service.fleet.poke_after_commit(session)
     return EnrolmentReply(node=wanted.node, token=token, workload_key=workload_key(session))

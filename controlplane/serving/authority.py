@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from controlplane.contract.errors import BadSettings, Conflict, NotFound
+from controlplane.serving.tls import NODE_URI
 
 CA = "ca"
 CA_DAYS, LEAF_DAYS = 3650, 90
@@ -25,7 +26,6 @@ RENEW_DAYS = 30
 """A certificate with less than this left is renewed."""
 BACKDATED = timedelta(minutes=5)
 """Clocks of a fleet differ."""
-NODE_URI = "urn:tailwright:node:"
 
 
 @dataclass(frozen=True)

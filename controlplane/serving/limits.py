@@ -19,6 +19,7 @@ class Refused(StrEnum):
     CONNECTIONS = "connections"
     CONNECTIONS_OF_ADDRESS = "connections_of_address"
     HOST = "host"  # `Host` names another server; answered by `host_gate`.
+    NODE_CERTIFICATE = "node_certificate"  # A node's token without its certificate; answered by `auth`.
 
 
 STATUS = {
@@ -61,7 +62,7 @@ class Doorkeeper:
 
     limits: ServerLimits = field(default_factory=ServerLimits)
     exempt: frozenset[str] = frozenset()
-    refused: Counter[Refused] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
     open: Counter[str] = field(default_factory=Counter)
 
     def enter(self, address: str) -> Refused | None:

@@ -17,6 +17,8 @@ log = logging.getLogger(__name__)
 
 TLS_NAMES = "tls_names"
 """In an ASGI scope's `state`: what the client's certificate is for; absent where it showed none."""
+NODE_URI = "urn:tailwright:node:"
+"""With a node's name behind it: the name in a certificate that its agent shows."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,55 @@ def names_in(certificate: dict[str, Any] | None) -> frozenset[str]:
     return frozenset(names)
 
 
+@dataclass(frozen=True)
+class ClientFiles:
+    """PEM files of a client: whom it trusts, and who it is. None: what is usual, and nobody."""
+
+    ca_file: Path | None = None
+    client_cert: Path | None = None
+    client_key: Path | None = None
+
+    def __post_init__(self) -> None:
+        if (self.client_cert is None) != (self.client_key is None):
+            missing = "client_cert" if self.client_cert is None else "client_key"
+            raise BadSettings(f"{missing}: client_cert and client_key go together", field=missing)
+
+    @property
+    def any(self) -> bool:
+        return self.ca_file is not None or self.client_cert is not None
+
+    def stamp(self) -> tuple[int, ...]:
+        """Differs when the certificate was replaced. Raises OSError."""
+        files = (file for file in (self.client_cert, self.client_key) if file is not None)
+        return tuple(number for file in files for number in (file.stat().st_mtime_ns, file.stat().st_ino))
+
+
+class ClientTls:
+    """A client's context, which it keeps; `refresh` takes a renewed certificate up for the connections to come.
+
+    Raises BadSettings that names the setting.
+    """
+
+    def __init__(self, files: ClientFiles) -> None:
+        self._files = files
+        self.context = client_context(files.ca_file, files.client_cert, files.client_key)
+        self._stamp = files.stamp()
+
+    def refresh(self) -> None:
+        """A replacement that cannot be used is logged, and looked at again when it changes."""
+        files = self._files
+        try:
+            stamp = files.stamp()
+            if files.client_cert is None or stamp == self._stamp:
+                return
+            self._stamp = stamp
+            client_context(files.ca_file, files.client_cert, files.client_key)  # One that fails would spoil ours.
+            self.context.load_cert_chain(files.client_cert, files.client_key)
+            log.info("the certificate in %s was renewed", files.client_cert)
+        except (OSError, BadSettings) as error:
+            log.error("a renewed certificate cannot be used, the one before stays in use: %s", error)
+
+
 def client_context(ca_file: Path | None, cert: Path | None = None, key: Path | None = None) -> ssl.SSLContext:
     """A client's: the system's authorities or only `ca_file`, and its own certificate. Raises BadSettings."""
     try:
@@ -119,5 +170,6 @@ def client_context(ca_file: Path | None, cert: Path | None = None, key: Path | N
         try:
             context.load_cert_chain(cert, key)
         except (OSError, ssl.SSLError) as error:
-            raise BadSettings(f"client_cert: {cert} cannot be used: {error}", field="client_cert") from error
+            message = f"client_cert: {cert} and {key} cannot be used: {error}"
+            raise BadSettings(message, field="client_cert") from error
     return context

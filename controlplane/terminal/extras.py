@@ -7,9 +7,19 @@ from types import ModuleType
 import typer
 
 PROBES = {
-    "server": ("fastapi", "sqlmodel", "alembic", "zstandard", "uvicorn", "prometheus_client", "numpy", "cramjam"),
+    "server": (
+        "cryptography",
+        "fastapi",
+        "sqlmodel",
+        "alembic",
+        "zstandard",
+        "uvicorn",
+        "prometheus_client",
+        "numpy",
+        "cramjam",
+    ),
     "agent": ("websockets", "opentelemetry.proto", "orjson", "psutil"),
-    "engine": ("torch", "safetensors", "tokenizers", "fastapi", "uvicorn"),
+    "engine": ("torch", "safetensors", "tokenizers", "fastapi", "httptools", "uvicorn"),
     "tuner": ("optuna", "scipy", "numpy", "httptools"),
     "web": ("jinja2", "plotly", "multipart"),
 }

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Annotated, NoReturn, TypeVar
 
@@ -10,7 +11,8 @@ import typer
 from pydantic import ValidationError
 
 from controlplane.client import Client
-from controlplane.contract.errors import TailwrightError, Unavailable
+from controlplane.contract.errors import BadSettings, TailwrightError, Unavailable
+from controlplane.serving.tls import ClientFiles, ClientTls
 
 Answer = TypeVar("Answer")
 
@@ -20,6 +22,9 @@ TokenFile = Annotated[
     Path | None, typer.Option(envvar="TAILWRIGHT_TOKEN_FILE", help="File that holds the bearer token.", dir_okay=False)
 ]
 SERVER = "http://127.0.0.1:7300"
+
+CLIENT_FILES: ContextVar[ClientFiles] = ContextVar("CLIENT_FILES", default=ClientFiles())  # noqa: B039 - Frozen.
+"""What `tailwright` itself was given, before the command's name."""
 
 AWAY_S = 60
 """How long a command that waits for an end bears with a service that does not answer."""
@@ -39,8 +44,14 @@ def read_token(token: str | None, token_file: Path | None) -> str:
     return token_file.read_text().strip()
 
 
-def connect(server: str, token: str | None, token_file: Path | None) -> Client:
-    return Client(server, read_token(token, token_file))
+def connect(server: str, token: str | None, token_file: Path | None, *, timeout_s: float = 10.0) -> Client:
+    """With the certificates that `tailwright` itself was given. Leaves with status 2 where they cannot be used."""
+    files = CLIENT_FILES.get()
+    try:
+        tls = ClientTls(files).context if files.any else None
+    except BadSettings as error:
+        fail(error.message)
+    return Client(server, read_token(token, token_file), timeout_s=timeout_s, tls=tls)
 
 
 def persistently(look: Callable[[], Answer]) -> Answer:

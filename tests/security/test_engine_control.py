@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from agents.host.owned_socket import engine_socket
+from agents.host.engine_socket import engine_socket
 from tests.processes import free_ports, wait_for
 
 ROOT = Path(__file__).resolve().parents[2]

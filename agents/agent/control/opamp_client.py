@@ -8,6 +8,7 @@ waits up to 30 s. An answer that cannot be understood is logged and passed over.
 import asyncio
 import contextlib
 import logging
+import ssl
 import time
 from collections.abc import Callable
 
@@ -47,8 +48,10 @@ class OpampClient:
         *,
         heartbeat_s: float = 10.0,
         websocket_retry_s: float = WEBSOCKET_RETRY_S,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self._websocket_url = "ws" + server_url.removeprefix("http") + PATH
+        self._tls = (tls or True) if self._websocket_url.startswith("wss:") else None
         self._http = http
         self._enrolment = enrolment
         self._snapshot = snapshot
@@ -73,7 +76,8 @@ class OpampClient:
             try:
                 await self._over_websocket()
             except InvalidStatus as error:
-                log.warning("OpAMP over WebSocket was answered %d", error.response.status_code)
+                told = error.response.body[:300].decode("utf-8", "replace") if error.response.body else ""
+                log.warning("OpAMP over WebSocket was answered %d: %s", error.response.status_code, told)
                 if error.response.status_code in (401, 403):
                     await self._enrolment.renew(used)
                 else:
@@ -95,6 +99,7 @@ class OpampClient:
             close_timeout=1,
             max_size=LARGEST_MESSAGE_BYTES,
             compression=None,
+            ssl=self._tls,
         ) as connection:
             self.transport = "websocket"
             self._full = True

@@ -17,7 +17,7 @@ from fastapi.responses import Response
 
 from agents.engine.core.engine import Engine
 from agents.engine.options import EngineOptions
-from agents.engine.server.both_servers import open_listeners, serve_both
+from agents.engine.server.both_servers import Entrance, open_listeners, serve_both
 from agents.engine.server.client_gate import ApiKeys, ClientGate
 from agents.engine.server.control_surface import create_control_app, read_token
 from agents.engine.server.counted_refusals import Refusals
@@ -27,6 +27,8 @@ from agents.engine.server.request_edge import RequestEdge, add_error_handlers, a
 from agents.engine.server.request_intake import Intake
 from controlplane.contract.errors import BadRequest, Unavailable
 from controlplane.contract.host_names import names_of
+from controlplane.serving.limits import Doorkeeper
+from controlplane.serving.tls import check_exposed, context_of, tls_files
 
 _SWITCH_INTERVAL_S = 0.0005
 
@@ -35,6 +37,9 @@ def serve(options: EngineOptions) -> None:
     """Load the model and serve until SIGTERM or SIGINT. Raises an error of the contract that names a wrong option."""
     # The stepping thread and the event loop share the interpreter; at the default of 5 ms one could stall a whole step.
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    tls = tls_files(options.tls_cert, options.tls_key, None)
+    check_exposed(options.host, tls, options.insecure_http)
+    context = None if tls is None else context_of(tls)
     token = None if options.control_token_file is None else read_token(options.control_token_file)
     listeners = open_listeners(options)
     engine = Engine(options)
@@ -42,7 +47,9 @@ def serve(options: EngineOptions) -> None:
     # them stops every request for as long.
     gc.collect()
     gc.freeze()
-    serve_both(create_app(engine), create_control_app(engine, token), listeners, engine.log.close)
+    clients = create_app(engine)
+    door = Doorkeeper(refused=clients.state.intake.refusals.counts)
+    serve_both(clients, create_control_app(engine, token), Entrance(listeners, door, context), engine.log.close)
 
 
 def create_app(engine: Engine) -> FastAPI:

@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import signal
 import socket
+import ssl
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +17,11 @@ import uvicorn
 from fastapi import FastAPI
 
 from agents.engine.options import EngineOptions
-from agents.host.owned_socket import claim, engine_socket, make_folder
+from agents.host.engine_socket import engine_socket
 from controlplane.contract.errors import BadSettings
+from controlplane.serving.limited_http import protocol
+from controlplane.serving.limits import Doorkeeper
+from controlplane.serving.owned_socket import claim, make_folder
 
 _GRACEFUL_STOP_S = 30
 
@@ -69,14 +73,33 @@ def _bind(field: str, host: str, port: int) -> socket.socket:
     return made
 
 
-def serve_both(clients: FastAPI, control: FastAPI, listeners: Listeners, when_stopping: Callable[[], None]) -> None:
+@dataclass(frozen=True)
+class Entrance:
+    """By what clients and the agent come in. `door` counts what is refused; `tls` is for ports, not for the socket."""
+
+    listeners: Listeners
+    door: Doorkeeper
+    tls: ssl.SSLContext | None
+
+    def server(self, app: FastAPI, *, on_port: bool) -> "_Server":
+        tls = self.tls
+        config = uvicorn.Config(
+            app,
+            access_log=False,
+            timeout_graceful_shutdown=_GRACEFUL_STOP_S,
+            http=protocol(self.door),
+            ssl_context_factory=None if tls is None or not on_port else lambda *_: tls,
+        )
+        return _Server(config)
+
+
+def serve_both(clients: FastAPI, control: FastAPI, entrance: Entrance, when_stopping: Callable[[], None]) -> None:
     """Serve until SIGTERM or SIGINT; a second one ends without waiting."""
-    servers = [
-        _Server(uvicorn.Config(app, access_log=False, timeout_graceful_shutdown=_GRACEFUL_STOP_S))
-        for app in (clients, control)
-    ]
-    with asyncio.Runner(loop_factory=servers[0].config.get_loop_factory()) as runner:
-        runner.run(_serve(servers[0], servers[1], listeners, when_stopping))
+    listeners = entrance.listeners
+    for_clients = entrance.server(clients, on_port=True)
+    for_control = entrance.server(control, on_port=listeners.control_path is None)
+    with asyncio.Runner(loop_factory=for_clients.config.get_loop_factory()) as runner:
+        runner.run(_serve(for_clients, for_control, listeners, when_stopping))
 
 
 class _Server(uvicorn.Server):

@@ -8,7 +8,6 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-from controlplane.client import Client
 from controlplane.terminal import extras
 from controlplane.terminal.service_connection import (
     FAILURES,
@@ -16,9 +15,9 @@ from controlplane.terminal.service_connection import (
     Server,
     Token,
     TokenFile,
+    connect,
     explain,
     fail,
-    read_token,
 )
 from controlplane.terminal.subcommand import subcommand
 
@@ -70,7 +69,7 @@ def load(
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     try:
         with (
-            Client(server, read_token(token, token_file), timeout_s=TIMEOUT_S) as client,
+            connect(server, token, token_file, timeout_s=TIMEOUT_S) as client,
             Progress(*columns, TimeRemainingColumn(), console=console) as progress,
         ):
             for start in range(0, len(files), FILES_AT_ONCE):

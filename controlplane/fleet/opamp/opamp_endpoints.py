@@ -76,6 +76,7 @@ async def opamp_socket(socket: WebSocket, service: Fleet) -> None:
     try:
         principal = await to_thread.run_sync(authenticate, database, socket.headers.get("Authorization"))
         check_scope(principal, Scope.AGENT)
+        service.node_certificates.check(principal, socket.scope)
     except TailwrightError as error:
         await _deny(socket, error)
         return

@@ -111,6 +111,7 @@ class Receiver:
         authorization = headers.get(b"authorization", b"").decode("latin-1")
         principal = tokens.known(authorization) or await tokens.find(authorization)
         check_scope(principal, TokenScope.AGENT)
+        service.node_certificates.check(principal, request.scope)
         if not store.ready():
             raise Unavailable("the telemetry store is not running; send the report again later")
         exported_by = headers.get(_EXPORTED_BY)

@@ -12,8 +12,18 @@ from pathlib import Path
 import pytest
 
 from controlplane.contract.errors import BadSettings, Conflict, NotFound
-from controlplane.serving.authority import NODE_URI, Authority
-from controlplane.serving.tls import TlsFiles, check_exposed, client_context, context_of, names_in, tls_files
+from controlplane.serving.authority import Authority
+from controlplane.serving.tls import (
+    NODE_URI,
+    ClientFiles,
+    ClientTls,
+    TlsFiles,
+    check_exposed,
+    client_context,
+    context_of,
+    names_in,
+    tls_files,
+)
 from tests.processes import wait_for
 
 NOW = datetime.now(UTC).replace(microsecond=0)
@@ -135,6 +145,28 @@ def test_what_is_renewed_counts_from_the_next_handshake_on(authority: Authority)
         assert renewed != before
         (authority.folder / "server.pem").write_text("not a certificate")
         assert server.ask(trusting)[1] == renewed, "one that cannot be used leaves the one before"
+
+
+def test_a_client_shows_its_renewed_certificate_and_keeps_one_that_works(authority: Authority) -> None:
+    folder = authority.folder
+    authority.issue_node("gpu-2", NOW)
+    client = ClientTls(ClientFiles(folder / "ca.pem", folder / "gpu-1.pem", folder / "gpu-1.key"))
+    with serving(context_of(files(authority))) as server:
+        for kind in ("pem", "key"):
+            (folder / f"gpu-2.{kind}").replace(folder / f"gpu-1.{kind}")
+        assert f"{NODE_URI}gpu-1" in server.ask(client.context)[0]
+        client.refresh()
+        assert f"{NODE_URI}gpu-2" in server.ask(client.context)[0]
+        for broken in ("not a key", None):
+            (folder / "gpu-1.key").write_text(broken) if broken else (folder / "gpu-1.key").unlink()
+            client.refresh()
+            assert f"{NODE_URI}gpu-2" in server.ask(client.context)[0]
+
+
+@pytest.mark.parametrize(("cert", "key", "named"), [("a.pem", None, "client_key"), (None, "a.key", "client_cert")])
+def test_a_clients_certificate_and_key_go_together(cert: str | None, key: str | None, named: str) -> None:
+    with pytest.raises(BadSettings, match=f"{named}: client_cert and client_key go together"):
+        ClientFiles(None, None if cert is None else Path(cert), None if key is None else Path(key))
 
 
 def test_only_what_ends_soon_is_renewed_under_its_names(authority: Authority) -> None:

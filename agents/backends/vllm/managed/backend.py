@@ -26,12 +26,12 @@ from agents.backends.vllm.managed.server import Server
 from agents.backends.vllm.managed.servers import Servers
 from agents.backends.vllm.managed.supervision import Phase
 from agents.backends.vllm.node_file import NodeFile
-from agents.host.owned_socket import make_folder
 from controlplane.contract import knobs
 from controlplane.contract.bodies.nodes import ChangeCost, EffectiveConfig
 from controlplane.contract.errors import KnobOutOfRange
 from controlplane.contract.knobs import KNOBS, ChangeClass, EngineConfig
 from controlplane.contract.reports.engine_event import EngineEvent, Hello
+from controlplane.serving.owned_socket import make_folder
 
 log = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ import os
 import tempfile
 from pathlib import Path
 
-from agents.host.owned_socket import LONGEST_PATH
 from controlplane.contract.errors import BadSettings
+from controlplane.serving.owned_socket import LONGEST_PATH
 
 _LONGEST_BELOW = len("/s-0123456789ab/events.sock") + 8  # A server's folder and socket, and room for a temporary name.
 

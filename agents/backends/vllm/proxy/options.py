@@ -26,6 +26,8 @@ class Options:
     parent_pid: int | None
     passed_paths: tuple[str, ...] = ()
     host_names: frozenset[str] = frozenset({ANY})
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
 
 
 def parse(arguments: Sequence[str] | None) -> Options:
@@ -44,6 +46,8 @@ def parse(arguments: Sequence[str] | None) -> Options:
     add("--stop-limit-s", type=_positive, default=30.0, help="longest wait for requests on SIGTERM (%(default)g)")
     add("--pass-paths", default="", metavar="PATH,...", help="further paths that clients may ask for")
     add("--allowed-hosts", default="", metavar="NAME,...", help="further names that clients may call it by")
+    add("--tls-cert", type=Path, metavar="FILE", help="PEM file of the certificate; renewed when it changes")
+    add("--tls-key", type=Path, metavar="FILE", help="PEM file of its key")
     add("--end-with-parent", type=int, metavar="PID", help="end when the process PID, which starts this one, does")
     told = parser.parse_args(arguments)
     return Options(
@@ -58,6 +62,8 @@ def parse(arguments: Sequence[str] | None) -> Options:
         parent_pid=told.end_with_parent,
         passed_paths=_several(told.pass_paths),
         host_names=names_of(told.host, _several(told.allowed_hosts)),
+        tls_cert=told.tls_cert,
+        tls_key=told.tls_key,
     )
 
 

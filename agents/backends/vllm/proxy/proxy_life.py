@@ -17,8 +17,9 @@ from agents.backends.vllm.proxy.forwarding import Forwarder
 from agents.backends.vllm.proxy.options import Options
 from agents.backends.vllm.proxy.switchboard import Switchboard
 from agents.backends.vllm.proxy.upstream import HEADER_BYTES, connect_to_servers
-from agents.host.owned_socket import claim
 from controlplane.contract.errors import BadRequest
+from controlplane.serving.owned_socket import claim
+from controlplane.serving.tls import context_of, tls_files
 from controlplane.terminal.parent_death import ask_for_sigterm
 
 BACKLOG = 1024
@@ -33,7 +34,10 @@ async def serve(wanted: Options) -> None:
     The control socket answers only when the port listens, and until the last request has ended. SIGTERM waits for
     running requests `wanted.stop_limit_s`, a stop over the control socket without limit. Raises `Conflict` when another
     proxy has the control socket and `OSError` when the address cannot be had; then nothing has been touched.
+    Raises `BadSettings` where the certificate cannot be used.
     """
+    tls = tls_files(wanted.tls_cert, wanted.tls_key, None)
+    context = None if tls is None else context_of(tls)
     if wanted.parent_pid is not None:
         _end_with_parent(wanted.parent_pid)
     control_socket = claim(wanted.control, "--control")
@@ -54,7 +58,7 @@ async def serve(wanted: Options) -> None:
             shutdown_timeout=CUT_S,
         )
         await clients.setup()
-        listening = web.TCPSite(clients, wanted.host, wanted.port, backlog=BACKLOG)
+        listening = web.TCPSite(clients, wanted.host, wanted.port, backlog=BACKLOG, ssl_context=context)
         try:
             await listening.start()
         except OSError:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from agents.backends.vllm.managed.run_folder import choose_run_folder
-from agents.host.owned_socket import make_folder
 from controlplane.contract.errors import BadSettings
+from controlplane.serving.owned_socket import make_folder
 
 
 def test_beside_the_state_where_that_is_short(tmp_path: Path) -> None:

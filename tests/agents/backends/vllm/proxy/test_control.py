@@ -232,6 +232,8 @@ def test_a_taken_port_ends_the_start_and_leaves_no_socket(tmp_path: Path) -> Non
         (["--body-limit-bytes", "1.5"], "a whole number above 0"),
         (["--control", "/" + "x" * 120], "use a shorter path"),
         (["--control", "/nowhere/at/all/proxy.sock"], "No such file or directory"),
+        (["--tls-cert", "cert.pem"], "tls_key: tls_cert and tls_key go together"),
+        (["--tls-cert", "cert.pem", "--tls-key", "key.pem"], "tls_cert: cert.pem and key.pem cannot be used"),
         (["--host", "203.0.113.7"], "cannot listen on 203.0.113.7"),
     ],
 )
@@ -291,11 +293,13 @@ def test_it_loads_neither_the_agent_nor_what_it_does_not_need() -> None:
         "agents.backends.vllm",
         "agents.host",
         "agents.host.error_answers",
-        "agents.host.owned_socket",
         "controlplane.terminal",
         "controlplane.terminal.parent_death",
         "controlplane.contract",
         "controlplane.contract.errors",
         "controlplane.contract.host_names",
+        "controlplane.serving",
+        "controlplane.serving.owned_socket",
+        "controlplane.serving.tls",
     }
     assert os.path.exists(ROOT / "agents/backends/vllm/proxy/__main__.py")

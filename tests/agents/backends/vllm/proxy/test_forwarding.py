@@ -3,11 +3,14 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import aiohttp
 import pytest
 
+from controlplane.serving.authority import Authority
+from controlplane.serving.tls import client_context
 from tests.agents.backends.vllm.proxy.proxy_process import ProxyProcess, running_proxy
 from tests.agents.backends.vllm.proxy.scripted_server import Exchange, Script, ScriptedServer
 
@@ -388,3 +391,20 @@ def test_trailers_of_an_answer_are_left_out_and_it_is_whole(tmp_path: Path) -> N
                 assert "Trailer" not in answer.headers
 
     play(tmp_path, trailed, scene)
+
+
+def test_clients_come_by_tls_where_a_certificate_is_given(tmp_path: Path) -> None:
+    authority, now = Authority(tmp_path / "tls"), datetime.now(UTC)
+    authority.init(now)
+    authority.issue_server("proxy", ["127.0.0.1"], now)
+    files = {kind: str(authority.folder / f"proxy.{kind}") for kind in ("pem", "key")}
+
+    async def scene(_: ScriptedServer, proxy: ProxyProcess, session: aiohttp.ClientSession) -> None:
+        url = proxy.url.replace("http", "https")
+        trusting = client_context(authority.folder / "ca.pem")
+        async with session.post(f"{url}/v1/completions", data=b"prompt", ssl=trusting) as answer:
+            assert await answer.read() == b"prompt"
+        with pytest.raises(aiohttp.ClientError):
+            await session.get(f"{proxy.url}/v1/models")
+
+    play(tmp_path, echo, scene, "--tls-cert", files["pem"], "--tls-key", files["key"])

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from agents.host.owned_socket import check_folder, claim, engine_socket, make_folder
+from agents.host.engine_socket import engine_socket
 from controlplane.contract.errors import BadSettings, Conflict
+from controlplane.serving.owned_socket import check_folder, claim, make_folder
 
 
 def test_a_folder_that_others_can_write_is_refused(tmp_path: Path) -> None:

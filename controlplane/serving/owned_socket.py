@@ -8,23 +8,12 @@ import fcntl
 import os
 import socket
 import stat
-import tempfile
 from pathlib import Path
 from typing import Final
 
 from controlplane.contract.errors import BadSettings, Conflict
 
 LONGEST_PATH: Final = 107  # sun_path of unix(7), less its closing zero.
-
-
-def engine_socket(port: int) -> Path:
-    """Where the embedded engine that serves on `port` is controlled, unless its command line says otherwise.
-
-    In `$XDG_RUNTIME_DIR`, which a login session has; else in a folder of this user's in the temporary directory.
-    """
-    runtime = os.environ.get("XDG_RUNTIME_DIR")
-    folder = Path(runtime) if runtime else Path(tempfile.gettempdir()) / f"tailwright-{os.getuid()}"
-    return folder / f"tailwright-engine-{port}.sock"
 
 
 def make_folder(folder: Path, field: str) -> None:

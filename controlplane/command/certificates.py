@@ -1,0 +1,85 @@
+"""`tailwright tls`: a fleet's own certificate authority, and the certificates of its servers and nodes, in a folder."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from controlplane.contract.clock import utc_now
+from controlplane.contract.errors import TailwrightError
+from controlplane.terminal import extras
+from controlplane.terminal.service_connection import fail
+from controlplane.terminal.subcommand import subcommand
+
+if TYPE_CHECKING:
+    from controlplane.serving.authority import Authority
+
+app = subcommand(no_args_is_help=True, help="Make and renew the certificates of a fleet.")
+
+Dir = Annotated[Path, typer.Option(help="Folder of the CA; its ca.key signs everything: keep it off the servers.")]
+FOLDER = Path("tailwright-tls")
+SOON_DAYS = 30.0
+
+
+@app.command()
+def init(dir: Dir = FOLDER) -> None:
+    """Make the CA: ca.pem, which everybody trusts, and ca.key."""
+    with _authority(dir) as authority:
+        authority.init(utc_now())
+        _tell(authority, "ca")
+
+
+@app.command()
+def server(
+    name: Annotated[str, typer.Argument(help="The files' name.")],
+    host: Annotated[list[str], typer.Option(help="Host name or address that clients reach it by; repeatable.")],
+    dir: Dir = FOLDER,
+) -> None:
+    """Issue a server's certificate: NAME.pem and NAME.key."""
+    with _authority(dir) as authority:
+        authority.issue_server(name, host, utc_now())
+        _tell(authority, name)
+
+
+@app.command()
+def node(
+    name: Annotated[str, typer.Argument(help="The node's name, as in `tailwright agent --node`.")], dir: Dir = FOLDER
+) -> None:
+    """Issue the certificate by which an agent speaks for its node: NAME.pem and NAME.key."""
+    with _authority(dir) as authority:
+        authority.issue_node(name, utc_now())
+        _tell(authority, name)
+
+
+@app.command()
+def renew(
+    within_days: Annotated[float, typer.Option(help="What has less than this left is renewed.", min=0)] = SOON_DAYS,
+    dir: Dir = FOLDER,
+) -> None:
+    """Issue anew, with new keys, what ends soon. Whoever uses the files takes them up without a restart."""
+    with _authority(dir) as authority:
+        names = authority.renew(utc_now(), within_days=within_days)
+        for name in names:
+            _tell(authority, name)
+        if not names:
+            typer.echo(f"nothing in {dir} ends within {within_days:g} days")
+
+
+@contextmanager
+def _authority(folder: Path) -> Iterator["Authority"]:
+    """The folder's. Leaves with status 2 and one line where something is wrong."""
+    extras.need("tls", "server")
+    from controlplane.serving.authority import Authority
+
+    try:
+        yield Authority(folder)
+    except TailwrightError as error:
+        fail(error.message)
+    except OSError as error:
+        fail(f"dir: {folder} cannot be used: {error}")
+
+
+def _tell(authority: "Authority", name: str) -> None:
+    typer.echo(f"{authority.folder / name}.pem and .key, until {authority.ends_at(name):%Y-%m-%d}")

@@ -1,0 +1,36 @@
+"""`tailwright tls` makes files that TLS takes, and says in one line what it cannot do."""
+
+from pathlib import Path
+
+from typer.testing import CliRunner, Result
+
+from controlplane.command.main import app
+from controlplane.serving.tls import TlsFiles, client_context, context_of
+
+
+def tls(folder: Path, *words: str) -> Result:
+    return CliRunner().invoke(app, ["tls", *words, "--dir", str(folder)])
+
+
+def test_a_fleet_is_set_up_and_renewed(tmp_path: Path) -> None:
+    folder = tmp_path / "tls"
+    assert tls(folder, "init").exit_code == 0
+    made = tls(folder, "server", "service", "--host", "tailwright.example", "--host", "10.0.0.7")
+    assert made.output.startswith(f"{folder}/service.pem and .key, until 20")
+    assert tls(folder, "node", "gpu-1").exit_code == 0
+    context_of(TlsFiles(folder / "service.pem", folder / "service.key", folder / "ca.pem"))
+    client_context(folder / "ca.pem", folder / "gpu-1.pem", folder / "gpu-1.key")
+    assert tls(folder, "renew").output == f"nothing in {folder} ends within 30 days\n"
+    before = (folder / "gpu-1.pem").read_bytes()
+    assert tls(folder, "renew", "--within-days", "91").output.count("until") == 2
+    assert (folder / "gpu-1.pem").read_bytes() != before
+
+
+def test_what_cannot_be_done_is_one_line(tmp_path: Path) -> None:
+    folder = tmp_path / "tls"
+    assert "holds no CA" in tls(folder, "node", "gpu-1").output
+    tls(folder, "init")
+    for words in (["init"], ["node", "../evil"], ["node", "ca"], ["server", "x/y", "--host", "h"]):
+        answer = tls(folder, *words)
+        assert answer.exit_code == 2 and answer.output.count("\n") == 1, words
+    assert tls(folder, "server", "service").exit_code == 2
