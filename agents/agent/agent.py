@@ -22,6 +22,7 @@ from agents.agent.control.opamp_messages import NodeSnapshot
 from agents.agent.delivery.enrolment import Enrolment
 from agents.agent.delivery.shipper import Outcome, Shipper
 from agents.agent.delivery.spool import Spool
+from agents.agent.delivery.spool_state import Owner
 from agents.agent.reports.phase import phase_s
 from agents.agent.reports.report import NodeIdentity
 from agents.agent.settings import AgentSettings, parsed_headers
@@ -78,7 +79,7 @@ class Agent:
             loop.add_signal_handler(name, self.stop)
         settings = self._settings
         lock = _own(settings.state_dir)
-        spool = Spool(settings.state_dir / "spool", settings.spool_limit_bytes)
+        spool = Spool(settings.state_dir / "spool", settings.spool_limit_bytes, Owner.here(settings.node))
         verify = True if self._tls is None else self._tls.context
         otlp_headers = parsed_headers(settings.otlp_headers)
         async with (
@@ -189,6 +190,8 @@ class Agent:
         problems = [collector.disk_error and f"the disk takes no reports: {collector.disk_error}"]
         problems.append(f"{collector.dropped} reports dropped unsent" if collector.dropped else "")
         problems.append(f"{spool.refused} reports refused" if spool.refused else "")
+        problems.append(f"{spool.foreign} reports of another node set aside" if spool.foreign else "")
+        problems.append(f"{spool.renewed} reports given a new identity" if spool.renewed else "")
         detail = "; ".join(problem for problem in problems if problem)
         depth = spool.depth
         return NodeSnapshot(
@@ -240,7 +243,7 @@ async def _send_rest(spool: Spool, shipper: Shipper) -> None:
     """One try for each report that waits, as long as they go through."""
     try:
         async with asyncio.timeout(LAST_SEND_S):
-            while spool.waiting() and await shipper.send_one() in (Outcome.ACKNOWLEDGED, Outcome.REFUSED):
+            while spool.waiting() and await shipper.send_one() not in (Outcome.AGAIN, Outcome.FAILED):
                 pass
     except TimeoutError:
         pass

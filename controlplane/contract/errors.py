@@ -99,6 +99,18 @@ class Conflict(TailwrightError):
     code = "conflict"
 
 
+class OtherContent(Conflict):
+    """Another report has taken this one's place in its stream: this one was not counted under it."""
+
+    code = "other_content"
+
+
+class TooOld(Conflict):
+    """The report lies further back in its stream than is remembered: whether it was counted is not known any more."""
+
+    code = "too_old"
+
+
 class TooLarge(TailwrightError):
     """The body is over the limit."""
 

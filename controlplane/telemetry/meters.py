@@ -56,6 +56,12 @@ class Meters:
         self.resets = Counter(
             "tailwright_ingest_resets", "Running totals that began anew at their sender.", registry=self.registry
         )
+        self.conflicts = Counter(
+            "tailwright_ingest_reports_conflicting",
+            "Reports not counted under their identity: another one has it (other), or it is too far back (too_old).",
+            ["reason"],
+            registry=self.registry,
+        )
         self.frames = Counter("tailwright_frames_written", "Frames written or merged into.", registry=self.registry)
         self.frames_dropped = Counter(
             "tailwright_frames_dropped",

@@ -69,13 +69,13 @@ class PendingRow(SQLModel, table=True):
 
 
 class StreamRow(SQLModel, table=True):
-    """Which reports of one sender's stream were counted: the newest ordinal, and a bit for each of those below it."""
+    """Which reports of one sender's stream were counted: the newest ordinal, and short digests back from it."""
 
     __tablename__ = "telemetry_stream"
 
     stream: bytes = Field(sa_column=Column(LargeBinary, primary_key=True))
     high: int = Field(sa_column=Column(BigInteger, nullable=False))
-    below: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
+    digests: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
     heard_ns: int = Field(sa_column=Column(BigInteger, nullable=False))
 
 

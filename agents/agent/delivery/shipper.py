@@ -7,6 +7,10 @@ not there) waits and tries again, with doubling waits up to 30 s. A report that 
 lets the others go first, up to `FURTHEST_AHEAD` of them, so that whoever recognises repeats by their ordinal need not
 remember more; one that is never taken while hundreds of later ones are is set aside.
 
+A report that the service says was not counted under its identity (409: another one has it, or it lies too far back) is
+renewed in the spool, and sent again under its new one. Of one that lies too far back this is certain only if this
+process made it and this was the first try; any other may have been counted, and is set aside.
+
 What is packed goes packed where the receiver takes it: once an answer of /v1/metrics has said so (`Tailwright-Accept`),
 until one refuses it that does not, or answers 415. Else it goes as OTLP. Nothing is assumed of a receiver that has not
 answered yet, so the first report after a start is OTLP. OTLP of /v1/metrics carries its identity in the header
@@ -32,7 +36,9 @@ from agents.agent.reports import otlp_report
 from agents.agent.reports.body import Body, BodyUnreadable
 from agents.agent.reports.clock_offset import ClockOffset
 from agents.host.backoff import Backoff, spread_s
+from controlplane.client import raise_for_error
 from controlplane.contract.clock import utc_now
+from controlplane.contract.errors import OtherContent, TailwrightError, TooOld
 from controlplane.contract.reports import packed_report
 from controlplane.contract.reports.packed_report import ACCEPT_HEADER, ACCEPT_PACKED, REPORT_HEADER, TIME_HEADER
 from controlplane.contract.retry import refuses_body, retry_after_s
@@ -54,6 +60,9 @@ class Outcome(Enum):
     ACKNOWLEDGED = "acknowledged"  # Both bodies are durable with the receiver.
     REFUSED = "refused"  # The receiver will never take it.
     AGAIN = "again"  # Not now; the report is not to blame.
+    UNCOUNTED = "uncounted"  # Not counted: its identity stands for another report.
+    TOO_OLD = "too_old"  # Counted or not: it lies too far back for the receiver to know.
+    RENEWED = "renewed"  # It has another identity now, and goes again.
     FAILED = "failed"  # The receiver broke on it; perhaps the report is to blame.
 
 
@@ -70,6 +79,8 @@ class Shipper:
         self._wake = asyncio.Event()
         self._backoff = Backoff()
         self._failures: dict[int, int] = {}  # Ordinal to internal errors met in a row.
+        self._unsure: set[int] = set()  # An answer was lost, so that they may have been counted.
+        self._renewed: set[int] = set()
         self._half_done: set[int] = set()  # Metrics acknowledged, traces not yet.
         self._wait_s: float | None = None  # What Retry-After asked for.
         self._takes_packed = False
@@ -106,6 +117,11 @@ class Shipper:
         outcome = Outcome.ACKNOWLEDGED
         if ordinal not in self._half_done:
             outcome = await self._send_metrics(report, ordinal)
+        if outcome is Outcome.TOO_OLD:
+            sure = self._spool.is_own(report) and ordinal not in self._unsure
+            outcome = Outcome.UNCOUNTED if sure else Outcome.REFUSED
+        if outcome is Outcome.UNCOUNTED:
+            outcome = await self._renew(ordinal)
         if outcome is Outcome.ACKNOWLEDGED and report.traces is not None:
             self._half_done.add(ordinal)
             outcome = self._judge(TRACES_PATH, await self._post(TRACES_PATH, report.traces), ordinal)
@@ -121,6 +137,8 @@ class Shipper:
             await asyncio.to_thread(self._spool.refuse, ordinal, self.last_error)
         if outcome in (Outcome.ACKNOWLEDGED, Outcome.REFUSED):
             self._half_done.discard(ordinal)
+            self._unsure.discard(ordinal)
+            self._renewed.discard(ordinal)
             self._failures.pop(ordinal, None)
         return outcome
 
@@ -164,6 +182,8 @@ class Shipper:
         return answer
 
     def _judge(self, path: str, answer: httpx.Response | None, ordinal: int) -> Outcome:
+        if answer is None or answer.status_code >= 500:
+            self._unsure.add(ordinal)
         if answer is None:
             return Outcome.AGAIN
         if answer.status_code == 200:
@@ -175,8 +195,23 @@ class Shipper:
             self._wait_s = None if asked_s is None else spread_s(asked_s)
             return Outcome.AGAIN
         if refuses_body(answer.status_code):
-            return Outcome.REFUSED
+            return _refusal(answer) if path == METRICS_PATH else Outcome.REFUSED
         return Outcome.FAILED if answer.status_code in (500, 501) else Outcome.AGAIN
+
+    async def _renew(self, ordinal: int) -> Outcome:
+        """Give it another identity. Once: whoever refuses that one as well is not asked without end."""
+        if ordinal in self._renewed:
+            return Outcome.FAILED
+        try:
+            await asyncio.to_thread(self._spool.renew, ordinal)
+        except OSError as error:
+            self._note(f"report {ordinal} cannot be renewed: {error}")
+            return Outcome.AGAIN
+        except BodyUnreadable as error:
+            self._note(f"report {ordinal} cannot be renewed: {error}")
+            return Outcome.REFUSED
+        self._renewed.add(ordinal)
+        return Outcome.RENEWED
 
     def _failed(self, ordinal: int) -> Outcome:
         """The receiver broke on this report once more: to blame is the report if it takes all others."""
@@ -210,6 +245,19 @@ class Shipper:
 
 def _takes_packed(answer: httpx.Response) -> bool:
     return ACCEPT_PACKED in (word.strip() for word in answer.headers.get(ACCEPT_HEADER, "").split(","))
+
+
+def _refusal(answer: httpx.Response) -> Outcome:
+    """What a refusal says of the report: that it was not counted under its identity, or may have been, or neither."""
+    try:
+        raise_for_error(answer)
+    except OtherContent:
+        return Outcome.UNCOUNTED
+    except TooOld:
+        return Outcome.TOO_OLD
+    except TailwrightError:
+        return Outcome.REFUSED
+    return Outcome.REFUSED
 
 
 def _understood(answer: httpx.Response) -> bool:

@@ -5,8 +5,11 @@ Guarantees:
   acknowledged both bodies, has refused it for good, or the spool is full.
 - `position` is the event up to which all is spooled or settled. It moves with the rename that creates a report, and
   nothing else, so a restart reads exactly the events that are in no report.
-- Who a report is, (stream, ordinal), is never used twice. A stream is 16 random bytes, durable in `state.json` before
-  the first report of it; ordinals rise by one with each report, across restarts and streams.
+- Who a report is, (stream, ordinal), is never used twice by this process or a later one. A stream is 16 random bytes,
+  one process's own; files of earlier ones keep theirs. Ordinals rise by one with each report, across restarts.
+- A report whose identity another one has (`renew`) gets one that follows from what it was and says, in one rename. So
+  of several copies of it, renewed wherever and however often, all get the same, and it still counts once.
+- No report of another node is sent: those of a folder that was another's lie in `foreign/`, whole.
 - The files never take more than `limit_bytes` (one report may always be kept): the oldest give way, and the next
   report tells how many. When a report that told of some is lost itself, a later one tells of them again.
 
@@ -15,16 +18,26 @@ its ordinal and position. What a crash, or a power cut, finds at each point:
 
 | the crash comes | the restart finds |
 |---|---|
-| before the first `state.json` is in place | nothing that was ever sent: a new stream |
-| before a report's rename | a `.tmp` file, which goes; the ordinal was never sent and is given again |
+| before the first `state.json` is in place | nothing that was ever sent |
+| before a report's rename | a `.tmp` file, which goes; the ordinal was never sent, and is given again |
 | after the rename, before sending | the report, to be sent; its position, so that its events are not read again |
 | after sending, before or after the receiver stored it | the report: sent again, the same bytes and identity |
 | after `state.json` took over, before the file went | the same |
 | after the file went, before the folder was fsynced | perhaps the file again: the same, for up to `UNSYNCED` |
+| before or after a renewed report's rename | the one or the other: the first is answered as before, and renewed again |
 
-A `state.json` that is lost or damaged takes the stream with it: the last ordinal is not known any more, and one that
-was used before would be taken for a repeat and its report thrown away. So a new stream begins; files of the old one
-keep the identity that is written in them. What is lost with it is the position, if no file holds one.
+What another copy of the folder finds, beside the one that goes on:
+
+| the folder is | its reports |
+|---|---|
+| copied, and started as the same node | what waits is sent by both, the same bytes: it counts once; then two streams |
+| copied, and started as another node | what waits is set aside, its own node sends it; then a stream of the other |
+| put back as it was | what waited then is sent again and is a repeat; then a new stream |
+| put back with the process that runs | an ordinal is given twice: the later report is told so, and renewed |
+
+`state.json` names its node and machine, from before the first report, so that it is seen (and told in the log) when
+they are others. What is lost with a lost or damaged one is the position, if no file holds one. A folder put back under
+an engine that ran on has an older position, and events that were counted are read again.
 
 The receiver may change under a report whose answer was lost. It is sent again in whatever form the receiver takes by
 then, packed or OTLP, under the same identity, and its OTLP form has the same points: a version that knows identities
@@ -41,7 +54,7 @@ from pathlib import Path
 from threading import RLock
 
 from agents.agent.delivery import spooled_report
-from agents.agent.delivery.spool_state import SpoolState
+from agents.agent.delivery.spool_state import Owner, SpoolState
 from agents.agent.delivery.spooled_report import SpoolCorrupt, SpooledReport
 from agents.agent.reports.body import Body
 from agents.backends.base import Position
@@ -68,18 +81,22 @@ class Slot:
 
 
 class Spool:
-    """The spool in one folder, which one process owns at a time."""
+    """The spool in one folder, which one process owns at a time. Its stream begins with it."""
 
-    def __init__(self, folder: Path, limit_bytes: int) -> None:
+    def __init__(self, folder: Path, limit_bytes: int, owner: Owner = Owner()) -> None:
         self._folder = folder
         self._refused_folder = folder / "refused"
         self._state_file = folder / "state.json"
         self._limit_bytes = limit_bytes
+        self._owner = owner
+        self._streams = [secrets.token_bytes(STREAM_BYTES)]
         self._lock = RLock()
         self._untold = 0
         self._unsynced = 0
         self.dropped = 0  # Since this process started.
         self.refused = 0
+        self.renewed = 0
+        self.foreign = 0
         self._refused_folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         for leftover in folder.glob(f"*{TEMPORARY_SUFFIX}"):
             leftover.unlink()
@@ -88,6 +105,15 @@ class Spool:
         refused = [int(path.stem) for path in self._refused_folder.glob(f"*{SUFFIX}")]
         self._last_ordinal = max([self._state.ordinal, *self._sizes, *refused])
         self.position = self._recover_position()
+        if self._state.owner not in (None, owner):
+            log.warning(
+                "%s was last of %s and is of %s now: copied, or moved; a new stream begins",
+                folder,
+                self._state.owner,
+                owner,
+            )
+            if self._state.owner.node != owner.node:
+                self._set_foreign_aside()
 
     @property
     def depth(self) -> int:
@@ -104,7 +130,8 @@ class Spool:
         Raises OSError when it cannot be stored; then nothing has changed and the same report may be tried again.
         """
         with self._lock:
-            stream = self._durable_stream()
+            self._claim()
+            stream = self._streams[-1]
             ordinal = self._last_ordinal + 1
             while True:
                 slot = Slot(stream, ordinal, self._untold)
@@ -166,6 +193,44 @@ class Spool:
                 old.unlink()
                 old.with_suffix(".reason").unlink(missing_ok=True)
 
+    def is_own(self, report: SpooledReport) -> bool:
+        """Whether this process made it, so that it knows each try to send it."""
+        return report.stream in self._streams
+
+    def renew(self, ordinal: int) -> None:
+        """Give a report another identity, on disk: it was not counted under its own, which another report has.
+
+        What comes after it gets a new stream. Raises OSError, BodyUnreadable; then it is as it was.
+        """
+        with self._lock:
+            report = self.read(ordinal)
+            if report is None:
+                return
+            parts = spooled_report.encode(spooled_report.renewed(report))
+            write_durably(self._path(ordinal), *parts)
+            self._sizes[ordinal] = sum(len(part) for part in parts)
+            if report.stream == self._streams[-1]:
+                self._streams.append(secrets.token_bytes(STREAM_BYTES))
+            self.renewed += 1
+            log.warning(
+                "report %d of stream %s was not counted under its name, and gets another: was this agent's "
+                "state copied or restored?",
+                ordinal,
+                report.stream.hex(),
+            )
+
+    def _set_foreign_aside(self) -> None:
+        """What waits is of another node, which sends it. Its ordinals and its position are gone on from."""
+        self._save(replace(self._state, ordinal=self._last_ordinal, position=self.position))
+        folder = self._folder / "foreign"
+        folder.mkdir(exist_ok=True, mode=0o700)
+        for ordinal in self.waiting():
+            self._path(ordinal).rename(folder / self._path(ordinal).name)
+            self._sizes.pop(ordinal)
+            self.foreign += 1
+        if self.foreign:
+            log.error("%d reports of %s are set aside in %s", self.foreign, self._state.owner, folder)
+
     def _make_room(self, size: int) -> bool:
         """Drop the oldest until so many bytes fit. False when nothing had to go."""
         before = self.dropped
@@ -194,13 +259,12 @@ class Spool:
             position = spooled_report.decode(self._path(ordinal).read_bytes()).position
         except (OSError, SpoolCorrupt):
             return
-        self._save(SpoolState(self._state.stream, ordinal, position))
+        self._save(SpoolState(self._state.owner, ordinal, position))
 
-    def _durable_stream(self) -> bytes:
-        """The stream of new reports, on disk before it is used. Raises OSError."""
-        if not self._state.stream:
-            self._save(replace(self._state, stream=secrets.token_bytes(STREAM_BYTES)))
-        return self._state.stream
+    def _claim(self) -> None:
+        """Whose reports these are, on disk before there is one. Raises OSError."""
+        if self._state.owner != self._owner:
+            self._save(replace(self._state, owner=self._owner))
 
     def _save(self, state: SpoolState) -> None:
         state.save(self._state_file)

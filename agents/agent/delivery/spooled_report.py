@@ -11,13 +11,13 @@ sets such a file aside in `refused/`, where a later one can be given it again.
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any
 
-from agents.agent.reports.body import Body
+from agents.agent.reports.body import ZSTD, Body
 from agents.backends.base import Position
-from controlplane.contract.reports.packed_report import STREAM_BYTES, report_header
+from controlplane.contract.reports.packed_report import STREAM_BYTES, digest_of, report_header, under_stream
 
 FORMAT_1, FORMAT_2 = "tailwright-report-1", "tailwright-report-2"
 
@@ -42,8 +42,19 @@ class SpooledReport:
 
     @property
     def identity(self) -> str | None:
-        """What goes into the header `Tailwright-Report`."""
-        return report_header(self.stream, self.ordinal) if self.stream else None
+        """What goes into the header `Tailwright-Report`. Raises BodyUnreadable."""
+        digest = digest_of(self.metrics.decoded()) if self.metrics.is_packed else b""
+        return report_header(self.stream, self.ordinal, digest) if self.stream else None
+
+
+def renewed(report: SpooledReport) -> SpooledReport:
+    """The same report in a stream of its own, which follows from who it was and what it says. Raises BodyUnreadable."""
+    metrics, said = report.metrics, report.metrics.decoded()
+    who = report.stream + report.ordinal.to_bytes(8, "little")
+    stream = blake2b(who + said, digest_size=STREAM_BYTES, person=b"renewed").digest()
+    if metrics.is_packed:
+        metrics = Body.packed(under_stream(said, stream), with_zstd=metrics.encoding == ZSTD)
+    return replace(report, stream=stream, metrics=metrics)
 
 
 def encode(report: SpooledReport) -> tuple[bytes, bytes, bytes]:

@@ -21,10 +21,10 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from controlplane.client import Client
 from controlplane.command.load.batches import Batch
 from controlplane.command.load.upload_requests import BUNDLE_PARTS, Request, requests
-from controlplane.contract.errors import BadRequest, Conflict, Overloaded, Unavailable
+from controlplane.contract.errors import BadRequest, Conflict, OtherContent, Overloaded, Unavailable
 from controlplane.contract.reports.packed_report import REPORT_HEADER
 
-REMEMBERED = 1024
+REMEMBERED = 960
 """Batches of a file behind the newest that the service can still tell apart."""
 MOST_PARALLEL = 64
 UNDER_WAY = REMEMBERED - BUNDLE_PARTS
@@ -166,6 +166,8 @@ def _send(client: Client, request: Request, patience: Patience) -> Answer:
                 raise
             patience.sleep(wait_s)
             wait_s = min(2 * wait_s, LONGEST_WAIT_S)
+        except OtherContent as error:
+            raise OtherContent(f"{first.place}: {error.message}", **error.detail) from error
         except Conflict as error:
             if error.detail.get("field") != REPORT_HEADER:
                 raise

@@ -29,6 +29,7 @@ import sys
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Any
 
 from controlplane.contract.histogram import AXIS_LENGTH
@@ -39,7 +40,8 @@ ACCEPT_HEADER = "Tailwright-Accept"
 """Answer header: the packed versions that the service takes, e.g. `packed-1`."""
 ACCEPT_PACKED = "packed-1"
 REPORT_HEADER = "Tailwright-Report"
-"""Request header `STREAM/ORDINAL` (stream in hex): who an OTLP request of one of our agents is, as when packed."""
+"""Request header `STREAM/ORDINAL/DIGEST` (stream and digest in hex): who an OTLP request of one of our agents is, as
+when packed. The digest is that of the packed form; without it, that of the request's own plain body is meant."""
 TIME_HEADER = "Tailwright-Time"
 """Answer header: the service's clock when it answered, nanoseconds since the Unix epoch."""
 MAGIC = b"TTR1"
@@ -49,6 +51,8 @@ CELLS: dict[int, str] = {1: "B", 2: "H", 4: "I", 8: "Q"}
 """Bytes of a cell to its `array` type code."""
 MOST_PLACES = 1 << 16
 STREAM_BYTES = 16
+DIGEST_BYTES = 8
+_STREAM_AT = len(MAGIC)
 
 
 @dataclass(frozen=True)
@@ -148,20 +152,33 @@ def parse_table(
     return resource, tuple(kinds), tuple(labels)
 
 
-def report_header(stream: bytes, ordinal: int) -> str:
+def digest_of(body: bytes) -> bytes:
+    """What a plain body says, in short: two reports with one identity are one only if it is the same."""
+    return blake2b(body, digest_size=DIGEST_BYTES).digest()
+
+
+def under_stream(body: bytes, stream: bytes) -> bytes:
+    """An encoded report with another stream, and all else as it is."""
+    return body[:_STREAM_AT] + stream + body[_STREAM_AT + STREAM_BYTES :]
+
+
+def report_header(stream: bytes, ordinal: int, digest: bytes = b"") -> str:
     """The value of `REPORT_HEADER`."""
-    return f"{stream.hex()}/{ordinal}"
+    return f"{stream.hex()}/{ordinal}" + (f"/{digest.hex()}" if digest else "")
 
 
-def parse_report_header(value: str) -> tuple[bytes, int]:
-    """(stream, ordinal). Raises ValueError."""
-    stream, _, ordinal = value.partition("/")
+def parse_report_header(value: str) -> tuple[bytes, int, bytes]:
+    """(stream, ordinal, digest); the digest is empty where none is stated. Raises ValueError."""
+    stream, _, rest = value.partition("/")
+    ordinal, stated, digest = rest.partition("/")
     try:
-        found = bytes.fromhex(stream), int(ordinal)
+        found = bytes.fromhex(stream), int(ordinal), bytes.fromhex(digest)
     except ValueError:
-        raise ValueError(f"{REPORT_HEADER}: {value[:80]!r} is not STREAM/ORDINAL") from None
+        raise ValueError(f"{REPORT_HEADER}: {value[:80]!r} is not STREAM/ORDINAL/DIGEST") from None
     if len(found[0]) != STREAM_BYTES or not 0 < found[1] < 1 << 63:
         raise ValueError(f"{REPORT_HEADER}: the stream has {STREAM_BYTES} bytes, the ordinal is a positive int64")
+    if len(found[2]) != (DIGEST_BYTES if stated else 0):
+        raise ValueError(f"{REPORT_HEADER}: the digest has {DIGEST_BYTES} bytes")
     return found
 
 

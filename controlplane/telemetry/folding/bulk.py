@@ -39,6 +39,7 @@ from controlplane.telemetry.reports.stream_identity import Recognised, Sighting
 from controlplane.telemetry.values.batch import Batch
 from controlplane.telemetry.values.columns import Columns
 from controlplane.telemetry.values.levels import COARSER, FoldState
+from controlplane.telemetry.values.refusal import Reason
 from controlplane.telemetry.values.timespan import to_ns
 
 logger = logging.getLogger(__name__)
@@ -237,10 +238,13 @@ class BulkLoader:
             part.entry.begin()
             part.seen = next(told) if part.keeps_some else NEW
             counts[place] = part.seen.sighting is Sighting.NEW
+            rest = part.rows - part.entry.refusals.count
             if counts[place]:
                 part.entry.accepted += part.entry.silent
+            elif part.seen.sighting is Sighting.OTHER:
+                part.entry.late.add(Reason.OTHER, "its number was counted with other content; use a new stream", rest)
             else:
-                part.entry.repeated += part.rows - part.entry.refusals.count
+                part.entry.repeated += rest
         kept = rows.select(counts[rows.owners])
         if not len(kept.owners):
             return kept.columns

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from controlplane.contract.errors import BadRequest
+from controlplane.contract.reports.packed_report import digest_of
 from controlplane.contract.reports.report_bundle import LIMIT_PLAIN, unbundle
 from controlplane.telemetry.journal import content_encoding
 from controlplane.telemetry.otlp.bounds import Bounds
@@ -26,13 +27,19 @@ NEW = Recognised(Sighting.NEW, 0)
 
 @dataclass(eq=False)
 class Part:
-    """Reports with one identity: they count together. `entry` is what became of them."""
+    """Reports with one stream and ordinal: they count together. `entry` is what became of them."""
 
     identity: StreamIdentity
     entry: Entry
     reports: list[Packed] = field(default_factory=list)
     rows: int = 0
     seen: Recognised = NEW
+
+    def add(self, report: Packed) -> None:
+        """One more report; its digest becomes part of what the whole says."""
+        self.identity = self.identity._replace(digest=digest_of(self.identity.digest + report.identity.digest))
+        self.reports.append(report)
+        self.rows += report.rows
 
     @property
     def keeps_some(self) -> bool:
@@ -57,11 +64,11 @@ def read_bundle(body: bytes, encoding: str, bounds: Bounds, tables: PackedTables
         raise BadRequest(f"body: {error}", field="body") from error
     parts: list[Part] = []
     for one in bodies:
-        report = packed.split(one, tables)
-        if not parts or parts[-1].identity != report.identity:
-            parts.append(Part(report.identity, Entry(identity=report.identity, bounds=bounds)))
-        parts[-1].reports.append(report)
-        parts[-1].rows += report.rows
+        report = packed.split(one, tables, bounds.node)
+        if parts and parts[-1].identity[:2] == report.identity[:2]:
+            parts[-1].add(report)
+        else:
+            parts.append(Part(report.identity, Entry(bounds=bounds), [report], report.rows))
     return Loaded(parts, len(plain))
 
 

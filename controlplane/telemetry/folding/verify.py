@@ -20,7 +20,7 @@ from controlplane.telemetry.folding.store_finding import Findings
 from controlplane.telemetry.folding.verify_frames import Known
 from controlplane.telemetry.frames.frame_store import FrameStore, ReadPoint
 from controlplane.telemetry.journal import pending
-from controlplane.telemetry.reports.stream_identity import REMEMBERED
+from controlplane.telemetry.reports.stream_identity import LENGTH, SHORT
 from controlplane.telemetry.tables import LabelsRow, MetricRow, PendingRow, SeenRow, StreamRow
 from controlplane.telemetry.values.columns import Columns, HistogramRows, NumberRows
 
@@ -110,11 +110,11 @@ def _check_repeats(connection: Connection, report: Report) -> None:
             report.findings.add(place, f"{len(hashes)} bytes are no list of 64-bit hashes")
         elif len(np.unique(np.frombuffer(hashes, "<i8"))) != len(hashes) // 8:
             report.findings.add(place, "a point is in it twice")
-    streams = select(col(StreamRow.stream), col(StreamRow.high), col(StreamRow.below))
-    for stream, high, below in connection.execute(streams.execution_options(yield_per=ROWS_AT_ONCE)):
+    streams = select(col(StreamRow.stream), col(StreamRow.high), col(StreamRow.digests))
+    for stream, high, digests in connection.execute(streams.execution_options(yield_per=ROWS_AT_ONCE)):
         report.repeats += 1
-        bits = int.from_bytes(below, "little").bit_length()
-        if high < 0 or bits > min(REMEMBERED, max(high - 1, 0)):
+        newest = digests[-SHORT:]
+        if high < 1 or len(digests) % SHORT or len(digests) > min(LENGTH, SHORT * high) or not any(newest):
             report.findings.add(
-                f"stream {bytes(stream).hex()}", f"{bits} ordinals below {high} cannot have been counted"
+                f"stream {bytes(stream).hex()}", f"{len(digests)} bytes do not tell of reports up to {high}"
             )

@@ -130,7 +130,7 @@ class Receiver:
         if kind == packed_report.MEDIA_TYPE:
             work = store.intake.packed(body, encoding, principal.node)
         else:
-            work = store.intake.metrics(body, encoding, kind, principal.node, identity(headers))
+            work = store.intake.metrics(body, encoding, kind, principal.node, identity(headers, principal.node))
         outcome = await self._holding(body, work)
         if outcome.refusals.count and not outcome.accepted and not outcome.repeated:
             _refuse_wrong_node(outcome)

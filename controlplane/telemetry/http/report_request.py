@@ -54,12 +54,12 @@ class ReportRequest:
         return [_ACCEPT, (_TIME_NAME, b"%d" % to_ns(self._clock()))]
 
 
-def identity(headers: Mapping[bytes, bytes]) -> StreamIdentity | None:
-    """Who the report is, where its sender says so. Raises `BadRequest`."""
+def identity(headers: Mapping[bytes, bytes], node: str | None) -> StreamIdentity | None:
+    """Who the report is, where its sender (bound to `node`) says so. Raises `BadRequest`."""
     stated = headers.get(_IDENTITY_NAME)
     if stated is None:
         return None
     try:
-        return StreamIdentity(*packed_report.parse_report_header(stated.decode("latin-1")))
+        return StreamIdentity(*packed_report.parse_report_header(stated.decode("latin-1")), node)
     except ValueError as error:
         raise BadRequest(str(error), field=packed_report.REPORT_HEADER) from error

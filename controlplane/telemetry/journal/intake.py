@@ -16,6 +16,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from controlplane.contract.errors import Overloaded, Unavailable
+from controlplane.contract.reports.packed_report import digest_of
 from controlplane.telemetry.journal.content_encoding import decompress
 from controlplane.telemetry.journal.pace import Pace
 from controlplane.telemetry.journal.writer import Writer
@@ -75,10 +76,13 @@ class Intake:
         def read() -> Entry:
             refusals = Refusals()
             plain = decompress(body, encoding, otlp.LIMIT_PLAIN)
+            name = identity
+            if name is not None and not name.digest:
+                name = name._replace(digest=digest_of(plain))
             with self._one_large(plain):
                 if kind == otlp.JSON:
                     plain = otlp.read(plain, kind, ExportMetricsServiceRequest(), refusals).SerializeToString()
-                return self._metrics_entry(plain, node, identity, refusals)
+                return self._metrics_entry(plain, node, name, refusals)
 
         return await self._extracted(METRICS, read, len(body))
 

@@ -13,7 +13,7 @@ from sqlalchemy import Table as SqlTable
 from sqlalchemy import insert
 from sqlmodel import Session, SQLModel
 
-from controlplane.contract.errors import Conflict
+from controlplane.contract.errors import Conflict, OtherContent, TooOld
 from controlplane.contract.reports.packed_report import REPORT_HEADER
 from controlplane.telemetry.journal import cumulative_store, pending, record_rows
 from controlplane.telemetry.journal.names import REFUSED, Learnt, Names, Resolved
@@ -50,6 +50,7 @@ class Written:
     nbytes: int = 0
     records: int = 0
     resets: int = 0
+    conflicts: list[Sighting] = field(default_factory=list)
 
 
 def prepare(entries: Sequence[Entry]) -> Prepared:
@@ -69,8 +70,8 @@ def prepare(entries: Sequence[Entry]) -> Prepared:
 def write(session: Session, prepared: Prepared, names: Names, now: datetime) -> Written:
     """Add the entries in the session's transaction. One that is refused as a whole gets an `error`."""
     entries = prepared.entries
-    counted = _recognise(session, prepared, now)
     written = Written()
+    counted = _recognise(session, prepared, now, written)
     parts = [
         _packed(prepared, counted),
         batch.join(_points(session, entries, counted)),
@@ -90,7 +91,7 @@ def write(session: Session, prepared: Prepared, names: Names, now: datetime) -> 
     return written
 
 
-def _recognise(session: Session, prepared: Prepared, now: datetime) -> Mask:
+def _recognise(session: Session, prepared: Prepared, now: datetime, written: Written) -> Mask:
     """Which entries count, as far as they are recognised as a whole."""
     entries = prepared.entries
     counted = np.ones(len(entries), bool)
@@ -100,8 +101,9 @@ def _recognise(session: Session, prepared: Prepared, now: datetime) -> Mask:
         found = stream_identity.recognise(session, list(known.values()), to_ns(now))
         for (place, identity), recognised in zip(known.items(), found, strict=True):
             counted[place] = recognised.sighting is Sighting.NEW
-            if recognised.sighting is Sighting.TOO_OLD:
-                entries[place].error = _too_old(identity, recognised)
+            entries[place].error = conflict_of(identity, recognised)
+            if entries[place].error is not None:
+                written.conflicts.append(recognised.sighting)
     for entry, silent, counts in zip(entries, prepared.silent, counted.tolist(), strict=True):
         if counts:
             entry.accepted += silent
@@ -110,8 +112,18 @@ def _recognise(session: Session, prepared: Prepared, now: datetime) -> Mask:
     return counted
 
 
-def _too_old(identity: StreamIdentity, recognised: Recognised) -> Conflict:
-    return Conflict(
+def conflict_of(identity: StreamIdentity, recognised: Recognised) -> Conflict | None:
+    """Why a report was neither counted nor taken for a repeat; None where it was."""
+    if recognised.sighting is Sighting.OTHER:
+        return OtherContent(
+            f"report {identity.ordinal} of this stream was counted with other content, and this one was not: its "
+            "sender was copied or restored; send it in a new stream",
+            field=REPORT_HEADER,
+            highest=recognised.high,
+        )
+    if recognised.sighting is not Sighting.TOO_OLD:
+        return None
+    return TooOld(
         f"report {identity.ordinal} is more than {REMEMBERED} behind the newest of its stream, {recognised.high}: "
         "whether it was counted is not known any more; send it in a new stream if it was not",
         field=REPORT_HEADER,

@@ -182,7 +182,7 @@ class Writer:
 
     def _read(self, sent: Body) -> Entry:
         plain = content_encoding.decompress(sent.body, sent.encoding)
-        return Entry(packed=packed.split(plain, self._tables), bounds=sent.bounds)
+        return Entry(packed=packed.split(plain, self._tables, sent.bounds.node), bounds=sent.bounds)
 
     def _commit(self, batch: Sequence[Ready], attempt: int = 1) -> None:
         began = time.perf_counter()
@@ -201,6 +201,8 @@ class Writer:
         self._meters.commit_seconds.observe(time.perf_counter() - began)
         self._meters.commit_reports.observe(len(batch))
         self._meters.resets.inc(written.resets)
+        for sighting in written.conflicts:
+            self._meters.conflicts.labels(sighting.value).inc()
         if self._backlog is not None:
             self._backlog += written.nbytes
         waiting.release(Settled(waiter, entry.error or entry) for entry, waiter in batch)

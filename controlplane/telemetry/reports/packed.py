@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.histogram import RELATIVE_ERROR
 from controlplane.contract.metrics import NODE, WINDOW_NS
-from controlplane.contract.reports.packed_report import CELLS, HEADER, MAGIC, SECTION
+from controlplane.contract.reports.packed_report import CELLS, HEADER, MAGIC, SECTION, digest_of
 from controlplane.telemetry.otlp.bounds import Bounds, check_node, check_times
 from controlplane.telemetry.reports import packed_checks
 from controlplane.telemetry.reports.packed_checks import Places
@@ -73,8 +73,8 @@ class Read:
     silent: NDArray[np.int64]
 
 
-def split(body: bytes, tables: PackedTables) -> Packed:
-    """Check the layout of a plain body. Raises `BadRequest`."""
+def split(body: bytes, tables: PackedTables, node: str | None = None) -> Packed:
+    """Check the layout of a plain body, of a sender bound to `node`. Raises `BadRequest`."""
     if len(body) < HEADER.size or body[: len(MAGIC)] != MAGIC:
         raise BadRequest(f"body: does not begin with a header and {MAGIC!r}: no packed report", field="body")
     _, stream, ordinal, table_length, count = HEADER.unpack_from(body)
@@ -109,7 +109,7 @@ def split(body: bytes, tables: PackedTables) -> Packed:
         raise BadRequest(f"body: {len(body) - at} bytes are left over after the last section", field="body")
     if rows > ROWS_AT_MOST:
         raise BadRequest(f"body: {rows} points, at most {ROWS_AT_MOST}: send smaller reports", field="body")
-    return Packed(StreamIdentity(stream, ordinal), table, sections, body, rows)
+    return Packed(StreamIdentity(stream, ordinal, digest_of(body), node), table, sections, body, rows)
 
 
 def read(reports: Sequence[Packed], bounds: Sequence[Bounds], refusals: Sequence[Refusals]) -> Read:

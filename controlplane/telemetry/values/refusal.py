@@ -23,6 +23,7 @@ class Reason(StrEnum):
     LABEL = "label"  # An attribute too long or not a plain value.
     NODE = "node"  # A resource that the sender's token is not bound to.
     SERIES = "series"  # More distinct series than the store keeps.
+    OTHER = "other"  # Another part of history has the same place in its stream.
     SPAN = "span"  # A span that is not a request's, or lacks what a request has.
 
 

@@ -99,7 +99,7 @@ class FakeService:
         if kind == MEDIA_TYPE:
             report = packed_report.decode(body)
             identity, body = (
-                packed_report.report_header(report.stream, report.ordinal),
+                packed_report.report_header(report.stream, report.ordinal, packed_report.digest_of(body)),
                 request_of(report).SerializeToString(),
             )
         self.forms[kind] += 1

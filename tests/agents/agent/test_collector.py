@@ -171,7 +171,7 @@ def test_each_report_carries_the_clock_and_the_same_table(tmp_path: Path) -> Non
             stored = spool.read(ordinal)
             assert stored is not None and stored.metrics.is_packed
             report = packed_report.decode(stored.metrics.decoded())
-            assert packed_report.report_header(report.stream, report.ordinal) == stored.identity
+            assert (report.stream, report.ordinal) == (stored.stream, stored.ordinal)
             reports.append(report)
         assert len(reports) == 4
         for report in reports:

@@ -359,7 +359,7 @@ def upgrade() -> None:
         "telemetry_stream",
         sa.Column("stream", sa.LargeBinary(), nullable=False),
         sa.Column("high", sa.BigInteger(), nullable=False),
-        sa.Column("below", sa.LargeBinary(), nullable=False),
+        sa.Column("digests", sa.LargeBinary(), nullable=False),
         sa.Column("heard_ns", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("stream"),
     )

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from agents.agent.delivery.spool import REFUSED_KEPT, Slot, Spool
+from agents.agent.delivery.spool_state import Owner
 from agents.agent.reports.body import Body
 from agents.backends.base import Position
 from agents.host.durable_file import write_durably
@@ -154,9 +155,8 @@ def test_a_damaged_state_file_is_survived(tmp_path: Path) -> None:
     spool = Spool(tmp_path, LIMIT)
     spool.acknowledge(add(spool, 1))
     state = json.loads((tmp_path / "state.json").read_bytes())
-    assert len(bytes.fromhex(state.pop("stream"))) == 16
-    assert state == {"ordinal": 1, "boot": "boot", "seq": 1}
-    for damage in ("{", "[]", '{"ordinal": 1, "stream": 3}', '{"ordinal": 1, "stream": "xy"}', '{"stream": ""}'):
+    assert state == {"node": "", "machine": "", "ordinal": 1, "boot": "boot", "seq": 1}
+    for damage in ("{", "[]", '{"ordinal": 1, "node": 3}', '{"ordinal": "xy"}', '{"node": ""}'):
         (tmp_path / "state.json").write_text(damage)
         assert Spool(tmp_path, LIMIT).position is None
 
@@ -164,16 +164,16 @@ def test_a_damaged_state_file_is_survived(tmp_path: Path) -> None:
 # -- who a report is ---------------------------------------------------------------------------------------------------
 
 
-def test_a_stream_is_durable_before_its_first_report_and_outlives_restarts(tmp_path: Path) -> None:
+def test_a_stream_is_one_processs_and_old_files_keep_theirs(tmp_path: Path) -> None:
     spool = Spool(tmp_path, LIMIT)
     stream = add_and_tell(spool, 10).stream
-    assert json.loads((tmp_path / "state.json").read_bytes()) == {"stream": stream.hex(), "ordinal": 0}
+    assert add_and_tell(spool, 20) == Slot(stream, 2, 0)
     again = Spool(tmp_path, LIMIT)
-    assert add_and_tell(again, 20) == Slot(stream, 2, 0)
-    again.acknowledge(1)
-    again.acknowledge(2)
-    assert add_and_tell(Spool(tmp_path, LIMIT), 30) == Slot(stream, 3, 0)
-    assert identity(Spool(tmp_path, LIMIT), 3) == f"{stream.hex()}/3"
+    slot = add_and_tell(again, 30)
+    assert slot.stream != stream and slot.ordinal == 3
+    assert [identity(again, ordinal) for ordinal in (2, 3)] == [f"{stream.hex()}/2", f"{slot.stream.hex()}/3"]
+    told = [again.read(ordinal) for ordinal in (2, 3)]
+    assert [again.is_own(report) for report in told if report is not None] == [False, True]
 
 
 def test_two_spools_are_two_streams(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_two_spools_are_two_streams(tmp_path: Path) -> None:
     assert len(streams) == 3
 
 
-def test_no_report_is_written_before_its_stream_is_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_report_is_written_before_its_owner_is_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spool = Spool(tmp_path, LIMIT)
     names: list[str] = []
 
@@ -200,7 +200,7 @@ def test_no_report_is_written_before_its_stream_is_on_disk(tmp_path: Path, monke
 
 
 @pytest.mark.parametrize("loss", ["gone", "damaged"])
-def test_a_lost_state_begins_a_new_stream_and_old_files_keep_theirs(tmp_path: Path, loss: str) -> None:
+def test_a_lost_state_uses_no_name_again_and_old_files_keep_theirs(tmp_path: Path, loss: str) -> None:
     spool = Spool(tmp_path, LIMIT)
     for seq in (10, 20, 30):
         add(spool, seq)
@@ -285,3 +285,40 @@ def test_a_report_that_cannot_be_read_gives_way_as_one_lost_report(tmp_path: Pat
     oldest = add(spool, 10, b"x" * 1_500)
     (tmp_path / f"{oldest:012d}.report").write_bytes(b"damaged")
     assert add_and_tell(spool, 20, 3_500).dropped == 1
+
+
+# -- copied, moved, put back -------------------------------------------------------------------------------------------
+
+
+def test_the_folder_of_another_node_is_its_own_to_send(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    first = Spool(tmp_path, LIMIT, Owner("n1", "m"))
+    add(first, 10)
+    add(first, 20)
+    first.note_lost(3)
+    add(first, 30)
+    for _ in range(2):  # Nothing is claimed before there is a report.
+        other = Spool(tmp_path, LIMIT, Owner("n2", "m"))
+        assert (other.waiting(), other.position) == ([], Position("boot", 30))
+    assert "was last of node 'n1' on machine m and is of node 'n2' on machine m now" in caplog.text
+    assert "3 reports of node 'n1' on machine m are set aside" in caplog.text
+    assert len(list((tmp_path / "foreign").glob("*.report"))) == 3
+    assert add_and_tell(other, 40).ordinal == 4
+    assert json.loads((tmp_path / "state.json").read_bytes())["node"] == "n2"
+    assert Spool(tmp_path, LIMIT, Owner("n2", "m")).waiting() == [4]
+
+
+def test_another_machine_sends_what_waits(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    add(Spool(tmp_path, LIMIT, Owner("n1", "m")), 10)
+    moved = Spool(tmp_path, LIMIT, Owner("n1", "other"))
+    assert moved.waiting() == [1] and "copied, or moved" in caplog.text
+    add(moved, 20)
+    assert json.loads((tmp_path / "state.json").read_bytes())["machine"] == "other"
+
+
+def test_an_owner_is_the_node_and_what_the_machine_calls_itself(tmp_path: Path) -> None:
+    file = tmp_path / "machine-id"
+    assert Owner.here("n1", file) == Owner("n1", "")
+    file.write_text("0123\n")
+    assert Owner.here("n1", file) == Owner("n1", "0123")
+    file.write_bytes(b"\xff")
+    assert Owner.here("n1", file) == Owner("n1", "")

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from dataclasses import replace
 from hashlib import blake2b
 
 import pytest
@@ -12,7 +13,8 @@ from agents.agent.delivery import spooled_report
 from agents.agent.delivery.spooled_report import SpoolCorrupt, SpooledReport
 from agents.agent.reports.body import Body
 from agents.backends.base import Position
-from controlplane.contract.reports.packed_report import parse_report_header
+from controlplane.contract.reports import packed_report
+from controlplane.contract.reports.packed_report import digest_of, parse_report_header
 
 STREAM = bytes(range(16))
 REPORT = SpooledReport(Body.packed(b"packed"), Body.otlp(b"spans"), Position("boot", 7), STREAM, 12, dropped=3)
@@ -32,7 +34,28 @@ def test_what_was_written_is_read(metrics: Body, traces: Body | None) -> None:
 
 def test_its_identity_is_the_header_that_the_service_reads() -> None:
     assert REPORT.identity is not None
-    assert parse_report_header(REPORT.identity) == (STREAM, 12)
+    assert parse_report_header(REPORT.identity) == (STREAM, 12, digest_of(b"packed"))
+    of_otlp = replace(REPORT, metrics=Body.otlp(b"m"))
+    assert of_otlp.identity is not None and parse_report_header(of_otlp.identity) == (STREAM, 12, b"")
+
+
+@pytest.mark.parametrize("zstd", [True, False])
+def test_a_renewed_report_says_the_same_under_a_name_that_follows_from_it(zstd: bool) -> None:
+    packed = packed_report.PackedReport(STREAM, 12, {"a": "b"})
+    report = replace(REPORT, metrics=Body.packed(packed_report.encode(packed), with_zstd=zstd))
+    again, other = spooled_report.renewed(report), spooled_report.renewed(replace(report, ordinal=13))
+    assert again == spooled_report.renewed(report)
+    assert len({again.stream, other.stream, spooled_report.renewed(again).stream, STREAM}) == 4
+    assert packed_report.decode(again.metrics.decoded()) == replace(packed, stream=again.stream)
+    assert replace(again, stream=STREAM, metrics=report.metrics) == report
+    assert (again.metrics.encoding, again.metrics.media_type) == (report.metrics.encoding, report.metrics.media_type)
+
+
+def test_a_renewed_report_of_otlp_has_the_same_body() -> None:
+    report = replace(REPORT, metrics=Body.otlp(b"m"))
+    assert replace(spooled_report.renewed(report), stream=STREAM) == report
+    other = replace(report, metrics=Body.otlp(b"n"))
+    assert spooled_report.renewed(report).stream != spooled_report.renewed(other).stream
 
 
 @given(st.integers(0, len(written(REPORT)) - 1), st.integers(1, 255))

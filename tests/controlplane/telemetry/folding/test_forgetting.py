@@ -16,7 +16,7 @@ SEEN: Table = SQLModel.metadata.tables["telemetry_seen"]
 
 
 def add_streams(database: Database, *heard: int) -> None:
-    rows = [{"stream": b"%04d" % i, "high": 1, "below": b"", "heard_ns": time} for i, time in enumerate(heard)]
+    rows = [{"stream": b"%04d" % i, "high": 1, "digests": b"", "heard_ns": time} for i, time in enumerate(heard)]
     with database.session() as session:
         session.execute(insert(STREAMS), rows)
 

@@ -128,9 +128,9 @@ def test_damage_is_found(filled: TelemetryStore, database: Database, damage: Dam
 
 def test_a_stream_that_counts_what_was_never_sent(filled: TelemetryStore, database: Database) -> None:
     with database.session() as session:
-        session.add(StreamRow(stream=bytes(16), high=3, below=b"\x03", heard_ns=1))
-        session.add(StreamRow(stream=bytes([1] * 16), high=3, below=b"\x07", heard_ns=1))
-    assert findings(filled, database) == [f"stream {'01' * 16}: 3 ordinals below 3 cannot have been counted"]
+        session.add(StreamRow(stream=bytes(16), high=3, digests=b"\0\0" * 2 + b"ab", heard_ns=1))
+        session.add(StreamRow(stream=bytes([1] * 16), high=3, digests=b"ab" * 4, heard_ns=1))
+    assert findings(filled, database) == [f"stream {'01' * 16}: 8 bytes do not tell of reports up to 3"]
 
 
 def test_frames_beyond_what_is_built(filled: TelemetryStore, database: Database) -> None:

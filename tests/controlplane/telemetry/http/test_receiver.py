@@ -158,7 +158,8 @@ def test_an_otlp_report_with_an_identity_is_the_packed_ones_repeat(
     assert api.post("/v1/metrics", content=packed(start, 7), headers=PACKED).status_code == 200
     report = make_report()
     report.histogram([0.1, 0.2])
-    identified = PROTOBUF | {packed_report.REPORT_HEADER: packed_report.report_header(STREAM, 7)}
+    digest = packed_report.digest_of(packed(start, 7))
+    identified = PROTOBUF | {packed_report.REPORT_HEADER: packed_report.report_header(STREAM, 7, digest)}
     assert api.post("/v1/metrics", content=report.request.SerializeToString(), headers=identified).status_code == 200
     assert ttft_count(api) == 3
     identified = PROTOBUF | {packed_report.REPORT_HEADER: packed_report.report_header(STREAM, 8)}
@@ -166,7 +167,23 @@ def test_an_otlp_report_with_an_identity_is_the_packed_ones_repeat(
     assert ttft_count(api) == 5
 
 
-@pytest.mark.parametrize("identity", ["", "xyz/1", f"{STREAM.hex()}/0", f"{STREAM.hex()}/-1", "00/1", "é"])
+def test_an_otlp_report_with_an_identity_and_other_content_is_told_so(
+    api: httpx.Client, make_report: Any, start: datetime
+) -> None:
+    assert api.post("/v1/metrics", content=packed(start, 7), headers=PACKED).status_code == 200
+    report = make_report()
+    report.histogram([0.1, 0.2])
+    identified = PROTOBUF | {packed_report.REPORT_HEADER: packed_report.report_header(STREAM, 7)}
+    answer = api.post("/v1/metrics", content=report.request.SerializeToString(), headers=identified)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (409, "other_content")
+    assert ttft_count(api) == 3
+    assert 'tailwright_ingest_reports_conflicting_total{reason="other"} 1.0' in api.get("/metrics").text
+
+
+@pytest.mark.parametrize(
+    "identity",
+    ["", "xyz/1", f"{STREAM.hex()}/0", f"{STREAM.hex()}/-1", "00/1", "é", f"{STREAM.hex()}/1/", f"{STREAM.hex()}/1/00"],
+)
 def test_an_identity_that_is_none_is_an_error(api: httpx.Client, make_report: Any, identity: str) -> None:
     report = make_report()
     report.histogram([0.1])

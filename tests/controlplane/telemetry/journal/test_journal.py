@@ -9,8 +9,9 @@ from sqlalchemy import func, select
 from sqlmodel import SQLModel, col
 
 from controlplane.contract import metrics
-from controlplane.contract.errors import Conflict
+from controlplane.contract.errors import OtherContent, TooOld
 from controlplane.contract.metrics import MetricKind
+from controlplane.contract.reports import packed_report
 from controlplane.contract.reports.packed_report import PackedNumber, PackedReport, Section, encode
 from controlplane.db.database import Database
 from controlplane.telemetry.folding.forgetting import drop_older
@@ -24,7 +25,7 @@ from controlplane.telemetry.reports.cumulative_rows import CumulativePoint
 from controlplane.telemetry.reports.entry import Entry
 from controlplane.telemetry.reports.packed_table import PackedTables
 from controlplane.telemetry.reports.records import Record
-from controlplane.telemetry.reports.stream_identity import StreamIdentity
+from controlplane.telemetry.reports.stream_identity import Sighting, StreamIdentity
 from controlplane.telemetry.tables import CumulativeRow, PendingRow, RequestRow, SeenRow, StreamRow
 from controlplane.telemetry.values.columns import Table
 from controlplane.telemetry.values.refusal import Reason
@@ -108,14 +109,25 @@ def test_a_stream_says_who_a_report_is_whatever_form_it_comes_in(any_database: D
     names = Names()
     one = report(5, sections=[Section(WINDOW, (GOOD, replace(GOOD, total=-1.0)), (), ())])
     first, again = packed_entry(one), packed_entry(one)
-    as_otlp = sums(1.0, identity=StreamIdentity(STREAM, 5))
+    digest = packed_report.digest_of(packed_report.encode(one))
+    as_otlp = sums(1.0, identity=StreamIdentity(STREAM, 5, digest))
     write(any_database, names, first, again, as_otlp)
     assert outcomes([first, again, as_otlp]) == [(1, 0, 1), (0, 1, 1), (0, 1, 0)]
     later = packed_entry(one)
-    new = sums(1.0, identity=StreamIdentity(STREAM, 4))
+    new = sums(1.0, identity=StreamIdentity(STREAM, 4, digest))
     write(any_database, names, later, new)
     assert outcomes([later, new]) == [(0, 1, 1), (1, 0, 0)]
     assert totals(any_database) == {(metrics.TTFT.name, "n1"): 2.0, (REQUESTS[0], "n1"): 1.0}
+
+
+def test_a_report_with_anothers_identity_is_an_error_of_its_own(any_database: Database) -> None:
+    names = Names()
+    first, other = packed_entry(report(5)), packed_entry(report(5, sections=[Section(WINDOW, (GOOD,))]))
+    again = packed_entry(report(5))
+    written = write(any_database, names, first, other, again)
+    assert isinstance(other.error, OtherContent) and other.error.detail == {"field": "Tailwright-Report", "highest": 5}
+    assert first.error is None is again.error and written.conflicts == [Sighting.OTHER]
+    assert other.accepted == 0 and again.repeated > 0
 
 
 def test_a_report_too_far_back_is_an_error_of_its_own(any_database: Database) -> None:
@@ -124,7 +136,7 @@ def test_a_report_too_far_back_is_an_error_of_its_own(any_database: Database) ->
     write(any_database, names, *entries)
     assert [entry.accepted > 0 for entry in entries] == [True, False, True]
     error = entries[1].error
-    assert isinstance(error, Conflict) and error.detail == {"field": "Tailwright-Report", "highest": 5000}
+    assert isinstance(error, TooOld) and error.detail == {"field": "Tailwright-Report", "highest": 5000}
     assert entries[0].error is None is entries[2].error
 
 
@@ -226,7 +238,7 @@ def test_what_repeats_are_recognised_by_is_forgotten_in_time(any_database: Datab
 
 
 def test_a_repeat_by_its_name_counts_all_that_it_holds(database: Database) -> None:
-    names, name = Names(), StreamIdentity(b"s" * 16, 1)
+    names, name = Names(), StreamIdentity(b"s" * 16, 1, b"digested")
     for outcome in ((3, 0, 0), (0, 3, 0)):
         entry = Entry(identity=name, records=[record(1), record(2)], silent=1)
         written = write(database, names, entry)

@@ -15,13 +15,13 @@ SMALLEST, LARGEST = -(2**63), 2**63 - 1
 Stored = dict[bytes, tuple[int, bytes]]
 
 
-def stream(name: bytes, high: int, below: bytes = b"") -> dict[str, object]:
-    return {"stream": name, "high": high, "below": below, "heard_ns": 1}
+def stream(name: bytes, high: int, digests: bytes = b"") -> dict[str, object]:
+    return {"stream": name, "high": high, "digests": digests, "heard_ns": 1}
 
 
 def stored(session: Session) -> Stored:
-    query = select(STREAMS.c.stream, STREAMS.c.high, STREAMS.c.below)
-    return {bytes(name): (high, bytes(below)) for name, high, below in session.execute(query).all()}
+    query = select(STREAMS.c.stream, STREAMS.c.high, STREAMS.c.digests)
+    return {bytes(name): (high, bytes(digests)) for name, high, digests in session.execute(query).all()}
 
 
 def test_what_is_there_stays_and_what_is_missing_is_made(any_database: Database) -> None:

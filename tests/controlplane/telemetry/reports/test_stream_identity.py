@@ -1,5 +1,6 @@
 """A report counts once, in whatever order its stream arrives and however many replicas get it."""
 
+import random
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
@@ -10,7 +11,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from controlplane.db.database import Database
 from controlplane.telemetry.folding.retention import sweeps
 from controlplane.telemetry.reports.stream_identity import (
+    LENGTH,
     REMEMBERED,
+    SHORT,
     Recognised,
     Seen,
     Sighting,
@@ -23,31 +26,36 @@ NOW_NS, HOUR_NS = 1_772_323_200 * 10**9, 3600 * 10**9
 
 
 class Stream(RuleBasedStateMachine):
-    """Beside the bitmap stands a plain set of everything that was ever counted."""
+    """Beside the digests stands a plain table of everything that was ever counted."""
 
     def __init__(self) -> None:
         super().__init__()
         self.seen = Seen()
-        self.counted: set[int] = set()
+        self.counted: dict[int, bytes] = {}
 
-    def _arrives(self, ordinal: int) -> None:
+    def _arrives(self, ordinal: int, says: bytes = b"aa") -> None:
         highest = max(self.counted, default=0)
-        sighting, self.seen = mark(self.seen, ordinal)
+        sighting, self.seen = mark(self.seen, ordinal, says)
         if ordinal < highest - REMEMBERED:
             assert sighting is Sighting.TOO_OLD
         elif ordinal in self.counted:
-            assert sighting is Sighting.REPEAT
+            assert sighting is (Sighting.REPEAT if self.counted[ordinal] == says else Sighting.OTHER)
         else:
             assert sighting is Sighting.NEW
-            self.counted.add(ordinal)
+            self.counted[ordinal] = says
 
     @rule(ordinal=st.integers(1, 5000))
     def anywhere(self, ordinal: int) -> None:
         self._arrives(ordinal)
 
-    @rule(step=st.integers(-REMEMBERED - 3, REMEMBERED + 3))
-    def near_the_newest(self, step: int) -> None:
-        self._arrives(max(1, self.seen.high + step))
+    @rule(step=st.integers(-REMEMBERED - 3, REMEMBERED + 3), says=st.sampled_from([b"aa", b"ab", b"\0a"]))
+    def near_the_newest(self, step: int, says: bytes) -> None:
+        self._arrives(max(1, self.seen.high + step), says)
+
+    @rule(chosen=st.randoms(use_true_random=False), says=st.sampled_from([b"aa", b"ab"]))
+    def again(self, chosen: random.Random, says: bytes) -> None:
+        if self.counted:
+            self._arrives(chosen.choice(sorted(self.counted)), says)
 
     @rule(ahead=st.integers(1, 1 << 40))
     def far_ahead(self, ahead: int) -> None:
@@ -59,22 +67,24 @@ class Stream(RuleBasedStateMachine):
 
     @invariant()
     def fits_its_column(self) -> None:
-        assert self.seen.below.bit_length() <= REMEMBERED
+        assert len(self.seen.digests) <= min(LENGTH, SHORT * self.seen.high)
         assert self.seen.high == max(self.counted, default=0)
 
     @invariant()
-    def its_bits_stand_for_what_was_counted(self) -> None:
-        high, below = self.seen
-        told = {high - 1 - place for place in range(below.bit_length()) if below >> place & 1}
-        assert told == {ordinal for ordinal in self.counted if high - REMEMBERED <= ordinal < high}
+    def its_digests_are_those_of_what_was_counted(self) -> None:
+        high, digests = self.seen
+        first = high - len(digests) // SHORT + 1
+        told = {first + at // SHORT: digests[at : at + SHORT] for at in range(0, len(digests), SHORT)}
+        counted = {ordinal: says for ordinal, says in self.counted.items() if high - REMEMBERED <= ordinal}
+        assert {ordinal: says for ordinal, says in told.items() if any(says)} == counted
 
 
 TestStream = Stream.TestCase
 TestStream.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
 
 
-def of(ordinal: int, stream: int = 0) -> StreamIdentity:
-    return StreamIdentity(bytes([stream]) * 16, ordinal)
+def of(ordinal: int, stream: int = 0, says: bytes = b"digested", node: str | None = None) -> StreamIdentity:
+    return StreamIdentity(bytes([stream]) * 16, ordinal, says, node)
 
 
 def sightings(database: Database, *reports: StreamIdentity, now_ns: int = NOW_NS) -> list[str]:
@@ -91,6 +101,30 @@ def test_streams_are_told_apart_and_remembered_between_transactions(any_database
             Recognised(Sighting.TOO_OLD, 5000),
         ]
     assert sightings(any_database, of(5000 - REMEMBERED), of(5000 - REMEMBERED)) == ["new", "repeat"]
+
+
+def test_one_that_says_something_else_is_no_repeat_and_does_not_take_the_place(any_database: Database) -> None:
+    wanted = ["new", "other", "repeat", "other"]
+    assert sightings(any_database, of(3), of(3, says=b"another."), of(3), of(3, says=b"another.")) == wanted
+    assert sightings(any_database, of(2), of(3, says=b"another."), of(3), of(2)) == ["new", "other", "repeat", "repeat"]
+
+
+def test_a_digest_that_begins_with_nothing_is_remembered_as_well(any_database: Database) -> None:
+    nothing, as_kept = bytes(8), of(1, says=bytes(8)).short
+    assert sightings(any_database, of(1, says=nothing), of(2)) == ["new", "new"]
+    assert sightings(any_database, of(1, says=nothing), of(1)) == ["repeat", "other"]
+    assert any(as_kept)
+
+
+def test_another_nodes_reports_take_no_place_of_a_stream(any_database: Database) -> None:
+    nodes = ("n1", "n2", None)
+    assert sightings(any_database, *(of(1, node=node) for node in nodes)) == ["new"] * 3
+    assert sightings(any_database, *(of(1, node=node) for node in nodes)) == ["repeat"] * 3
+    assert of(1, node="n1").key != of(1, stream=1, node="n1").key
+
+
+def test_the_most_that_is_remembered_fits_beside_the_other_columns() -> None:
+    assert LENGTH + 2 * 8 + 16 + 24 < 2032
 
 
 def test_what_is_rolled_back_was_not_seen(any_database: Database) -> None:
