@@ -45,6 +45,7 @@ from controlplane.db.disk_space import DiskSpace
 from controlplane.db.migrate import upgrade
 from controlplane.fleet import FleetHub
 from controlplane.fleet import store as fleet
+from controlplane.ledger import signing
 from controlplane.rollouts import store as rollouts
 from controlplane.rollouts.endpoints import RolloutParts
 from controlplane.serving.limits import Doorkeeper
@@ -136,6 +137,7 @@ def _service(settings: ServiceSettings, database: Database, clock: Clock) -> Ser
         deliverer=deliverer,
         disk=disk,
         readiness=Readiness(),
+        ledger_key=signing.key_of(settings.data_dir),
         exporters=exporters,
         ticks=background.report,
         background=background,

@@ -26,6 +26,7 @@ SUBCOMMANDS = {
     "export": "controlplane.command.export",
     "load": "controlplane.command.load.command",
     "store": "controlplane.command.store",
+    "ledger": "controlplane.command.ledger_chain",
     "doctor": "agents.doctor.command",
     "bench": "controlplane.command.bench",
 }

@@ -26,6 +26,7 @@ def verify(settings: StoreSettings) -> None:
     extras.need("store", "server")
     from controlplane.app.frames import frames_of
     from controlplane.db.database import Database
+    from controlplane.ledger import inspection
     from controlplane.telemetry.folding import verify as check
 
     if settings.database_url is None and not settings.database_file.is_file():
@@ -33,10 +34,12 @@ def verify(settings: StoreSettings) -> None:
     database = Database(settings.url)
     try:
         report = check.verify(database, frames_of(settings, database))
+        head, wrong = inspection.verify(database)
     finally:
         database.close()
     _tell(report)
-    raise typer.Exit(0 if report.sound else 1)
+    typer.echo(f"ok   {head.id} ledger entries" if wrong is None else f"BAD  {wrong}")
+    raise typer.Exit(0 if report.sound and wrong is None else 1)
 
 
 @app.command("backup")

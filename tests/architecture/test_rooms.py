@@ -22,7 +22,7 @@ FACES = {
     "controlplane/alerts": {"checks", "endpoints", "evaluator", "store", "tables", "view", "words"},
     "controlplane/app": {"allocation", "background", "exports", "frames", "garbage", "health_metrics", "new_migration"}
     | {"pool_limits", "secrets_files", "serve", "service", "settings", "tables", "ticks"},
-    "controlplane/command": {"bench", "export", "main", "rollout", "status", "store", "up"},
+    "controlplane/command": {"bench", "export", "ledger_chain", "main", "rollout", "status", "store", "up"},
     "controlplane/contract": {"clock", "error_answer", "errors", "histogram", "knobs", "metrics"}
     | {"retention_defaults", "retry", "signature"},
     "controlplane/db": {"binary_transfer", "column_types", "database", "disk_space", "driver_statement", "fault", "ids"}
