@@ -37,6 +37,7 @@ from controlplane.app.remedies import check_remedy
 from controlplane.app.settings import ServiceSettings
 from controlplane.app.ticks import ticks_of
 from controlplane.auth.token_cache import TokenCache
+from controlplane.auth.turned_away import TurnedAway
 from controlplane.contract.bodies.nodes import NodeRole
 from controlplane.contract.clock import Clock, utc_now
 from controlplane.contract.metrics import WINDOW_S
@@ -116,8 +117,9 @@ def _service(settings: ServiceSettings, database: Database, clock: Clock) -> Ser
     url, kept_s = settings.public_url, settings.retention.levels_s[int(WINDOW_S)]
     ticks = ticks_of(database, telemetry, hub, deliverer, url, exporters=exporters, finest_kept_s=kept_s)
     background = Background(ticks, clock, stop)
+    turned_away = TurnedAway()
     door = Doorkeeper(exempt=frozenset(settings.forwarded_allow_ips))
-    shown.register(ServiceHealth(database, background, exporters, telemetry, disk, door, _version()))
+    shown.register(ServiceHealth(database, background, exporters, telemetry, disk, door, turned_away, _version()))
     ProcessCollector(registry=shown)
     return Service(
         settings=settings,
@@ -126,6 +128,7 @@ def _service(settings: ServiceSettings, database: Database, clock: Clock) -> Ser
         clock=clock,
         stop=stop,
         tokens=TokenCache(database),
+        turned_away=turned_away,
         telemetry=telemetry,
         streams=Streams(telemetry.latest, clock, stop),
         fleet=hub,

@@ -11,7 +11,7 @@ For the event loop: nothing here takes a lock.
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
@@ -24,6 +24,7 @@ from controlplane.auth import revocations
 from controlplane.auth.principal import Principal, authenticate_all
 from controlplane.auth.tables import TokenRow
 from controlplane.auth.token_lookup import TokenLookup
+from controlplane.auth.turned_away import TurnedAway
 from controlplane.contract.errors import Unauthenticated, Unavailable
 from controlplane.db.database import Database
 from controlplane.db.request_parts import Parts
@@ -135,6 +136,7 @@ class AuthParts(Parts):
     """What a guarded route is served with."""
 
     tokens: TokenCache
+    turned_away: TurnedAway = field(default_factory=TurnedAway)
 
 
 def _fingerprint(database: Database) -> Fingerprint:

@@ -78,14 +78,18 @@ def restore(
     if not settings.url.startswith("sqlite"):
         fail(copies.advice(settings.url, file, restoring=True))
     try:
-        report, aside = copies.restore(file, _file_of(settings), utc_now())
+        done = copies.restore(file, _file_of(settings), utc_now())
     except copies.Unsound as unsound:
         _tell(unsound.report)
         fail(unsound.message, 1)
     except (TailwrightError, OSError) as error:
         fail(str(error), 1)
-    _tell(report)
-    typer.echo(f"restored from {file}" + (f"; what was there before is {aside}" if aside else ""))
+    _tell(done.report)
+    typer.echo(f"restored from {file}" + (f"; what was there before is {done.aside}" if done.aside else ""))
+    for name in done.revoked or []:
+        typer.echo(f"the token {name!r} was revoked after the backup, and stays so")
+    if done.revoked is None:
+        typer.echo(f"BAD  {done.aside} does not say which tokens it had revoked: look at those that live now", err=True)
 
 
 def _file_of(settings: StoreSettings) -> Path:

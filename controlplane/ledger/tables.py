@@ -3,9 +3,11 @@
 from datetime import datetime
 from typing import Any
 
+from sqlalchemy import DDL, event
 from sqlmodel import Column, Field, SQLModel
 
 from controlplane.db.column_types import JsonColumn, UtcDateTime
+from controlplane.ledger.chain import START
 
 
 class LedgerRow(SQLModel, table=True):
@@ -31,3 +33,8 @@ class LedgerHeadRow(SQLModel, table=True):
     id: int | None = Field(default=None, primary_key=True)
     entry: int
     hash: str
+
+
+_BEGIN = f"INSERT INTO ledger_head (id, entry, hash) VALUES (1, {START.id}, '{START.hash}')"
+# As the first migration does; the library has no annotation on it.
+event.listen(SQLModel.metadata.tables["ledger_head"], "after_create", DDL(_BEGIN))  # type: ignore[no-untyped-call]

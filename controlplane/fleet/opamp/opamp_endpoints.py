@@ -77,6 +77,7 @@ async def opamp_socket(socket: WebSocket, service: Fleet) -> None:
         principal = await to_thread.run_sync(authenticate, database, socket.headers.get("Authorization"))
         check_scope(principal, Scope.AGENT)
     except TailwrightError as error:
+        service.turned_away.note(socket, error)
         await _deny(socket, error)
         return
     except (OperationalError, PoolTimeout):
