@@ -68,7 +68,7 @@ def list_rules(session: SessionDep, _: Reader, limit: Limit = 100, cursor: Curso
 def create_rule(wanted: AlertRuleCreate, session: SessionDep, principal: Operator, service: Alerts) -> AlertRule:
     """Make a rule; it is judged from the next round on (every few seconds)."""
     _check(service, wanted)
-    return store.create_rule(session, wanted, service.clock(), actor=principal.name)
+    return store.create_rule(session, wanted, service.clock(), actor=principal.actor)
 
 
 @router.put("/alert-rules/{rule_id}")
@@ -77,13 +77,13 @@ def update_rule(
 ) -> AlertRule:
     """Replace a rule. A changed condition or pool forgets the evidence gathered and ends the rule's open alerts."""
     _check(service, wanted)
-    return store.update_rule(session, rule_id, wanted, service.clock(), service.public_url, actor=principal.name)
+    return store.update_rule(session, rule_id, wanted, service.clock(), service.public_url, actor=principal.actor)
 
 
 @router.delete("/alert-rules/{rule_id}", status_code=204)
 def delete_rule(rule_id: PathId, session: SessionDep, principal: Operator, service: Alerts) -> None:
     """Remove a rule; its open alerts are resolved."""
-    store.delete_rule(session, rule_id, service.clock(), service.public_url, actor=principal.name)
+    store.delete_rule(session, rule_id, service.clock(), service.public_url, actor=principal.actor)
 
 
 # -- alerts ------------------------------------------------------------------------------------------------------------
@@ -122,20 +122,20 @@ def create_destination(
 ) -> Destination:
     """Make a webhook that every alert which fires or resolves is sent to, in the form of Alertmanager's version 4."""
     check_destination(wanted)
-    return store.create_destination(session, wanted, actor=principal.name, now=service.clock())
+    return store.create_destination(session, wanted, actor=principal.actor, now=service.clock())
 
 
 @router.delete("/destinations/{destination_id}", status_code=204)
 def delete_destination(destination_id: PathId, session: SessionDep, principal: Admin, service: Alerts) -> None:
     """Remove a destination; what still waits for it is given up."""
-    store.delete_destination(session, destination_id, actor=principal.name, now=service.clock())
+    store.delete_destination(session, destination_id, actor=principal.actor, now=service.clock())
 
 
 @router.post("/destinations/{destination_id}/test")
 def test_destination(destination_id: PathId, principal: Admin, service: Alerts) -> Delivery:
     """Send a signed test alert now, once, and say what came of it. The answer's ids are 0: nothing is kept."""
     return try_destination(
-        service.database, destination_id, service.clock, service.public_url, service.outgoing, actor=principal.name
+        service.database, destination_id, service.clock, service.public_url, service.outgoing, actor=principal.actor
     )
 
 
@@ -161,10 +161,10 @@ def create_silence(wanted: SilenceCreate, session: SessionDep, principal: Operat
     """Hold back alerts whose labels (also `rule` and `severity`) equal all matchers. What has fired stays told."""
     now = service.clock()
     check_silence(wanted, now)
-    return store.create_silence(session, wanted, actor=principal.name, now=now)
+    return store.create_silence(session, wanted, actor=principal.actor, now=now)
 
 
 @router.delete("/silences/{silence_id}", status_code=204)
 def end_silence(silence_id: PathId, session: SessionDep, principal: Operator, service: Alerts) -> None:
     """End a silence early. Alerts it held back that still fire are delivered then."""
-    store.end_silence(session, silence_id, actor=principal.name, now=service.clock())
+    store.end_silence(session, silence_id, actor=principal.actor, now=service.clock())

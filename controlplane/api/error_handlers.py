@@ -17,6 +17,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 
 from controlplane.api.allowed_methods import allowed_methods
+from controlplane.auth.token_cache import AuthParts
 from controlplane.contract.errors import BadRequest, Conflict, Overloaded, TailwrightError, Unavailable
 from controlplane.db.fault import SAYING, named
 
@@ -52,8 +53,9 @@ def _json(body: dict[str, Any], status: int, headers: Mapping[str, str] | None =
     return Response(json.dumps(body, default=str), status, headers, media_type="application/json")
 
 
-def _ours(_: Request, error: Exception) -> Response:
+def _ours(request: Request, error: Exception) -> Response:
     assert isinstance(error, TailwrightError)
+    AuthParts.of(request.app).turned_away.note(request, error)
     return error_response(error)
 
 

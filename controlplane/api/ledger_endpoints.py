@@ -1,17 +1,35 @@
-"""GET /api/v1/ledger. The ledger lies beneath auth, which writes to it, so its one guarded route lives here."""
+"""The ledger and its head over HTTP. It lies beneath auth, which writes to it, so its guarded routes live here."""
 
+from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Depends, Query
 
 from controlplane.auth import Reader
-from controlplane.contract.bodies.ledger import LedgerEntry
+from controlplane.contract.bodies.ledger import LedgerEntry, LedgerHead
 from controlplane.contract.bodies.pages import Page
 from controlplane.db import SessionDep
 from controlplane.db.paging import Cursor, Limit, page_of
+from controlplane.db.request_parts import Parts
+from controlplane.ledger import sealing, signing
 from controlplane.ledger.store import entries
 
 router = APIRouter(prefix="/api/v1/ledger", tags=["ledger"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class LedgerParts(Parts):
+    """What signs the head."""
+
+    ledger_key: bytes
+
+
+@router.get("/head")
+def ledger_head(
+    session: SessionDep, _: Reader, service: Annotated[LedgerParts, Depends(LedgerParts.given)]
+) -> LedgerHead:
+    """The newest entry's number and hash, signed; `tailwright ledger verify --head` compares with it later."""
+    return signing.signed(sealing.head(session.connection()), service.ledger_key)
 
 
 @router.get("")

@@ -14,12 +14,16 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Response
 
+from controlplane.api.ledger_endpoints import LedgerParts
 from controlplane.contract.bodies.health import Health, ReadyReport
 from controlplane.contract.clock import Clock
 from controlplane.db.database import Database
 from controlplane.db.disk_space import DiskSpace
 from controlplane.db.fault import named
 from controlplane.db.probe import prove_write
+from controlplane.ledger.chain import Head
+from controlplane.ledger.inspection import newest
+from controlplane.ledger.signing import signed
 from controlplane.telemetry.forwarding.exporter import Exporter
 from controlplane.telemetry.http.telemetry_parts import TelemetryParts
 
@@ -36,6 +40,8 @@ class Readiness:
         self._lock = threading.Lock()
         self._tried_at: float | None = None
         self._error = ""
+        self.head: Head | None = None
+        """The ledger's, at that time; None where it could not be read."""
 
     def database_error(self, database: Database, clock: Clock) -> str:
         """Empty when the database takes writes, else its fault's name, or the kind of its error."""
@@ -43,16 +49,17 @@ class Readiness:
             if self._tried_at is None or time.monotonic() - self._tried_at > PROBE_FRESH_S:
                 try:
                     prove_write(database, clock())
+                    self.head = newest(database)
                     self._error = ""
                 except Exception as error:
                     logger.exception("the database takes no write")
-                    self._error = named(error)
+                    self._error, self.head = named(error), None
                 self._tried_at = time.monotonic()
             return self._error
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProbeParts(TelemetryParts):
+class ProbeParts(TelemetryParts, LedgerParts):
     """What the probes look at. stop: set once the service is told to end; ticks: of the background work, by name."""
 
     stop: threading.Event
@@ -86,6 +93,7 @@ def readyz(service: Probed, response: Response) -> ReadyReport:
     ticks = service.ticks()
     if any(tick["failing"] for tick in ticks.values()):
         degraded.append("background_task_failing")
+    head = service.readiness.head
     response.status_code = 200 if ready else 503
     return ReadyReport.model_validate(
         {
@@ -95,5 +103,6 @@ def readyz(service: Probed, response: Response) -> ReadyReport:
             "background": ticks,
             "exports": {exporter.name: exporter.report() for exporter in service.exporters},
             "degraded": degraded,
+            "ledger": None if head is None else signed(head, service.ledger_key),
         }
     )

@@ -17,6 +17,7 @@ from sqlmodel import col
 
 from controlplane.alerts.tables import AlertRow
 from controlplane.app.background import Background
+from controlplane.auth.turned_away import Reason, TurnedAway
 from controlplane.contract.bodies.alerts import AlertState, Severity
 from controlplane.contract.bodies.nodes import NodeRole
 from controlplane.db.database import Database
@@ -44,6 +45,7 @@ class ServiceHealth(Remembered):
     telemetry: TelemetryStore
     disk: DiskSpace
     door: Doorkeeper
+    turned_away: TurnedAway
     version: str
 
     def __post_init__(self) -> None:
@@ -58,6 +60,12 @@ class ServiceHealth(Remembered):
         for reason in Refused:
             refused.add_metric([reason.value], self.door.refused[reason])
         yield refused
+        turned_away = CounterMetricFamily(
+            "tailwright_auth_refused", "Requests and log-ins without the token they want, by reason.", labels=["reason"]
+        )
+        for why in Reason:
+            turned_away.add_metric([why.value], self.turned_away.counts[why])
+        yield turned_away
         open_ = float(self.door.open.total())
         yield _gauge("tailwright_http_connections", "HTTP connections that are open.", [], [((), open_)])
         try:

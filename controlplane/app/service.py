@@ -38,6 +38,7 @@ from controlplane.app.settings import ServiceSettings
 from controlplane.app.ticks import ticks_of
 from controlplane.auth.node_certificate import NodeCertificates
 from controlplane.auth.token_cache import TokenCache
+from controlplane.auth.turned_away import TurnedAway
 from controlplane.contract.bodies.nodes import NodeRole
 from controlplane.contract.clock import Clock, utc_now
 from controlplane.contract.metrics import WINDOW_S
@@ -46,6 +47,7 @@ from controlplane.db.disk_space import DiskSpace
 from controlplane.db.migrate import upgrade
 from controlplane.fleet import FleetHub
 from controlplane.fleet import store as fleet
+from controlplane.ledger import signing
 from controlplane.rollouts import store as rollouts
 from controlplane.rollouts.endpoints import RolloutParts
 from controlplane.serving.limits import Doorkeeper
@@ -116,8 +118,9 @@ def _service(settings: ServiceSettings, database: Database, clock: Clock) -> Ser
     url, kept_s = settings.public_url, settings.retention.levels_s[int(WINDOW_S)]
     ticks = ticks_of(database, telemetry, hub, deliverer, url, exporters=exporters, finest_kept_s=kept_s)
     background = Background(ticks, clock, stop)
+    turned_away = TurnedAway()
     door = Doorkeeper(exempt=frozenset(settings.forwarded_allow_ips))
-    shown.register(ServiceHealth(database, background, exporters, telemetry, disk, door, _version()))
+    shown.register(ServiceHealth(database, background, exporters, telemetry, disk, door, turned_away, _version()))
     ProcessCollector(registry=shown)
     return Service(
         settings=settings,
@@ -127,6 +130,7 @@ def _service(settings: ServiceSettings, database: Database, clock: Clock) -> Ser
         stop=stop,
         tokens=TokenCache(database),
         node_certificates=NodeCertificates(settings.tls_client_ca is not None, door),
+        turned_away=turned_away,
         telemetry=telemetry,
         streams=Streams(telemetry.latest, clock, stop),
         fleet=hub,
@@ -138,6 +142,7 @@ def _service(settings: ServiceSettings, database: Database, clock: Clock) -> Ser
         deliverer=deliverer,
         disk=disk,
         readiness=Readiness(),
+        ledger_key=signing.key_of(settings.data_dir),
         exporters=exporters,
         ticks=background.report,
         background=background,

@@ -33,10 +33,10 @@ def list_tokens(session: SessionDep, _: Admin, limit: Limit = 100, cursor: Curso
 @router.post("", status_code=201)
 def create_token(wanted: TokenCreate, session: SessionDep, principal: Admin, service: Basis) -> TokenCreated:
     """Make a token; the answer is the only place its secret is ever shown."""
-    return store.create(session, wanted, actor=principal.name, now=service.clock())
+    return store.create(session, wanted, actor=principal.actor, now=service.clock())
 
 
 @router.delete("/{token_id:int}", status_code=204)
 def revoke_token(token_id: PathId, session: SessionDep, principal: Admin, service: Basis) -> None:
     """End a token. Other replicas refuse it within two seconds."""
-    store.revoke(session, token_id, actor=principal.name, now=service.clock())
+    store.revoke(session, token_id, actor=principal.actor, now=service.clock())

@@ -7,16 +7,22 @@ from controlplane.auth import store
 from controlplane.contract.bodies.access import IMPLIED, Scope
 from controlplane.contract.errors import Forbidden, Unauthenticated
 from controlplane.db.database import Database
+from controlplane.ledger import Actor
 
 
 @dataclass(frozen=True)
 class Principal:
-    """Who speaks: the token's name (the ledger's actor), its scope, and its node where it is an agent's."""
+    """Who speaks: the token's name, its scope, and its node where it is an agent's."""
 
     name: str
     scope: Scope
     token_id: int
     node: str | None = None
+
+    @property
+    def actor(self) -> Actor:
+        """Whom the ledger names."""
+        return Actor(self.name, self.token_id)
 
 
 def authenticate(database: Database, authorization: str | None) -> Principal:

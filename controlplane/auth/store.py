@@ -1,7 +1,7 @@
 """Tokens in the database, inside the caller's transaction."""
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from sqlmodel import Session, col, select
@@ -12,13 +12,17 @@ from controlplane.auth.tables import FleetSecretRow, TokenRow
 from controlplane.auth.token import digest, new_token
 from controlplane.auth.view import token_view
 from controlplane.contract.bodies.access import Scope, TokenCreate, TokenCreated, TokenView
+from controlplane.contract.errors import BadRequest
 from controlplane.db.rows import existing, newest
+from controlplane.ledger.actor import is_reserved
 
 CHUNK = 500
 
 
 def create(session: Session, wanted: TokenCreate, *, actor: str, now: datetime) -> TokenCreated:
-    """Make a token that somebody asked for."""
+    """Make a token that somebody asked for. Raises `BadRequest` for a name that the ledger has for others."""
+    if is_reserved(wanted.name):
+        raise BadRequest(f"name: {wanted.name!r} is the service's or an agent's own in the ledger", field="name")
     made, token = issue(session, name=wanted.name, scope=wanted.scope, now=now)
     message = f"token {made.name!r} with scope {made.scope.value}"
     ledger.append(session, now, actor, "token.created", f"token/{made.id}", message)
@@ -77,6 +81,25 @@ def revoke_of_node(session: Session, node: str, now: datetime) -> None:
     for row in session.exec(select(TokenRow).where(TokenRow.node == node, col(TokenRow.revoked_at).is_(None))):
         row.revoked_at = now
         revocations.count(session)
+
+
+def revoked(session: Session) -> dict[str, datetime]:
+    """When the revoked tokens ended, by digest."""
+    query = select(TokenRow).where(col(TokenRow.revoked_at).is_not(None))
+    return {row.digest: row.revoked_at for row in session.exec(query) if row.revoked_at is not None}
+
+
+def revoke_again(session: Session, ended: Mapping[str, datetime], now: datetime) -> list[str]:
+    """End the live tokens that had ended elsewhere, given by digest; returns their names."""
+    names = []
+    for row in session.exec(select(TokenRow).where(col(TokenRow.revoked_at).is_(None)).order_by(col(TokenRow.id))):
+        if row.digest in ended:
+            row.revoked_at = ended[row.digest]
+            revocations.count(session)
+            message = f"token {row.name!r} stays revoked after a backup was restored"
+            ledger.append(session, now, ledger.SERVICE, "token.revoked", f"token/{row.id}", message)
+            names.append(row.name)
+    return names
 
 
 def listing(session: Session, *, before_id: int | None, limit: int) -> list[TokenView]:

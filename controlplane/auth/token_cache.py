@@ -25,6 +25,7 @@ from controlplane.auth.node_certificate import NodeCertificates
 from controlplane.auth.principal import Principal, authenticate_all
 from controlplane.auth.tables import TokenRow
 from controlplane.auth.token_lookup import TokenLookup
+from controlplane.auth.turned_away import TurnedAway
 from controlplane.contract.errors import Unauthenticated, Unavailable
 from controlplane.db.database import Database
 from controlplane.db.request_parts import Parts
@@ -137,6 +138,7 @@ class AuthParts(Parts):
 
     tokens: TokenCache
     node_certificates: NodeCertificates = field(default_factory=NodeCertificates)
+    turned_away: TurnedAway = field(default_factory=TurnedAway)
 
 
 def _fingerprint(database: Database) -> Fingerprint:

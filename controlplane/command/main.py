@@ -29,6 +29,7 @@ SUBCOMMANDS = {
     "load": "controlplane.command.load.command",
     "store": "controlplane.command.store",
     "tls": "controlplane.command.certificates",
+    "ledger": "controlplane.command.ledger_chain",
     "doctor": "agents.doctor.command",
     "bench": "controlplane.command.bench",
 }

@@ -26,6 +26,7 @@ def verify(settings: StoreSettings) -> None:
     extras.need("store", "server")
     from controlplane.app.frames import frames_of
     from controlplane.db.database import Database
+    from controlplane.ledger import inspection
     from controlplane.telemetry.folding import verify as check
 
     if settings.database_url is None and not settings.database_file.is_file():
@@ -33,10 +34,12 @@ def verify(settings: StoreSettings) -> None:
     database = Database(settings.url)
     try:
         report = check.verify(database, frames_of(settings, database))
+        head, wrong = inspection.verify(database)
     finally:
         database.close()
     _tell(report)
-    raise typer.Exit(0 if report.sound else 1)
+    typer.echo(f"ok   {head.id} ledger entries" if wrong is None else f"BAD  {wrong}")
+    raise typer.Exit(0 if report.sound and wrong is None else 1)
 
 
 @app.command("backup")
@@ -75,14 +78,18 @@ def restore(
     if not settings.url.startswith("sqlite"):
         fail(copies.advice(settings.url, file, restoring=True))
     try:
-        report, aside = copies.restore(file, _file_of(settings), utc_now())
+        done = copies.restore(file, _file_of(settings), utc_now())
     except copies.Unsound as unsound:
         _tell(unsound.report)
         fail(unsound.message, 1)
     except (TailwrightError, OSError) as error:
         fail(str(error), 1)
-    _tell(report)
-    typer.echo(f"restored from {file}" + (f"; what was there before is {aside}" if aside else ""))
+    _tell(done.report)
+    typer.echo(f"restored from {file}" + (f"; what was there before is {done.aside}" if done.aside else ""))
+    for name in done.revoked or []:
+        typer.echo(f"the token {name!r} was revoked after the backup, and stays so")
+    if done.revoked is None:
+        typer.echo(f"BAD  {done.aside} does not say which tokens it had revoked: look at those that live now", err=True)
 
 
 def _file_of(settings: StoreSettings) -> Path:

@@ -55,7 +55,7 @@ def set_trial_config(
     node: NodeName, wanted: TrialConfig, session: SessionDep, principal: Operator, service: Fleet
 ) -> NodeView:
     """Give a trial node a configuration of its own. Knobs that are left out take their defaults."""
-    changed = fleet.set_trial_config(session, node, wanted, actor=principal.name, now=service.clock())
+    changed = fleet.set_trial_config(session, node, wanted, actor=principal.actor, now=service.clock())
     service.fleet.poke_after_commit(session)
     return changed
 
@@ -73,7 +73,7 @@ def reset_cache(node: NodeName, session: SessionDep, _: Operator, service: Fleet
 @api.delete("/nodes/{node}", status_code=204, tags=["nodes"])
 def remove_node(node: NodeName, session: SessionDep, principal: Admin, service: Fleet) -> None:
     """Forget a node and end its tokens; its engine keeps running as it is."""
-    fleet.remove(session, node, actor=principal.name, now=service.clock())
+    fleet.remove(session, node, actor=principal.actor, now=service.clock())
     service.fleet.poke_after_commit(session)
 
 
@@ -98,7 +98,7 @@ def create_config(
     wanted: RevisionCreate, response: Response, session: SessionDep, principal: Operator, service: Fleet
 ) -> Revision:
     """A new revision (201), or the existing one with equal knobs (200). It runs nowhere until a rollout says so."""
-    made, new = revisions.find_or_create(session, wanted, actor=principal.name, now=service.clock())
+    made, new = revisions.find_or_create(session, wanted, actor=principal.actor, now=service.clock())
     if not new:
         response.status_code = 200
     return made
@@ -119,7 +119,7 @@ def enrol_node(
     """Register a node and get its own token, shown only here. Enrolling again ends the node's older tokens."""
     if principal.scope is Scope.ENROL:
         service.node_certificates.check_node(wanted.node, request.scope)
-    token = fleet.enrol(session, wanted, actor=principal.name, now=service.clock())
+    token = fleet.enrol(session, wanted, actor=principal.actor, now=service.clock())
     service.fleet.poke_after_commit(session)
     return EnrolmentReply(node=wanted.node, token=token, workload_key=workload_key(session))
 

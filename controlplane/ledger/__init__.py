@@ -1,5 +1,6 @@
 """The ledger: one append-only record of everything that was done to the fleet, and why."""
 
-from controlplane.ledger.store import SERVICE, append, entries, since
+from controlplane.ledger.actor import SERVICE, Actor
+from controlplane.ledger.store import append, entries, since
 
-__all__ = ["SERVICE", "append", "entries", "since"]
+__all__ = ["SERVICE", "Actor", "append", "entries", "since"]

@@ -8,16 +8,20 @@ from sqlmodel import Session, col, select
 
 from controlplane.contract.bodies.ledger import LedgerEntry
 from controlplane.db.rows import newest
+from controlplane.ledger import sealing
+from controlplane.ledger.actor import Actor
+from controlplane.ledger.chain import Content, plain
 from controlplane.ledger.tables import LedgerRow
-
-SERVICE = "tailwright"
-"""The actor of what the service does by itself."""
 
 
 def append(session: Session, now: datetime, actor: str, kind: str, subject: str, message: str, **evidence: Any) -> None:
-    """Record one deed, in the order of a row's columns. It is durable exactly when the deed is: one transaction."""
-    row = LedgerRow(time=now, actor=actor, kind=kind, subject=subject, message=message, evidence=evidence)
-    session.add(row)
+    """Record one deed, in the order of a row's columns. It is durable exactly when the deed is: one transaction.
+
+    It can be read once that is committed. An actor's token, where one is known, is named in the evidence.
+    """
+    if isinstance(actor, Actor):
+        evidence = {**evidence, "token_id": actor.token_id}
+    sealing.add(session, Content(now, str(actor), kind, subject, message, plain(evidence)))
 
 
 def entries(

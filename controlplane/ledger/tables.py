@@ -1,14 +1,18 @@
-"""The ledger's table. Rows are only ever added."""
+"""The ledger's tables. Rows are only ever added: the database itself refuses to change or remove one."""
 
 from datetime import datetime
 from typing import Any
 
+from sqlalchemy import DDL, event
 from sqlmodel import Column, Field, SQLModel
 
 from controlplane.db.column_types import JsonColumn, UtcDateTime
+from controlplane.ledger.chain import START
 
 
 class LedgerRow(SQLModel, table=True):
+    """`id` grows by one from each row to the next; `hash` is of this row and of all before it."""
+
     __tablename__ = "ledger"
 
     id: int | None = Field(default=None, primary_key=True)
@@ -18,3 +22,19 @@ class LedgerRow(SQLModel, table=True):
     subject: str = Field(index=True)
     message: str
     evidence: dict[str, Any] = Field(default_factory=dict, sa_column=Column(JsonColumn, nullable=False))
+    hash: str
+
+
+class LedgerHeadRow(SQLModel, table=True):
+    """The newest row's number and hash, in one row: who locks it may append."""
+
+    __tablename__ = "ledger_head"
+
+    id: int | None = Field(default=None, primary_key=True)
+    entry: int
+    hash: str
+
+
+_BEGIN = f"INSERT INTO ledger_head (id, entry, hash) VALUES (1, {START.id}, '{START.hash}')"
+# As the first migration does; the library has no annotation on it.
+event.listen(SQLModel.metadata.tables["ledger_head"], "after_create", DDL(_BEGIN))  # type: ignore[no-untyped-call]

@@ -54,7 +54,7 @@ def create_rollout(wanted: RolloutCreate, session: SessionDep, principal: Operat
     if wanted.emergency:
         check_scope(principal, Scope.ADMIN)
     wanted = with_limits(wanted, service.pool_limits(session, wanted.pool))
-    made = store.create(session, wanted, actor=principal.name, now=service.clock())
+    made = store.create(session, wanted, actor=principal.actor, now=service.clock())
     service.fleet.poke_after_commit(session)
     return made
 
@@ -70,7 +70,7 @@ def start_rollout(rollout_id: PathId, session: SessionDep, principal: Operator, 
     """Begin a proposed rollout."""
     if store.get(session, rollout_id).spec.emergency:
         check_scope(principal, Scope.ADMIN)
-    started = store.start(session, rollout_id, actor=principal.name, now=service.clock())
+    started = store.start(session, rollout_id, actor=principal.actor, now=service.clock())
     service.fleet.poke_after_commit(session)
     return started
 
@@ -78,6 +78,6 @@ def start_rollout(rollout_id: PathId, session: SessionDep, principal: Operator, 
 @router.post("/{rollout_id}/cancel")
 def cancel_rollout(rollout_id: PathId, session: SessionDep, principal: Operator, service: Rollouts) -> Rollout:
     """Before it began: cancelled. While it runs: rolled back."""
-    cancelled = store.cancel(session, rollout_id, actor=principal.name, now=service.clock())
+    cancelled = store.cancel(session, rollout_id, actor=principal.actor, now=service.clock())
     service.fleet.poke_after_commit(session)
     return cancelled

@@ -57,7 +57,7 @@ def list_studies(
 def create_study(wanted: StudyCreate, session: SessionDep, principal: Operator, service: Studies) -> Study:
     """Queue a study."""
     check_study(wanted, fleet.nodes(session, pool=wanted.pool))
-    return store.create(session, wanted, actor=principal.name, now=service.clock())
+    return store.create(session, wanted, actor=principal.actor, now=service.clock())
 
 
 @router.post("/claim", response_model=Study, responses={204: {"description": "nothing is queued"}})
@@ -112,4 +112,4 @@ def finish_study(study_id: PathId, outcome: StudyFinish, session: SessionDep, _:
 @router.post("/{study_id:int}/cancel")
 def cancel_study(study_id: PathId, session: SessionDep, principal: Operator, service: Studies) -> Study:
     """End a study that waits or runs; its worker notices with its next heartbeat."""
-    return store.cancel(session, study_id, actor=principal.name, now=service.clock())
+    return store.cancel(session, study_id, actor=principal.actor, now=service.clock())

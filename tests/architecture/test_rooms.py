@@ -22,7 +22,8 @@ FACES = {
     "controlplane/alerts": {"checks", "endpoints", "evaluator", "store", "tables", "view", "words"},
     "controlplane/app": {"allocation", "background", "exports", "frames", "garbage", "health_metrics", "new_migration"}
     | {"pool_limits", "secrets_files", "serve", "service", "settings", "tables", "ticks"},
-    "controlplane/command": {"bench", "certificates", "export", "main", "rollout", "status", "store", "up"},
+    "controlplane/command": {"bench", "certificates", "export", "ledger_chain", "main", "rollout", "status", "store"}
+    | {"up"},
     "controlplane/contract": {
         "bearer",
         "clock",

@@ -5,6 +5,8 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
+from controlplane.contract.bodies.ledger import LedgerHead
+
 
 class Health(BaseModel):
     """The process is alive."""
@@ -52,3 +54,4 @@ class ReadyReport(BaseModel):
         description="what does not keep it from being ready: `export_NAME`, `frames_unavailable`, `disk_low`, "
         "`background_task_failing`"
     )
+    ledger: LedgerHead | None = Field(description="the ledger's head, signed; null: it cannot be read")

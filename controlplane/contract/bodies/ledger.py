@@ -15,4 +15,16 @@ class LedgerEntry(BaseModel):
     kind: str = Field(description="what happened, as `domain.verb`")
     subject: str = Field(description="to what, as `rollout/3` or `node/gpu-1`")
     message: str = Field(description="what happened in a sentence")
-    evidence: dict[str, Any] = Field(default={}, description="the figures it was decided by")
+    evidence: dict[str, Any] = Field(
+        default={}, description="the figures it was decided by; `token_id`: the token that asked for it"
+    )
+
+
+class LedgerHead(BaseModel):
+    """The newest entry's number and hash. Kept elsewhere, it shows later whether anything up to it was changed."""
+
+    id: int = Field(ge=0, description="the newest entry's number; 0 before the first")
+    hash: str = Field(pattern="^[0-9a-f]{64}$", description="SHA-256 over that entry and all before it")
+    signature: str = Field(
+        default="", pattern="^[0-9a-f]*$", description="HMAC-SHA256 of both by `ledger-key` in the data directory"
+    )

@@ -78,6 +78,7 @@ async def opamp_socket(socket: WebSocket, service: Fleet) -> None:
         check_scope(principal, Scope.AGENT)
         service.node_certificates.check(principal, socket.scope)
     except TailwrightError as error:
+        service.turned_away.note(socket, error)
         await _deny(socket, error)
         return
     except (OperationalError, PoolTimeout):

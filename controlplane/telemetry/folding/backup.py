@@ -2,7 +2,8 @@
 
 Guarantee: a backup is one moment's state in one file (mode 600), looked through by `verify` before it gets its name: a
 file of that name is sound. A restore looks through the file first, refuses while anybody has the database open, and
-sets the present database aside instead of writing over it; whatever fails leaves the present one as it was.
+sets the present database aside instead of writing over it; whatever fails leaves the present one as it was. A token
+that was revoked stays revoked, whatever the file says.
 
 PostgreSQL has tools of its own for both: `advice` says which.
 """
@@ -11,11 +12,14 @@ import os
 import shlex
 import sqlite3
 from contextlib import closing
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from sqlalchemy import make_url
+from sqlalchemy.exc import DBAPIError
 
+from controlplane.auth import store as tokens
 from controlplane.contract.errors import BadRequest, Conflict, NotFound
 from controlplane.db.database import Database
 from controlplane.telemetry.folding.verify import Report, verify
@@ -45,8 +49,18 @@ def backup(database_file: Path, target: Path) -> Report:
     return _sound_copy(database_file, target.with_name(target.name + ".partial"), target)
 
 
-def restore(source: Path, database_file: Path, now: datetime) -> tuple[Report, Path | None]:
-    """Put a backup in the place of the database. Returns what was looked at, and where the old database is now.
+@dataclass(frozen=True)
+class Restored:
+    """What was looked at, and where the old database is now. revoked: names of the tokens that live in the backup and
+    had been revoked since, which stay revoked; None: the old database could not say."""
+
+    report: Report
+    aside: Path | None
+    revoked: list[str] | None
+
+
+def restore(source: Path, database_file: Path, now: datetime) -> Restored:
+    """Put a backup in the place of the database; what was revoked since stays so.
 
     Raises `Conflict` when the database is in use, `NotFound` or `Unsound`.
     """
@@ -57,13 +71,14 @@ def restore(source: Path, database_file: Path, now: datetime) -> tuple[Report, P
     ready = database_file.with_name(database_file.name + ".restored")
     report = _sound_copy(source, database_file.with_name(database_file.name + ".restoring"), ready)
     _refuse_while_open(database_file)
+    revoked = _keep_revocations(database_file, ready, now)
     aside = None
     if database_file.exists():
         aside = database_file.with_name(f"{database_file.name}.before-{now:%Y%m%dT%H%M%SZ}")
         os.replace(database_file, aside)
     os.replace(ready, database_file)
     _sync_folder(database_file.parent)
-    return report, aside
+    return Restored(report, aside, revoked)
 
 
 def advice(url: str, target: Path, *, restoring: bool) -> str:
@@ -89,12 +104,9 @@ def _sound_copy(source: Path, copy: Path, target: Path) -> Report:
         report = _looked_through(copy)
         if not report.sound:
             raise Unsound(report, copy)
-        with closing(sqlite3.connect(copy)) as whole:
-            whole.execute("PRAGMA journal_mode=DELETE")  # One file, without side files.
+        _make_one_file(copy)
     except sqlite3.DatabaseError as error:
         raise BadRequest(f"{source} is no database that can be read: {error}", field="file") from error
-    with copy.open("rb") as written:
-        os.fsync(written.fileno())
     os.replace(copy, target)
     _sync_folder(target.parent)
     return report
@@ -106,6 +118,34 @@ def _looked_through(file: Path) -> Report:
         return verify(database, SqlFrames(database))
     finally:
         database.close()
+
+
+def _make_one_file(database_file: Path) -> None:
+    """Without side files, on the disk."""
+    with closing(sqlite3.connect(database_file)) as whole:
+        whole.execute("PRAGMA journal_mode=DELETE")
+    with database_file.open("rb") as written:
+        os.fsync(written.fileno())
+
+
+def _keep_revocations(old: Path, ready: Path, now: datetime) -> list[str] | None:
+    """Revoke in `ready` what is revoked in `old`: names of the tokens, or None where `old` cannot be read."""
+    if not old.exists():
+        return []
+    before, after = Database(f"sqlite:///{old}"), Database(f"sqlite:///{ready}")
+    try:
+        with before.read_session() as session:
+            ended = tokens.revoked(session)
+    except (DBAPIError, sqlite3.DatabaseError):
+        return None
+    else:
+        with after.session() as session:
+            names = tokens.revoke_again(session, ended, now)
+    finally:
+        before.close()
+        after.close()
+    _make_one_file(ready)
+    return names
 
 
 def _refuse_while_open(database_file: Path) -> None:

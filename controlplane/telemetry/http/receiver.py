@@ -25,6 +25,7 @@ from anyio import to_thread
 from fastapi import FastAPI
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceResponse
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from controlplane.auth.principal import check_scope
@@ -94,6 +95,7 @@ class Receiver:
         except ClientGone:
             return
         except TailwrightError as error:
+            self._service.turned_away.note(HTTPConnection(scope), error)
             await self._say(error, request, receive, send)
             return
         except Exception:

@@ -16,7 +16,7 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from controlplane.auth import Reader
 from controlplane.contract.error_answer import answers
-from controlplane.contract.errors import BadRequest, Overloaded
+from controlplane.contract.errors import BadRequest, Overloaded, TailwrightError
 from controlplane.contract.metrics import E2E
 from controlplane.telemetry.http.telemetry_parts import Telemetry
 from controlplane.telemetry.queries.feeds import Compute, Failure, Feed, Streams
@@ -71,16 +71,32 @@ async def _listening(
 
 @router.get("/api/v1/stream", response_class=EventSourceResponse, responses=answers(Overloaded))
 async def stream(
+    request: Request,
+    service: Telemetry,
     listening: Annotated[Listening, Depends(_listening)],
     last_event_id: Annotated[str, Header(description="resume after this event")] = "",
 ) -> AsyncIterable[ServerSentEvent]:
-    """Server-sent events: the answer of a quantiles, rates or shares query, anew for each complete window of data."""
+    """Server-sent events: the answer of a quantiles, rates or shares query, anew for each complete window of data.
+
+    The token is looked at again before each, and every few seconds; a revoked one ends the stream.
+    """
+    authorization = request.headers.get("Authorization", "")
     after = int(last_event_id) if last_event_id.isascii() and last_event_id.isdecimal() else None
     async for update in listening.streams.follow(listening.feed, after):
+        try:
+            service.tokens.known(authorization) or await service.tokens.find(authorization)
+        except TailwrightError as error:
+            service.turned_away.note(request, error)
+            yield _failed(error)
+            return
         if isinstance(update, Failure):
-            yield ServerSentEvent(raw_data=json.dumps(update.error.body()), event="error")
-        else:
+            yield _failed(update.error)
+        elif update is not None:
             yield ServerSentEvent(raw_data=update.data, event=listening.kind.value, id=str(update.number))
+
+
+def _failed(error: TailwrightError) -> ServerSentEvent:
+    return ServerSentEvent(raw_data=json.dumps(error.body()), event="error")
 
 
 def _compute(store: TelemetryStore, kind: Kind, asked: Question, q: str, above: float | None) -> Compute:

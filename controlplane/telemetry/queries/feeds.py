@@ -35,6 +35,8 @@ RETRY_AFTER_S = 10.0
 LONGEST_S = 3_600.0
 """Then a stream ends: its listener comes back, and its token is looked at again."""
 
+QUIET_S = 5.0
+
 T = TypeVar("T")
 Compute = Callable[[datetime], str]
 """The answer, as JSON, of a span that ends then. Called in a thread."""
@@ -133,8 +135,11 @@ class Streams:
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run(), name="telemetry-streams")
 
-    async def follow(self, feed: Feed, after: int | None = None) -> AsyncIterator[Update | Failure]:
-        """Answers newer than `after`, those of the windows between first; without it, the newest and what follows."""
+    async def follow(self, feed: Feed, after: int | None = None) -> AsyncIterator[Update | Failure | None]:
+        """Answers newer than `after`, those of the windows between first; without it, the newest and what follows.
+
+        None where there was no new one for `QUIET_S`: whoever may listen can be looked at again.
+        """
         give_up_at = asyncio.get_running_loop().time() + LONGEST_S
         if after is None or after > _number(self._clock()):
             sent = feed.newest - 1
@@ -153,9 +158,11 @@ class Streams:
                 return
             left_s = give_up_at - asyncio.get_running_loop().time()
             try:
-                await asyncio.wait_for(changed.wait(), left_s)
+                await asyncio.wait_for(changed.wait(), min(left_s, QUIET_S))
             except TimeoutError:
-                return
+                if left_s <= QUIET_S:
+                    return
+                yield None
 
     async def _missed(self, feed: Feed, after: int) -> list[Update]:
         """The answers of the windows since `after`, oldest first, at most `KEPT`; what is not kept is computed."""

@@ -14,6 +14,25 @@ depends_on = None
 
 RESOLUTIONS_S = (5, 10, 60, 300, 3600)
 
+_APPEND_ONLY = {
+    "sqlite": (
+        "CREATE TRIGGER ledger_no_update BEFORE UPDATE ON ledger "
+        "BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END",
+        "CREATE TRIGGER ledger_no_delete BEFORE DELETE ON ledger "
+        "BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END",
+        # INSERT OR REPLACE removes a row without asking the trigger above.
+        "CREATE TRIGGER ledger_no_replace BEFORE INSERT ON ledger WHEN NEW.id <= (SELECT max(id) FROM ledger) "
+        "BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END",
+    ),
+    "postgresql": (
+        "CREATE FUNCTION ledger_refuses() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$ BEGIN RAISE EXCEPTION 'the ledger is append-only'; END $$",
+        "CREATE TRIGGER ledger_no_change BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger "
+        "FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuses()",
+    ),
+}
+"""The ledger's rows are only ever added, whoever asks."""
+
 
 def upgrade() -> None:
     op.create_table(
@@ -119,11 +138,22 @@ def upgrade() -> None:
         sa.Column("subject", sa.String(), nullable=False),
         sa.Column("message", sa.String(), nullable=False),
         sa.Column("evidence", sa.JSON(), nullable=False),
+        sa.Column("hash", sa.String(), nullable=False),
         sa.PrimaryKeyConstraint("id"),
     )
     op.create_index(op.f("ix_ledger_kind"), "ledger", ["kind"], unique=False)
     op.create_index(op.f("ix_ledger_subject"), "ledger", ["subject"], unique=False)
     op.create_index(op.f("ix_ledger_time"), "ledger", ["time"], unique=False)
+    heads = op.create_table(
+        "ledger_head",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("entry", sa.Integer(), nullable=False),
+        sa.Column("hash", sa.String(), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    op.bulk_insert(heads, [{"id": 1, "entry": 0, "hash": "0" * 64}])
+    for step in _APPEND_ONLY[op.get_bind().dialect.name]:
+        op.execute(step)
     op.create_table(
         "probe",
         sa.Column("id", sa.Integer(), nullable=False),
@@ -497,6 +527,9 @@ def downgrade() -> None:
     op.drop_index(op.f("ix_ledger_subject"), table_name="ledger")
     op.drop_index(op.f("ix_ledger_kind"), table_name="ledger")
     op.drop_table("ledger")
+    op.drop_table("ledger_head")
+    if op.get_bind().dialect.name == "postgresql":
+        op.execute("DROP FUNCTION ledger_refuses()")
     op.drop_table("fleet_secret")
     op.drop_table("detector_state")
     op.drop_table("destination")

@@ -92,7 +92,8 @@ def test_what_is_restored_answers_as_before(
     assert answers(database, clock, start) != before
     store.close()
     database.close()
-    report, aside = copies.restore(target, file, NOW)
+    restored = copies.restore(target, file, NOW)
+    report, aside = restored.report, restored.aside
     assert report.sound and aside == file.with_name("tailwright.db.before-20260302T093000Z") and aside.is_file()
     assert answers(Database(f"sqlite:///{file}"), clock, start) == before
     assert target.is_file()
@@ -101,7 +102,7 @@ def test_what_is_restored_answers_as_before(
 def test_a_restore_makes_a_database_where_none_was(file: Path, store: TelemetryStore, tmp_path: Path) -> None:
     copies.backup(file, tmp_path / "backup.db")
     new = tmp_path / "elsewhere" / "tailwright.db"
-    assert copies.restore(tmp_path / "backup.db", new, NOW)[1] is None
+    assert copies.restore(tmp_path / "backup.db", new, NOW).aside is None
     assert new.stat().st_mode & 0o777 == 0o600
 
 

@@ -1,0 +1,62 @@
+"""Who was refused: counted by reason, and told in the log with the address.
+
+Guarantee: whoever asks however often, a reason has one line in `QUIET_S`; it says how many others there were.
+"""
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from enum import StrEnum
+
+from starlette.requests import HTTPConnection
+
+from controlplane.contract.errors import TailwrightError
+
+logger = logging.getLogger(__name__)
+
+QUIET_S = 10.0
+
+
+class Reason(StrEnum):
+    """Why somebody was refused."""
+
+    NO_TOKEN = "no_token"
+    UNKNOWN_TOKEN = "unknown_token"  # Or one that was revoked.
+    FORBIDDEN = "forbidden"  # The token is known, and does not allow it.
+
+
+class TurnedAway:
+    """Thread-safe. `counts`: by reason, since the start."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self.counts: Counter[Reason] = Counter()
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._told: dict[Reason, tuple[float, int]] = {}
+
+    def note(self, connection: HTTPConnection, error: TailwrightError) -> None:
+        """Count an answer that refuses somebody; any other is none of ours."""
+        reason = _reason(connection, error)
+        if reason is None:
+            return
+        with self._lock:
+            self.counts[reason] += 1
+            now, count = self._monotonic(), self.counts[reason]
+            last_at, last_count = self._told.get(reason, (-QUIET_S, 0))
+            if now - last_at < QUIET_S:
+                return
+            self._told[reason] = now, count
+        address = connection.client.host if connection.client else "unknown"
+        others = count - last_count - 1
+        more = f"; {others} more since the line before" if others else ""
+        logger.warning("refused (%s) %s: %r%s", reason.value, address, connection.scope["path"][:200], more)
+
+
+def _reason(connection: HTTPConnection, error: TailwrightError) -> Reason | None:
+    if error.status == 403:
+        return Reason.FORBIDDEN
+    if error.status != 401:
+        return None
+    return Reason.UNKNOWN_TOKEN if connection.headers.get("Authorization") else Reason.NO_TOKEN

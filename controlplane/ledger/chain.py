@@ -1,0 +1,117 @@
+"""The chain of the ledger: each row's hash is of the row and of the hash before it. Pure.
+
+Guarantee: who knows the newest hash knows whether any row was changed, removed, added between or put elsewhere.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Head:
+    """The newest row's number and hash."""
+
+    id: int
+    hash: str
+
+
+START = Head(0, "0" * 64)
+"""Before the first row."""
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a row says, without its number and its hash."""
+
+    time: datetime
+    actor: str
+    kind: str
+    subject: str
+    message: str
+    evidence: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Link:
+    """A row as it is stored."""
+
+    id: int
+    content: Content
+    hash: str
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """The first row that is not as it was written. `what`: of which kind, in words."""
+
+    id: int
+    what: str
+
+    def __str__(self) -> str:
+        return f"ledger entry {self.id} {self.what}"
+
+
+def plain(evidence: dict[str, Any]) -> dict[str, Any]:
+    """Evidence as the database gives it back: of JSON's own types only."""
+    found: dict[str, Any] = json.loads(json.dumps(evidence))
+    return found
+
+
+def digest(before: Head, content: Content) -> str:
+    """The hash of the row after `before`: SHA-256 of the hash before and the row as canonical JSON."""
+    row = {
+        "id": before.id + 1,
+        "time": content.time.astimezone(UTC).isoformat(timespec="microseconds"),
+        "actor": content.actor,
+        "kind": content.kind,
+        "subject": content.subject,
+        "message": content.message,
+        "evidence": plain(content.evidence),
+    }
+    canonical = json.dumps(row, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(f"{before.hash}\n{canonical}".encode()).hexdigest()
+
+
+def extended(before: Head, content: Content) -> Link:
+    """The row that comes after `before`."""
+    return Link(before.id + 1, content, digest(before, content))
+
+
+def first_wrong(links: Iterable[Link], head: Head, known: Head | None = None) -> Wrong | None:
+    """What is wrong first with all rows, in the order of their numbers. `known`: a head that was told earlier."""
+    before, rows = START, _with_next(links)
+    for link, after in rows:
+        if link.id != before.id + 1:
+            return Wrong(before.id + 1, "is missing") if link.id > before.id else _inserted(link)
+        if link.id > head.id:
+            return _inserted(link)
+        if link.hash != digest(before, link.content):
+            shifted = after is not None and after.hash == digest(before, after.content)
+            return _inserted(link) if shifted else Wrong(link.id, "was changed")
+        before = Head(link.id, link.hash)
+        if known is not None and known.id == before.id and known.hash != before.hash:
+            return Wrong(before.id, "or one before it was changed since its hash was told")
+    if before.id < head.id:
+        return Wrong(before.id + 1, "is missing")
+    if before != head:
+        return Wrong(before.id, "is not the one that the head names")
+    if known is not None and known.id > before.id:
+        return Wrong(before.id + 1, f"is missing: the head that was told earlier is entry {known.id}")
+    return None
+
+
+def _inserted(link: Link) -> Wrong:
+    return Wrong(link.id, "was inserted")
+
+
+def _with_next(links: Iterable[Link]) -> Iterator[tuple[Link, Link | None]]:
+    rows = iter(links)
+    present = next(rows, None)
+    while present is not None:
+        after = next(rows, None)
+        yield present, after
+        present = after
