@@ -24,8 +24,10 @@ from controlplane.app.settings import ServiceSettings
 from controlplane.contract.errors import BadRequest, Unavailable
 from controlplane.contract.host_names import names_of
 from controlplane.fleet.opamp import wire
+from controlplane.serving.answer_headers import AnswerHeaders
 from controlplane.serving.host_gate import HostGate
 from controlplane.serving.limited_http import protocol
+from controlplane.serving.site_gate import SiteGate
 from controlplane.serving.tls import check_exposed, context_of, tls_files
 
 DRAIN_S = 1
@@ -81,8 +83,9 @@ def server_of(settings: ServiceSettings, mount: Mount | None = None) -> Server:
     tls = tls_files(settings.tls_cert, settings.tls_key, settings.tls_client_ca)
     check_exposed(settings.host, tls, settings.insecure_http)
     door = Service.of(app).door
+    names = names_of(settings.host, settings.allowed_hosts)
     config = uvicorn.Config(
-        HostGate(app, names_of(settings.host, settings.allowed_hosts), door, error_response),
+        AnswerHeaders(HostGate(SiteGate(app, door, error_response), names, door, error_response)),
         host=settings.host,
         port=settings.port,
         ssl_context_factory=None if tls is None else lambda *_: context_of(tls),

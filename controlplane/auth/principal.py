@@ -11,12 +11,13 @@ from controlplane.db.database import Database
 
 @dataclass(frozen=True)
 class Principal:
-    """Who speaks: the token's name (the ledger's actor), its scope, and its node where it is an agent's."""
+    """Who speaks: the token's name (the ledger's actor), its scope, and the node or browser session it is bound to."""
 
     name: str
     scope: Scope
     token_id: int
     node: str | None = None
+    session_id: int | None = None
 
 
 def authenticate(database: Database, authorization: str | None) -> Principal:

@@ -4,6 +4,7 @@ import logging
 import subprocess
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -77,13 +78,16 @@ def up(settings: UpSettings) -> None:
     parts = [name for name, wanted in (("web", settings.dashboard), ("tuner", settings.tuner)) if wanted]
     extras.need("up", "server", *parts)
     from controlplane.app.serve import run
+    from controlplane.app.service import Service
+    from controlplane.serving.limits import Refused
 
     host = "127.0.0.1" if settings.host in {"0.0.0.0", "::"} else settings.host
     url = f"http://{host}:{settings.port}"
 
     def mount(app: "FastAPI") -> None:
         if settings.dashboard:
-            extras.load(DASHBOARD).mount(app, url)
+            door = Service.of(app).door
+            extras.load(DASHBOARD).mount(app, url, partial(door.refuse, Refused.CROSS_SITE))
 
     worker = Worker(url, settings.data_dir / "tuner-token") if settings.tuner else None
     if worker is not None:
