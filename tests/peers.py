@@ -13,7 +13,6 @@ from typing import Any
 
 import httpx
 import pytest
-from fastapi import FastAPI
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 from controlplane.app.serve import Server, server_of
@@ -29,7 +28,6 @@ LIMIT_S = 60.0
 class Service:
     """A running service. `http` speaks with the admin's token."""
 
-    app: FastAPI
     url: str
     token: str
     http: httpx.Client
@@ -46,7 +44,7 @@ def service(data_dir: Path, **settings: Any) -> Iterator[Service]:
         url = f"http://127.0.0.1:{server.port}"
         token = (data_dir / "admin-token").read_text().strip()
         with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=30) as http:
-            yield Service(server._application, url, token, http)
+            yield Service(url, token, http)
     finally:
         server.handle_exit(signal.SIGTERM, None)
         thread.join(LIMIT_S)

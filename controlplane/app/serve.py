@@ -43,7 +43,7 @@ class Server(uvicorn.Server):
 
     def __init__(self, config: uvicorn.Config, app: FastAPI) -> None:
         super().__init__(config)
-        self._stop = Service.of(app).stop
+        self.service = Service.of(app)
         self.accepting = threading.Event()
         """Set once requests are accepted, for those who start the server in a thread."""
 
@@ -65,7 +65,7 @@ class Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         # Streams watch this event: they have to end before uvicorn can drain, and the lifespan stops only after it.
-        self._stop.set()
+        self.service.stop.set()
         super().handle_exit(sig, frame)
 
     @property

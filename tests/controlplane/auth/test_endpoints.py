@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
-from controlplane.app.service import create_app
+from controlplane.app.service import Service, create_app
 from controlplane.app.settings import ServiceSettings
 from controlplane.auth import store
 from controlplane.contract.bodies.access import Scope
@@ -20,8 +20,9 @@ def http(tmp_path: Path) -> Iterator[TestClient]:
     app = create_app(ServiceSettings(data_dir=tmp_path, log_level="error"))
     # Without the lifespan: nothing works in the background.
     yield TestClient(app, headers=bearer((tmp_path / "admin-token").read_text().strip()))
-    app.state.telemetry.close()
-    app.state.database.close()
+    service = Service.of(app)
+    service.telemetry.close()
+    service.database.close()
 
 
 def bearer(token: str) -> dict[str, str]:
@@ -85,7 +86,7 @@ def test_the_ledger_says_who_made_and_who_ended_a_token(http: TestClient) -> Non
 
 
 def test_a_page_is_a_hundred_tokens_where_nobody_says(http: TestClient) -> None:
-    with http.app.state.database.session() as session:  # type: ignore[attr-defined]
+    with Service.of(http.app).database.session() as session:  # type: ignore[arg-type]
         for number in range(101):
             store.issue(session, name=f"t{number}", scope=Scope.READ, now=datetime(2026, 1, 1, tzinfo=UTC))
     assert len(http.get(TOKENS).json()["items"]) == 100

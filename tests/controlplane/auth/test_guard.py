@@ -10,7 +10,9 @@ from fastapi.testclient import TestClient
 from controlplane.api import error_handlers
 from controlplane.auth import store
 from controlplane.auth.guard import Admin, AgentAccess, Enroller, Holder, Operator, Reader
+from controlplane.auth.token_cache import AuthParts, TokenCache
 from controlplane.contract.bodies.access import Scope
+from controlplane.contract.clock import utc_now
 from controlplane.db.database import Database
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -29,7 +31,7 @@ LET_IN = {
 def http(database: Database) -> Iterator[TestClient]:
     app = FastAPI()
     error_handlers.install(app)
-    app.state.database = database
+    app.state.service = AuthParts(database=database, clock=utc_now, tokens=TokenCache(database))
 
     @app.get("/holder")
     def holder(principal: Holder) -> str:

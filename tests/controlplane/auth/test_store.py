@@ -27,7 +27,7 @@ def test_a_given_token_is_registered_and_a_missing_one_made(database: Database) 
 def test_more_tokens_are_found_at_once_than_one_statement_may_ask_for(database: Database) -> None:
     with database.session() as session:
         issued = [store.issue(session, name=f"{n}", scope=Scope.READ, now=NOW) for n in range(2 * store.CHUNK + 1)]
-        store.revoke(session, issued[0][0].id, NOW)
+        store.revoke(session, issued[0][0].id, actor="admin", now=NOW)
     with database.read_session() as session:
         found = store.find_all(session, [token for _, token in issued])
     assert found == {token: view for view, token in issued[1:]}
@@ -36,7 +36,7 @@ def test_more_tokens_are_found_at_once_than_one_statement_may_ask_for(database: 
 def test_the_listing_is_newest_first_a_page_at_a_time_with_the_revoked(database: Database) -> None:
     with database.session() as session:
         numbers = [store.issue(session, name=f"t{n}", scope=Scope.READ, now=NOW)[0].id for n in range(5)]
-        store.revoke(session, numbers[3], LATER)
+        store.revoke(session, numbers[3], actor="admin", now=LATER)
         first = store.listing(session, before_id=None, limit=2)
         rest = store.listing(session, before_id=first[-1].id, limit=9)
     assert [view.name for view in first] == ["t4", "t3"]
@@ -47,10 +47,11 @@ def test_the_listing_is_newest_first_a_page_at_a_time_with_the_revoked(database:
 def test_a_second_revocation_keeps_the_time_of_the_first(database: Database) -> None:
     with database.session() as session:
         number = store.issue(session, name="t", scope=Scope.READ, now=NOW)[0].id
-        ended = store.revoke(session, number, NOW)
-        again = store.revoke(session, number, LATER)
-    assert (ended.id, ended.name, ended.revoked_at) == (number, "t", NOW)
-    assert again == ended
+        store.revoke(session, number, actor="admin", now=NOW)
+        ended = store.get(session, number)
+        store.revoke(session, number, actor="admin", now=LATER)
+        assert store.get(session, number) == ended
+    assert ended is not None and (ended.id, ended.name, ended.revoked_at) == (number, "t", NOW)
 
 
 def test_a_node_s_revoked_tokens_stay_so_in_the_next_transaction(database: Database) -> None:
@@ -69,7 +70,7 @@ def test_whether_a_scope_has_a_live_token(database: Database) -> None:
         number = store.issue(session, name="t", scope=Scope.OPERATE, now=NOW)[0].id
         assert store.any_of_scope(session, Scope.OPERATE) is True
         assert store.any_of_scope(session, Scope.ADMIN) is False
-        store.revoke(session, number, NOW)
+        store.revoke(session, number, actor="admin", now=NOW)
         assert store.any_of_scope(session, Scope.OPERATE) is False
 
 

@@ -38,7 +38,7 @@ class Service:
 
     @property
     def parts(self) -> FleetParts:
-        return FleetParts.of(self.server.config.app)
+        return self.server.service
 
     def enrol(self, node: str, pool: str, role: str = "serving") -> str:
         wanted = EnrolmentRequest(node=node, pool=pool, backend="embedded", role=role)
@@ -49,7 +49,7 @@ class Service:
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     data_dir = tmp_path_factory.mktemp("service")
     server = server_of(ServiceSettings(data_dir=data_dir, port=0, log_level="error"))
-    for tick in server.config.app.state.background.ticks:
+    for tick in server.service.background.ticks:
         tick.period_s = min(tick.period_s, 0.5)
     thread = threading.Thread(target=server.run)
     thread.start()

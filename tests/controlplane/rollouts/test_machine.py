@@ -501,3 +501,8 @@ def test_many_nodes_are_named_by_the_first() -> None:
 
     assert told(5).endswith("given to n0, n1, n2, n3, n4")
     assert told(7).endswith("given to n0, n1, n2, n3 and 3 more")
+
+
+def test_twenty_seconds_out_of_sight_are_too_long_to_be_judged() -> None:
+    assert judged_with(lost_s=19.9).state.phase is RolloutPhase.JUDGING
+    assert judged_with(lost_s=20.0).state.phase is RolloutPhase.ROLLING_BACK

@@ -109,7 +109,7 @@ class RequestsFailedWorld(World):
     def end(self, **reasons: int) -> None:
         for reason, count in reasons.items():
             labels = {"pool": "main", "node": "a", "finish_reason": reason}
-            self.telemetry.values.append((REQUESTS.short, self.plant.now, labels, float(count)))
+            self.telemetry.add(REQUESTS.short, self.plant.now, float(count), **labels)
         self.plant.serve(5, evenly=True)
 
     def calm(self) -> None:
@@ -141,7 +141,7 @@ class TelemetryLostWorld(World):
     condition = bodies.TelemetryLostCondition()
 
     def broken(self) -> None:
-        self.telemetry.values.append((SPOOL_DROPPED.short, self.plant.now, {"node": "a", "pool": "main"}, 4.0))
+        self.telemetry.add(SPOOL_DROPPED.short, self.plant.now, 4.0, node="a", pool="main")
         self.plant.serve(5)
 
 

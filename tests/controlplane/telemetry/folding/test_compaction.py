@@ -9,11 +9,13 @@ from sqlmodel import col, func, select
 
 from controlplane.contract import metrics
 from controlplane.db.database import Database
+from controlplane.telemetry import Question, Span
 from controlplane.telemetry.folding import compaction
 from controlplane.telemetry.folding.compaction import FIRST_COARSER, backlog
 from controlplane.telemetry.store import TelemetryStore
 from controlplane.telemetry.tables import PendingRow
 from controlplane.telemetry.values.levels import BASE_S
+from tests.controlplane.telemetry.ingesting import ingest_metrics
 
 Send = Callable[..., None]
 
@@ -23,7 +25,7 @@ def send(store: TelemetryStore, make_report: Callable[..., Any], start: datetime
     def sent(seconds: float, values: int = 1) -> None:
         report = make_report(start=start + timedelta(seconds=seconds))
         report.histogram([0.1] * values, model="m")
-        assert store.ingest_metrics(report.request).accepted == 1
+        assert ingest_metrics(store, report.request).accepted == 1
 
     return sent
 
@@ -34,7 +36,7 @@ def pending(database: Database) -> int:
 
 
 def values(store: TelemetryStore, start: datetime) -> int:
-    found = store.histograms(metrics.TTFT.short, start - timedelta(hours=1), start + timedelta(hours=2))
+    found = store.histograms(Question(metrics.TTFT.short, Span(start - timedelta(hours=1), start + timedelta(hours=2))))
     return sum(series.total.count for series in found)
 
 

@@ -330,8 +330,8 @@ def test_a_full_queue_is_429_with_a_time_to_come_back(
     def full(*_: Any) -> None:
         raise Overloaded("too many reports wait", retry_after_s=7.2)
 
-    monkeypatch.setattr(store._writer, "submit_packed_soon", full)
-    monkeypatch.setattr(store._writer, "submit_soon", full)
+    monkeypatch.setattr(store._writer, "submit_packed", full)
+    monkeypatch.setattr(store._writer, "submit", full)
     report = make_report()
     report.histogram([0.1])
     for content, headers in ((packed(start), PACKED), (report.request.SerializeToString(), PROTOBUF)):
@@ -367,7 +367,7 @@ def test_a_commit_that_takes_too_long_is_503(
     api: httpx.Client, store: TelemetryStore, start: datetime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(intake, "COMMIT_TIMEOUT_S", 0.01)
-    monkeypatch.setattr(store._writer, "submit_packed_soon", lambda *_: asyncio.get_running_loop().create_future())
+    monkeypatch.setattr(store._writer, "submit_packed", lambda *_: asyncio.get_running_loop().create_future())
     answer = api.post("/v1/metrics", content=packed(start), headers=PACKED)
     assert answer.status_code == 503 and "it will be recognised" in answer.json()["error"]["message"]
 
