@@ -69,7 +69,6 @@ BY_SCOPE = {
         *("post /api/v1/rollouts/{rollout_id}/cancel", "post /api/v1/studies", "post /api/v1/studies/claim"),
         *("post /api/v1/studies/{study_id}/heartbeat", "post /api/v1/studies/{study_id}/trials"),
         *("post /api/v1/studies/{study_id}/finish", "post /api/v1/studies/{study_id}/cancel"),
-        "post /api/v1/nodes/{node}/cache-reset",
     },
     "admin": {
         *("delete /api/v1/nodes/{node}", "post /api/v1/destinations", "get /api/v1/tokens", "post /api/v1/tokens"),
