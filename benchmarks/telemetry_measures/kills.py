@@ -197,6 +197,8 @@ class KillRun:
             "pool": "real",
             "server-url": self._service.url,
             "engine-url": engine.url,
+            "engine-control-url": engine.url,
+            "engine-control-token-file": str(self._service.data / "enrolment-token"),  # Any: this engine asks for none.
             "state-dir": str(folder),
             "enrolment-token-file": str(self._service.data / "enrolment-token"),
             "report-interval-s": "1",

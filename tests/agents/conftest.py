@@ -44,8 +44,13 @@ class AgentProcess:
     """`python -m agents` with settings that make it quick; `kill` is kill -9."""
 
     def __init__(self, engine_url: str, server_url: str, state_dir: Path, **settings: str) -> None:
+        token_file = state_dir.with_name(f"{state_dir.name}-control-token")
+        token_file.parent.mkdir(parents=True, exist_ok=True)
+        token_file.write_text("a-token-that-stand-ins-take")
+        of_engine = {"engine_control_url": engine_url, "engine_control_token_file": str(token_file)}
         self._settings = {
             "node": "node-a",
+            **(of_engine if settings.get("backend", "embedded") == "embedded" else {}),
             "pool": "pool-a",
             "engine_url": engine_url,
             "server_url": server_url,

@@ -23,7 +23,16 @@ FACES = {
     "controlplane/app": {"allocation", "background", "exports", "frames", "garbage", "health_metrics", "new_migration"}
     | {"pool_limits", "secrets_files", "serve", "service", "settings", "tables", "ticks"},
     "controlplane/command": {"bench", "export", "main", "rollout", "status", "store", "up"},
-    "controlplane/contract": {"clock", "error_answer", "errors", "histogram", "knobs", "metrics"}
+    "controlplane/contract": {
+        "bearer",
+        "clock",
+        "error_answer",
+        "errors",
+        "histogram",
+        "host_names",
+        "knobs",
+        "metrics",
+    }
     | {"retention_defaults", "retry", "signature"},
     "controlplane/db": {"binary_transfer", "column_types", "database", "disk_space", "driver_statement", "fault", "ids"}
     | {"migrate", "paging", "partitions", "probe", "refused_values", "request_parts", "rows"}
@@ -32,7 +41,7 @@ FACES = {
     "controlplane/telemetry": {"meters", "question", "reader", "store", "tables"},
     "agents": set(),
     "agents/agent": {"agent", "collector", "command", "settings"},
-    "agents/backends": {"base", "change_costs", "embedded_backend", "in_flight"},
+    "agents/backends": {"base", "change_costs", "embedded_backend", "engine_control", "in_flight"},
     "agents/backends/vllm": {
         "attached",
         "arguments",

@@ -6,6 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
+from agents.host.owned_socket import engine_socket
 from controlplane.client import Client
 from controlplane.contract.bodies.configs import RevisionCreate
 from controlplane.contract.bodies.nodes import NodeView, TrialConfig
@@ -17,6 +18,13 @@ from controlplane.contract.errors import BadRequest, Conflict, Forbidden, NotFou
 def client(stack: Any) -> Iterator[Client]:
     with stack.client() as opened:
         yield opened
+
+
+def engine_config(stack: Any) -> Any:
+    """What the engine itself says that it runs."""
+    path = engine_socket(int(stack.engine_url.rpartition(":")[2]))
+    with httpx.Client(base_url="http://engine", transport=httpx.HTTPTransport(uds=str(path))) as control:
+        return control.get("/config").json()
 
 
 def node_of(client: Client) -> NodeView:
@@ -45,7 +53,7 @@ def test_an_emergency_change_is_in_force_and_says_that_nobody_judged_it(
     done = ended(client, rollout, wait_for)
     assert (done.phase, done.verdict) == (RolloutPhase.PROMOTED, Verdict.UNJUDGED)
     # The engine itself, asked directly, and the control plane's view of it agree.
-    assert httpx.get(f"{stack.engine_url}/config").json()["knobs"]["max_num_seqs"] == 7
+    assert engine_config(stack)["knobs"]["max_num_seqs"] == 7
     effective = node_of(client).effective
     assert effective is not None and effective.revision == revision.number
     assert effective.knobs["max_num_seqs"] == 7
@@ -55,7 +63,7 @@ def test_an_emergency_change_is_in_force_and_says_that_nobody_judged_it(
 
 def test_a_configuration_the_engine_refuses_is_rolled_back_wholly(stack: Any, client: Client, wait_for: Any) -> None:
     base = production(client)
-    before = httpx.get(f"{stack.engine_url}/config").json()["knobs"]
+    before = engine_config(stack)["knobs"]
     revision = client.create_config(RevisionCreate(knobs={"quantization": "fp8", "max_num_seqs": 3}, base=base))
     rollout = client.create_rollout(
         RolloutCreate(
@@ -69,7 +77,7 @@ def test_a_configuration_the_engine_refuses_is_rolled_back_wholly(stack: Any, cl
     done = ended(client, rollout, wait_for)
     assert done.phase is RolloutPhase.ROLLED_BACK
     assert "fp8" in done.message or "quantization" in done.message
-    wait_for("the old knobs are in force", lambda: httpx.get(f"{stack.engine_url}/config").json()["knobs"] == before)
+    wait_for("the old knobs are in force", lambda: engine_config(stack)["knobs"] == before)
     assert production(client) == base
     assert stack.complete("after = 1\n", 4).status_code == 200
 

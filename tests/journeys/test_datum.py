@@ -17,8 +17,8 @@ from tests.processes import wait_for
 pytestmark = pytest.mark.slow
 
 TOLERANCE = 0.025
-CLIENT_S = 0.002
-"""What a client's clock has beyond the engine's: loopback and HTTP, on the same few cores."""
+HELD_UP = 0.8
+"""A client sees later what the server has sent: loopback, HTTP and its own machine lie in between."""
 
 
 @pytest.fixture(scope="module")
@@ -49,17 +49,17 @@ def test_the_api_says_what_the_clients_saw(datum: Datum) -> None:
             now = datetime.now(UTC) + timedelta(seconds=10)
             (series,) = client.quantiles(metric, (0.5, 0.95, 0.99), start=datum.began, end=now).series
             seen = [getattr(timing, metric) for timing in timings]
-            assert series.mean == pytest.approx(sum(seen) / len(seen), rel=TOLERANCE)
+            assert HELD_UP <= series.mean / (sum(seen) / len(seen)) <= 1 + TOLERANCE
             for q in (0.5, 0.95, 0.99):
                 # A client that its own machine held up has another rank than its request has with the server.
                 low, high = neighbours(seen, q, beyond=1)
                 said = series.quantiles[str(q)]
                 print(f"{metric} p{q * 100:g}: clients {low * 1e3:.2f} to {high * 1e3:.2f} ms, API {said * 1e3:.2f} ms")
-                assert low * (1 - TOLERANCE) - CLIENT_S <= said <= high * (1 + TOLERANCE)
+                assert low * HELD_UP <= said <= high * (1 + TOLERANCE)
             # On the server's own clock there is no HTTP in between, and nothing is allowed for it.
             records = client.requests(start=datum.began, end=now, pool="journey", limit=200).items
             exact = [record.parts[metric] for record in records]
-            assert len(exact) == len(timings)
+            assert len(exact) == len(timings) and series.mean == pytest.approx(sum(exact) / len(exact), rel=1e-6)
             for q in (0.5, 0.95, 0.99):
                 low, high = neighbours(exact, q)
                 assert low * (1 - TOLERANCE) <= series.quantiles[str(q)] <= high * (1 + TOLERANCE)

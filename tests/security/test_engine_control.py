@@ -78,7 +78,7 @@ def test_a_control_port_wants_its_token(runtime: Path, tmp_path: Path) -> None:
         url = f"http://127.0.0.1:{port}"
         for method, path in CONTROL:
             assert client.request(method, path, json={}).status_code == 404
-            for header in ("", "Bearer ", "Bearer a-token", "Basic a-token-of-the-control-port"):
+            for header in ("", "Bearer a", "Bearer a-token", "Basic a-token-of-the-control-port"):
                 refused = httpx.request(method, url + path, json={}, headers={"Authorization": header})
                 assert refused.status_code == 401, (path, header)
         allowed = {"Authorization": "Bearer a-token-of-the-control-port"}

@@ -1,4 +1,4 @@
-"""The engine's HTTP surface for clients: OpenAI-compatible endpoints, health, metrics. Control is apart (control.py).
+"""The engine's HTTP surface for clients: OpenAI-compatible endpoints, health, metrics (control: control_surface.py).
 
 Guarantee: the server holds no state of its own beyond the requests in flight; whoever watches it (an agent, a scraper)
 may come, go or die without a request noticing.
@@ -17,10 +17,10 @@ from fastapi.responses import Response
 
 from agents.engine.core.engine import Engine
 from agents.engine.options import EngineOptions
+from agents.engine.server.both_servers import open_listeners, serve_both
 from agents.engine.server.client_gate import ApiKeys, ClientGate
-from agents.engine.server.control import create_control_app, read_token
+from agents.engine.server.control_surface import create_control_app, read_token
 from agents.engine.server.counted_refusals import Refusals
-from agents.engine.server.listeners import open_listeners, serve_both
 from agents.engine.server.openai_api import ChatRequest, CompletionRequest, DetokenizeRequest, TokenizeRequest, parse
 from agents.engine.server.prometheus import EngineMetrics
 from agents.engine.server.request_edge import RequestEdge, add_error_handlers, answer_json, read_json

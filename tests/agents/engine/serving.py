@@ -16,7 +16,7 @@ from fastapi import FastAPI
 from agents.engine.core.engine import Engine
 from agents.engine.options import EngineOptions
 from agents.engine.server.app import create_app
-from agents.engine.server.control import create_control_app
+from agents.engine.server.control_surface import create_control_app
 
 
 def eventually(condition: Callable[[], Any], timeout_s: float = 20.0) -> Any:

@@ -22,6 +22,7 @@ from controlplane.contract.bodies.access import Scope
 from controlplane.contract.errors import TailwrightError
 from controlplane.db import Database
 from controlplane.ledger import entries
+from controlplane.outgoing import ANYWHERE
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
@@ -36,6 +37,7 @@ def clients(database: Database) -> Iterator[dict[str, TestClient]]:
         tokens=TokenCache(database),
         public_url="https://tailwright.example",
         check_remedy=check_remedy,
+        outgoing=ANYWHERE,
     )
 
     @app.exception_handler(TailwrightError)

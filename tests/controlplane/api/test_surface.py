@@ -63,7 +63,8 @@ BY_SCOPE = {
         *("get /api/v1/ledger", "post /api/v1/sign-in-codes"),
     },
     "operate": {
-        *("put /api/v1/nodes/{node}/trial-config", "post /api/v1/configs", "post /api/v1/alert-rules"),
+        *("put /api/v1/nodes/{node}/trial-config", "post /api/v1/nodes/{node}/cache-reset", "post /api/v1/configs"),
+        "post /api/v1/alert-rules",
         *("put /api/v1/alert-rules/{rule_id}", "delete /api/v1/alert-rules/{rule_id}", "post /api/v1/silences"),
         *("delete /api/v1/silences/{silence_id}", "post /api/v1/rollouts", "post /api/v1/rollouts/{rollout_id}/start"),
         *("post /api/v1/rollouts/{rollout_id}/cancel", "post /api/v1/studies", "post /api/v1/studies/claim"),

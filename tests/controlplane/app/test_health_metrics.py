@@ -16,6 +16,7 @@ from controlplane.app.settings import ServiceSettings
 from controlplane.db.database import Database
 from controlplane.db.disk_space import DiskSpace, Space
 from controlplane.fleet.tables import NodeRow, PoolRow
+from controlplane.serving.limits import Doorkeeper
 from controlplane.telemetry.store import TelemetryStore
 from tests.peers import promtool
 
@@ -104,7 +105,7 @@ def test_degraded_modes_say_what_is_wrong(tmp_path: Path, monkeypatch: pytest.Mo
     telemetry = TelemetryStore(database, lambda: NOW)  # It was never started.
     monkeypatch.setattr(telemetry.frames, "fault", lambda: "away")
     disk = DiskSpace(database, lambda _: Space(free_bytes=1 << 20, total_bytes=1 << 30))
-    health = ServiceHealth(database, background, [], telemetry, disk, "1")
+    health = ServiceHealth(database, background, [], telemetry, disk, Doorkeeper(), "1")
     with pytest.raises(OperationalError):
         list(health._of_database())
     (modes,) = [metric for metric in health.collect() if metric.name == DEGRADED]

@@ -95,7 +95,7 @@ def test_it_ends_in_time_and_keeps_what_it_acknowledged(process: subprocess.Pope
             lines = answer.iter_lines()
             assert any(line.startswith("data:") for line in lines), answer.status_code
             streams.append(lines)
-        request = b"GET /%s HTTP/1.1\r\nHost: x\r\n\r\n"
+        request = b"GET /%s HTTP/1.1\r\nHost: localhost\r\n\r\n"
         idle = [open_until_the_end.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(20)]
         for connection in idle:
             connection.sendall(request % b"healthz")

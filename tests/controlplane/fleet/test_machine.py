@@ -137,7 +137,11 @@ def test_sequence_numbers_grow_by_one_within_one_process() -> None:
 
 def test_what_an_agent_is_sent_names_the_revision_and_all_its_knobs() -> None:
     made = revision(3, EngineConfig(max_num_seqs=2))
-    assert json.loads(machine.remote_body(made)) == {"revision": 3, "hash": made.hash, "knobs": made.knobs.knobs()}
+    assert json.loads(machine.remote_body(Wish(made))) == {
+        "revision": 3,
+        "hash": made.hash,
+        "knobs": made.knobs.knobs(),
+    }
 
 
 def test_nothing_is_known_to_drift_where_nothing_is_wanted_or_reported() -> None:

@@ -128,7 +128,7 @@ def test_stops_without_progress() -> None:
 
 
 def test_a_small_space_ends_when_it_is_used_up() -> None:
-    space = build_space({}, DEFAULT, Capabilities(speculation=False, maximum={"max_num_batched_tokens": 40}))
+    space = build_space({}, DEFAULT, Capabilities(maximum={"max_num_batched_tokens": 40, "num_speculative_tokens": 0}))
     search = Search(space, DEFAULT, constraints=[], seed=0, max_trials=50, patience=50, sampler="tpe")
     while (candidate := search.ask()) is not None:
         search.tell(candidate, Assessment(1.0, {}))
@@ -219,7 +219,7 @@ def test_it_goes_where_it_was_good_more_often_than_chance_would() -> None:
 
 
 def test_a_used_up_space_says_so() -> None:
-    space = build_space({}, DEFAULT, Capabilities(speculation=False, maximum={"max_num_batched_tokens": 40}))
+    space = build_space({}, DEFAULT, Capabilities(maximum={"max_num_batched_tokens": 40, "num_speculative_tokens": 0}))
     search = Search(space, DEFAULT, constraints=[], seed=0, max_trials=50, patience=50, sampler="tpe")
     while (candidate := search.ask()) is not None:
         search.tell(candidate, good(1.0))

@@ -34,7 +34,7 @@ def test_params_and_knobs_are_inverse_but_for_unreachable_chunks(data: st.DataOb
 
 
 def test_a_node_that_cannot_quantize_or_speculate_is_not_asked_to() -> None:
-    space = build_space({}, DEFAULT, Capabilities(speculation=False, maximum={"max_num_batched_tokens": 256}))
+    space = build_space({}, DEFAULT, Capabilities(maximum={"max_num_batched_tokens": 256, "num_speculative_tokens": 0}))
     assert space.values.keys() == {"max_num_batched_tokens", "prefill_chunk_size"}
     assert max(space.values["max_num_batched_tokens"]) == 256
 

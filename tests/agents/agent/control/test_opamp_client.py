@@ -64,6 +64,7 @@ def test_the_first_message_says_everything_and_the_next_what_changed() -> None:
         "revision": 2,
         "knobs": {"max_num_seqs": 4},
         "sources": {"max_num_seqs": "scheduler"},
+        "cache_reset": 0,
     }
     second = builder.build(snapshot(), full=False)
     parts = ("agent_description", "health", "effective_config", "remote_config_status")
@@ -84,7 +85,7 @@ def test_what_a_backend_tells_of_changes_is_sent_and_read_back() -> None:
         formats=["none", "int8"],
         costs={ChangeClass.RESTART: ChangeCost(count=1, last_s=70.0, mean_s=70.0)},
     )
-    message = MessageBuilder(b"u" * 16).build(snapshot(effective=told), full=True)
+    message = MessageBuilder(b"u" * 16).build(snapshot(effective=told, cache_reset=None), full=True)
     body = message.effective_config.config_map.config_map["effective.json"].body
     assert "sources" not in json.loads(body)  # What is not known is left out.
     assert EffectiveConfig.model_validate_json(body) == told
