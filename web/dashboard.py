@@ -3,21 +3,22 @@
 Guarantee: it shows only what the API answered to this browser's own token; it has no access of its own.
 """
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import plotly.offline
-from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi import APIRouter, FastAPI, Form, Request, Response
 from fastapi.responses import JSONResponse, RedirectResponse
 from fastapi.staticfiles import StaticFiles
 from starlette.convertors import Convertor, register_url_convertor
 
 from controlplane.contract.errors import NotFound
 from controlplane.contract.metrics import REQUEST_PARTS
-from web import charts, refusals, sign_in
+from web import charts, refusals, sessions, sign_in
 from web.fragments import context_of, pools
 from web.rendering import rendered
-from web.sessions import Clients, client_of
+from web.sessions import Api, client_of, signed_client_of
 from web.spans import STEP_OF, span_of
 from web.threads import on_own_threads
 
@@ -54,13 +55,14 @@ register_url_convertor("row", RowNumber())
 router = APIRouter()
 
 
-def mount(app: FastAPI, service_url: str) -> None:
-    """Have the dashboard answer what no route of `app` does. `service_url` is where the API answers (its own address).
+def mount(app: FastAPI, service_url: str, count_forged: Callable[[], object] = lambda: None) -> None:
+    """Have the dashboard answer what no route of `app` does. `service_url` is where the API answers (its own address);
+    `count_forged` hears of each form that was refused.
 
     As the router's last resort, for a mount at "/" would take requests from routes that refuse only their method.
     """
     dashboard = FastAPI(openapi_url=None, dependencies=app.router.dependencies)
-    dashboard.state.clients = Clients(service_url)
+    sessions.install(dashboard, Api(service_url, count_forged))
     dashboard.include_router(sign_in.router)
     dashboard.include_router(router)
     dashboard.mount("/static", StaticFiles(directory=HERE / "static"), name="static")
@@ -103,9 +105,9 @@ def plotly_script(request: Request) -> Response:
 
 @router.post("/rollouts/{number:row}/{action}")
 @on_own_threads
-def act_on_rollout(request: Request, number: int, action: str) -> Response:
+def act_on_rollout(request: Request, number: int, action: str, form: Annotated[str, Form()] = "") -> Response:
     """Start or cancel a rollout as the signed-in token; the API decides whether it may."""
-    client = client_of(request)
+    client = signed_client_of(request, form)
     if action == "start":
         client.start_rollout(number)
     elif action == "cancel":

@@ -37,7 +37,7 @@ def refused(request: Request, error: Exception) -> Response:
         return JSONResponse(error.body(), status_code=error.status)
     if isinstance(error, Unauthenticated):
         response: Response = RedirectResponse(f"/login?next={quote(_came_for(request), safe='/')}", status_code=303)
-        sign_out(response)
+        sign_out(request, response)
         return response
     first = request.url.path.split("/")[1]
     return rendered(request, "error.html", status=error.status, error=error, page=LISTS.get(first, ""))

@@ -9,6 +9,7 @@ from fastapi.templating import Jinja2Templates
 
 from controlplane.contract.clock import utc_now
 from web.format import FILTERS
+from web.sessions import form_token
 
 templates = Jinja2Templates(Path(__file__).parent / "templates")
 templates.env.filters.update(FILTERS)
@@ -18,4 +19,5 @@ templates.env.lstrip_blocks = True
 
 
 def rendered(request: Request, template: str, *, status: int = 200, **context: Any) -> HTMLResponse:
+    context["form_token"] = form_token(request)
     return templates.TemplateResponse(request, template, context, status_code=status)

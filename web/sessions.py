@@ -1,64 +1,113 @@
-"""The browser's session: a bearer token in an HttpOnly cookie, and one API client for each token in use."""
+"""The browser's session: a random secret in an HttpOnly cookie, which the service ends; never the token itself.
 
+Guarantee: for a cookie or a token of another form nothing is made and nobody is asked; a form counts only with the
+token that was written into it for this very session (`form_token`).
+"""
+
+import hashlib
+import hmac
 import re
-from collections import OrderedDict
-from threading import Lock
+from collections.abc import Callable
 
-from fastapi import Request, Response
+import httpx
+from fastapi import FastAPI, Request, Response
 
 from controlplane.client import Client
-from controlplane.contract.bodies.access import TOKEN_PATTERN
-from controlplane.contract.errors import Unauthenticated
+from controlplane.contract.bodies.access import SESSION_PATTERN, TOKEN_PATTERN, SessionStart
+from controlplane.contract.errors import Forbidden, Unauthenticated
 
-COOKIE = "tailwright_token"
+COOKIE, SECURE_COOKIE = "tailwright_session", "__Host-tailwright_session"
+"""Under TLS the prefix keeps other hosts of the domain from setting it (RFC 6265bis, section 4.1.3.2)."""
+UNIX = "unix:"
+"""What an address begins with that is a Unix socket."""
 COOKIE_AGE_S = 12 * 3600
+FORM_FIELD = "form"
 
 _TOKEN = re.compile(TOKEN_PATTERN)
+_SESSION = re.compile(SESSION_PATTERN)
 
 
-class Clients:
-    """At most `limit` open clients, the least recently used closed first: making one costs a TLS context."""
+class Api:
+    """The service's API for all browsers: one pool of connections and one TLS context.
 
-    def __init__(self, service_url: str, limit: int = 32) -> None:
-        self._service_url = service_url
-        self._limit = limit
-        self._open: OrderedDict[str, Client] = OrderedDict()
-        self._lock = Lock()
+    `count_forged` hears of each form that was refused.
+    """
 
-    def of(self, token: str) -> Client:
-        """Raises `Unauthenticated` for what has not a token's form: no client is made for it, nothing is sent."""
+    def __init__(self, service_url: str, count_forged: Callable[[], object]) -> None:
+        socket = service_url.removeprefix(UNIX) if service_url.startswith(UNIX) else None
+        self._service_url = "http://localhost" if socket else service_url
+        self._transport = httpx.HTTPTransport(uds=socket)
+        self.count_forged = count_forged
+
+    def as_holder(self, secret: str | None) -> Client:
+        """What a session or a token may ask. It shares the pool, so it is not closed."""
+        return Client(self._service_url, secret, transport=self._transport)
+
+    def code_for(self, token: str) -> str:
+        """A sign-in code of this token. Raises `Unauthenticated`, `Forbidden` for one that may not read."""
         if not _TOKEN.fullmatch(token):
             raise Unauthenticated("unknown or revoked token: a token is tailwright_ and 43 characters")
-        with self._lock:
-            client = self._open.pop(token, None) or Client(self._service_url, token)
-            self._open[token] = client
-            if len(self._open) > self._limit:
-                self._open.popitem(last=False)[1].close()
-            return client
+        return self.as_holder(token).create_sign_in_code().code
 
-    def close(self) -> None:
-        with self._lock:
-            while self._open:
-                self._open.popitem()[1].close()
+    def start_session(self, code: str) -> str:
+        """The secret of a new session. Raises `Unauthenticated` for a code that is used or too old."""
+        return self.as_holder(None).start_session(SessionStart(code=code)).secret
 
 
-def clients_of(request: Request) -> Clients:
-    clients: Clients = request.app.state.clients
-    return clients
+def install(dashboard: FastAPI, api: Api) -> None:
+    dashboard.state.api = api
+
+
+def api_of(request: Request) -> Api:
+    api: Api = request.app.state.api
+    return api
 
 
 def client_of(request: Request) -> Client:
-    """The API client of this browser. Raises `Unauthenticated` when it has no session."""
-    token = request.cookies.get(COOKIE)
-    if not token:
-        raise Unauthenticated("sign in first")
-    return clients_of(request).of(token)
+    """The API as this browser's session may use it. Raises `Unauthenticated` when it has none."""
+    return api_of(request).as_holder(_secret_of(request))
 
 
-def sign_in(response: Response, token: str, *, secure: bool) -> None:
+def form_token(request: Request) -> str:
+    """What this session's forms carry: made of its secret, which it does not tell. Nothing without a session."""
+    try:
+        return hmac.new(_secret_of(request).encode(), FORM_FIELD.encode(), hashlib.sha256).hexdigest()
+    except Unauthenticated:
+        return ""
+
+
+def signed_client_of(request: Request, form: str) -> Client:
+    """As `client_of`, for a form that was sent. Raises `Forbidden` for one that this session was not given."""
+    client = client_of(request)
+    if not hmac.compare_digest(form.encode(), form_token(request).encode()):
+        api_of(request).count_forged()
+        raise Forbidden("this form is not of your session: open its page again", field=FORM_FIELD)
+    return client
+
+
+def sign_in(request: Request, response: Response, secret: str) -> None:
     # Lax, not Strict: a link from an alert in a chat program has to open the dashboard signed in.
-    response.set_cookie(COOKIE, token, max_age=COOKIE_AGE_S, httponly=True, samesite="lax", secure=secure, path="/")
+    secure = _is_secure(request)
+    response.set_cookie(
+        _cookie(secure), secret, max_age=COOKIE_AGE_S, httponly=True, samesite="lax", secure=secure, path="/"
+    )
 
 
-def sign_out(response: Response) -> None:
-    response.delete_cookie(COOKIE, path="/")
+def sign_out(request: Request, response: Response) -> None:
+    secure = _is_secure(request)
+    response.delete_cookie(_cookie(secure), path="/", secure=secure, httponly=True, samesite="lax")
+
+
+def _secret_of(request: Request) -> str:
+    secret = request.cookies.get(_cookie(_is_secure(request)), "")
+    if not _SESSION.fullmatch(secret):
+        raise Unauthenticated("sign in first")
+    return secret
+
+
+def _is_secure(request: Request) -> bool:
+    return request.url.scheme == "https"
+
+
+def _cookie(secure: bool) -> str:
+    return SECURE_COOKIE if secure else COOKIE

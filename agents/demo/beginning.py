@@ -47,8 +47,8 @@ class Beginning:
             return (True if answer.status_code == 200 else None), f"/readyz answers {answer.status_code}"
 
         scene.until("the control plane gets ready", scene.plan.start_limit_s, look)
-        token = scene.fleet.token("dashboard-token")
-        scene.view.announce(f"Dashboard: {scene.fleet.url}/login?token={token}")
+        scene.view.announce(f"Dashboard: {scene.fleet.sign_in_link()}")
+        scene.view.announce(f"Later: {scene.fleet.url}, with the token in {scene.fleet.token_file('dashboard-token')}")
 
     def nodes_enrol(self) -> None:
         scene = self._scene

@@ -2,6 +2,7 @@
 
 import secrets
 import shutil
+from pathlib import Path
 
 import httpx
 
@@ -43,10 +44,18 @@ class Fleet:
         return self.processes.start("service", [*TAILWRIGHT, "up", "--data-dir", data, "--port", port])
 
     def token(self, name: str) -> str:
-        return (self.plan.data_dir / "service" / name).read_text().strip()
+        return self.token_file(name).read_text().strip()
+
+    def token_file(self, name: str) -> Path:
+        return self.plan.data_dir / "service" / name
 
     def client(self, token_name: str = "admin-token") -> Client:
         return Client(self.url, self.token(token_name), timeout_s=15)
+
+    def sign_in_link(self) -> str:
+        """Opens the dashboard signed in, once, within a minute."""
+        with self.client("dashboard-token") as client:
+            return f"{self.url}/login?code={client.create_sign_in_code().code}"
 
     def start_node(self, node: str, port: int, pool: str, role: str) -> None:
         """An engine and the agent beside it: two processes, either of which can die without the other."""

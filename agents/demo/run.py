@@ -114,7 +114,8 @@ def run_demo(plan: Plan, *, once: bool) -> int:
         console.print("Every step happened.")
         if not once:
             console.print(
-                f"Everything stays up: {fleet.url}/login?token={fleet.token('dashboard-token')}  (Ctrl-C ends it)",
+                f"Everything stays up: {fleet.sign_in_link()}  (for a minute; later {fleet.url}, with the token in "
+                f"{fleet.token_file('dashboard-token')}; Ctrl-C ends it)",
                 soft_wrap=True,
             )
             while True:

@@ -88,7 +88,8 @@ class Service:
     def __init__(self, url: str, admin_token: str) -> None:
         self.url = url
         self.http = httpx.Client(base_url=url, headers={"Authorization": f"Bearer {admin_token}"}, timeout=60.0)
-        self.browser = httpx.Client(base_url=url, cookies={"tailwright_token": admin_token}, timeout=60.0)
+        self.browser = httpx.Client(base_url=url, timeout=60.0)
+        assert self.browser.post("/login", data={"token": admin_token}).status_code == 303
         self.document: dict[str, Any] = self.http.get("/openapi.json").json()
         wanted = {"node": NODE, "pool": "chat", "backend": "embedded"}
         enrolled = self.http.post("/api/v1/enrol", json=wanted)

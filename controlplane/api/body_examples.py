@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from pydantic import BaseModel
 
-from controlplane.contract.bodies.access import EnrolmentRequest, Scope, TokenCreate
+from controlplane.contract.bodies.access import CODE_PREFIX, EnrolmentRequest, Scope, SessionStart, TokenCreate
 from controlplane.contract.bodies.alerts import (
     AbsoluteCondition,
     AlertRuleCreate,
@@ -81,6 +81,7 @@ EXAMPLES: dict[str, dict[str, BaseModel]] = {
         )
     },
     TokenCreate.__name__: {"for a dashboard": TokenCreate(name="wallboard", scope=Scope.READ)},
+    SessionStart.__name__: {"by a link's code": SessionStart(code=CODE_PREFIX + "k7Q" * 14 + "w")},
     EnrolmentRequest.__name__: {
         "a serving node": EnrolmentRequest(node="gpu-7", pool="chat", backend="vllm", role="serving")
     },

@@ -5,6 +5,7 @@ from fastapi import APIRouter
 from controlplane.alerts import endpoints as alerts
 from controlplane.api import ledger_endpoints, probes
 from controlplane.auth import endpoints as tokens
+from controlplane.auth import sign_in_endpoints
 from controlplane.fleet import endpoints as fleet
 from controlplane.rollouts import endpoints as rollouts
 from controlplane.studies import endpoints as studies
@@ -20,5 +21,6 @@ def all_routers() -> list[APIRouter]:
         studies.router,
         ledger_endpoints.router,
         tokens.router,
+        sign_in_endpoints.router,
         probes.router,
     ]

@@ -26,9 +26,11 @@ from controlplane.app.settings import ServiceSettings
 from controlplane.contract.errors import BadRequest, Unavailable
 from controlplane.contract.host_names import LOOPBACK_NAMES, names_of
 from controlplane.fleet.opamp import wire
+from controlplane.serving.answer_headers import AnswerHeaders
 from controlplane.serving.host_gate import HostGate
 from controlplane.serving.limited_http import protocol
 from controlplane.serving.owned_socket import claim
+from controlplane.serving.site_gate import SiteGate
 from controlplane.serving.tls import check_exposed, context_of
 
 DRAIN_S = 1
@@ -109,7 +111,7 @@ def server_of(settings: ServiceSettings, mount: Mount | None = None) -> Server:
     if tls is not None:
         names |= {*LOOPBACK_NAMES}  # What comes by the local socket says localhost.
     config = uvicorn.Config(
-        HostGate(app, names, door, error_response),
+        AnswerHeaders(HostGate(SiteGate(app, door, error_response), names, door, error_response)),
         host=settings.host,
         port=settings.port,
         ssl_context_factory=None if context is None else lambda *_: context,

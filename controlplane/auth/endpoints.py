@@ -3,7 +3,7 @@
 from fastapi import APIRouter
 
 from controlplane.auth import store
-from controlplane.auth.guard import Admin, Holder
+from controlplane.auth.guard import Admin, Holder, TokenAdmin
 from controlplane.contract.bodies.access import TokenCreate, TokenCreated, TokenView
 from controlplane.contract.bodies.pages import Page
 from controlplane.contract.errors import Unauthenticated
@@ -31,7 +31,7 @@ def list_tokens(session: SessionDep, _: Admin, limit: Limit = 100, cursor: Curso
 
 
 @router.post("", status_code=201)
-def create_token(wanted: TokenCreate, session: SessionDep, principal: Admin, service: Basis) -> TokenCreated:
+def create_token(wanted: TokenCreate, session: SessionDep, principal: TokenAdmin, service: Basis) -> TokenCreated:
     """Make a token; the answer is the only place its secret is ever shown."""
     return store.create(session, wanted, actor=principal.actor, now=service.clock())
 

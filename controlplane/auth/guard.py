@@ -3,26 +3,39 @@
 They are coroutines: FastAPI hands other dependencies to a worker thread each, which costs more than the look-up.
 """
 
+import asyncio
 from typing import Annotated
 
 from fastapi import Depends, Request
 
+from controlplane.auth import browser_sessions
 from controlplane.auth.principal import Principal, check_scope
 from controlplane.auth.token_cache import AuthParts
 from controlplane.contract.bodies.access import Scope
+from controlplane.contract.errors import Forbidden
 
 
 class Needs:
-    """The dependency: a known token, of this scope (None: of any). The API's document reads `scope` from it."""
+    """The dependency: a known token, of this scope (None: of any). The API's document reads `scope` from it.
 
-    def __init__(self, scope: Scope | None) -> None:
+    With `itself` a browser's session does not do in its place: what outlives a session is not made by one.
+    """
+
+    def __init__(self, scope: Scope | None, *, itself: bool = False) -> None:
         self.scope = scope
+        self._itself = itself
 
     async def __call__(self, request: Request) -> Principal:
-        parts = AuthParts.of(request.app)
-        authorization = request.headers.get("Authorization", "")
-        principal = parts.tokens.known(authorization) or await parts.tokens.find(authorization)
-        parts.node_certificates.check(principal, request.scope)
+        parts, authorization = AuthParts.of(request.app), request.headers.get("Authorization", "")
+        secret = browser_sessions.secret_in(authorization)
+        if secret is None:
+            principal = parts.tokens.known(authorization) or await parts.tokens.find(authorization)
+            parts.node_certificates.check(principal, request.scope)
+        elif self._itself:
+            raise Forbidden("this needs a token itself, not a browser's session", field="Authorization")
+        else:
+            look = browser_sessions.authenticate_session
+            principal = await asyncio.to_thread(look, parts.database, secret, parts.clock())
         if self.scope is not None:
             check_scope(principal, self.scope)
         return principal
@@ -33,4 +46,6 @@ Reader = Annotated[Principal, Depends(Needs(Scope.READ))]
 Operator = Annotated[Principal, Depends(Needs(Scope.OPERATE))]
 Admin = Annotated[Principal, Depends(Needs(Scope.ADMIN))]
 AgentAccess = Annotated[Principal, Depends(Needs(Scope.AGENT))]
+TokenReader = Annotated[Principal, Depends(Needs(Scope.READ, itself=True))]
+TokenAdmin = Annotated[Principal, Depends(Needs(Scope.ADMIN, itself=True))]
 Enroller = Annotated[Principal, Depends(Needs(Scope.ENROL))]

@@ -12,12 +12,13 @@ from controlplane.ledger import Actor
 
 @dataclass(frozen=True)
 class Principal:
-    """Who speaks: the token's name, its scope, and its node where it is an agent's."""
+    """Who speaks: the token's name, its scope, and the node or browser session that it is bound to."""
 
     name: str
     scope: Scope
     token_id: int
     node: str | None = None
+    session_id: int | None = None
 
     @property
     def actor(self) -> Actor:

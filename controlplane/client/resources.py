@@ -1,7 +1,16 @@
 """What the service keeps: tokens, nodes, configurations, rollouts, studies, alerts, and the ledger of it all."""
 
 from controlplane.client.connection import Connection, segment
-from controlplane.contract.bodies.access import EnrolmentReply, EnrolmentRequest, TokenCreate, TokenCreated, TokenView
+from controlplane.contract.bodies.access import (
+    EnrolmentReply,
+    EnrolmentRequest,
+    SessionStart,
+    SessionStarted,
+    SignInCode,
+    TokenCreate,
+    TokenCreated,
+    TokenView,
+)
 from controlplane.contract.bodies.alerts import (
     Alert,
     AlertRule,
@@ -47,6 +56,18 @@ class ResourceCalls(Connection):
 
     def revoke_token(self, token_id: int) -> None:
         self._request("DELETE", f"/api/v1/tokens/{token_id}")
+
+    def create_sign_in_code(self) -> SignInCode:
+        """What signs one browser in, once, at /login?code=..."""
+        return self._one(SignInCode, "POST", "/api/v1/sign-in-codes")
+
+    def start_session(self, wanted: SessionStart) -> SessionStarted:
+        """Use up a sign-in code; needs no token."""
+        return self._one(SessionStarted, "POST", "/api/v1/sessions", body=wanted)
+
+    def end_session(self) -> None:
+        """End the browser's session whose secret this client has."""
+        self._request("DELETE", "/api/v1/sessions/self")
 
     def enrol(self, wanted: EnrolmentRequest) -> EnrolmentReply:
         return self._one(EnrolmentReply, "POST", "/api/v1/enrol", body=wanted)

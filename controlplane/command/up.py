@@ -4,6 +4,7 @@ import logging
 import subprocess
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -78,10 +79,13 @@ def up(settings: UpSettings) -> None:
     parts = [name for name, wanted in (("web", settings.dashboard), ("tuner", settings.tuner)) if wanted]
     extras.need("up", "server", *parts)
     from controlplane.app.serve import run
+    from controlplane.app.service import Service
+    from controlplane.serving.limits import Refused
 
     def mount(app: "FastAPI") -> None:
         if settings.dashboard:
-            extras.load(DASHBOARD).mount(app, settings.own_url)
+            door = Service.of(app).door
+            extras.load(DASHBOARD).mount(app, settings.own_url, partial(door.refuse, Refused.CROSS_SITE))
 
     worker = None
     try:

@@ -18,6 +18,7 @@ class Refused(StrEnum):
     BODY_TIME = "body_time"
     CONNECTIONS = "connections"
     CONNECTIONS_OF_ADDRESS = "connections_of_address"
+    CROSS_SITE = "cross_site"  # A page of another site, or a form that is not this session's; answered 403.
     HOST = "host"  # `Host` names another server; answered by `host_gate`.
     NODE_CERTIFICATE = "node_certificate"  # A node's token without its certificate; answered by `auth`.
 

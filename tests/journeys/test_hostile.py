@@ -94,9 +94,10 @@ def test_one_node_s_bad_report_blinds_nobody(hostile: Service, body: bytes) -> N
 @pytest.mark.parametrize(
     ("address", "status"),
     [
-        ("/login?token=%0d%0aX:1", 401),
-        ("/login?token=%C3%A9", 401),
-        ("/login?token=tailwright_short", 401),
+        ("/login?code=%0d%0aX:1", 401),
+        ("/login?code=%C3%A9", 401),
+        ("/login?code=tailwright_code_short", 401),
+        ("/login?token=tailwright_short", 200),
         ("/nodes/%0d%0aX", 404),
         ("/nodes/a%2Fb", 404),
         ("/nodes/%2E%2E", 404),
@@ -118,9 +119,9 @@ def test_a_form_with_what_is_no_token(hostile: Service, token: str) -> None:
     assert (answer.status_code, "unknown or revoked token" in answer.text) == (401, True)
 
 
-def test_a_cookie_that_is_no_token_is_sent_to_sign_in(hostile: Service) -> None:
-    for cookie in ("é".encode("latin-1"), "é".encode(), b"tailwright_" + b"a" * 44):
-        answer = httpx.get(f"{hostile.url}/fleet", headers={b"Cookie": b"tailwright_token=" + cookie})
+def test_a_cookie_that_is_no_session_is_sent_to_sign_in(hostile: Service) -> None:
+    for cookie in ("é".encode("latin-1"), "é".encode(), b"tailwright_session_" + b"a" * 44, b"tailwright_" + b"a" * 43):
+        answer = httpx.get(f"{hostile.url}/fleet", headers={b"Cookie": b"tailwright_session=" + cookie})
         assert (answer.status_code, answer.headers["Location"]) == (303, "/login?next=/fleet")
 
 
@@ -128,7 +129,8 @@ def test_no_client_is_made_for_what_is_no_token(hostile: Service, monkeypatch: p
     made: list[str] = []
     monkeypatch.setattr("web.sessions.Client", lambda *given: made.append(given))
     for token in ("wrong", "tailwright_" + "a" * 42, "tailwright_" + "a" * 44, "tailwright_" + "a" * 42 + "\n"):
-        assert httpx.get(f"{hostile.url}/login", params={"token": token}).status_code == 401
+        assert httpx.post(f"{hostile.url}/login", data={"token": token}).status_code == 401
+        assert httpx.get(f"{hostile.url}/", headers={"Cookie": f"tailwright_session={token[:50]}"}).status_code == 303
     assert made == []
 
 

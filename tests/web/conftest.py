@@ -65,7 +65,7 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bare]:
 def signed_in(browser: Any, url: str, token: str) -> BrowserContext:
     """A browser context that holds the session's cookie."""
     context: BrowserContext = browser.new_context(base_url=url)
-    answer = context.request.get("/login", params={"token": token}, max_redirects=0)
+    answer = context.request.post("/login", form={"token": token}, max_redirects=0)
     assert answer.status == 303
     return context
 

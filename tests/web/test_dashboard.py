@@ -186,7 +186,8 @@ def test_every_page_is_whole(page: Page, name: str) -> None:
 
 def test_unknown_things_are_404_and_agent_tokens_do_not_open_it(stack: Any) -> None:
     token = stack.fleet.token("dashboard-token")
-    with httpx.Client(base_url=stack.url, cookies={"tailwright_token": token}) as browser_like:
+    with httpx.Client(base_url=stack.url) as browser_like:
+        assert browser_like.post("/login", data={"token": token}).status_code == 303
         assert browser_like.get("/rollouts/99999").status_code == 404
         assert browser_like.get("/fragments/nothing").status_code == 404
         assert browser_like.get("/charts/nothing").status_code == 404
@@ -196,11 +197,11 @@ def test_unknown_things_are_404_and_agent_tokens_do_not_open_it(stack: Any) -> N
         assert "log of 48 hours" in browser_like.get("/fragments/exemplars", params=asked).raise_for_status().text
     with stack.client() as client:
         agent = client.create_token(TokenCreate(name="an agent", scope=Scope.AGENT))
-    assert httpx.get(f"{stack.url}/login", params={"token": agent.token}).status_code == 403
+    assert httpx.post(f"{stack.url}/login", data={"token": agent.token}).status_code == 403
 
 
 def test_sign_in_never_leads_to_another_site(stack: Any) -> None:
     token = stack.fleet.token("dashboard-token")
     for target in ("//evil.example", "https://evil.example", "/\\evil.example"):
-        answer = httpx.get(f"{stack.url}/login", params={"token": token, "next": target}, follow_redirects=False)
+        answer = httpx.post(f"{stack.url}/login", data={"token": token, "next": target}, follow_redirects=False)
         assert answer.headers["location"] == "/"

@@ -86,7 +86,7 @@ def test_each_is_shown_with_its_waterfall_and_its_batch() -> None:
     text = shown(Asked(WHOLE, FOREIGN), {"above": "0.5"})
     first, second = text.split("<tr data-exemplar")[1:]
     assert "cmpl-7" in first and "1.25 s" in first and "12:00:07" in first and f"trace {'ab' * 16}" in first
-    assert 'class="part-queue" style="width:50.00%" title="queue 1.00 s"' in first
+    assert re.search('class="part-queue" x="[0-9.]+%" width="50.00%" height="100%"><title>queue 1.00 s</title>', first)
     for figure in ('title="at most 16">12</td>', '<td class="number">88 %</td>', '<td class="number">512</td>'):
         assert figure in first
     # Nothing is known of another sender's: that is said, and no zero is shown.

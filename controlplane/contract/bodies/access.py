@@ -8,6 +8,11 @@ from pydantic import BaseModel, Field
 TOKEN_PATTERN = r"tailwright_[A-Za-z0-9_-]{43}"
 """The form of every token: what has another is none, and need not be asked about."""
 
+SESSION_PREFIX, CODE_PREFIX = "tailwright_session_", "tailwright_code_"
+SESSION_PATTERN = SESSION_PREFIX + "[A-Za-z0-9_-]{43}"
+CODE_PATTERN = CODE_PREFIX + "[A-Za-z0-9_-]{43}"
+"""The forms of a browser session's secret and of a sign-in code: neither can be taken for a token."""
+
 
 class Scope(StrEnum):
     """What a token allows. `admin` implies `operate`, which implies `read`; `agent` and `enrol` stand apart."""
@@ -54,6 +59,26 @@ class TokenCreated(TokenView):
     """A new token with its secret."""
 
     token: str = Field(description="the secret itself; shown only in this answer")
+
+
+class SignInCode(BaseModel):
+    """A code that signs one browser in, once."""
+
+    code: str = Field(description="the code itself, for `/login?code=CODE`; shown only in this answer")
+    expires_at: datetime = Field(description="when it is too late to use it")
+
+
+class SessionStart(BaseModel):
+    """What starts a browser's session."""
+
+    code: str = Field(max_length=128, description="a code of POST /api/v1/sign-in-codes")
+
+
+class SessionStarted(BaseModel):
+    """A browser's session: as a bearer token it has the scope of the token that made its code."""
+
+    secret: str = Field(description="what the session is known by; shown only in this answer")
+    expires_at: datetime = Field(description="when it ends at the latest; unused, signed out or revoked it ends before")
 
 
 class EnrolmentRequest(BaseModel):

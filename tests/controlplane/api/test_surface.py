@@ -11,7 +11,7 @@ from controlplane.contract.bodies.access import Scope
 from controlplane.contract.clock import utc_now
 from controlplane.db.database import Database
 
-OPEN = {"/healthz", "/readyz"}
+OPEN = {"/healthz", "/readyz", "/api/v1/sessions"}
 FIXED = {
     "/v1/metrics": "post",
     "/v1/traces": "post",
@@ -46,10 +46,13 @@ FIXED = {
     "/api/v1/ledger/head": "get",
     "/api/v1/tokens": "get post",
     "/api/v1/tokens/self": "get",
+    "/api/v1/sign-in-codes": "post",
+    "/api/v1/sessions": "post",
+    "/api/v1/sessions/self": "delete",
 }
 
 BY_SCOPE = {
-    "": {"get /api/v1/tokens/self"},
+    "": {"get /api/v1/tokens/self", "delete /api/v1/sessions/self"},
     "read": {
         *("get /api/v1/stream", "get /api/v1/quantiles", "get /api/v1/rates", "get /api/v1/shares"),
         *("get /api/v1/heatmap", "get /api/v1/exemplars", "get /api/v1/scalars", "get /api/v1/workload"),
@@ -58,7 +61,7 @@ BY_SCOPE = {
         *("get /api/v1/alerts/{alert_id}", "get /api/v1/destinations", "get /api/v1/deliveries"),
         *("get /api/v1/silences", "get /api/v1/rollouts", "get /api/v1/rollouts/{rollout_id}"),
         *("get /api/v1/studies", "get /api/v1/studies/{study_id}", "get /api/v1/studies/{study_id}/trials"),
-        *("get /api/v1/ledger", "get /api/v1/ledger/head"),
+        *("get /api/v1/ledger", "get /api/v1/ledger/head", "post /api/v1/sign-in-codes"),
     },
     "operate": {
         *("put /api/v1/nodes/{node}/trial-config", "post /api/v1/nodes/{node}/cache-reset", "post /api/v1/configs"),

@@ -407,6 +407,31 @@ def upgrade() -> None:
     op.create_index(op.f("ix_token_digest"), "token", ["digest"], unique=True)
     op.create_index(op.f("ix_token_node"), "token", ["node"], unique=False)
     op.create_table(
+        "sign_in_code",
+        sa.Column("digest", sa.String(), nullable=False),
+        sa.Column("token_id", sa.Integer(), nullable=False),
+        sa.Column("expires_at", sa.DateTime(timezone=True), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["token_id"],
+            ["token.id"],
+        ),
+        sa.PrimaryKeyConstraint("digest"),
+    )
+    op.create_table(
+        "browser_session",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("digest", sa.String(), nullable=False),
+        sa.Column("token_id", sa.Integer(), nullable=False),
+        sa.Column("started_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("used_at", sa.DateTime(timezone=True), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["token_id"],
+            ["token.id"],
+        ),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    op.create_index(op.f("ix_browser_session_digest"), "browser_session", ["digest"], unique=True)
+    op.create_table(
         "pool",
         sa.Column("name", sa.String(), nullable=False),
         sa.Column("revision", sa.Integer(), nullable=True),
@@ -489,6 +514,9 @@ def downgrade() -> None:
     op.drop_index(op.f("ix_trial_study_id"), table_name="trial")
     op.drop_table("trial")
     op.drop_table("pool")
+    op.drop_index(op.f("ix_browser_session_digest"), table_name="browser_session")
+    op.drop_table("browser_session")
+    op.drop_table("sign_in_code")
     op.drop_index(op.f("ix_token_node"), table_name="token")
     op.drop_index(op.f("ix_token_digest"), table_name="token")
     op.drop_table("token")

@@ -1,0 +1,40 @@
+"""Signing a browser in over HTTP: a token makes a one-time code, the code starts a session, the session ends itself."""
+
+from fastapi import APIRouter
+
+from controlplane.auth import browser_sessions
+from controlplane.auth.guard import Holder, TokenReader
+from controlplane.contract.bodies.access import SessionStart, SessionStarted, SignInCode
+from controlplane.contract.error_answer import answers
+from controlplane.contract.errors import NotFound, Unauthenticated, Unavailable
+from controlplane.db import SessionDep
+from controlplane.db.request_parts import Basis
+
+router = APIRouter(prefix="/api/v1", tags=["tokens"])
+
+
+@router.post("/sign-in-codes", status_code=201)
+def create_sign_in_code(session: SessionDep, principal: TokenReader, service: Basis) -> SignInCode:
+    """Make a code that signs one browser in as this token, once, within a minute: `/login?code=CODE`."""
+    return browser_sessions.make_code(session, principal.token_id, service.clock())
+
+
+@router.post("/sessions", status_code=201, responses=answers(Unauthenticated, Unavailable))
+def start_session(wanted: SessionStart, service: Basis) -> SessionStarted:
+    """Use up a sign-in code; the answer's secret is the session's bearer token. Needs no token: the code is one."""
+    started = None
+    # Nobody without a code takes the database's write lock.
+    if browser_sessions.has_code_form(wanted.code):
+        with service.database.session() as session:
+            started = browser_sessions.start(session, wanted.code, service.clock())
+    if started is None:
+        raise Unauthenticated("this sign-in code is unknown, was used, or has expired", field="code")
+    return started
+
+
+@router.delete("/sessions/self", status_code=204, responses=answers(NotFound))
+def end_session(session: SessionDep, principal: Holder) -> None:
+    """End the session that asks; it is refused from now on, by every replica."""
+    if principal.session_id is None:
+        raise NotFound("a token has no session to end", field="Authorization")
+    browser_sessions.end(session, principal.session_id)
