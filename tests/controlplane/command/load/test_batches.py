@@ -49,7 +49,7 @@ def test_lines_of_one_kind_go_together_in_order(tmp_path: Path) -> None:
         metrics(4),
     ]
     assert all(one.headers["Content-Type"] == "application/json" for one in found)
-    assert [parse_report_header(one.headers[REPORT_HEADER]) for one in found] == [(stream, n) for n in (1, 2, 3)]
+    assert [parse_report_header(one.headers[REPORT_HEADER]) for one in found] == [(stream, n, b"") for n in (1, 2, 3)]
 
 
 def test_requests_stay_within_their_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -219,6 +219,16 @@ def test_a_part_too_far_back_is_neither_counted_nor_lost_in_silence(stores: Stor
     assert count(store) == values([one])
 
 
+def test_a_part_in_anothers_place_is_refused_and_said_so(stores: Stores) -> None:
+    one, other, *_ = fleet(8, WINDOW - 5 * HOUR, spacing=12, count=2)
+    store = stores.make()
+    store.submit_bundle(part([one], 1)).result(60)
+    (found,) = store.submit_bundle(part([other], 1)).result(60).parts
+    assert (found.seen.sighting, found.entry.accepted, found.entry.repeated) == (Sighting.OTHER, 0, 0)
+    assert found.entry.refusals.by_reason == {Reason.OTHER: found.rows}
+    assert count(store) == values([one])
+
+
 def test_replicas_loading_the_same_beside_live_reports_and_folds(stores: Stores) -> None:
     loaded = fleet(9, WINDOW - 2 * HOUR, spacing=2, count=24)
     reported = fleet(10, WINDOW - 2 * HOUR, spacing=2, count=24)
