@@ -2,7 +2,8 @@
 
 Guarantee: rows are in the order of their transactions' commits, without a gap, in however many replicas: the head's row
 is locked from there to the end of the transaction. It is the last lock that a transaction takes, so nobody waits for
-it in a circle. What is rolled back, a savepoint's too, was never appended.
+it in a circle, but for one that reads its own entries before it commits: it has them sealed there. What is
+rolled back, a savepoint's too, was never appended.
 """
 
 from typing import NamedTuple
@@ -27,7 +28,7 @@ def add(session: Session, content: Content) -> None:
     """Append at the end of the session's transaction."""
     if _KEY not in session.info:
         session.info[_KEY] = []
-        event.listen(session, "before_commit", _seal)
+        event.listen(session, "before_commit", seal)
         event.listen(session, "after_soft_rollback", _forget)
     session.info[_KEY].append(_Draft(content, _savepoints(session)))
 
@@ -47,8 +48,9 @@ def _savepoints(session: Session) -> tuple[SessionTransaction, ...]:
     return tuple(found)
 
 
-def _seal(session: Session) -> None:
-    drafts: list[_Draft] = session.info[_KEY]
+def seal(session: Session) -> None:
+    """Number and chain what was added so far; within a savepoint it waits for the savepoint's end."""
+    drafts: list[_Draft] = session.info.get(_KEY, [])
     if session.in_nested_transaction() or not drafts:
         return
     session.flush()  # Whatever else the transaction locks, it locks before the head.

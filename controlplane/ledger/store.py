@@ -17,7 +17,8 @@ from controlplane.ledger.tables import LedgerRow
 def append(session: Session, now: datetime, actor: str, kind: str, subject: str, message: str, **evidence: Any) -> None:
     """Record one deed, in the order of a row's columns. It is durable exactly when the deed is: one transaction.
 
-    It can be read once that is committed. An actor's token, where one is known, is named in the evidence.
+    `entries` and `since` have it in the same transaction too, unless they are asked within a savepoint.
+    An actor's token, where one is known, is named in the evidence.
     """
     if isinstance(actor, Actor):
         evidence = {**evidence, "token_id": actor.token_id}
@@ -28,6 +29,7 @@ def entries(
     session: Session, *, before_id: int | None, limit: int, kind: str | None = None, subject: str | None = None
 ) -> list[LedgerEntry]:
     """Newest first. `kind` matches exactly or as the part before a dot ("rollout" matches "rollout.promoted")."""
+    sealing.seal(session)
     query = newest(LedgerRow, before_id, limit)
     if kind is not None:
         query = query.where(_of_kind(kind))
@@ -38,6 +40,7 @@ def entries(
 
 def since(session: Session, kind: str, start: datetime) -> list[LedgerEntry]:
     """All from `start` on, oldest first; `kind` as in `entries`."""
+    sealing.seal(session)
     query = select(LedgerRow).where(_of_kind(kind), col(LedgerRow.time) >= start).order_by(col(LedgerRow.id))
     return [LedgerEntry.model_validate(row, from_attributes=True) for row in session.exec(query)]
 
