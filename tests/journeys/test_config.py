@@ -6,12 +6,12 @@ from typing import Any
 import httpx
 import pytest
 
+from agents.host.engine_socket import engine_socket
 from controlplane.client import Client
 from controlplane.contract.bodies.configs import RevisionCreate
 from controlplane.contract.bodies.nodes import NodeView, TrialConfig
 from controlplane.contract.bodies.rollouts import ENDED, Rollout, RolloutCreate, RolloutPhase, Verdict
 from controlplane.contract.errors import BadRequest, Conflict, Forbidden, NotFound, Unauthenticated
-from controlplane.serving.owned_socket import engine_socket
 
 
 @pytest.fixture

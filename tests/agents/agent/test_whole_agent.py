@@ -115,7 +115,8 @@ def test_nothing_is_lost_or_doubled_when_the_agent_is_killed_again_and_again(
     assert len(service.spans) == number
     # Each report said one thing, however often and in whichever form it came.
     assert all(identity and len(bodies) == 1 for identity, bodies in service.bodies_of.items())
-    assert len({identity.partition("/")[0] for identity in service.bodies_of}) == 1
+    # Each of the seven processes reported under a stream of its own, but for one that was killed while it started.
+    assert len({identity.partition("/")[0] for identity in service.bodies_of}) in (6, 7)
     assert service.forms["application/x-protobuf"] > 0
     for start, end in service.windows:
         assert end % 5_000_000_000 == 0

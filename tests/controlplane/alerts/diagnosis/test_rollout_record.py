@@ -45,6 +45,12 @@ def session(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Session]
     database.close()
 
 
+def told(session: Session, pool: str, start: datetime, until: datetime) -> list[RolloutRecord]:
+    """What the ledger tells once what was done is committed, as it is when an alert asks."""
+    session.commit()
+    return rollouts_of(session, pool, start, until)
+
+
 def end(session: Session, rollout_id: int, phase: RolloutPhase, moment: datetime, verdict: Verdict | None) -> None:
     row = store.row_of(session, rollout_id)
     row.phase = RolloutPhase.PROMOTING.value if phase is RolloutPhase.PROMOTED else RolloutPhase.ROLLING_BACK.value
@@ -56,7 +62,7 @@ def test_a_canary_rolled_back_an_emergency_and_a_proposal(session: Session) -> N
     end(session, canary.id, RolloutPhase.ROLLED_BACK, at(120), Verdict.WORSE)
     wanted = RolloutCreate(pool="p", revision=2, emergency=True, reason="now")
     emergency = store.create(session, wanted, actor="me", now=at(200))
-    before = rollouts_of(session, "p", at(0), at(201))
+    before = told(session, "p", at(0), at(201))
     assert before[1] == RolloutRecord(
         number=emergency.id,
         pool="p",
@@ -71,7 +77,7 @@ def test_a_canary_rolled_back_an_emergency_and_a_proposal(session: Session) -> N
     wanted = RolloutCreate(pool="p", revision=1, takes_back=2, start=False)
     store.create(session, wanted, actor="me", now=at(210))
     store.create(session, RolloutCreate(pool="q", revision=2), actor="me", now=at(220))
-    first, second = rollouts_of(session, "p", at(0), at(300))
+    first, second = told(session, "p", at(0), at(300))
     assert (first.number, first.verdict, first.ended_at, first.promoted_at) == (canary.id, "worse", at(120), None)
     assert (second.number, second.ended_at, second.promoted_at) == (emergency.id, at(203), at(203))
     assert (second.path, second.words, first.words) == (
@@ -83,8 +89,8 @@ def test_a_canary_rolled_back_an_emergency_and_a_proposal(session: Session) -> N
 
 def test_one_that_began_long_before_is_known_whole_once_it_acts_again(session: Session) -> None:
     waited = store.create(session, RolloutCreate(pool="p", revision=2, start=False), actor="me", now=at(-5000))
-    assert rollouts_of(session, "p", at(0), at(100)) == []
+    assert told(session, "p", at(0), at(100)) == []
     store.start(session, waited.id, actor="me", now=at(50))
-    (found,) = rollouts_of(session, "p", at(0), at(100))
+    (found,) = told(session, "p", at(0), at(100))
     assert (found.number, found.started_at, found.revision, found.takes_back) == (waited.id, at(50), 2, None)
-    assert rollouts_of(session, "q", at(0), at(100)) == []
+    assert told(session, "q", at(0), at(100)) == []
