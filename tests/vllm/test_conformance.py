@@ -21,6 +21,8 @@ ENDING = ("another_process_starts_at_its_oldest", "health_never_raises_and_calls
 class RealDriver:
     """Moves a real vLLM by requests and signals."""
 
+    has_cache_reset = True  # It is in its development mode.
+
     def __init__(self, server: VllmServer) -> None:
         self._server = server
 
