@@ -38,7 +38,9 @@ from agents.host.neighbours import Neighbours, default_folder
 from agents.host.watch import HostWatch
 from controlplane.contract.bodies.nodes import EffectiveConfig
 from controlplane.contract.errors import BadSettings, TailwrightError
+from controlplane.serving import service_manager
 from controlplane.serving.tls import ClientTls
+from controlplane.terminal.setting_values import pairs_in_file
 
 log = logging.getLogger(__name__)
 
@@ -79,9 +81,13 @@ class Agent:
             loop.add_signal_handler(name, self.stop)
         settings = self._settings
         lock = _own(settings.state_dir)
+        manager = service_manager.ServiceManager()
+        manager.tell(service_manager.READY)  # Whoever else has to start first is waited for, not failed at.
+        telling = asyncio.create_task(manager.keep_telling())
         spool = Spool(settings.state_dir / "spool", settings.spool_limit_bytes, Owner.here(settings.node))
         verify = True if self._tls is None else self._tls.context
-        otlp_headers = parsed_headers(settings.otlp_headers)
+        from_file = pairs_in_file(settings.otlp_headers_file, "otlp_headers_file")
+        otlp_headers = {**parsed_headers(settings.otlp_headers), **from_file}
         async with (
             httpx.AsyncClient(base_url=settings.server_url, timeout=10.0, verify=verify) as http,
             httpx.AsyncClient(
@@ -93,7 +99,9 @@ class Agent:
             try:
                 await self._serve(spool, shipper, http, enrolment)
             finally:
+                manager.tell(service_manager.STOPPING)
                 await self._backend.close()
+                telling.cancel()
                 os.close(lock)
 
     async def _serve(self, spool: Spool, shipper: Shipper, http: httpx.AsyncClient, enrolment: Enrolment) -> None:

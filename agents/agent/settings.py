@@ -64,6 +64,7 @@ class AgentSettings(BaseModel):
     otlp_headers: str = Field(
         default="", repr=False, description="Headers for otlp_url: name=value, several with commas between."
     )
+    otlp_headers_file: Path | None = Field(default=None, description="A file of more such headers, NAME=VALUE a line.")
     state_dir: Path = Field(default=Path("agent-state"), description="Spool, credentials and last configuration.")
     enrolment_token: str | None = Field(default=None, repr=False, description="Lets the node register itself, once.")
     enrolment_token_file: Path | None = Field(default=None, description="A file that holds the enrolment token.")
@@ -81,7 +82,7 @@ class AgentSettings(BaseModel):
     report_grace_s: float = Field(
         default=0.5, ge=0, le=5, description="Seconds a finished window waits for its last events."
     )
-    heartbeat_s: float = Field(default=10.0, ge=0.5, le=300, description="Seconds between OpAMP heartbeats and polls.")
+    heartbeat_s: float = Field(default=10.0, ge=0.5, le=30, description="Seconds between OpAMP heartbeats and polls.")
     watch_interval_s: float = Field(default=5.0, ge=0.2, le=300, description="Seconds between looks at the engine.")
     host_metrics: bool = Field(default=True, description="Measure the host (CPU, memory, I/O, GPU) in each window.")
     host_dir: Path | None = Field(

@@ -53,7 +53,7 @@ class Breakage:
             return (True if there else None), f"rollout {rollout.id} {phase}; revision {revision.number} on {running}"
 
         scene.until("the bad revision runs on every serving node", plan.start_limit_s, look)
-        scene.broken_at = scene.changed_at = utc_now()
+        scene.changed_at = utc_now()
 
     def regression(self) -> None:
         scene = self._scene

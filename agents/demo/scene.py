@@ -60,7 +60,6 @@ class Scene:
     good_revision: int = 0
     bad_revision: int = 0
     alert_id: int = 0
-    broken_at: datetime | None = None
     told_at: datetime | None = None
     back_at: datetime | None = None
     traffic_since: datetime | None = None

@@ -57,7 +57,7 @@ class Gpus:
         try:
             nvml = self._library()
         except ImportError:
-            return self._without("nvidia-ml-py is not installed (pip install 'tailwright[gpu]')")
+            return self._without("nvidia-ml-py is not installed (pip install --require-hashes -r deploy/locks/gpu.txt)")
         try:
             nvml.nvmlInit()
             count = nvml.nvmlDeviceGetCount()

@@ -112,7 +112,7 @@ def get_alert(alert_id: PathId, session: SessionDep, _: Reader) -> Alert:
 
 @router.get("/destinations")
 def list_destinations(session: SessionDep, _: Reader, limit: Limit = 100, cursor: Cursor = None) -> Page[Destination]:
-    """Destinations, newest first. Secrets are never shown."""
+    """Destinations, newest first. Of a URL the scheme and the host are shown, of a secret nothing, to whomever."""
     return page_of(store.destinations(session, before_id=cursor, limit=limit + 1), limit)
 
 
@@ -122,7 +122,7 @@ def create_destination(
 ) -> Destination:
     """Make a webhook that every alert which fires or resolves is sent to, in the form of Alertmanager's version 4."""
     check_destination(wanted)
-    return store.create_destination(session, wanted, actor=principal.actor, now=service.clock())
+    return store.create_destination(session, wanted, service.keyring, actor=principal.actor, now=service.clock())
 
 
 @router.delete("/destinations/{destination_id}", status_code=204)
@@ -135,7 +135,13 @@ def delete_destination(destination_id: PathId, session: SessionDep, principal: A
 def test_destination(destination_id: PathId, principal: Admin, service: Alerts) -> Delivery:
     """Send a signed test alert now, once, and say what came of it. The answer's ids are 0: nothing is kept."""
     return try_destination(
-        service.database, destination_id, service.clock, service.public_url, service.outgoing, actor=principal.actor
+        service.database,
+        service.keyring,
+        destination_id,
+        service.clock,
+        service.public_url,
+        service.outgoing,
+        actor=principal.actor,
     )
 
 

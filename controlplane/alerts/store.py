@@ -3,7 +3,6 @@
 from datetime import datetime
 from typing import Any
 
-import httpx
 from sqlmodel import Session, col, select
 
 from controlplane import ledger
@@ -15,6 +14,7 @@ from controlplane.alerts.tables import (
     DestinationRow,
     DetectorStateRow,
     SilenceRow,
+    place_of,
 )
 from controlplane.alerts.view import alert_view, delivery_view, destination_view, rule_view, silence_view
 from controlplane.contract.bodies.alerts import (
@@ -29,7 +29,9 @@ from controlplane.contract.bodies.alerts import (
     Silence,
     SilenceCreate,
 )
+from controlplane.contract.shown_url import masked
 from controlplane.db.rows import existing, newest
+from controlplane.keys import Keyring
 
 OPEN_STATES = (AlertState.PENDING.value, AlertState.FIRING.value)
 
@@ -137,12 +139,19 @@ def destinations(session: Session, *, before_id: int | None, limit: int) -> list
     return [destination_view(row) for row in session.exec(newest(DestinationRow, before_id, limit))]
 
 
-def create_destination(session: Session, wanted: DestinationCreate, *, actor: str, now: datetime) -> Destination:
-    row = DestinationRow(**wanted.model_dump(), created_at=now)
+def create_destination(
+    session: Session, wanted: DestinationCreate, keyring: Keyring, *, actor: str, now: datetime
+) -> Destination:
+    shown = masked(wanted.url)
+    row = DestinationRow(name=wanted.name, shown=shown, enabled=wanted.enabled, created_at=now)
     session.add(row)
     session.flush()
-    # Path and query often hold a secret of their own.
-    message = f"destination {row.name!r} at {httpx.URL(row.url).host}"
+    assert row.id is not None
+    row.url = keyring.encrypt(session, place_of(row.id, "url"), wanted.url)
+    if wanted.secret is not None:
+        row.secret = keyring.encrypt(session, place_of(row.id, "secret"), wanted.secret)
+    session.add(row)
+    message = f"destination {row.name!r} at {shown}"
     ledger.append(session, now, actor, "destination.created", f"destination/{row.id}", message)
     return destination_view(row)
 

@@ -1,7 +1,7 @@
 """The tables of alerts: rules, alerts, the outbox of deliveries, and what the detectors have learned so far.
 
-A destination's secret is stored as it is, because the service must sign with it; the API never shows it. Alert ids are
-never used twice, also after a pending alert that came to nothing was removed.
+A destination's URL and secret are stored encrypted (`controlplane.keys`): the service must call and sign with them.
+Alert ids are never used twice, also after a pending alert that came to nothing was removed.
 """
 
 from datetime import datetime
@@ -10,6 +10,8 @@ from typing import Any
 from sqlmodel import Column, Field, SQLModel
 
 from controlplane.db.column_types import JsonColumn, UtcDateTime
+from controlplane.keys import Place
+from controlplane.keys.tables import EncryptedText
 
 
 class AlertRuleRow(SQLModel, table=True):
@@ -64,15 +66,23 @@ class AlertRow(SQLModel, table=True):
 
 
 class DestinationRow(SQLModel, table=True):
+    """`shown`: of the URL what anybody may see. `url` is null only until the row has a number, within a transaction."""
+
     __tablename__ = "destination"
     __table_args__ = {"sqlite_autoincrement": True}
 
     id: int | None = Field(default=None, primary_key=True)
     name: str
-    url: str
-    secret: str | None = None
+    shown: str
+    url: str | None = Field(default=None, sa_column=Column(EncryptedText, nullable=True))
+    secret: str | None = Field(default=None, sa_column=Column(EncryptedText, nullable=True))
     enabled: bool = True
     created_at: datetime = Field(sa_column=Column(UtcDateTime, nullable=False))
+
+
+def place_of(destination_id: int, column: str) -> Place:
+    """Of a destination's secret in `column`."""
+    return Place("destination", column, destination_id)
 
 
 class DeliveryRow(SQLModel, table=True):

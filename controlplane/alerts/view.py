@@ -13,10 +13,10 @@ def alert_view(row: AlertRow) -> Alert:
 
 
 def destination_view(row: DestinationRow) -> Destination:
-    """Without the secret: only whether there is one."""
+    """Without the secret, only whether there is one; of the URL the scheme and the host."""
     assert row.id is not None
     return Destination(
-        id=row.id, name=row.name, url=row.url, signed=bool(row.secret), enabled=row.enabled, created_at=row.created_at
+        id=row.id, name=row.name, url=row.shown, signed=bool(row.secret), enabled=row.enabled, created_at=row.created_at
     )
 
 

@@ -29,6 +29,7 @@ TAGS = [
     {"name": "studies", "description": "Searching for a better configuration on trial nodes."},
     {"name": "ledger", "description": "Who or what did what, and on what evidence; append-only."},
     {"name": "tokens", "description": "Who may do what."},
+    {"name": "people", "description": "People who sign in at an issuer, and everybody's sessions."},
     {"name": "health", "description": "For probes; no token."},
 ]
 

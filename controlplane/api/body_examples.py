@@ -4,13 +4,21 @@ from datetime import UTC, datetime
 
 from pydantic import BaseModel
 
-from controlplane.contract.bodies.access import CODE_PREFIX, EnrolmentRequest, Scope, SessionStart, TokenCreate
+from controlplane.contract.bodies.access import (
+    CODE_PREFIX,
+    EnrolmentRequest,
+    EnrolmentRules,
+    Scope,
+    SessionStart,
+    TokenCreate,
+)
 from controlplane.contract.bodies.alerts import (
     AbsoluteCondition,
     AlertRuleCreate,
     ConfigFailedCondition,
     DestinationCreate,
     DriftCondition,
+    NodeClaimedCondition,
     RegressionCondition,
     Remedy,
     RequestsFailedCondition,
@@ -20,6 +28,7 @@ from controlplane.contract.bodies.alerts import (
 )
 from controlplane.contract.bodies.configs import RevisionCreate
 from controlplane.contract.bodies.nodes import TrialConfig
+from controlplane.contract.bodies.people import ATTEMPT_PREFIX, SignInFinish
 from controlplane.contract.bodies.rollouts import RolloutCreate
 from controlplane.contract.bodies.slo import Limit, UseCase
 from controlplane.contract.bodies.studies import (
@@ -64,6 +73,11 @@ EXAMPLES: dict[str, dict[str, BaseModel]] = {
         "config_failed: a node could not bring up a configuration": AlertRuleCreate(
             name="Configuration failed", condition=ConfigFailedCondition(kind="config_failed", hold_s=300)
         ),
+        "node_claimed: two agents claim one node": AlertRuleCreate(
+            name="Two agents, one node",
+            severity=Severity.TICKET,
+            condition=NodeClaimedCondition(kind="node_claimed", hold_s=600),
+        ),
         "telemetry_lost: an agent dropped reports": AlertRuleCreate(
             name="Telemetry lost",
             severity=Severity.TICKET,
@@ -80,7 +94,23 @@ EXAMPLES: dict[str, dict[str, BaseModel]] = {
             comment="load test",
         )
     },
-    TokenCreate.__name__: {"for a dashboard": TokenCreate(name="wallboard", scope=Scope.READ)},
+    TokenCreate.__name__: {
+        "for a dashboard": TokenCreate(name="wallboard", scope=Scope.READ),
+        "for the enrolment of 16 nodes": TokenCreate(
+            name="rack 7",
+            scope=Scope.ENROL,
+            expires_at=datetime(2100, 1, 1, tzinfo=UTC),
+            enrolment=EnrolmentRules(uses=16, pools=["chat"], roles=["serving"], nodes="rack7-*"),
+        ),
+    },
+    SignInFinish.__name__: {
+        "as the issuer has sent the browser back": SignInFinish(
+            secret=f"{ATTEMPT_PREFIX}1800000000_" + "k7Q" * 14 + "w",
+            state="k7Q" * 14 + "w",
+            code="SplxlOBeZQQYbYS6WxSbIA",
+            iss="https://issuer.example",
+        )
+    },
     SessionStart.__name__: {"by a link's code": SessionStart(code=CODE_PREFIX + "k7Q" * 14 + "w")},
     EnrolmentRequest.__name__: {
         "a serving node": EnrolmentRequest(node="gpu-7", pool="chat", backend="vllm", role="serving")

@@ -6,9 +6,12 @@ Guarantee: the page fetches nothing from another host, so it works where there i
 from html import escape
 
 from fastapi import FastAPI, Request, Response
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, JSONResponse
 from fastapi.staticfiles import StaticFiles
 
+from controlplane.auth.guard import Holder
+
+DOCUMENT = "/openapi.json"
 PAGE, FILES, START = "/docs", "/docs/files", "/docs/start.js"
 _DISTRIBUTION = ("fastapi_offline", "static")
 _START = """const page = document.getElementById("swagger-ui");
@@ -42,11 +45,18 @@ _PAGE = """<!doctype html>
 """Its scripts are files: the content security policy runs no others."""
 
 
-def install(app: FastAPI) -> None:
-    """Serve the page and its files."""
+def install(app: FastAPI, *, public: bool = True) -> None:
+    """Serve the page and its files; not public: the document alone, to who has a token."""
+    if not public:
+        app.add_api_route(DOCUMENT, _document, include_in_schema=False)
+        return
     app.mount(FILES, StaticFiles(packages=[_DISTRIBUTION]), name="docs-files")
     app.add_route(START, _start, include_in_schema=False)
     app.add_route(PAGE, _page, include_in_schema=False)
+
+
+async def _document(request: Request, _: Holder) -> JSONResponse:
+    return JSONResponse(request.app.openapi())
 
 
 async def _page(request: Request) -> HTMLResponse:

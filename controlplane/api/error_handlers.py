@@ -6,31 +6,38 @@ Guarantee: bad input is never a 500; a 500 tells nothing of the service's inside
 import json
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
+from fastapi.routing import iter_route_contexts
 from sqlalchemy.exc import DataError, IntegrityError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute
 
-from controlplane.api.allowed_methods import allowed_methods
 from controlplane.auth.token_cache import AuthParts
 from controlplane.contract.errors import BadRequest, Conflict, Overloaded, TailwrightError, Unavailable
 from controlplane.db.fault import SAYING, named
 
 logger = logging.getLogger(__name__)
 
+SECRET = frozenset({"url", "secret", "token", "code", "password"})
+"""Fields whose value no error repeats."""
 _CODES = {400: "bad_request", 401: "unauthenticated", 403: "forbidden", 404: "not_found", 405: "method_not_allowed"}
 
 
 def install(app: FastAPI) -> None:
-    """Make every error of this application answer in the contract's form."""
-    app.add_exception_handler(TailwrightError, _ours)
+    """Make every error of this application answer in the contract's form.
+
+    Another application may take the handlers over, as the dashboard does: what they count, they count in this one.
+    """
+    app.add_exception_handler(TailwrightError, partial(_ours, app))
     app.add_exception_handler(RequestValidationError, _validation)
-    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(HTTPException, partial(_http, app))
     app.add_exception_handler(IntegrityError, _integrity)
     app.add_exception_handler(DataError, _data)
     app.add_exception_handler(OperationalError, _database)
@@ -53,9 +60,9 @@ def _json(body: dict[str, Any], status: int, headers: Mapping[str, str] | None =
     return Response(json.dumps(body, default=str), status, headers, media_type="application/json")
 
 
-def _ours(request: Request, error: Exception) -> Response:
+def _ours(service: FastAPI, request: Request, error: Exception) -> Response:
     assert isinstance(error, TailwrightError)
-    AuthParts.of(request.app).turned_away.note(request, error)
+    AuthParts.of(service).turned_away.note(request, error)
     return error_response(error)
 
 
@@ -80,10 +87,11 @@ def _mend(item: dict[str, Any]) -> str:
     """What was wrong, and what would be right."""
     if item["type"] == "missing":
         return "is required, and missing"
+    got = "" if item["loc"][-1] in SECRET else f", got {_shown(item.get('input'))}"
     if item["type"] == "string_pattern_mismatch":
-        return f"wants text of the form {item['ctx']['pattern']}, got {_shown(item.get('input'))}"
+        return f"wants text of the form {item['ctx']['pattern']}{got}"
     wanted = str(item["msg"]).removeprefix("Value error, ")
-    return f"{wanted[:1].lower()}{wanted[1:]}, got {_shown(item.get('input'))}"
+    return f"{wanted[:1].lower()}{wanted[1:]}{got}"
 
 
 def _shown(value: Any) -> str:
@@ -91,7 +99,7 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def _http(request: Request, error: Exception) -> Response:
+def _http(service: FastAPI, request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     message, headers = str(error.detail), error.headers
     if error.status_code == 400:
@@ -100,7 +108,8 @@ def _http(request: Request, error: Exception) -> Response:
     if error.status_code == 404:
         message = "no such URL; /docs lists what there is"
     elif error.status_code == 405:
-        allowed = ", ".join(allowed_methods(request.app.routes, request.scope["path"]))
+        AuthParts.of(service).turned_away.note_method(request)
+        allowed = ", ".join(_allowed_methods(request.app.routes, request.scope["path"]))
         message, headers = f"this method is not allowed here; allowed: {allowed}", {"Allow": allowed}
     code = _CODES.get(error.status_code, "http_error")
     body = {"error": {"code": code, "message": message, "detail": {}}}
@@ -130,3 +139,16 @@ def _unexpected(request: Request, error: Exception) -> Response:
     # uvicorn closes the connection after an exception: say so, or the client's next request on it fails.
     body = TailwrightError("an internal error; the service's log has its trace").body()
     return _json(body, TailwrightError.status, {"Connection": "close"})
+
+
+def _allowed_methods(routes: Sequence[BaseRoute], path: str) -> list[str]:
+    """For the `Allow` header (RFC 9110, 10.2.1): the methods of all routes of a path, not only of the first.
+
+    What is mounted (the dashboard's static files) names none: it takes what files take.
+    """
+    found: set[str] = set()
+    for route in iter_route_contexts(routes):
+        pattern = getattr(route, "path_regex", None)
+        if pattern is not None and pattern.match(path):
+            found |= route.methods or set()
+    return sorted(found or {"GET", "HEAD"})

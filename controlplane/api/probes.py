@@ -24,6 +24,7 @@ from controlplane.db.probe import prove_write
 from controlplane.ledger.chain import Head
 from controlplane.ledger.inspection import newest
 from controlplane.ledger.signing import signed
+from controlplane.serving.tls import ServerTls
 from controlplane.telemetry.forwarding.exporter import Exporter
 from controlplane.telemetry.http.telemetry_parts import TelemetryParts
 
@@ -60,13 +61,15 @@ class Readiness:
 
 @dataclass(frozen=True, kw_only=True)
 class ProbeParts(TelemetryParts, LedgerParts):
-    """What the probes look at. stop: set once the service is told to end; ticks: of the background work, by name."""
+    """What the probes look at. stop: set once the service is told to end; ticks: of the background work, by name; tls:
+    None without TLS."""
 
     stop: threading.Event
     readiness: Readiness
     disk: DiskSpace
     exporters: Sequence[Exporter]
     ticks: Callable[[], Mapping[str, Mapping[str, Any]]]
+    tls: ServerTls | None
 
 
 Probed = Annotated[ProbeParts, Depends(ProbeParts.given)]
@@ -93,6 +96,10 @@ def readyz(service: Probed, response: Response) -> ReadyReport:
     ticks = service.ticks()
     if any(tick["failing"] for tick in ticks.values()):
         degraded.append("background_task_failing")
+    if service.tls is not None and service.tls.faults:
+        degraded.append("tls_file_unusable")
+    if service.tls is not None and service.tls.list_has_ended:
+        degraded.append("revocation_list_ended")
     head = service.readiness.head
     response.status_code = 200 if ready else 503
     return ReadyReport.model_validate(

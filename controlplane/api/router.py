@@ -5,7 +5,8 @@ from fastapi import APIRouter
 from controlplane.alerts import endpoints as alerts
 from controlplane.api import ledger_endpoints, probes
 from controlplane.auth import endpoints as tokens
-from controlplane.auth import sign_in_endpoints
+from controlplane.auth import people_endpoints, sign_in_endpoints
+from controlplane.auth.oidc import endpoints as sign_in_at_issuer
 from controlplane.fleet import endpoints as fleet
 from controlplane.rollouts import endpoints as rollouts
 from controlplane.studies import endpoints as studies
@@ -22,5 +23,7 @@ def all_routers() -> list[APIRouter]:
         ledger_endpoints.router,
         tokens.router,
         sign_in_endpoints.router,
+        sign_in_at_issuer.router,
+        people_endpoints.router,
         probes.router,
     ]

@@ -10,6 +10,7 @@ from controlplane.telemetry.forwarding.otlp_sender import OtlpSender
 from controlplane.telemetry.forwarding.remote_write import RemoteWriteSender
 from controlplane.telemetry.reader import TelemetryReader
 from controlplane.telemetry.values import instance
+from controlplane.terminal.setting_values import pairs_in_file
 
 BOTH = "both"
 
@@ -17,7 +18,7 @@ BOTH = "both"
 def exporters_of(
     settings: ServiceSettings, database: Database, reader: TelemetryReader, clock: Clock, meters: ExportMeters
 ) -> list[Exporter]:
-    """Raises `BadRequest` where a URL is the service's own."""
+    """Raises `BadRequest` where a URL is the service's own, BadSettings for a file of headers that is none."""
     senders: list[Sender] = []
     for setting in ("export_otlp_url", "export_remote_write_url"):
         url = getattr(settings, setting)
@@ -30,7 +31,11 @@ def exporters_of(
                 reader,
                 settings.export_otlp_url,
                 clock,
-                headers={**settings.export_otlp_headers, instance.HEADER: instance.name_of(database)},
+                headers={
+                    **settings.export_otlp_headers,
+                    **pairs_in_file(settings.export_otlp_headers_file, "export_otlp_headers_file"),
+                    instance.HEADER: instance.name_of(database),
+                },
                 scopes=list(Scope) if scope == BOTH else [Scope(scope)],
                 interval_s=settings.export_otlp_interval_s,
             )
@@ -41,7 +46,10 @@ def exporters_of(
                 reader,
                 settings.export_remote_write_url,
                 clock,
-                headers=settings.export_remote_write_headers,
+                headers={
+                    **settings.export_remote_write_headers,
+                    **pairs_in_file(settings.export_remote_write_headers_file, "export_remote_write_headers_file"),
+                },
                 labels=settings.export_remote_write_labels,
                 interval_s=settings.export_remote_write_interval_s,
             )

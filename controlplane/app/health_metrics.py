@@ -24,6 +24,7 @@ from controlplane.db.database import Database
 from controlplane.db.disk_space import DiskSpace
 from controlplane.fleet.tables import NodeRow
 from controlplane.serving.limits import Doorkeeper, Refused
+from controlplane.serving.tls import ServerTls
 from controlplane.telemetry.forwarding.exporter import Exporter
 from controlplane.telemetry.queries.exposition import Remembered
 from controlplane.telemetry.store import TelemetryStore
@@ -37,7 +38,7 @@ OPEN = (AlertState.PENDING, AlertState.FIRING)
 
 @dataclass(eq=False)
 class ServiceHealth(Remembered):
-    """exporters: those that are configured."""
+    """exporters: those that are configured; tls: None without TLS."""
 
     database: Database
     background: Background
@@ -47,6 +48,7 @@ class ServiceHealth(Remembered):
     door: Doorkeeper
     turned_away: TurnedAway
     version: str
+    tls: ServerTls | None = None
 
     def __post_init__(self) -> None:
         super().__init__()
@@ -61,11 +63,15 @@ class ServiceHealth(Remembered):
             refused.add_metric([reason.value], self.door.refused[reason])
         yield refused
         turned_away = CounterMetricFamily(
-            "tailwright_auth_refused", "Requests and log-ins without the token they want, by reason.", labels=["reason"]
+            "tailwright_auth_refused",
+            "Requests and log-ins without the token they want, or by a method that there is not, by reason.",
+            labels=["reason"],
         )
         for why in Reason:
             turned_away.add_metric([why.value], self.turned_away.counts[why])
         yield turned_away
+        if self.tls is not None:
+            yield from _certificates(self.tls)
         open_ = float(self.door.open.total())
         yield _gauge("tailwright_http_connections", "HTTP connections that are open.", [], [((), open_)])
         try:
@@ -91,6 +97,9 @@ class ServiceHealth(Remembered):
             ("background_task_failing",): float(any(tick.failing for tick in self.background.ticks)),
             **{(f"export_{exporter.name}",): float(bool(exporter.error)) for exporter in self.exporters},
         }
+        if self.tls is not None:
+            modes["tls_file_unusable",] = float(bool(self.tls.faults))
+            modes["revocation_list_ended",] = float(self.tls.list_has_ended)
         yield _gauge(DEGRADED, "1 while the service runs in this reduced way.", ["mode"], modes.items())
 
     def _of_database(self) -> Iterable[Metric]:
@@ -147,6 +156,22 @@ def _state(connected: bool, healthy: bool, detail: bool) -> str:
     if not healthy:
         return "unhealthy"
     return "degraded" if detail else "healthy"
+
+
+def _certificates(tls: ServerTls) -> Iterable[Metric]:
+    failures = CounterMetricFamily(
+        "tailwright_tls_file_failures", "Replaced certificates and lists that could not be used.", labels=["file"]
+    )
+    ends = tls.ends()
+    for file in ends:
+        failures.add_metric([file], tls.failures[file])
+    yield failures
+    yield _gauge(
+        "tailwright_tls_certificate_end_timestamp_seconds",
+        "When the certificate or the list that is in use ends, since the epoch, by setting.",
+        ["file"],
+        [((file,), end) for file, end in ends.items()],
+    )
 
 
 def _ticks(background: Background) -> Iterable[Metric]:

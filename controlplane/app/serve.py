@@ -15,9 +15,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
+import httpx
 import uvicorn
 from fastapi import FastAPI
-from sqlalchemy.exc import ArgumentError, OperationalError
+from sqlalchemy.exc import OperationalError
 
 from controlplane.api.error_handlers import error_response
 from controlplane.app import allocation, garbage
@@ -25,18 +26,25 @@ from controlplane.app.service import Service, create_app
 from controlplane.app.settings import ServiceSettings
 from controlplane.contract.errors import BadRequest, Unavailable
 from controlplane.contract.host_names import LOOPBACK_NAMES, names_of
+from controlplane.contract.shown_url import masked, without
 from controlplane.fleet.opamp import wire
+from controlplane.serving import service_manager
+from controlplane.serving.address_gate import AddressGate
 from controlplane.serving.answer_headers import AnswerHeaders
 from controlplane.serving.host_gate import HostGate
-from controlplane.serving.limited_http import protocol
+from controlplane.serving.limited_http import end_revoked, protocol
 from controlplane.serving.owned_socket import claim
 from controlplane.serving.site_gate import SiteGate
-from controlplane.serving.tls import check_exposed, context_of
+from controlplane.serving.tls import ServerTls, check_exposed
+
+logger = logging.getLogger(__name__)
 
 DRAIN_S = 1
 """For requests under way. A report that is cut off was not acknowledged: it is sent again, and counted once."""
 KEEP_ALIVE_S = 75
 """Longer than any report interval: a connection anew for each report costs more than the report."""
+WATCH_S = 5.0
+"""So long a connection whose certificate is revoked may go on."""
 
 Mount = Callable[[FastAPI], None]
 
@@ -50,6 +58,9 @@ class Server(uvicorn.Server):
         self.service = Service.of(app)
         self._local_path = local
         self._local = None if local is None else claim(local, "data_dir")
+        self._watch: asyncio.Task[None] | None = None
+        self._manager = service_manager.ServiceManager()
+        self._telling: asyncio.Task[None] | None = None
         self.accepting = threading.Event()
         """Set once requests are accepted, for those who start the server in a thread."""
 
@@ -58,12 +69,32 @@ class Server(uvicorn.Server):
         if self._local is not None:
             loop = asyncio.get_running_loop()
             self.servers.append(await loop.create_unix_server(self._connection, sock=self._local))
+        if self.service.tls is not None:
+            self._watch = asyncio.create_task(self._end_revoked(self.service.tls), name="revoked-certificates")
         self.accepting.set()
+        self._manager.tell(service_manager.READY)
+        self._telling = asyncio.create_task(self._manager.keep_telling(), name="service-manager")
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._manager.tell(service_manager.STOPPING)
+        if self._watch is not None:
+            self._watch.cancel()
         await super().shutdown(sockets)
+        if self._telling is not None:
+            self._telling.cancel()
         if self._local_path is not None:
             self._local_path.unlink(missing_ok=True)
+
+    async def _end_revoked(self, tls: ServerTls) -> None:
+        """Look at the certificates' files also while nobody comes, and end the connections that they no longer let
+        in."""
+        while True:
+            try:
+                tls.look()
+                end_revoked(self.server_state.connections, self.service.door, tls.is_revoked)
+            except Exception:  # As the background's work does: the next look tries again.
+                logger.exception("the certificates could not be looked at")
+            await asyncio.sleep(WATCH_S)
 
     def _connection(self) -> asyncio.Protocol:
         """What uvicorn makes of a new connection to its own port."""
@@ -99,27 +130,26 @@ class Server(uvicorn.Server):
 
 def server_of(settings: ServiceSettings, mount: Mount | None = None) -> Server:
     """A server that has not started yet. `mount` adds routes to the application (the dashboard)."""
-    _set_up_logging(settings)
+    set_up_logging(settings)
     tls = settings.tls
     check_exposed(settings.host, tls, settings.insecure_http)
-    context = None if tls is None else context_of(tls)
     app = create_app(settings)
     if mount is not None:
         mount(app)
-    door = Service.of(app).door
-    names = names_of(settings.host, settings.allowed_hosts)
-    if tls is not None:
-        names |= {*LOOPBACK_NAMES}  # What comes by the local socket says localhost.
+    door, secured = Service.of(app).door, Service.of(app).tls
+    # Its own dashboard and worker call it by a loopback name, which no page of another name has.
+    names = names_of(settings.host, settings.allowed_hosts) | {*LOOPBACK_NAMES}
+    named = HostGate(SiteGate(app, door, error_response), names, door, error_response)
     config = uvicorn.Config(
-        AnswerHeaders(HostGate(SiteGate(app, door, error_response), names, door, error_response)),
+        AnswerHeaders(AddressGate(named, door, error_response)),
         host=settings.host,
         port=settings.port,
-        ssl_context_factory=None if context is None else lambda *_: context,
+        ssl_context_factory=None if secured is None else lambda *_: secured.context,
         forwarded_allow_ips=list(settings.forwarded_allow_ips),
         log_config=None,
         log_level=settings.log_level,
         access_log=settings.log_level == "debug",
-        http=protocol(door),
+        http=protocol(door, None if secured is None else secured.is_revoked),
         loop="uvloop" if sys.platform != "win32" else "asyncio",
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=DRAIN_S,
@@ -129,12 +159,21 @@ def server_of(settings: ServiceSettings, mount: Mount | None = None) -> Server:
     return Server(config, app, None if tls is None else settings.local_socket)
 
 
-def _set_up_logging(settings: ServiceSettings) -> None:
+def set_up_logging(settings: ServiceSettings) -> None:
+    """At the level that is set. No URL that is called is logged with more than its scheme and host."""
     logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    logging.getLogger("httpx").addFilter(_mask_urls)
     if settings.log_level != "debug":
         # Each tells of every single request or step: too much for a service that calls itself all day.
         for chatty in ("httpx", "alembic"):
             logging.getLogger(chatty).setLevel(logging.WARNING)
+
+
+def _mask_urls(record: logging.LogRecord) -> bool:
+    """A filter of httpx's log, which names each request's whole URL."""
+    if isinstance(record.args, tuple):
+        record.args = tuple(masked(str(one)) if isinstance(one, httpx.URL) else one for one in record.args)
+    return True
 
 
 def run(settings: ServiceSettings, mount: Mount | None = None) -> int:
@@ -147,10 +186,12 @@ def run(settings: ServiceSettings, mount: Mount | None = None) -> int:
         server = server_of(settings, mount)
     except OSError as error:
         raise BadRequest(f"data_dir: {settings.data_dir} cannot be used: {error}", field="data_dir") from error
-    except (ArgumentError, ImportError) as error:
+    except ImportError as error:
         raise BadRequest(f"database_url: {error}", field="database_url") from error
     except OperationalError as error:
-        raise Unavailable(f"the database does not answer: {error.orig}", field="database_url") from error
+        raise Unavailable(
+            f"the database does not answer: {without(settings.url, str(error.orig))}", field="database_url"
+        ) from error
     garbage.settle()
     server.run()
     return 0 if server.started else 1

@@ -9,6 +9,7 @@ import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 
@@ -17,6 +18,7 @@ from fastapi import Depends, FastAPI
 from prometheus_client import ProcessCollector, disable_created_metrics
 
 from controlplane.alerts.endpoints import AlertParts
+from controlplane.alerts.lives.expiry import Expiry
 from controlplane.alerts.notify.delivery import Deliverer
 from controlplane.alerts.rules.defaults import ensure_default_rules
 from controlplane.api import docs_page, error_handlers
@@ -28,7 +30,7 @@ from controlplane.api.router import all_routers
 from controlplane.api.storable_text import refuse_unstorable_text
 from controlplane.api.unknown_fields import refuse_unknown_fields
 from controlplane.app import secrets_files
-from controlplane.app.background import Background
+from controlplane.app.background import Background, Tick
 from controlplane.app.exports import exporters_of
 from controlplane.app.frames import frames_of
 from controlplane.app.health_metrics import ServiceHealth
@@ -37,28 +39,38 @@ from controlplane.app.remedies import check_remedy
 from controlplane.app.settings import ServiceSettings
 from controlplane.app.ticks import ticks_of
 from controlplane.auth.node_certificate import NodeCertificates
+from controlplane.auth.oidc.issuer import REFRESH_S
+from controlplane.auth.sign_in_parts import SignInParts
 from controlplane.auth.token_cache import TokenCache
+from controlplane.auth.token_uses import TokenUses
 from controlplane.auth.turned_away import TurnedAway
 from controlplane.contract.bodies.nodes import NodeRole
 from controlplane.contract.clock import Clock, utc_now
+from controlplane.contract.host_names import is_loopback
 from controlplane.contract.metrics import WINDOW_S
 from controlplane.db.database import Database
 from controlplane.db.disk_space import DiskSpace
 from controlplane.db.migrate import upgrade
 from controlplane.fleet import FleetHub
 from controlplane.fleet import store as fleet
+from controlplane.keys import Keyring
 from controlplane.ledger import signing
+from controlplane.outgoing import LOOPBACK
 from controlplane.rollouts import store as rollouts
 from controlplane.rollouts.endpoints import RolloutParts
-from controlplane.serving.limits import Doorkeeper
+from controlplane.serving import owned_files
+from controlplane.serving.limits import Doorkeeper, Refused
+from controlplane.serving.proxies import Proxies
+from controlplane.serving.tls import ServerTls
 from controlplane.studies.endpoints import StudyParts
 from controlplane.telemetry.forwarding.meters import ExportMeters
+from controlplane.telemetry.queries.budget import QueryDesk
 from controlplane.telemetry.queries.feeds import Streams
 from controlplane.telemetry.store import TelemetryStore
 
 
 @dataclass(frozen=True, kw_only=True)
-class Service(AlertParts, RolloutParts, StudyParts, ProbeParts):
+class Service(AlertParts, RolloutParts, StudyParts, ProbeParts, SignInParts):
     """All that a running service is made of: what each domain's routes are served with, and what starts and ends."""
 
     settings: ServiceSettings
@@ -68,18 +80,25 @@ class Service(AlertParts, RolloutParts, StudyParts, ProbeParts):
 
 
 def create_app(settings: ServiceSettings, clock: Clock = utc_now) -> FastAPI:
-    """The application over its database. `Service.of` gives what it is made of."""
-    settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    """The application over its database. `Service.of` gives what it is made of. Raises BadSettings."""
+    door = Doorkeeper(exempt=Proxies.of(settings.forwarded_allow_ips))
+    revoked = partial(door.refuse, Refused.CERTIFICATE_REVOKED)
+    tls = None if settings.tls is None else ServerTls(settings.tls, clock, revoked)
+    owned_files.make_folder(settings.data_dir, "data_dir")
     if settings.database_url is None:
-        # It holds the fleet's own secrets; SQLite gives its side files the same mode.
-        settings.database_file.touch(mode=0o600)
+        # SQLite gives its side files the same mode, and follows links.
+        owned_files.touch(settings.database_file, "data_dir")
+        for side in ("-wal", "-shm", "-journal"):
+            owned_files.refuse_link(settings.database_file.with_name(settings.database_file.name + side), "data_dir")
     database = Database(settings.url)
     upgrade(database)
+    keyring = settings.keyring
+    keyring.open(database)
     with database.session() as session:
         secrets_files.ensure(session, settings.data_dir, clock())
         ensure_default_rules(session, clock())
     app = DocumentedApplication(
-        _service(settings, database, clock),
+        _service(settings, database, keyring, clock, door, tls),
         error_handlers.error_response,
         title="Tailwright",
         description=DESCRIPTION,
@@ -88,20 +107,30 @@ def create_app(settings: ServiceSettings, clock: Clock = utc_now) -> FastAPI:
         dependencies=[Depends(refuse_unstorable_text), Depends(refuse_unknown_fields), Depends(refuse_wrong_kinds)],
         openapi_tags=TAGS,
         generate_unique_id_function=operation_id,
+        openapi_url=docs_page.DOCUMENT if settings.public_docs else None,
         docs_url=None,
         redoc_url=None,
     )
     error_handlers.install(app)
-    docs_page.install(app)
+    docs_page.install(app, public=settings.public_docs)
     app.add_middleware(BodyLimit)
     for router in all_routers():
         app.include_router(router)
     return app
 
 
-def _service(settings: ServiceSettings, database: Database, clock: Clock) -> Service:
-    disk, hub, stop = DiskSpace(database), FleetHub(database), threading.Event()
-    deliverer = Deliverer(database, clock=clock, policy=settings.outgoing)
+def _service(
+    settings: ServiceSettings,
+    database: Database,
+    keyring: Keyring,
+    clock: Clock,
+    door: Doorkeeper,
+    tls: ServerTls | None,
+) -> Service:
+    disk, stop = DiskSpace(database), threading.Event()
+    hub = FleetHub(database, door, token_days=settings.node_token_days, clock=clock)
+    ledger_key = signing.key_of(settings.data_dir)
+    deliverer = Deliverer(database, keyring, clock=clock, policy=settings.outgoing, ledger_key=ledger_key)
     telemetry = TelemetryStore(
         database,
         clock,
@@ -116,22 +145,44 @@ def _service(settings: ServiceSettings, database: Database, clock: Clock) -> Ser
     shown.register(hub.left_out)
     exporters = exporters_of(settings, database, telemetry, clock, ExportMeters(shown))
     url, kept_s = settings.public_url, settings.retention.levels_s[int(WINDOW_S)]
-    ticks = ticks_of(database, telemetry, hub, deliverer, url, exporters=exporters, finest_kept_s=kept_s)
+    uses = TokenUses()
+    ticks = ticks_of(
+        database,
+        telemetry,
+        hub,
+        deliverer,
+        url,
+        exporters=exporters,
+        finest_kept_s=kept_s,
+        token_uses=uses,
+        expiry=Expiry(database, timedelta(days=settings.alert_history_days), shown),
+    )
+    issuer = settings.issuer(url, LOOPBACK if is_loopback(settings.host) else ())
+    if issuer is not None:
+        ticks.append(Tick("oidc_issuer", REFRESH_S, lambda _: issuer.refresh()))
     background = Background(ticks, clock, stop)
     turned_away = TurnedAway()
-    door = Doorkeeper(exempt=frozenset(settings.forwarded_allow_ips))
-    shown.register(ServiceHealth(database, background, exporters, telemetry, disk, door, turned_away, _version()))
+    shown.register(ServiceHealth(database, background, exporters, telemetry, disk, door, turned_away, _version(), tls))
     ProcessCollector(registry=shown)
     return Service(
         settings=settings,
         door=door,
+        tls=tls,
         database=database,
         clock=clock,
         stop=stop,
-        tokens=TokenCache(database),
+        tokens=TokenCache(database, clock=clock),
+        token_uses=uses,
+        issuer=issuer,
+        token_sign_in=settings.token_sign_in,
+        login_url=f"{url}/login",
+        two_for_emergency=settings.emergency_approval == "two",
+        keyring=keyring,
         node_certificates=NodeCertificates(settings.tls_client_ca is not None, door),
         turned_away=turned_away,
         telemetry=telemetry,
+        metrics_token=secrets_files.metrics_token(settings.metrics_token_file),
+        desk=QueryDesk(settings.queries, door),
         streams=Streams(telemetry.latest, clock, stop),
         fleet=hub,
         public_url=url,
@@ -142,7 +193,7 @@ def _service(settings: ServiceSettings, database: Database, clock: Clock) -> Ser
         deliverer=deliverer,
         disk=disk,
         readiness=Readiness(),
-        ledger_key=signing.key_of(settings.data_dir),
+        ledger_key=ledger_key,
         exporters=exporters,
         ticks=background.report,
         background=background,

@@ -2,20 +2,27 @@
 
 from ipaddress import ip_network
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, Self
+from urllib.parse import parse_qs, urlsplit
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
+from controlplane.app.sign_in_settings import SignInSettings
 from controlplane.contract.host_names import is_loopback
 from controlplane.contract.retention_defaults import DAY_S, HOUR_S, LEVELS_S, LONGEST_S
+from controlplane.serving.proxies import Proxies
 from controlplane.terminal.setting_values import Bytes, Pairs, words_of
 
 if TYPE_CHECKING:
+    from controlplane.keys import Keyring
     from controlplane.outgoing import AddressPolicy
     from controlplane.serving.tls import TlsFiles
     from controlplane.telemetry.folding.retention import Retention
+    from controlplane.telemetry.queries.budget import QueryLimits
 
 HTTP_URL = r"^https?://[^\s/]+"
+_ENCRYPTED = ("require", "verify-ca", "verify-full")
+"""PostgreSQL's sslmode: `prefer`, libpq's default, goes on in clear where the server, or who is between, says so."""
 
 
 class StoreSettings(BaseModel):
@@ -34,6 +41,35 @@ class StoreSettings(BaseModel):
         description="http(s)://USER:PASSWORD@HOST:8123/DATABASE to keep the frames in; default: the database.",
     )
 
+    secrets_key_file: Path | None = Field(
+        default=None,
+        description="File of the keys that secrets in the database are encrypted with; default: secrets.key in "
+        "data_dir, made at the first start. Every replica needs the same.",
+    )
+    clickhouse_ca_file: Path | None = Field(
+        default=None, description="PEM file of who vouches for ClickHouse; default: the system's authorities."
+    )
+    insecure_stores: bool = Field(
+        default=False,
+        description="Reach PostgreSQL and ClickHouse on other machines without TLS: their network is safe.",
+    )
+
+    @model_validator(mode="after")
+    def _stores_are_reached_safely(self) -> Self:
+        """A database's password, and all that is kept, go to other machines by TLS."""
+        problem = None if self.insecure_stores else clear_store(self.database_url, self.clickhouse_url)
+        if problem is not None:
+            raise ValueError(problem)
+        return self
+
+    @property
+    def keyring(self) -> "Keyring":
+        """Of that file."""
+        from controlplane.keys import Keyring
+
+        given = self.secrets_key_file
+        return Keyring(given or self.data_dir.resolve() / "secrets.key", own=given is None)
+
     @property
     def database_file(self) -> Path:
         """The SQLite file that is used when there is no `database_url`."""
@@ -45,7 +81,7 @@ class StoreSettings(BaseModel):
         return self.database_url or f"sqlite:///{self.database_file}"
 
 
-class ServiceSettings(StoreSettings):
+class ServiceSettings(StoreSettings, SignInSettings):
     """What one service is started with."""
 
     host: str = Field(default="127.0.0.1", description="Address to listen on.")
@@ -55,6 +91,10 @@ class ServiceSettings(StoreSettings):
     tls_client_ca: Path | None = Field(
         default=None,
         description="PEM file of who vouches for agents: each must show a certificate that names its node.",
+    )
+    tls_client_crl: Path | None = Field(
+        default=None,
+        description="PEM file of the certificates that tls_client_ca has revoked; renewed when it changes.",
     )
     insecure_http: bool = Field(
         default=False, description="Serve other machines without TLS: something before this encrypts."
@@ -89,11 +129,35 @@ class ServiceSettings(StoreSettings):
     telemetry_max_bytes: Bytes | None = Field(
         default=None, gt=0, description="Beyond it the oldest of the finest windows go first; default: no limit."
     )
+    query_max_series: int = Field(
+        default=1_000, ge=1, description="Most series of an answer; of more, those with the most requests are kept."
+    )
+    query_max_bytes: Bytes = Field(default=16 << 20, ge=1 << 16, description="Most bytes of an answer; more are 413.")
+    query_max_s: float = Field(default=20, gt=0, description="Seconds after which a query is given up.")
+    query_heavy: int = Field(default=2, ge=1, description="Heavy queries of one token at once; one more is 429.")
+    alert_history_days: float = Field(
+        default=90, ge=30, description="How long alerts that are over are kept, with their deliveries."
+    )
+    metrics_token_file: Path | None = Field(
+        default=None,
+        description="A file of the token that /metrics then wants as a bearer; default: anybody may scrape it.",
+    )
+    public_docs: bool = Field(
+        default=True,
+        description="Serve /docs and /openapi.json to everybody; off: /openapi.json wants a token, and "
+        "/docs is not there.",
+    )
+    emergency_approval: Literal["one", "two"] = Field(
+        default="one", description="How many admins an emergency rollout wants; with two, another than who proposed it."
+    )
     external_url: str | None = Field(default=None, description="Where people reach the dashboard; links in webhooks.")
     export_otlp_url: str | None = Field(
-        default=None, pattern=HTTP_URL, description="OTLP/HTTP collector that gets each finished interval."
+        default=None, pattern=HTTP_URL, repr=False, description="OTLP/HTTP collector that gets each finished interval."
     )
     export_otlp_headers: Pairs = Field(default={}, repr=False, description="Headers for it, e.g. a token.")
+    export_otlp_headers_file: Path | None = Field(
+        default=None, description="A file of more headers for it, NAME=VALUE a line; `ps` shows flags to everybody."
+    )
     export_otlp_scope: Literal["node", "fleet", "both"] = Field(
         default="node", description="Each node's series, their sums over the fleet, or both (never add these up)."
     )
@@ -101,9 +165,15 @@ class ServiceSettings(StoreSettings):
         default=60, ge=5, le=3600, multiple_of=5, description="Seconds of telemetry in one point."
     )
     export_remote_write_url: str | None = Field(
-        default=None, pattern=HTTP_URL, description="Prometheus remote-write URL that gets the fleet's gauges."
+        default=None,
+        pattern=HTTP_URL,
+        repr=False,
+        description="Prometheus remote-write URL that gets the fleet's gauges.",
     )
     export_remote_write_headers: Pairs = Field(default={}, repr=False, description="Headers for it.")
+    export_remote_write_headers_file: Path | None = Field(
+        default=None, description="A file of more headers for it, NAME=VALUE a line."
+    )
     export_remote_write_labels: Pairs = Field(default={}, description="Labels added to every series of it.")
     export_remote_write_interval_s: int = Field(
         default=15, ge=5, le=3600, multiple_of=5, description="Seconds between the samples of a series."
@@ -113,6 +183,9 @@ class ServiceSettings(StoreSettings):
     )
     export_longest_lag_s: float = Field(
         default=6 * 3600, ge=600, description="What could not be exported for so long is given up, and counted."
+    )
+    node_token_days: float = Field(
+        default=30, gt=0, le=3650, description="After so many days an agent is given another token."
     )
     outgoing_allow: Annotated[tuple[str, ...], BeforeValidator(words_of)] = Field(
         default=(),
@@ -135,6 +208,19 @@ class ServiceSettings(StoreSettings):
         }
         return Retention(levels_s, max_bytes=self.telemetry_max_bytes).at_most(self.retention_hours * HOUR_S)
 
+    @property
+    def queries(self) -> "QueryLimits":
+        """What a query may take."""
+        from controlplane.telemetry.queries.budget import QueryLimits
+
+        return QueryLimits(self.query_max_series, self.query_max_bytes, self.query_max_s, self.query_heavy)
+
+    @field_validator("forwarded_allow_ips")
+    @classmethod
+    def _are_proxies(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        Proxies.of(value)
+        return tuple(word.strip() for word in value)
+
     @field_validator("outgoing_allow")
     @classmethod
     def _are_networks(cls, value: tuple[str, ...]) -> tuple[str, ...]:
@@ -155,7 +241,7 @@ class ServiceSettings(StoreSettings):
         """Raises BadSettings where the files' settings do not fit together."""
         from controlplane.serving.tls import tls_files
 
-        return tls_files(self.tls_cert, self.tls_key, self.tls_client_ca)
+        return tls_files(self.tls_cert, self.tls_key, self.tls_client_ca, self.tls_client_crl)
 
     @property
     def local_socket(self) -> Path:
@@ -175,3 +261,30 @@ class ServiceSettings(StoreSettings):
         """The base of links that go out in webhooks."""
         scheme = "http" if self.tls_cert is None else "https"
         return (self.external_url or f"{scheme}://{self.host}:{self.port}").rstrip("/")
+
+
+def clear_store(database_url: str | None, clickhouse_url: str | None) -> str | None:
+    """Which store on another machine is reached without TLS, and the mend; None: neither is."""
+    if database_url is not None and database_url.startswith("postgresql"):
+        parts = urlsplit(database_url)
+        asked = parse_qs(parts.query)
+        host = parts.hostname or asked.get("host", [""])[-1]
+        mode = asked.get("sslmode", ["prefer"])[-1]
+        if not _is_here(host) and mode not in _ENCRYPTED:
+            return (
+                f"database_url: {host} is another machine, and sslmode={mode} may go in clear: append "
+                "?sslmode=verify-full&sslrootcert=CA.pem, or set insecure_stores where the network is safe"
+            )
+    if clickhouse_url is not None:
+        parts = urlsplit(clickhouse_url)
+        if parts.scheme == "http" and not _is_here(parts.hostname or ""):
+            return (
+                f"clickhouse_url: {parts.hostname} is another machine, and http goes in clear: use https://, or set "
+                "insecure_stores where the network is safe"
+            )
+    return None
+
+
+def _is_here(host: str) -> bool:
+    """A Unix socket, or a loopback address."""
+    return host == "" or host.startswith("/") or is_loopback(host)

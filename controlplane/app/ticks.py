@@ -6,10 +6,13 @@ from datetime import datetime
 from sqlmodel import Session
 
 from controlplane.alerts.evaluator import FOR_EVER_S, AlertEvaluator
+from controlplane.alerts.lives.expiry import PERIOD_S as EXPIRY_S
+from controlplane.alerts.lives.expiry import Expiry
 from controlplane.alerts.notify.delivery import Deliverer
 from controlplane.app import allocation
 from controlplane.app.background import Tick
 from controlplane.app.remedies import Remedies, try_again
+from controlplane.auth.token_uses import PERIOD_S, TokenUses
 from controlplane.db.database import Database
 from controlplane.db.sole_replica import SoleReplica
 from controlplane.fleet import FleetHub
@@ -31,6 +34,8 @@ def ticks_of(
     public_url: str,
     exporters: Sequence[Exporter] = (),
     finest_kept_s: float = FOR_EVER_S,
+    token_uses: TokenUses | None = None,
+    expiry: Expiry | None = None,
 ) -> list[Tick]:
     def in_transaction(act: Callable[[Session, datetime], object]) -> Callable[[datetime], None]:
         def run(now: datetime) -> None:
@@ -39,6 +44,7 @@ def ticks_of(
 
         return run
 
+    uses = token_uses or TokenUses()
     remedies = Remedies()
     evaluator = AlertEvaluator(
         database, telemetry, on_fire=remedies, external_url=public_url, finest_kept_s=finest_kept_s
@@ -59,6 +65,8 @@ def ticks_of(
         Tick("rollouts", 1.0, RolloutController(database, telemetry, hub.poke).tick),
         Tick("study_leases", 5.0, in_transaction(studies.expire_leases)),
         Tick("fleet_liveness", 5.0, in_transaction(fleet.expire_silent)),
+        Tick("token_uses", PERIOD_S, lambda now: uses.write(database, now)),
+        *([] if expiry is None else [Tick("alert_history", EXPIRY_S, expiry.tick)]),
         Tick("memory", 60.0, allocation.trim),
         *(Tick(f"export_{exporter.name}", 1.0, exporter.tick) for exporter in exporters),
     ]

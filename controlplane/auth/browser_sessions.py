@@ -1,8 +1,8 @@
 """Sessions of browsers, and the one-time codes that start them, in the database: every replica knows the same ones.
 
 Guarantee: a code starts one session at most, within `CODE_S` of its making; a session ends `LONGEST_S` after its start,
-`IDLE_S` after its last use, when it is signed out, and when its token is revoked, whichever is first. At rest both are
-hashes only, and a session's token is nowhere: its number is kept.
+`IDLE_S` after its last use, when it is signed out, and when its token is revoked or expires, whichever is first. At
+rest both are hashes only, and a session's token is nowhere: its number is kept. A session is a token's or a person's.
 """
 
 import re
@@ -12,10 +12,12 @@ from typing import NamedTuple
 
 from sqlalchemy import delete
 from sqlalchemy.exc import SQLAlchemyError
-from sqlmodel import Session, col, select
+from sqlmodel import Session, col, or_, select
+from sqlmodel.sql.expression import SelectOfScalar
 
+from controlplane.auth import store
 from controlplane.auth.principal import Principal
-from controlplane.auth.tables import BrowserSessionRow, SignInCodeRow, TokenRow
+from controlplane.auth.tables import BrowserSessionRow, PersonRow, SignInCodeRow, TokenRow
 from controlplane.auth.token import digest
 from controlplane.contract.bodies.access import (
     CODE_PATTERN,
@@ -26,10 +28,12 @@ from controlplane.contract.bodies.access import (
     SessionStarted,
     SignInCode,
 )
-from controlplane.contract.errors import Unauthenticated, Unavailable
+from controlplane.contract.bodies.people import SCOPE_OF, Role, SessionView
+from controlplane.contract.errors import NotFound, Unauthenticated, Unavailable
 from controlplane.db.database import Database
+from controlplane.db.rows import newest
 
-LONGEST_S, IDLE_S, CODE_S = 12 * 3600, 3600, 60
+LONGEST_S, IDLE_S, CODE_S = 12 * 3600, 1800, 60
 NOTED_S = 60
 """A use is written down when the last one that was is this old: not each request of a page that refreshes itself."""
 
@@ -69,20 +73,41 @@ def has_code_form(code: str) -> bool:
     return _CODE.fullmatch(code) is not None
 
 
-def start(session: Session, code: str, now: datetime) -> SessionStarted | None:
-    """Use up a code; None for one that is unknown, used or too old, or whose token was revoked."""
+def start(session: Session, code: str, now: datetime, address: str | None = None) -> SessionStarted | None:
+    """Use up a code; None for one that is unknown, used or too old, or whose token has ended."""
     row = session.get(SignInCodeRow, digest(code))
     if row is None:
         return None
     # Of two who bring the same code at once, one deletes it.
     used_up = delete(SignInCodeRow).where(col(SignInCodeRow.digest) == row.digest).returning(col(SignInCodeRow.digest))
     is_mine = session.execute(used_up).first() is not None
-    token = session.get(TokenRow, row.token_id)
-    if not is_mine or row.expires_at <= now or token is None or token.revoked_at is not None:
+    token = session.exec(select(TokenRow).where(TokenRow.id == row.token_id, store.lives(now))).first()
+    if not is_mine or row.expires_at <= now or token is None:
         return None
-    _forget_ended(session, now)
+    return begin(session, now, token_id=row.token_id, address=address)
+
+
+def begin(
+    session: Session,
+    now: datetime,
+    *,
+    token_id: int | None = None,
+    person_id: int | None = None,
+    address: str | None = None,
+) -> SessionStarted:
+    """A new session of a token or of a person, for who has proven to be that. `address`: the browser's."""
+    forget_ended(session, now)
     secret = SESSION_PREFIX + secrets.token_urlsafe(32)
-    session.add(BrowserSessionRow(digest=digest(secret), token_id=row.token_id, started_at=now, used_at=now))
+    session.add(
+        BrowserSessionRow(
+            digest=digest(secret),
+            token_id=token_id,
+            person_id=person_id,
+            address=address,
+            started_at=now,
+            used_at=now,
+        )
+    )
     return SessionStarted(secret=secret, expires_at=now + timedelta(seconds=LONGEST_S))
 
 
@@ -100,22 +125,63 @@ def authenticate_session(database: Database, secret: str, now: datetime) -> Prin
     return found.principal
 
 
+def listing(
+    session: Session, now: datetime, *, before_id: int | None, limit: int, of: Principal | None, asks: int | None
+) -> list[SessionView]:
+    """Open sessions, newest first: all, or those `of` one's token or person. `asks`: the session that asks, if one."""
+    query = _open(newest(BrowserSessionRow, before_id, limit), now)
+    if of is not None:
+        query = query.where(
+            BrowserSessionRow.person_id == of.person_id
+            if of.person_id is not None
+            else BrowserSessionRow.token_id == of.token_id
+        )
+    return [_view(session, row, asks) for row in session.exec(query)]
+
+
+def view(session: Session, session_id: int, now: datetime, *, of: Principal | None, asks: int | None) -> SessionView:
+    """One open session, as in `listing`. Raises `NotFound`, also for one that is not to be seen."""
+    found = listing(session, now, before_id=session_id + 1, limit=1, of=of, asks=asks)
+    if not found or found[0].id != session_id:
+        raise NotFound(f"no open session {session_id}", field="session_id")
+    return found[0]
+
+
+def number_open(session: Session, person_id: int, now: datetime) -> int:
+    """How many sessions a person has open."""
+    query = _open(select(BrowserSessionRow), now).where(BrowserSessionRow.person_id == person_id)
+    return len(session.exec(query).all())
+
+
+def forget_ended(session: Session, now: datetime) -> None:
+    """Delete the rows of sessions whose time is over."""
+    longest, idle = now - timedelta(seconds=LONGEST_S), now - timedelta(seconds=IDLE_S)
+    ended = (col(BrowserSessionRow.started_at) <= longest) | (col(BrowserSessionRow.used_at) <= idle)
+    session.execute(delete(BrowserSessionRow).where(ended))
+
+
 def end(session: Session, session_id: int) -> None:
     """Sign out; a session that has ended stays so."""
     session.execute(delete(BrowserSessionRow).where(col(BrowserSessionRow.id) == session_id))
 
 
+def end_all(session: Session) -> None:
+    """End every session, and let every sign-in code be used up."""
+    session.execute(delete(BrowserSessionRow))
+    session.execute(delete(SignInCodeRow))
+
+
 def _live(session: Session, secret: str, now: datetime) -> Found | None:
-    query = select(BrowserSessionRow, TokenRow).where(
-        BrowserSessionRow.digest == digest(secret),
-        col(TokenRow.id) == col(BrowserSessionRow.token_id),
-        col(TokenRow.revoked_at).is_(None),
-    )
-    found = session.exec(query).first()
-    if found is None or not is_live(found[0].started_at, found[0].used_at, now):
+    row = session.exec(select(BrowserSessionRow).where(BrowserSessionRow.digest == digest(secret))).first()
+    if row is None or not is_live(row.started_at, row.used_at, now):
         return None
-    row, token = found
-    assert row.id is not None and token.id is not None
+    if row.person_id is not None:
+        person = session.get_one(PersonRow, row.person_id)
+        scope = SCOPE_OF[Role(person.role)]
+        return Found(row, Principal(person.name, scope, None, session_id=row.id, person_id=person.id))
+    token = session.exec(select(TokenRow).where(TokenRow.id == row.token_id, store.lives(now))).first()
+    if token is None:
+        return None
     return Found(row, Principal(token.name, Scope(token.scope), token.id, token.node, row.id))
 
 
@@ -126,7 +192,34 @@ def _note_use(database: Database, secret_digest: str, now: datetime) -> None:
             row.used_at = now
 
 
-def _forget_ended(session: Session, now: datetime) -> None:
+def _open(query: SelectOfScalar[BrowserSessionRow], now: datetime) -> SelectOfScalar[BrowserSessionRow]:
+    """Those whose time is not over, and whose token lives."""
     longest, idle = now - timedelta(seconds=LONGEST_S), now - timedelta(seconds=IDLE_S)
-    ended = (col(BrowserSessionRow.started_at) <= longest) | (col(BrowserSessionRow.used_at) <= idle)
-    session.execute(delete(BrowserSessionRow).where(ended))
+    living = select(TokenRow.id).where(store.lives(now))
+    return query.where(
+        col(BrowserSessionRow.started_at) > longest,
+        col(BrowserSessionRow.used_at) > idle,
+        or_(col(BrowserSessionRow.person_id).is_not(None), col(BrowserSessionRow.token_id).in_(living)),
+    )
+
+
+def _view(session: Session, row: BrowserSessionRow, asks: int | None) -> SessionView:
+    assert row.id is not None
+    if row.person_id is not None:
+        person = session.get_one(PersonRow, row.person_id)
+        name, scope = person.name, SCOPE_OF[Role(person.role)]
+    else:
+        token = session.get_one(TokenRow, row.token_id)
+        name, scope = token.name, Scope(token.scope)
+    return SessionView(
+        id=row.id,
+        name=name,
+        person_id=row.person_id,
+        token_id=row.token_id,
+        scope=scope,
+        address=row.address,
+        started_at=row.started_at,
+        used_at=row.used_at,
+        expires_at=row.started_at + timedelta(seconds=LONGEST_S),
+        own=row.id == asks,
+    )

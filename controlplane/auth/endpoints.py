@@ -6,7 +6,8 @@ from controlplane.auth import store
 from controlplane.auth.guard import Admin, Holder, TokenAdmin
 from controlplane.contract.bodies.access import TokenCreate, TokenCreated, TokenView
 from controlplane.contract.bodies.pages import Page
-from controlplane.contract.errors import Unauthenticated
+from controlplane.contract.error_answer import answers
+from controlplane.contract.errors import NotFound, Unauthenticated
 from controlplane.db import SessionDep
 from controlplane.db.ids import PathId
 from controlplane.db.paging import Cursor, Limit, page_of
@@ -15,9 +16,11 @@ from controlplane.db.request_parts import Basis
 router = APIRouter(prefix="/api/v1/tokens", tags=["tokens"])
 
 
-@router.get("/self")
+@router.get("/self", responses=answers(NotFound))
 def whoami(session: SessionDep, principal: Holder) -> TokenView:
-    """The token of this request."""
+    """The token of this request, or that began its session."""
+    if principal.token_id is None:
+        raise NotFound("a person's session has no token; GET /api/v1/sessions/self tells of it", field="Authorization")
     found = store.get(session, principal.token_id)
     if found is None:
         raise Unauthenticated("this token is gone", field="Authorization")

@@ -26,26 +26,33 @@ class Needs:
         self._itself = itself
 
     async def __call__(self, request: Request) -> Principal:
-        parts, authorization = AuthParts.of(request.app), request.headers.get("Authorization", "")
-        secret = browser_sessions.secret_in(authorization)
-        if secret is None:
-            principal = parts.tokens.known(authorization) or await parts.tokens.find(authorization)
-            parts.node_certificates.check(principal, request.scope)
-        elif self._itself:
+        parts = AuthParts.of(request.app)
+        principal = await principal_of(parts, request)
+        if self._itself and principal.session_id is not None:
             raise Forbidden("this needs a token itself, not a browser's session", field="Authorization")
-        else:
-            look = browser_sessions.authenticate_session
-            principal = await asyncio.to_thread(look, parts.database, secret, parts.clock())
+        parts.token_uses.note(principal.token_id, principal.node)
         if self.scope is not None:
             check_scope(principal, self.scope)
         return principal
+
+
+async def principal_of(parts: AuthParts, request: Request) -> Principal:
+    """Who asks, by a token or a browser's session. Raises `Unauthenticated`, `Forbidden`, `Unavailable`."""
+    authorization = request.headers.get("Authorization", "")
+    secret = browser_sessions.secret_in(authorization)
+    if secret is not None:
+        look = browser_sessions.authenticate_session
+        return await asyncio.to_thread(look, parts.database, secret, parts.clock())
+    principal = parts.tokens.known(authorization) or await parts.tokens.find(authorization)
+    parts.node_certificates.check(principal, request.scope)
+    return principal
 
 
 Holder = Annotated[Principal, Depends(Needs(None))]
 Reader = Annotated[Principal, Depends(Needs(Scope.READ))]
 Operator = Annotated[Principal, Depends(Needs(Scope.OPERATE))]
 Admin = Annotated[Principal, Depends(Needs(Scope.ADMIN))]
-AgentAccess = Annotated[Principal, Depends(Needs(Scope.AGENT))]
+AgentAccess = Annotated[Principal, Depends(Needs(Scope.AGENT, itself=True))]
 TokenReader = Annotated[Principal, Depends(Needs(Scope.READ, itself=True))]
 TokenAdmin = Annotated[Principal, Depends(Needs(Scope.ADMIN, itself=True))]
-Enroller = Annotated[Principal, Depends(Needs(Scope.ENROL))]
+Enroller = Annotated[Principal, Depends(Needs(Scope.ENROL, itself=True))]

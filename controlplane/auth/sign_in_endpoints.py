@@ -1,32 +1,37 @@
 """Signing a browser in over HTTP: a token makes a one-time code, the code starts a session, the session ends itself."""
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 
 from controlplane.auth import browser_sessions
+from controlplane.auth.browser_address import browser_address
 from controlplane.auth.guard import Holder, TokenReader
+from controlplane.auth.sign_in_parts import Sign
 from controlplane.contract.bodies.access import SessionStart, SessionStarted, SignInCode
 from controlplane.contract.error_answer import answers
-from controlplane.contract.errors import NotFound, Unauthenticated, Unavailable
+from controlplane.contract.errors import Forbidden, NotFound, Unauthenticated, Unavailable
 from controlplane.db import SessionDep
-from controlplane.db.request_parts import Basis
 
 router = APIRouter(prefix="/api/v1", tags=["tokens"])
 
 
 @router.post("/sign-in-codes", status_code=201)
-def create_sign_in_code(session: SessionDep, principal: TokenReader, service: Basis) -> SignInCode:
+def create_sign_in_code(session: SessionDep, principal: TokenReader, service: Sign) -> SignInCode:
     """Make a code that signs one browser in as this token, once, within a minute: `/login?code=CODE`."""
+    if not service.token_sign_in:
+        raise Forbidden("browsers are not signed in with a token here, people sign in", field="token_sign_in")
+    assert principal.token_id is not None  # The route wants a token itself.
     return browser_sessions.make_code(session, principal.token_id, service.clock())
 
 
 @router.post("/sessions", status_code=201, responses=answers(Unauthenticated, Unavailable))
-def start_session(wanted: SessionStart, service: Basis) -> SessionStarted:
+def start_session(wanted: SessionStart, service: Sign, request: Request) -> SessionStarted:
     """Use up a sign-in code; the answer's secret is the session's bearer token. Needs no token: the code is one."""
     started = None
     # Nobody without a code takes the database's write lock.
     if browser_sessions.has_code_form(wanted.code):
         with service.database.session() as session:
-            started = browser_sessions.start(session, wanted.code, service.clock())
+            address = browser_address(request, service.voucher)
+            started = browser_sessions.start(session, wanted.code, service.clock(), address)
     if started is None:
         raise Unauthenticated("this sign-in code is unknown, was used, or has expired", field="code")
     return started

@@ -2,8 +2,8 @@
 
 Guarantee: a token that was revoked, on whichever replica, is refused at most `STALE_S` later: what is remembered is
 used only while a look at the token table (its numbers of rows and of revoked ones), at most that old, has found no
-change. One that this process itself revoked is refused from then on. A database that does not answer makes requests
-wait for it and fail (`Unavailable`), never pass unchecked.
+change. One that this process itself revoked is refused from then on, one that expires from its last moment on. A
+database that does not answer makes requests wait for it and fail (`Unavailable`), never pass unchecked.
 
 For the event loop: nothing here takes a lock.
 """
@@ -22,13 +22,16 @@ from sqlmodel import col, select
 
 from controlplane.auth import revocations
 from controlplane.auth.node_certificate import NodeCertificates
-from controlplane.auth.principal import Principal, authenticate_all
+from controlplane.auth.principal import Principal, authenticate_all, check_time
 from controlplane.auth.tables import TokenRow
 from controlplane.auth.token_lookup import TokenLookup
+from controlplane.auth.token_uses import TokenUses
 from controlplane.auth.turned_away import TurnedAway
+from controlplane.contract.clock import Clock, utc_now
 from controlplane.contract.errors import Unauthenticated, Unavailable
 from controlplane.db.database import Database
 from controlplane.db.request_parts import Parts
+from controlplane.keys import Keyring
 
 FRESH_S = 1.0
 STALE_S = 2.0
@@ -49,9 +52,12 @@ class Fingerprint(NamedTuple):
 class TokenCache:
     """`known` first; `find` where it does not know."""
 
-    def __init__(self, database: Database, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, database: Database, monotonic: Callable[[], float] = time.monotonic, clock: Clock = utc_now
+    ) -> None:
         self._database = database
         self._monotonic = monotonic
+        self._clock = clock
         self._found: dict[str, Principal | str] = {}  # Or why it is refused.
         self._fingerprint: Fingerprint | None = None
         self._looked_at = -STALE_S
@@ -69,9 +75,7 @@ class TokenCache:
                 return None
             self._start_look()
         found = self._found.get(authorization)
-        if isinstance(found, str):
-            raise Unauthenticated(found, field="Authorization")
-        return found
+        return None if found is None else self._let_in(found)
 
     async def find(self, authorization: str) -> Principal:
         """As `known`, asking the database where needed. Raises `Unauthenticated`, `Unavailable`."""
@@ -88,9 +92,15 @@ class TokenCache:
             if len(self._found) >= LIMIT:
                 self._found.clear()
             self._found[authorization] = asked
-        if isinstance(asked, str):
-            raise Unauthenticated(asked, field="Authorization")
-        return asked
+        return self._let_in(asked)
+
+    def _let_in(self, found: Principal | str) -> Principal:
+        """Raises `Unauthenticated` for one that was refused, or whose time is over."""
+        if isinstance(found, str):
+            raise Unauthenticated(found, field="Authorization")
+        if found.expires_at is not None:
+            check_time(found.expires_at, self._clock())
+        return found
 
     async def _ask(self, authorization: str) -> Principal | str:
         try:
@@ -137,6 +147,8 @@ class AuthParts(Parts):
     """What a guarded route is served with."""
 
     tokens: TokenCache
+    keyring: Keyring
+    token_uses: TokenUses = field(default_factory=TokenUses)
     node_certificates: NodeCertificates = field(default_factory=NodeCertificates)
     turned_away: TurnedAway = field(default_factory=TurnedAway)
 

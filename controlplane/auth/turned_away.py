@@ -12,7 +12,8 @@ from enum import StrEnum
 
 from starlette.requests import HTTPConnection
 
-from controlplane.contract.errors import TailwrightError
+from controlplane.contract.errors import SignInRefused, TailwrightError, TokenExpired
+from controlplane.db.request_parts import address_of
 
 logger = logging.getLogger(__name__)
 
@@ -24,7 +25,10 @@ class Reason(StrEnum):
 
     NO_TOKEN = "no_token"
     UNKNOWN_TOKEN = "unknown_token"  # Or one that was revoked.
+    SIGN_IN = "sign_in"  # The issuer's answer was not what it must be.
+    EXPIRED = "expired"  # Its time is over.
     FORBIDDEN = "forbidden"  # The token is known, and does not allow it.
+    METHOD = "method"  # The address has no such method; whoever it was.
 
 
 class TurnedAway:
@@ -39,8 +43,14 @@ class TurnedAway:
     def note(self, connection: HTTPConnection, error: TailwrightError) -> None:
         """Count an answer that refuses somebody; any other is none of ours."""
         reason = _reason(connection, error)
-        if reason is None:
-            return
+        if reason is not None:
+            self._count(connection, reason)
+
+    def note_method(self, connection: HTTPConnection) -> None:
+        """Count a method that the address has not."""
+        self._count(connection, Reason.METHOD)
+
+    def _count(self, connection: HTTPConnection, reason: Reason) -> None:
         with self._lock:
             self.counts[reason] += 1
             now, count = self._monotonic(), self.counts[reason]
@@ -48,7 +58,7 @@ class TurnedAway:
             if now - last_at < QUIET_S:
                 return
             self._told[reason] = now, count
-        address = connection.client.host if connection.client else "unknown"
+        address = address_of(connection)
         others = count - last_count - 1
         more = f"; {others} more since the line before" if others else ""
         logger.warning("refused (%s) %s: %r%s", reason.value, address, connection.scope["path"][:200], more)
@@ -59,4 +69,8 @@ def _reason(connection: HTTPConnection, error: TailwrightError) -> Reason | None
         return Reason.FORBIDDEN
     if error.status != 401:
         return None
+    if isinstance(error, TokenExpired):
+        return Reason.EXPIRED
+    if isinstance(error, SignInRefused):
+        return Reason.SIGN_IN
     return Reason.UNKNOWN_TOKEN if connection.headers.get("Authorization") else Reason.NO_TOKEN

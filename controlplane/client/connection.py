@@ -32,8 +32,10 @@ class Connection:
         timeout_s: float = 10.0,
         transport: httpx.BaseTransport | None = None,
         tls: ssl.SSLContext | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        """`headers` go with each request."""
+        headers = {**(headers or {}), **({"Authorization": f"Bearer {token}"} if token else {})}
         if base_url.startswith(UNIX):
             transport = httpx.HTTPTransport(uds=base_url.removeprefix(UNIX))
             base_url = "http://localhost"

@@ -24,6 +24,7 @@ from controlplane.contract.bodies.alerts import (
 from controlplane.contract.bodies.configs import Revision, RevisionCreate
 from controlplane.contract.bodies.ledger import LedgerEntry
 from controlplane.contract.bodies.nodes import NodeView, TrialConfig
+from controlplane.contract.bodies.people import Person, SessionView, SignInBegun, SignInFinish, SignInWays
 from controlplane.contract.bodies.rollouts import Rollout, RolloutCreate
 from controlplane.contract.bodies.studies import (
     Study,
@@ -64,6 +65,33 @@ class ResourceCalls(Connection):
     def start_session(self, wanted: SessionStart) -> SessionStarted:
         """Use up a sign-in code; needs no token."""
         return self._one(SessionStarted, "POST", "/api/v1/sessions", body=wanted)
+
+    def sign_in_ways(self) -> SignInWays:
+        """How a browser may be signed in; needs no token."""
+        return self._one(SignInWays, "GET", "/api/v1/sign-in")
+
+    def begin_sign_in(self) -> SignInBegun:
+        """Begin to sign a browser in at the issuer; needs no token."""
+        return self._one(SignInBegun, "POST", "/api/v1/sign-in/begin")
+
+    def finish_sign_in(self, wanted: SignInFinish) -> SessionStarted:
+        """Prove who has come back from the issuer; needs no token."""
+        return self._one(SessionStarted, "POST", "/api/v1/sign-in/finish", body=wanted)
+
+    def people(self) -> list[Person]:
+        """Who has signed in at the issuer; needs scope admin."""
+        return list(self.every(Person, "/api/v1/people"))
+
+    def sessions(self) -> list[SessionView]:
+        """Open sessions of browsers: everybody's for an admin, else one's own."""
+        return list(self.every(SessionView, "/api/v1/sessions"))
+
+    def own_session(self) -> SessionView:
+        """The browser's session whose secret this client has."""
+        return self._one(SessionView, "GET", "/api/v1/sessions/self")
+
+    def end_one_session(self, session_id: int) -> None:
+        self._request("DELETE", f"/api/v1/sessions/{session_id}")
 
     def end_session(self) -> None:
         """End the browser's session whose secret this client has."""
@@ -110,6 +138,10 @@ class ResourceCalls(Connection):
 
     def start_rollout(self, rollout_id: int) -> Rollout:
         return self._one(Rollout, "POST", f"/api/v1/rollouts/{rollout_id}/start")
+
+    def approve_rollout(self, rollout_id: int) -> Rollout:
+        """Begin an emergency that another admin has proposed."""
+        return self._one(Rollout, "POST", f"/api/v1/rollouts/{rollout_id}/approve")
 
     def cancel_rollout(self, rollout_id: int) -> Rollout:
         """Before it began: cancelled. While it runs: rolled back."""

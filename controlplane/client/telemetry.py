@@ -29,7 +29,8 @@ CONNECT_TIMEOUT_S = 10.0
 class TelemetryCalls(Connection):
     """What is measured, summed up, one by one, and in whole files.
 
-    Sums take a span (`window` or `start` and `end`), `by` to split the answer, and labels to filter it.
+    Sums take a span (`window` or `start` and `end`), `by` to split the answer, `top` for at most so many series, and
+    labels to filter it. An answer's `left_out` says what is not in it.
     """
 
     def send_report(self, path: str, body: bytes, headers: Mapping[str, str]) -> httpx.Response:
@@ -48,10 +49,11 @@ class TelemetryCalls(Connection):
         end: datetime | None = None,
         step: str | None = None,
         by: Sequence[str] = (),
+        top: int | None = None,
         **labels: str | None,
     ) -> QuantilesAnswer:
         """Quantiles of a histogram metric by its short name; labels filter (node="a", revision="3")."""
-        given = {"metric": metric, "q": q, "window": window, "start": start, "end": end, "step": step}
+        given = {"metric": metric, "q": q, "window": window, "start": start, "end": end, "step": step, "top": top}
         return self._answer(QuantilesAnswer, "quantiles", given, by, labels)
 
     def scalars(
@@ -63,10 +65,11 @@ class TelemetryCalls(Connection):
         end: datetime | None = None,
         step: str | None = None,
         by: Sequence[str] = (),
+        top: int | None = None,
         **labels: str | None,
     ) -> ScalarsAnswer:
         """Gauges and sums by their short name."""
-        given = {"metric": metric, "window": window, "start": start, "end": end, "step": step}
+        given = {"metric": metric, "window": window, "start": start, "end": end, "step": step, "top": top}
         return self._answer(ScalarsAnswer, "scalars", given, by, labels)
 
     def rates(
@@ -78,10 +81,11 @@ class TelemetryCalls(Connection):
         end: datetime | None = None,
         step: str | None = None,
         by: Sequence[str] = (),
+        top: int | None = None,
         **labels: str | None,
     ) -> RatesAnswer:
         """What a sum, or the count of a histogram, grew by in a second."""
-        given = {"metric": metric, "window": window, "start": start, "end": end, "step": step}
+        given = {"metric": metric, "window": window, "start": start, "end": end, "step": step, "top": top}
         return self._answer(RatesAnswer, "rates", given, by, labels)
 
     def shares(
@@ -94,10 +98,19 @@ class TelemetryCalls(Connection):
         end: datetime | None = None,
         step: str | None = None,
         by: Sequence[str] = (),
+        top: int | None = None,
         **labels: str | None,
     ) -> SharesAnswer:
         """Each component's share of e2e; with `above`, the share of `metric`'s values (e2e's) above so many seconds."""
-        given = {"metric": metric, "above": above, "window": window, "start": start, "end": end, "step": step}
+        given = {
+            "metric": metric,
+            "above": above,
+            "window": window,
+            "start": start,
+            "end": end,
+            "step": step,
+            "top": top,
+        }
         return self._answer(SharesAnswer, "shares", given, by, labels)
 
     def heatmap(
@@ -110,10 +123,11 @@ class TelemetryCalls(Connection):
         start: datetime | None = None,
         end: datetime | None = None,
         by: Sequence[str] = (),
+        top: int | None = None,
         **labels: str | None,
     ) -> HeatmapAnswer:
         """How many values lie in each row of the axis at each step."""
-        given = {"metric": metric, "rows": rows, "window": window, "start": start, "end": end, "step": step}
+        given = {"metric": metric, "rows": rows, "window": window, "start": start, "end": end, "step": step, "top": top}
         return self._answer(HeatmapAnswer, "heatmap", given, by, labels)
 
     def stream(

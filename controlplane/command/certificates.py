@@ -1,5 +1,6 @@
 """`tailwright tls`: a fleet's own certificate authority, and the certificates of its servers and nodes, in a folder."""
 
+import enum
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,11 +17,21 @@ from controlplane.terminal.subcommand import subcommand
 if TYPE_CHECKING:
     from controlplane.serving.authority import Authority
 
-app = subcommand(no_args_is_help=True, help="Make and renew the certificates of a fleet.")
+app = subcommand(no_args_is_help=True, help="Make, renew and revoke the certificates of a fleet.")
 
 Dir = Annotated[Path, typer.Option(help="Folder of the CA; its ca.key signs everything: keep it off the servers.")]
 FOLDER = Path("tailwright-tls")
 SOON_DAYS = 30.0
+
+
+class Reason(enum.StrEnum):
+    """Why a certificate no longer counts (RFC 5280, 5.3.1)."""
+
+    UNSPECIFIED = "unspecified"
+    KEY_COMPROMISE = "key-compromise"
+    SUPERSEDED = "superseded"
+    CESSATION_OF_OPERATION = "cessation-of-operation"
+    PRIVILEGE_WITHDRAWN = "privilege-withdrawn"
 
 
 @app.command()
@@ -63,8 +74,29 @@ def renew(
         names = authority.renew(utc_now(), within_days=within_days)
         for name in names:
             _tell(authority, name)
-        if not names:
+        is_list_renewed = authority.renew_list(utc_now(), within_days=within_days)
+        if is_list_renewed:
+            _tell_list(authority)
+        if not names and not is_list_renewed:
             typer.echo(f"nothing in {dir} ends within {within_days:g} days")
+
+
+@app.command()
+def revoke(
+    name: Annotated[str, typer.Argument(help="The certificate's name, as `tailwright tls node` was given it.")],
+    reason: Annotated[Reason, typer.Option(help="Why; it stands in the list.")] = Reason.UNSPECIFIED,
+    dir: Dir = FOLDER,
+) -> None:
+    """Put a node's certificates, old and new, into crl.pem, the list of what no longer counts (--tls-client-crl)."""
+    with _authority(dir) as authority:
+        from cryptography.x509 import ReasonFlags
+
+        serials = authority.revoke(name, utc_now(), ReasonFlags[reason.name.lower()])
+        for serial in serials:
+            typer.echo(f"{name}: serial {serial:x} is revoked ({reason.value})")
+        if not serials:
+            typer.echo(f"{name}: nothing is left to revoke")
+        _tell_list(authority)
 
 
 @contextmanager
@@ -83,3 +115,7 @@ def _authority(folder: Path) -> Iterator["Authority"]:
 
 def _tell(authority: "Authority", name: str) -> None:
     typer.echo(f"{authority.folder / name}.pem and .key, until {authority.ends_at(name):%Y-%m-%d}")
+
+
+def _tell_list(authority: "Authority") -> None:
+    typer.echo(f"{authority.folder / 'crl.pem'}, until {authority.list_ends_at():%Y-%m-%d}")

@@ -1,11 +1,14 @@
 """`tailwright ledger`: look the ledger's chain through, and tell its head for keeping elsewhere."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from controlplane.app.settings import StoreSettings
+from controlplane.contract.clock import utc_now
+from controlplane.contract.errors import TailwrightError
 from controlplane.terminal import extras
 from controlplane.terminal.service_connection import fail
 from controlplane.terminal.settings_options import with_settings
@@ -15,7 +18,10 @@ if TYPE_CHECKING:
     from controlplane.contract.bodies.ledger import LedgerHead
     from controlplane.db.database import Database
 
-app = subcommand(help="Check that the ledger is as it was written, and tell its head.", no_args_is_help=True)
+app = subcommand(
+    help="Check that the ledger is as it was written, tell its head, and archive its oldest entries.",
+    no_args_is_help=True,
+)
 
 
 @app.command("verify")
@@ -24,23 +30,62 @@ def verify(
     settings: StoreSettings,
     head: Annotated[
         str | None,
-        typer.Option(help="A head that was told earlier: a file of `tailwright ledger head`, or ID:HASH."),
+        typer.Option(help="A head that was told earlier: a file of `tailwright ledger head`, a webhook's, or ID:HASH."),
+    ] = None,
+    archive: Annotated[
+        list[Path] | None,
+        typer.Option(help="A file of `tailwright ledger archive`, to be looked through too; all of them.", exists=True),
     ] = None,
 ) -> None:
     """Name the first entry that was changed, removed or inserted, also while the service runs; status 1 then."""
     extras.need("ledger", "server")
-    from controlplane.ledger import chain, inspection
+    from controlplane.ledger import chain, inspection, signing
 
     told = None if head is None else _told(head, settings.data_dir)
     database = _database(settings)
     try:
-        found, wrong = inspection.verify(database, None if told is None else chain.Head(told.id, told.hash))
+        archived = inspection.archived(database)
+        if told is not None and told.id < archived.id and not archive:
+            fail(f"head: entry {told.id} is archived: give the files of `tailwright ledger archive` with --archive")
+        known = None if told is None else chain.Head(told.id, told.hash)
+        key = signing.key_of(settings.data_dir) if archived.id else None
+        found, wrong = inspection.verify(database, known, archive or [], key)
+    except TailwrightError as error:
+        fail(error.message, 1)
     finally:
         database.close()
     if wrong is not None:
         typer.echo(f"BAD  {wrong}")
         raise typer.Exit(1)
     typer.echo(f"ok   {found.id} ledger entries, head {found.id}:{found.hash}")
+    if archived.id and not archive:
+        typer.echo(f"     entries 1 to {archived.id} are archived: look them through with --archive FILE")
+
+
+@app.command("archive")
+@with_settings("TAILWRIGHT_")
+def archive(
+    settings: StoreSettings,
+    before: Annotated[datetime, typer.Option(help="Entries from before this day (UTC); at least 30 days ago.")],
+    to: Annotated[Path, typer.Option(help="The file to write; it must not be there yet.", dir_okay=False)],
+) -> None:
+    """Move the oldest entries to a file, also while the service runs. Keep it: the ledger's proof wants it."""
+    extras.need("ledger", "server")
+    from controlplane.ledger import archiving, signing
+
+    database = _database(settings)
+    try:
+        key = signing.key_of(settings.data_dir)
+        done = archiving.archive(database, before.replace(tzinfo=UTC), to, key, utc_now())
+    except (TailwrightError, OSError) as error:
+        fail(str(error), 1)
+    finally:
+        database.close()
+    if done is None:
+        typer.echo(f"no entry is from before {before:%Y-%m-%d}: nothing is moved")
+        return
+    typer.echo(f"entries {done.first} to {done.last.id} are in {to}; make a copy, and keep it with the others")
+    typer.echo(f"head {done.last.id}:{done.last.hash}")
 
 
 @app.command("head")
@@ -67,19 +112,23 @@ def _database(settings: StoreSettings) -> "Database":
 
 
 def _told(text: str, data_dir: Path) -> "LedgerHead":
-    """The head that is given as ID:HASH, or in a file, whose signature is looked at."""
+    """The head that is given as ID:HASH or, with a signature that is looked at, as ID:HASH:SIGNATURE or in a file."""
     from pydantic import ValidationError
 
     from controlplane.contract.bodies.ledger import LedgerHead
     from controlplane.ledger import signing
 
-    number, colon, sha = text.partition(":")
+    number, colon, rest = text.partition(":")
+    sha, signed, signature = rest.partition(":")
     try:
-        if colon and number.isdecimal():
+        if colon and number.isdecimal() and not signed:
             return LedgerHead(id=int(number), hash=sha)
-        told = LedgerHead.model_validate_json(Path(text).read_bytes())
+        if colon and number.isdecimal():
+            told = LedgerHead(id=int(number), hash=sha, signature=signature)
+        else:
+            told = LedgerHead.model_validate_json(Path(text).read_bytes())
     except (OSError, ValidationError):
-        fail(f"{text}: neither ID:HASH nor a file that `tailwright ledger head` has written")
+        fail(f"{text}: neither ID:HASH, nor a webhook's Tailwright-Ledger-Head, nor a file of `tailwright ledger head`")
     if not signing.is_signed(told, signing.key_of(data_dir)):
         fail(f"{text}: its signature is not by {data_dir / signing.FILENAME}", 1)
     return told

@@ -29,7 +29,10 @@ SUBCOMMANDS = {
     "load": "controlplane.command.load.command",
     "store": "controlplane.command.store",
     "tls": "controlplane.command.certificates",
+    "token": "controlplane.command.tokens",
+    "people": "controlplane.command.people_sessions",
     "ledger": "controlplane.command.ledger_chain",
+    "secrets": "controlplane.command.secret_keys",
     "doctor": "agents.doctor.command",
     "bench": "controlplane.command.bench",
 }

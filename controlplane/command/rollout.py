@@ -120,6 +120,16 @@ def listing(server: Server = SERVER, token: Token = None, token_file: TokenFile 
         fail(explain(error), 1)
 
 
+@app.command("approve")
+def approve(number: int, server: Server = SERVER, token: Token = None, token_file: TokenFile = None) -> None:
+    """Begin an emergency rollout that another admin has proposed."""
+    try:
+        with connect(server, token, token_file) as client:
+            say(client.approve_rollout(number))
+    except FAILURES as error:
+        fail(explain(error), 1)
+
+
 @app.command("cancel")
 def cancel(number: int, server: Server = SERVER, token: Token = None, token_file: TokenFile = None) -> None:
     """End a rollout: the whole previous revision is put back where it had begun."""

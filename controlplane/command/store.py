@@ -21,20 +21,21 @@ app = subcommand(help="Check, back up and restore what the service keeps.", no_a
 
 @app.command("verify")
 @with_settings("TAILWRIGHT_")
-def verify(settings: StoreSettings) -> None:
+def verify_store(settings: StoreSettings) -> None:
     """Look everything through, also while the service runs; status 1 when something is not as it must be."""
     extras.need("store", "server")
     from controlplane.app.frames import frames_of
     from controlplane.db.database import Database
-    from controlplane.ledger import inspection
-    from controlplane.telemetry.folding import verify as check
+    from controlplane.ledger import inspection, signing
+    from controlplane.telemetry.folding import verify
 
     if settings.database_url is None and not settings.database_file.is_file():
         fail(f"{settings.database_file}: there is no database; say where it is with --data-dir or --database-url")
     database = Database(settings.url)
     try:
-        report = check.verify(database, frames_of(settings, database))
-        head, wrong = inspection.verify(database)
+        report = verify.verify(database, frames_of(settings, database))
+        key = signing.key_of(settings.data_dir) if inspection.archived(database).id else None
+        head, wrong = inspection.verify(database, key=key)
     finally:
         database.close()
     _tell(report)
@@ -44,25 +45,27 @@ def verify(settings: StoreSettings) -> None:
 
 @app.command("backup")
 @with_settings("TAILWRIGHT_")
-def backup(
+def back_up(
     file: Annotated[Path, typer.Argument(help="The file to write; it must not be there yet.", dir_okay=False)],
     settings: StoreSettings,
 ) -> None:
     """Copy the whole database to FILE while the service runs, and look the copy through."""
     extras.need("store", "server")
-    from controlplane.telemetry.folding import backup as copies
+    from controlplane.telemetry.folding import backup
 
     if not settings.url.startswith("sqlite"):
-        fail(copies.advice(settings.url, file, restoring=False))
+        fail(backup.advice(settings.url, file, restoring=False))
     try:
-        report = copies.backup(_file_of(settings), file)
-    except copies.Unsound as unsound:
+        report = backup.backup(_file_of(settings), file)
+    except backup.Unsound as unsound:
         _tell(unsound.report)
         fail(unsound.message, 1)
     except (TailwrightError, OSError) as error:
         fail(str(error), 1)
     _tell(report)
     typer.echo(f"backed up to {file}. The token files in {settings.data_dir} are not part of it.")
+    key_file = settings.keyring.file
+    typer.echo(f"Its secrets are encrypted: keep a copy of {key_file}, which is not part of it either, apart from it.")
 
 
 @app.command("restore")
@@ -73,13 +76,13 @@ def restore(
 ) -> None:
     """Put FILE in the place of the database; the service must not be running. The old database is set aside."""
     extras.need("store", "server")
-    from controlplane.telemetry.folding import backup as copies
+    from controlplane.telemetry.folding import backup
 
     if not settings.url.startswith("sqlite"):
-        fail(copies.advice(settings.url, file, restoring=True))
+        fail(backup.advice(settings.url, file, restoring=True))
     try:
-        done = copies.restore(file, _file_of(settings), utc_now())
-    except copies.Unsound as unsound:
+        done = backup.restore(file, _file_of(settings), utc_now())
+    except backup.Unsound as unsound:
         _tell(unsound.report)
         fail(unsound.message, 1)
     except (TailwrightError, OSError) as error:
@@ -90,6 +93,28 @@ def restore(
         typer.echo(f"the token {name!r} was revoked after the backup, and stays so")
     if done.revoked is None:
         typer.echo(f"BAD  {done.aside} does not say which tokens it had revoked: look at those that live now", err=True)
+    _tell_of_keys(settings)
+
+
+def _tell_of_keys(settings: StoreSettings) -> None:
+    """Whether the restored secrets can be read."""
+    from controlplane.app.tables import all_tables
+    from controlplane.db.database import Database
+    from controlplane.keys import reencryption
+
+    keyring, database = settings.keyring, Database(settings.url)
+    try:
+        with database.snapshot() as connection:
+            counts = reencryption.counts(connection, all_tables())
+        lacking = [key_id for key_id in counts if keyring.find(key_id) is None]
+    except TailwrightError as error:
+        fail(error.message, 1)
+    finally:
+        database.close()
+    for key_id in lacking:
+        typer.echo(f"BAD  {counts[key_id]} of its secrets cannot be read. {keyring.lacks(key_id)}", err=True)
+    if lacking:
+        raise typer.Exit(1)
 
 
 def _file_of(settings: StoreSettings) -> Path:

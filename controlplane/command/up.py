@@ -84,21 +84,22 @@ def up(settings: UpSettings) -> None:
 
     def mount(app: "FastAPI") -> None:
         if settings.dashboard:
-            door = Service.of(app).door
-            extras.load(DASHBOARD).mount(app, settings.own_url, partial(door.refuse, Refused.CROSS_SITE))
+            service = Service.of(app)
+            forged = partial(service.door.refuse, Refused.CROSS_SITE)
+            extras.load(DASHBOARD).mount(app, settings.own_url, forged, service.voucher)
+        if settings.tuner:  # Not before: by now the application has written the worker's token.
+            workers.append(Worker(settings.own_url, settings.data_dir / "tuner-token"))
+            workers[-1].start()
 
-    worker = None
+    workers: list[Worker] = []
     try:
         check_exposed(settings.host, settings.tls, settings.insecure_http)
-        if settings.tuner:
-            worker = Worker(settings.own_url, settings.data_dir / "tuner-token")
-            worker.start()
         status = run(settings, mount)
     except BadSettings as error:
         fail(error.message)
     except TailwrightError as error:
         fail(error.message, 1)
     finally:
-        if worker is not None:
+        for worker in workers:
             worker.stop()
     leave(status)

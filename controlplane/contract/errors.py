@@ -7,9 +7,12 @@
     |   +-- PromptTooLong        400
     |   +-- BadSettings          400  what a process was started with
     +-- Unauthenticated          401  no token, or one that is not known
+    |   +-- TokenExpired         401
+    |   +-- SignInRefused        401  the issuer's answer is not what it must be
     +-- Forbidden                403  the token lacks the scope
     +-- NotFound                 404
     +-- Conflict                 409  the thing is in a state that forbids it
+    |   +-- NodeIsLive           409  somebody enrols a node that is heard from
     +-- TooLarge                 413
     +-- Unsupported              415  content type or encoding
     +-- Overloaded               429  try later; `retry_after_s` says when
@@ -78,6 +81,18 @@ class Unauthenticated(TailwrightError):
     code = "unauthenticated"
 
 
+class TokenExpired(Unauthenticated):
+    """The token's time is over."""
+
+    code = "token_expired"
+
+
+class SignInRefused(Unauthenticated):
+    """What came back from the issuer does not prove who somebody is."""
+
+    code = "sign_in_refused"
+
+
 class Forbidden(TailwrightError):
     """The token lacks the scope, or is bound to another node."""
 
@@ -97,6 +112,12 @@ class Conflict(TailwrightError):
 
     status = 409
     code = "conflict"
+
+
+class NodeIsLive(Conflict):
+    """The node is heard from: another agent has its name. Its own token, or an administrator, lets it enrol again."""
+
+    code = "node_is_live"
 
 
 class OtherContent(Conflict):

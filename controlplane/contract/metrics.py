@@ -78,6 +78,7 @@ DRAFT_TOKENS = Metric("tailwright.spec_decode.draft_tokens", "draft_tokens", "{t
 ACCEPTED_TOKENS = Metric(
     "tailwright.spec_decode.accepted_tokens", "accepted_tokens", "{token}", _S, "Draft tokens accepted."
 )
+STEP_LIMIT = Metric("tailwright.engine.step_limit", "step_limit", "{step}", _S, "Engine steps, by what limited them.")
 PREEMPTIONS = Metric("tailwright.preemptions", "preemptions", "{request}", _S, "Requests preempted and recomputed.")
 EVENTS_MISSED = Metric(
     "tailwright.agent.events_missed", "events_missed", "{event}", _S, "Engine events the agent never saw."
@@ -298,6 +299,7 @@ CACHE_CLASS = Attribute("tailwright.cache_class", "cache_class")
 TENANT = Attribute("tailwright.tenant", "tenant")
 REGION = Attribute("tailwright.region", "region")
 FINISH_REASON = Attribute("gen_ai.response.finish_reason", "finish_reason")
+LIMIT = Attribute("tailwright.limit", "limit")
 
 ATTRIBUTES: tuple[Attribute, ...] = (
     NODE,
@@ -309,9 +311,13 @@ ATTRIBUTES: tuple[Attribute, ...] = (
     TENANT,
     REGION,
     FINISH_REASON,
+    LIMIT,
 )
 LABEL_OF: dict[str, str] = {attribute.name: attribute.label for attribute in ATTRIBUTES}
 LABELS: tuple[str, ...] = tuple(attribute.label for attribute in ATTRIBUTES)
+
+SUMMED_BY: dict[Metric, Attribute] = {REQUESTS: FINISH_REASON, STEP_LIMIT: LIMIT}
+"""Sums that are told apart by one attribute more than the others."""
 
 WINDOW_S = 5.0
 """Width of the finest window of the store, and the default report interval. Windows start at multiples of it."""

@@ -10,15 +10,23 @@ from contextlib import contextmanager
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.engine import ExceptionContext
+from sqlalchemy.exc import ArgumentError, DataError
 from sqlmodel import Session
 
+from controlplane.contract.errors import BadSettings
 from controlplane.db import binary_transfer
-from controlplane.db.refused_values import as_data_error
 
 BUSY_TIMEOUT_MS = 30_000
 POOL_SIZE = 10
 MAX_OVERFLOW = 50
 """Connections beyond the pool: as many as the worker threads that may each want one at once."""
+
+
+NO_URL = (
+    "database_url: is no URL of a database, as in postgresql+psycopg://USER:PASSWORD@HOST/NAME, or of one there is no "
+    "driver for; in a password @ is written %40, / %2F and : %3A"
+)
 
 
 class Database:
@@ -28,12 +36,16 @@ class Database:
         self.url = url
         self.is_sqlite = url.startswith("sqlite")
         options: dict[str, Any] = {
+            "hide_parameters": True,  # Errors go to the log, and values are not for it.
             "pool_pre_ping": not self.is_sqlite,
             "pool_size": POOL_SIZE,
             "max_overflow": MAX_OVERFLOW,
         }
-        self.engine: Engine = create_engine(url, **options)
-        event.listen(self.engine, "handle_error", as_data_error)
+        try:
+            self.engine: Engine = create_engine(url, **options)
+        except (ArgumentError, ValueError):
+            raise BadSettings(NO_URL, field="database_url") from None  # Their words may hold a part of a password.
+        event.listen(self.engine, "handle_error", _as_data_error)
         if self.is_sqlite:
             event.listen(self.engine, "connect", _prepare_sqlite)
             event.listen(self.engine, "begin", _begin_sqlite)
@@ -89,3 +101,11 @@ def _begin_sqlite(connection: Any) -> None:
     # IMMEDIATE takes the write lock at once: a deferred transaction that upgrades later can fail with SQLITE_BUSY
     # whatever the time-out. Readers that must not wait use `read_session` or raw connections of their own.
     connection.exec_driver_sql(connection.get_execution_options().get("begin", "BEGIN IMMEDIATE"))
+
+
+def _as_data_error(context: ExceptionContext) -> None:
+    """A value that a driver cannot even hand to its database is as wrong as one that the database refuses: SQLite's
+    knows no integer beyond 64 bits, and neither writes text that has no UTF-8 form; both raise errors of Python."""
+    error = context.original_exception
+    if isinstance(error, OverflowError | UnicodeEncodeError):
+        raise DataError(context.statement, context.parameters, error) from error

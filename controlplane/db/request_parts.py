@@ -38,6 +38,11 @@ Basis = Annotated[Parts, Depends(Parts.given)]
 """The service's database and clock."""
 
 
+def address_of(connection: HTTPConnection) -> str:
+    """Where a request came from; behind an allowed proxy, what that says."""
+    return connection.client.host if connection.client else "unknown"
+
+
 def request_session(request: Request) -> Iterator[Session]:
     """The dependency behind `SessionDep`; the API's document knows it by this name."""
     database = Parts.of(request.app).database

@@ -11,11 +11,13 @@ from controlplane.contract.bodies.configs import Revision, RevisionCreate
 from controlplane.contract.bodies.nodes import NodeView, TrialConfig
 from controlplane.contract.bodies.pages import Page
 from controlplane.contract.error_answer import answers
-from controlplane.contract.errors import NotFound
+from controlplane.contract.errors import NodeIsLive, NotFound, Overloaded
 from controlplane.db import SessionDep
 from controlplane.db.paging import Cursor, Limit, PoolFilter
+from controlplane.db.request_parts import Basis, address_of
 from controlplane.fleet import revisions
 from controlplane.fleet import store as fleet
+from controlplane.fleet.enrolling import claims
 from controlplane.fleet.opamp import opamp_endpoints
 from controlplane.fleet.opamp.hub import Fleet
 
@@ -112,16 +114,33 @@ def get_config(
     return revisions.revision(session, number, field="number")
 
 
-@api.post("/enrol", status_code=201, tags=["nodes"])
-def enrol_node(
-    wanted: EnrolmentRequest, session: SessionDep, principal: Enroller, service: Fleet, request: Request
-) -> EnrolmentReply:
-    """Register a node and get its own token, shown only here. Enrolling again ends the node's older tokens."""
+@api.post("/enrol", status_code=201, tags=["nodes"], responses=answers(NodeIsLive, Overloaded))
+def enrol_node(wanted: EnrolmentRequest, principal: Enroller, service: Fleet, request: Request) -> EnrolmentReply:
+    """Register a node and get its own token, shown only here. Enrolling again ends the node's older tokens.
+
+    A node that is heard from is enrolled again by its own agent alone, which shows the node's token, or after an
+    administrator has released its name; anyone else is answered 409.
+    """
     if principal.scope is Scope.ENROL:
         service.node_certificates.check_node(wanted.node, request.scope)
-    token = fleet.enrol(session, wanted, actor=principal.actor, now=service.clock())
-    service.fleet.poke_after_commit(session)
-    return EnrolmentReply(node=wanted.node, token=token, workload_key=workload_key(session))
+    origin = address_of(request)
+    wait_s = service.fleet.enrolments.wait_s((principal.token_id, origin))
+    if wait_s:
+        raise Overloaded("too many enrolments with this token from this address in a minute", wait_s)
+    # A session of its own: what it says of a refused claim is committed before the answer refuses it.
+    with service.database.session() as session:
+        outcome = claims.enrol(session, wanted, principal, origin=origin, now=service.clock())
+        key = "" if outcome.refused else workload_key(session, service.keyring)
+    if outcome.refused is not None:
+        raise outcome.refused
+    service.fleet.poke()
+    return EnrolmentReply(node=wanted.node, pool=wanted.pool, role=wanted.role, token=outcome.token, workload_key=key)
+
+
+@api.post("/nodes/{node}/release", tags=["nodes"], responses=answers(NotFound))
+def release_node(node: NodeName, session: SessionDep, principal: Admin, service: Basis) -> NodeView:
+    """Let another agent take this node's name within the next ten minutes; until it does, the present one goes on."""
+    return claims.release(session, node, actor=principal.actor, now=service.clock())
 
 
 router.include_router(api)

@@ -101,6 +101,17 @@ def known(effective: EffectiveConfig) -> dict[str, Any]:
     return {name: value for name, value in effective.knobs.items() if name in KNOBS}
 
 
+def began_earlier(uid: str, held_uid: str | None) -> bool:
+    """True when the agent process `uid` is known to have begun before the process `held_uid`.
+
+    OpAMP's instance_uid is a UUID, of version 7 by recommendation: its first 48 bits tell the millisecond it was made
+    (RFC 9562, 5.7). Of other versions nothing is known.
+    """
+    if held_uid is None or uid[12:13] != "7" or held_uid[12:13] != "7":
+        return False
+    return uid[:12] < held_uid[:12]
+
+
 def in_sequence(stored_uid: str | None, stored_sequence: int, uid: str, sequence: int) -> bool:
     """True when no message of this agent process was lost before this one (OpAMP, AgentToServer.sequence_num)."""
     return stored_uid == uid and sequence == stored_sequence + 1

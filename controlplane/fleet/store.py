@@ -196,14 +196,17 @@ def adopt(session: Session, row: NodeRow, now: datetime) -> None:
 # -- coming and going --------------------------------------------------------------------------------------------------
 
 
-def enrol(session: Session, wanted: EnrolmentRequest, *, actor: str, now: datetime) -> str:
-    """Register a node, or register it again; returns its new token. Its older tokens end."""
+def enrol(session: Session, wanted: EnrolmentRequest, *, actor: str, now: datetime, origin: str = "") -> str:
+    """Register a node, or register it again; returns its new token. Its older tokens end. `origin`: who asked."""
     again = session.get(NodeRow, wanted.node) is not None
-    place(session, wanted.node, pool=wanted.pool, role=wanted.role, backend=wanted.backend, now=now)
+    row = place(session, wanted.node, pool=wanted.pool, role=wanted.role, backend=wanted.backend, now=now)
+    row.released_until = row.replaced_uid = None
     tokens.revoke_of_node(session, wanted.node, now)
-    _, token = tokens.issue(session, name=f"agent {wanted.node}", scope=Scope.AGENT, now=now, node=wanted.node)
+    _, token = tokens.issue(
+        session, name=f"agent {wanted.node}", scope=Scope.AGENT, now=now, node=wanted.node, pool=wanted.pool
+    )
     message = f"node {wanted.node} enrolled {'again ' if again else ''}in pool {wanted.pool} as {wanted.role}"
-    evidence = {"again": again, **wanted.model_dump(exclude={"node"})}
+    evidence = {"again": again, "origin": origin, **wanted.model_dump(exclude={"node", "old_token"})}
     ledger.append(session, now, actor, "node.enrolled", f"node/{wanted.node}", message, **evidence)
     return token
 

@@ -47,6 +47,8 @@ class NodeRow(SQLModel, table=True):
     cache_reset: int = 0  # How many times its prefix cache was to be emptied.
     instance_uid: str | None = Field(default=None, index=True)  # Of the agent process, hexadecimal.
     sequence_num: int = Field(default=0, sa_column=Column(BigInteger, nullable=False))
+    replaced_uid: str | None = None  # Of the agent process before it: one that is heard again is another agent.
+    gone: bool = False  # Its agent has said goodbye.
     connected: bool = False
     connection: str | None = None  # The WebSocket that holds the node, null over HTTP.
     last_seen: datetime | None = Field(default=None, sa_column=Column(UtcDateTime, nullable=True))
@@ -57,5 +59,8 @@ class NodeRow(SQLModel, table=True):
     config_hash: str = ""  # The last remote configuration hash the agent acknowledged.
     config_status: str
     config_error: str = ""
+    claimed_at: datetime | None = Field(default=None, sa_column=Column(UtcDateTime, nullable=True))
+    claimed_by: str | None = None
+    released_until: datetime | None = Field(default=None, sa_column=Column(UtcDateTime, nullable=True))
     drift_since: datetime | None = Field(default=None, sa_column=Column(UtcDateTime, nullable=True))
     created_at: datetime = Field(sa_column=Column(UtcDateTime, nullable=False))

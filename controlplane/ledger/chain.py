@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from controlplane.contract.knobs import canonical_json
+
 
 @dataclass(frozen=True)
 class Head:
@@ -72,8 +74,7 @@ def digest(before: Head, content: Content) -> str:
         "message": content.message,
         "evidence": plain(content.evidence),
     }
-    canonical = json.dumps(row, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(f"{before.hash}\n{canonical}".encode()).hexdigest()
+    return hashlib.sha256(f"{before.hash}\n{canonical_json(row)}".encode()).hexdigest()
 
 
 def extended(before: Head, content: Content) -> Link:
@@ -81,9 +82,14 @@ def extended(before: Head, content: Content) -> Link:
     return Link(before.id + 1, content, digest(before, content))
 
 
-def first_wrong(links: Iterable[Link], head: Head, known: Head | None = None) -> Wrong | None:
-    """What is wrong first with all rows, in the order of their numbers. `known`: a head that was told earlier."""
-    before, rows = START, _with_next(links)
+def first_wrong(links: Iterable[Link], head: Head, known: Head | None = None, start: Head = START) -> Wrong | None:
+    """What is wrong first with all rows after `start`, in the order of their numbers.
+
+    `known`: a head that was told earlier; one from before `start` says nothing.
+    """
+    before, rows = start, _with_next(links)
+    if known is not None and known.id == start.id and known.hash != start.hash:
+        return Wrong(start.id, "or one before it was changed since its hash was told")
     for link, after in rows:
         if link.id != before.id + 1:
             return Wrong(before.id + 1, "is missing") if link.id > before.id else _inserted(link)

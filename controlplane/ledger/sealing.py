@@ -13,7 +13,7 @@ from sqlalchemy.orm import SessionTransaction
 from sqlmodel import Session, col
 
 from controlplane.ledger.chain import Content, Head, extended
-from controlplane.ledger.tables import LedgerHeadRow, LedgerRow
+from controlplane.ledger.tables import LedgerAnchorRow, LedgerHeadRow, LedgerRow
 
 _KEY = "ledger"
 
@@ -38,6 +38,13 @@ def head(connection: Connection, *, lock: bool = False) -> Head:
     query = select(col(LedgerHeadRow.entry), col(LedgerHeadRow.hash))
     entry, sha = connection.execute(query.with_for_update() if lock else query).one()
     return Head(entry, sha)
+
+
+def anchor(connection: Connection) -> tuple[Head, str]:
+    """The last archived row's number and hash, and their signature."""
+    query = select(col(LedgerAnchorRow.entry), col(LedgerAnchorRow.hash), col(LedgerAnchorRow.signature))
+    entry, sha, signature = connection.execute(query).one()
+    return Head(entry, sha), signature
 
 
 def _savepoints(session: Session) -> tuple[SessionTransaction, ...]:

@@ -11,24 +11,35 @@ import secrets
 from pathlib import Path
 
 from controlplane.contract.bodies.ledger import LedgerHead
+from controlplane.contract.errors import BadSettings
 from controlplane.ledger.chain import Head
+from controlplane.serving import owned_files
 
 FILENAME = "ledger-key"
 
 
 def key_of(data_dir: Path) -> bytes:
-    """The key in the data directory, made at first use (mode 600)."""
+    """The key in the data directory, made at first use (mode 600). Raises BadSettings."""
     path = data_dir / FILENAME
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:
-        return bytes.fromhex(path.read_text())
+        return _kept(path)
     key = secrets.token_bytes(32)
     with os.fdopen(descriptor, "w") as stream:
         stream.write(key.hex() + "\n")
         stream.flush()
         os.fsync(stream.fileno())
     return key
+
+
+def _kept(path: Path) -> bytes:
+    text = owned_files.read(path, "data_dir") or ""
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        said = f"data_dir: {path} is no key of the ledger's, in hexadecimal: put back the one that was there"
+        raise BadSettings(said, field="data_dir") from None
 
 
 def signed(head: Head, key: bytes) -> LedgerHead:
@@ -38,6 +49,12 @@ def signed(head: Head, key: bytes) -> LedgerHead:
 def is_signed(told: LedgerHead, key: bytes) -> bool:
     """Whether the signature is of this head and by this key."""
     return hmac.compare_digest(told.signature, _signature(Head(told.id, told.hash), key))
+
+
+def anchor_signature(anchor: Head, key: bytes) -> str:
+    """Of the last archived row: another than a head's, which everybody may read."""
+    text = f"tailwright ledger archived {anchor.id} {anchor.hash}"
+    return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
 
 
 def _signature(head: Head, key: bytes) -> str:

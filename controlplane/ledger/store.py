@@ -18,10 +18,10 @@ def append(session: Session, now: datetime, actor: str, kind: str, subject: str,
     """Record one deed, in the order of a row's columns. It is durable exactly when the deed is: one transaction.
 
     `entries` and `since` have it in the same transaction too, unless they are asked within a savepoint.
-    An actor's token, where one is known, is named in the evidence.
+    An actor's token or person, where one is known, is named in the evidence.
     """
     if isinstance(actor, Actor):
-        evidence = {**evidence, "token_id": actor.token_id}
+        evidence = {**evidence, **actor.evidence}
     sealing.add(session, Content(now, str(actor), kind, subject, message, plain(evidence)))
 
 

@@ -1,4 +1,4 @@
-"""One POST to somebody else's server under one deadline: a watchdog ends the connection when it has passed.
+"""One request to somebody else's server under one deadline: a watchdog ends the connection when it has passed.
 
 Guarantees: `exchange` returns or raises within its deadline (the look-up of the name apart, which no program can cut
 short; after one that took too long nothing is sent), however the receiver drips its headers or its body; of a body no
@@ -6,12 +6,13 @@ more is read than was asked for, nothing is ever decompressed; redirects are not
 """
 
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import httpx
 
@@ -39,7 +40,9 @@ class Answer:
         return 200 <= self.status < 300
 
 
-def new_client(timeout_s: float, policy: AddressPolicy, proxy: str | None = None) -> httpx.Client:
+def new_client(
+    timeout_s: float, policy: AddressPolicy, proxy: str | None = None, tls: ssl.SSLContext | None = None
+) -> httpx.Client:
     """A client for `exchange`. A connection is for one exchange: its end is the deadline's only means.
 
     `proxy`: goes out by it and lets it look names up; the addresses are then its to check.
@@ -48,19 +51,26 @@ def new_client(timeout_s: float, policy: AddressPolicy, proxy: str | None = None
         return httpx.Client(
             proxy=proxy, trust_env=False, timeout=timeout_s, limits=httpx.Limits(max_keepalive_connections=0)
         )
-    return httpx.Client(transport=GuardedTransport(policy), trust_env=False, timeout=timeout_s)
+    return httpx.Client(transport=GuardedTransport(policy, tls), trust_env=False, timeout=timeout_s)
 
 
 def exchange(
-    http: httpx.Client, url: str, content: bytes, headers: Mapping[str, str], *, deadline_s: float, most_bytes: int = 0
+    http: httpx.Client,
+    url: str,
+    content: bytes,
+    headers: Mapping[str, str],
+    *,
+    deadline_s: float,
+    most_bytes: int = 0,
+    method: Literal["POST", "GET"] = "POST",
 ) -> Answer:
-    """POST `content`. Raises httpx's errors: `DeadlineExceeded`, `httpx.HTTPError`, `httpx.InvalidURL`."""
+    """Send `content`. Raises httpx's errors: `DeadlineExceeded`, `httpx.HTTPError`, `httpx.InvalidURL`."""
     watchdog = _Watchdog(deadline_s)
     try:
         with (
             watchdog,
             http.stream(
-                "POST",
+                method,
                 url,
                 content=content,
                 headers={**headers, "Accept-Encoding": "identity"},

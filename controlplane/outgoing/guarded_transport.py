@@ -6,6 +6,7 @@ stay those of the URL. No proxy of the environment is used unless one was named.
 """
 
 import socket
+import ssl
 
 import httpx
 
@@ -17,10 +18,10 @@ class RefusedAddress(httpx.ConnectError):
 
 
 class GuardedTransport(httpx.HTTPTransport):
-    """`policy` says which addresses are allowed."""
+    """`policy` says which addresses are allowed, `tls` whom to trust (None: the public authorities)."""
 
-    def __init__(self, policy: AddressPolicy) -> None:
-        super().__init__(trust_env=False, limits=httpx.Limits(max_keepalive_connections=0))
+    def __init__(self, policy: AddressPolicy, tls: ssl.SSLContext | None = None) -> None:
+        super().__init__(verify=tls or True, trust_env=False, limits=httpx.Limits(max_keepalive_connections=0))
         self._policy = policy
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:

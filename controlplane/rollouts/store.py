@@ -12,10 +12,11 @@ from sqlmodel import Session, col, select
 from controlplane import ledger
 from controlplane.contract.bodies.nodes import NodeRole
 from controlplane.contract.bodies.rollouts import ENDED, Rollout, RolloutCreate, RolloutPhase, Verdict
-from controlplane.contract.errors import Conflict
+from controlplane.contract.errors import Conflict, Forbidden
 from controlplane.db.rows import existing, newest
 from controlplane.fleet import store as fleet
 from controlplane.rollouts import machine, patience
+from controlplane.rollouts.approval import Hand, why_the_same
 from controlplane.rollouts.checks import check_differs, check_rollout
 from controlplane.rollouts.decision import ClearOverrides, Decision, SetOverride, SetPoolRevision, State
 from controlplane.rollouts.facts import labels, node_fact
@@ -25,8 +26,16 @@ from controlplane.rollouts.view import rollout_view
 UNDER_WAY = (RolloutPhase.CANARY, RolloutPhase.JUDGING, RolloutPhase.PROMOTING, RolloutPhase.ROLLING_BACK)
 
 
-def create(session: Session, spec: RolloutCreate, *, actor: str, now: datetime) -> Rollout:
-    """Record a wanted rollout, and begin it when `spec.start` says so."""
+WAITS_FOR_APPROVAL = "waits for the approval of another admin"
+
+
+def create(
+    session: Session, spec: RolloutCreate, *, actor: str, now: datetime, hand: Hand | None = None, two: bool = False
+) -> Rollout:
+    """Record a wanted rollout, and begin it when `spec.start` says so.
+
+    `two`: an emergency waits for another hand than this one.
+    """
     check_rollout(session, spec)
     if spec.apply_timeout_s is None:
         views = fleet.nodes(session, pool=spec.pool, role=NodeRole.SERVING)
@@ -36,8 +45,10 @@ def create(session: Session, spec: RolloutCreate, *, actor: str, now: datetime) 
         phase=RolloutPhase.PROPOSED.value,
         pool=spec.pool,
         spec=spec.model_dump(mode="json"),
-        message="waits to be started",
+        message=WAITS_FOR_APPROVAL if two and spec.emergency else "waits to be started",
         created_by=actor,
+        proposer=None if hand is None else hand.kept(),
+        needs_approval=two and spec.emergency,
         created_at=now,
     )
     session.add(row)
@@ -45,16 +56,45 @@ def create(session: Session, spec: RolloutCreate, *, actor: str, now: datetime) 
     because = f": {spec.reason}" if spec.reason else ""
     message = f"rollout of revision {spec.revision} to pool {spec.pool}{because}"
     record(session, row, "created", now, actor, message, spec=row.spec, study_id=spec.study_id, **_about(row))
-    if spec.start:
+    if spec.start and not row.needs_approval:
         _start(session, row, actor=actor, now=now)
     return rollout_view(row)
 
 
-def start(session: Session, rollout_id: int, *, actor: str, now: datetime) -> Rollout:
-    """Begin a proposed rollout. Raises `Conflict` when another is under way in its pool."""
+def start(session: Session, rollout_id: int, *, actor: str, now: datetime, two: bool = False) -> Rollout:
+    """Begin a proposed rollout. Raises `Conflict` when another is under way in its pool, `Forbidden` for an emergency
+    that another has to approve."""
     row = row_of(session, rollout_id, lock=True)
     if row.phase == RolloutPhase.PROPOSED.value:
+        if _wants_approval(row, two):
+            raise Forbidden(
+                f"rollout {row.id} is an emergency, which begins when another admin approves it: "
+                f"POST /api/v1/rollouts/{row.id}/approve, or tailwright rollout approve {row.id}",
+                field="rollout_id",
+            )
         check_differs(session, RolloutCreate.model_validate(row.spec))
+    _start(session, row, actor=actor, now=now)
+    return rollout_view(row)
+
+
+def approve(session: Session, rollout_id: int, *, hand: Hand, actor: str, now: datetime, two: bool = False) -> Rollout:
+    """Begin an emergency that somebody else has proposed. Raises `Forbidden` for who proposed it, `Conflict` for a
+    rollout that waits for no approval."""
+    row = row_of(session, rollout_id, lock=True)
+    if row.phase != RolloutPhase.PROPOSED.value or not _wants_approval(row, two):
+        raise Conflict(f"rollout {row.id} ({row.phase}) waits for no approval", field="rollout_id")
+    # One that was proposed before two were asked for does not say by whom, but in the ledger.
+    if row.proposer is None:
+        raise Conflict(f"rollout {row.id} does not say who proposed it; propose it anew", field="rollout_id")
+    same = why_the_same(hand, Hand.of_kept(row.proposer))
+    if same is not None:
+        raise Forbidden(f"rollout {row.id} wants another admin's approval: {same}", field="Authorization")
+    check_differs(session, RolloutCreate.model_validate(row.spec))
+    row.approved_by, row.approved_at = actor, now
+    message = f"proposed by {row.created_by}, approved by {actor}"
+    record(
+        session, row, "approved", now, actor, message, proposed_by=row.created_by, proposer=row.proposer, **_about(row)
+    )
     _start(session, row, actor=actor, now=now)
     return rollout_view(row)
 
@@ -132,6 +172,10 @@ def state(row: RolloutRow) -> State:
         message=row.message,
         away_s=row.away_s,
     )
+
+
+def _wants_approval(row: RolloutRow, two: bool) -> bool:
+    return bool(row.spec.get("emergency")) and row.approved_by is None and (two or row.needs_approval)
 
 
 def _start(session: Session, row: RolloutRow, *, actor: str, now: datetime) -> None:

@@ -32,6 +32,12 @@ class RolloutRow(SQLModel, table=True):
     evidence: dict[str, Any] = Field(default_factory=dict, sa_column=Column(JsonColumn, nullable=False))
     message: str = ""
     created_by: str
+    proposer: dict[str, Any] | None = Field(
+        default=None, sa_column=Column(JsonColumn(none_as_null=True), nullable=True)
+    )
+    needs_approval: bool = False
+    approved_by: str | None = None
+    approved_at: datetime | None = Field(default=None, sa_column=Column(UtcDateTime, nullable=True))
     created_at: datetime = Field(sa_column=Column(UtcDateTime, nullable=False))
     started_at: datetime | None = Field(default=None, sa_column=Column(UtcDateTime, nullable=True))
     step_since: datetime | None = Field(default=None, sa_column=Column(UtcDateTime, nullable=True))

@@ -1,41 +1,30 @@
-"""ASGI middleware: what a browser may do with each answer (Content-Security-Policy level 3, Fetch, Referrer Policy).
+"""ASGI middleware: what a browser may do with each answer (Content-Security-Policy level 3, Fetch, Referrer Policy,
+HTTP Strict Transport Security of RFC 6797).
 
 Guarantee: no answer runs a script that is not a file of this server, none is shown in another's frame, read as another
-type, or kept; none tells another site its address. What has a validator (a file) may be kept.
+type, or kept; none tells another site its address. What has a validator (a file) may be kept. An answer of the API
+is a file to save, never a page. Whoever came by TLS comes by TLS for a year, unless to a loopback name, where a browser
+would take every other server of the machine for one with TLS too.
 """
 
-from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-PLOTLY_STYLES = (
-    "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='",  # Empty: it is filled by script.
-    "'sha256-ji27qzEtxXZW+7dun6UwjHXJ18e6WAin1VvNtkzIE/o='",  # Of maps, which no page has.
-)
-"""The <style> elements that Plotly 7.1 makes."""
+from controlplane.contract.host_names import LOOPBACK_NAMES, answers_to
+from controlplane.serving.browser_policy import HEADERS
 
-POLICY = "; ".join(
-    (
-        "default-src 'none'",
-        "script-src 'self'",
-        f"style-src 'self' {' '.join(PLOTLY_STYLES)}",
-        "img-src 'self' data:",
-        "font-src 'self'",
-        "connect-src 'self'",
-        "form-action 'self'",
-        "base-uri 'none'",
-        "frame-ancestors 'none'",
-    )
-)
-HEADERS = {
-    "Content-Security-Policy": POLICY,
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-}
+# As ASGI sends them: a report's answer goes through here, too.
+_ADDED = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+_KEPT = frozenset({b"cache-control", b"etag"})
+_NOT_KEPT = (b"cache-control", b"no-store")
+_TLS_FROM_NOW_ON = (b"strict-transport-security", b"max-age=31536000; includeSubDomains")
+_API = "/api/"
+_FILE = (b"content-disposition", b'attachment; filename="api.json"')
 
 
 class AnswerHeaders:
-    """Adds `HEADERS` to every answer that does not say otherwise, and `Cache-Control: no-store` where nothing says how
-    it may be kept."""
+    """Adds `HEADERS` to every answer that does not say otherwise, `Cache-Control: no-store` where nothing says how it
+    may be kept, `Content-Disposition` to JSON of the API, and `Strict-Transport-Security` under https, by this server's
+    TLS or an allowed proxy's word."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -45,13 +34,23 @@ class AnswerHeaders:
             await self._app(scope, receive, send)
             return
 
+        first = [*_ADDED, _TLS_FROM_NOW_ON] if scope["scheme"] == "https" and not _is_loopback(scope) else _ADDED
+        is_api = scope["path"].startswith(_API)
+
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
-                    headers.setdefault(name, value)
-                if "Cache-Control" not in headers and "ETag" not in headers:
-                    headers["Cache-Control"] = "no-store"
+                said = {name.lower(): value for name, value in message.get("headers", ())}
+                more = [header for header in first if header[0] not in said]
+                if _KEPT.isdisjoint(said):
+                    more.append(_NOT_KEPT)
+                if is_api and said.get(b"content-type") == b"application/json" and _FILE[0] not in said:
+                    more.append(_FILE)
+                message["headers"] = [*message.get("headers", ()), *more]
             await send(message)
 
         await self._app(scope, receive, send_with_headers)
+
+
+def _is_loopback(scope: Scope) -> bool:
+    host = next((value for name, value in scope["headers"] if name == b"host"), b"")
+    return answers_to(host, LOOPBACK_NAMES)

@@ -5,6 +5,7 @@ are stated here; each refusal is counted by its reason.
 """
 
 from collections import Counter
+from collections.abc import Container
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -12,6 +13,7 @@ from enum import StrEnum
 class Refused(StrEnum):
     """Why a connection or a request was not served."""
 
+    MALFORMED = "malformed"  # It is no HTTP.
     HEAD_BYTES = "head_bytes"
     HEAD_FIELDS = "head_fields"
     HEAD_TIME = "head_time"
@@ -20,10 +22,19 @@ class Refused(StrEnum):
     CONNECTIONS_OF_ADDRESS = "connections_of_address"
     CROSS_SITE = "cross_site"  # A page of another site, or a form that is not this session's; answered 403.
     HOST = "host"  # `Host` names another server; answered by `host_gate`.
+    CERTIFICATE_REVOKED = "certificate_revoked"  # In the handshake or later: no answer, the connection ends.
     NODE_CERTIFICATE = "node_certificate"  # A node's token without its certificate; answered by `auth`.
+    OPAMP_FIRST_MESSAGE = "opamp_first_message"  # A WebSocket that said nothing; this and the next: `fleet.opamp`.
+    OPAMP_IDLE = "opamp_idle"
+    OPAMP_REPLACED = "opamp_replaced"  # A newer WebSocket of the same node was opened.
+    OPAMP_RIVAL = "opamp_rival"  # Two agents speak for one node: the report of the older one.
+    QUERY_TIME = "query_time"  # This and the next: `telemetry.queries.budget`.
+    ANSWER_BYTES = "answer_bytes"
+    QUERIES_AT_ONCE = "queries_at_once"
 
 
 STATUS = {
+    Refused.MALFORMED: (400, "the request is not HTTP/1.1 (RFC 9112)"),
     Refused.HEAD_BYTES: (431, "the request's head is larger than {head_bytes} bytes"),
     Refused.HEAD_FIELDS: (431, "the request has more than {head_fields} header fields"),
     Refused.HEAD_TIME: (408, "the request's head was not whole after {head_s:g} s"),
@@ -59,12 +70,13 @@ class ServerLimits:
 @dataclass
 class Doorkeeper:
     """Counts the open connections of a server by address, and refusals by reason. `exempt`: trusted proxies, through
-    which everybody may come."""
+    which everybody may come; what is under way of the clients behind them counts by theirs."""
 
     limits: ServerLimits = field(default_factory=ServerLimits)
-    exempt: frozenset[str] = frozenset()
+    exempt: Container[str] = frozenset()
     refused: Counter[str] = field(default_factory=Counter)
     open: Counter[str] = field(default_factory=Counter)
+    under_way: Counter[str] = field(default_factory=Counter)
 
     def enter(self, address: str) -> Refused | None:
         """A connection comes; one that is refused must leave as well."""
@@ -76,10 +88,24 @@ class Doorkeeper:
         return None
 
     def leave(self, address: str) -> None:
-        self.open[address] -= 1
-        if not self.open[address]:
-            del self.open[address]
+        _take_one(self.open, address)
+
+    def begin(self, address: str) -> Refused | None:
+        """A request comes of a client behind a trusted proxy; one that is refused must end as well."""
+        self.under_way[address] += 1
+        if self.under_way[address] > self.limits.connections_of_address:
+            return self.refuse(Refused.CONNECTIONS_OF_ADDRESS)
+        return None
+
+    def end(self, address: str) -> None:
+        _take_one(self.under_way, address)
 
     def refuse(self, reason: Refused) -> Refused:
         self.refused[reason] += 1
         return reason
+
+
+def _take_one(counts: Counter[str], address: str) -> None:
+    counts[address] -= 1
+    if not counts[address]:
+        del counts[address]

@@ -15,6 +15,7 @@ from controlplane.serving.limits import Doorkeeper, Refused
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 OURS = frozenset({"same-origin", "none"})
 """Of Sec-Fetch-Site: a page of this origin, or the reader himself."""
+_TOLD = frozenset({b"origin", b"sec-fetch-site", b"host"})
 UNTOLD = "null"
 """Of Origin: a browser that was told to name no referrer. The form's token decides then."""
 
@@ -29,7 +30,7 @@ class SiteGate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["method"] not in SAFE:
-            told = {name: value.decode("latin-1") for name, value in scope["headers"]}
+            told = {name: value.decode("latin-1") for name, value in scope["headers"] if name in _TOLD}
             origin, site, host = told.get(b"origin"), told.get(b"sec-fetch-site"), told.get(b"host", "")
             if not is_ours(origin, site, scope["scheme"], host):
                 self._door.refuse(Refused.CROSS_SITE)

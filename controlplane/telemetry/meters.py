@@ -4,6 +4,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from controlplane.telemetry.values.refusal import Outcome
 
+METRICS, TRACES = "metrics", "traces"
+"""The signals, as labels."""
+
 
 class Meters:
     def __init__(self) -> None:

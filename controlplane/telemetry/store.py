@@ -1,7 +1,8 @@
 """The telemetry store: what is ingested, kept, and read back.
 
-Guarantee: what `intake` has answered is on the disk, visible to the next query, and counted once however often it is
-sent again (within the retention of repeats). Reads see one snapshot: never half of a fold.
+Guarantee: what `writer` (packed reports) or `intake` (OTLP) has answered is on the disk, visible to the next query, and
+counted once however often it is sent again (within the retention of repeats). Reads see one snapshot: never half of a
+fold.
 """
 
 import logging
@@ -32,16 +33,15 @@ from controlplane.telemetry.journal.names import Names
 from controlplane.telemetry.journal.write_fault import WriteFault, nothing_known
 from controlplane.telemetry.journal.writer import Writer
 from controlplane.telemetry.meters import Meters
-from controlplane.telemetry.otlp.bounds import FUTURE_S, Bounds
+from controlplane.telemetry.otlp.bounds import ANYONE, FUTURE_S, Bounds, Sender
 from controlplane.telemetry.queries import requests
 from controlplane.telemetry.queries.exposition import FleetQuantiles
 from controlplane.telemetry.queries.grouping import Grouping, Groupings, LabelsOf
 from controlplane.telemetry.queries.histogram_sums import HistogramSums
-from controlplane.telemetry.queries.query import ScalarSums
+from controlplane.telemetry.queries.query import CountSums, ScalarSums
 from controlplane.telemetry.queries.scan import pieces, scan_of
 from controlplane.telemetry.queries.unfolded import FleetRuns, Unfolded
-from controlplane.telemetry.queries.value_counts import CountSums
-from controlplane.telemetry.question import Question
+from controlplane.telemetry.question import Cost, Free, Question
 from controlplane.telemetry.reader import SketchGroups, SketchSeries, ValueSeries
 from controlplane.telemetry.tables import PendingRow
 from controlplane.telemetry.values import catalogue
@@ -84,14 +84,14 @@ class TelemetryStore:
         self._decoded = DecodedFrames()
         self._head = Head(self.names)
         self._fleet_runs = FleetRuns(self._head)
-        self._writer = Writer(database, self.names, clock, self.meters, fault=WriteFault(free_bytes))
-        self.intake = Intake(self._writer, self.meters, self.bounds)
+        self.writer = Writer(database, self.names, clock, self.meters, fault=WriteFault(free_bytes))
+        self.intake = Intake(self.writer, self.meters, self.bounds)
         turn = FoldTurn(database)
         self._compactor = Compactor(
-            database, self.frames, self._head, self.names, self.meters, self._retention, self._writer.note_backlog, turn
+            database, self.frames, self._head, self.names, self.meters, self._retention, self.writer.note_backlog, turn
         )
         self._bulk = BulkLoader(database, self.frames, self.names, clock, self.meters, self._retention, turn)
-        self.meters.queue_depth.set_function(lambda: self._writer.depth)
+        self.meters.queue_depth.set_function(lambda: self.writer.depth)
         self.meters.series.set_function(lambda: len(self.names))
         self.meters.registry.register(FleetQuantiles(self, clock))
 
@@ -100,28 +100,28 @@ class TelemetryStore:
     def start(self) -> None:
         with self._database.snapshot() as connection:
             self.names.load(connection)
-            self._writer.note_backlog(backlog(connection))
+            self.writer.note_backlog(backlog(connection))
         try:
             self.frames.make_room(self._clock())
         except Unavailable as error:
             # Frames elsewhere are away: reports wait in the service's own database, and the first fold makes room.
             logger.warning("starting without the frames: %s", error.message)
-        self._writer.start()
+        self.writer.start()
         self._bulk.start()
 
     def close(self) -> None:
         """Write what was taken in, then stop. Reading still works."""
         self._bulk.close()
         self.intake.close()
-        self._writer.close()
+        self.writer.close()
 
     def ready(self) -> bool:
         """Reports are taken in; whether they can be written, `write_fault` says."""
-        return self._writer.alive
+        return self.writer.alive
 
     def write_fault(self) -> str:
         """Why the last reports could not be written; empty when they were, or when there is room again."""
-        return self._writer.fault.name()
+        return self.writer.fault.name()
 
     def tick(self, now: datetime) -> int:
         """Fold sealed windows into frames and drop what is too old. Returns the frames written."""
@@ -131,24 +131,24 @@ class TelemetryStore:
         """Instead of `tick`, where another replica folds: look how much waits and which names there are, so that the
         bounds on them hold here."""
         with self._database.snapshot() as connection:
-            self._writer.note_backlog(backlog(connection))
+            self.writer.note_backlog(backlog(connection))
         self._compactor.know_names()
 
     # -- ingest --------------------------------------------------------------------------------------------------
 
-    def bounds(self, node: str | None, *, requests: bool = False, identified: bool = False) -> Bounds:
-        """What a sender may speak of now. `node`: the one its token is bound to; `requests`: of request spans;
+    def bounds(self, sender: Sender, *, requests: bool = False, identified: bool = False) -> Bounds:
+        """What a sender may speak of now. `requests`: of request spans;
         `identified`: its report carries an identity by which it is recognised for good."""
         now = self._clock()
         if requests:
             oldest = self._retention.requests_accepted_from(now)
         else:
             oldest = self._retention.accepted_from(now, identified=identified)
-        return Bounds(to_ns(oldest), to_ns(now) + FUTURE_S * 1_000_000_000, node)
+        return Bounds(to_ns(oldest), to_ns(now) + FUTURE_S * 1_000_000_000, sender)
 
-    def submit_bundle(self, body: bytes, *, encoding: str = "", node: str | None = None) -> "Future[Loaded]":
+    def submit_bundle(self, body: bytes, *, encoding: str = "", sender: Sender = ANYONE) -> "Future[Loaded]":
         """Queue a bundle of packed reports of the past; the future is done when they are in frames on the disk."""
-        return self._bulk.submit(body, encoding, self.bounds(node, identified=True))
+        return self._bulk.submit(body, encoding, self.bounds(sender, identified=True))
 
     # -- reading -------------------------------------------------------------------------------------------------
 
@@ -172,7 +172,7 @@ class TelemetryStore:
         """See `TelemetryReader`."""
         name = self._histogram(question.metric).name
         with self._moment() as moment:
-            sums = CountSums(*self._cut(moment, question))
+            sums = CountSums(*self._cut(moment, question), question.cost)
             unfolded = self._unfolded(moment, question.span)
             self._add_up(moment, unfolded, sums, name, MetricKind.HISTOGRAM, question)
             return sums.series()
@@ -190,7 +190,7 @@ class TelemetryStore:
         with self._moment() as moment:
             unfolded = self._unfolded(moment, question.span)
             for kind in kinds:
-                sums = ScalarSums(*self._cut(moment, question), kind)
+                sums = ScalarSums(*self._cut(moment, question), kind, question.cost)
                 self._add_up(moment, unfolded, sums, metric.name, kind, question)
                 found = sums.series()
                 if found:
@@ -212,11 +212,11 @@ class TelemetryStore:
                     break
         return EPOCH + timedelta(seconds=max(ends_s)) if ends_s else None
 
-    def workload(self, pool: str, start: datetime, end: datetime) -> Workload:
-        """See `TelemetryReader`."""
+    def workload(self, pool: str, start: datetime, end: datetime, *, cost: Cost | None = None) -> Workload:
+        """See `TelemetryReader`. `cost`: each request counts as a row and a cell."""
         not_serving = frozenset(self._not_serving())
         with self._database.snapshot() as connection:
-            return requests.workload(connection, pool, start, end, not_serving)
+            return requests.workload(connection, pool, start, end, not_serving, cost or Free())
 
     def requests(
         self,
@@ -298,4 +298,5 @@ class TelemetryStore:
                 return
         wanted = scan_of(moment.connection, self.names, metric, kind, question)
         for seconds, block in pieces(moment, self.frames, self._decoded, unfolded, wanted):
+            question.cost.read(len(block))
             sums.add(seconds, block)

@@ -21,7 +21,7 @@ PROBES = {
     "agent": ("websockets", "opentelemetry.proto", "orjson", "psutil"),
     "engine": ("torch", "safetensors", "tokenizers", "fastapi", "httptools", "uvicorn"),
     "tuner": ("optuna", "scipy", "numpy", "httptools"),
-    "web": ("jinja2", "plotly", "multipart"),
+    "web": ("jinja2", "cramjam", "multipart"),
 }
 """For each extra of pyproject.toml, modules that come with it."""
 

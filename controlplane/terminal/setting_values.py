@@ -3,9 +3,13 @@
 import json
 import re
 from decimal import Decimal
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator
+
+from controlplane.contract.errors import BadSettings
+from controlplane.serving import owned_files
 
 UNITS = {
     **{unit: 10 ** (3 * power) for power, unit in enumerate("kmgt", 1)},
@@ -32,6 +36,21 @@ def pairs_of(value: Any) -> Any:
         if not equals or not name:
             raise ValueError("wants NAME=VALUE")
         found[name.strip()] = text.strip()
+    return found
+
+
+def pairs_in_file(file: Path | None, field: str) -> dict[str, str]:
+    """Of a file of secrets, NAME=VALUE a line; none without a file. Raises BadSettings, which tells no line."""
+    if file is None:
+        return {}
+    text = owned_files.read(file, field, mounted=True)
+    if text is None:
+        raise BadSettings(f"{field}: {file} is not there", field=field)
+    lines = [line.strip() for line in text.splitlines()]
+    try:
+        found: dict[str, str] = pairs_of([line for line in lines if line and not line.startswith("#")])
+    except ValueError:
+        raise BadSettings(f"{field}: {file} wants NAME=VALUE in each line", field=field) from None
     return found
 
 

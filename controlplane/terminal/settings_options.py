@@ -37,9 +37,9 @@ def with_settings(*prefixes: str) -> Callable[[Callable[..., Result]], Callable[
                     settings, flags, every, os.environ, context.default_map or {}, str(context.meta.get(FILE))
                 )
                 made = checked(model, taken, prefixes[0])
+                return command(settings=made, **values)
             except BadSettings as error:
                 fail(error.message)
-            return command(settings=made, **values)
 
         parameters = [inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)]
         for name, parameter in signature.parameters.items():

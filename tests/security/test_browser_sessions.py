@@ -21,6 +21,7 @@ from controlplane.contract.bodies.access import Scope, TokenCreate
 from controlplane.serving.limits import Refused
 from tests.processes import free_port
 from web import dashboard
+from web.assets import ASSETS, PREFIX
 
 pytestmark = pytest.mark.slow
 COOKIE = "tailwright_session"
@@ -88,7 +89,9 @@ def ends_at_sign_in(browser: httpx.Client) -> bool:
     return answer.status_code == 303 and answer.headers["Location"].startswith("/login")
 
 
-@pytest.mark.parametrize("path", ["/", "/login", "/ledger", "/nope", "/docs", "/docs/start.js", "/static/live.js"])
+@pytest.mark.parametrize(
+    "path", ["/", "/login", "/ledger", "/nope", "/docs", "/docs/start.js", ASSETS.address("live.js")]
+)
 @pytest.mark.parametrize("accept", ["text/html", "*/*"])
 def test_every_answer_says_what_a_browser_may_do_with_it(attacked: Attacked, path: str, accept: str) -> None:
     answers_with_headers(attacked.browser().get(path, headers={"Accept": accept}))
@@ -113,6 +116,15 @@ def test_the_apis_answers_and_refusals_too(attacked: Attacked, method: str, path
     assert answer.headers["Cache-Control"] == "no-store"
 
 
+@pytest.mark.parametrize(("headers", "told"), [(TLS_PROXY, True), ({}, False)])
+def test_a_trusted_proxys_word_for_tls_counts(attacked: Attacked, headers: dict[str, str], told: bool) -> None:
+    by_name = httpx.get(f"{attacked.url}/healthz", headers={**headers, "Host": "tailwright.example"})
+    assert by_name.status_code == 421, "this service has loopback names alone; the answer has its headers all the same"
+    assert ("Strict-Transport-Security" in by_name.headers) is told
+    by_loopback = httpx.get(f"{attacked.url}/healthz", headers=headers)
+    assert "Strict-Transport-Security" not in by_loopback.headers
+
+
 def answers_with_headers(answer: httpx.Response) -> None:
     policy = dict(part.split(" ", 1) for part in answer.headers["Content-Security-Policy"].split("; "))
     assert policy["default-src"] == "'none'" and policy["frame-ancestors"] == "'none'"
@@ -120,7 +132,14 @@ def answers_with_headers(answer: httpx.Response) -> None:
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
     own = "same-origin" if answer.url.path == "/login" else "no-referrer"
     assert answer.headers["Referrer-Policy"] == own
-    assert "no-store" in answer.headers.get("Cache-Control", "") or "ETag" in answer.headers
+    kept = answer.headers.get("Cache-Control", "")
+    assert (
+        "no-store" in kept or "ETag" in answer.headers or (answer.url.path.startswith(PREFIX) and "immutable" in kept)
+    )
+    kind = answer.headers.get("Content-Type", "")
+    assert kind or not answer.content
+    assert "charset=utf-8" in kind or not kind.startswith("text/")
+    assert "Server" not in answer.headers and "X-Powered-By" not in answer.headers
 
 
 def test_the_cookie_is_no_token_and_out_of_reach(attacked: Attacked) -> None:
@@ -216,7 +235,7 @@ def test_a_session_ends_with_its_token(attacked: Attacked) -> None:
 
 
 @pytest.mark.parametrize(
-    "earlier", [{"used_at": timedelta(hours=1)}, {"started_at": timedelta(hours=12)}], ids=["idle", "absolute"]
+    "earlier", [{"used_at": timedelta(minutes=30)}, {"started_at": timedelta(hours=12)}], ids=["idle", "absolute"]
 )
 def test_a_session_ends_by_itself(attacked: Attacked, earlier: dict[str, timedelta]) -> None:
     browser = attacked.browser()

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from cryptography import x509
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
@@ -63,7 +64,8 @@ class Secured:
 
     def flags(self) -> list[str]:
         tls = ["--tls-cert", self.file("service.pem"), "--tls-key", self.file("service.key")]
-        return ["--data-dir", str(self.data), "--port", str(self.port), *tls, "--tls-client-ca", self.file("ca.pem")]
+        tls += ["--tls-client-ca", self.file("ca.pem"), "--tls-client-crl", self.file("crl.pem")]
+        return ["--data-dir", str(self.data), "--port", str(self.port), *tls]
 
     def agent_flags(self, node: str, certificate: str, engine_url: str) -> list[str]:
         """An agent of that node, which shows that certificate."""
@@ -241,3 +243,25 @@ def test_a_wrong_file_is_one_line_that_names_the_setting(flags: list[str], named
 
     assert said(*flags, "status", "--token", "t").startswith(named)
     assert named.split(": ", 1)[1] in said("agent", "--node", "n", "--enrolment-token", "t", *flags)
+
+
+def test_a_revoked_node_is_out_while_its_connection_is_open(secured: Secured) -> None:
+    secured.ca.issue_node("gpu-7", datetime.now(UTC))
+    with secured.http("gpu-7") as lost, secured.http() as people:
+        assert lost.get("/readyz").status_code == 200
+        before = counted(people, secured)
+        secured.ca.revoke("gpu-7", datetime.now(UTC), x509.ReasonFlags.key_compromise)
+        # The connection is kept for 75 s: what ends it is the list.
+        wait_for("it is ended", lambda: counted(people, secured) > before, 20)
+        with pytest.raises(httpx.TransportError):
+            lost.get("/readyz")
+        assert people.get("/readyz").json()["degraded"] == []
+        secured.ca.issue_node("gpu-7", datetime.now(UTC))
+    with secured.http("gpu-7") as anew:
+        assert anew.get("/readyz").status_code == 200
+
+
+def counted(http: httpx.Client, secured: Secured) -> float:
+    text = http.get("/metrics", headers={"Authorization": f"Bearer {secured.token('admin-token')}"}).text
+    line = 'tailwright_http_refused_total{reason="certificate_revoked"} '
+    return float(next(one for one in text.splitlines() if one.startswith(line)).removeprefix(line))

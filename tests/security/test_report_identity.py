@@ -49,7 +49,7 @@ class Service:
 
     def settings(self, node: str, state_dir: Path) -> AgentSettings:
         token = (self.data / "enrolment-token").read_text().strip()
-        return AgentSettings(node=node, state_dir=state_dir, server_url=self.url, enrolment_token=token)
+        return AgentSettings(node=node, pool="chat", state_dir=state_dir, server_url=self.url, enrolment_token=token)
 
     def token(self, node: str) -> str:
         bearer = {"Authorization": f"Bearer {(self.data / 'enrolment-token').read_text().strip()}"}

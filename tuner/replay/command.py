@@ -34,13 +34,13 @@ def replay(
     extras.need("replay", "tuner")
     from tuner.replay.replay import METRICS, run_replay
     from tuner.workload import generate, rescale
-    from tuner.workload import trace as traces
     from tuner.workload.corpus import engine_tokenizer, read_tokens
     from tuner.workload.prompt import prompts
+    from tuner.workload.trace import load
 
     try:
         if trace is not None:
-            workload = traces.load(trace)
+            workload = load(trace)
             workload = rescale.cut(workload, 0, min(requests, len(workload.requests)))
             workload = rescale.scale_lengths(workload, max_input=max_input, max_output=max_output)
         else:

@@ -25,7 +25,7 @@ DEFAULT, WINNER = "default", "winner"
 LEAST_REPEATS = 2
 ERROR = 0.05
 """Probability that the interval misses the truth, over all looks."""
-MOST_TIMES = 3
+MOST_TIMES = 4
 """So many times as many pairs as were asked for are measured at most."""
 
 INTERLEAVED, BLOCKS = "interleaved", "blocks"

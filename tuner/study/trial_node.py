@@ -6,17 +6,18 @@ a replay the engine is idle, its prefix cache empty (or the caller knows that it
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import re
+import socket
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import httpx
 
 from controlplane.client import Client
+from controlplane.contract import engine_address
 from controlplane.contract.bodies.change import LONGEST_CHANGE_S, needed_class, patience_s
 from controlplane.contract.bodies.nodes import ConfigStatus, NodeRole, NodeView, TrialConfig
 from controlplane.contract.bodies.workload import Workload, WorkloadRequest
@@ -29,6 +30,8 @@ from tuner.workload.prompt import prompts
 from tuner.workload.trace import workload_of
 
 _POLL_S = 0.2
+_AWAY_S, _AWAY_POLL_S = 60.0, 1.0
+"""How long a control plane that does not answer is asked again, and how often."""
 _RESET_POLL_S, _RESET_LIMIT_S = 0.05, 10.0
 VLLM = "vllm"
 _GAUGE = re.compile(r"^[\w:]*(?:requests_running|requests_waiting)(?:\{[^}]*\})? +([0-9.eE+-]+)", re.MULTILINE)
@@ -81,6 +84,17 @@ def _unusable(node: NodeView, models: set[str]) -> str:
     return ""
 
 
+def _check_address(node: str, url: str) -> None:
+    """Raises ApplyFailed where the engine's name leads to what is no engine's address (`engine_address`)."""
+    host = httpx.URL(url).host
+    try:
+        found = {str(entry[4][0]) for entry in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
+    except (OSError, UnicodeError):
+        return  # The first call says so, with its reason.
+    for problem in filter(None, map(engine_address.problem_of_address, sorted(found))):
+        raise ApplyFailed(f"trial node {node}: its engine {url}: {problem}", field="trial_node")
+
+
 class TrialNode:
     """One node on loan. Every wait ends early with Stopped when `stop` is set. `change_s`: spent on changes so far."""
 
@@ -93,6 +107,7 @@ class TrialNode:
         self._view = node
         self._prices = Prices()
         self.url = node.engine_url.rstrip("/")
+        _check_address(node.node, self.url)
         self.model = node.model or ""
         self._client = client
         self._stop = stop
@@ -148,7 +163,8 @@ class TrialNode:
         self._prices.paid(needed, took_s)
 
     def _apply(self, wanted: dict[str, Any], needed: ChangeClass | None) -> None:
-        view = self._view = self._client.set_trial_config(self.name, TrialConfig(knobs=wanted))
+        config = TrialConfig(knobs=wanted)
+        view = self._view = self._ask(lambda: self._client.set_trial_config(self.name, config))
         revision = view.desired_revision
         began = time.monotonic()
         while not _in_effect(view, wanted):
@@ -161,8 +177,7 @@ class TrialNode:
                     f"{'' if view.connected else '; it is not connected'}: {_difference(view, wanted)}"
                 )
             self._wait(_POLL_S)
-            with contextlib.suppress(httpx.TransportError):
-                view = self._view = self._client.node(self.name)
+            view = self._view = self._ask(lambda: self._client.node(self.name))
 
     # -- an equal start ------------------------------------------------------------------------------------------
 
@@ -172,7 +187,7 @@ class TrialNode:
         """
         if not self._resets:
             return False
-        view = self._client.reset_cache(self.name)
+        view = self._ask(lambda: self._client.reset_cache(self.name))
         wanted, until = view.desired_cache_reset, time.monotonic() + _RESET_LIMIT_S
         while (done := _resets_of(view)) != wanted:
             if done is None:
@@ -183,8 +198,7 @@ class TrialNode:
                 log.warning("%s: its prefix cache was not emptied within %g s", self.name, _RESET_LIMIT_S)
                 return False
             self._wait(_RESET_POLL_S)
-            with contextlib.suppress(httpx.TransportError):
-                view = self._client.node(self.name)
+            view = self._ask(lambda: self._client.node(self.name))
         return True
 
     def drain(self, timeout_s: float = 10.0) -> bool:
@@ -216,6 +230,20 @@ class TrialNode:
     def run(self, workload: Workload, texts: Sequence[Sequence[int]], *, deadline_s: float) -> ReplayResult:
         """One replay against the node's engine."""
         return run_replay(workload, texts, self.url, model=self.model, deadline_s=deadline_s, stop=self._stop)
+
+    def _ask(self, act: Callable[[], NodeView]) -> NodeView:
+        """What the control plane answers. While it is away (started again, its database too) it is asked again, for
+        `_AWAY_S`: what is asked here twice is done once."""
+        until = time.monotonic() + _AWAY_S
+        while True:
+            try:
+                return act()
+            except (httpx.TransportError, TailwrightError) as error:
+                lasting = isinstance(error, TailwrightError) and error.status < 500 and error.status != 429
+                if lasting or time.monotonic() > until:
+                    raise
+                log.warning("%s: the control plane does not answer, asked again: %r", self.name, error)
+            self._wait(_AWAY_POLL_S)
 
     def _wait(self, seconds: float) -> None:
         if self._stop.wait(seconds):

@@ -16,14 +16,15 @@ import httpx
 from google.protobuf.message import DecodeError
 from opentelemetry._opamp.proto import opamp_pb2
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import InvalidHandshake, InvalidStatus, WebSocketException
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, WebSocketException
 
 from agents.agent.control.opamp_messages import MessageBuilder, NodeSnapshot, new_instance_uid
 from agents.agent.delivery.enrolment import Enrolment
-from agents.host.backoff import Backoff
+from agents.host.backoff import Backoff, spread_s
+from controlplane.contract.bearer import bearer_token
 from controlplane.contract.clock import utc_now
 from controlplane.contract.reports.media_types import PROTOBUF
-from controlplane.contract.reports.opamp import ENGINE_CONFIG
+from controlplane.contract.reports.opamp import ENGINE_CONFIG, REPLACED_CODE, REPLACED_PAUSE_S
 from controlplane.contract.retry import retry_after_s
 
 log = logging.getLogger(__name__)
@@ -63,6 +64,7 @@ class OpampClient:
         self._full = True
         self._backoff = Backoff()
         self._pause_s = 0.0
+        self._offered_token: str | None = None
         self.transport = ""  # "websocket", "http", or empty while there is no connection.
 
     def changed(self) -> None:
@@ -85,6 +87,12 @@ class OpampClient:
             except (InvalidHandshake, OSError, TimeoutError) as error:
                 log.info("OpAMP over WebSocket cannot be opened: %s", str(error) or type(error).__name__)
                 await self._over_http()
+            except ConnectionClosed as error:
+                if error.rcvd is not None and error.rcvd.code == REPLACED_CODE:
+                    log.warning("the OpAMP connection was closed: %s", error.rcvd.reason)
+                    self._pause_s = max(self._pause_s, spread_s(REPLACED_PAUSE_S))
+                else:
+                    log.info("the OpAMP connection ended: %s", error)
             except WebSocketException as error:
                 log.info("the OpAMP connection ended: %s", error)
             self.transport = ""
@@ -121,8 +129,16 @@ class OpampClient:
                 continue
             self._backoff.reset()
             self._take(message[1:])
-            if self._pause_s:
+            if await self._took_over() or self._pause_s:
                 return
+
+    async def _took_over(self) -> bool:
+        """Whether another token was offered, which is the node's from now on: the connection is made anew with it."""
+        token, self._offered_token = self._offered_token, None
+        if token is None:
+            return False
+        await self._enrolment.take_over(token)
+        return True
 
     async def _wait_for_change(self, receiving: "asyncio.Task[None] | None") -> None:
         """Until something changed, the heartbeat is due, or `receiving` has ended."""
@@ -157,6 +173,7 @@ class OpampClient:
             self.transport = "http"
             self._backoff.reset()
             self._take(answer.content)
+            await self._took_over()
             if self._pause_s:
                 return
             await self._wait_for_change(None)
@@ -181,6 +198,9 @@ class OpampClient:
                 self._pause_s = min(max(refusal.retry_info.retry_after_nanoseconds / 1e9, 1.0), 300.0)
         if message.HasField("agent_identification") and len(message.agent_identification.new_instance_uid) == 16:
             self._builder.instance_uid = message.agent_identification.new_instance_uid
+        for header in message.connection_settings.opamp.headers.headers:
+            if header.key.lower() == "authorization":
+                self._offered_token = bearer_token(header.value)
         interval_s = message.connection_settings.opamp.heartbeat_interval_seconds
         if interval_s:
             self._heartbeat_s = float(interval_s)

@@ -18,8 +18,9 @@ from controlplane.contract import metrics
 from controlplane.contract.bodies.nodes import ConfigStatus, EffectiveConfig
 from controlplane.contract.reports import opamp
 
-CAPABILITIES = 0x3807
-"""ReportsStatus, AcceptsRemoteConfig, ReportsEffectiveConfig, ReportsHealth, ReportsRemoteConfig, ReportsHeartbeat."""
+CAPABILITIES = 0x3907
+"""ReportsStatus, AcceptsRemoteConfig, ReportsEffectiveConfig, AcceptsOpAMPConnectionSettings, ReportsHealth,
+ReportsRemoteConfig, ReportsHeartbeat."""
 
 _STATUSES = {
     ConfigStatus.UNSET: opamp_pb2.RemoteConfigStatuses_UNSET,

@@ -14,9 +14,12 @@ FILE_NAME = "credentials.json"
 
 @dataclass(frozen=True)
 class Credentials:
-    """`token` has scope agent and is bound to `node`; `workload_key` keys the hashes of prompt blocks (hexadecimal)."""
+    """`token` has scope agent and is bound to `node`, which was enrolled in `pool` as `role`; `workload_key` keys the
+    hashes of prompt blocks (hexadecimal)."""
 
     node: str
+    pool: str
+    role: str
     token: str = field(repr=False)
     workload_key: str = field(repr=False)
 
@@ -34,7 +37,7 @@ def load(state_dir: Path, node: str) -> Credentials | None:
     path = state_dir / FILE_NAME
     try:
         stored = json.loads(path.read_bytes())
-        found = Credentials(str(stored["node"]), str(stored["token"]), str(stored["workload_key"]))
+        found = Credentials(*(str(stored[name]) for name in ("node", "pool", "role", "token", "workload_key")))
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError) as error:

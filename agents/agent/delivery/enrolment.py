@@ -8,6 +8,7 @@ that has neither credentials nor a token to get them with is one: `BadSettings`.
 import asyncio
 import logging
 import time
+from dataclasses import replace
 
 import httpx
 
@@ -33,6 +34,7 @@ class Enrolment:
         self._http = http
         self._lock = asyncio.Lock()
         self._renewed_at = float("-inf")
+        self._old_token: str | None = None
         self.current: Credentials | None = credentials.load(settings.state_dir, settings.node)
 
     @property
@@ -44,6 +46,8 @@ class Enrolment:
 
         Raises `BadSettings` where there are none, and no token to ask for some with.
         """
+        if self.current is not None and self._has_moved(self.current):
+            self._old_token, self.current = self.current.token, None
         if self.current is None:
             await self._until_there_is_a_token()
         backoff = Backoff()
@@ -63,6 +67,24 @@ class Enrolment:
             self._renewed_at = now
             log.warning("the service does not know this node's token any more, enrolling again")
             await self._enrol()
+
+    async def take_over(self, token: str) -> None:
+        """The service gives the node another token, which counts already: from now on it is the one."""
+        async with self._lock:
+            if self.current is None or self.current.token == token:
+                return
+            fresh = replace(self.current, token=token)
+            await asyncio.to_thread(credentials.save, self._settings.state_dir, fresh)
+            self.current = fresh
+            log.info("the service gave this node another token")
+
+    def _has_moved(self, known: Credentials) -> bool:
+        """Pool and role are those of the enrolment: to change them is to enrol again."""
+        wanted = (self._settings.pool, self._settings.role)
+        if (known.pool, known.role) == wanted:
+            return False
+        log.info("enrolled in %s as %s, now wanted in %s as %s: enrolling again", known.pool, known.role, *wanted)
+        return True
 
     async def _until_there_is_a_token(self) -> None:
         """A token's file may be written later, by a unit that is started beside this one: it is waited for, bounded."""
@@ -99,17 +121,18 @@ class Enrolment:
             pool=self._settings.pool,
             backend=self._settings.backend,
             role=self._settings.role,
+            old_token=self._old_token if self.current is None else self.current.token,
         )
         try:
             answer = await self._http.post(
-                "/api/v1/enrol", json=wanted.model_dump(), headers={"Authorization": f"Bearer {token}"}
+                "/api/v1/enrol", json=wanted.model_dump(exclude_none=True), headers={"Authorization": f"Bearer {token}"}
             )
             raise_for_error(answer)
             reply = EnrolmentReply.model_validate_json(answer.content)
         except (httpx.HTTPError, TailwrightError, ValueError) as error:
             log.warning("not enrolled yet: %s", str(error) or type(error).__name__)
             return
-        granted = Credentials(reply.node, reply.token, reply.workload_key)
+        granted = Credentials(reply.node, reply.pool, reply.role, reply.token, reply.workload_key)
         credentials.save(self._settings.state_dir, granted)
         self.current = granted
         log.info("enrolled as %s in pool %s", reply.node, self._settings.pool)

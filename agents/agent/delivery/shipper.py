@@ -1,11 +1,12 @@
 """Sends spooled reports, oldest first, until each is acknowledged.
 
 Guarantees: a report leaves the spool only when /v1/metrics and /v1/traces have both answered 200, or one of them has
-refused it for what it is (400, 413, 422 and the like): then it is set aside with the reason. 429 and 503 wait at least
-as long as Retry-After says; 401 and 403 enrol anew; everything else (no connection, timeouts, other 5xx, a path that is
-not there) waits and tries again, with doubling waits up to 30 s. A report that meets internal errors again and again
-lets the others go first, up to `FURTHEST_AHEAD` of them, so that whoever recognises repeats by their ordinal need not
-remember more; one that is never taken while hundreds of later ones are is set aside.
+refused it for what it is (400, 413, 422 and the like, or a pool that the node has left): then it is set aside with the
+reason. 429 and 503 wait at least as long as Retry-After says; 401 and 403 enrol anew; everything else (no connection,
+timeouts, other 5xx, a path that is not there) waits and tries again, with doubling waits up to 30 s. A report that
+meets internal errors again and again lets the others go first, up to `FURTHEST_AHEAD` of them, so that whoever
+recognises repeats by their ordinal need not remember more; one that is never taken while hundreds of later ones are is
+set aside.
 
 A report that the service says was not counted under its identity (409: another one has it, or it lies too far back) is
 renewed in the spool, and sent again under its new one. Of one that lies too far back this is certain only if this
@@ -39,6 +40,7 @@ from agents.host.backoff import Backoff, spread_s
 from controlplane.client import raise_for_error
 from controlplane.contract.clock import utc_now
 from controlplane.contract.errors import OtherContent, TailwrightError, TooOld
+from controlplane.contract.metrics import POOL
 from controlplane.contract.reports import packed_report
 from controlplane.contract.reports.packed_report import ACCEPT_HEADER, ACCEPT_PACKED, REPORT_HEADER, TIME_HEADER
 from controlplane.contract.retry import refuses_body, retry_after_s
@@ -177,7 +179,7 @@ class Shipper:
         stated = answer.headers.get(TIME_HEADER, "")
         if stated.isascii() and stated.isdigit():
             self.clock.measure(sent_ns, sent_ns + round((now_s - begun_s) * 1e9), int(stated), now_s)
-        if answer.status_code in (401, 403) and self._enrolment is not None:
+        if answer.status_code in (401, 403) and self._enrolment is not None and not _of_another_pool(answer):
             await self._enrolment.renew(used)
         return answer
 
@@ -194,6 +196,8 @@ class Shipper:
             asked_s = retry_after_s(answer.headers.get("Retry-After"), utc_now(), LONGEST_RETRY_AFTER_S)
             self._wait_s = None if asked_s is None else spread_s(asked_s)
             return Outcome.AGAIN
+        if _of_another_pool(answer):
+            return Outcome.REFUSED
         if refuses_body(answer.status_code):
             return _refusal(answer) if path == METRICS_PATH else Outcome.REFUSED
         return Outcome.FAILED if answer.status_code in (500, 501) else Outcome.AGAIN
@@ -258,6 +262,17 @@ def _refusal(answer: httpx.Response) -> Outcome:
     except TailwrightError:
         return Outcome.REFUSED
     return Outcome.REFUSED
+
+
+def _of_another_pool(answer: httpx.Response) -> bool:
+    """Whether a report was made before its node was enrolled in another pool."""
+    if answer.status_code != 403:
+        return False
+    try:
+        raise_for_error(answer)
+    except TailwrightError as error:
+        return error.detail.get("field") == POOL.name
+    return False
 
 
 def _understood(answer: httpx.Response) -> bool:

@@ -111,11 +111,11 @@ def _section(
     for key, series in window.distributions.items():
         place = table.labels(labels_of(key, tally.model, region))
         histograms.extend(_histogram(found, table.metric(metric), place) for metric, found in series.items())
-    for (metric, key, reason), amount in window.sums.items():
+    for (metric, key, value), amount in window.sums.items():
         labels = labels_of(key, tally.model, region)
-        add(metric, {**labels, metrics.FINISH_REASON.name: reason} if reason else labels, amount)
-    for (metric, key), value in window.gauges.items():
-        add(metric, labels_of(key, tally.model, region), value)
+        add(metric, {**labels, metrics.SUMMED_BY[metric].name: value} if value else labels, amount)
+    for (metric, key), level in window.gauges.items():
+        add(metric, labels_of(key, tally.model, region), level)
     for revision, e2e_s in window.e2e_s.items():
         if e2e_s > 0:
             labels = labels_of((revision, "", "", ""), tally.model, region)
@@ -129,8 +129,8 @@ def _section(
         if counts.clock is not None:
             add(metrics.CLOCK_OFFSET, {}, counts.clock.offset_s)
             add(metrics.CLOCK_OFFSET_ERROR, {}, counts.clock.error_s)
-    for metric, value in (host or {}).items():
-        add(metric, {}, value)
+    for metric, measured in (host or {}).items():
+        add(metric, {}, measured)
     return Section(number, tuple(histograms), tuple(sums), tuple(gauges))
 
 

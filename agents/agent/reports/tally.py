@@ -25,6 +25,7 @@ from controlplane.contract.reports.engine_event import (
     StepEvent,
     TracedEvent,
 )
+from controlplane.contract.step_limits import STEP_LIMITS
 
 SeriesKey = tuple[int, str, str, str]
 """(revision, prompt bucket, cache class, tenant); an empty text where a dimension does not apply."""
@@ -62,7 +63,7 @@ KEYS_KEPT = 4096
 
 @dataclass
 class WindowTally:
-    """The counts of one window. Sums are keyed by series and, for `requests`, by finish reason as well."""
+    """The counts of one window. Sums are keyed by series and the value of `metrics.SUMMED_BY`'s attribute, if any."""
 
     distributions: dict[SeriesKey, dict[Metric, Distribution]] = field(default_factory=dict)
     buckets: dict[tuple[Metric, SeriesKey], BucketCounts] = field(default_factory=dict)
@@ -80,9 +81,9 @@ class WindowTally:
             found = series[metric] = Distribution()
         return found
 
-    def add(self, metric: Metric, key: SeriesKey, amount: int, reason: str = "") -> None:
+    def add(self, metric: Metric, key: SeriesKey, amount: int, value: str = "") -> None:
         if amount:
-            self.sums[metric, key, reason] = self.sums.get((metric, key, reason), 0) + amount
+            self.sums[metric, key, value] = self.sums.get((metric, key, value), 0) + amount
 
 
 class Tally:
@@ -196,6 +197,10 @@ class Tally:
         for name, metric in _STEP_SUMS:
             if event[name]:  # type: ignore[literal-required]
                 window.add(metric, key, event[name])  # type: ignore[literal-required]
+        if (limit := event.get("limit")) is not None:
+            if limit not in STEP_LIMITS:
+                raise ValueError(f"limit: {limit!r} is none of {', '.join(sorted(STEP_LIMITS))}")
+            window.add(metrics.STEP_LIMIT, key, 1, limit)
 
     def _count_first_token(self, window: WindowTally, event: FirstTokenEvent) -> None:
         window.distribution(self._key(event), metrics.TTFT).record(event["ttft"])

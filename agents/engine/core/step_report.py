@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from agents.engine.request.timing import monotonic
+from agents.engine.scheduling.step_limit import limit_of_step
 from agents.engine.scheduling.step_plan import StepPlan
 
 
@@ -40,6 +41,8 @@ def step_event(
 
     state: running, waiting and the share of KV blocks held, as the step leaves them.
     """
+    drafted = sum([len(work.drafts) for work in plan.works]) if accepted else 0
+    taken = sum(accepted)
     return {
         "kind": "step",
         "time": time.time(),
@@ -50,7 +53,8 @@ def step_event(
         "waiting": state[1],
         "kv_usage": state[2],
         "batched_tokens": plan.batched_tokens,
-        "draft_tokens": sum([len(work.drafts) for work in plan.works]) if accepted else 0,
-        "accepted_tokens": sum(accepted),
+        "draft_tokens": drafted,
+        "accepted_tokens": taken,
         "preemptions": plan.preemptions,
+        "limit": limit_of_step(plan.limit, drafted - taken).value,
     }

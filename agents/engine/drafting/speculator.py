@@ -5,6 +5,7 @@ to a shorter length or left out.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from agents.engine.drafting.draft_model import ModelDrafter
@@ -14,7 +15,26 @@ from agents.engine.scheduling.drafter import Drafter
 from agents.engine.scheduling.request import Request
 from agents.engine.scheduling.step_plan import Work
 from agents.engine.speculation.gate import Gate, Track
-from agents.engine.speculation.speculation_totals import SpeculationStats
+
+
+@dataclass
+class SpeculationStats:
+    """Totals since the engine started. Whoever reads them beside the stepping thread is at most one step behind."""
+
+    drafts: int = 0  # Drafts verified, each of one or more tokens.
+    draft_tokens: int = 0
+    accepted_tokens: int = 0
+    accepted_per_position: list[int] = field(default_factory=list)
+    """Entry i: in how many drafts token i was kept."""
+
+    def count(self, drafted: int, accepted: int) -> None:
+        """A draft was verified."""
+        self.drafts += 1
+        self.draft_tokens += drafted
+        self.accepted_tokens += accepted
+        self.accepted_per_position += [0] * (drafted - len(self.accepted_per_position))
+        for place in range(accepted):
+            self.accepted_per_position[place] += 1
 
 
 class Speculator(Drafter):
@@ -50,7 +70,6 @@ class Speculator(Drafter):
 
     def propose(self, works: Sequence[Work], spare: int) -> int:
         self._taken_in = self.drafter.propose(works, spare)
-        self.stats.taken_in_tokens += self._taken_in
         return self._taken_in
 
     def commit(self, work: Work, accepted: int) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 _FRACTION_BITS = 53
-_SEED_BITS = 63
+SEED_BITS = 63
 
 
 @dataclass(frozen=True)
@@ -60,4 +60,4 @@ def seed_of_choice(seed: int, choice: int) -> int:
     if choice == 0:
         return seed
     digest = hashlib.blake2b(f"{seed}/{choice}".encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "big") >> (64 - _SEED_BITS)
+    return int.from_bytes(digest, "big") >> (64 - SEED_BITS)

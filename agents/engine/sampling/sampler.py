@@ -9,7 +9,7 @@ Cost: greedy rows pay an argmax and nothing for the sampled rows beside them; wi
 vocabulary but the k largest; without it one softmax is.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -22,8 +22,6 @@ from agents.engine.sampling.row import Row
 
 _NUCLEUS_WIDTHS = (256, 4096)
 """How many of the likeliest tokens are sorted before all are, where top_p decides: enough nearly always."""
-
-Draw = Callable[[Tensor, Sequence[Row]], Tensor]
 
 
 def sample(logits: Tensor, rows: Sequence[Row]) -> list[int]:

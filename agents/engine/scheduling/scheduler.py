@@ -23,6 +23,7 @@ from agents.engine.scheduling.lanes import kept_for_prompts, most_for_long, take
 from agents.engine.scheduling.lazy_heap import LazyHeap
 from agents.engine.scheduling.policy import Policy, Rank
 from agents.engine.scheduling.request import FinishReason, Request, Status
+from agents.engine.scheduling.step_limit import limit_of_plan
 from agents.engine.scheduling.step_plan import StepPlan, Work
 from agents.engine.scheduling.throughput import Throughput
 from agents.engine.scheduling.waiting_queue import WaitingQueue
@@ -46,6 +47,7 @@ class Scheduler:
         self._turn = 0  # How far the turns of decodes have gone that do not all fit a step.
         self._preemptions = 0  # In the step being planned.
         self._short_of_blocks = False
+        self._cut_by_blocks = self._cut_by_budget = self._cut_by_chunk = False  # Prompts, in the step being planned.
         self._prompt_tokens = 0  # Of running requests, at the last step's start.
         self._now = 0.0
 
@@ -120,6 +122,7 @@ class Scheduler:
     def schedule(self, drafter: Drafter, now: float) -> StepPlan:
         """The next step's work; empty when there is none."""
         self._now, self._preemptions = now, 0
+        self._cut_by_blocks = self._cut_by_budget = self._cut_by_chunk = False
         works: list[Work] = []
         while len(self.running) > self.config.max_num_seqs:
             self._preempt_hindmost(works)
@@ -133,8 +136,12 @@ class Scheduler:
         self._prompt_tokens = sum(request.remaining for request in prefilling)
         long = [request for request in prefilling if self.policy.is_long(request.remaining)]
         for request in prefilling:
-            if prompts > kept_for_long and not self.policy.is_long(request.remaining):
+            if self.policy.is_long(request.remaining):
+                continue
+            if prompts > kept_for_long:
                 prompts -= self._schedule_prefill(works, request, prompts - kept_for_long)
+            else:
+                self._cut_by_budget = True
         if self._preemptions == preempted_for_seats:
             prompts = self._admit_waiting(works, long, prompts, kept_for_long)
         else:
@@ -142,7 +149,13 @@ class Scheduler:
         if long:
             left = most_for_long(self.policy, most_prompts, kept_for_long, prompts, alone=not works)
             self._schedule_long(works, long, left)
-        return StepPlan(works, budget, self._preemptions)
+        limit = limit_of_plan(
+            blocks=self._preemptions > preempted_for_seats or self._short_of_blocks or self._cut_by_blocks,
+            budget=self._cut_by_budget,
+            seats=len(self.running) >= self.config.max_num_seqs and self._somebody_may_start,
+            chunk=self._cut_by_chunk,
+        )
+        return StepPlan(works, budget, self._preemptions, limit)
 
     def observe(self, plan: StepPlan, seconds: float) -> None:
         """Take in how long a step took."""
@@ -181,12 +194,18 @@ class Scheduler:
         if request.scheduled_at is not None:
             self.throughput.served(self._now - request.scheduled_at)
 
+    @property
+    def _somebody_may_start(self) -> bool:
+        """Whether a request waits that would start if there were a seat (or a lane for its long prompt)."""
+        return len(self.waiting) > 0 if self.admitting else self.waiting.has_begun
+
     def _schedule_decodes(self, works: list[Work], budget: int, drafter: Drafter) -> int:
         decoding = [request for request in self.running if request.remaining == 1]
         prefilling = len(self.running) - len(decoding)
         if len(decoding) > budget:
             decoding = take_turns(decoding, budget, self._turn)
             self._turn += max(0, budget - 1)
+            self._cut_by_budget = True
         draft_length = self.config.draft_length(len(self.running))
         used = 0
         for place, request in enumerate(decoding):
@@ -204,14 +223,20 @@ class Scheduler:
 
     def _schedule_prefill(self, works: list[Work], request: Request, budget: int) -> int:
         """Compute as much of a prompt as the budget allows; returns the tokens it takes from it."""
-        count = min(request.remaining, budget)
-        if self.config.prefill_chunk_size:
-            count = min(count, self.config.prefill_chunk_size)
+        count = request.remaining
+        chunk = self.config.prefill_chunk_size or count
+        if budget < count or chunk < count:
+            if budget <= chunk:
+                self._cut_by_budget, count = True, budget
+            else:
+                self._cut_by_chunk, count = True, chunk
         given = 0
         while request.status is Status.RUNNING and not (given := self.cache.grow_prefill(request, count)):
             self._preempt_hindmost(works)
         if given:
             works.append(Work(request, request.num_computed, given))
+            if given < count:
+                self._cut_by_blocks = True
         return given
 
     def _schedule_long(self, works: list[Work], long: list[Request], budget: int) -> None:
@@ -219,6 +244,8 @@ class Scheduler:
         for place, request in enumerate(sorted(long, key=_rank)):
             if share := -(-budget // (len(long) - place)):
                 budget -= self._schedule_prefill(works, request, share)
+            else:
+                self._cut_by_budget = True
 
     def _admit_waiting(self, works: list[Work], long: list[Request], prompts: int, kept_for_long: int) -> int:
         """Start waiting requests while there is room; long ones join `long`. Returns the prompt tokens left."""
@@ -229,6 +256,7 @@ class Scheduler:
             if request is None:
                 break
             if prompts <= (0 if request.is_long else kept_for_long):
+                self._cut_by_budget = True
                 break
             if self.policy.is_long(len(request.tokens)) and not request.is_long and self._has_become_long(request):
                 continue

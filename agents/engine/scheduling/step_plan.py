@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from agents.engine.scheduling.request import Request
+from controlplane.contract.step_limits import StepLimit
 
 
 @dataclass(slots=True)
@@ -24,11 +25,13 @@ class Work:
 
 @dataclass(frozen=True)
 class StepPlan:
-    """budget: tokens that the step may compute. preemptions: requests that were set back for it."""
+    """budget: tokens that the step may compute. preemptions: requests that were set back for it. limit: what kept it
+    from computing more."""
 
     works: list[Work]
     budget: int
     preemptions: int
+    limit: StepLimit
 
     @cached_property
     def batched_tokens(self) -> int:

@@ -10,7 +10,7 @@ import signal
 import socket
 import ssl
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import uvicorn
@@ -97,7 +97,9 @@ def serve_both(clients: FastAPI, control: FastAPI, entrance: Entrance, when_stop
     """Serve until SIGTERM or SIGINT; a second one ends without waiting."""
     listeners = entrance.listeners
     for_clients = entrance.server(clients, on_port=True)
-    for_control = entrance.server(control, on_port=listeners.control_path is None)
+    # However many connections clients hold, the agent comes in.
+    apart = replace(entrance, door=Doorkeeper(refused=entrance.door.refused))
+    for_control = apart.server(control, on_port=listeners.control_path is None)
     with asyncio.Runner(loop_factory=for_clients.config.get_loop_factory()) as runner:
         runner.run(_serve(for_clients, for_control, listeners, when_stopping))
 

@@ -59,6 +59,7 @@ class EngineMetrics(Collector):
             totals = self._totals
             totals.steps += 1
             totals.preemptions += event["preemptions"]
+            totals.limits[event["limit"]] += 1
             seconds = totals.part_seconds
             for part in STEP_PARTS:
                 spent = event.get(part)

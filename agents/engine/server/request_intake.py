@@ -13,7 +13,7 @@ from typing import Any, cast
 from fastapi import Request as HttpRequest
 
 from agents.engine.core.engine import Engine
-from agents.engine.request.params import SamplingParams, seed_of_choice
+from agents.engine.request.params import SEED_BITS, SamplingParams, seed_of_choice
 from agents.engine.request.timing import RequestClock, monotonic
 from agents.engine.scheduling.request import Request
 from agents.engine.server.counted_refusals import Refusals
@@ -36,7 +36,6 @@ COMPLETION_MAX_TOKENS = 16
 MOST_OUTPUTS = 256
 """Answers to all prompts of one request."""
 _GREEDY_BELOW = 1e-5
-_SEED_BITS = 63
 
 
 class Intake:
@@ -190,7 +189,7 @@ def _sampling_params(
         prompt_logprobs = asked.prompt_logprobs
         if asked.echo and asked.logprobs is not None:
             prompt_logprobs = max(asked.logprobs, prompt_logprobs or 0)
-    seed = asked.seed if asked.seed is not None else secrets.randbits(_SEED_BITS)
+    seed = asked.seed if asked.seed is not None else secrets.randbits(SEED_BITS)
     params = SamplingParams(
         max_tokens=max_tokens,
         temperature=asked.temperature if asked.temperature >= _GREEDY_BELOW else 0.0,

@@ -8,6 +8,7 @@ from prometheus_client.registry import Collector
 
 from agents.engine.core.engine import Engine
 from agents.engine.scheduling.request import FinishReason
+from controlplane.contract.step_limits import StepLimit
 
 STEP_PARTS = ("schedule", "draft", "forward", "attention", "sample", "commit")
 
@@ -24,6 +25,7 @@ class Totals:
     steps: int = 0
     part_seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STEP_PARTS, 0.0))
     preemptions: int = 0
+    limits: dict[str, int] = field(default_factory=lambda: {limit.value: 0 for limit in StepLimit})
     prompt_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
@@ -109,6 +111,8 @@ class Scraped(Collector):
         seconds: dict[Labels, float] = {(part,): spent for part, spent in totals.part_seconds.items()}
         help_text = "Seconds spent in each part of steps; attention is within forward, 0 where it cannot be had."
         yield self._counter("engine_step_seconds", help_text, seconds, "part", prefix="tailwright")
+        limits: dict[Labels, float] = {(limit,): steps for limit, steps in totals.limits.items()}
+        yield self._counter("engine_step_limit", "Steps, by what limited them.", limits, "limit", prefix="tailwright")
 
     def _gauge(self, name: str, help_text: str, values: Mapping[Labels, float], *labels: str) -> Metric:
         return self._filled(GaugeMetricFamily(f"vllm:{name}", help_text, labels=self._names(labels)), values)

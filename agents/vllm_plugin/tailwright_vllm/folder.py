@@ -32,8 +32,12 @@ def shared_folder() -> Path | None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not os.access(folder, os.W_OK | os.X_OK):
         raise PermissionError(f"{folder} is not writable for vLLM's user")
-    if folder.stat().st_mode & stat.S_IWOTH:
-        raise PermissionError(f"{folder} is writable for everybody, who could then move vLLM's limits: chmod o-w")
+    link, found = folder.lstat(), folder.stat()
+    for owner in (link.st_uid, found.st_uid):
+        if owner not in (os.geteuid(), 0):
+            raise PermissionError(f"{folder} belongs to user {owner}, not to vLLM's: give it a folder of its own")
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise PermissionError(f"{folder} is writable for others, who could then move vLLM's limits: chmod go-w")
     return folder
 
 

@@ -9,6 +9,7 @@ from controlplane.alerts.conditions.absolute import Absolute
 from controlplane.alerts.conditions.config_failed import ConfigFailed
 from controlplane.alerts.conditions.drift import Drift
 from controlplane.alerts.conditions.kind import Kind
+from controlplane.alerts.conditions.node_claimed import NodeClaimed
 from controlplane.alerts.conditions.regression import Regression
 from controlplane.alerts.conditions.requests_failed import RequestsFailed
 from controlplane.alerts.conditions.telemetry_lost import TelemetryLost
@@ -16,6 +17,7 @@ from controlplane.alerts.conditions.telemetry_lost import TelemetryLost
 __all__ = ["KINDS"]
 
 KINDS: Mapping[type[BaseModel], type[Kind[Any]]] = {
-    kind.condition: kind for kind in (Absolute, Regression, RequestsFailed, Drift, ConfigFailed, TelemetryLost)
+    kind.condition: kind
+    for kind in (Absolute, Regression, RequestsFailed, Drift, ConfigFailed, NodeClaimed, TelemetryLost)
 }
 """By the condition's body in the contract."""

@@ -2,10 +2,8 @@
 
 from collections.abc import Iterable
 
+from controlplane.contract.bodies.knob_schema import HISTOGRAMS
 from controlplane.contract.errors import BadRequest, nearest
-from controlplane.contract.metrics import METRICS, MetricKind
-
-HISTOGRAMS = [metric.short for metric in METRICS if metric.kind is MetricKind.HISTOGRAM]
 
 
 def check_metrics(named: Iterable[tuple[str, str]]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from controlplane.alerts import words
 from controlplane.alerts.conditions.finding import Finding
 from controlplane.alerts.conditions.kind import Job, Look
-from controlplane.alerts.diagnosis import context as gathering
+from controlplane.alerts.diagnosis import context
 from controlplane.alerts.diagnosis.causes import causes
 from controlplane.alerts.diagnosis.diagnosis import Shift, diagnose
 from controlplane.alerts.lives import updates
@@ -64,11 +64,11 @@ class Storyteller:
         alone = Diagnosis(stage=None, summary=story.summary + ".", causes=[])
         if not job.kind.seeks_causes or story.since is None:
             return alone
-        before = Span(story.since - timedelta(seconds=gathering.BEFORE_S), story.since)
+        before = Span(story.since - timedelta(seconds=context.BEFORE_S), story.since)
         try:
-            around = gathering.surroundings(self._telemetry, where, E2E.short, before, Span(story.since, story.at))
+            around = context.surroundings(self._telemetry, where, E2E.short, before, Span(story.since, story.at))
             with self._database.read_session() as session:
-                around = gathering.with_records(session, around, story.since, now)
+                around = context.with_records(session, around, story.since, now)
         except Exception:
             log.exception("no causes for rule %s on pool %r", job.rule.id, job.pool)
             return alone
@@ -123,7 +123,7 @@ class Storyteller:
         self, job: Job[Any], draft: Draft, story: Finding, where: Where, now: datetime, chance: float
     ) -> tuple[Diagnosis, frozenset[str]]:
         onset = story.since or job.kind.onset(job, story, draft.life.breach_since or story.at, where)
-        before = Span(onset - timedelta(seconds=gathering.BEFORE_S), onset)
+        before = Span(onset - timedelta(seconds=context.BEFORE_S), onset)
         since = onset if Event.FIRED in draft.events else max(onset, story.at - timedelta(seconds=AGAIN_S))
         during = Span(since, story.at)
         before_s = story.before_s
@@ -132,10 +132,10 @@ class Storyteller:
             before_s = found[0].total.quantile(story.q) if found and found[0].total.count else None
         bucket = story.evidence.get("prompt_bucket")
         parts_where = where if bucket is None else {**where, "prompt_bucket": bucket}
-        measured = gathering.measured(self._telemetry, parts_where, story.metric, before, during)
-        around = gathering.surroundings(self._telemetry, where, story.metric, before, during)
+        measured = context.measured(self._telemetry, parts_where, story.metric, before, during)
+        around = context.surroundings(self._telemetry, where, story.metric, before, during)
         with self._database.read_session() as session:
-            around = gathering.with_records(session, around, onset, now)
+            around = context.with_records(session, around, onset, now)
         limit_s = story.threshold if job.kind.threshold_is_limit else None
         shift = Shift(story.metric, story.q, before_s, story.value, onset, limit_s, story.relative_error)
         nodes = self._nodes(parts_where, story, during, chance)

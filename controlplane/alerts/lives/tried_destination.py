@@ -5,31 +5,38 @@ from datetime import datetime
 from controlplane import ledger
 from controlplane.alerts.lives.fingerprint import fingerprint
 from controlplane.alerts.notify import payload
-from controlplane.alerts.notify.delivery import DEADLINE_S, Letter, post
+from controlplane.alerts.notify.delivery import DEADLINE_S, Letter, address_of, post
 from controlplane.alerts.tables import DestinationRow
 from controlplane.contract.bodies.alerts import Alert, AlertState, Delivery, DeliveryState, Severity
 from controlplane.contract.clock import Clock
 from controlplane.db import Database
 from controlplane.db.rows import existing
+from controlplane.keys import Keyring
 from controlplane.outgoing import AddressPolicy, new_client
 
 
 def try_destination(
-    database: Database, number: int, clock: Clock, external_url: str, policy: AddressPolicy, *, actor: str
+    database: Database,
+    keyring: Keyring,
+    number: int,
+    clock: Clock,
+    external_url: str,
+    policy: AddressPolicy,
+    *,
+    actor: str,
 ) -> Delivery:
     """What came of it. The answer's ids are 0: nothing is kept but a line in the ledger."""
     now = clock()
     alert = _made_up(now)
     with database.read_session() as session:
         row = existing(session, DestinationRow, number, "destination", field="destination_id")
-        body, key = (
-            payload.body(alert, alert.state.value, row.name, external_url),
-            payload.idempotency_key(alert, "test"),
-        )
+        body = payload.body(alert, alert.state.value, row.name, external_url)
+        key = payload.idempotency_key(alert, "test")
         name, letter = row.name, Letter(0, number, row.url, row.secret, body, key, 1, now)
+    address = address_of(letter, keyring)
     # No transaction is open while somebody else's server thinks about its answer.
     with new_client(DEADLINE_S, policy) as http:
-        error = post(http, letter, now).error
+        error = post(http, letter, address, now).error
     answered_at = clock()
     with database.session() as session:
         message = f"test of destination {name!r}: {error or 'delivered'}"

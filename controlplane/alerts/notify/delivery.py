@@ -9,19 +9,22 @@ slow or hostile holds its own letters alone, for `DEADLINE_S` each, and is never
 import logging
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 import httpx
 from sqlalchemy import select
 from sqlmodel import Session, col, update
 
-from controlplane.alerts.tables import DeliveryRow, DestinationRow
+from controlplane.alerts.tables import DeliveryRow, DestinationRow, place_of
 from controlplane.contract import signature
 from controlplane.contract.bodies.alerts import DeliveryState
 from controlplane.contract.clock import Clock, utc_now
 from controlplane.contract.retry import doubling_s, retry_after_s
+from controlplane.contract.shown_url import without
 from controlplane.db.database import Database
+from controlplane.keys import Keyring, Undecryptable
+from controlplane.ledger import sealing, signing
 from controlplane.outgoing import NOWHERE_INSIDE, AddressPolicy, exchange, new_client
 
 log = logging.getLogger(__name__)
@@ -35,6 +38,7 @@ BATCH = 50
 MOST_AT_ONCE = 32
 """Destinations that are sent to at once: threads."""
 CLOSE_S = 1.0
+LEDGER_HEADER = "Tailwright-Ledger-Head"
 
 
 @dataclass(frozen=True)
@@ -47,19 +51,37 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Letter:
-    """All one attempt needs, copied out of the database."""
+    """All one attempt needs, copied out of the database. url, secret: encrypted."""
 
     delivery_id: int
     destination_id: int
-    url: str
+    url: str | None
     secret: str | None
     body: str
     idempotency_key: str
     attempt: int
     created_at: datetime
+    ledger_head: str | None = None
 
 
-def post(http: httpx.Client, letter: Letter, now: datetime) -> Attempt:
+@dataclass(frozen=True)
+class Address:
+    """Where a letter goes, and what signs it, in clear: for as long as one attempt takes."""
+
+    url: str = field(repr=False)
+    secret: str | None = field(repr=False)
+
+
+def address_of(letter: Letter, keyring: Keyring) -> Address:
+    """Raises `Undecryptable`."""
+    secret, number = letter.secret, letter.destination_id
+    return Address(
+        keyring.decrypt(place_of(number, "url"), letter.url or ""),
+        None if secret is None else keyring.decrypt(place_of(number, "secret"), secret),
+    )
+
+
+def post(http: httpx.Client, letter: Letter, address: Address, now: datetime) -> Attempt:
     """One HTTP attempt. Never raises for what the receiver does."""
     content = letter.body.encode()
     headers = {
@@ -68,12 +90,14 @@ def post(http: httpx.Client, letter: Letter, now: datetime) -> Attempt:
         "Tailwright-Delivery": str(letter.delivery_id),
         "Idempotency-Key": letter.idempotency_key,
     }
-    if letter.secret:
-        headers[signature.HEADER] = signature.sign(letter.secret, content, int(now.timestamp()))
+    if letter.ledger_head is not None:
+        headers[LEDGER_HEADER] = letter.ledger_head
+    if address.secret:
+        headers[signature.HEADER] = signature.sign(address.secret, content, int(now.timestamp()))
     try:
-        answer = exchange(http, letter.url, content, headers, deadline_s=DEADLINE_S)
+        answer = exchange(http, address.url, content, headers, deadline_s=DEADLINE_S)
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-        return Attempt(f"{type(error).__name__}: {error}"[:300])
+        return Attempt(without(address.url, f"{type(error).__name__}: {error}")[:300])
     if answer.is_success:
         return Attempt()
     return Attempt(f"answered {answer.status}", retry_after_s(answer.headers.get("Retry-After"), now))
@@ -88,16 +112,20 @@ class Deliverer:
     def __init__(
         self,
         database: Database,
+        keyring: Keyring,
         http: httpx.Client | None = None,
         clock: Clock = utc_now,
         *,
         policy: AddressPolicy = NOWHERE_INSIDE,
         most_at_once: int = MOST_AT_ONCE,
+        ledger_key: bytes | None = None,
     ) -> None:
         self._database = database
+        self._keyring = keyring
         self._http = http or new_client(DEADLINE_S, policy)
         self._clock = clock
         self._most_at_once = most_at_once
+        self._ledger_key = ledger_key
         self._changed = threading.Condition()
         self._busy: set[int] = set()
         self._error: BaseException | None = None
@@ -158,12 +186,20 @@ class Deliverer:
             letter = self._lease(delivery_id, self._clock())
             if letter is None:
                 continue
-            attempt = post(self._http, letter, self._clock())
+            attempt = self._attempt(letter)
             self._record(letter, attempt, self._clock())
             if attempt.error is not None:
                 return
             with self._changed:
                 self.delivered += 1
+
+    def _attempt(self, letter: Letter) -> Attempt:
+        try:
+            address = address_of(letter, self._keyring)
+        except Undecryptable as error:
+            log.warning("webhook %s cannot be sent: %s", letter.delivery_id, error.message)
+            return Attempt(error.message[:300])
+        return post(self._http, letter, address, self._clock())
 
     def _due(self, now: datetime) -> dict[int, list[int]]:
         """Due deliveries by destination, none of which has an earlier one of the same alert still waiting.
@@ -223,7 +259,15 @@ class Deliverer:
                 row.idempotency_key,
                 row.attempts + 1,
                 row.created_at,
+                self._ledger_head(session),
             )
+
+    def _ledger_head(self, session: Session) -> str | None:
+        """The ledger's newest entry, `ID:HASH:SIGNATURE`: kept by a receiver, it tells of a ledger that was changed."""
+        if self._ledger_key is None:
+            return None
+        head = signing.signed(sealing.head(session.connection()), self._ledger_key)
+        return f"{head.id}:{head.hash}:{head.signature}"
 
     def _record(self, letter: Letter, attempt: Attempt, now: datetime) -> None:
         with self._database.session() as session:

@@ -11,6 +11,7 @@ from controlplane.contract.bodies.alerts import (
     AlertRuleCreate,
     ConfigFailedCondition,
     DriftCondition,
+    NodeClaimedCondition,
     RegressionCondition,
     RequestsFailedCondition,
     Severity,
@@ -25,6 +26,7 @@ DEFAULT_RULES: tuple[AlertRuleCreate, ...] = (
     AlertRuleCreate(name="Requests lost", condition=RequestsFailedCondition(), severity=Severity.PAGE),
     AlertRuleCreate(name="Configuration drift", condition=DriftCondition(), severity=Severity.TICKET),
     AlertRuleCreate(name="Configuration failed", condition=ConfigFailedCondition(), severity=Severity.PAGE),
+    AlertRuleCreate(name="Two agents, one node", condition=NodeClaimedCondition(), severity=Severity.TICKET),
     AlertRuleCreate(name="Telemetry lost", condition=TelemetryLostCondition(), severity=Severity.TICKET),
 )
 FIRST_RULES = frozenset({"regression", "drift"})

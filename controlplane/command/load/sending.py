@@ -22,10 +22,8 @@ from controlplane.client import Client
 from controlplane.command.load.batches import Batch
 from controlplane.command.load.upload_requests import BUNDLE_PARTS, Request, requests
 from controlplane.contract.errors import BadRequest, Conflict, OtherContent, Overloaded, Unavailable
-from controlplane.contract.reports.packed_report import REPORT_HEADER
+from controlplane.contract.reports.packed_report import REMEMBERED, REPORT_HEADER
 
-REMEMBERED = 960
-"""Batches of a file behind the newest that the service can still tell apart."""
 MOST_PARALLEL = 64
 UNDER_WAY = REMEMBERED - BUNDLE_PARTS
 AWAY_S = 300.0

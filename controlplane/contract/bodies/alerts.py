@@ -104,6 +104,15 @@ class ConfigFailedCondition(BaseModel):
     )
 
 
+class NodeClaimedCondition(BaseModel):
+    """Two agents claim one node: while it is heard from, another one enrols under its name or speaks with its token."""
+
+    kind: Literal["node_claimed"] = Field(default="node_claimed", description="two agents claim one node")
+    hold_s: float = Field(
+        default=600, ge=60, le=86400, description="seconds that the alert lasts at least after the last claim"
+    )
+
+
 class TelemetryLostCondition(BaseModel):
     """A serving node's agent dropped reports because its spool was full, or missed events of its engine.
 
@@ -146,6 +155,7 @@ Condition = (
     | RequestsFailedCondition
     | DriftCondition
     | ConfigFailedCondition
+    | NodeClaimedCondition
     | TelemetryLostCondition
 )
 
@@ -280,11 +290,11 @@ class DestinationCreate(BaseModel):
 
 
 class Destination(BaseModel):
-    """A webhook as it is kept, without its secret."""
+    """A webhook as it is kept, without its secrets. Another URL wants another destination."""
 
     id: int = Field(description="the destination's number")
     name: str = Field(description="what people call it")
-    url: str = Field(description="where alerts are posted")
+    url: str = Field(description="scheme and host of where alerts are posted; the rest is a secret, shown as ***")
     signed: bool = Field(description="whether it has a secret")
     enabled: bool = Field(description="false: nothing is sent there")
     created_at: datetime = Field(description="when it was made")

@@ -52,6 +52,6 @@ class ReadyReport(BaseModel):
     exports: dict[str, ExportHealth] = Field(description="exports to receivers elsewhere, by name")
     degraded: list[str] = Field(
         description="what does not keep it from being ready: `export_NAME`, `frames_unavailable`, `disk_low`, "
-        "`background_task_failing`"
+        "`background_task_failing`, `tls_file_unusable`, `revocation_list_ended`"
     )
     ledger: LedgerHead | None = Field(description="the ledger's head, signed; null: it cannot be read")

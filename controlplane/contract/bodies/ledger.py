@@ -16,7 +16,7 @@ class LedgerEntry(BaseModel):
     subject: str = Field(description="to what, as `rollout/3` or `node/gpu-1`")
     message: str = Field(description="what happened in a sentence")
     evidence: dict[str, Any] = Field(
-        default={}, description="the figures it was decided by; `token_id`: the token that asked for it"
+        default={}, description="the figures it was decided by; `token_id` or `person_id`: who asked for it"
     )
 
 

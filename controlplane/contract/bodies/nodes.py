@@ -113,6 +113,13 @@ class NodeView(BaseModel):
     )
     engine_url: str | None = Field(default=None, description="where its engine listens")
     agent_version: str | None = Field(default=None, description="its agent's version")
+    claimed_at: datetime | None = Field(
+        default=None, description="when another agent last claimed its name; null: none has"
+    )
+    claimed_by: str | None = Field(default=None, description="where that claim came from")
+    released_until: datetime | None = Field(
+        default=None, description="until when an administrator lets another agent take its name"
+    )
 
 
 class TrialConfig(BaseModel):

@@ -192,7 +192,13 @@ class Rollout(BaseModel):
         "e-values, quantiles of canary and control; at the end what each node ran (`nodes_at_end`)",
     )
     message: str = Field(default="", description="the newest news in a sentence")
-    created_by: str = Field(description="the name of the token that made it")
+    created_by: str = Field(description="the name of the token or person that made it")
+    needs_approval: bool = Field(
+        default=False,
+        description="whether it begins only when another admin approves: an emergency, where two are asked",
+    )
+    approved_by: str | None = Field(default=None, description="the name of the token or person that approved it")
+    approved_at: datetime | None = Field(default=None, description="when it was approved")
     created_at: datetime = Field(description="when it was made")
     started_at: datetime | None = Field(default=None, description="when it began")
     judging_since: datetime | None = Field(default=None, description="since when canary and control are compared")

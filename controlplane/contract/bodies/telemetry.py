@@ -7,6 +7,16 @@ from pydantic import BaseModel, Field
 from controlplane.contract.histogram import RELATIVE_ERROR
 
 
+class SeriesLeftOut(BaseModel):
+    """An answer has at most so many series (`--query-max-series`, and `top` of the query): the others are not in it."""
+
+    series: int = Field(description="how many are not in the answer")
+    mend: str = Field(description="which were kept, and how to get at the others")
+
+
+_LEFT_OUT = "series beyond the most that an answer has; null: all are here"
+
+
 class QuantilePoint(BaseModel):
     """One step of a series: requests (or tokens) counted, and their quantiles, keyed as asked ("0.99")."""
 
@@ -39,6 +49,7 @@ class QuantilesAnswer(BaseModel):
     end: datetime = Field(description="the span's end")
     relative_error: float = Field(description="the largest of all series")
     series: list[QuantileSeries] = Field(description="one for each set of labels that has data")
+    left_out: SeriesLeftOut | None = Field(default=None, description=_LEFT_OUT)
 
 
 class ScalarPoint(BaseModel):
@@ -70,6 +81,7 @@ class ScalarsAnswer(BaseModel):
     start: datetime = Field(description="the span's start")
     end: datetime = Field(description="the span's end")
     series: list[ScalarSeries] = Field(description="one for each set of labels that has data")
+    left_out: SeriesLeftOut | None = Field(default=None, description=_LEFT_OUT)
 
 
 class RatePoint(BaseModel):
@@ -112,6 +124,7 @@ class RatesAnswer(BaseModel):
     end: datetime = Field(description="end of the last window that was divided by")
     relative_error: float = Field(default=0.0, description="0: totals are exact")
     series: list[RateSeries] = Field(description="one for each set of labels that has data")
+    left_out: SeriesLeftOut | None = Field(default=None, description=_LEFT_OUT)
 
 
 class Above(BaseModel):
@@ -173,6 +186,7 @@ class SharesAnswer(BaseModel):
     error: float = Field(description="the largest of all series")
     threshold: Threshold | None = Field(default=None, description="where `above` was moved to; null without `above`")
     series: list[ShareSeries] = Field(description="one for each set of labels that has data")
+    left_out: SeriesLeftOut | None = Field(default=None, description=_LEFT_OUT)
 
 
 class HeatmapColumn(BaseModel):
@@ -212,6 +226,7 @@ class HeatmapAnswer(BaseModel):
     relative_error: float = Field(description="the largest of all series")
     edges: list[float] = Field(description="the rows' edges, one more than there are rows, in the answer's unit")
     series: list[HeatmapSeries] = Field(description="one for each set of labels that has data")
+    left_out: SeriesLeftOut | None = Field(default=None, description=_LEFT_OUT)
 
 
 class Exemplar(BaseModel):

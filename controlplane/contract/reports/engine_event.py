@@ -37,6 +37,7 @@ class StepEvent(TypedDict):
     draft_tokens: int
     accepted_tokens: int
     preemptions: int
+    limit: NotRequired[str]  # What bound it, a value of `step_limits.StepLimit`; left out where it is not told.
 
 
 class FirstTokenEvent(TypedDict):

@@ -5,6 +5,11 @@ ENGINE_CONFIG = "engine.json"
 EFFECTIVE_CONFIG = "effective.json"
 """The entry of a reported one that holds what the engine runs."""
 
+REPLACED_CODE = 4409
+"""Close code of a WebSocket whose node a newer one speaks for (RFC 6455, 7.4.2: from 4000 on applications' own)."""
+REPLACED_PAUSE_S = 30.0
+"""After which an agent that was closed so, or was not heard for a newer one, may come again."""
+
 ROLE = "tailwright.role"
 BACKEND = "tailwright.backend"
 ENGINE_URL = "tailwright.engine_url"

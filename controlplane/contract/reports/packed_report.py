@@ -42,6 +42,8 @@ ACCEPT_PACKED = "packed-1"
 REPORT_HEADER = "Tailwright-Report"
 """Request header `STREAM/ORDINAL/DIGEST` (stream and digest in hex): who an OTLP request of one of our agents is, as
 when packed. The digest is that of the packed form; without it, that of the request's own plain body is meant."""
+REMEMBERED = 960
+"""Ordinals below the newest of a stream that the service can still tell apart; a report further back is refused."""
 TIME_HEADER = "Tailwright-Time"
 """Answer header: the service's clock when it answered, nanoseconds since the Unix epoch."""
 MAGIC = b"TTR1"

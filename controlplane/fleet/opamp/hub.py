@@ -1,14 +1,16 @@
 """The fleet's hub: wakes the WebSocket of every agent whose desired configuration has changed.
 
 Guarantees: `poke` may be called from any thread, at any time, and is cheap; a change committed by this process is
-looked at at once, one committed by another replica within `recheck_s`; the connection of a revoked token is closed
-within the same time. Databases are read in worker threads, never on the event loop.
+looked at at once, one committed by another replica within `recheck_s`; the connection of a token that was revoked or
+has expired is closed within the same time. A node has one WebSocket, the newest, whichever replica holds it, and one
+that has said nothing yet. Databases are read in worker threads, never on the event loop.
 """
 
 import asyncio
 import logging
 import secrets
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Annotated
 
 import anyio
@@ -18,17 +20,47 @@ from sqlalchemy import event
 from sqlmodel import Session, col, select
 
 from controlplane.auth import Principal
+from controlplane.auth import store as tokens
 from controlplane.auth.tables import TokenRow
 from controlplane.auth.token_cache import AuthParts
+from controlplane.contract.clock import Clock, utc_now
+from controlplane.contract.errors import TokenExpired, Unauthenticated
+from controlplane.contract.reports.opamp import REPLACED_CODE
 from controlplane.db.database import Database
 from controlplane.fleet import machine
+from controlplane.fleet.enrolling.minute_pace import Pace
+from controlplane.fleet.opamp.contention import Contention
 from controlplane.fleet.opamp.left_out import LeftOut
+from controlplane.fleet.opamp.session import Terms
+from controlplane.fleet.store import SOCKET_SILENCE_S
 from controlplane.fleet.tables import NodeRow, PoolRow
+from controlplane.serving.limits import Doorkeeper
 
 logger = logging.getLogger(__name__)
 
+EVENTS_A_MINUTE = 10
+"""Entries in the ledger that one node may cause by what its agent says; more are counted."""
+ENROLMENTS_A_MINUTE = 120
+"""By one token from one address."""
 WORKERS = 8
 """Threads for OpAMP's database work, apart from those that serve requests."""
+
+
+class Close(Enum):
+    """Why the service closes a WebSocket: the code (RFC 6455, 7.4; from 4000 on our own) and the reason it is given."""
+
+    GOING_AWAY = 1001, "the service stops, or this token has ended"
+    NO_FIRST_MESSAGE = 1008, "no message came in time after the connection was opened"
+    IDLE = 1008, "no message for three heartbeats"
+    REPLACED = REPLACED_CODE, "a newer connection speaks for this node; two agents want two names"
+
+
+@dataclass(frozen=True)
+class SocketLimits:
+    """Seconds until a WebSocket's first message, and between any two."""
+
+    first_message_s: float = 10.0
+    idle_s: float = SOCKET_SILENCE_S
 
 
 @dataclass(eq=False)
@@ -39,7 +71,8 @@ class AgentConnection:
     id: str = field(default_factory=lambda: secrets.token_hex(8))
     node: str | None = None
     desired: tuple[int, int] | None = None
-    ended: bool = False  # The hub wants the connection closed.
+    ended: Close | None = None  # The hub wants the connection closed.
+    refused: Unauthenticated | None = None  # Why, where its token has ended.
     wake: anyio.Event = field(default_factory=anyio.Event)
     # Held from reading the desired state until the answer is sent: an older offer never follows a newer one.
     turn: anyio.Lock = field(default_factory=anyio.Lock)
@@ -48,14 +81,33 @@ class AgentConnection:
 class FleetHub:
     """One per process. `run` is a task of the service's event loop, and ends by cancellation."""
 
-    def __init__(self, database: Database, *, recheck_s: float = 1.0) -> None:
+    def __init__(
+        self,
+        database: Database,
+        door: Doorkeeper | None = None,
+        *,
+        limits: SocketLimits | None = None,
+        recheck_s: float = 1.0,
+        token_days: float = 30.0,
+        clock: Clock = utc_now,
+    ) -> None:
         self._database = database
+        self._clock = clock
         self._recheck_s = recheck_s
         self._connections: set[AgentConnection] = set()
+        self._holding: dict[str, AgentConnection] = {}  # By node.
+        self._silent: dict[
+            int | None, AgentConnection
+        ] = {}  # By the id of a node's token: those that have said nothing.
         self._loop: asyncio.AbstractEventLoop | None = None
         self._poked = asyncio.Event()
         self.workers = CapacityLimiter(WORKERS)
-        self.left_out = LeftOut()
+        self.terms = Terms(Pace(EVENTS_A_MINUTE), token_days)
+        self.enrolments = Pace(ENROLMENTS_A_MINUTE)
+        self.left_out = LeftOut(self.terms.events, self.enrolments)
+        self.door = door or Doorkeeper()
+        self.limits = limits or SocketLimits()
+        self.contention = Contention(self.door)
 
     @property
     def connections(self) -> int:
@@ -76,12 +128,34 @@ class FleetHub:
             self.poke()
 
     def join(self, principal: Principal) -> AgentConnection:
+        """A WebSocket is open. One of the same node's token that has said nothing yet is closed for it."""
         connection = AgentConnection(principal)
+        if principal.node is not None:
+            if silent := self._silent.pop(principal.token_id, None):
+                self._replace(silent)
+            self._silent[principal.token_id] = connection
         self._connections.add(connection)
         return connection
 
+    def hold(self, connection: AgentConnection, node: str) -> None:
+        """The connection speaks for the node: any other that does is closed."""
+        if connection.node == node or connection.ended is not None:
+            return
+        self._let_go(connection)
+        if before := self._holding.get(node):
+            self._replace(before)
+        connection.node, self._holding[node] = node, connection
+
     def leave(self, connection: AgentConnection) -> None:
+        self._let_go(connection)
         self._connections.discard(connection)
+
+    def _let_go(self, connection: AgentConnection) -> None:
+        token, node = connection.principal.token_id, connection.node
+        if self._silent.get(token) is connection:
+            del self._silent[token]
+        if node is not None and self._holding.get(node) is connection:
+            del self._holding[node]
 
     async def run(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -101,38 +175,63 @@ class FleetHub:
     def end_all(self) -> None:
         """Close every WebSocket (the service stops). Call on the event loop."""
         for connection in self._connections:
-            self._end(connection)
+            self._end(connection, Close.GOING_AWAY)
 
     async def _look(self) -> None:
-        waiting = list(self._connections)
+        # The nodes before the read: what they were held by had been committed.
+        waiting = [(connection, connection.node) for connection in self._connections]
+        own = {None, *(connection.id for connection in self._connections)}
         if not waiting:
             return
-        desired, revoked = await to_thread.run_sync(self._read, limiter=self.workers)
-        for connection in waiting:
-            if connection.principal.token_id in revoked:
-                self._end(connection)
-            elif connection.node in desired and desired[connection.node] != connection.desired:
+        found, over = await to_thread.run_sync(self._read, limiter=self.workers)
+        for connection, node in waiting:
+            refused = over.get(connection.principal.token_id)
+            if refused is not None:
+                connection.refused = refused
+                self._end(connection, Close.GOING_AWAY)
+            elif node in found and found[node].connection not in own:
+                self._replace(connection)
+            elif connection.node in found and found[connection.node].desired != connection.desired:
                 connection.wake.set()
 
-    def _end(self, connection: AgentConnection) -> None:
-        connection.ended = True
+    def _replace(self, connection: AgentConnection) -> None:
+        if connection.ended is None:
+            self.contention.replaced(connection.node)
+            self._end(connection, Close.REPLACED)
+
+    def _end(self, connection: AgentConnection, why: Close) -> None:
+        connection.ended = connection.ended or why
         connection.wake.set()
 
-    def _read(self) -> tuple[dict[str, tuple[int, int] | None], set[int]]:
-        """Marks of what is wanted by node (None: nothing), and the ids of revoked tokens."""
+    def _read(self) -> tuple[dict[str, "_Found"], dict[int | None, Unauthenticated]]:
+        """What is known of nodes by name, and of tokens that have ended why they are refused."""
         with self._database.read_session() as session:
-            rows = session.exec(
-                select(NodeRow.node, NodeRow.override_revision, NodeRow.cache_reset, PoolRow.revision).join(
-                    PoolRow, col(PoolRow.name) == NodeRow.pool
-                )
+            rows = session.execute(
+                select(NodeRow.node, NodeRow.connection, NodeRow.override_revision, NodeRow.cache_reset)
+                .add_columns(col(PoolRow.revision))
+                .join(PoolRow, col(PoolRow.name) == NodeRow.pool)
             )
-            desired = {
-                node: None if (number := machine.wanted_revision(override, pool)) is None else (number, resets)
-                for node, override, resets, pool in rows
+            nodes = {
+                node: _Found(
+                    holder, None if (number := machine.wanted_revision(override, pool)) is None else (number, resets)
+                )
+                for node, holder, override, resets, pool in rows
             }
             held = {connection.principal.token_id for connection in list(self._connections)}
-            query = select(TokenRow.id).where(col(TokenRow.revoked_at).is_not(None), col(TokenRow.id).in_(held))
-            return desired, {number for number in session.exec(query) if number is not None}
+            ended = select(TokenRow).where(~tokens.lives(self._clock()), col(TokenRow.id).in_(held))
+            return nodes, {row.id: _refusal(row) for row in session.exec(ended)}
+
+
+def _refusal(ended: TokenRow) -> Unauthenticated:
+    return TokenExpired("this token has expired") if ended.revoked_at is None else Unauthenticated("it is revoked")
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The WebSocket that holds a node (None: none, or over HTTP), and the mark of its wish (None: there is none)."""
+
+    connection: str | None
+    desired: tuple[int, int] | None
 
 
 @dataclass(frozen=True, kw_only=True)

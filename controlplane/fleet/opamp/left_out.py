@@ -10,6 +10,8 @@ from cachetools import LRUCache
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
+from controlplane.fleet.enrolling.minute_pace import Pace
+
 logger = logging.getLogger(__name__)
 
 NODES_REMEMBERED = 4096
@@ -18,8 +20,9 @@ NODES_REMEMBERED = 4096
 class LeftOut(Collector):
     """Of one process; called on its event loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, events: Pace, enrolments: Pace) -> None:
         self._count = 0
+        self._events, self._enrolments = events, enrolments
         self._said: LRUCache[str, Sequence[str]] = LRUCache(NODES_REMEMBERED)
 
     def note(self, node: str, problems: Sequence[str]) -> None:
@@ -35,4 +38,12 @@ class LeftOut(Collector):
     def collect(self) -> Iterable[CounterMetricFamily]:
         yield CounterMetricFamily(
             "tailwright_opamp_parts_left_out", "Parts of agents' reports that were wrong and left out.", self._count
+        )
+        yield CounterMetricFamily(
+            "tailwright_opamp_events_left_out",
+            "What agents said of configurations, too often in a minute for the ledger.",
+            self._events.left_out,
+        )
+        yield CounterMetricFamily(
+            "tailwright_enrolments_put_off", "Enrolments, too many in a minute by one token.", self._enrolments.left_out
         )

@@ -21,10 +21,12 @@ from controlplane.contract.error_answer import answers
 from controlplane.contract.errors import BadRequest, Conflict, TailwrightError, TooLarge, Unavailable, Unsupported
 from controlplane.contract.reports.media_types import PROTOBUF
 from controlplane.db.database import Database
+from controlplane.db.request_parts import address_of
 from controlplane.fleet import store as fleet
 from controlplane.fleet.opamp import wire
-from controlplane.fleet.opamp.hub import AgentConnection, Fleet, FleetHub, FleetParts
-from controlplane.fleet.opamp.session import Answer, answer, offer
+from controlplane.fleet.opamp.hub import AgentConnection, Close, Fleet, FleetParts
+from controlplane.fleet.opamp.session import Answer, Came, answer, offer
+from controlplane.serving.limits import Refused
 
 logger = logging.getLogger(__name__)
 router = APIRouter(tags=["opamp"])
@@ -36,7 +38,7 @@ _BODY = {
         "content": {PROTOBUF: {"schema": {"type": "string", "format": "binary"}}},
     }
 }
-GOING_AWAY, NOT_BINARY, INVALID, POLICY, TOO_LARGE = 1001, 1003, 1007, 1008, 1009  # RFC 6455, section 7.4.1.
+NOT_BINARY, INVALID, TOO_LARGE = 1003, 1007, 1009  # RFC 6455, section 7.4.1.
 
 
 class OpampAnswer(Response):
@@ -53,10 +55,13 @@ async def opamp_http(request: Request, principal: AgentAccess, service: Fleet) -
         raise Unsupported(f"Content-Type: wants {PROTOBUF}, got {content_type!r}", field="Content-Type")
     message = wire.unpack(await _body(request), request.headers.get("Content-Encoding", "").strip().lower())
     report = wire.parse(message)
-    work = partial(answer, service.database, principal, report, service.clock())
+    terms, came = service.fleet.terms, Came(origin=address_of(request))
+    work = partial(answer, service.database, principal, report, service.clock(), terms, came)
     answered = await to_thread.run_sync(work, limiter=service.fleet.workers)
     if answered.node is not None:
         service.fleet.left_out.note(answered.node, report.problems)
+    if answered.rival_of is not None:
+        service.fleet.contention.refused(answered.rival_of)
     return OpampAnswer(wire.encode(answered.reply).SerializeToString())
 
 
@@ -74,7 +79,9 @@ async def opamp_socket(socket: WebSocket, service: Fleet) -> None:
     """The same exchange for as long as the connection holds; a changed configuration is pushed."""
     hub, database = service.fleet, service.database
     try:
-        principal = await to_thread.run_sync(authenticate, database, socket.headers.get("Authorization"))
+        principal = await to_thread.run_sync(
+            authenticate, database, socket.headers.get("Authorization"), service.clock()
+        )
         check_scope(principal, Scope.AGENT)
         service.node_certificates.check(principal, socket.scope)
     except TailwrightError as error:
@@ -89,13 +96,15 @@ async def opamp_socket(socket: WebSocket, service: Fleet) -> None:
     connection = hub.join(principal)
     try:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_push, socket, connection, hub, database)
+            tasks.start_soon(_push, socket, connection, service)
             await _receive(socket, connection, service)
             tasks.cancel_scope.cancel()
     finally:
-        hub.leave(connection)
-        with anyio.CancelScope(shield=True):
-            await to_thread.run_sync(_disconnect, database, connection.id, limiter=hub.workers)
+        try:
+            with anyio.CancelScope(shield=True):
+                await to_thread.run_sync(_disconnect, database, connection.id, limiter=hub.workers)
+        finally:
+            hub.leave(connection)  # Not earlier: a holder that the hub does not know is another replica's.
 
 
 async def _deny(socket: WebSocket, error: TailwrightError) -> None:
@@ -109,10 +118,17 @@ def _disconnect(database: Database, connection: str) -> None:
 
 async def _receive(socket: WebSocket, connection: AgentConnection, service: FleetParts) -> None:
     """Answer messages until the agent leaves, sends what cannot be read, or the hub ends the connection."""
+    hub, spoken = service.fleet, False
     while True:
-        try:
-            incoming = await socket.receive()
-        except (WebSocketDisconnect, RuntimeError):
+        incoming = None
+        with anyio.move_on_after(hub.limits.idle_s if spoken else hub.limits.first_message_s):
+            try:
+                incoming = await socket.receive()
+            except (WebSocketDisconnect, RuntimeError):
+                return
+        if incoming is None:
+            hub.door.refuse(Refused.OPAMP_IDLE if spoken else Refused.OPAMP_FIRST_MESSAGE)
+            await _close(socket, *(Close.IDLE if spoken else Close.NO_FIRST_MESSAGE).value)
             return
         if incoming["type"] == "websocket.disconnect":
             return
@@ -129,30 +145,41 @@ async def _receive(socket: WebSocket, connection: AgentConnection, service: Flee
             # Without a readable instance_uid there is nobody to answer; the reason goes into the close frame.
             await _close(socket, INVALID, error.message)
             return
+        spoken = True
         async with connection.turn:
+            if connection.ended is not None:
+                await _end(socket, connection, connection.ended, service)  # What it says would take the node back.
+                return
+            came = Came(connection.id, address_of(socket))
             work = partial(
-                answer, service.database, connection.principal, report, service.clock(), connection=connection.id
+                answer, service.database, connection.principal, report, service.clock(), service.fleet.terms, came
             )
             try:
-                answered = await to_thread.run_sync(work, limiter=service.fleet.workers)
+                answered = await to_thread.run_sync(work, limiter=hub.workers)
             except Exception:
                 # The database is not there: the agent is told when to try again, and keeps its configuration.
                 logger.exception("an OpAMP report could not be stored")
                 failed = wire.Reply(report.instance_uid, error="not stored, try again", retry_after_s=RETRY_AFTER_S)
                 answered = Answer(failed)
             if answered.node is not None:
-                service.fleet.left_out.note(answered.node, report.problems)
+                hub.left_out.note(answered.node, report.problems)
+                hub.hold(connection, answered.node)
             if not await _send(socket, connection, answered):
                 return
+        if answered.rival_of is not None:
+            hub.contention.refused(answered.rival_of)
+            await _close(socket, *Close.REPLACED.value)
+            return
 
 
-async def _push(socket: WebSocket, connection: AgentConnection, hub: FleetHub, database: Database) -> None:
+async def _push(socket: WebSocket, connection: AgentConnection, service: FleetParts) -> None:
     """Send the desired configuration whenever the hub says that it has changed."""
+    hub, database = service.fleet, service.database
     while True:
         await connection.wake.wait()
         connection.wake = anyio.Event()
-        if connection.ended:
-            await _close(socket, GOING_AWAY, "the service stops, or this token is revoked")
+        if connection.ended is not None:
+            await _end(socket, connection, connection.ended, service)
             return
         if connection.node is None:
             continue
@@ -172,12 +199,19 @@ async def _push(socket: WebSocket, connection: AgentConnection, hub: FleetHub, d
 async def _send(socket: WebSocket, connection: AgentConnection, answered: Answer) -> bool:
     """False when the agent is gone."""
     if answered.node is not None:
-        connection.node, connection.desired = answered.node, answered.desired
+        connection.desired = answered.desired
     try:
         await socket.send_bytes(wire.frame(wire.encode(answered.reply)))
     except (WebSocketDisconnect, RuntimeError):
         return False
     return True
+
+
+async def _end(socket: WebSocket, connection: AgentConnection, why: Close, service: FleetParts) -> None:
+    if connection.refused is not None:
+        service.turned_away.note(socket, connection.refused)
+        connection.refused = None
+    await _close(socket, *why.value)
 
 
 async def _close(socket: WebSocket, code: int, reason: str) -> None:

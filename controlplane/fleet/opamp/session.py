@@ -1,7 +1,9 @@
 """One OpAMP exchange: a report is taken into the registry and answered, in one transaction.
 
 Guarantees: what the answer says (offer or none) is what the committed state says; an agent's token speaks for its own
-node only; a report of another node changes nothing.
+node only; a report of another node changes nothing; pool and role are those that the node was enrolled with, whatever
+its agent says. Of two agents that speak for one node the one that began last is heard; the other is told so, and only
+counts as a claim while that one is there.
 """
 
 from dataclasses import dataclass
@@ -14,9 +16,14 @@ from controlplane import ledger
 from controlplane.auth import Principal
 from controlplane.contract.bodies.nodes import ConfigStatus, NodeRole
 from controlplane.contract.errors import BadRequest, NotFound
+from controlplane.contract.metrics import POOL
+from controlplane.contract.reports.opamp import REPLACED_PAUSE_S, ROLE
 from controlplane.db.database import Database
 from controlplane.fleet import machine
 from controlplane.fleet import store as fleet
+from controlplane.fleet.enrolling import claims
+from controlplane.fleet.enrolling.minute_pace import Pace
+from controlplane.fleet.opamp import rotation
 from controlplane.fleet.opamp.wire import AgentReport, Description, Reply, problem_of
 from controlplane.fleet.tables import NodeRow
 from controlplane.fleet.view import acknowledged_of, effective_of, wish_of
@@ -32,14 +39,32 @@ class Answer:
     reply: Reply
     node: str | None = None
     desired: tuple[int, int] | None = None
+    rival_of: str | None = None  # The node that another agent holds, which is why this one was not heard.
+
+
+@dataclass(frozen=True)
+class Terms:
+    """events: how many entries a minute a node may cause in the ledger; token_days: after so many days an agent is
+    given another token."""
+
+    events: Pace
+    token_days: float
+
+
+@dataclass(frozen=True)
+class Came:
+    """How a report came in: the WebSocket's name (None: over HTTP), and the address it came from."""
+
+    connection: str | None = None
+    origin: str = "unknown"
 
 
 def answer(
-    database: Database, principal: Principal, report: AgentReport, now: datetime, *, connection: str | None = None
+    database: Database, principal: Principal, report: AgentReport, now: datetime, terms: Terms, came: Came
 ) -> Answer:
-    """Take one report in and answer it. `connection` names the WebSocket it came by, None over HTTP."""
+    """Take one report in and answer it."""
     with database.session() as session:
-        return _answer(session, principal, report, now, connection)
+        return _answer(session, principal, report, now, terms, came)
 
 
 def offer(database: Database, node: str) -> Answer | None:
@@ -50,29 +75,37 @@ def offer(database: Database, node: str) -> Answer | None:
 
 
 def _answer(
-    session: Session, principal: Principal, report: AgentReport, now: datetime, connection: str | None
+    session: Session, principal: Principal, report: AgentReport, now: datetime, terms: Terms, came: Came
 ) -> Answer:
     reply = Reply(report.instance_uid)
     if report.description is not None:
         problem = _identity_problem(principal, report.description)
         if problem is not None:
             return Answer(reply.with_error(problem))
+    node = report.description.node if report.description is not None else principal.node
+    held = None if node is None else session.get(NodeRow, node)
+    if held is not None and held.connected and machine.began_earlier(report.instance_uid, held.instance_uid):
+        claims.claim(session, held, _rival(came), now)
+        return Answer(_refusal(report, held.node), rival_of=held.node)
     row = _row(session, principal, report, now)
     if row is None:
         return Answer(Reply(report.instance_uid, report_full_state=True))
+    rotation.settle(session, principal, now)
     complete = report.description is not None or machine.in_sequence(
         row.instance_uid, row.sequence_num, report.instance_uid, report.sequence_num
     )
-    _take_in(session, row, report, now, connection)
-    problems = list(report.problems)
+    _take_in(session, row, report, now, terms, came)
+    problems = [*report.problems, *_moves(principal, row, report.description)]
     try:
         fleet.adopt(session, row, now)
     except BadRequest as error:
         problems.append(f"effective_config.{error.message}")
     fleet.refresh_drift(session, [row], now)
     answered = _reply(session, row)
+    due = report.takes_connection_settings and not report.disconnecting
     reply = Reply(
         report.instance_uid,
+        token=rotation.offered(session, principal, row, terms.token_days, now) if due else None,
         offer=answered.reply.offer,
         report_full_state=not complete,
         error="; ".join(problems) or None,
@@ -92,15 +125,39 @@ def _identity_problem(principal: Principal, description: Description) -> str | N
     return None
 
 
+def _rival(came: Came) -> str:
+    return f"another agent process that holds its token, at {came.origin}"
+
+
+def _refusal(report: AgentReport, node: str) -> Reply:
+    told = f"another agent, started later, speaks for node {node}: enrol this one under a name of its own, or end it"
+    return Reply(report.instance_uid, error=told, retry_after_s=REPLACED_PAUSE_S)
+
+
+def _moves(principal: Principal, row: NodeRow, said: Description | None) -> list[str]:
+    """What a node's agent says of its pool and role that is not what the node was enrolled with."""
+    if principal.node is None or said is None:
+        return []
+    told = ((POOL.name, said.pool, row.pool), (ROLE, said.role, row.role))
+    return [
+        f"{field}: node {row.node} was enrolled with {kept!r}, its agent says {value!r}; enrol it again to move it"
+        for field, value, kept in told
+        if value is not None and value != kept
+    ]
+
+
 def _row(session: Session, principal: Principal, report: AgentReport, now: datetime) -> NodeRow | None:
     """The node the report is of; None when only a full report can tell."""
     said = report.description
     if said is not None:
         row = session.get(NodeRow, said.node)
+        if row is not None and principal.node is not None:
+            row.backend = said.backend or row.backend
+            return row
         return fleet.place(
             session,
             said.node,
-            pool=said.pool or (row.pool if row else "default"),
+            pool=principal.pool or said.pool or (row.pool if row else "default"),
             role=said.role or (row.role if row else NodeRole.SERVING.value),
             backend=said.backend or (row.backend if row else "unknown"),
             now=now,
@@ -110,11 +167,16 @@ def _row(session: Session, principal: Principal, report: AgentReport, now: datet
     return session.exec(select(NodeRow).where(NodeRow.instance_uid == report.instance_uid)).first()
 
 
-def _take_in(session: Session, row: NodeRow, report: AgentReport, now: datetime, connection: str | None) -> None:
+def _take_in(session: Session, row: NodeRow, report: AgentReport, now: datetime, terms: Terms, came: Came) -> None:
+    if row.instance_uid != report.instance_uid:
+        if row.replaced_uid == report.instance_uid and claims.is_live(row, now):
+            # A process that had given way to another speaks again: both run.
+            claims.claim(session, row, _rival(came), now)
+        row.replaced_uid = row.instance_uid
     row.instance_uid, row.sequence_num = report.instance_uid, report.sequence_num
     row.last_seen = now
-    row.connected = not report.disconnecting
-    row.connection = connection if row.connected else None
+    row.connected, row.gone = not report.disconnecting, report.disconnecting
+    row.connection = came.connection if row.connected else None
     if report.description is not None:
         row.agent_version = report.description.version
         row.model = report.description.model or row.model
@@ -126,17 +188,19 @@ def _take_in(session: Session, row: NodeRow, report: AgentReport, now: datetime,
     if report.effective is not None:
         row.effective = report.effective.model_dump(mode="json")
     if report.config is not None:
-        _acknowledge(session, row, report.config, now)
+        _acknowledge(session, row, report.config, now, terms)
     session.add(row)
     session.flush()
 
 
-def _acknowledge(session: Session, row: NodeRow, said: machine.Acknowledged, now: datetime) -> None:
+def _acknowledge(session: Session, row: NodeRow, said: machine.Acknowledged, now: datetime, terms: Terms) -> None:
     before = acknowledged_of(row)
     row.config_hash, row.config_status, row.config_error = said.hash, said.status.value, said.error
     same = said.status is before.status and machine.revision_part(said.hash) == machine.revision_part(before.hash)
     news = not same or said.error != before.error
     if not news or not said.hash or said.status not in (ConfigStatus.APPLIED, ConfigStatus.FAILED):
+        return
+    if not terms.events.allows(row.node):
         return
     number = said.hash.partition(":")[0]
     failed = said.status is ConfigStatus.FAILED

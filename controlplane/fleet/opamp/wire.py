@@ -6,16 +6,17 @@ part of a message never loses its other parts (`AgentReport.problems` names the 
 Source: OpAMP specification (sections AgentToServer, ServerToAgent, WebSocket message format).
 """
 
+import hashlib
 import math
 import re
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from google.protobuf.message import DecodeError
 from opentelemetry._opamp.proto import opamp_pb2
 
-from controlplane.contract import metrics
+from controlplane.contract import engine_address, metrics
 from controlplane.contract.bodies.nodes import ConfigStatus, EffectiveConfig
 from controlplane.contract.errors import BadRequest, TooLarge, Unsupported
 from controlplane.contract.reports.opamp import (
@@ -27,10 +28,13 @@ from controlplane.contract.reports.opamp import (
     ROLE,
     SERVING_DEGRADED,
 )
+from controlplane.contract.shown_url import masked
 from controlplane.fleet import effective, machine
 
 MESSAGE_LIMIT_BYTES = 1 << 20
-SERVER_CAPABILITIES = 7  # Accepts status, offers remote configuration, accepts the effective configuration.
+SERVER_CAPABILITIES = 0x27
+"""Accepts status, offers remote configuration, accepts the effective one, offers connection settings."""
+TAKES_CONNECTION_SETTINGS = 0x100
 
 _NAME = re.compile(r"^[A-Za-z0-9._:-]{1,128}$")
 _TEXT_LIMIT = 2000
@@ -75,6 +79,7 @@ class AgentReport:
     effective: EffectiveConfig | None = None
     config: machine.Acknowledged | None = None
     disconnecting: bool = False
+    takes_connection_settings: bool = False
     problems: tuple[str, ...] = ()
 
 
@@ -134,26 +139,27 @@ def parse(message: bytes) -> AgentReport:
     return AgentReport(
         instance_uid=sent.instance_uid.hex(),
         sequence_num=sent.sequence_num,
-        description=_description(sent.agent_description) if sent.HasField("agent_description") else None,
+        description=_description(sent.agent_description, problems) if sent.HasField("agent_description") else None,
         health=_health(sent.health, problems) if sent.HasField("health") else None,
         effective=_effective(sent.effective_config, problems) if sent.HasField("effective_config") else None,
         config=_acknowledged(sent.remote_config_status, problems) if sent.HasField("remote_config_status") else None,
         disconnecting=sent.HasField("agent_disconnect"),
+        takes_connection_settings=bool(sent.capabilities & TAKES_CONNECTION_SETTINGS),
         problems=tuple(problems),
     )
 
 
 def problem_of(description: Description) -> str | None:
     """What is wrong with the names in a description, or None."""
-    for field, value in ((metrics.NODE.name, description.node), (metrics.POOL.name, description.pool)):
+    for name, value in ((metrics.NODE.name, description.node), (metrics.POOL.name, description.pool)):
         if value is not None and not _NAME.match(value):
-            return f"{field}: {value!r} must be 1 to 128 of letters, digits and . _ : -"
+            return f"{name}: {value!r} must be 1 to 128 of letters, digits and . _ : -"
     if description.role is not None and description.role not in ("serving", "trial"):
         return f"{ROLE}: {description.role!r} is not one of serving, trial"
     return None
 
 
-def _description(sent: opamp_pb2.AgentDescription) -> Description:
+def _description(sent: opamp_pb2.AgentDescription, problems: list[str]) -> Description:
     said = {item.key: _text(item.value) for item in sent.non_identifying_attributes}
     said |= {item.key: _text(item.value) for item in sent.identifying_attributes}
     return Description(
@@ -163,8 +169,15 @@ def _description(sent: opamp_pb2.AgentDescription) -> Description:
         role=said.get(ROLE) or None,
         backend=said.get(BACKEND) or None,
         model=said.get(metrics.MODEL.name) or None,
-        engine_url=said.get(ENGINE_URL) or None,
+        engine_url=_engine_url(said.get(ENGINE_URL, ""), problems),
     )
+
+
+def _engine_url(said: str, problems: list[str]) -> str | None:
+    problem = engine_address.problem_of(said) if said else None
+    if problem is not None:
+        problems.append(f"{ENGINE_URL}: {(masked(said) if '@' in said else said)[:100]!r} {problem}")
+    return said if said and problem is None else None
 
 
 def _text(value: Any) -> str:
@@ -243,6 +256,7 @@ class Reply:
 
     instance_uid: str
     offer: machine.Wish | None = None
+    token: str | None = field(default=None, repr=False)  # The agent connects with it from now on.
     report_full_state: bool = False
     error: str | None = None
     retry_after_s: float | None = None  # With it the error is UNAVAILABLE (try again), without it BAD_REQUEST.
@@ -260,6 +274,10 @@ def encode(reply: Reply) -> opamp_pb2.ServerToAgent:
         entry.body = machine.remote_body(reply.offer)
         entry.content_type = "application/json"
         message.remote_config.config_hash = machine.remote_hash(reply.offer).encode()
+    if reply.token is not None:
+        settings = message.connection_settings
+        settings.hash = hashlib.sha256(reply.token.encode()).digest()
+        settings.opamp.headers.headers.add(key="Authorization", value=f"Bearer {reply.token}")
     if reply.error is not None:
         message.error_response.error_message = reply.error
         message.error_response.type = opamp_pb2.ServerErrorResponseType_BadRequest

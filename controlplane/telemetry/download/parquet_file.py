@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 MEDIA_TYPE = "application/vnd.apache.parquet"
 MISSING = (
-    "format: parquet wants pyarrow in the service's environment: pip install -c constraints.txt -e '.[parquet]' in its "
-    "checkout; csv needs nothing"
+    "format: parquet wants pyarrow in the service's environment: pip install --require-hashes -r "
+    "deploy/locks/parquet.txt in its checkout; csv needs nothing"
 )
 LEAST_ROWS = 2000
 """Rows are gathered to row groups of at least so many: small ones cost a reader much."""

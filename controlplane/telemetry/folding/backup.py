@@ -5,7 +5,8 @@ file of that name is sound. A restore looks through the file first, refuses whil
 sets the present database aside instead of writing over it; whatever fails leaves the present one as it was. A token
 that was revoked stays revoked, whatever the file says.
 
-PostgreSQL has tools of its own for both: `advice` says which.
+PostgreSQL has tools of its own for both: `advice` says which. They restore into an empty database: over a present one
+`pg_restore --clean` fails at the frames' partitions, and would leave nothing to go back to.
 """
 
 import os
@@ -16,9 +17,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from sqlalchemy import make_url
+from sqlalchemy import URL, make_url
 from sqlalchemy.exc import DBAPIError
 
+from controlplane.auth import browser_sessions
 from controlplane.auth import store as tokens
 from controlplane.contract.errors import BadRequest, Conflict, NotFound
 from controlplane.db.database import Database
@@ -60,7 +62,7 @@ class Restored:
 
 
 def restore(source: Path, database_file: Path, now: datetime) -> Restored:
-    """Put a backup in the place of the database; what was revoked since stays so.
+    """Put a backup in the place of the database; what was revoked since stays so, and browsers' sessions end.
 
     Raises `Conflict` when the database is in use, `NotFound` or `Unsound`.
     """
@@ -71,6 +73,7 @@ def restore(source: Path, database_file: Path, now: datetime) -> Restored:
     ready = database_file.with_name(database_file.name + ".restored")
     report = _sound_copy(source, database_file.with_name(database_file.name + ".restoring"), ready)
     _refuse_while_open(database_file)
+    _end_sessions(ready)
     revoked = _keep_revocations(database_file, ready, now)
     aside = None
     if database_file.exists():
@@ -82,13 +85,24 @@ def restore(source: Path, database_file: Path, now: datetime) -> Restored:
 
 
 def advice(url: str, target: Path, *, restoring: bool) -> str:
-    """The command that does it on PostgreSQL."""
-    address = make_url(url).set(drivername="postgresql").render_as_string(hide_password=True)
-    if restoring:
-        command = ["pg_restore", "--clean", "--if-exists", "--single-transaction", "--dbname", address, str(target)]
-    else:
-        command = ["pg_dump", "--format=custom", "--file", str(target), address]
-    return f"the database is PostgreSQL, whose own tools do this while it runs:\n  {shlex.join(command)}"
+    """The commands that do it on PostgreSQL."""
+    address = make_url(url).set(drivername="postgresql")
+    if not restoring:
+        command = shlex.join(["pg_dump", "--format=custom", "--file", str(target), _shown(address)])
+        return f"the database is PostgreSQL, whose own tools do this while it runs:\n  {command}"
+    beside = f"{address.database}_restored"
+    make = shlex.join(["createdb", "--maintenance-db", _shown(address), beside])
+    filled = _shown(address.set(database=beside))
+    fill = shlex.join(["pg_restore", "--single-transaction", "--dbname", filled, str(target)])
+    return (
+        "the database is PostgreSQL, whose own tools do this, into a database of its own beside the present one; then "
+        f"start the services with it:\n  {make}\n  {fill}\n"
+        "Tokens that were revoked after the backup live again there: revoke them anew."
+    )
+
+
+def _shown(address: URL) -> str:
+    return address.render_as_string(hide_password=True)
 
 
 def _sound_copy(source: Path, copy: Path, target: Path) -> Report:
@@ -126,6 +140,17 @@ def _make_one_file(database_file: Path) -> None:
         whole.execute("PRAGMA journal_mode=DELETE")
     with database_file.open("rb") as written:
         os.fsync(written.fileno())
+
+
+def _end_sessions(ready: Path) -> None:
+    """Whoever has signed out since the backup must not be signed in again by it: everybody signs in anew."""
+    database = Database(f"sqlite:///{ready}")
+    try:
+        with database.session() as session:
+            browser_sessions.end_all(session)
+    finally:
+        database.close()
+    _make_one_file(ready)
 
 
 def _keep_revocations(old: Path, ready: Path, now: datetime) -> list[str] | None:

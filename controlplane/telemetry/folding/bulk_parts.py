@@ -64,7 +64,7 @@ def read_bundle(body: bytes, encoding: str, bounds: Bounds, tables: PackedTables
         raise BadRequest(f"body: {error}", field="body") from error
     parts: list[Part] = []
     for one in bodies:
-        report = packed.split(one, tables, bounds.node)
+        report = packed.split(one, tables, bounds.sender.node)
         if parts and parts[-1].identity[:2] == report.identity[:2]:
             parts[-1].add(report)
         else:

@@ -1,7 +1,8 @@
 """One HTTP attempt of an exporter, and what its failure means.
 
 Guarantee: `post` raises `Refused` only where sending the same again could never help (the body is at fault), and
-`Undelivered` for everything else, so that nothing is given up for a wrong token, a restart or a full receiver.
+`Undelivered` for everything else, so that nothing is given up for a wrong token, a restart or a full receiver. What
+they say holds no more of the URL than its scheme and host.
 """
 
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ import httpx
 
 from controlplane.contract.clock import Clock
 from controlplane.contract.retry import retry_after_s
+from controlplane.contract.shown_url import without
 from controlplane.outgoing import Answer, exchange
 
 DEADLINE_S = 10.0
@@ -38,7 +40,7 @@ def post(http: httpx.Client, url: str, body: bytes, headers: Mapping[str, str], 
     try:
         answer = exchange(http, url, body, headers, deadline_s=DEADLINE_S, most_bytes=MOST_BYTES)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise Undelivered(type(error).__name__, f"{type(error).__name__}: {error}") from error
+        raise Undelivered(type(error).__name__, without(url, f"{type(error).__name__}: {error}")) from error
     if answer.is_success:
         return answer
     message = f"answered {answer.status}: {answer.body[:SHOWN].decode('utf-8', 'replace')}"

@@ -4,6 +4,7 @@ Guarantee: when `insert` returns, all its rows are in the table; an answer that 
 own words. Statements hold no text from outside: their parameters are whole numbers.
 """
 
+import ssl
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
@@ -40,9 +41,11 @@ class ClickHouse(ABC):
 
 
 class ClickHouseServer(ClickHouse):
-    """A server at `url`: http(s)://USER:PASSWORD@HOST:8123/DATABASE."""
+    """A server at `url`: http(s)://USER:PASSWORD@HOST:8123/DATABASE. `tls`: whom to trust; None: whom httpx does."""
 
-    def __init__(self, url: str, *, transport: httpx.BaseTransport | None = None) -> None:
+    def __init__(
+        self, url: str, *, tls: ssl.SSLContext | None = None, transport: httpx.BaseTransport | None = None
+    ) -> None:
         parsed = httpx.URL(url)
         headers = {}
         if parsed.username:
@@ -50,7 +53,15 @@ class ClickHouseServer(ClickHouse):
         self._where = f"{parsed.scheme}://{parsed.netloc.decode().rpartition('@')[2]}"
         self._settings = {"database": parsed.path.strip("/") or "default", **SETTINGS}
         timeout = httpx.Timeout(TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
-        self._http = httpx.Client(base_url=self._where, headers=headers, timeout=timeout, transport=transport)
+        # No proxy of the environment: the password goes to ClickHouse alone.
+        self._http = httpx.Client(
+            base_url=self._where,
+            headers=headers,
+            timeout=timeout,
+            transport=transport,
+            verify=tls or True,
+            trust_env=False,
+        )
 
     def ask(self, statement: str, body: bytes | None = None) -> bytes:
         parameters = self._settings if body is None else {**self._settings, "query": statement}

@@ -18,7 +18,7 @@ from sqlmodel import Session, col
 from controlplane.db.binary_transfer import BINARY_ROWS
 from controlplane.db.database import Database
 from controlplane.db.driver_statement import DriverStatement
-from controlplane.telemetry.frames import frames_ahead, frames_copy
+from controlplane.telemetry.frames import frames_ahead
 from controlplane.telemetry.frames.frame_store import Fold, Frame, FrameKey, FrameStore, ReadPoint
 from controlplane.telemetry.frames.frames_ahead import ONE, FramesAhead
 from controlplane.telemetry.frames.gather import FLEET
@@ -29,6 +29,8 @@ from controlplane.telemetry.values.levels import FoldState
 FRAMES_AT_ONCE = 500
 KEYS_AT_ONCE = 200
 WINDOWS_AT_ONCE = 500
+_COPY = 'COPY telemetry_frame (resolution, metric, block, "window", version, frame) FROM STDIN (FORMAT BINARY)'
+_COPIED = ("int4", "int4", "int4", "int8", "int4", "bytea")
 NO_METRIC = -1
 """Below every metric's id."""
 _BLOCKS = text(
@@ -225,7 +227,7 @@ class SqlFrames(FrameStore):
             there = self._windows_with_frames(session.connection(), [frame.key for frame in frames])
             new = [frame for frame in frames if (frame.key.resolution, frame.key.window) not in there]
             if new:
-                frames_copy.copy(session.connection(), new, version)
+                _copy(session.connection(), new, version)
             frames = [frame for frame in frames if (frame.key.resolution, frame.key.window) in there]
         if not frames:
             return
@@ -249,3 +251,13 @@ class SqlFrames(FrameStore):
         there = query.where(col(FrameRow.resolution) == resolution, col(FrameRow.version) <= moment.state.number)
         found = moment.connection.execute(there.limit(1)).scalar()
         return None if found is None else int(found)
+
+
+def _copy(connection: Connection, frames: Iterable[Frame], version: int) -> None:
+    """New frames by COPY: two thirds of what PostgreSQL spends on an INSERT of each, a quarter of what the client does.
+    As an INSERT, it fails on a frame that is there already."""
+    driver: Any = connection.connection.dbapi_connection
+    with driver.cursor() as cursor, cursor.copy(_COPY) as rows:
+        rows.set_types(_COPIED)
+        for key, data in frames:
+            rows.write_row((*key, version, data))

@@ -10,13 +10,16 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from controlplane.auth import Reader
-from controlplane.contract.errors import BadRequest
+from controlplane.contract.error_answer import answers
+from controlplane.contract.errors import BadRequest, Overloaded
 from controlplane.contract.metrics import BY_SHORT, LABELS, NODE, POOL, MetricKind
 from controlplane.telemetry.download import csv_file, parquet_file, records_table, table
 from controlplane.telemetry.download.table import Table
 from controlplane.telemetry.http.telemetry_parts import Telemetry
+from controlplane.telemetry.queries.budget import QueryDesk
 from controlplane.telemetry.queries.parameters import (
     By,
     SpanOf,
@@ -46,9 +49,23 @@ _FILES: dict[int | str, dict[str, Any]] = {
 }
 
 
-@router.get("/api/v1/export", response_class=StreamingResponse, responses=_FILES)
+class _File(StreamingResponse):
+    """A file as it is made, one of the heavy queries of a token until it has gone out or broken off."""
+
+    def __init__(self, desk: QueryDesk, token: str, chunks: Iterator[bytes], **options: Any) -> None:
+        super().__init__(chunks, **options)
+        self._desk, self._token = desk, token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._desk.leave(self._token)
+
+
+@router.get("/api/v1/export", response_class=StreamingResponse, responses={**_FILES, **answers(Overloaded)})
 def export(
-    _: Reader,
+    principal: Reader,
     request: Request,
     service: Telemetry,
     span: SpanOf,
@@ -66,17 +83,21 @@ def export(
     """A file of a metric's series by labels and step, of their bucket counts, or of finished requests."""
     if format == "parquet":
         parquet_file.require()
-    if requests:
-        found = _records(service.telemetry, request.query_params, span, where)
-    else:
-        found = _series(service.telemetry, span, where, metric, step, by, q if not buckets else None)
     encoder = FORMATS[format]
     name = "requests" if requests else f"{metric}{'-buckets' if buckets else ''}"
-    return StreamingResponse(
-        _begun(encoder.chunks(_read_ahead(found))),
-        media_type=encoder.MEDIA_TYPE,
-        headers={"Content-Disposition": f'attachment; filename="{name}.{format}"'},
-    )
+    desk, token = service.desk, principal.holder
+    desk.enter(token)
+    try:
+        if requests:
+            found = _records(service.telemetry, request.query_params, span, where)
+        else:
+            found = _series(service.telemetry, span, where, metric, step, by, q if not buckets else None)
+        chunks = _begun(encoder.chunks(_read_ahead(found)))
+    except BaseException:
+        desk.leave(token)
+        raise
+    attachment = {"Content-Disposition": f'attachment; filename="{name}.{format}"'}
+    return _File(desk, token, chunks, media_type=encoder.MEDIA_TYPE, headers=attachment)
 
 
 def _series(

@@ -12,13 +12,13 @@ from pydantic import BaseModel, Field
 
 from controlplane.auth import AgentAccess
 from controlplane.contract.error_answer import answers
-from controlplane.contract.errors import Forbidden, Overloaded, TooLarge, Unavailable, Unsupported
-from controlplane.contract.metrics import NODE
+from controlplane.contract.errors import Overloaded, TooLarge, Unavailable, Unsupported
 from controlplane.contract.reports.report_bundle import LIMIT_PLAIN, MEDIA_TYPE, PATH
 from controlplane.telemetry.folding.bulk_parts import Loaded
 from controlplane.telemetry.http.telemetry_parts import Telemetry
+from controlplane.telemetry.otlp.bounds import Sender, forbid_wrong_origin
 from controlplane.telemetry.reports.stream_identity import Sighting
-from controlplane.telemetry.values.refusal import Reason, Refusals
+from controlplane.telemetry.values.refusal import Refusals
 
 router = APIRouter()
 
@@ -57,7 +57,7 @@ async def load_history(principal: AgentAccess, request: Request, service: Teleme
         raise Unsupported(f"Content-Type {stated[:80]!r} is not {MEDIA_TYPE}", field="Content-Type")
     body = await _body(request)
     encoding = request.headers.get("content-encoding", "")
-    loading = service.telemetry.submit_bundle(body, encoding=encoding, node=principal.node)
+    loading = service.telemetry.submit_bundle(body, encoding=encoding, sender=Sender(principal.node, principal.pool))
     try:
         async with asyncio.timeout(TIMEOUT_S):
             return _answer(await asyncio.shield(asyncio.wrap_future(loading)))
@@ -91,8 +91,8 @@ def _answer(loaded: Loaded) -> HistoryAnswer:
         if part.seen.sighting is not Sighting.NEW:
             stream = part.identity.stream.hex()
             highest[stream] = max(highest.get(stream, 0), part.seen.high)
-    if not points.total() and set(refusals.by_reason) == {Reason.NODE}:
-        raise Forbidden(refusals.text(), field=NODE.name, rejected=refusals.count)
+    if not points.total():
+        forbid_wrong_origin(refusals)
     return HistoryAnswer(
         accepted=points["accepted"],
         repeated=points["repeated"],

@@ -1,15 +1,23 @@
 """Quantiles, rates, shares, heat maps, requests, exemplars and workloads out, and the service's own `/metrics`.
 
-Every answer is of one snapshot, and absent data is absent. Queries are computed and written as JSON in one worker
-thread (`answers`); the models say what they are.
+Every answer is of one snapshot, absent data is absent, and what is left out for its size is said (`budget`). Queries
+are computed and written as JSON in one worker thread; the models say what they are. FastAPI would hand a synchronous
+endpoint and the check of its answer to a thread each, and every hand-over waits for the interpreter's lock while
+reports come in.
 """
 
+import hmac
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends, Query, Response
+from anyio import to_thread
+from fastapi import APIRouter, Depends, Query, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from pydantic import BaseModel
 
-from controlplane.auth import Reader
+from controlplane.auth import Principal, Reader
+from controlplane.contract.bearer import bearer_token
 from controlplane.contract.bodies.pages import Page
 from controlplane.contract.bodies.telemetry import (
     Exemplar,
@@ -22,13 +30,14 @@ from controlplane.contract.bodies.telemetry import (
     SharesAnswer,
 )
 from controlplane.contract.bodies.workload import RequestRecord, Workload
-from controlplane.contract.errors import BadRequest
-from controlplane.contract.metrics import E2E, TTFT, MetricKind
+from controlplane.contract.error_answer import answers
+from controlplane.contract.errors import BadRequest, Overloaded, TooLarge, Unauthenticated
+from controlplane.contract.metrics import E2E, REQUESTS, TTFT, MetricKind
 from controlplane.db.request_parts import Basis
 from controlplane.telemetry.http import stream_endpoints
 from controlplane.telemetry.http.telemetry_parts import Telemetry
 from controlplane.telemetry.journal import exemplar_store
-from controlplane.telemetry.queries.answers import answered, as_json
+from controlplane.telemetry.queries.budget import QueryDesk, bounded, kept, left_out
 from controlplane.telemetry.queries.heatmap import FEWEST_ROWS, MOST_ROWS
 from controlplane.telemetry.queries.heatmap import heatmap as of_heatmap
 from controlplane.telemetry.queries.parameters import (
@@ -46,6 +55,7 @@ from controlplane.telemetry.queries.rates import rates as of_rates
 from controlplane.telemetry.queries.shares import limit_of
 from controlplane.telemetry.queries.shares import shares as of_shares
 from controlplane.telemetry.question import Question
+from controlplane.telemetry.reader import ValueSeries
 from controlplane.telemetry.reports import exemplar
 from controlplane.telemetry.store import TelemetryStore
 
@@ -60,41 +70,65 @@ async def _store(service: Telemetry) -> TelemetryStore:
 Store = Annotated[TelemetryStore, Depends(_store)]
 
 
-@router.get("/api/v1/quantiles", response_model=QuantilesAnswer)
+@dataclass(frozen=True)
+class _Asking:
+    """Who asks, and at which desk: `answered` is the answer within its limits."""
+
+    principal: Principal
+    desk: QueryDesk
+
+    async def answered(self, asked: Question, compute: Callable[[Question], bytes]) -> Response:
+        """`compute` gives the JSON of a question, in a worker thread; what it raises is the request's error."""
+        return Response(await to_thread.run_sync(self._within, asked, compute), media_type="application/json")
+
+    def _within(self, asked: Question, compute: Callable[[Question], bytes]) -> bytes:
+        with self.desk.query(self.principal.holder) as budget:
+            return budget.written(compute(bounded(asked, self.desk.limits.series, budget)))
+
+
+async def _asking(principal: Reader, service: Telemetry) -> _Asking:
+    return _Asking(principal, service.desk)
+
+
+Asking = Annotated[_Asking, Depends(_asking)]
+_TOO_MUCH = answers(TooLarge, Overloaded)
+
+
+@router.get("/api/v1/quantiles", response_model=QuantilesAnswer, responses=_TOO_MUCH)
 async def quantiles(
-    _: Reader, asked: Annotated[Question, Depends(asks())], store: Store, q: Quantiles = "0.5,0.95,0.99"
+    asking: Asking, asked: Annotated[Question, Depends(asks())], store: Store, q: Quantiles = "0.5,0.95,0.99"
 ) -> Response:
     """Quantiles of a histogram metric, by event time; `q` comma separated. No data: an empty series list."""
     wanted = quantiles_of(q)
-    return await answered(lambda: of_quantiles(store, store.find(asked.metric), asked, wanted))
+    return await asking.answered(asked, lambda at: of_quantiles(store, store.find(at.metric), at, wanted))
 
 
-@router.get("/api/v1/rates", response_model=RatesAnswer)
-async def rates(_: Reader, asked: Annotated[Question, Depends(asks())], store: Store) -> Response:
+@router.get("/api/v1/rates", response_model=RatesAnswer, responses=_TOO_MUCH)
+async def rates(asking: Asking, asked: Annotated[Question, Depends(asks())], store: Store) -> Response:
     """What a sum, or the count of a histogram, grew by in a second; of whole windows that have data."""
-    return await answered(lambda: as_json(of_rates(store, store.find(asked.metric), asked)))
+    return await asking.answered(asked, lambda at: _as_json(of_rates(store, store.find(at.metric), at)))
 
 
-@router.get("/api/v1/shares", response_model=SharesAnswer)
+@router.get("/api/v1/shares", response_model=SharesAnswer, responses=_TOO_MUCH)
 async def shares(
-    _: Reader,
+    asking: Asking,
     asked: Annotated[Question, Depends(asks(metric_by_default=E2E.short))],
     store: Store,
     above: AboveSeconds = None,
 ) -> Response:
     """Each component's share of e2e. With `above`, also the share of `metric`'s values (e2e) above so many seconds."""
-    return await answered(lambda: as_json(of_shares(store, asked, limit_of(store, asked, above))))
+    return await asking.answered(asked, lambda at: _as_json(of_shares(store, at, limit_of(store, at, above))))
 
 
-@router.get("/api/v1/heatmap", response_model=HeatmapAnswer)
+@router.get("/api/v1/heatmap", response_model=HeatmapAnswer, responses=_TOO_MUCH)
 async def heatmap(
-    _: Reader,
+    asking: Asking,
     asked: Annotated[Question, Depends(asks())],
     store: Store,
     rows: Annotated[int, Query(ge=FEWEST_ROWS, le=MOST_ROWS, description="the finest resolution within so many")] = 64,
 ) -> Response:
     """How many values lie in each row of the axis at each step; `step` is needed."""
-    return await answered(lambda: as_json(of_heatmap(store, store.find(asked.metric), asked, rows)))
+    return await asking.answered(asked, lambda at: _as_json(of_heatmap(store, store.find(at.metric), at, rows)))
 
 
 @router.get("/api/v1/exemplars")
@@ -131,16 +165,17 @@ def exemplars(
     return Page(items=items[:limit], next=str(cursor + limit) if len(items) > limit else None)
 
 
-@router.get("/api/v1/scalars", response_model=ScalarsAnswer)
-async def scalars(_: Reader, asked: Annotated[Question, Depends(asks())], store: Store) -> Response:
+@router.get("/api/v1/scalars", response_model=ScalarsAnswer, responses=_TOO_MUCH)
+async def scalars(asking: Asking, asked: Annotated[Question, Depends(asks())], store: Store) -> Response:
     """Sums (total, and per second) and gauges (last value), by event time."""
-    return await answered(lambda: as_json(_scalars(store, asked)))
+    return await asking.answered(asked, lambda at: _as_json(_scalars(store, at)))
 
 
 def _scalars(store: TelemetryStore, asked: Question) -> ScalarsAnswer:
     span = asked.span
     metric = store.find(asked.metric)
-    kind, found = store.scalars_of_kind(asked)
+    kind, every = store.scalars_of_kind(asked)
+    found = _with_most_requests(store, asked, every)
     series = [
         ScalarSeries(
             labels=one.labels,
@@ -151,16 +186,32 @@ def _scalars(store: TelemetryStore, asked: Question) -> ScalarsAnswer:
         for one in found
     ]
     return ScalarsAnswer(
-        metric=metric.short, unit=metric.unit, kind=kind.value, start=span.start, end=span.end, series=series
+        metric=metric.short,
+        unit=metric.unit,
+        kind=kind.value,
+        start=span.start,
+        end=span.end,
+        series=series,
+        left_out=left_out(len(every), len(series)),
     )
 
 
-@router.get("/api/v1/workload")
-def workload(_: Reader, span: SpanOf, store: Store, pool: PoolName = None) -> Workload:
-    """What a pool served in a span of time: arrivals, lengths and prefix sharing, no text."""
+def _with_most_requests(store: TelemetryStore, asked: Question, found: list[ValueSeries]) -> list[ValueSeries]:
+    if asked.most is None or len(found) <= asked.most:
+        return found
+    finished = store.scalars(replace(asked, metric=REQUESTS.short, step_s=None))
+    requests_of = {tuple(one.labels.values()): one.value for one in finished}
+    requests = [requests_of.get(tuple(one.labels.values()), 0.0) for one in found]
+    return [found[place] for place in kept(requests, asked.most)]
+
+
+@router.get("/api/v1/workload", responses=_TOO_MUCH)
+def workload(principal: Reader, service: Telemetry, span: SpanOf, pool: PoolName = None) -> Workload:
+    """What a pool served in a span of time: arrivals, lengths and prefix sharing, no text. Whole, or 413."""
     if not pool:
         raise BadRequest("pool: is missing; say whose workload", field="pool")
-    return store.workload(pool, span.start, span.end)
+    with service.desk.query(principal.holder) as budget:
+        return service.telemetry.workload(pool, span.start, span.end, cost=budget)
 
 
 @router.get("/api/v1/requests")
@@ -190,6 +241,13 @@ def requests(
 
 
 @router.get("/metrics", include_in_schema=False)
-def metrics(store: Store) -> Response:
-    """Prometheus text format; needs no token, and tells nothing of any request."""
+def metrics(store: Store, service: Telemetry, request: Request) -> Response:
+    """Prometheus text format, which tells nothing of any request; with `metrics_token_file` for its bearer alone."""
+    wanted, given = service.metrics_token, bearer_token(request.headers.get("Authorization", "")) or ""
+    if wanted is not None and not hmac.compare_digest(given.encode(), wanted.encode()):
+        raise Unauthenticated("/metrics wants the bearer token of metrics_token_file", field="Authorization")
     return Response(generate_latest(store.meters.registry), media_type=CONTENT_TYPE_LATEST)
+
+
+def _as_json(answer: BaseModel) -> bytes:
+    return answer.model_dump_json().encode()

@@ -32,21 +32,22 @@ from controlplane.auth.principal import check_scope
 from controlplane.contract.bodies.access import Scope as TokenScope
 from controlplane.contract.errors import (
     BadRequest,
-    Forbidden,
     Overloaded,
     TailwrightError,
     TooLarge,
     Unavailable,
 )
-from controlplane.contract.metrics import NODE
 from controlplane.contract.reports import packed_report
 from controlplane.contract.reports.media_types import PROTOBUF
 from controlplane.telemetry.http.report_request import ClientGone, Headers, ReportRequest, identity
 from controlplane.telemetry.http.telemetry_parts import TelemetryParts
 from controlplane.telemetry.journal.pace import LEAST_S
+from controlplane.telemetry.journal.writer import Body
+from controlplane.telemetry.meters import METRICS
 from controlplane.telemetry.otlp import otlp_bodies
+from controlplane.telemetry.otlp.bounds import Sender, forbid_wrong_origin
 from controlplane.telemetry.values import instance
-from controlplane.telemetry.values.refusal import Outcome, Reason
+from controlplane.telemetry.values.refusal import Outcome
 
 logger = logging.getLogger(__name__)
 
@@ -112,8 +113,10 @@ class Receiver:
         tokens, store = service.tokens, service.telemetry
         authorization = headers.get(b"authorization", b"").decode("latin-1")
         principal = tokens.known(authorization) or await tokens.find(authorization)
+        service.token_uses.note(principal.token_id, principal.node)
         check_scope(principal, TokenScope.AGENT)
         service.node_certificates.check(principal, request.scope)
+        sender = Sender(principal.node, principal.pool)
         if not store.ready():
             raise Unavailable("the telemetry store is not running; send the report again later")
         exported_by = headers.get(_EXPORTED_BY)
@@ -124,18 +127,18 @@ class Receiver:
         if request.path == TRACES_PATH:
             kind = otlp_bodies.content_type(stated)
             body = await self._body(request)
-            outcome = await self._holding(body, store.intake.traces(body, encoding, kind, principal.node))
-            _refuse_wrong_node(outcome)
+            outcome = await self._holding(body, store.intake.traces(body, encoding, kind, sender))
+            _refuse_wrong_origin(outcome)
             return kind, _traces_answer(outcome, kind)
         kind = otlp_bodies.content_type(stated, METRICS_KINDS)
         body = await self._body(request)
         if kind == packed_report.MEDIA_TYPE:
-            work = store.intake.packed(body, encoding, principal.node)
+            work = store.writer.written(METRICS, Body(body, encoding, store.bounds(sender, identified=True)))
         else:
-            work = store.intake.metrics(body, encoding, kind, principal.node, identity(headers, principal.node))
+            work = store.intake.metrics(body, encoding, kind, sender, identity(headers, principal.node))
         outcome = await self._holding(body, work)
         if outcome.refusals.count and not outcome.accepted and not outcome.repeated:
-            _refuse_wrong_node(outcome)
+            _refuse_wrong_origin(outcome)
             reasons = {reason.value: count for reason, count in outcome.refusals.by_reason.items()}
             raise BadRequest(
                 outcome.refusals.text(), field="resource_metrics", rejected=outcome.refusals.count, reasons=reasons
@@ -199,11 +202,10 @@ class Receiver:
         await self._refuse(error)(request.scope, receive, send_with_headers)
 
 
-def _refuse_wrong_node(outcome: Outcome) -> None:
-    """Raises `Forbidden` where everything was of a node that the token is not bound to."""
-    refusals = outcome.refusals
-    if not outcome.accepted and not outcome.repeated and set(refusals.by_reason) == {Reason.NODE}:
-        raise Forbidden(refusals.text(), field=NODE.name, rejected=refusals.count)
+def _refuse_wrong_origin(outcome: Outcome) -> None:
+    """Raises `Forbidden` where everything was of a node or a pool that the token is not bound to."""
+    if not outcome.accepted and not outcome.repeated:
+        forbid_wrong_origin(outcome.refusals)
 
 
 def _metrics_answer(outcome: Outcome, kind: str) -> bytes:

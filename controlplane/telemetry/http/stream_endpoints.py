@@ -15,10 +15,14 @@ from fastapi import APIRouter, Depends, Header, Query, Request
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from controlplane.auth import Reader
+from controlplane.auth.guard import principal_of
+from controlplane.auth.principal import check_scope
+from controlplane.contract.bodies.access import Scope
 from controlplane.contract.error_answer import answers
-from controlplane.contract.errors import BadRequest, Overloaded, TailwrightError
+from controlplane.contract.errors import BadRequest, Overloaded, TailwrightError, TooLarge
 from controlplane.contract.metrics import E2E
 from controlplane.telemetry.http.telemetry_parts import Telemetry
+from controlplane.telemetry.queries.budget import QueryDesk, bounded
 from controlplane.telemetry.queries.feeds import Compute, Failure, Feed, Streams
 from controlplane.telemetry.queries.parameters import AboveSeconds, Quantiles, asks, quantiles_of
 from controlplane.telemetry.queries.quantiles import quantiles
@@ -61,15 +65,16 @@ async def _listening(
         if name in request.query_params:
             raise BadRequest(f"{name}: a stream is of the newest data; give window alone", field=name)
     streams = service.streams
-    compute = _compute(service.telemetry, query, asked, q, above)
+    compute = _compute(service.telemetry, service.desk, query, asked, q, above)
     # Everything but the span's place in time: who asks the same shares one computation.
-    key = repr((query, asked.metric, asked.span.seconds, asked.step_s, asked.by, sorted(asked.where.items()), q, above))
+    series = (asked.metric, asked.span.seconds, asked.step_s, asked.by, sorted(asked.where.items()), asked.most)
+    key = repr((query, series, q, above))
     with streams.listen(key, compute) as feed:
         await streams.begin(feed)
         yield Listening(query, streams, feed)
 
 
-@router.get("/api/v1/stream", response_class=EventSourceResponse, responses=answers(Overloaded))
+@router.get("/api/v1/stream", response_class=EventSourceResponse, responses=answers(TooLarge, Overloaded))
 async def stream(
     request: Request,
     service: Telemetry,
@@ -78,13 +83,12 @@ async def stream(
 ) -> AsyncIterable[ServerSentEvent]:
     """Server-sent events: the answer of a quantiles, rates or shares query, anew for each complete window of data.
 
-    The token is looked at again before each, and every few seconds; a revoked one ends the stream.
+    Who listens is looked at again before each, and every few seconds; an end of the token or session ends the stream.
     """
-    authorization = request.headers.get("Authorization", "")
     after = int(last_event_id) if last_event_id.isascii() and last_event_id.isdecimal() else None
     async for update in listening.streams.follow(listening.feed, after):
         try:
-            service.tokens.known(authorization) or await service.tokens.find(authorization)
+            check_scope(await principal_of(service, request), Scope.READ)
         except TailwrightError as error:
             service.turned_away.note(request, error)
             yield _failed(error)
@@ -99,15 +103,21 @@ def _failed(error: TailwrightError) -> ServerSentEvent:
     return ServerSentEvent(raw_data=json.dumps(error.body()), event="error")
 
 
-def _compute(store: TelemetryStore, kind: Kind, asked: Question, q: str, above: float | None) -> Compute:
+def _compute(
+    store: TelemetryStore, desk: QueryDesk, kind: Kind, asked: Question, q: str, above: float | None
+) -> Compute:
     wanted = quantiles_of(q)
+
+    def answer(at: Question) -> bytes:
+        if kind is Kind.QUANTILES:
+            return quantiles(store, store.find(at.metric), at, wanted)
+        if kind is Kind.RATES:
+            return rates(store, store.find(at.metric), at).model_dump_json().encode()
+        return shares(store, at, limit_of(store, at, above)).model_dump_json().encode()
 
     def compute(end: datetime) -> str:
         at = replace(asked, span=Span(end - timedelta(seconds=asked.span.seconds), end))
-        if kind is Kind.QUANTILES:
-            return quantiles(store, store.find(at.metric), at, wanted).decode()
-        if kind is Kind.RATES:
-            return rates(store, store.find(at.metric), at).model_dump_json()
-        return shares(store, at, limit_of(store, at, above)).model_dump_json()
+        with desk.query(None) as budget:
+            return budget.written(answer(bounded(at, desk.limits.series, budget))).decode()
 
     return compute

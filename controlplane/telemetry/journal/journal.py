@@ -14,13 +14,13 @@ from sqlalchemy import insert
 from sqlmodel import Session, SQLModel
 
 from controlplane.contract.errors import Conflict, OtherContent, TooOld
-from controlplane.contract.reports.packed_report import REPORT_HEADER
+from controlplane.contract.reports.packed_report import REMEMBERED, REPORT_HEADER
 from controlplane.telemetry.journal import cumulative_store, pending, record_rows
 from controlplane.telemetry.journal.names import REFUSED, Learnt, Names, Resolved
 from controlplane.telemetry.reports import packed, repeat, stream_identity
 from controlplane.telemetry.reports.entry import Entry
 from controlplane.telemetry.reports.repeat import PointIdentities
-from controlplane.telemetry.reports.stream_identity import REMEMBERED, Recognised, Sighting, StreamIdentity
+from controlplane.telemetry.reports.stream_identity import Recognised, Sighting, StreamIdentity
 from controlplane.telemetry.values import batch
 from controlplane.telemetry.values.batch import Batch
 from controlplane.telemetry.values.columns import Columns, Mask, Table, concatenate

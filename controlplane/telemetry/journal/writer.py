@@ -3,14 +3,16 @@
 Guarantee: a future that has a result stands for data on the disk (see `controlplane.db.database`); one that has an
 exception may or may not have been written, and its sender's retry is recognised. An entry that cannot be written, or a
 body that cannot be read, fails alone: its batch is tried again one by one. The queue is bounded, in reports and in
-bytes: `Overloaded` beyond.
+bytes: `Overloaded` beyond. An answer that takes longer than `COMMIT_TIMEOUT_S` is `Unavailable`; the report may still
+be written, and its repeat is recognised.
 """
 
 import asyncio
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -19,16 +21,17 @@ from controlplane.contract.clock import Clock
 from controlplane.contract.errors import Overloaded, TailwrightError, Unavailable
 from controlplane.db.database import Database
 from controlplane.db.fault import SAYING, named
-from controlplane.telemetry.journal import content_encoding, journal, waiting
+from controlplane.telemetry.journal import content_encoding, journal
 from controlplane.telemetry.journal.ingest_queue import IngestQueue
 from controlplane.telemetry.journal.names import Names
-from controlplane.telemetry.journal.waiting import Settled
+from controlplane.telemetry.journal.pace import Pace
 from controlplane.telemetry.journal.write_fault import WriteFault
 from controlplane.telemetry.meters import Meters
 from controlplane.telemetry.otlp.bounds import Bounds
 from controlplane.telemetry.reports import packed
 from controlplane.telemetry.reports.entry import Entry
 from controlplane.telemetry.reports.packed_table import PackedTables
+from controlplane.telemetry.values.refusal import Outcome
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +48,7 @@ sends one by one never waits, and a crowd shares the cost of a commit.
 BACKLOG_BYTES = 512 << 20
 """Pending rows beyond which nothing more is taken until some are folded: reading them is work for every query."""
 ATTEMPTS = 3
+COMMIT_TIMEOUT_S = 60.0
 
 
 class Body(NamedTuple):
@@ -53,6 +57,10 @@ class Body(NamedTuple):
     body: bytes
     encoding: str
     bounds: Bounds
+
+    @property
+    def nbytes(self) -> int:
+        return len(self.body)
 
 
 class Job(NamedTuple):
@@ -65,6 +73,13 @@ class Ready(NamedTuple):
 
     entry: Entry
     waiter: "asyncio.Future[Entry]"
+
+
+class Settled(NamedTuple):
+    """A waiter, and what it has waited for."""
+
+    waiter: "asyncio.Future[Entry]"
+    result: Entry | BaseException
 
 
 class Writer:
@@ -88,6 +103,7 @@ class Writer:
         self._clock = clock
         self._meters = meters
         self.fault = fault or WriteFault()
+        self.pace = Pace()
         self._linger_s = linger_s
         self._backlog_bytes = backlog_bytes
         self._backlog: int | None = None
@@ -120,13 +136,18 @@ class Writer:
 
     # -- taking in, on the event loop -----------------------------------------------------------------------------
 
-    def submit(self, entry: Entry) -> "asyncio.Future[Entry]":
-        """Queue an entry. Raises `Overloaded` when the queue is full, `Unavailable` when the writer is not running."""
-        return self._put(entry, entry.nbytes)
-
-    def submit_packed(self, body: bytes, encoding: str, bounds: Bounds) -> "asyncio.Future[Entry]":
-        """Queue a packed report; raises as `submit`. What is wrong with the body comes by the future."""
-        return self._put(Body(body, encoding, bounds), len(body))
+    async def written(self, signal: str, work: Entry | Body) -> Outcome:
+        """What became of it, once it is on the disk; raises as `submit`, and what is wrong with a body."""
+        future = self.submit(work)
+        timer = asyncio.get_running_loop().call_later(COMMIT_TIMEOUT_S, _give_up, future)
+        try:
+            entry = await future
+        finally:
+            timer.cancel()
+        self.pace.done()
+        outcome = entry.outcome()
+        self._meters.count(signal, outcome)
+        return outcome
 
     def close(self) -> None:
         """Write what waits, then stop."""
@@ -138,16 +159,19 @@ class Writer:
         if self._thread is not None:
             self._thread.join()
 
-    def _put(self, work: Entry | Body, nbytes: int) -> "asyncio.Future[Entry]":
+    def submit(self, work: Entry | Body) -> "asyncio.Future[Entry]":
+        """Queue it. Raises `Overloaded` when the queue is full, `Unavailable` when the writer is not running."""
         waiter: asyncio.Future[Entry] = asyncio.get_running_loop().create_future()
         with self._closing:
             if not self.alive:
                 raise Unavailable("the telemetry store is not running; send the report again later")
             full = self._backlog is not None and self._backlog > self._backlog_bytes
-            if full or not self._queue.put(Job(work, waiter), nbytes):
+            if full or not self._queue.put(Job(work, waiter), work.nbytes):
                 self._meters.overloaded.inc()
                 what = "folded" if full else "written"
-                raise Overloaded(f"too many reports wait to be {what}; send again later", retry_after_s=1.0)
+                raise Overloaded(
+                    f"too many reports wait to be {what}; send again later", retry_after_s=self.pace.wait_s(self.depth)
+                )
         return waiter
 
     # -- the thread ----------------------------------------------------------------------------------------------
@@ -177,12 +201,12 @@ class Writer:
             batch.append(Ready(entry, job.waiter))
             items += entry.items
             nbytes += entry.nbytes
-        waiting.release(failed)
+        _release(failed)
         return batch
 
     def _read(self, sent: Body) -> Entry:
         plain = content_encoding.decompress(sent.body, sent.encoding)
-        return Entry(packed=packed.split(plain, self._tables, sent.bounds.node), bounds=sent.bounds)
+        return Entry(packed=packed.split(plain, self._tables, sent.bounds.sender.node), bounds=sent.bounds)
 
     def _commit(self, batch: Sequence[Ready], attempt: int = 1) -> None:
         began = time.perf_counter()
@@ -205,7 +229,7 @@ class Writer:
             self._meters.conflicts.labels(sighting.value).inc()
         if self._backlog is not None:
             self._backlog += written.nbytes
-        waiting.release(Settled(waiter, entry.error or entry) for entry, waiter in batch)
+        _release(Settled(waiter, entry.error or entry) for entry, waiter in batch)
 
     def _after_failure(self, batch: Sequence[Ready], attempt: int, error: Exception) -> None:
         if len(batch) > 1:
@@ -222,8 +246,36 @@ class Writer:
             logger.error("a report could not be written", exc_info=error)
         self._meters.commit_failures.inc()
         unavailable = Unavailable(f"the report could not be written: {named(error)}; send it again later")
-        waiting.release([Settled(batch[0].waiter, unavailable if of_database else error)])
+        _release([Settled(batch[0].waiter, unavailable if of_database else error)])
 
 
 def _nbytes(batch: Sequence[Ready]) -> int:
     return sum(entry.nbytes for entry, _ in batch)
+
+
+def _release(settled: Iterable[Settled]) -> None:
+    """Hand every waiter its result. An event loop is woken once for all of its own: waking it costs more than the rest
+    of an answer."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[Settled]] = defaultdict(list)
+    for one in settled:
+        by_loop[one.waiter.get_loop()].append(one)
+    for loop, results in by_loop.items():
+        try:
+            loop.call_soon_threadsafe(_in_loop, results)
+        except RuntimeError:  # The loop is closed: nobody waits any more. What was written stays written.
+            logger.info("%d reports were settled after their event loop had ended", len(results))
+
+
+def _in_loop(results: Iterable[Settled]) -> None:
+    for waiter, result in results:
+        if waiter.done():  # Cancelled: the sender has hung up.
+            continue
+        if isinstance(result, BaseException):
+            waiter.set_exception(result)
+        else:
+            waiter.set_result(result)
+
+
+def _give_up(future: "asyncio.Future[Entry]") -> None:
+    if not future.done():
+        future.set_exception(Unavailable("the report was not written in time; send it again, it will be recognised"))

@@ -1,30 +1,60 @@
-"""What a sender may speak of: the event times that are kept, and the node that its token is bound to."""
+"""What a sender may speak of: the event times that are kept, and the node and pool that its token is bound to."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from controlplane.contract.metrics import NODE
-from controlplane.telemetry.values.refusal import Reason, Refused
+from controlplane.contract.errors import Forbidden
+from controlplane.contract.metrics import NODE, POOL
+from controlplane.telemetry.values.refusal import Reason, Refusals, Refused
 
 FUTURE_S = 3600
 
 
+class Sender(NamedTuple):
+    """The node and the pool that the sender's token is bound to (None: any)."""
+
+    node: str | None = None
+    pool: str | None = None
+
+
+ANYONE = Sender()
+
+
 @dataclass(frozen=True)
 class Bounds:
-    """The event times that are kept, in nanoseconds, and the node that the sender's token is bound to (None: any)."""
+    """The event times that are kept, in nanoseconds, and who speaks."""
 
     oldest_ns: int
     newest_ns: int
-    node: str | None = None
+    sender: Sender = ANYONE
 
 
-def check_node(labels: Mapping[str, str], bounds: Bounds) -> None:
-    """Raises `Refused` when the token is bound to another node than the resource names."""
-    node = labels.get(NODE.label)
-    if bounds.node is not None and node != bounds.node:
+def check_origin(labels: Mapping[str, str], bounds: Bounds) -> None:
+    """Raises `Refused` when the token is bound to another node or pool than the resource names."""
+    node, pool = labels.get(NODE.label), labels.get(POOL.label)
+    if bounds.sender.node is not None and node != bounds.sender.node:
         raise Refused(
-            Reason.NODE, f"resource attribute {NODE.name}: is {node!r}, this token is bound to node {bounds.node!r}"
+            Reason.NODE,
+            f"resource attribute {NODE.name}: is {node!r}, this token is bound to node {bounds.sender.node!r}",
         )
+    if bounds.sender.pool is not None and pool != bounds.sender.pool:
+        raise Refused(
+            Reason.POOL,
+            f"resource attribute {POOL.name}: is {pool!r}, the node is enrolled in pool {bounds.sender.pool!r}; "
+            "enrol it again to move it",
+        )
+
+
+def forbid_wrong_origin(refusals: Refusals) -> None:
+    """Raises `Forbidden` where all that was refused is of a node or a pool that the sender's token is not bound to.
+
+    To be called where nothing was kept.
+    """
+    reasons = set(refusals.by_reason)
+    if reasons and reasons <= {Reason.NODE, Reason.POOL}:
+        field = NODE.name if Reason.NODE in reasons else POOL.name
+        raise Forbidden(refusals.text(), field=field, rejected=refusals.count)
 
 
 def check_times(name: str, start_ns: int, end_ns: int, bounds: Bounds) -> None:

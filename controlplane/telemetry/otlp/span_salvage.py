@@ -11,7 +11,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.reports.media_types import PROTOBUF
-from controlplane.telemetry.otlp import otlp_bodies as otlp
+from controlplane.telemetry.otlp import otlp_bodies
 from controlplane.telemetry.otlp.otlp_view import TracesView
 from controlplane.telemetry.values.refusal import Reason, Refusals
 
@@ -20,9 +20,9 @@ R = TypeVar("R", bound=Any)
 
 
 def read_spans(plain: bytes, kind: str, refusals: Refusals) -> ExportTraceServiceRequest:
-    """`kind` is PROTOBUF or otlp.JSON. Single damaged spans go to `refusals`."""
+    """`kind` is PROTOBUF or otlp_bodies.JSON. Single damaged spans go to `refusals`."""
     try:
-        return _counted(otlp.read(plain, kind, ExportTraceServiceRequest(), refusals))
+        return _counted(otlp_bodies.read(plain, kind, ExportTraceServiceRequest(), refusals))
     except BadRequest:
         if kind != PROTOBUF:
             raise
@@ -39,11 +39,11 @@ def read_spans(plain: bytes, kind: str, refusals: Refusals) -> ExportTraceServic
 def _counted(request: R) -> R:
     """The request, if it is of a size that one should be. Raises `TooLarge`."""
     items = len(request.resource_spans)
-    otlp.check_items(items)
+    otlp_bodies.check_items(items)
     items += sum(len(one.scope_spans) for one in request.resource_spans)
-    otlp.check_items(items)
+    otlp_bodies.check_items(items)
     items += sum(len(scope.spans) for one in request.resource_spans for scope in one.scope_spans)
-    otlp.check_items(items)
+    otlp_bodies.check_items(items)
     return request
 
 

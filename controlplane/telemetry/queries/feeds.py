@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar
 from anyio import CapacityLimiter, to_thread
 
 from controlplane.contract.clock import Clock
-from controlplane.contract.errors import BadRequest, Overloaded, Unavailable
+from controlplane.contract.errors import BadRequest, DeadlineUnmet, Overloaded, TailwrightError, TooLarge, Unavailable
 from controlplane.contract.metrics import WINDOW_S
 from controlplane.telemetry.values.timespan import EPOCH
 
@@ -52,7 +52,7 @@ class Update(NamedTuple):
 class Failure(NamedTuple):
     """The query cannot be answered any more (it has grown beyond a limit); its stream ends with it."""
 
-    error: BadRequest
+    error: TailwrightError
 
 
 class Feed:
@@ -209,7 +209,7 @@ class Streams:
     async def _advance(self, feed: Feed, end: datetime) -> None:
         try:
             feed.add(await self._computed(feed, end))
-        except BadRequest as error:
+        except (BadRequest, TooLarge, DeadlineUnmet) as error:
             feed.failure = Failure(error)
         feed.wake()
 

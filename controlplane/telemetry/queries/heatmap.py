@@ -13,6 +13,7 @@ from controlplane.contract.bodies.telemetry import HeatmapAnswer, HeatmapColumn,
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.histogram import AXIS_LENGTH, RELATIVE_ERROR, SCALE, upper_edge
 from controlplane.evidence.sketch import Sketch
+from controlplane.telemetry.queries.budget import kept, left_out
 from controlplane.telemetry.question import Question
 from controlplane.telemetry.reader import SketchSeries, TelemetryReader
 from controlplane.telemetry.values.catalogue import MetricRef
@@ -50,7 +51,8 @@ def heatmap(reader: TelemetryReader, metric: MetricRef, asked: Question, most_ro
     if asked.step_s is None:
         raise BadRequest("step: is missing; say how wide a column is, e.g. 30s", field="step")
     span = asked.span
-    found = reader.histograms(asked)
+    every = reader.histograms(asked)
+    found = [every[place] for place in kept([one.total.count for one in every], asked.most)]
     rows = _rows(found, most_rows)
     columns = sum(len(one.steps) for one in found)
     if columns * rows.count > MAX_CELLS:
@@ -80,6 +82,7 @@ def heatmap(reader: TelemetryReader, metric: MetricRef, asked: Question, most_ro
             )
             for one in found
         ],
+        left_out=left_out(len(every), len(found)),
     )
 
 

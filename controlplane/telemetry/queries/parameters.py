@@ -34,6 +34,7 @@ Start = Annotated[_Time | None, Query(description="the span's start, RFC 3339")]
 End = Annotated[_Time | None, Query(description="the span's end, RFC 3339; now when left out")]
 Step = Annotated[_Duration | None, Query(description="cut the span into steps, a multiple of 5s")]
 By = Annotated[_Labels | None, Query(description="labels to group by, comma separated")]
+Top = Annotated[int | None, Query(ge=1, le=100_000, description="at most so many series, those with the most requests")]
 Quantiles = Annotated[_Numbers, Query(description="numbers within 0 and 1, comma separated")]
 AboveSeconds = Annotated[float | None, Query(description="seconds", gt=0, allow_inf_nan=False)]
 PoolName = Annotated[Text, Query(description="only of this pool")]
@@ -59,6 +60,7 @@ async def label_filters(
     tenant: Filter = None,
     region: Filter = None,
     finish_reason: Filter = None,
+    limit: Filter = None,
 ) -> dict[str, list[str]]:
     """The labels that were filtered by. One parameter per label of `metrics.LABELS` (a test compares them)."""
     given = dict(locals())
@@ -74,10 +76,11 @@ def asks(metric_by_default: str | None = None) -> Callable[..., Awaitable[Questi
         metric: Annotated[Text, Query(description="short name, e.g. ttft")] = metric_by_default,
         step: Step = None,
         by: By = None,
+        top: Top = None,
     ) -> Question:
         if not metric:
             raise BadRequest(f"metric: is missing; valid names: {', '.join(BY_SHORT)}", field="metric")
-        return Question(metric, span, labels_of(by), where, timespan.parse_step(step, span))
+        return Question(metric, span, labels_of(by), where, timespan.parse_step(step, span), top)
 
     return series_query
 

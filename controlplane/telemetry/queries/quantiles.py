@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 
 from controlplane.contract.histogram import RELATIVE_ERROR
+from controlplane.telemetry.queries.budget import kept, left_out
 from controlplane.telemetry.question import Question
 from controlplane.telemetry.reader import SketchGroups, TelemetryReader
 from controlplane.telemetry.values.catalogue import MetricRef
@@ -20,13 +21,16 @@ def quantiles(reader: TelemetryReader, metric: MetricRef, asked: Question, wante
     """The answer as JSON. `wanted`: its keys, as asked, and their values. No data: an empty list of series."""
     span = asked.span
     (found,) = reader.sketches([asked])
+    series = _series(found, wanted, stepped=asked.step_s is not None)
+    stay = [series[place] for place in kept([one["count"] for one in series], asked.most)]
     answer = {
         "metric": metric.short,
         "unit": metric.unit,
         "start": span.start,
         "end": span.end,
         "relative_error": max(found.totals.error.tolist(), default=RELATIVE_ERROR),
-        "series": _series(found, wanted, stepped=asked.step_s is not None),
+        "series": stay,
+        "left_out": None if (others := left_out(len(series), len(stay))) is None else others.model_dump(),
     }
     return orjson.dumps(answer, option=orjson.OPT_UTC_Z)
 

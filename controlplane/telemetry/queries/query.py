@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controlplane.contract.metrics import MetricKind
-from controlplane.telemetry.frames.block import Block, ScalarBlock
+from controlplane.telemetry.frames.block import Block, HistogramBlock, ScalarBlock
 from controlplane.telemetry.queries.grouping import LEFT_OUT, Grouping, LabelsOf
+from controlplane.telemetry.question import Cost, Free
 from controlplane.telemetry.reader import ValueSeries
 from controlplane.telemetry.values.columns import Floats, Ids, Ints
 from controlplane.telemetry.values.timespan import EPOCH
@@ -61,10 +62,18 @@ def group_cells(cells: Ints) -> Ints:
 class ScalarSums:
     """Sums add up; gauges take each label set's last value and average over the label sets of a group."""
 
-    def __init__(self, grouping: Grouping, labels_of: LabelsOf, step_s: float | None, kind: MetricKind) -> None:
+    def __init__(
+        self,
+        grouping: Grouping,
+        labels_of: LabelsOf,
+        step_s: float | None,
+        kind: MetricKind,
+        cost: Cost | None = None,
+    ) -> None:
         self._cells = Cells(grouping, labels_of, step_s)
         self._with_steps = step_s is not None
         self._kind = kind
+        self._cost = cost or Free()
         self._parts: list[tuple[Ints, ScalarBlock]] = []
 
     def add(self, seconds: Seconds, block: Block) -> None:
@@ -103,6 +112,7 @@ class ScalarSums:
             order = np.argsort(cell, kind="stable")
         ordered = cell[order]
         starts = np.append(0, np.flatnonzero(ordered[1:] != ordered[:-1]) + 1)
+        self._cost.made(len(starts))
         sums = np.add.reduceat(value[order], starts)
         if self._kind is MetricKind.GAUGE:
             sums = sums / np.diff(np.append(starts, len(order)))
@@ -116,3 +126,15 @@ def per_row(seconds: Seconds, block: Block) -> Ints:
 def _ends(column: NDArray[Any]) -> NDArray[np.bool_]:
     """True at the last row of each run of equal values."""
     return np.append(column[1:] != column[:-1], True)
+
+
+class CountSums(ScalarSums):
+    """How many values histograms hold, as of a sum, without their buckets. Exact up to 2**53."""
+
+    def __init__(self, grouping: Grouping, labels_of: LabelsOf, step_s: float | None, cost: Cost | None = None) -> None:
+        super().__init__(grouping, labels_of, step_s, MetricKind.SUM, cost)
+
+    def add(self, seconds: Seconds, block: Block) -> None:
+        assert isinstance(block, HistogramBlock)
+        values = block.counts.sum(axis=1, dtype=np.int64) + block.zero
+        super().add(seconds, ScalarBlock(block.labels, values.astype(float), np.zeros_like(values), MetricKind.SUM))

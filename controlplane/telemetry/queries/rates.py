@@ -13,6 +13,7 @@ from controlplane.contract import metrics
 from controlplane.contract.bodies.telemetry import RatePoint, RatesAnswer, RateSeries
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.metrics import WINDOW_S, MetricKind
+from controlplane.telemetry.queries.budget import kept, left_out
 from controlplane.telemetry.question import Question
 from controlplane.telemetry.reader import TelemetryReader, ValueSeries
 from controlplane.telemetry.values.catalogue import MetricRef
@@ -53,12 +54,15 @@ def rates(reader: TelemetryReader, metric: MetricRef, asked: Question) -> RatesA
     else:
         finished = _sums(reader.scalars(replace(whole, metric=metrics.REQUESTS.short)))
     requests_of = {_key(growth): growth for growth in finished}
+    requests = [0.0 if (of_group := requests_of.get(_key(growth))) is None else of_group.total for growth in growths]
+    stay = [growths[place] for place in kept(requests, asked.most)]
     return RatesAnswer(
         metric=metric.short,
         unit=unit,
         start=whole.span.start,
         end=whole.span.end,
-        series=[_series(growth, requests_of.get(_key(growth)), asked.step_s, first, last) for growth in growths],
+        series=[_series(growth, requests_of.get(_key(growth)), asked.step_s, first, last) for growth in stay],
+        left_out=left_out(len(growths), len(stay)),
     )
 
 

@@ -9,6 +9,7 @@ from sqlalchemy import Connection, ScalarSelect, Select, func, select
 from sqlmodel import col
 
 from controlplane.contract.bodies.workload import RequestRecord, Workload, WorkloadRequest
+from controlplane.telemetry.question import Cost
 from controlplane.telemetry.reports.records import unpack_hashes
 from controlplane.telemetry.tables import RequestRow
 from controlplane.telemetry.values.timespan import at_ns, to_ns
@@ -17,13 +18,23 @@ DEFAULT_BLOCK_SIZE = 16
 
 
 def workload(
-    connection: Connection, pool: str, start: datetime, end: datetime, not_serving: Collection[str]
+    connection: Connection,
+    pool: str,
+    start: datetime,
+    end: datetime,
+    not_serving: Collection[str],
+    cost: Cost,
 ) -> Workload:
     """What arrived at a pool in [start, end), less what nodes that do not serve (trial nodes) were sent.
 
     Prefix hashes of another block size than most requests have would mean something else, and are left out.
     """
     first = to_ns(start)
+    arrived = col(RequestRow.arrival_ns)
+    there = (col(RequestRow.pool) == pool, arrived >= first, arrived < to_ns(end))
+    count = connection.execute(select(func.count()).select_from(RequestRow).where(*there)).scalar_one()
+    cost.made(count)
+    cost.read(count)
     query = (
         select(
             col(RequestRow.node),
@@ -33,9 +44,7 @@ def workload(
             col(RequestRow.block_size),
             col(RequestRow.hashes),
         )
-        .where(
-            col(RequestRow.pool) == pool, col(RequestRow.arrival_ns) >= first, col(RequestRow.arrival_ns) < to_ns(end)
-        )
+        .where(*there)
         .order_by(col(RequestRow.arrival_ns), col(RequestRow.id))
     )
     rows = [row for row in connection.execute(query).all() if row.node not in not_serving]

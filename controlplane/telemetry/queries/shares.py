@@ -14,7 +14,8 @@ from controlplane.contract import metrics
 from controlplane.contract.bodies.telemetry import Above, SharePoint, SharesAnswer, ShareSeries
 from controlplane.contract.errors import BadRequest
 from controlplane.evidence.sketch import Sketch
-from controlplane.telemetry.queries import share_above as exceedance
+from controlplane.telemetry.queries import share_above
+from controlplane.telemetry.queries.budget import kept, left_out
 from controlplane.telemetry.question import Question
 from controlplane.telemetry.reader import SketchGroups, TelemetryReader
 from controlplane.telemetry.values.catalogue import MetricRef
@@ -71,18 +72,17 @@ def limit_of(reader: TelemetryReader, asked: Question, above: float | None) -> L
 def shares(reader: TelemetryReader, asked: Question, limit: Limit | None = None) -> SharesAnswer:
     """All metrics are read from one snapshot: none of them knows more of the newest requests than another."""
     span = asked.span
-    position = None if limit is None else exceedance.nearest_edge(limit.seconds, "above")
+    position = None if limit is None else share_above.nearest_edge(limit.seconds, "above")
     names = list(dict.fromkeys([E2E, *COMPONENTS, *([] if limit is None else [limit.metric.short])]))
     tables = reader.sketches([replace(asked, metric=name) for name in names])
     read = dict(zip(names, tables, strict=True))
     e2e, parts = read[E2E], {name: _found(read[name]) for name in COMPONENTS}
     limited = None if limit is None or position is None else _limited(read[limit.metric.short], position)
-    times = _times(e2e)
+    groups = [one for one in zip(e2e.labels, _sums(e2e.totals), _times(e2e), strict=True) if one[1].total > 0]
     series = []
-    for labels, whole, steps in zip(e2e.labels, _sums(e2e.totals), times, strict=True):
+    for place in kept([whole.values for _, whole, _ in groups], asked.most):
+        labels, whole, steps = groups[place]
         key = tuple(labels.values())
-        if whole.total <= 0:
-            continue
         found = {name: part.whole[key] for name, part in parts.items() if key in part.whole}
         divided, error = _divide(whole, found)
         series.append(
@@ -103,8 +103,9 @@ def shares(reader: TelemetryReader, asked: Question, limit: Limit | None = None)
         error=max((one.error for one in series), default=0.0),
         threshold=None
         if limit is None or position is None
-        else exceedance.threshold(limit.metric.short, limit.seconds, position),
+        else share_above.threshold(limit.metric.short, limit.seconds, position),
         series=series,
+        left_out=left_out(len(groups), len(series)),
     )
 
 
@@ -139,7 +140,7 @@ def _divide(e2e: _Sum, parts: Mapping[str, _Sum]) -> tuple[dict[str, float], flo
 
 
 def _above(sketch: Sketch | None, position: int) -> Above | None:
-    return None if sketch is None else exceedance.above(sketch, position)
+    return None if sketch is None else share_above.above(sketch, position)
 
 
 def _found(groups: SketchGroups) -> _Found:

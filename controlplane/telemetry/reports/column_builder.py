@@ -11,7 +11,7 @@ from controlplane.contract.metrics import WINDOW_NS, MetricKind
 from controlplane.telemetry.otlp.histogram_point import AxisPoint
 from controlplane.telemetry.reports.repeat import PointIdentities
 from controlplane.telemetry.values.columns import Columns, HistogramRows, NumberRows, Table
-from controlplane.telemetry.values.point import window_of
+from controlplane.telemetry.values.timespan import window_of
 
 REMEMBERED_TABLES = 16_384
 _CELLS = (np.uint8, np.uint16, np.uint32, np.uint64)

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.histogram import RELATIVE_ERROR
-from controlplane.contract.metrics import NODE, WINDOW_NS
+from controlplane.contract.metrics import WINDOW_NS
 from controlplane.contract.reports.packed_report import CELLS, HEADER, MAGIC, SECTION, digest_of
-from controlplane.telemetry.otlp.bounds import Bounds, check_node, check_times
+from controlplane.telemetry.otlp.bounds import Bounds, check_origin, check_times
 from controlplane.telemetry.reports import packed_checks
 from controlplane.telemetry.reports.packed_checks import Places
 from controlplane.telemetry.reports.packed_table import NO_TABLE, PackedTable, PackedTables
@@ -142,7 +142,7 @@ def _whole_is_refused(report: Packed, bounds: Bounds, refusals: Refusals) -> boo
     try:
         if report.table.problem is not None:
             raise report.table.problem
-        check_node({} if report.table.node is None else {NODE.label: report.table.node}, bounds)
+        check_origin(report.table.origin, bounds)
     except Refused as problem:
         refusals.add(problem.reason, problem.message, report.rows)
         return True

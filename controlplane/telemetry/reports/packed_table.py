@@ -15,7 +15,7 @@ from cachetools import LRUCache
 from numpy.typing import NDArray
 
 from controlplane.contract.errors import BadRequest, nearest
-from controlplane.contract.metrics import BY_NAME, METRICS, NODE, MetricKind
+from controlplane.contract.metrics import BY_NAME, METRICS, NODE, POOL, MetricKind
 from controlplane.contract.reports.packed_report import parse_table
 from controlplane.telemetry.otlp.labels import canonical, labels_of
 from controlplane.telemetry.otlp.metric_kind import MAX_NAME, OWN_PREFIXES
@@ -35,11 +35,12 @@ KINDS = (MetricKind.HISTOGRAM, MetricKind.SUM, MetricKind.GAUGE)
 class PackedTable:
     """kind, metric: by place of a metric as sent, its code and its place in `table`; labels: likewise for label sets.
 
-    problem: why the whole resource is refused. metric_problems, labels_problems: by place as sent.
+    origin: the resource's labels that a token may be bound to. problem: why the whole resource is refused.
+    metric_problems, labels_problems: by place as sent.
     """
 
     table: Table
-    node: str | None
+    origin: Mapping[str, str]
     kind: NDArray[np.int8]
     metric: Ids
     labels: Ids
@@ -51,7 +52,7 @@ class PackedTable:
 
 NO_TABLE = PackedTable(
     Table((), ()),
-    None,
+    {},
     np.zeros(0, np.int8),
     np.zeros(0, np.int32),
     np.zeros(0, np.int32),
@@ -118,7 +119,7 @@ class PackedTables:
         kinds = np.array([KINDS.index(kind) for _, kind in metrics], np.int8)
         return PackedTable(
             Table(self._shared(kept), tuple(texts)),
-            of_resource.get(NODE.label),
+            {label: of_resource[label] for label in (NODE.label, POOL.label) if label in of_resource},
             np.where(good, kinds, np.int8(REFUSED)).astype(np.int8),
             np.where(good, np.cumsum(good) - 1, REFUSED).astype(np.int32),
             np.array(places, np.int32),

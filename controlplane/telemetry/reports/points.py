@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 from controlplane.contract.errors import BadRequest
-from controlplane.telemetry.otlp.bounds import Bounds, check_node
+from controlplane.telemetry.otlp.bounds import Bounds, check_origin
 from controlplane.telemetry.otlp.labels import Origins
 from controlplane.telemetry.otlp.metric_kind import MetricKinds
 from controlplane.telemetry.otlp.otlp_view import MetricsView
@@ -46,7 +46,7 @@ class Extraction:
         reading.enter(resource_metrics.scope_metrics)
         try:
             origin = self._origins.of(resource)
-            check_node(origin.labels, reading.bounds)
+            check_origin(origin.labels, reading.bounds)
         except Refused as refused:
             count = 0
             for scope_metrics in resource_metrics.scope_metrics:

@@ -14,7 +14,7 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from controlplane.contract import metrics
-from controlplane.telemetry.otlp.bounds import Bounds, check_node, check_times
+from controlplane.telemetry.otlp.bounds import Bounds, check_origin, check_times
 from controlplane.telemetry.otlp.labels import MAX_LABEL, Origin, origin_of
 from controlplane.telemetry.values.refusal import Reason, Refusals, Refused
 
@@ -56,7 +56,7 @@ def read_records(request: ExportTraceServiceRequest, bounds: Bounds, refusals: R
         spans = [span for scope in resource_spans.scope_spans for span in scope.spans]
         try:
             origin = origin_of(resource_spans.resource.attributes)
-            check_node(origin.labels, bounds)
+            check_origin(origin.labels, bounds)
             if not origin.labels.get(metrics.NODE.label):
                 raise Refused(Reason.SPAN, f"{NAME}: resource attribute {metrics.NODE.name} is missing")
         except Refused as refused:

@@ -19,14 +19,14 @@ from typing import NamedTuple
 from sqlalchemy import Table, bindparam, select
 from sqlmodel import Session, SQLModel
 
+from controlplane.contract.reports.packed_report import REMEMBERED
 from controlplane.db.binary_transfer import BINARY_ROWS
 from controlplane.telemetry.reports.many_rows import set_by_key
 from controlplane.telemetry.reports.row_locks import has_locks, make_and_lock
 from controlplane.telemetry.tables import StreamRow
 
-REMEMBERED = 960
-"""A row stays below the 2,032 bytes from which PostgreSQL keeps a column apart."""
 SHORT = 2
+"""Bytes: with REMEMBERED of them a row stays below the 2,032 from which PostgreSQL keeps a column apart."""
 CHUNK = 500
 LENGTH = SHORT * (REMEMBERED + 1)
 _NOT_SEEN = bytes(SHORT)

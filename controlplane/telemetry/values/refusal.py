@@ -22,6 +22,7 @@ class Reason(StrEnum):
     COUNTS = "counts"  # Buckets that contradict the point's own totals.
     LABEL = "label"  # An attribute too long or not a plain value.
     NODE = "node"  # A resource that the sender's token is not bound to.
+    POOL = "pool"  # A resource of another pool than the sender's node was enrolled in.
     SERIES = "series"  # More distinct series than the store keeps.
     OTHER = "other"  # Another part of history has the same place in its stream.
     SPAN = "span"  # A span that is not a request's, or lacks what a request has.

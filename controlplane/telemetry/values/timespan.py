@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from controlplane.contract.errors import BadRequest
-from controlplane.contract.metrics import WINDOW_S
+from controlplane.contract.metrics import WINDOW_NS, WINDOW_S
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 DEFAULT_WINDOW_S = 300.0
@@ -124,3 +124,8 @@ def windows_in(start: datetime, end: datetime) -> tuple[int, int]:
 def window_at(time: datetime) -> int:
     """The window that contains an instant."""
     return (time - EPOCH) // timedelta(microseconds=_WINDOW_US)
+
+
+def window_of(end_ns: int) -> int:
+    """The window of a time span that ends at `end_ns` (spans exclude their start and include their end, as in OTLP)."""
+    return (end_ns - 1) // WINDOW_NS

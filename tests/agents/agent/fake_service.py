@@ -21,6 +21,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from agents.agent.reports.body import Body
 from agents.agent.reports.otlp_report import request_of
 from controlplane.contract.reports import packed_report
+from controlplane.contract.reports.opamp import REPLACED_CODE
 from controlplane.contract.reports.packed_report import (
     ACCEPT_HEADER,
     ACCEPT_PACKED,
@@ -59,10 +60,12 @@ class FakeService:
         self.windows: set[tuple[int, int]] = set()
         self.spans: dict[str, Any] = {}
         self.websocket_open = True
+        self.replaced = False  # Another agent of the node has come: each connection is closed after its first message.
         self.agents: list[opamp_pb2.AgentToServer] = []
         self.transports: list[str] = []
         self.offer: opamp_pb2.AgentRemoteConfig | None = None
         self.ask_full_state = False
+        self.next_token: str | None = None  # Offered in each answer until it is used.
         self.app = Starlette(
             routes=[
                 Route("/api/v1/enrol", self._enrol, methods=["POST"]),
@@ -80,9 +83,19 @@ class FakeService:
             return _error(401, "unauthenticated", "this token is unknown or revoked")
         body = await request.json()
         self.enrolments.append(body)
-        return JSONResponse({"node": body["node"], "token": self.token, "workload_key": WORKLOAD_KEY})
+        return JSONResponse(
+            {
+                "node": body["node"],
+                "pool": body["pool"],
+                "role": body["role"],
+                "token": self.token,
+                "workload_key": WORKLOAD_KEY,
+            }
+        )
 
     def _known(self, headers: Any) -> bool:
+        if self.next_token is not None and headers.get("Authorization") == f"Bearer {self.next_token}":
+            self.token, self.next_token = self.next_token, None
         return bool(headers.get("Authorization") == f"Bearer {self.token}")
 
     # -- telemetry -----------------------------------------------------------------------------------------------------
@@ -183,6 +196,9 @@ class FakeService:
                 frame = await socket.receive_bytes()
                 assert frame[:1] == b"\x00"
                 await socket.send_bytes(b"\x00" + self._take(frame[1:], "websocket").SerializeToString())
+                if self.replaced:
+                    await socket.close(REPLACED_CODE, "a newer connection speaks for this node")
+                    return
                 if not self.websocket_open:
                     await socket.close(1012)
                     return
@@ -197,6 +213,9 @@ class FakeService:
             reply = opamp_pb2.ServerToAgent(instance_uid=message.instance_uid, capabilities=7)
             if self.offer is not None and self._last_hash() != self.offer.config_hash:
                 reply.remote_config.CopyFrom(self.offer)
+            if self.next_token is not None:
+                offered = reply.connection_settings.opamp.headers.headers
+                offered.add(key="authorization", value=f"Bearer {self.next_token}")
             if self.ask_full_state:
                 self.ask_full_state = False
                 reply.flags = opamp_pb2.ServerToAgentFlags_ReportFullState

@@ -23,6 +23,7 @@ from controlplane.contract.errors import TailwrightError
 from controlplane.db import Database
 from controlplane.ledger import entries
 from controlplane.outgoing import ANYWHERE
+from tests.keyrings import keyring_of
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
@@ -35,6 +36,7 @@ def clients(database: Database) -> Iterator[dict[str, TestClient]]:
         database=database,
         clock=lambda: NOW,
         tokens=TokenCache(database),
+        keyring=keyring_of(database),
         public_url="https://tailwright.example",
         check_remedy=check_remedy,
         outgoing=ANYWHERE,

@@ -39,7 +39,7 @@ def add_rule(database: Database, condition: Any, now: datetime, **more: Any) -> 
 
 def add_destination(database: Database, now: datetime, name: str = "pager") -> int:
     with database.session() as session:
-        row = DestinationRow(name=name, url="http://127.0.0.1:9/x", created_at=now)
+        row = DestinationRow(name=name, shown="http://127.0.0.1:9/x", created_at=now)
         session.add(row)
         session.flush()
         assert row.id is not None
@@ -376,7 +376,7 @@ class TestDrift:
 
 def test_default_rules_come_once(database: Database, plant: Any) -> None:
     with database.session() as session:
-        assert ensure_default_rules(session, plant.now) == 5
+        assert ensure_default_rules(session, plant.now) == 6
     with database.session() as session:
         for rule in store.rules(session):
             store.delete_rule(session, rule.id, plant.now)

@@ -11,10 +11,12 @@ from sqlmodel import select
 
 from controlplane.alerts.notify import delivery
 from controlplane.alerts.notify.delivery import DEADLINE_S, LEASE_S, Deliverer
-from controlplane.alerts.tables import DeliveryRow, DestinationRow
+from controlplane.alerts.tables import DeliveryRow
 from controlplane.db import Database
 from controlplane.outgoing import ANYWHERE
+from tests import keyrings
 from tests.hostile_receiver import HostileReceiver
+from tests.keyrings import keyring_of
 from tests.processes import wait_for
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -26,11 +28,7 @@ def seconds(count: float) -> timedelta:
 
 
 def add_destination(database: Database, url: str) -> int:
-    with database.session() as session:
-        row = DestinationRow(name="pager", url=url, created_at=NOW)
-        session.add(row)
-        session.flush()
-        return row.id or 0
+    return keyrings.add_destination(database, url, NOW)
 
 
 def write_letter(database: Database, destination_id: int, alert_id: int = 1) -> int:
@@ -66,8 +64,12 @@ def test_another_destination_is_paged_beside_it(
 ) -> None:
     monkeypatch.setattr(delivery, "DEADLINE_S", NEVER_S)
     slow, quick = add_destination(database, hostile.url), add_destination(database, receiver.url)
-    held, *told = [write_letter(database, slow), write_letter(database, quick), write_letter(database, quick, 2)]
-    deliverer = Deliverer(database, clock=lambda: NOW, policy=ANYWHERE)
+    held, *told = [
+        write_letter(database, slow),
+        write_letter(database, quick),
+        write_letter(database, quick, 2),
+    ]
+    deliverer = Deliverer(database, keyring_of(database), clock=lambda: NOW, policy=ANYWHERE)
     assert deliverer.tick(NOW) == 2
     assert hostile.asked.wait(NEVER_S)
     wait_for("both are delivered", lambda: deliverer.delivered == 2)
@@ -87,7 +89,7 @@ def test_the_attempt_ends_at_its_deadline_and_is_recorded(
     monkeypatch.setattr(delivery, "DEADLINE_S", 0.2)
     letter = write_letter(database, add_destination(database, hostile.url))
     now = [NOW]
-    deliverer = Deliverer(database, clock=lambda: now[0], policy=ANYWHERE)
+    deliverer = Deliverer(database, keyring_of(database), clock=lambda: now[0], policy=ANYWHERE)
     for attempt, wait in ((1, 1), (2, 2)):
         deliverer.tick(now[0])
         assert deliverer.settle(NEVER_S)
@@ -101,7 +103,10 @@ def test_the_attempt_ends_at_its_deadline_and_is_recorded(
 
 def test_two_replicas_never_send_a_letter_at_the_same_time(database: Database, hostile: HostileReceiver) -> None:
     letter = write_letter(database, add_destination(database, hostile.url))
-    first, second = (Deliverer(database, clock=lambda: NOW + seconds(DEADLINE_S), policy=ANYWHERE) for _ in range(2))
+    first, second = (
+        Deliverer(database, keyring_of(database), clock=lambda: NOW + seconds(DEADLINE_S), policy=ANYWHERE)
+        for _ in range(2)
+    )
     first.tick(NOW + seconds(DEADLINE_S))
     assert hostile.asked.wait(NEVER_S)
     for after_s in (0, DEADLINE_S, 2 * DEADLINE_S - 0.001):
@@ -121,7 +126,9 @@ def test_delivered_at_is_the_time_of_the_answer(database: Database) -> None:
         return httpx.Response(200)
 
     letter = write_letter(database, add_destination(database, "http://slow/"))
-    deliverer = Deliverer(database, httpx.Client(transport=httpx.MockTransport(answer)), lambda: now[0])
+    deliverer = Deliverer(
+        database, keyring_of(database), httpx.Client(transport=httpx.MockTransport(answer)), lambda: now[0]
+    )
     deliverer.tick(NOW)
     assert deliverer.settle(NEVER_S)
     assert row(database, letter).delivered_at == NOW + seconds(4)
@@ -135,13 +142,18 @@ def test_whoever_was_overtaken_does_not_undo_what_came_after(database: Database,
 
     def overtaken(_: httpx.Request) -> httpx.Response:
         other = Deliverer(
-            database, httpx.Client(transport=httpx.MockTransport(lambda _: httpx.Response(503))), lambda: overtaking
+            database,
+            keyring_of(database),
+            httpx.Client(transport=httpx.MockTransport(lambda _: httpx.Response(503))),
+            lambda: overtaking,
         )
         other.tick(overtaking)
         assert other.settle(NEVER_S)
         return httpx.Response(first_status)
 
-    deliverer = Deliverer(database, httpx.Client(transport=httpx.MockTransport(overtaken)), lambda: NOW)
+    deliverer = Deliverer(
+        database, keyring_of(database), httpx.Client(transport=httpx.MockTransport(overtaken)), lambda: NOW
+    )
     deliverer.tick(NOW)
     assert deliverer.settle(NEVER_S)
     found = row(database, letter)
@@ -156,14 +168,14 @@ def test_threads_are_bounded_and_a_new_page_goes_before_retries(database: Databa
     with HostileReceiver("never answers") as hostile:
         for alert in (1, 2, 3):
             write_letter(database, add_destination(database, hostile.url), alert)
-        deliverer = Deliverer(database, clock=lambda: NOW, policy=ANYWHERE, most_at_once=2)
+        deliverer = Deliverer(database, keyring_of(database), clock=lambda: NOW, policy=ANYWHERE, most_at_once=2)
         assert deliverer.tick(NOW) == 2
         assert deliverer.tick(NOW) == 0
         assert sum(thread.name.startswith("webhook-") for thread in threading.enumerate()) == 2
         hostile.end()
         assert deliverer.settle(NEVER_S)
     write_letter(database, add_destination(database, receiver.url), 4)
-    due = list(Deliverer(database)._due(NOW + seconds(60)))
+    due = list(Deliverer(database, keyring_of(database))._due(NOW + seconds(60)))
     assert due[:2] == [3, 4] and set(due[2:]) == {1, 2}
 
 
@@ -175,9 +187,11 @@ def test_what_goes_wrong_on_this_side_is_the_next_tick_s_failure(database: Datab
         raise Broken
 
     write_letter(database, add_destination(database, "http://there/"))
-    deliverer = Deliverer(database, httpx.Client(transport=httpx.MockTransport(fail)), lambda: NOW)
-    deliverer.tick(NOW)
-    assert deliverer.settle(NEVER_S)
+    deliverer = Deliverer(
+        database, keyring_of(database), httpx.Client(transport=httpx.MockTransport(fail)), lambda: NOW
+    )
     with pytest.raises(Broken):
+        deliverer.tick(NOW)  # Or it is over already, and this one raises.
+        assert deliverer.settle(NEVER_S)
         deliverer.tick(NOW)
     assert deliverer.tick(NOW) == 0

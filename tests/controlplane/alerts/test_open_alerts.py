@@ -37,7 +37,7 @@ TTFT_ONLY = RegressionCondition(metrics=["ttft"])
 def add_rule(database: Database, condition: Any, now: datetime) -> None:
     with database.session() as session:
         store.create_rule(session, AlertRuleCreate(name="rule", condition=condition), now)
-        session.add(DestinationRow(name="pager", url="http://127.0.0.1:9/x", created_at=now))
+        session.add(DestinationRow(name="pager", shown="http://127.0.0.1:9/x", created_at=now))
 
 
 def alerts(database: Database) -> list[Alert]:

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from controlplane.alerts.notify.delivery import Deliverer
-from controlplane.alerts.tables import DeliveryRow, DestinationRow
+from controlplane.alerts.tables import DeliveryRow
 from controlplane.db.database import Database
 from controlplane.db.migrate import upgrade
 from controlplane.outgoing import ANYWHERE
+from tests.keyrings import add_destination, keyring_of
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 REPLICAS, ALERTS, ROUNDS = 3, 12, 6
@@ -29,26 +30,26 @@ def databases(postgres_schema_url: str) -> Iterator[list[Database]]:
 
 
 def test_each_letter_is_sent_once_and_in_order(databases: list[Database], receiver: Any) -> None:
+    destinations = [add_destination(databases[0], receiver.url, NOW) for _ in range(3)]
     with databases[0].session() as session:
-        destinations = [DestinationRow(name="pager", url=receiver.url, created_at=NOW) for _ in range(3)]
-        session.add_all(destinations)
-        session.flush()
         for destination in destinations:
             for alert in range(ALERTS):
                 for status in ("firing", "resolved"):
                     session.add(
                         DeliveryRow(
                             alert_id=alert,
-                            destination_id=destination.id,
+                            destination_id=destination,
                             status=status,
                             state="waiting",
-                            idempotency_key=f"{destination.id}:{alert}:{status}",
+                            idempotency_key=f"{destination}:{alert}:{status}",
                             body="{}",
                             created_at=NOW,
                             next_attempt_at=NOW,
                         )
                     )
-    deliverers = [Deliverer(database, clock=lambda: NOW, policy=ANYWHERE) for database in databases]
+    deliverers = [
+        Deliverer(database, keyring_of(database), clock=lambda: NOW, policy=ANYWHERE) for database in databases
+    ]
     for round_ in range(ROUNDS):
         together = threading.Barrier(REPLICAS)
 

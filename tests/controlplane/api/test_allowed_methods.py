@@ -4,6 +4,8 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
+from controlplane.auth.turned_away import Reason
+
 METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE")
 
 
@@ -17,6 +19,13 @@ def test_every_address_tells_its_methods(app: FastAPI, http: TestClient) -> None
             answer = http.request(method, url)
             assert answer.status_code == 405, f"{method} {url}: {answer.status_code} {answer.text}"
             assert answer.headers["Allow"] == ", ".join(sorted(taken))
+
+
+def test_a_method_that_there_is_not_is_counted(app: FastAPI, http: TestClient) -> None:
+    counts = app.state.service.turned_away.counts
+    before = counts[Reason.METHOD]
+    assert http.get("/api/v1/nodes").status_code == 200 and counts[Reason.METHOD] == before
+    assert http.delete("/api/v1/nodes").status_code == 405 and counts[Reason.METHOD] == before + 1
 
 
 @pytest.mark.parametrize(("path", "allowed"), [("/api/v1/tokens/self", "GET"), ("/api/v1/studies/claim", "POST")])

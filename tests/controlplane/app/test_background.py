@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from controlplane.app import background as background_module
+from controlplane.app import background
 from controlplane.app.background import STUCK_S, Background, Tick
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -46,7 +46,7 @@ def test_a_failing_tick_says_so() -> None:
 
 def test_a_deed_that_does_not_end_counts_as_failing_while_it_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s = [100.0]
-    monkeypatch.setattr(background_module.time, "monotonic", lambda: now_s[0])
+    monkeypatch.setattr(background.time, "monotonic", lambda: now_s[0])
     seen: list[tuple[float, bool, bool]] = []
 
     def act(now: datetime) -> None:

@@ -17,6 +17,7 @@ from controlplane.auth.turned_away import TurnedAway
 from controlplane.db.database import Database
 from controlplane.db.disk_space import DiskSpace, Space
 from controlplane.fleet.tables import NodeRow, PoolRow
+from controlplane.serving.authority import Authority
 from controlplane.serving.limits import Doorkeeper
 from controlplane.telemetry.store import TelemetryStore
 from tests.peers import promtool
@@ -120,8 +121,37 @@ def test_degraded_modes_say_what_is_wrong(tmp_path: Path, monkeypatch: pytest.Mo
     database.close()
 
 
+def test_certificates_tell_when_they_end_and_which_cannot_be_used(tmp_path: Path) -> None:
+    now, authority = datetime.now(UTC).replace(microsecond=0), Authority(tmp_path / "tls")
+    authority.init(now)
+    authority.issue_server("service", ["localhost"], now)
+    cert, key, ca, crl = (authority.folder / name for name in ("service.pem", "service.key", "ca.pem", "crl.pem"))
+    later = [now]
+    given = ServiceSettings(data_dir=tmp_path, log_level="error", tls_cert=cert, tls_key=key, tls_client_ca=ca)
+    secured = create_app(given.model_copy(update={"tls_client_crl": crl}), lambda: later[0])
+    http, tls = TestClient(secured), secured.state.service.tls
+    gauge, failures = "tailwright_tls_certificate_end_timestamp_seconds", "tailwright_tls_file_failures_total"
+    found = values(secured)
+    assert found[f'{gauge}{{file="tls_cert"}}'] == found[f'{gauge}{{file="tls_client_crl"}}']
+    assert found[f'{gauge}{{file="tls_cert"}}'] == (now + timedelta(days=90)).timestamp()
+    assert found[f'{gauge}{{file="tls_client_ca"}}'] == (now + timedelta(days=3650)).timestamp()
+    assert found[f'{DEGRADED}{{mode="tls_file_unusable"}}'] == found[f'{failures}{{file="tls_client_crl"}}'] == 0
+    assert not {"tls_file_unusable", "revocation_list_ended"} & set(http.get("/readyz").json()["degraded"])
+    crl.write_text("not a list")
+    tls.look()
+    later[0] += timedelta(days=91)
+    assert {"tls_file_unusable", "revocation_list_ended"} <= set(http.get("/readyz").json()["degraded"])
+    service = secured.state.service
+    parts = (service.database, service.background, [], service.telemetry, service.disk, service.door, TurnedAway(), "1")
+    samples = [sample for metric in ServiceHealth(*parts, tls).collect() for sample in metric.samples]
+    (failed,) = [one for one in samples if one.name == failures and one.labels["file"] == "tls_client_crl"]
+    shown = {one.labels["mode"] for one in samples if one.name == DEGRADED and one.value}
+    assert failed.value == 1 and {"tls_file_unusable", "revocation_list_ended"} <= shown
+    secured.state.service.database.close()
+
+
 def test_a_write_fault_is_told_while_the_store_runs(app: Any) -> None:
-    app.state.service.telemetry._writer.fault.failed(OperationalError("INSERT", {}, Exception("x")), 100)
+    app.state.service.telemetry.writer.fault.failed(OperationalError("INSERT", {}, Exception("x")), 100)
     assert values(app)[f'{DEGRADED}{{mode="telemetry_not_written"}}'] == 1
 
 

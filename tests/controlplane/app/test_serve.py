@@ -3,11 +3,15 @@
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import httpx
 import pytest
 from websockets.sync.client import connect
+
+from controlplane.app.serve import server_of
+from controlplane.app.settings import ServiceSettings
 
 pytestmark = pytest.mark.slow
 
@@ -53,3 +57,21 @@ def test_a_signal_drains_and_exits_0(tmp_path: Path, number: signal.Signals) -> 
             process.send_signal(number)
             assert next(lines) == "last"
             assert process.wait(15) == 0
+
+
+def test_its_own_parts_call_it_by_a_loopback_name_whatever_names_others_may_use(tmp_path: Path) -> None:
+    names = ("tailwright.example",)
+    settings = ServiceSettings(data_dir=tmp_path, host="0.0.0.0", port=0, insecure_http=True, allowed_hosts=names)
+    server = server_of(settings)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        assert server.accepting.wait(30)
+        url = f"http://127.0.0.1:{server.port}/healthz"
+        said = {
+            host: httpx.get(url, headers={"Host": host}).status_code for host in (*names, "127.0.0.1", "evil.example")
+        }
+    finally:
+        server.should_exit = True
+        thread.join(15)
+    assert said == {"tailwright.example": 200, "127.0.0.1": 200, "evil.example": 421}

@@ -29,6 +29,8 @@ def test_every_tick_runs_and_none_fails(tmp_path: Path) -> None:
         "rollouts",
         "study_leases",
         "fleet_liveness",
+        "token_uses",
+        "alert_history",
         "memory",
     }
     assert all(tick["runs"] and not tick["failures"] for tick in report.values()), report

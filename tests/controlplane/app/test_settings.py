@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from controlplane.app.settings import ServiceSettings
+from controlplane.app.settings import ServiceSettings, StoreSettings
 from controlplane.command.up import UpSettings
 from controlplane.telemetry.folding.retention import Retention
 from tests.read_settings import read
@@ -40,10 +40,47 @@ def test_the_cap_on_everything_is_given_in_hours() -> None:
 
 
 def test_a_database_url_is_taken_as_it_is() -> None:
-    url = "postgresql+psycopg://me@there/tailwright"
+    url = "postgresql+psycopg://me@localhost/tailwright"
     assert ServiceSettings(database_url=url).url == url
 
 
 def test_an_unknown_argument_is_refused() -> None:
     with pytest.raises(ValidationError, match="prot"):
         ServiceSettings(prot=1)  # type: ignore[call-arg]
+
+
+PG, FULL = "postgresql+psycopg://tailwright:secret@db.example:5432/tailwright", "sslmode=verify-full&sslrootcert=ca.pem"
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"database_url": PG},
+        {"database_url": f"{PG}?sslmode=prefer"},
+        {"database_url": f"{PG}?sslmode=disable&application_name=x"},
+        {"database_url": "postgresql+psycopg:///tailwright?host=db.example"},
+        {"clickhouse_url": "http://u:secret@ch.example:8123/t"},
+        {"database_url": f"{PG}?{FULL}", "clickhouse_url": "http://10.0.0.7:8123/t"},
+    ],
+)
+def test_a_store_elsewhere_in_clear_is_refused_with_the_mend(settings: dict[str, str]) -> None:
+    with pytest.raises(ValidationError, match=r"another machine.*insecure_stores") as refused:
+        StoreSettings.model_validate(settings)
+    assert "secret" not in refused.value.errors(include_input=False)[0]["msg"]
+    assert StoreSettings.model_validate({**settings, "insecure_stores": True}).insecure_stores
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"database_url": f"{PG}?{FULL}", "clickhouse_url": "https://u:secret@ch.example:8443/t"},
+        {"database_url": f"{PG}?sslmode=require"},
+        {"database_url": "postgresql+psycopg://tailwright@127.0.0.1/t", "clickhouse_url": "http://localhost:8123/t"},
+        {"database_url": "postgresql+psycopg://tailwright@[::1]:5432/t"},
+        {"database_url": "postgresql+psycopg:///tailwright?host=/run/postgresql"},
+        {"database_url": "sqlite:////data/t.db"},
+    ],
+)
+def test_tls_and_this_machine_pass(settings: dict[str, str]) -> None:
+    assert StoreSettings.model_validate(settings)

@@ -51,6 +51,17 @@ def test_a_code_starts_one_session_within_its_time(database: Database) -> None:
     assert start(database, "unknown") is None
 
 
+def test_a_session_and_a_code_end_with_their_token_s_time(database: Database) -> None:
+    with database.session() as session:
+        ends = later(30)
+        number = store.issue(session, name="t", scope=Scope.READ, now=NOW, expires_at=ends)[0].id
+    secret, waiting = started(database, number), code_of(database, number)
+    assert authenticate_session(database, secret, later(29)).token_id == number
+    with pytest.raises(Unauthenticated, match="has ended"):
+        authenticate_session(database, secret, later(30))
+    assert start(database, waiting, later(30)) is None
+
+
 def test_a_session_speaks_as_its_token_until_that_is_revoked(database: Database) -> None:
     number = issue(database)
     secret, waiting = started(database, number), code_of(database, number)

@@ -1,7 +1,7 @@
 """Tokens over HTTP: made, listed and revoked by an admin alone; each is written into the ledger."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ from controlplane.auth import store
 from controlplane.contract.bodies.access import Scope
 
 TOKENS = "/api/v1/tokens"
+NEXT_YEAR = f"{datetime.now(UTC).year + 1}-12-31T00:00:00Z"
 
 
 @pytest.fixture
@@ -83,6 +84,42 @@ def test_the_ledger_says_who_made_and_who_ended_a_token(http: TestClient) -> Non
         ("token.revoked", "admin", "token 'ci' revoked"),
         ("token.created", "admin", "token 'ci' with scope read"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "ends"),
+    [
+        ({"scope": "read"}, 90),
+        ({"scope": "admin", "expires_at": NEXT_YEAR}, NEXT_YEAR),
+        ({"scope": "operate", "never_expires": True}, None),
+        ({"scope": "agent"}, None),
+        ({"scope": "enrol"}, None),
+        ({"scope": "enrol", "expires_at": NEXT_YEAR}, NEXT_YEAR),
+    ],
+)
+def test_a_token_ends_by_itself_unless_somebody_asks_for_one_that_does_not(
+    http: TestClient, wanted: dict[str, object], ends: int | str | None
+) -> None:
+    made = http.post(TOKENS, json={"name": "ci", **wanted}).json()
+    assert (made["owner"], made["last_used_at"]) == ("admin", None)
+    if isinstance(ends, int):
+        lasts = datetime.fromisoformat(made["expires_at"]) - datetime.fromisoformat(made["created_at"])
+        assert lasts == timedelta(days=ends)
+    else:
+        assert made["expires_at"] == ends
+
+
+def test_two_ends_at_once_are_refused(http: TestClient) -> None:
+    body = {"name": "ci", "scope": "read", "expires_at": NEXT_YEAR, "never_expires": True}
+    answer = http.post(TOKENS, json=body)
+    assert answer.status_code == 400 and "exclude each other" in answer.json()["error"]["message"]
+
+
+def test_an_owner_is_kept_and_shown(http: TestClient) -> None:
+    made = http.post(TOKENS, json={"name": "ci", "scope": "read", "owner": "team-search"}).json()
+    assert http.get(TOKENS).json()["items"][0]["owner"] == made["owner"] == "team-search"
+    entry = http.get("/api/v1/ledger", params={"subject": f"token/{made['id']}"}).json()["items"][0]
+    assert entry["evidence"]["owner"] == "team-search"
 
 
 def test_a_page_is_a_hundred_tokens_where_nobody_says(http: TestClient) -> None:

@@ -14,6 +14,7 @@ from controlplane.auth.token_cache import AuthParts, TokenCache
 from controlplane.contract.bodies.access import Scope
 from controlplane.contract.clock import utc_now
 from controlplane.db.database import Database
+from tests.keyrings import keyring_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LET_IN = {
@@ -31,7 +32,9 @@ LET_IN = {
 def http(database: Database) -> Iterator[TestClient]:
     app = FastAPI()
     error_handlers.install(app)
-    app.state.service = AuthParts(database=database, clock=utc_now, tokens=TokenCache(database))
+    app.state.service = AuthParts(
+        database=database, clock=utc_now, tokens=TokenCache(database), keyring=keyring_of(database)
+    )
 
     @app.get("/holder")
     def holder(principal: Holder) -> str:

@@ -6,6 +6,7 @@ from controlplane.auth import store
 from controlplane.auth.token import new_token
 from controlplane.contract.bodies.access import Scope
 from controlplane.db.database import Database
+from tests.keyrings import keyring_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LATER = NOW + timedelta(hours=1)
@@ -68,13 +69,30 @@ def test_a_node_s_revoked_tokens_stay_so_in_the_next_transaction(database: Datab
 def test_whether_a_scope_has_a_live_token(database: Database) -> None:
     with database.session() as session:
         number = store.issue(session, name="t", scope=Scope.OPERATE, now=NOW)[0].id
-        assert store.any_of_scope(session, Scope.OPERATE) is True
-        assert store.any_of_scope(session, Scope.ADMIN) is False
+        assert store.any_of_scope(session, Scope.OPERATE, NOW) is True
+        assert store.any_of_scope(session, Scope.ADMIN, NOW) is False
         store.revoke(session, number, actor="admin", now=NOW)
-        assert store.any_of_scope(session, Scope.OPERATE) is False
+        assert store.any_of_scope(session, Scope.OPERATE, NOW) is False
+
+
+def test_a_token_that_has_expired_is_no_live_one(database: Database) -> None:
+    with database.session() as session:
+        store.issue(session, name="t", scope=Scope.ADMIN, now=NOW, expires_at=LATER)
+        assert store.any_of_scope(session, Scope.ADMIN, NOW) is True
+        assert store.any_of_scope(session, Scope.ADMIN, LATER) is False
+
+
+def test_uses_are_written_to_the_tokens_that_were_used(database: Database) -> None:
+    with database.session() as session:
+        numbers = [store.issue(session, name=f"t{n}", scope=Scope.READ, now=NOW)[0].id for n in range(store.CHUNK + 2)]
+        store.note_uses(session, numbers[1:], LATER)
+    with database.read_session() as session:
+        used = [view.last_used_at for view in store.listing(session, before_id=None, limit=len(numbers))]
+    assert used == [LATER] * (len(numbers) - 1) + [None]
 
 
 def test_the_workload_key_is_128_bits_in_hexadecimal(database: Database) -> None:
+    keyring = keyring_of(database)
     with database.session() as session:
-        key = store.workload_key(session)
+        key = store.workload_key(session, keyring)
     assert len(bytes.fromhex(key)) == 16

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,7 @@ from controlplane.auth import store as tokens
 from controlplane.auth import token_cache
 from controlplane.auth.token_cache import FRESH_S, STALE_S, TokenCache
 from controlplane.contract.bodies.access import Scope
-from controlplane.contract.errors import Unauthenticated, Unavailable
+from controlplane.contract.errors import TokenExpired, Unauthenticated, Unavailable
 from controlplane.db.database import Database
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -102,6 +102,24 @@ def test_a_token_that_another_replica_revoked_is_refused(
         clock.now += STALE_S + 0.1
         assert cache.known(token) is None
         with pytest.raises(Unauthenticated):
+            await cache.find(token)
+
+    asyncio.run(requests())
+
+
+def test_a_remembered_token_ends_at_its_moment(database: Database, clock: Clock) -> None:
+    ends, now = NOW + timedelta(days=1), [NOW]
+    cache = TokenCache(database, clock, lambda: now[0])
+    with database.session() as session:
+        _, secret = tokens.issue(session, name="t", scope=Scope.READ, now=NOW, expires_at=ends)
+    token = f"Bearer {secret}"
+
+    async def requests() -> None:
+        assert (await cache.find(token)).expires_at == ends and cache.known(token) is not None
+        now[0] = ends
+        with pytest.raises(TokenExpired):
+            cache.known(token)
+        with pytest.raises(TokenExpired):
             await cache.find(token)
 
     asyncio.run(requests())

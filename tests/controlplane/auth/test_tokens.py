@@ -1,6 +1,6 @@
 """Tokens: hashed at rest, revocable, and scopes that imply only what they should."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -11,8 +11,9 @@ from controlplane.auth.principal import authenticate, check_scope
 from controlplane.auth.tables import TokenRow
 from controlplane.auth.token import PREFIX, digest, new_token
 from controlplane.contract.bodies.access import IMPLIED, Scope
-from controlplane.contract.errors import Forbidden, NotFound, Unauthenticated
+from controlplane.contract.errors import Forbidden, NotFound, TokenExpired, Unauthenticated
 from controlplane.db.database import Database
+from tests.keyrings import keyring_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -33,17 +34,28 @@ def test_a_token_is_long_and_its_hash_is_not_it() -> None:
 
 def test_a_live_token_authenticates_and_a_revoked_one_does_not(database: Database) -> None:
     number, token = issue(database, Scope.AGENT, "n1")
-    assert authenticate(database, f"bearer {token} ") == Principal("t", Scope.AGENT, number, "n1")
+    assert authenticate(database, f"bearer {token} ", NOW) == Principal("t", Scope.AGENT, number, "n1")
     with database.session() as session:
         store.revoke(session, number, actor="t", now=NOW)
     with pytest.raises(Unauthenticated, match="unknown or revoked"):
-        authenticate(database, f"Bearer {token}")
+        authenticate(database, f"Bearer {token}", NOW)
+
+
+def test_a_token_ends_at_its_moment_and_not_before(database: Database) -> None:
+    with database.session() as session:
+        ends = NOW + timedelta(days=90)
+        _, token = store.issue(session, name="t", scope=Scope.READ, now=NOW, expires_at=ends)
+        _, lasting = store.issue(session, name="t", scope=Scope.READ, now=NOW)
+    assert authenticate(database, f"Bearer {token}", ends - timedelta(microseconds=1)).expires_at == ends
+    with pytest.raises(TokenExpired, match="has expired on 2026-04-01"):
+        authenticate(database, f"Bearer {token}", ends)
+    assert authenticate(database, f"Bearer {lasting}", NOW + timedelta(days=36500)).expires_at is None
 
 
 @pytest.mark.parametrize("header", [None, "", "Bearer", "Bearer  ", "Basic abc", "tailwright_abc", "Bearer wrong"])
 def test_anything_else_is_refused(database: Database, header: str | None) -> None:
     with pytest.raises(Unauthenticated) as refused:
-        authenticate(database, header)
+        authenticate(database, header, NOW)
     assert refused.value.detail["field"] == "Authorization"
 
 
@@ -87,10 +99,12 @@ def test_revoking_what_is_not_there_is_named(database: Database) -> None:
 
 
 def test_the_workload_key_is_made_once(database: Database) -> None:
+    keyring = keyring_of(database)
     with database.session() as session:
-        first = store.workload_key(session)
+        first = store.workload_key(session, keyring)
+    assert len(bytes.fromhex(first)) == 16 and any(bytes.fromhex(first))
     with database.session() as session:
-        assert store.workload_key(session) == first
+        assert store.workload_key(session, keyring) == first
 
 
 @given(st.sampled_from(Scope), st.sampled_from(Scope))

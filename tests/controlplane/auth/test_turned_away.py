@@ -6,7 +6,7 @@ import pytest
 from starlette.requests import HTTPConnection
 
 from controlplane.auth.turned_away import QUIET_S, Reason, TurnedAway
-from controlplane.contract.errors import Forbidden, NotFound, TailwrightError, Unauthenticated
+from controlplane.contract.errors import Forbidden, NotFound, TailwrightError, TokenExpired, Unauthenticated
 
 
 def connection(authorization: str = "", address: str | None = "10.0.0.9") -> HTTPConnection:
@@ -20,6 +20,7 @@ def connection(authorization: str = "", address: str | None = "10.0.0.9") -> HTT
     [
         ("", Unauthenticated("send a token"), Reason.NO_TOKEN),
         ("Bearer x", Unauthenticated("unknown"), Reason.UNKNOWN_TOKEN),
+        ("Bearer x", TokenExpired("has expired"), Reason.EXPIRED),
         ("Bearer x", Forbidden("needs admin"), Reason.FORBIDDEN),
         ("Bearer x", NotFound("no such node"), None),
     ],

@@ -22,8 +22,22 @@ def test_a_fleet_is_set_up_and_renewed(tmp_path: Path) -> None:
     client_context(folder / "ca.pem", folder / "gpu-1.pem", folder / "gpu-1.key")
     assert tls(folder, "renew").output == f"nothing in {folder} ends within 30 days\n"
     before = (folder / "gpu-1.pem").read_bytes()
-    assert tls(folder, "renew", "--within-days", "91").output.count("until") == 2
+    assert tls(folder, "renew", "--within-days", "91").output.count("until") == 3
     assert (folder / "gpu-1.pem").read_bytes() != before
+
+
+def test_a_node_is_revoked_and_comes_back_with_a_certificate_anew(tmp_path: Path) -> None:
+    folder = tmp_path / "tls"
+    tls(folder, "init")
+    tls(folder, "node", "gpu-1")
+    told = tls(folder, "revoke", "gpu-1", "--reason", "key-compromise").output.splitlines()
+    assert len(told) == 2 and "is revoked (key-compromise)" in told[0]
+    assert told[1].startswith(f"{folder}/crl.pem, until 20")
+    assert tls(folder, "revoke", "gpu-1").output.startswith("gpu-1: nothing is left to revoke\n")
+    assert tls(folder, "node", "gpu-1").exit_code == 0
+    (folder / "crl.pem").unlink()
+    assert tls(folder, "renew").output.startswith(f"{folder}/crl.pem, until 20")
+    assert tls(folder, "revoke", "gpu-9").exit_code == tls(folder, "revoke", "ca").exit_code == 2
 
 
 def test_what_cannot_be_done_is_one_line(tmp_path: Path) -> None:

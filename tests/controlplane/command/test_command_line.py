@@ -22,6 +22,8 @@ COMMANDS = (
     "load",
     "export",
     "store",
+    "token",
+    "people",
     "doctor",
     "bench",
 )
@@ -114,16 +116,18 @@ def test_wrong_values_are_one_line(arguments: list[str], told: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "status", "told"),
     [
-        (["--data-dir", "/proc/nowhere"], "data_dir: /proc/nowhere cannot be used"),
-        (["--database-url", "nonsense"], "database_url: "),
-        (["--database-url", "postgresql+psycopg://nobody@127.0.0.1:9/none"], "the database does not answer"),
+        (["--data-dir", "/proc/nowhere"], 1, "data_dir: /proc/nowhere cannot be used"),
+        (["--database-url", "nonsense"], 2, "database_url: "),
+        (["--database-url", "postgresql+psycopg://nobody@127.0.0.1:9/none"], 1, "the database does not answer"),
     ],
 )
-def test_a_service_that_cannot_start_says_why_in_one_line(tmp_path: Path, arguments: list[str], told: str) -> None:
+def test_a_service_that_cannot_start_says_why_in_one_line(
+    tmp_path: Path, arguments: list[str], status: int, told: str
+) -> None:
     answer = runner.invoke(app, ["up", "--data-dir", str(tmp_path / "d"), "--no-tuner", *arguments])
-    assert answer.exit_code == 1 and isinstance(answer.exception, SystemExit)
+    assert answer.exit_code == status and isinstance(answer.exception, SystemExit)
     assert told in answer.output
 
 

@@ -75,3 +75,25 @@ def test_a_wrong_row_is_told_by_both_commands(database: Database, tmp_path: Path
 
 def test_where_there_is_no_database(tmp_path: Path) -> None:
     assert run("verify", tmp_path)[0] == run("head", tmp_path)[0] == 2
+
+
+def test_the_oldest_entries_are_archived(database: Database, tmp_path: Path) -> None:
+    told, file = run("head", tmp_path)[1], tmp_path / "2026.jsonl"
+    (tmp_path / "head.json").write_text(told)
+    append(database, "entry 4")
+    status, said = run("archive", tmp_path, "--before", "2025-12-31", "--to", str(file))
+    assert (status, said) == (0, "no entry is from before 2025-12-31: nothing is moved\n")
+    status, said = run("archive", tmp_path, "--before", "2026-01-02", "--to", str(file))
+    assert status == 0 and said.startswith(f"entries 1 to 4 are in {file}; make a copy"), said
+    status, said = run("verify", tmp_path)
+    assert status == 0 and "entries 1 to 4 are archived: look them through with --archive FILE" in said
+    status, said = run("verify", tmp_path, "--head", str(tmp_path / "head.json"))
+    assert status == 2 and "entry 3 is archived: give the files" in said
+    assert run("verify", tmp_path, "--head", str(tmp_path / "head.json"), "--archive", str(file))[0] == 0
+    file.write_text(file.read_text().replace("entry 2", "entry 7"))
+    status, said = run("verify", tmp_path, "--archive", str(file))
+    assert status == 1 and "BAD  ledger entry 2 was changed" in said
+    (tmp_path / "ledger-key").write_text("00" * 32)
+    status, said = run("verify", tmp_path)
+    assert status == 1 and "by another key than this service's" in said
+    assert run("archive", tmp_path, "--before", "2026-01-02", "--to", str(file))[0] == 1

@@ -18,7 +18,7 @@ from tests.controlplane.telemetry.conftest import Report
 from tests.controlplane.telemetry.ingesting import ingest_metrics
 
 NOW = datetime(2026, 3, 1, 12, 10, tzinfo=UTC)
-POSTGRESQL = "postgresql+psycopg://me:secret@there/tailwright"
+POSTGRESQL = "postgresql+psycopg://me:secret@localhost/tailwright"
 
 
 @pytest.fixture

@@ -10,11 +10,12 @@ import pytest
 from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import inspect
+from sqlalchemy import inspect, text
 
 from controlplane.app.tables import all_tables
+from controlplane.contract.errors import Conflict
 from controlplane.db.database import Database
-from controlplane.db.migrate import MIGRATIONS, revision_of, upgrade
+from controlplane.db.migrate import MIGRATIONS, upgrade
 from controlplane.db.partitions import is_table
 
 
@@ -22,6 +23,12 @@ def differences(database: Database) -> list[Any]:
     with database.engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True, "include_name": is_table})
         return list(compare_metadata(context, all_tables()))
+
+
+def revision_of(database: Database) -> str | None:
+    """The newest step that it has; None before the first."""
+    with database.engine.connect() as connection:
+        return MigrationContext.configure(connection).get_current_revision()
 
 
 def newest() -> str:
@@ -66,6 +73,17 @@ def test_a_step_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.undo()
     upgrade(database)
     assert differences(database) == []
+    database.close()
+
+
+def test_a_database_of_a_newer_version_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path / 'schema.db'}")
+    upgrade(database)
+    with database.engine.begin() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    with pytest.raises(Conflict, match="newer version has brought it to step 9999"):
+        upgrade(database)
+    assert revision_of(database) == "9999" and differences(database) == []
     database.close()
 
 

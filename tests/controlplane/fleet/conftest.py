@@ -4,7 +4,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import httpx
 import pytest
@@ -40,8 +40,10 @@ class Service:
     def parts(self) -> FleetParts:
         return self.server.service
 
-    def enrol(self, node: str, pool: str, role: str = "serving") -> str:
-        wanted = EnrolmentRequest(node=node, pool=pool, backend="embedded", role=role)
+    def enrol(
+        self, node: str, pool: str, role: Literal["serving", "trial"] = "serving", old_token: str | None = None
+    ) -> str:
+        wanted = EnrolmentRequest(node=node, pool=pool, backend="embedded", role=role, old_token=old_token)
         return self.enroller.enrol(wanted).token
 
 

@@ -149,3 +149,21 @@ def test_nothing_is_known_to_drift_where_nothing_is_wanted_or_reported() -> None
     assert machine.drifts(made, None) is False
     assert machine.drifts(None, EffectiveConfig(revision=1, knobs={"max_num_seqs": 9})) is False
     assert machine.drifts(made, EffectiveConfig(revision=1, knobs={"max_num_seqs": 9})) is True
+
+
+UNIX_MS = st.integers(0, 2**48 - 1)
+
+
+def instance_uid(unix_ms: int, version: int = 7) -> str:
+    return f"{unix_ms:012x}{version:x}0018000000000000000"
+
+
+@given(UNIX_MS, UNIX_MS)
+def test_of_two_agent_processes_the_one_that_began_earlier_is_known(first: int, second: int) -> None:
+    assert machine.began_earlier(instance_uid(first), instance_uid(second)) == (first < second)
+
+
+@given(UNIX_MS, UNIX_MS, st.sampled_from([(4, 7), (7, 4), (4, 4), (1, 7)]))
+def test_of_uids_of_other_versions_nothing_is_known(first: int, second: int, versions: tuple[int, int]) -> None:
+    assert not machine.began_earlier(instance_uid(first, versions[0]), instance_uid(second, versions[1]))
+    assert not machine.began_earlier(instance_uid(first), None)

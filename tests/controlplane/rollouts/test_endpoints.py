@@ -20,6 +20,7 @@ from controlplane.contract.errors import BadRequest, Conflict, Forbidden, NotFou
 from controlplane.db.database import Database
 from controlplane.fleet import FleetHub
 from controlplane.rollouts import endpoints
+from tests.keyrings import keyring_of
 
 Make = Callable[[Scope], Client]
 
@@ -47,6 +48,7 @@ def client(database: Database, start: datetime) -> Iterator[Make]:
         database=database,
         clock=lambda: start,
         tokens=TokenCache(database),
+        keyring=keyring_of(database),
         fleet=FleetHub(database),
         pool_limits=lambda session, pool: [Limit(metric="itl", q=0.99, limit_s=0.2)],
     )

@@ -134,6 +134,20 @@ def test_old_protocols_are_refused(authority: Authority) -> None:
         server.ask(old)
 
 
+def test_only_strong_ciphers_are_offered_and_the_strongest_first(authority: Authority) -> None:
+    offered = context_of(files(authority)).get_ciphers()
+    assert all(one["strength_bits"] >= 128 for one in offered)
+    assert not [one["name"] for one in offered if any(weak in one["name"] for weak in ("RC4", "3DES", "MD5", "NULL"))]
+    keyed = [one["name"] for one in offered if not one["name"].startswith(("TLS_", "ECDHE-", "DHE-"))]
+    assert not keyed, "each has forward secrecy"
+    assert offered[0]["protocol"] == "TLSv1.3" and offered[0]["strength_bits"] == 256
+    weak = client_context(authority.folder / "ca.pem")
+    weak.maximum_version = ssl.TLSVersion.TLSv1_2
+    weak.set_ciphers("AES128-SHA:AES256-SHA:AES128-GCM-SHA256@SECLEVEL=0")  # RSA key exchange, SHA-1.
+    with serving(context_of(files(authority))) as server, pytest.raises(ssl.SSLError):
+        server.ask(weak)
+
+
 def test_what_is_renewed_counts_from_the_next_handshake_on(authority: Authority) -> None:
     trusting = client_context(authority.folder / "ca.pem")
     with serving(context_of(files(authority))) as server:

@@ -22,6 +22,7 @@ from controlplane.db.database import Database
 from controlplane.fleet import store as fleet
 from controlplane.ledger.tables import LedgerRow
 from controlplane.studies import endpoints
+from tests.keyrings import keyring_of
 
 START = datetime(2025, 3, 1, 12, 0, tzinfo=UTC)
 
@@ -99,6 +100,7 @@ def app(database: Database, clock: Clock) -> FastAPI:
         database=database,
         clock=clock,
         tokens=TokenCache(database),
+        keyring=keyring_of(database),
         rollouts_under_way=lambda session: dict(app.state.busy),
     )
     app.include_router(endpoints.router)

@@ -33,6 +33,7 @@ from controlplane.telemetry.queries.feeds import Streams
 from controlplane.telemetry.store import TelemetryStore
 from tests.controlplane.telemetry.databases import any_database  # noqa: F401 - a fixture of all tests here
 from tests.controlplane.telemetry.frames.embedded_clickhouse import EmbeddedClickHouse
+from tests.keyrings import keyring_of
 
 START = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 DELTA = otlp.AGGREGATION_TEMPORALITY_DELTA
@@ -196,6 +197,7 @@ def app(database: Database, store: TelemetryStore, clock: TestClock, stop: threa
         database=database,
         clock=clock,
         tokens=TokenCache(database),
+        keyring=keyring_of(database),
         telemetry=store,
         streams=Streams(store.latest, clock, stop),
     )

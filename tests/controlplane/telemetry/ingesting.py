@@ -10,6 +10,9 @@ from typing import Any, TypeVar
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from controlplane.telemetry.journal.writer import Body
+from controlplane.telemetry.meters import METRICS
+from controlplane.telemetry.otlp.bounds import ANYONE
 from controlplane.telemetry.otlp.otlp_bodies import PROTOBUF
 from controlplane.telemetry.reports.entry import Entry
 from controlplane.telemetry.store import TelemetryStore
@@ -21,15 +24,20 @@ T = TypeVar("T")
 
 def ingest_metrics(store: TelemetryStore, request: ExportMetricsServiceRequest) -> Outcome:
     """Returns once the points are on the disk."""
-    return started(store.intake.metrics(request.SerializeToString(), "", PROTOBUF, None, None)).result(LIMIT_S)
+    return started(store.intake.metrics(request.SerializeToString(), "", PROTOBUF, ANYONE, None)).result(LIMIT_S)
 
 
 def ingest_traces(store: TelemetryStore, request: ExportTraceServiceRequest) -> Outcome:
-    return started(store.intake.traces(request.SerializeToString(), "", PROTOBUF, None)).result(LIMIT_S)
+    return started(store.intake.traces(request.SerializeToString(), "", PROTOBUF, ANYONE)).result(LIMIT_S)
 
 
 def ingest_packed(store: TelemetryStore, body: bytes) -> Outcome:
-    return started(store.intake.packed(body, "", None)).result(LIMIT_S)
+    return started(written(store, body)).result(LIMIT_S)
+
+
+def written(store: TelemetryStore, body: bytes) -> Coroutine[Any, Any, Outcome]:
+    """A packed report, as the receiver hands it on."""
+    return store.writer.written(METRICS, Body(body, "", store.bounds(ANYONE, identified=True)))
 
 
 def started(coroutine: Coroutine[Any, Any, T]) -> "Future[T]":

@@ -51,7 +51,7 @@ class Node:
         self.spool = Spool(self._folder / "spool", 10**7)
         http = httpx.AsyncClient(base_url="http://service", transport=httpx.MockTransport(self._handle))
         enrolment = Enrolment(AgentSettings(node="n1", state_dir=self._folder), http)
-        enrolment.current = Credentials("n1", self._token, "00")
+        enrolment.current = Credentials("n1", "default", "serving", self._token, "00")
         self.shipper = Shipper(self.spool, http, enrolment)
 
     async def _handle(self, request: httpx.Request) -> httpx.Response:

@@ -23,7 +23,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from controlplane.contract import metrics
 from controlplane.contract.reports import packed_report
 from controlplane.telemetry.journal import content_encoding
-from controlplane.telemetry.otlp import otlp_bodies as otlp
+from controlplane.telemetry.otlp import otlp_bodies
 from tests.controlplane.telemetry import packed_reports
 
 pytestmark = pytest.mark.slow
@@ -271,7 +271,7 @@ def nested(depth: int) -> bytes:
 
 def test_many_tiny_messages(victim: Victim) -> None:
     """Two bytes on the wire can be hundreds in memory, and a millisecond of work."""
-    most = otlp.LIMIT_PLAIN - 64
+    most = otlp_bodies.LIMIT_PLAIN - 64
     held = forget_peak()
     name = field(1, metrics.TTFT.name.encode())
     for body in (
@@ -283,7 +283,7 @@ def test_many_tiny_messages(victim: Victim) -> None:
         assert victim.attack(body, PROTOBUF).status_code == 413
     for body in (b"\x0a\x00" * (most // 2), field(1, field(2, b"\x12\x00" * (most // 2)))):
         assert victim.attack(body, PROTOBUF, "/v1/traces").status_code == 413
-    assert peak_bytes() - held < 128 * otlp.LIMIT_PLAIN
+    assert peak_bytes() - held < 128 * otlp_bodies.LIMIT_PLAIN
 
 
 def test_one_point_with_very_many_buckets(victim: Victim, make_report: Callable[..., Any]) -> None:
@@ -332,7 +332,7 @@ def test_nested_deeply(victim: Victim, make_report: Callable[..., Any], make_spa
 
 def test_json_that_is_large_in_memory(victim: Victim) -> None:
     held = forget_peak()
-    inside = otlp.LIMIT_PLAIN - 100
+    inside = otlp_bodies.LIMIT_PLAIN - 100
     for body in (
         b'{"resourceMetrics":[' + b"{}," * (inside // 3) + b"{}]}",
         b'{"x":[' + b"[]," * (inside // 3) + b"[]]}",
@@ -340,9 +340,9 @@ def test_json_that_is_large_in_memory(victim: Victim) -> None:
         json.dumps({"resourceMetrics": [{"scopeMetrics": [{"metrics": [{}] * 200_000}]}]}).encode(),
     ):
         victim.attack(body, JSON)
-    assert peak_bytes() - held < 128 * otlp.LIMIT_PLAIN
+    assert peak_bytes() - held < 128 * otlp_bodies.LIMIT_PLAIN
 
 
 def test_bodies_over_the_limit(victim: Victim) -> None:
     for kind in (PROTOBUF, JSON, PACKED):
-        assert victim.attack(bytes(otlp.LIMIT_BODY + 1), kind).status_code == 413
+        assert victim.attack(bytes(otlp_bodies.LIMIT_BODY + 1), kind).status_code == 413

@@ -15,7 +15,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from controlplane.contract import metrics
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.reports.media_types import PROTOBUF
-from controlplane.telemetry.otlp import otlp_bodies as otlp
+from controlplane.telemetry.otlp import otlp_bodies
+from controlplane.telemetry.otlp.bounds import ANYONE
 from controlplane.telemetry.store import TelemetryStore
 from controlplane.telemetry.values.refusal import Refusals
 from tests.controlplane.telemetry.ingesting import started
@@ -71,7 +72,7 @@ def test_spoilt_json(store: TelemetryStore, full_report: ExportMetricsServiceReq
     except (ValueError, UnicodeError):
         return
     try:
-        outcome = started(store.intake.metrics(body, "", otlp.JSON, None, None)).result(30)
+        outcome = started(store.intake.metrics(body, "", otlp_bodies.JSON, ANYONE, None)).result(30)
     except BadRequest as error:
         assert error.detail["field"] == "body"
         return
@@ -85,7 +86,7 @@ def test_spoilt_protobuf(store: TelemetryStore, full_report: ExportMetricsServic
     for _ in range(data.draw(st.integers(1, 3))):
         body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
     with suppress(BadRequest):
-        started(store.intake.metrics(bytes(body), "", PROTOBUF, None, None)).result(30)
+        started(store.intake.metrics(bytes(body), "", PROTOBUF, ANYONE, None)).result(30)
 
 
 @FUZZ
@@ -99,7 +100,7 @@ def test_spoilt_spans(store: TelemetryStore, make_spans: Callable[..., Any], sta
     except (ValueError, UnicodeError):
         return
     with suppress(BadRequest):
-        started(store.intake.traces(body, "", otlp.JSON, None)).result(30)
+        started(store.intake.traces(body, "", otlp_bodies.JSON, ANYONE)).result(30)
 
 
 def test_a_span_id_that_is_not_hexadecimal_spoils_only_its_span(
@@ -110,6 +111,6 @@ def test_a_span_id_that_is_not_hexadecimal_spoils_only_its_span(
     spans[0]["spanId"], spans[1]["spanId"] = "not hexadecimal", "eee19b7ec3c1b174"
     refusals = Refusals()
     body = json.dumps(tree).encode()
-    message = otlp.read(body, otlp.JSON, ExportTraceServiceRequest(), refusals)
+    message = otlp_bodies.read(body, otlp_bodies.JSON, ExportTraceServiceRequest(), refusals)
     assert message.resource_spans[0].scope_spans[0].spans[0].span_id.hex() == "eee19b7ec3c1b174"
     assert refusals.count == 1 and "spanId" in refusals.text()

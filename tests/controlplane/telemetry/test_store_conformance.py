@@ -22,6 +22,7 @@ from controlplane.telemetry.frames.frame_store import ReadPoint
 from controlplane.telemetry.frames.sql_frames import SqlFrames
 from controlplane.telemetry.journal import journal, record_rows, writer
 from controlplane.telemetry.journal.journal import Entry
+from controlplane.telemetry.otlp.bounds import ANYONE, Sender
 from controlplane.telemetry.otlp.otlp_bodies import PROTOBUF
 from controlplane.telemetry.store import TelemetryStore
 from controlplane.telemetry.tables import FrameRow, LabelsRow, PendingRow, RequestRow, SeenRow
@@ -238,7 +239,7 @@ class TestTelemetryStore:
                 report.histogram([0.1])
                 body = report.request.SerializeToString()
                 futures += [
-                    started(one.intake.metrics(body, "", PROTOBUF, None, None)) for one in stores for _ in range(2)
+                    started(one.intake.metrics(body, "", PROTOBUF, ANYONE, None)) for one in stores for _ in range(2)
                 ]
             outcomes = [future.result(30) for future in futures]
             assert sum(outcome.accepted for outcome in outcomes) == 20
@@ -554,8 +555,12 @@ class TestTelemetryStore:
 
     def test_reports_that_carry_an_identity_may_be_as_old_as_the_longest_level(self) -> None:
         now = self.clock()
-        assert self.store.bounds(None).oldest_ns == to_ns(now - timedelta(hours=48))
-        assert self.store.bounds(None, identified=True).oldest_ns == to_ns(now - timedelta(days=730))
+        assert self.store.bounds(ANYONE).oldest_ns == to_ns(now - timedelta(hours=48))
+        assert self.store.bounds(ANYONE, identified=True).oldest_ns == to_ns(now - timedelta(days=730))
         capped = TelemetryStore(self.database, self.clock, retention_s=3600)
-        assert capped.bounds("n").oldest_ns == capped.bounds("n", requests=True).oldest_ns == to_ns(now) - 3600 * 10**9
-        assert capped.bounds("n").node == "n"
+        assert (
+            capped.bounds(ANYONE).oldest_ns
+            == capped.bounds(ANYONE, requests=True).oldest_ns
+            == to_ns(now) - 3600 * 10**9
+        )
+        assert capped.bounds(Sender("n", "p")).sender == ("n", "p")

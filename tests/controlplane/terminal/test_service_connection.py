@@ -6,11 +6,11 @@ import pytest
 from controlplane.command.rollout import production_revision
 from controlplane.contract.bodies.nodes import NodeRole, NodeView
 from controlplane.contract.errors import Conflict, Unavailable
-from controlplane.terminal import service_connection as connection
+from controlplane.terminal import service_connection
 
 
 def test_a_service_that_restarts_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection.time, "sleep", lambda _: None)
+    monkeypatch.setattr(service_connection.time, "sleep", lambda _: None)
     answers = iter([httpx.ConnectError("refused"), Unavailable("not yet"), "promoted"])
 
     def look() -> str:
@@ -19,24 +19,24 @@ def test_a_service_that_restarts_is_waited_for(monkeypatch: pytest.MonkeyPatch) 
             raise answer
         return answer
 
-    assert connection.persistently(look) == "promoted"
+    assert service_connection.persistently(look) == "promoted"
 
 
 def test_patience_ends_and_refusals_are_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     now = iter(range(0, 1000, 10))
-    monkeypatch.setattr(connection.time, "monotonic", lambda: next(now))
+    monkeypatch.setattr(service_connection.time, "monotonic", lambda: next(now))
     slept: list[float] = []
-    monkeypatch.setattr(connection.time, "sleep", slept.append)
+    monkeypatch.setattr(service_connection.time, "sleep", slept.append)
 
     def fails(error: Exception) -> None:
         raise error
 
     with pytest.raises(httpx.ConnectError):
-        connection.persistently(lambda: fails(httpx.ConnectError("refused")))
-    assert len(slept) == connection.AWAY_S / 10
+        service_connection.persistently(lambda: fails(httpx.ConnectError("refused")))
+    assert len(slept) == service_connection.AWAY_S / 10
     with pytest.raises(Conflict):
-        connection.persistently(lambda: fails(Conflict("no")))
-    assert len(slept) == connection.AWAY_S / 10
+        service_connection.persistently(lambda: fails(Conflict("no")))
+    assert len(slept) == service_connection.AWAY_S / 10
 
 
 def test_a_change_is_laid_over_production_and_not_over_an_experiment() -> None:

@@ -1,11 +1,13 @@
 """Values as people write them."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from controlplane.terminal.setting_values import Bytes, Pairs, words_of
+from controlplane.contract.errors import BadSettings
+from controlplane.terminal.setting_values import Bytes, Pairs, pairs_in_file, words_of
 
 
 @pytest.mark.parametrize(
@@ -42,3 +44,17 @@ def test_what_is_no_pair_is_refused(written: Any) -> None:
 
 def test_words() -> None:
     assert words_of("none,int8") == ("none", "int8") and words_of(["none"]) == ["none"]
+
+
+def test_pairs_of_a_file_of_secrets(tmp_path: Path) -> None:
+    file = tmp_path / "headers"
+    assert pairs_in_file(None, "f") == {}
+    with pytest.raises(BadSettings, match=r"f: .*headers is not there"):
+        pairs_in_file(file, "f")
+    file.write_text("# remark\n\nAuthorization=Bearer a=b\n X-Scope = c \n")
+    file.chmod(0o600)
+    assert pairs_in_file(file, "f") == {"Authorization": "Bearer a=b", "X-Scope": "c"}
+    file.write_text("Authorization: the-token")
+    with pytest.raises(BadSettings, match="wants NAME=VALUE in each line") as refused:
+        pairs_in_file(file, "f")
+    assert "the-token" not in str(refused.value)

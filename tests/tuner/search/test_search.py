@@ -135,9 +135,12 @@ def test_a_small_space_ends_when_it_is_used_up() -> None:
     assert 2 <= len(search.outcomes) <= 4
 
 
-def test_importances_name_the_knobs_that_matter() -> None:
-    found = _run(_surface(0.0, 0), "tpe", 3, trials=20).importances()
-    assert set(found) == set(SPACE.values) and all(share >= 0 for share in found.values())
+@pytest.mark.parametrize("knob", ["max_num_batched_tokens", "num_speculative_tokens"])
+def test_importances_name_the_knob_that_matters(knob: str) -> None:
+    for seed in range(3):
+        found = _run(lambda knobs: good(1.0 + 100.0 / (10 + knobs[knob])), "tpe", seed, trials=20).importances()
+        assert set(found) == set(SPACE.values) and all(share >= 0 for share in found.values())
+        assert found[knob] > 0.8
 
 
 def told(*measured: Assessment, patience: int = 3, trials: int = 50) -> Search:

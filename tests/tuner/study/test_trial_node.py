@@ -1,15 +1,19 @@
 """A trial node that says nothing itself (vLLM): what its agent reports counts, and a change gets the time it needs."""
 
+import socket
 import threading
 from typing import Any
 
+import httpx
 import pytest
 from sse_engine import SseEngine
 
 from controlplane.contract.bodies.nodes import ChangeCost, ConfigStatus, EffectiveConfig, NodeView, TrialConfig
+from controlplane.contract.errors import Conflict, Unavailable
 from controlplane.contract.knobs import ChangeClass, EngineConfig
 from tuner.search import quality_gate
 from tuner.search.space import build_space
+from tuner.study import trial_node as module
 from tuner.study.trial_node import ApplyFailed, TrialNode, _patience_s
 
 KNOBS = EngineConfig(max_num_batched_tokens=512).knobs()
@@ -53,12 +57,45 @@ class Plane:
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
 
+class Away(Plane):
+    """Does not answer the first two calls of each kind; then it takes them."""
+
+    def __init__(self, *answers: NodeView, error: Exception) -> None:
+        super().__init__(*answers)
+        self.error = error
+        self.calls = 0
+
+    def _answers(self) -> None:
+        self.calls += 1
+        if self.calls % 3:
+            raise self.error
+
+    def set_trial_config(self, node: str, wanted: TrialConfig) -> NodeView:
+        self._answers()
+        return super().set_trial_config(node, wanted)
+
+    def reset_cache(self, node: str) -> NodeView:
+        self._answers()
+        return super().reset_cache(node)
+
+
 def trial_node(plane: Plane, first: NodeView | None = None) -> TrialNode:
     return TrialNode(plane, first or view(), stop=threading.Event())  # type: ignore[arg-type]
 
 
 def runs(**knobs: Any) -> EffectiveConfig:
     return EFFECTIVE.model_copy(update={"knobs": {**KNOBS, **knobs}})
+
+
+def test_a_name_that_leads_to_a_cloud_s_metadata_is_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [(2, 1, 6, "", (address, 0)) for address in ("10.1.2.3", "169.254.169.254")]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+    with pytest.raises(
+        ApplyFailed, match=r"trial node t1: its engine http://gpu\.example: 169\.254\.169\.254 is link-local"
+    ):
+        trial_node(Plane(view()), view(engine_url="http://gpu.example"))
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found[:1])
+    trial_node(Plane(view()), view(engine_url="http://gpu.example")).close()
 
 
 def test_capabilities_are_what_the_agent_reports() -> None:
@@ -130,3 +167,21 @@ def test_the_gate_compares_token_numbers_where_they_can_be_had(engine: SseEngine
     prompts = [[1, 2, 3], [1, 2, 4]]
     assert quality_gate.next_tokens(engine.url, "m", prompts) == ["\ufffd", "\ufffd"]
     assert quality_gate.next_tokens(engine.url, "m", prompts, token_ids=True) == ["6", "0"]
+
+
+@pytest.mark.parametrize("error", [httpx.ConnectError("refused"), Unavailable("the database is not available")])
+def test_a_control_plane_that_is_started_again_ends_no_study(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    monkeypatch.setattr(module, "_AWAY_POLL_S", 0.0)
+    plane = Away(view(effective=runs(max_num_seqs=4)), error=error)
+    trial_node(plane).apply({**KNOBS, "max_num_seqs": 4})
+    assert (plane.calls, len(plane.wanted)) == (3, 1)
+
+
+@pytest.mark.parametrize(("error", "calls"), [(Conflict("another study has it"), 1), (httpx.ConnectError("gone"), 2)])
+def test_what_lasts_is_told(monkeypatch: pytest.MonkeyPatch, error: Exception, calls: int) -> None:
+    monkeypatch.setattr(module, "_AWAY_POLL_S", 0.0)
+    monkeypatch.setattr(module, "_AWAY_S", 0.0 if calls > 1 else 60.0)
+    plane = Away(view(), error=error)
+    with pytest.raises(type(error)):
+        trial_node(plane).apply(KNOBS)
+    assert 1 <= plane.calls <= calls

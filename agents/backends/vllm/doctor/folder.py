@@ -57,12 +57,12 @@ def _rights(folder: Path) -> Finding:
         return Finding("folder", False, f"{folder} is no folder", make)
     if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
         return Finding("folder", False, f"{folder} cannot be written by this user ({mode})", make)
-    if found.st_mode & stat.S_IWOTH:
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         return Finding(
             "folder",
             False,
-            f"{folder}: anybody may write here, and so set vLLM's limits ({mode})",
-            f"chmod o-w {folder}",
+            f"{folder}: others may write here, and so set vLLM's limits ({mode})",
+            f"chmod go-w {folder}",
         )
     return Finding("folder", True, f"{folder} ({mode})")
 

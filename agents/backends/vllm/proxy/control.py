@@ -27,6 +27,7 @@ from agents.backends.vllm.proxy.switchboard import Switchboard
 from agents.backends.vllm.proxy.target import target_url
 from agents.host.error_answers import errors_answered
 from controlplane.contract.errors import BadRequest, nearest
+from controlplane.serving.limits import Doorkeeper
 
 BODY_LIMIT_BYTES: Final = 64 * 1024
 _ERRORS: Final = errors_answered(
@@ -40,9 +41,15 @@ class Control:
     """The handlers. `stop` asks the process to end."""
 
     def __init__(
-        self, board: Switchboard, forwarder: Forwarder, address: tuple[str, int], stop: Callable[[], None]
+        self,
+        board: Switchboard,
+        forwarder: Forwarder,
+        door: Doorkeeper,
+        address: tuple[str, int],
+        stop: Callable[[], None],
     ) -> None:
         self._board = board
+        self._door = door
         self._forwarder = forwarder
         self._host, self._port = address
         self._stop = stop
@@ -71,6 +78,7 @@ class Control:
             resent=board.resent,
             failed={failure.value: count for failure, count in board.failed.items()},
             left=board.left,
+            refused=dict(self._door.refused),
             held_since=None if since is None else time.time() - (now - since),
             held_seconds_total=board.held_s(now),
             hold_s=board.limits.hold_s,

@@ -1,15 +1,20 @@
 """Reading a client's request whole, or saying why it cannot be passed on."""
 
 import asyncio
+from typing import Any, Final
 
-from aiohttp import web
+from aiohttp import HttpVersion10, HttpVersion11, web
+from aiohttp.http_parser import RawRequestMessage
 
 from agents.backends.vllm.proxy.options import Options
 from agents.backends.vllm.proxy.passed_paths import passes
-from agents.backends.vllm.proxy.proxy_errors import BodyStalled
+from agents.backends.vllm.proxy.proxy_errors import BodyStalled, UnsupportedVersion
 from agents.backends.vllm.proxy.switchboard import Failure
 from controlplane.contract.errors import BadRequest, NotFound, TailwrightError, TooLarge, UnknownHost
 from controlplane.contract.host_names import answers_to
+from controlplane.serving.limits import ServerLimits
+
+_ASKED_VERSION: Final = "asked_version"
 
 
 class Failed(Exception):
@@ -21,8 +26,23 @@ class Failed(Exception):
         self.error = error
 
 
+def request_of(message: RawRequestMessage, *given: Any) -> web.BaseRequest:
+    """aiohttp's request of a parsed head; its answer is one of HTTP/1.1 or 1.0, whatever version the head names.
+
+    aiohttp would write the client's own version into the answer, be it HTTP/2.0 (RFC 9110, section 2.5).
+    """
+    version = message.version
+    if version not in (HttpVersion10, HttpVersion11):
+        message = message._replace(version=HttpVersion11, should_close=True)
+    payload, protocol, writer, task = given
+    request = web.BaseRequest(message, payload, protocol, writer, task, asyncio.get_running_loop())
+    request[_ASKED_VERSION] = version
+    return request
+
+
 async def body_of(request: web.BaseRequest, limit: int, stall_s: float) -> bytes:
-    """The whole body, of at most `limit` bytes, with no pause above `stall_s` within it."""
+    """The whole body, of at most `limit` bytes, with no pause above `stall_s` within it, in the time that so many bytes
+    may take (`ServerLimits.body_deadline_s`)."""
     length = request.content_length
     if length is not None and length > limit:
         raise Failed(Failure.TOO_LARGE, _too_large(limit))
@@ -31,9 +51,12 @@ async def body_of(request: web.BaseRequest, limit: int, stall_s: float) -> bytes
     if request.headers.get("Expect", "").lower() == "100-continue":
         await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
     pieces, size = [], 0
+    allowed, clock = ServerLimits(body_s=stall_s), asyncio.get_running_loop().time
+    began_s = clock()
     try:
         while True:
-            async with asyncio.timeout(stall_s):
+            left_s = began_s + allowed.body_deadline_s(size) - clock()
+            async with asyncio.timeout(min(stall_s, left_s)):
                 piece = await request.content.readany()
             if not piece:
                 break
@@ -49,7 +72,10 @@ async def body_of(request: web.BaseRequest, limit: int, stall_s: float) -> bytes
 
 
 def check_address(request: web.BaseRequest, options: Options) -> None:
-    """Raises `Failed` for a path that is not for clients, or a `Host` that names another server."""
+    """Raises `Failed` for a path that is not for clients, a `Host` that names another server, a version not spoken."""
+    version = request[_ASKED_VERSION]
+    if version not in (HttpVersion10, HttpVersion11):
+        raise Failed(Failure.MALFORMED, UnsupportedVersion(f"HTTP/{version.major}.{version.minor}"))
     host = request.headers.get("Host", "").encode("latin-1", "replace")
     if not answers_to(host, options.host_names):
         raise Failed(Failure.NOT_SERVED, UnknownHost(host))

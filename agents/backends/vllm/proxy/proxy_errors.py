@@ -1,9 +1,10 @@
 """What the proxy itself says to a client, in the contract's form.
 
 TailwrightError
-+-- BodyStalled      408  the rest of the request's body does not come
-+-- ServerLost       502  the server took the request and went away before its answer began
-+-- Unavailable      503  the request waited too long, or there is no room to wait; `retry_after_s` says when to retry
++-- BodyStalled         408  the rest of the request's body does not come
++-- ServerLost          502  the server took the request and went away before its answer began
++-- Unavailable         503  the request waited too long, or there is no room to wait; see `retry_after_s`
++-- UnsupportedVersion  505  the request is no HTTP/1.0 or 1.1
 """
 
 from aiohttp import web
@@ -35,6 +36,14 @@ class ServerLost(TailwrightError):
             reason=Failure.LOST,
             target=url,
         )
+
+
+class UnsupportedVersion(TailwrightError):
+    status = 505
+    code = "unsupported_version"
+
+    def __init__(self, version: str) -> None:
+        super().__init__(f"version: this server speaks HTTP/1.1 and HTTP/1.0, not {version}", field="version")
 
 
 def refusal(failure: Failure, target: str | None, limits: Limits, retry_after_s: int) -> Unavailable:

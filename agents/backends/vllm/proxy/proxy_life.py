@@ -14,10 +14,13 @@ from aiohttp import web
 
 from agents.backends.vllm.proxy.control import Control
 from agents.backends.vllm.proxy.forwarding import Forwarder
+from agents.backends.vllm.proxy.incoming import request_of
+from agents.backends.vllm.proxy.limited_clients import LimitedServer
 from agents.backends.vllm.proxy.options import Options
 from agents.backends.vllm.proxy.switchboard import Switchboard
 from agents.backends.vllm.proxy.upstream import HEADER_BYTES, connect_to_servers
 from controlplane.contract.errors import BadRequest
+from controlplane.serving.limits import Doorkeeper
 from controlplane.serving.owned_socket import claim
 from controlplane.serving.tls import context_of, tls_files
 from controlplane.terminal.parent_death import ask_for_sigterm
@@ -43,12 +46,15 @@ async def serve(wanted: Options) -> None:
     control_socket = claim(wanted.control, "--control")
     _allow_many_connections()
     board = Switchboard(limits=wanted.limits, target=wanted.target)
+    door = Doorkeeper()
     stop_asked, cut = asyncio.Event(), asyncio.Event()
     async with connect_to_servers() as servers:
         forwarder = Forwarder(board, servers, wanted)
         clients = web.ServerRunner(
-            web.Server(
+            LimitedServer(
+                door,
                 forwarder.handle,
+                request_factory=request_of,
                 handler_cancellation=True,
                 access_log=None,
                 auto_decompress=False,
@@ -70,7 +76,7 @@ async def serve(wanted: Options) -> None:
             forwarder.changed()
             stop_asked.set()
 
-        control = Control(board, forwarder, (wanted.host, listening.port), stop)
+        control = Control(board, forwarder, door, (wanted.host, listening.port), stop)
         steering = await _control_site(control, control_socket)
         _end_on_signals(stop, cut, wanted.stop_limit_s)
         log.info(

@@ -15,6 +15,7 @@ def exposition(state: ProxyState) -> str:
         _family("resent_total", "counter", "Requests sent again, since no server had taken them.", {"": state.resent}),
         _family("failed_total", "counter", "Requests failed by the proxy.", _labels("reason", state.failed)),
         _family("left_total", "counter", "Requests whose client went away.", {"": state.left}),
+        _family("refused_total", "counter", "Connections that were not served.", _labels("reason", state.refused)),
         _family("in_flight", "gauge", "Requests with a server.", _labels("target", state.in_flight)),
         _family("waiting", "gauge", "Requests sent to nobody yet.", {"": state.waiting}),
         _family("held", "gauge", "1 while new requests wait.", {"": int(state.held)}),

@@ -14,7 +14,8 @@ class ProxyState:
     `in_flight` has the servers that are busy, and the current target.
     `waiting` requests have not been sent on: the proxy is held, has no target yet, or its target does not take them.
     `failed` counts, by reason, the requests to which the proxy had to give an error of its own, or whose answer it had
-    to break off. `left` counts the clients that went away before their answer was whole.
+    to break off. `left` counts the clients that went away before their answer was whole; `refused`, by
+    reason (`serving.limits.Refused`), the connections that were not served.
     """
 
     target: str | None
@@ -26,6 +27,7 @@ class ProxyState:
     resent: int  # Attempts made again because the server had not taken the request.
     failed: Mapping[str, int]
     left: int
+    refused: Mapping[str, int]
     held_since: float | None  # Unix seconds.
     held_seconds_total: float  # With the hold that is running.
     hold_s: float

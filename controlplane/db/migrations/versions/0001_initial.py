@@ -107,7 +107,8 @@ def upgrade() -> None:
         "destination",
         sa.Column("id", sa.Integer(), nullable=False),
         sa.Column("name", sa.String(), nullable=False),
-        sa.Column("url", sa.String(), nullable=False),
+        sa.Column("shown", sa.String(), nullable=False),
+        sa.Column("url", sa.String(), nullable=True),
         sa.Column("secret", sa.String(), nullable=True),
         sa.Column("enabled", sa.Boolean(), nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
@@ -123,6 +124,13 @@ def upgrade() -> None:
         sa.Column("state", sa.JSON(), nullable=False),
         sa.PrimaryKeyConstraint("rule_id", "pool"),
     )
+    keys = op.create_table(
+        "encryption_key",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("key_id", sa.String(), nullable=True),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    op.bulk_insert(keys, [{"id": 1, "key_id": None}])
     op.create_table(
         "fleet_secret",
         sa.Column("name", sa.String(), nullable=False),
@@ -152,6 +160,15 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id"),
     )
     op.bulk_insert(heads, [{"id": 1, "entry": 0, "hash": "0" * 64}])
+    anchors = op.create_table(
+        "ledger_anchor",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("entry", sa.Integer(), nullable=False),
+        sa.Column("hash", sa.String(), nullable=False),
+        sa.Column("signature", sa.String(), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    op.bulk_insert(anchors, [{"id": 1, "entry": 0, "hash": "0" * 64, "signature": ""}])
     for step in _APPEND_ONLY[op.get_bind().dialect.name]:
         op.execute(step)
     op.create_table(
@@ -188,6 +205,10 @@ def upgrade() -> None:
         sa.Column("evidence", sa.JSON(), nullable=False),
         sa.Column("message", sa.String(), nullable=False),
         sa.Column("created_by", sa.String(), nullable=False),
+        sa.Column("proposer", sa.JSON(), nullable=True),
+        sa.Column("needs_approval", sa.Boolean(), nullable=False),
+        sa.Column("approved_by", sa.String(), nullable=True),
+        sa.Column("approved_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("started_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("step_since", sa.DateTime(timezone=True), nullable=True),
@@ -399,13 +420,40 @@ def upgrade() -> None:
         sa.Column("name", sa.String(), nullable=False),
         sa.Column("scope", sa.String(), nullable=False),
         sa.Column("node", sa.String(), nullable=True),
+        sa.Column("pool", sa.String(), nullable=True),
+        sa.Column("replaces", sa.Integer(), nullable=True),
         sa.Column("digest", sa.String(), nullable=False),
+        sa.Column("owner", sa.String(), nullable=True),
+        sa.Column("made_by", sa.Integer(), nullable=True),
         sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("expires_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("last_used_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("revoked_at", sa.DateTime(timezone=True), nullable=True),
+        sa.ForeignKeyConstraint(
+            ["replaces"],
+            ["token.id"],
+        ),
+        sa.ForeignKeyConstraint(
+            ["made_by"],
+            ["token.id"],
+        ),
         sa.PrimaryKeyConstraint("id"),
     )
     op.create_index(op.f("ix_token_digest"), "token", ["digest"], unique=True)
     op.create_index(op.f("ix_token_node"), "token", ["node"], unique=False)
+    op.create_table(
+        "enrolment_rules",
+        sa.Column("token_id", sa.Integer(), nullable=False),
+        sa.Column("uses", sa.Integer(), nullable=True),
+        sa.Column("pools", sa.JSON(), nullable=True),
+        sa.Column("roles", sa.JSON(), nullable=True),
+        sa.Column("nodes", sa.String(), nullable=True),
+        sa.ForeignKeyConstraint(
+            ["token_id"],
+            ["token.id"],
+        ),
+        sa.PrimaryKeyConstraint("token_id"),
+    )
     op.create_table(
         "sign_in_code",
         sa.Column("digest", sa.String(), nullable=False),
@@ -418,19 +466,44 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("digest"),
     )
     op.create_table(
+        "person",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("issuer", sa.String(), nullable=False),
+        sa.Column("subject", sa.String(), nullable=False),
+        sa.Column("name", sa.String(), nullable=False),
+        sa.Column("role", sa.String(), nullable=False),
+        sa.Column("first_seen_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("signed_in_at", sa.DateTime(timezone=True), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+        sa.UniqueConstraint("issuer", "subject"),
+    )
+    op.create_table(
+        "sign_in_attempt",
+        sa.Column("digest", sa.String(), nullable=False),
+        sa.Column("expires_at", sa.DateTime(timezone=True), nullable=False),
+        sa.PrimaryKeyConstraint("digest"),
+    )
+    op.create_table(
         "browser_session",
         sa.Column("id", sa.Integer(), nullable=False),
         sa.Column("digest", sa.String(), nullable=False),
-        sa.Column("token_id", sa.Integer(), nullable=False),
+        sa.Column("token_id", sa.Integer(), nullable=True),
+        sa.Column("person_id", sa.Integer(), nullable=True),
+        sa.Column("address", sa.String(), nullable=True),
         sa.Column("started_at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("used_at", sa.DateTime(timezone=True), nullable=False),
         sa.ForeignKeyConstraint(
             ["token_id"],
             ["token.id"],
         ),
+        sa.ForeignKeyConstraint(
+            ["person_id"],
+            ["person.id"],
+        ),
         sa.PrimaryKeyConstraint("id"),
     )
     op.create_index(op.f("ix_browser_session_digest"), "browser_session", ["digest"], unique=True)
+    op.create_index(op.f("ix_browser_session_person_id"), "browser_session", ["person_id"], unique=False)
     op.create_table(
         "pool",
         sa.Column("name", sa.String(), nullable=False),
@@ -471,6 +544,8 @@ def upgrade() -> None:
         sa.Column("cache_reset", sa.Integer(), nullable=False),
         sa.Column("instance_uid", sa.String(), nullable=True),
         sa.Column("sequence_num", sa.BigInteger(), nullable=False),
+        sa.Column("replaced_uid", sa.String(), nullable=True),
+        sa.Column("gone", sa.Boolean(), nullable=False),
         sa.Column("connected", sa.Boolean(), nullable=False),
         sa.Column("connection", sa.String(), nullable=True),
         sa.Column("last_seen", sa.DateTime(timezone=True), nullable=True),
@@ -481,6 +556,9 @@ def upgrade() -> None:
         sa.Column("config_hash", sa.String(), nullable=False),
         sa.Column("config_status", sa.String(), nullable=False),
         sa.Column("config_error", sa.String(), nullable=False),
+        sa.Column("claimed_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("claimed_by", sa.String(), nullable=True),
+        sa.Column("released_until", sa.DateTime(timezone=True), nullable=True),
         sa.Column("drift_since", sa.DateTime(timezone=True), nullable=True),
         sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
         sa.ForeignKeyConstraint(
@@ -514,9 +592,13 @@ def downgrade() -> None:
     op.drop_index(op.f("ix_trial_study_id"), table_name="trial")
     op.drop_table("trial")
     op.drop_table("pool")
+    op.drop_index(op.f("ix_browser_session_person_id"), table_name="browser_session")
     op.drop_index(op.f("ix_browser_session_digest"), table_name="browser_session")
     op.drop_table("browser_session")
+    op.drop_table("sign_in_attempt")
+    op.drop_table("person")
     op.drop_table("sign_in_code")
+    op.drop_table("enrolment_rules")
     op.drop_index(op.f("ix_token_node"), table_name="token")
     op.drop_index(op.f("ix_token_digest"), table_name="token")
     op.drop_table("token")
@@ -556,9 +638,11 @@ def downgrade() -> None:
     op.drop_index(op.f("ix_ledger_kind"), table_name="ledger")
     op.drop_table("ledger")
     op.drop_table("ledger_head")
+    op.drop_table("ledger_anchor")
     if op.get_bind().dialect.name == "postgresql":
         op.execute("DROP FUNCTION ledger_refuses()")
     op.drop_table("fleet_secret")
+    op.drop_table("encryption_key")
     op.drop_table("detector_state")
     op.drop_table("destination")
     op.drop_index(op.f("ix_delivery_state"), table_name="delivery")

@@ -11,15 +11,18 @@ import httpx
 import pytest
 from opentelemetry._opamp.proto import opamp_pb2
 
+from agents.agent.control import opamp_client
 from agents.agent.control.applier import ConfigOutcome
 from agents.agent.control.opamp_client import OpampClient
 from agents.agent.control.opamp_messages import CAPABILITIES, MessageBuilder, NodeSnapshot, new_instance_uid
+from agents.agent.delivery import credentials
 from agents.agent.delivery.credentials import Credentials
 from agents.agent.delivery.enrolment import Enrolment
 from agents.agent.settings import AgentSettings
 from agents.backends.base import EngineHealth
 from controlplane.contract.bodies.nodes import ChangeCost, ConfigStatus, EffectiveConfig
 from controlplane.contract.knobs import ChangeClass
+from controlplane.contract.reports.opamp import REPLACED_PAUSE_S
 from tests.agents.agent.fake_service import FakeService
 from tests.agents.served_app import ServedApp
 
@@ -121,7 +124,7 @@ async def connected(
     async with httpx.AsyncClient(base_url=served.url) as http:
         settings = AgentSettings(node="node-a", state_dir=tmp_path, enrolment_token="enrol-me")
         enrolment = Enrolment(settings, http)
-        enrolment.current = Credentials("node-a", service.token, "00")
+        enrolment.current = Credentials("node-a", "default", "serving", service.token, "00")
         client = OpampClient(
             served.url, http, enrolment, snapshot, lambda *offer: offers.append(offer), heartbeat_s=0.1, **options
         )
@@ -169,6 +172,24 @@ def test_the_full_state_is_sent_when_asked_for(served_service: ServedApp, servic
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("open_", [True, False])
+def test_an_offered_token_is_kept_and_used(
+    served_service: ServedApp, service: FakeService, tmp_path: Path, open_: bool
+) -> None:
+    service.websocket_open, service.next_token = open_, "node-token-2"
+
+    async def run() -> None:
+        async with connected(served_service, service, tmp_path):
+            await until(lambda: service.token == "node-token-2")
+            before = len(service.agents)
+            await until(lambda: len(service.agents) >= before + 3)
+
+    asyncio.run(run())
+    kept = credentials.load(tmp_path, "node-a")
+    assert kept is not None and (kept.token, kept.pool, kept.workload_key) == ("node-token-2", "default", "00")
+    assert service.enrolments == [], "it was not enrolled again"
+
+
 def test_it_polls_while_there_is_no_websocket_and_returns_to_it(
     served_service: ServedApp, service: FakeService, tmp_path: Path
 ) -> None:
@@ -202,6 +223,35 @@ def test_it_comes_back_after_the_service_was_gone(
             assert service.agents[before].HasField("agent_description")
 
     asyncio.run(run())
+
+
+def test_who_is_replaced_by_a_newer_connection_waits_before_it_comes_back(
+    served_service: ServedApp,
+    service: FakeService,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Otherwise two agents of one node would take it from each other for ever."""
+    waits: list[float] = []
+
+    def waited_s(wait_s: float) -> float:
+        waits.append(wait_s)
+        return 0.0
+
+    monkeypatch.setattr(opamp_client, "spread_s", waited_s)
+    service.replaced = True
+
+    async def run() -> None:
+        async with connected(served_service, service, tmp_path):
+            await until(lambda: len(waits) >= 2)
+            service.replaced = False
+            before = len(service.agents)
+            await until(lambda: len(service.agents) > before + 1)
+
+    asyncio.run(run())
+    assert set(waits) == {REPLACED_PAUSE_S}
+    assert "a newer connection speaks for this node" in caplog.text
 
 
 @pytest.mark.parametrize("content", [b"\xff\xff\xff", b""])

@@ -1,6 +1,7 @@
 """Enrolment is tried until the service answers, and what it gives is kept for the owner's eyes only."""
 
 import asyncio
+import json
 import threading
 from pathlib import Path
 
@@ -22,7 +23,11 @@ def test_it_tries_until_the_service_answers(tmp_path: Path, monkeypatch: pytest.
         status = next(answers)
         if status is None:
             raise httpx.ConnectError("not there yet")
-        body = {"node": "a", "token": "secret", "workload_key": "00ff"} if status == 200 else None
+        body = (
+            {"node": "a", "pool": "default", "role": "serving", "token": "secret", "workload_key": "00ff"}
+            if status == 200
+            else None
+        )
         return httpx.Response(status, json=body)
 
     rest = asyncio.sleep
@@ -34,7 +39,7 @@ def test_it_tries_until_the_service_answers(tmp_path: Path, monkeypatch: pytest.
             return await Enrolment(settings, http).ensure()
 
     granted = asyncio.run(run())
-    assert granted == Credentials("a", "secret", "00ff")
+    assert granted == Credentials("a", "default", "serving", "secret", "00ff")
     assert granted.key_bytes == b"\x00\xff"
     assert "secret" not in repr(granted)
     assert (tmp_path / "credentials.json").stat().st_mode & 0o777 == 0o600
@@ -43,7 +48,7 @@ def test_it_tries_until_the_service_answers(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_stored_credentials_are_enough(tmp_path: Path) -> None:
-    credentials.save(tmp_path, Credentials("a", "secret", "00ff"))
+    credentials.save(tmp_path, Credentials("a", "default", "serving", "secret", "00ff"))
 
     async def run() -> Credentials:
         async with httpx.AsyncClient(base_url="http://127.0.0.1:9") as http:
@@ -63,7 +68,9 @@ def test_a_token_that_was_renewed_meanwhile_is_not_renewed_again(tmp_path: Path)
     def answer(request: httpx.Request) -> httpx.Response:
         nonlocal asked
         asked += 1
-        return httpx.Response(200, json={"node": "a", "token": f"t{asked}", "workload_key": "00"})
+        return httpx.Response(
+            200, json={"node": "a", "pool": "default", "role": "serving", "token": f"t{asked}", "workload_key": "00"}
+        )
 
     async def run() -> None:
         async with httpx.AsyncClient(base_url="http://service", transport=httpx.MockTransport(answer)) as http:
@@ -74,6 +81,26 @@ def test_a_token_that_was_renewed_meanwhile_is_not_renewed_again(tmp_path: Path)
 
     asyncio.run(run())
     assert asked == 2
+
+
+def test_another_pool_is_enrolled_for_with_the_nodes_own_token(tmp_path: Path) -> None:
+    own = "tailwright_" + "x" * 43
+    credentials.save(tmp_path, Credentials("a", "default", "serving", own, "00"))
+    asked = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(json.loads(request.content))
+        body = {"node": "a", "pool": "batch", "role": "serving", "token": "next", "workload_key": "00"}
+        return httpx.Response(200, json=body)
+
+    async def run() -> Credentials:
+        async with httpx.AsyncClient(base_url="http://service", transport=httpx.MockTransport(answer)) as http:
+            settings = AgentSettings(node="a", pool="batch", state_dir=tmp_path, enrolment_token="t")
+            return await Enrolment(settings, http).ensure()
+
+    granted = asyncio.run(run())
+    assert granted == Credentials("a", "batch", "serving", "next", "00") == credentials.load(tmp_path, "a")
+    assert [(body["pool"], body["old_token"]) for body in asked] == [("batch", own)]
 
 
 @pytest.mark.parametrize("flags", [[], ["--enrolment-token", ""]])
@@ -119,7 +146,9 @@ def test_a_token_file_may_be_written_while_the_agent_waits(
 
     def answer(request: httpx.Request) -> httpx.Response:
         assert request.headers["Authorization"] == "Bearer t"
-        return httpx.Response(200, json={"node": "a", "token": "secret", "workload_key": "00ff"})
+        return httpx.Response(
+            200, json={"node": "a", "pool": "default", "role": "serving", "token": "secret", "workload_key": "00ff"}
+        )
 
     monkeypatch.setattr("agents.agent.delivery.enrolment.asyncio.sleep", pause)
 

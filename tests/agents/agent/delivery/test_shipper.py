@@ -44,7 +44,7 @@ class Bench:
         settings = AgentSettings(node="a", state_dir=tmp_path, enrolment_token="t")
         self.http = httpx.AsyncClient(base_url="http://service", transport=httpx.MockTransport(self._handle))
         self.enrolment = Enrolment(settings, self.http)
-        self.enrolment.current = Credentials("a", "old", "00")
+        self.enrolment.current = Credentials("a", "default", "serving", "old", "00")
         self.shipper = Shipper(self.spool, self.http, None if foreign else self.enrolment)
 
     def _handle(self, request: httpx.Request) -> httpx.Response:
@@ -156,7 +156,9 @@ def test_a_partial_success_is_an_acknowledgement_and_is_counted(tmp_path: Path) 
 def test_an_unknown_token_enrols_again(tmp_path: Path) -> None:
     def answer(request: httpx.Request) -> httpx.Response:
         if request.url.path == "/api/v1/enrol":
-            return httpx.Response(200, json={"node": "a", "token": "new", "workload_key": "00"})
+            return httpx.Response(
+                200, json={"node": "a", "pool": "default", "role": "serving", "token": "new", "workload_key": "00"}
+            )
         return httpx.Response(200 if request.headers["Authorization"] == "Bearer new" else 401)
 
     bench = Bench(tmp_path, answer)
@@ -433,7 +435,7 @@ def test_others_go_first_only_as_far_as_the_service_remembers(tmp_path: Path, mo
 
 
 def test_what_may_be_out_of_order_is_well_within_what_the_service_remembers() -> None:
-    assert FURTHEST_AHEAD + UNSYNCED < 960
+    assert FURTHEST_AHEAD + UNSYNCED < packed_report.REMEMBERED
 
 
 def test_a_service_that_breaks_on_everything_is_not_the_reports_fault(tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ class Copies(RuleBasedStateMachine):
         spool = spool or Spool(folder, LIMIT, Owner(node, "m"))
         http = httpx.AsyncClient(base_url="http://service", transport=httpx.MockTransport(self.service.take))
         enrolment = Enrolment(AgentSettings(node=node, state_dir=folder), http)
-        enrolment.current = Credentials(node, node, "00")
+        enrolment.current = Credentials(node, "p", "serving", node, "00")
         return Agent(node, folder, spool, Shipper(spool, http, enrolment))
 
     def _at(self, place: int) -> int:

@@ -19,6 +19,7 @@ from controlplane.contract.histogram import (
     quantile,
 )
 from controlplane.contract.reports.engine_event import Hello
+from controlplane.contract.step_limits import StepLimit
 from tests.agents.backends.fake_engine import request_events, step_event
 
 HELLO: Hello = {"kind": "hello", "boot": "b", "oldest": 1, "model": "m"}
@@ -144,7 +145,8 @@ def test_what_ran_before_the_first_agent_is_not_missed() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"kind": "nonsense"}, {"kind": "finished"}, {"kind": "gaps", "gaps": 3}, {"time": None}]
+    "wrong",
+    [{"kind": "nonsense"}, {"kind": "finished"}, {"kind": "gaps", "gaps": 3}, {"time": None}, {"limit": "luck"}],
 )
 def test_a_malformed_event_is_passed_over(wrong: dict) -> None:
     made = counted({**step_event(START), **wrong}, step_event(START))
@@ -152,6 +154,17 @@ def test_a_malformed_event_is_passed_over(wrong: dict) -> None:
     (tally,) = made.take()
     assert tally.events == 1
     assert tally.position == Position("b", 2)
+
+
+def test_steps_are_counted_by_what_bound_them() -> None:
+    tally = Tally(int(START // 5), 5.0, "m")
+    bound = [StepLimit.NO_WORK, StepLimit.CHUNK, StepLimit.NO_WORK, None]
+    steps = [step_event(START) if limit is None else step_event(START, limit=limit.value) for limit in bound]
+    for event in numbered(*steps):
+        tally.count(event, "b")
+    (window,) = tally.windows.values()
+    found = {value: amount for (metric, _, value), amount in window.sums.items() if metric is metrics.STEP_LIMIT}
+    assert found == {"no_work": 2, "chunk": 1}, "an engine that does not tell counts nothing"
 
 
 def test_an_aborted_request_counts_as_a_request_only() -> None:

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from agents.engine.core.event_log import EventLog
 from agents.engine.core.step import StepEngine
-from agents.engine.ops import ops_choice as choose
+from agents.engine.ops import ops_choice
 from agents.engine.ops.library import NativeUnavailable
 from agents.engine.ops.native_ops import NativeOps
 from agents.engine.ops.ops_choice import argmax_rows, choose_ops
@@ -27,7 +27,7 @@ decide = choose_ops.__wrapped__  # Not what an earlier test has chosen.
 @pytest.fixture
 def native() -> NativeOps:
     try:
-        return choose.native_ops()
+        return ops_choice.native_ops()
     except NativeUnavailable as reason:
         pytest.skip(str(reason))
 

@@ -20,6 +20,7 @@ from agents.engine.scheduling.scheduler import Scheduler
 from agents.engine.scheduling.step_plan import StepPlan, Work
 from controlplane.contract.errors import DeadlineUnmet
 from controlplane.contract.knobs import EngineConfig
+from controlplane.contract.step_limits import StepLimit
 
 SIZE = 4
 GROUPS = (CacheGroup((0,)),)
@@ -185,6 +186,7 @@ class Run:
         assert len(long) <= scheduler.policy.max_long_prefills
         assert scheduler.running == sorted(scheduler.running, key=lambda request: request.rank)
         _check_blocks(scheduler)
+        self._check_limit(plan, lane_is_full=len(long) >= scheduler.policy.max_long_prefills)
         planned = {work.request for work in plan.works}
         if scheduler.running:
             assert scheduler.running[0] in planned, "the foremost running request advances in each step"
@@ -194,6 +196,26 @@ class Run:
                 # Nobody is passed but by a smaller rank, or in the lane by a short one.
                 in_lane = passed.is_long and not started.is_long and lane_is_full
                 assert started.rank < passed.rank or in_lane
+
+    def _check_limit(self, plan: StepPlan, *, lane_is_full: bool) -> None:
+        """What a plan says bound it is so; and where it says that nothing did, there was nothing more to compute."""
+        scheduler, config = self.scheduler, self.scheduler.config
+        cut = [work for work in plan.works if not work.samples]
+        if plan.limit is StepLimit.NO_WORK:
+            assert not plan.preemptions and not cut
+            assert {work.request for work in plan.works} == set(scheduler.running)
+            assert all(request.is_long and lane_is_full for request in scheduler.waiting)
+        elif plan.limit is StepLimit.MAX_NUM_SEQS:
+            assert len(scheduler.running) == config.max_num_seqs and len(scheduler.waiting)
+        elif plan.limit is StepLimit.CHUNK:
+            assert config.prefill_chunk_size in [work.count for work in cut]
+            assert plan.batched_tokens < plan.budget
+        elif plan.limit is StepLimit.TOKEN_BUDGET:
+            done = {work.request for work in plan.works if work.samples}
+            assert len(scheduler.waiting) or set(scheduler.running) - done
+        else:
+            assert plan.limit is StepLimit.KV_MEMORY
+            assert plan.preemptions or len(scheduler.waiting) or cut
 
 
 def _new(config: EngineConfig, policy: Policy, num_blocks: int, groups: tuple[CacheGroup, ...] = GROUPS) -> Scheduler:
@@ -431,7 +453,7 @@ def test_the_limit_of_prompts_follows_how_many_wait_for_each_that_runs() -> None
     _add(scheduler, 5)
     (first,) = scheduler.schedule(NgramDrafter(), 1.0).works
     scheduler.commit(first, [2])
-    plan = StepPlan([Work(first.request, 5, 1), Work(first.request, 0, 100)], budget, 0)
+    plan = StepPlan([Work(first.request, 5, 1), Work(first.request, 0, 100)], budget, 0, StepLimit.NO_WORK)
     scheduler.observe(plan, 0.2)
     alone = PrefillLimit(0.1)
     alone.observe(0.2, 100, 1, budget, 1.0)

@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from agents.engine.core.engine import Engine
 from controlplane.contract.knobs import parse_config
+from controlplane.contract.step_limits import StepLimit
 from tests.agents.engine.serving import eventually, serving
 
 VLLM = {
@@ -79,6 +80,9 @@ def test_the_figures_are_those_of_the_requests(scraped: tuple[Engine, str]) -> N
     assert values["vllm:spec_decode_num_accepted_tokens_total"][""] == accepted
     assert sum(values["vllm:spec_decode_num_accepted_tokens_per_pos_total"].values()) == accepted
     assert values["vllm:admission_rejections_total"]["deadline"] == 1
+    limits = values["tailwright:engine_step_limit_total"]
+    assert set(limits) == set(StepLimit) and sum(limits.values()) == len(steps)
+    assert limits == {limit.value: sum(event.get("limit") == limit for event in steps) for limit in StepLimit}
     parts = values["tailwright:engine_step_seconds_total"]
     assert set(parts) == {"schedule", "draft", "forward", "attention", "sample", "commit"}
     assert parts["forward"] == pytest.approx(sum(event["forward"] for event in steps))

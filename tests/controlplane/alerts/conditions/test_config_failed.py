@@ -194,7 +194,7 @@ def test_an_alert_is_delivered_once_and_outlives_a_restart_of_the_service(
     with database.session() as session:
         wanted = AlertRuleCreate(name="Configuration failed", condition=CONDITION)
         store.create_rule(session, wanted, NOW)
-        session.add(DestinationRow(name="pager", url="http://127.0.0.1:9/x", created_at=NOW))
+        session.add(DestinationRow(name="pager", shown="http://127.0.0.1:9/x", created_at=NOW))
     AlertEvaluator(database, telemetry).tick(NOW)
     report(CONFIG_FAILED, 2, NOW + timedelta(seconds=3))
     report(CONFIG_APPLIED, 1, NOW + timedelta(seconds=4))
@@ -240,9 +240,9 @@ def test_an_older_installation_gets_the_new_rule_once(database: Database) -> Non
         # What the first start of an older version left: its ledger entry named no kinds.
         store.create_rule(session, AlertRuleCreate(name="Configuration drift", condition=DriftCondition()), NOW)
         ledger.append(session, now=NOW, actor="tailwright", kind=LEDGER_KIND, subject="alert-rules", message="m")
-    assert ensure(database) == 3
+    assert ensure(database) == 4
     # The regression rule had been deleted, and stays so.
-    assert kinds(database) == ["config_failed", "drift", "requests_failed", "telemetry_lost"]
+    assert kinds(database) == ["config_failed", "drift", "node_claimed", "requests_failed", "telemetry_lost"]
     with database.session() as session:
         for rule in store.rules(session):
             store.delete_rule(session, rule.id, NOW)
@@ -252,7 +252,8 @@ def test_an_older_installation_gets_the_new_rule_once(database: Database) -> Non
 def test_a_rule_of_its_kind_that_somebody_made_is_not_doubled(database: Database) -> None:
     with database.session() as session:
         store.create_rule(session, AlertRuleCreate(name="mine", condition=CONDITION), NOW)
-    assert ensure(database) == 2 and kinds(database) == ["config_failed", "requests_failed", "telemetry_lost"]
+    assert ensure(database) == 3
+    assert kinds(database) == ["config_failed", "node_claimed", "requests_failed", "telemetry_lost"]
     with database.session() as session:
         for rule in store.rules(session):
             store.delete_rule(session, rule.id, NOW)

@@ -103,6 +103,18 @@ class RegressionWorld(World):
         self.plant.serve(5, evenly=True, prefill=9.0)
 
 
+class NodeClaimedWorld(World):
+    condition = bodies.NodeClaimedCondition()
+
+    def calm(self) -> None:
+        super().calm()
+        self.change_node(last_seen=self.plant.now)
+
+    def broken(self) -> None:
+        self.calm()
+        self.change_node(claimed_at=self.plant.now, claimed_by="an agent at 10.0.0.9")
+
+
 class RequestsFailedWorld(World):
     condition = bodies.RequestsFailedCondition()
 

@@ -8,15 +8,20 @@ import httpx
 import pytest
 from sqlmodel import select
 
+from controlplane import ledger
 from controlplane.alerts.notify import outbox
 from controlplane.alerts.notify.delivery import Deliverer
 from controlplane.alerts.store import delete_destination
 from controlplane.alerts.tables import AlertRow, DeliveryRow, DestinationRow
 from controlplane.alerts.view import alert_view
 from controlplane.contract import signature
+from controlplane.contract.bodies.ledger import LedgerHead
 from controlplane.contract.retry import doubling_s
 from controlplane.db import Database
+from controlplane.ledger import signing
 from controlplane.outgoing import ANYWHERE
+from tests import keyrings
+from tests.keyrings import keyring_of
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 SECRET = "a long secret"
@@ -26,13 +31,8 @@ def seconds(count: float) -> timedelta:
     return timedelta(seconds=count)
 
 
-def add_destination(database: Database, url: str, **more: Any) -> int:
-    with database.session() as session:
-        row = DestinationRow(name="pager", url=url, secret=SECRET, created_at=NOW, **more)
-        session.add(row)
-        session.flush()
-        assert row.id is not None
-        return row.id
+def add_destination(database: Database, url: str) -> int:
+    return keyrings.add_destination(database, url, NOW, secret=SECRET)
 
 
 def fire(database: Database, *, resolve: bool = False) -> int:
@@ -70,9 +70,11 @@ def fire(database: Database, *, resolve: bool = False) -> int:
 class Sender:
     """A deliverer at a time of the test's own, each of whose ticks is seen to its end."""
 
-    def __init__(self, database: Database, http: httpx.Client | None = None) -> None:
+    def __init__(self, database: Database, http: httpx.Client | None = None, ledger_key: bytes | None = None) -> None:
         self.now = NOW
-        self.deliverer = Deliverer(database, http, lambda: self.now, policy=ANYWHERE)
+        self.deliverer = Deliverer(
+            database, keyring_of(database), http, lambda: self.now, policy=ANYWHERE, ledger_key=ledger_key
+        )
 
     def tick(self, now: datetime) -> int:
         """How many were delivered."""
@@ -104,6 +106,28 @@ def test_retries_until_answered_and_signs_each_attempt(database: Database, recei
         assert signature.verify(SECRET, bodies[0], header["Tailwright-Signature"], float(stamp))
     row = rows(database)[0]
     assert (row.state, row.attempts, row.delivered_at, row.last_error) == ("delivered", 3, NOW + seconds(3), None)
+
+
+def test_each_attempt_carries_the_ledgers_head_signed(database: Database, receiver: Any) -> None:
+    key = b"k" * 32
+    add_destination(database, receiver.url)
+    fire(database)
+    receiver.answers = [500]
+    deliverer = Sender(database, ledger_key=key)
+    heads = []
+    for second in range(3):
+        with database.session() as session:
+            ledger.append(session, NOW, "me", "test.deed", "nothing/1", f"deed {second}")
+        deliverer.tick(NOW + seconds(second))
+    for headers, _ in receiver.got:
+        number, sha, signed_by = headers["Tailwright-Ledger-Head"].split(":")
+        heads.append(LedgerHead(id=int(number), hash=sha, signature=signed_by))
+    assert len(heads) == 2 and heads[0].id < heads[1].id
+    assert all(signing.is_signed(head, key) for head in heads)
+    assert not signing.is_signed(heads[0], b"another" * 5)
+    with database.read_session() as session:
+        entries = {entry.id for entry in ledger.entries(session, before_id=None, limit=100)}
+    assert {head.id for head in heads} <= entries
 
 
 def test_body_is_alertmanagers_with_ours_beside_it(database: Database, receiver: Any) -> None:
@@ -181,9 +205,9 @@ def test_a_sender_that_dies_is_followed_by_another(database: Database, receiver:
         raise Died
 
     killed = Sender(database, httpx.Client(transport=httpx.MockTransport(die)))
-    killed.tick(NOW)
-    with pytest.raises(Died):
-        killed.tick(NOW + seconds(1))
+    with pytest.raises(Died):  # In the tick that began the letter, or in the next one, as its thread gets on.
+        for second in range(2):
+            killed.tick(NOW + seconds(second))
     assert Sender(database).tick(NOW + seconds(5)) == 0  # Still leased to the dead one.
     assert Sender(database).tick(NOW + seconds(31)) == 1
 
@@ -207,7 +231,7 @@ def test_no_transaction_is_open_while_the_network_is_slow(database: Database) ->
 
     def answer(request: httpx.Request) -> httpx.Response:
         with database.session() as session:  # Would wait for the busy time-out if a write lock were held.
-            session.add(DestinationRow(name="b", url="http://b", created_at=NOW))
+            session.add(DestinationRow(name="b", shown="http://b", created_at=NOW))
         return httpx.Response(200)
 
     assert Sender(database, httpx.Client(transport=httpx.MockTransport(answer))).tick(NOW) == 1

@@ -75,6 +75,12 @@ def test_follows_every_change_that_rules_look_at(
     assert check() == []
     change("n03", "n07", drift_since=plant.now)
     assert check() == ["n03", "n07"]
+    change("n04", claimed_at=plant.now, last_seen=plant.now - timedelta(seconds=1))
+    assert check() == ["n04"]
+    change("n04", last_seen=plant.now + timedelta(seconds=1))
+    assert check() == ["n04"], "it was heard from since it was claimed"
+    change("n04", last_seen=plant.now + timedelta(seconds=2))
+    assert check() == []
     change("n03", role="trial")
     assert check() == ["n03"]
     change("n05", effective={"revision": 1, "knobs": {"max_num_seqs": 4}}, config_status="failed", config_error="no")

@@ -48,7 +48,7 @@ class Service:
             fleet.set_pool_revision(session, "main", self.good, self.now)
             wanted = AlertRuleCreate(name="slow", condition=RegressionCondition(), remedy=remedy)
             alerts.create_rule(session, wanted, self.now)
-            session.add(DestinationRow(name="pager", url="http://127.0.0.1:9/x", created_at=self.now))
+            session.add(DestinationRow(name="pager", shown="http://127.0.0.1:9/x", created_at=self.now))
 
     @property
     def now(self) -> datetime:

@@ -154,7 +154,7 @@ def test_bad_questions_are_refused_before_the_first_byte(api: httpx.Client, quer
 def test_without_pyarrow_there_is_a_kind_message(api: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet_file, "find_spec", lambda _: None)
     answer = api.get(EXPORT, params={"metric": "ttft", "format": "parquet"})
-    assert answer.status_code == 400 and ".[parquet]" in answer.json()["error"]["message"]
+    assert answer.status_code == 400 and "deploy/locks/parquet.txt" in answer.json()["error"]["message"]
     assert api.get(EXPORT, params={"metric": "ttft"}).status_code == 200
 
 

@@ -1,5 +1,8 @@
 """Backups of a store that is at work answer as it did; a restore never writes over anything."""
 
+import secrets
+import shlex
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -10,12 +13,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import create_engine, make_url, text, update
 
-from controlplane.contract.errors import BadRequest, Conflict, NotFound
+from controlplane.auth import browser_sessions
+from controlplane.auth import store as tokens
+from controlplane.contract.bodies.access import Scope
+from controlplane.contract.errors import BadRequest, Conflict, NotFound, Unauthenticated
 from controlplane.db.database import Database
+from controlplane.db.migrate import upgrade
 from controlplane.telemetry import Question, Span
-from controlplane.telemetry.folding import backup as copies
+from controlplane.telemetry.folding import backup
+from controlplane.telemetry.folding.verify import verify
+from controlplane.telemetry.frames.sql_frames import SqlFrames
 from controlplane.telemetry.store import TelemetryStore
 from controlplane.telemetry.tables import PendingRow
 from tests.controlplane.telemetry.ingesting import ingest_metrics
@@ -63,7 +72,7 @@ def test_a_backup_of_a_store_at_work_is_sound_and_one_moment(
 ) -> None:
     assert at_work.wait(30)
     target = tmp_path / "backup.db"
-    report = copies.backup(file, target)
+    report = backup.backup(file, target)
     assert report.sound and report.frames > 0
     assert target.stat().st_mode & 0o777 == 0o600
     assert [path.name for path in tmp_path.glob("backup.db*")] == ["backup.db"]
@@ -87,12 +96,12 @@ def test_what_is_restored_answers_as_before(
     before = answers(database, clock, start)
     target = tmp_path / "copies" / "backup.db"
     target.parent.mkdir()
-    copies.backup(file, target)
+    backup.backup(file, target)
     send(700)
     assert answers(database, clock, start) != before
     store.close()
     database.close()
-    restored = copies.restore(target, file, NOW)
+    restored = backup.restore(target, file, NOW)
     report, aside = restored.report, restored.aside
     assert report.sound and aside == file.with_name("tailwright.db.before-20260302T093000Z") and aside.is_file()
     assert answers(Database(f"sqlite:///{file}"), clock, start) == before
@@ -100,9 +109,9 @@ def test_what_is_restored_answers_as_before(
 
 
 def test_a_restore_makes_a_database_where_none_was(file: Path, store: TelemetryStore, tmp_path: Path) -> None:
-    copies.backup(file, tmp_path / "backup.db")
+    backup.backup(file, tmp_path / "backup.db")
     new = tmp_path / "elsewhere" / "tailwright.db"
-    assert copies.restore(tmp_path / "backup.db", new, NOW).aside is None
+    assert backup.restore(tmp_path / "backup.db", new, NOW).aside is None
     assert new.stat().st_mode & 0o777 == 0o600
 
 
@@ -114,8 +123,8 @@ def test_a_damaged_database_gets_no_backup_of_that_name(
     ingest_metrics(store, report.request)
     with database.session() as session:
         session.connection().execute(update(PendingRow).values(points=b"nothing of the kind"))
-    with pytest.raises(copies.Unsound, match="pending row 1") as caught:
-        copies.backup(file, tmp_path / "backup.db")
+    with pytest.raises(backup.Unsound, match="pending row 1") as caught:
+        backup.backup(file, tmp_path / "backup.db")
     assert len(caught.value.report.findings.all) == 1
     assert not (tmp_path / "backup.db").exists() and (tmp_path / "backup.db.partial").exists()
 
@@ -123,22 +132,22 @@ def test_a_damaged_database_gets_no_backup_of_that_name(
 def test_a_damaged_backup_replaces_nothing(
     file: Path, store: TelemetryStore, database: Database, tmp_path: Path
 ) -> None:
-    copies.backup(file, tmp_path / "backup.db")
+    backup.backup(file, tmp_path / "backup.db")
     with sqlite3.connect(tmp_path / "backup.db") as connection:
         connection.execute("INSERT INTO telemetry_pending VALUES (7, 1, 1, '2026-03-01', x'00')")
     store.close()
     database.close()
     before = file.read_bytes()
-    with pytest.raises(copies.Unsound):
-        copies.restore(tmp_path / "backup.db", file, NOW)
+    with pytest.raises(backup.Unsound):
+        backup.restore(tmp_path / "backup.db", file, NOW)
     (tmp_path / "text").write_text("not a database " * 100)
     with pytest.raises(BadRequest):
-        copies.restore(tmp_path / "text", file, NOW)
+        backup.restore(tmp_path / "text", file, NOW)
     assert file.read_bytes() == before
 
 
 def test_a_restore_is_refused_while_the_service_runs(file: Path, store: TelemetryStore, tmp_path: Path) -> None:
-    copies.backup(file, tmp_path / "backup.db")
+    backup.backup(file, tmp_path / "backup.db")
     program = "import sys; from controlplane.telemetry.folding import backup as b; from datetime import datetime, UTC; "
     program += "from pathlib import Path; b.restore(Path(sys.argv[1]), Path(sys.argv[2]), datetime.now(UTC))"
     done = subprocess.run(
@@ -151,16 +160,82 @@ def test_nothing_is_written_over(file: Path, store: TelemetryStore, tmp_path: Pa
     target = tmp_path / "backup.db"
     target.write_text("precious")
     with pytest.raises(Conflict, match="is there already"):
-        copies.backup(file, target)
+        backup.backup(file, target)
     assert target.read_text() == "precious"
     with pytest.raises(NotFound):
-        copies.backup(tmp_path / "nowhere.db", tmp_path / "other.db")
+        backup.backup(tmp_path / "nowhere.db", tmp_path / "other.db")
     with pytest.raises(NotFound):
-        copies.restore(tmp_path / "nowhere.db", file, NOW)
+        backup.restore(tmp_path / "nowhere.db", file, NOW)
 
 
 def test_postgresql_has_its_own_tools() -> None:
     url = "postgresql+psycopg://me:secret@there:5433/tailwright"
-    said = copies.advice(url, Path("b.dump"), restoring=False)
+    said = backup.advice(url, Path("b.dump"), restoring=False)
     assert "pg_dump --format=custom --file b.dump" in said and "there:5433/tailwright" in said and "secret" not in said
-    assert "pg_restore --clean --if-exists" in copies.advice(url, Path("b.dump"), restoring=True)
+    said = backup.advice(url, Path("b.dump"), restoring=True).replace("'", "")
+    assert "createdb --maintenance-db" in said and "there:5433/tailwright tailwright_restored" in said
+    assert "pg_restore --single-transaction" in said and "there:5433/tailwright_restored b.dump" in said
+    assert "--clean" not in said and "secret" not in said
+
+
+def test_the_commands_for_postgresql_bring_everything_into_a_database_beside(
+    postgres_url: str, tmp_path: Path, make_report: Any, clock: Any, start: datetime
+) -> None:
+    server = create_engine(postgres_url, isolation_level="AUTOCOMMIT")
+    made = [f"drill_{secrets.token_hex(4)}"]
+    made.append(f"{made[0]}_restored")
+    urls = [make_url(postgres_url).set(database=name).render_as_string(hide_password=False) for name in made]
+    if shutil.which("pg_restore") is None:
+        pytest.fail("no pg_restore here: deploy/test_packages.sh installs PostgreSQL's programs")
+    try:
+        with server.connect() as connection:
+            connection.execute(text(f"CREATE DATABASE {made[0]}"))
+        database = Database(urls[0])
+        upgrade(database)
+        store = TelemetryStore(database, clock)
+        store.start()
+        for seconds in range(0, 60, 5):
+            report = make_report(start=start + timedelta(seconds=seconds))
+            report.histogram([0.1, 0.5, 2.0])
+            ingest_metrics(store, report.request)
+        store.tick(clock())
+        store.close()
+        before = answers(database, clock, start)
+        for restoring in (False, True):
+            said = backup.advice(urls[0], tmp_path / "b.dump", restoring=restoring)
+            for line in said.splitlines():
+                if line.startswith("  "):
+                    done = subprocess.run(shlex.split(line), capture_output=True, text=True, timeout=120)
+                    assert done.returncode == 0, f"{line}: {done.stderr}"
+        restored = Database(urls[1])
+        try:
+            assert before and answers(restored, clock, start) == before
+            assert verify(restored, SqlFrames(restored)).sound
+            upgrade(restored)
+        finally:
+            restored.close()
+            database.close()
+    finally:
+        with server.connect() as connection:
+            for name in made:
+                connection.execute(text(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)"))
+        server.dispose()
+
+
+def test_a_restore_signs_nobody_in_who_has_signed_out_since(database: Database, file: Path, tmp_path: Path) -> None:
+    with database.session() as session:
+        view = tokens.issue(session, name="t", scope=Scope.READ, now=NOW)[0]
+        secret = browser_sessions.begin(session, NOW, token_id=view.id).secret
+        code = browser_sessions.make_code(session, view.id, NOW).code
+    backup.backup(file, tmp_path / "backup.db")
+    new = tmp_path / "new.db"
+    backup.restore(tmp_path / "backup.db", new, NOW)
+    restored = Database(f"sqlite:///{new}")
+    try:
+        with pytest.raises(Unauthenticated):
+            browser_sessions.authenticate_session(restored, secret, NOW)
+        with restored.session() as session:
+            assert browser_sessions.start(session, code, NOW) is None
+            assert tokens.get(session, view.id) is not None
+    finally:
+        restored.close()

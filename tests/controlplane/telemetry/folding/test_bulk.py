@@ -15,18 +15,19 @@ from sqlmodel import SQLModel
 
 from controlplane.contract.errors import BadRequest, Overloaded, TooLarge, Unavailable
 from controlplane.contract.metrics import NODE
-from controlplane.contract.reports.packed_report import PackedReport, encode
+from controlplane.contract.reports.packed_report import REMEMBERED, PackedReport, encode
 from controlplane.contract.reports.report_bundle import LIMIT_PLAIN, bundle
 from controlplane.db.database import Database
 from controlplane.telemetry import Question, Span
 from controlplane.telemetry.folding import bulk
 from controlplane.telemetry.folding.verify import verify
 from controlplane.telemetry.frames.sql_frames import SqlFrames
-from controlplane.telemetry.reports.stream_identity import REMEMBERED, Sighting
+from controlplane.telemetry.otlp.bounds import Sender
+from controlplane.telemetry.reports.stream_identity import Sighting
 from controlplane.telemetry.store import TelemetryStore
 from controlplane.telemetry.values.refusal import Reason
 from controlplane.telemetry.values.timespan import start_of
-from tests.controlplane.telemetry.ingesting import started
+from tests.controlplane.telemetry.ingesting import started, written
 from tests.controlplane.telemetry.packed_reports import NOW, WINDOW, report
 
 pytestmark = pytest.mark.slow
@@ -104,7 +105,7 @@ def split(reports: Sequence[PackedReport], parts: int) -> list[Sequence[PackedRe
 
 def send_live(store: TelemetryStore, reports: Sequence[PackedReport]) -> None:
     bodies = [encode(replace(one, stream=LIVE, ordinal=number)) for number, one in enumerate(reports, 1)]
-    for future in [started(store.intake.packed(body, "", None)) for body in bodies]:
+    for future in [started(written(store, body)) for body in bodies]:
         future.result(30)
 
 
@@ -273,7 +274,8 @@ def test_a_load_that_fails_in_the_middle_changes_nothing(stores: Stores, monkeyp
         with pytest.raises(RuntimeError):
             store.submit_bundle(part(reports, 1)).result(60)
         waiting = [
-            store.submit_bundle(part(some, number), node="n1") for number, some in enumerate(split(reports, 3), 7)
+            store.submit_bundle(part(some, number), sender=Sender("n1"))
+            for number, some in enumerate(split(reports, 3), 7)
         ]
         for one in waiting:  # Together or one by one.
             with pytest.raises(RuntimeError):
@@ -308,12 +310,12 @@ def test_somebody_else_is_first(stores: Stores, monkeypatch: pytest.MonkeyPatch)
 def test_what_cannot_be_kept_is_refused_row_by_row_and_bundles_that_do_not_read_as_a_whole(stores: Stores) -> None:
     store = stores.make()
     good, bad = report(node="n1", window=WINDOW - HOUR), report(node="n2", window=WINDOW - HOUR)
-    (found,) = store.submit_bundle(part([good, bad], 1), node="n1").result(60).parts
+    (found,) = store.submit_bundle(part([good, bad], 1), sender=Sender("n1")).result(60).parts
     assert found.entry.refusals.by_reason == {Reason.NODE: found.rows // 2} and found.entry.accepted == found.rows // 2
-    (found,) = store.submit_bundle(part([bad], 2), node="n1").result(60).parts
+    (found,) = store.submit_bundle(part([bad], 2), sender=Sender("n1")).result(60).parts
     assert found.entry.accepted == found.entry.repeated == 0
     # Its place was not taken: the right sender may still send it.
-    (found,) = store.submit_bundle(part([bad], 2), node="n2").result(60).parts
+    (found,) = store.submit_bundle(part([bad], 2), sender=Sender("n2")).result(60).parts
     assert found.entry.accepted == found.rows
     for body in (b"\1", part([good], 3)[:-1], bundle([b"TTR1"])):
         with pytest.raises(BadRequest):

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from controlplane.outgoing import ANYWHERE, Answer, new_client
-from controlplane.telemetry.forwarding import attempt as delivery
+from controlplane.telemetry.forwarding import attempt
 from controlplane.telemetry.forwarding.attempt import Refused, Undelivered, post
 from tests.hostile_receiver import HostileReceiver
 
@@ -41,7 +41,7 @@ def test_a_body_at_fault_is_refused_for_good(status: int) -> None:
 
 @pytest.mark.parametrize("behaviour", ["never answers", "drips its headers", "drips its body"])
 def test_a_receiver_that_drips_is_tried_again_later(behaviour: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivery, "DEADLINE_S", 0.2)
+    monkeypatch.setattr(attempt, "DEADLINE_S", 0.2)
     with (
         HostileReceiver(behaviour) as receiver,
         new_client(60.0, ANYWHERE) as http,
@@ -54,7 +54,7 @@ def test_a_receiver_that_drips_is_tried_again_later(behaviour: str, monkeypatch:
 def test_of_a_bomb_the_beginning_is_read_as_it_came() -> None:
     with HostileReceiver("sends a bomb") as receiver, new_client(60.0, ANYWHERE) as http:
         answer = post(http, receiver.url, b"body", {}, lambda: NOW)
-    assert len(answer.body) == delivery.MOST_BYTES
+    assert len(answer.body) == attempt.MOST_BYTES
 
 
 def test_a_connection_that_fails_is_tried_again() -> None:

@@ -1,5 +1,6 @@
 """ClickHouse's own engine in this process (chDB), as the store's client and as a server on loopback."""
 
+import ssl
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -51,7 +52,7 @@ class EmbeddedClickHouse(ClickHouse):
 
 
 @contextmanager
-def served(clickhouse: EmbeddedClickHouse, port: int = 0) -> Iterator[str]:
+def served(clickhouse: EmbeddedClickHouse, port: int = 0, *, tls: ssl.SSLContext | None = None) -> Iterator[str]:
     """The URL of a server that answers as ClickHouse's HTTP interface does, with the embedded engine behind it."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -76,10 +77,12 @@ def served(clickhouse: EmbeddedClickHouse, port: int = 0) -> Iterator[str]:
             """Quiet."""
 
     server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/default"
+        yield f"{'http' if tls is None else 'https'}://127.0.0.1:{server.server_address[1]}/default"
     finally:
         server.shutdown()
         server.server_close()

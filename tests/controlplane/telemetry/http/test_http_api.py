@@ -17,7 +17,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from controlplane.contract import metrics
 from controlplane.contract.histogram import RELATIVE_ERROR
 from controlplane.telemetry.journal import content_encoding
-from controlplane.telemetry.otlp import otlp_bodies as otlp
+from controlplane.telemetry.otlp import otlp_bodies
 from controlplane.telemetry.queries import parameters
 
 PROTOBUF = {"Content-Type": "application/x-protobuf"}
@@ -181,7 +181,7 @@ def test_encodings(api: httpx.Client, make_report: Any, encoding: str) -> None:
         (b'{"resourceMetrics": 3}', JSON, 400, "body"),
         (b'{"resourceMetrics": [3]}', JSON, 400, "body"),
         (b'{"resourceMetrics": [{"scopeMetrics": [{"metrics": {"name": 1}}]}]}', JSON, 400, "resource_metrics"),
-        (b"x" * (otlp.LIMIT_BODY + 1), PROTOBUF, 413, "body"),
+        (b"x" * (otlp_bodies.LIMIT_BODY + 1), PROTOBUF, 413, "body"),
         (
             gzip.compress(bytes(content_encoding.LIMIT_DECODED + 1)),
             PROTOBUF | {"Content-Encoding": "gzip"},

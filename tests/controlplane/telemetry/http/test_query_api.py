@@ -11,6 +11,7 @@ import pytest
 from controlplane.client import Client
 from controlplane.contract import metrics
 from controlplane.contract.histogram import RELATIVE_ERROR, upper_edge
+from controlplane.contract.step_limits import StepLimit
 
 PROTOBUF = {"Content-Type": "application/x-protobuf"}
 
@@ -59,6 +60,21 @@ def test_rates(client: Client, api: httpx.Client, make_report: Any, start: datet
     assert client.rates("requests", finish_reason="length", **minute).series == []
     # Nothing is known of the time after the newest report: it is not divided by.
     assert client.rates("requests", start=minute["start"]).series[0].seconds == 60
+
+
+def test_steps_by_what_bound_them(
+    client: Client, api: httpx.Client, make_report: Any, start: datetime, minute: Any
+) -> None:
+    for second in range(0, 60, 5):
+        report = make_report(start=start + timedelta(seconds=second))
+        for limit, steps in ((StepLimit.KV_MEMORY, 10), (StepLimit.NO_WORK, 30)):
+            report.number(metrics.STEP_LIMIT.name, steps, limit=limit.value)
+        send(api, report.request)
+    answer = client.rates("step_limit", by=["limit"], **minute)
+    assert answer.unit == "{step}/s"
+    assert {one.labels["limit"]: one.total for one in answer.series} == {"kv_memory": 120, "no_work": 360}
+    (only,) = client.rates("step_limit", limit="kv_memory", **minute).series
+    assert only.per_second == 2
 
 
 def test_shares_and_what_lies_above(

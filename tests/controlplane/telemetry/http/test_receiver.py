@@ -25,8 +25,8 @@ from controlplane.contract.reports.packed_report import PackedNumber, PackedRepo
 from controlplane.db.database import Database
 from controlplane.telemetry.http import receiver
 from controlplane.telemetry.http.receiver import Application
-from controlplane.telemetry.journal import intake
-from controlplane.telemetry.otlp import otlp_bodies as otlp
+from controlplane.telemetry.journal import intake, writer
+from controlplane.telemetry.otlp import otlp_bodies
 from controlplane.telemetry.store import TelemetryStore
 from controlplane.telemetry.values.timespan import to_ns
 from tests.controlplane.telemetry import packed_reports
@@ -109,7 +109,7 @@ def test_what_nobody_has_foreseen_is_a_500_that_tells_nothing(
     def broken(*_: Any) -> None:
         raise ZeroDivisionError("a secret")
 
-    monkeypatch.setattr(otlp, "content_type", broken)
+    monkeypatch.setattr(otlp_bodies, "content_type", broken)
     found = Connection(app, agent, [{"body": b""}]).run()
     assert found.status == 500 and packed_report.ACCEPT_HEADER.lower().encode() in found.headers
     error = json.loads(found.sent[1]["body"])["error"]
@@ -120,8 +120,8 @@ def test_what_nobody_has_foreseen_is_a_500_that_tells_nothing(
 def test_other_methods_and_the_documentation_are_the_applications(api: httpx.Client) -> None:
     assert api.get("/v1/metrics").status_code == 405
     paths = api.get("/openapi.json").json()["paths"]
-    assert set(paths["/v1/metrics"]["post"]["requestBody"]["content"]) == {*otlp.KINDS, packed_report.MEDIA_TYPE}
-    assert set(paths["/v1/traces"]["post"]["requestBody"]["content"]) == set(otlp.KINDS)
+    assert set(paths["/v1/metrics"]["post"]["requestBody"]["content"]) == {*otlp_bodies.KINDS, packed_report.MEDIA_TYPE}
+    assert set(paths["/v1/traces"]["post"]["requestBody"]["content"]) == set(otlp_bodies.KINDS)
 
 
 # -- packed reports ----------------------------------------------------------------------------------------------
@@ -347,8 +347,7 @@ def test_a_full_queue_is_429_with_a_time_to_come_back(
     def full(*_: Any) -> None:
         raise Overloaded("too many reports wait", retry_after_s=7.2)
 
-    monkeypatch.setattr(store._writer, "submit_packed", full)
-    monkeypatch.setattr(store._writer, "submit", full)
+    monkeypatch.setattr(store.writer, "submit", full)
     report = make_report()
     report.histogram([0.1])
     for content, headers in ((packed(start), PACKED), (report.request.SerializeToString(), PROTOBUF)):
@@ -383,8 +382,8 @@ def test_a_store_that_is_not_running_is_503(
 def test_a_commit_that_takes_too_long_is_503(
     api: httpx.Client, store: TelemetryStore, start: datetime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(intake, "COMMIT_TIMEOUT_S", 0.01)
-    monkeypatch.setattr(store._writer, "submit_packed", lambda *_: asyncio.get_running_loop().create_future())
+    monkeypatch.setattr(writer, "COMMIT_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(store.writer, "submit", lambda *_: asyncio.get_running_loop().create_future())
     answer = api.post("/v1/metrics", content=packed(start), headers=PACKED)
     assert answer.status_code == 503 and "it will be recognised" in answer.json()["error"]["message"]
 
@@ -449,13 +448,13 @@ def test_a_body_in_parts_is_one_body(app: FastAPI, agent: dict[str, str], make_r
 
 
 def test_a_stated_length_over_the_limit_is_refused_unread(app: FastAPI, agent: dict[str, str]) -> None:
-    found = Connection(app, agent | {"Content-Length": str(otlp.LIMIT_BODY + 1)}, []).run()
+    found = Connection(app, agent | {"Content-Length": str(otlp_bodies.LIMIT_BODY + 1)}, []).run()
     assert found.status == 413 and found.headers[b"connection"] == b"close"
 
 
 def test_a_body_over_the_limit_is_not_read_to_its_end(app: FastAPI, agent: dict[str, str]) -> None:
     part = bytes(1 << 20)
-    parts = [{"body": part, "more_body": True}] * (otlp.LIMIT_BODY // len(part) + 1)
+    parts = [{"body": part, "more_body": True}] * (otlp_bodies.LIMIT_BODY // len(part) + 1)
     for headers in (agent, agent | {"Content-Length": "17"}):  # The length is a lie.
         found = Connection(app, headers, parts).run()
         assert found.status == 413
@@ -493,7 +492,7 @@ def test_lengths_that_lie_on_a_real_connection(
         assert send(address, f"Content-Length: {len(body) - 5}").startswith(b"HTTP/1.1 400")
         for wrong in ("-1", "1e3", "99999999999999999999999999", "1\r\nContent-Length: 2"):
             assert send(address, f"Content-Length: {wrong}").startswith(b"HTTP/1.1 4")
-        huge = send(address, f"Content-Length: {otlp.LIMIT_BODY + 1}")
+        huge = send(address, f"Content-Length: {otlp_bodies.LIMIT_BODY + 1}")
         assert huge.startswith(b"HTTP/1.1 413") and b"connection: close" in huge.lower()
         chunked = b"%x\r\n" % len(body) + body + b"\r\n0\r\n\r\n"
         assert send(address, "Transfer-Encoding: chunked", content=chunked).startswith(b"HTTP/1.1 200")

@@ -13,12 +13,14 @@ import uvicorn
 from fastapi import FastAPI
 from httpx_sse import EventSource
 
+from controlplane.auth import browser_sessions
 from controlplane.auth import store as tokens
+from controlplane.auth.tables import TokenRow
 from controlplane.client import Client
 from controlplane.contract.bodies.access import Scope
 from controlplane.contract.bodies.telemetry import QuantilesAnswer
 from controlplane.db.database import Database
-from controlplane.telemetry.queries import feeds as streams
+from controlplane.telemetry.queries import feeds
 from controlplane.telemetry.store import TelemetryStore
 from tests.controlplane.telemetry.ingesting import ingest_metrics
 
@@ -96,7 +98,7 @@ def test_a_stop_of_the_service_ends_the_stream(reader: Client, stop: threading.E
 def test_too_many_listeners_are_refused_until_one_leaves(
     reader: Client, monkeypatch: pytest.MonkeyPatch, wait_for: Callable[..., object]
 ) -> None:
-    monkeypatch.setattr(streams, "LISTENERS", 1)
+    monkeypatch.setattr(feeds, "LISTENERS", 1)
     with reader._http.stream("GET", "/api/v1/stream", params={"metric": "ttft"}) as response:
         found = EventSource(response).iter_sse()  # Held: the connection lives as long as somebody may read on.
         assert next(found).event == "quantiles"
@@ -120,3 +122,26 @@ def test_heartbeats_keep_a_silent_stream_awake(reader: Client, monkeypatch: pyte
 
 def test_the_whole_service_has_the_stream(reader: Client) -> None:
     assert httpx.get(f"{reader._http.base_url}/openapi.json").json()["paths"]["/api/v1/stream"]
+
+
+@pytest.mark.parametrize("how", ["the session is ended", "the token expires"])
+def test_a_stream_ends_with_the_session_or_the_token_that_listens(
+    url: str, database: Database, start: datetime, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feeds, "QUIET_S", 0.05)
+    with database.session() as session:
+        view = tokens.issue(session, name="reader", scope=Scope.READ, now=start)[0]
+        secret = browser_sessions.begin(session, start, token_id=view.id).secret
+    with (
+        Client(url, secret) as client,
+        client._http.stream("GET", "/api/v1/stream", params={"metric": "ttft"}) as response,
+    ):
+        found = EventSource(response).iter_sse()
+        assert next(found).event == "quantiles"
+        with database.session() as session:
+            if how == "the session is ended":
+                (open_one,) = browser_sessions.listing(session, start, before_id=None, limit=9, of=None, asks=None)
+                browser_sessions.end(session, open_one.id)
+            else:
+                session.get_one(TokenRow, view.id).expires_at = start
+        assert [event.event for event in found] == ["error"]

@@ -18,6 +18,7 @@ from controlplane.telemetry.folding.forgetting import drop_older
 from controlplane.telemetry.folding.retention import sweeps
 from controlplane.telemetry.journal import journal, pending
 from controlplane.telemetry.journal.names import Names
+from controlplane.telemetry.otlp.bounds import Sender
 from controlplane.telemetry.otlp.raw_point import RawNumber
 from controlplane.telemetry.reports import packed
 from controlplane.telemetry.reports.column_builder import ColumnBuilder
@@ -142,7 +143,7 @@ def test_a_report_too_far_back_is_an_error_of_its_own(any_database: Database) ->
 
 def test_a_report_that_is_refused_whole_does_not_take_its_place_in_the_stream(any_database: Database) -> None:
     names = Names()
-    stranger = packed_entry(report(9), bounds=replace(BOUNDS, node="n2"))
+    stranger = packed_entry(report(9), bounds=replace(BOUNDS, sender=Sender("n2")))
     write(any_database, names, stranger)
     assert stranger.refusals.by_reason == {Reason.NODE: 12} and stranger.accepted == 0
     assert len(names) == 0 and rows(any_database, PendingRow) == 0

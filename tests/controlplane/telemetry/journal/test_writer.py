@@ -20,7 +20,7 @@ from controlplane.db.database import Database
 from controlplane.db.migrate import upgrade
 from controlplane.telemetry.journal import journal
 from controlplane.telemetry.journal.names import Names
-from controlplane.telemetry.journal.writer import Writer
+from controlplane.telemetry.journal.writer import Body, Writer
 from controlplane.telemetry.meters import Meters
 from controlplane.telemetry.reports.entry import Entry
 from controlplane.telemetry.tables import PendingRow
@@ -70,7 +70,7 @@ def send(writer: Writer, given: PackedReport, encoding: str = "zstd") -> "Future
 
 
 def send_body(writer: Writer, body: bytes, encoding: str) -> "Future[Entry]":
-    return submitted(lambda: writer.submit_packed(body, encoding, BOUNDS))
+    return submitted(lambda: writer.submit(Body(body, encoding, BOUNDS)))
 
 
 def pending_rows(database: Database) -> int:
@@ -237,14 +237,14 @@ def test_coroutines_are_woken_once_for_a_commit(writer: Writer, gate: Gate) -> N
             return real(callback, *given, **named)
 
         loop.call_soon_threadsafe = counted  # type: ignore[method-assign]
-        first = writer.submit_packed(encode(report(1)), "", BOUNDS)
+        first = writer.submit(Body(encode(report(1)), "", BOUNDS))
         await asyncio.to_thread(gate.entered.acquire, timeout=LIMIT_S)
         wakes.clear()
-        rest = [writer.submit_packed(encode(report(ordinal)), "", BOUNDS) for ordinal in (2, 3, 4)]
+        rest = [writer.submit(Body(encode(report(ordinal)), "", BOUNDS)) for ordinal in (2, 3, 4)]
         entry = writer.submit(Entry(silent=1))
-        hung_up = writer.submit_packed(encode(report(5)), "", BOUNDS)
+        hung_up = writer.submit(Body(encode(report(5)), "", BOUNDS))
         hung_up.cancel()
-        bad = writer.submit_packed(b"", "", BOUNDS)
+        bad = writer.submit(Body(b"", "", BOUNDS))
         gate.opened.set()
         done = await asyncio.wait_for(asyncio.gather(first, *rest, entry), LIMIT_S)
         assert [one.accepted for one in done] == [12, 12, 12, 12, 1]
@@ -258,7 +258,7 @@ def test_coroutines_are_woken_once_for_a_commit(writer: Writer, gate: Gate) -> N
 
 def test_a_loop_that_has_ended_does_not_stop_the_writer(writer: Writer, gate: Gate) -> None:
     async def leave() -> None:
-        writer.submit_packed(encode(report(1)), "", BOUNDS)
+        writer.submit(Body(encode(report(1)), "", BOUNDS))
 
     asyncio.run(leave())
     gate.opened.set()

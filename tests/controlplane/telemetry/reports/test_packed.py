@@ -23,7 +23,7 @@ from controlplane.contract.reports.packed_report import (
     decode,
     encode,
 )
-from controlplane.telemetry.otlp.bounds import Bounds
+from controlplane.telemetry.otlp.bounds import Bounds, Sender
 from controlplane.telemetry.otlp.histogram_point import MAX_COUNT
 from controlplane.telemetry.otlp.labels import canonical
 from controlplane.telemetry.reports import packed
@@ -240,9 +240,17 @@ def test_a_window_out_of_bounds_is_refused_and_its_neighbours_are_kept(window: i
 
 
 def test_a_resource_that_the_token_is_not_bound_to_is_refused_and_makes_no_names() -> None:
-    batch, _, (refused, other) = read(report(node="n1"), report(node="n2"), bounds=replace(BOUNDS, node="n2"))
+    batch, _, (refused, other) = read(report(node="n1"), report(node="n2"), bounds=replace(BOUNDS, sender=Sender("n2")))
     assert refused.by_reason == {Reason.NODE: 12} and other.count == 0
     assert set(batch.owners.tolist()) == {1} and batch.tables[0].labels == ()
+
+
+def test_a_resource_of_another_pool_than_the_tokens_is_refused_one_without_a_pool_too() -> None:
+    reports = [report(**{metrics.POOL.name: pool}) for pool in ("chat", "other", "")]
+    batch, _, found = read(*reports, bounds=replace(BOUNDS, sender=Sender("n1", "chat")))
+    assert [dict(refused.by_reason) for refused in found] == [{}, {Reason.POOL: 12}, {Reason.POOL: 12}]
+    assert "tailwright.pool: is 'other', the node is enrolled in pool 'chat'" in found[1].text()
+    assert set(batch.owners.tolist()) == {0}
 
 
 def test_names_that_are_not_kept_are_refused_and_never_reach_the_store() -> None:

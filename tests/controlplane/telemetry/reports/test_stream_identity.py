@@ -8,11 +8,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from controlplane.contract.reports.packed_report import REMEMBERED
 from controlplane.db.database import Database
 from controlplane.telemetry.folding.retention import sweeps
 from controlplane.telemetry.reports.stream_identity import (
     LENGTH,
-    REMEMBERED,
     SHORT,
     Recognised,
     Seen,

@@ -7,7 +7,6 @@ import pytest
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.metrics import WINDOW_NS
 from controlplane.telemetry.values import timespan
-from controlplane.telemetry.values.point import window_of
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -61,5 +60,5 @@ def test_a_window_belongs_to_a_span_when_its_start_does() -> None:
 
 
 def test_a_report_lies_in_the_window_that_it_ends() -> None:
-    assert window_of(7 * WINDOW_NS) == 6 and window_of(7 * WINDOW_NS + 1) == 7
+    assert timespan.window_of(7 * WINDOW_NS) == 6 and timespan.window_of(7 * WINDOW_NS + 1) == 7
     assert timespan.at_ns(timespan.to_ns(NOW)) == NOW

@@ -121,7 +121,7 @@ def test_rights_and_place(tmp_path: Path, folder: Path) -> None:
     assert "is no folder" in by_name(tmp_path / "file")["folder"].found
     folder.chmod(0o777)
     found = by_name(folder)["folder"]
-    assert not found.fine and found.mend == f"chmod o-w {folder}"
+    assert not found.fine and found.mend == f"chmod go-w {folder}"
     long = by_name(tmp_path / ("x" * 100))["socket's path"]
     assert not long.fine and "of 107" in long.found
 

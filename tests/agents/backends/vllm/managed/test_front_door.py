@@ -15,6 +15,7 @@ from tests.agents.backends.vllm.managed.managed_node import Node
 
 STATE = ProxyState(
     target=None, held=False, waiting=0, waiting_bytes=0, in_flight={}, requests=0, resent=0, failed={}, left=0,
+    refused={},
     held_since=None, held_seconds_total=0.0, hold_s=1.0, stopping=False, host="h", port=1, pid=5, version="v",
 )  # fmt: skip
 

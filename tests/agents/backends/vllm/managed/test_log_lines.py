@@ -51,6 +51,10 @@ def test_without_anything_telling_the_last_lines_are_given() -> None:
 
 @given(st.lists(st.text(max_size=300) | st.sampled_from(["ValueError: x", "  below", "error: y"]), max_size=60))
 def test_it_is_bounded_and_made_of_the_log(lines: list[str]) -> None:
-    found = telling_lines("\n".join(lines))
+    log = "\n".join(lines)
+    found = telling_lines(log)
+    assert all(line in log for line in found.split("\n"))
+    if any(line.strip() and not line.startswith(" ") for line in log.splitlines()):
+        assert found
     assert len(found) <= MOST_CHARACTERS
     assert len(found.split("\n")) <= MOST_LINES

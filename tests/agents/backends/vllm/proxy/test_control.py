@@ -296,10 +296,14 @@ def test_it_loads_neither_the_agent_nor_what_it_does_not_need() -> None:
         "controlplane.terminal",
         "controlplane.terminal.parent_death",
         "controlplane.contract",
+        "controlplane.contract.clock",
         "controlplane.contract.errors",
         "controlplane.contract.host_names",
         "controlplane.serving",
+        "controlplane.serving.browser_policy",
+        "controlplane.serving.limits",
         "controlplane.serving.owned_socket",
+        "controlplane.serving.raw_answer",
         "controlplane.serving.tls",
     }
     assert os.path.exists(ROOT / "agents/backends/vllm/proxy/__main__.py")

@@ -146,12 +146,13 @@ def test_a_target_that_is_no_path_is_refused_and_a_whole_url_is_read_as_its_path
     play(tmp_path, echo, scene)
 
 
-def test_what_is_no_http_costs_one_line_of_the_log(tmp_path: Path) -> None:
+def test_what_is_no_http_is_counted_and_costs_no_line_of_the_log(tmp_path: Path) -> None:
     async def scene(_: ScriptedServer, proxy: ProxyProcess, __: aiohttp.ClientSession) -> None:
-        assert b" 400 " in await raw(proxy, b"GET /\xc3\xa9 HTTP/1.1\r\nHost: a\r\n\r\n")
-        log = proxy.log.read_text()
-        assert "Error handling request" in log
-        assert "Traceback" not in log
+        before = proxy.log.read_text()
+        told = await raw(proxy, b"GET /\xc3\xa9 HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert b" 400 " in told and b'"code": "malformed"' in told
+        assert (await proxy.state()).refused == {"malformed": 1}
+        assert proxy.log.read_text() == before
 
     play(tmp_path, echo, scene)
 
@@ -408,3 +409,19 @@ def test_clients_come_by_tls_where_a_certificate_is_given(tmp_path: Path) -> Non
             await session.get(f"{proxy.url}/v1/models")
 
     play(tmp_path, echo, scene, "--tls-cert", files["pem"], "--tls-key", files["key"])
+
+
+@pytest.mark.parametrize("version", ["HTTP/2.0", "HTTP/0.9"])
+def test_a_version_that_is_not_spoken_is_refused_in_one_that_is(tmp_path: Path, version: str) -> None:
+    asked: list[str] = []
+
+    async def note(exchange: Exchange) -> None:
+        asked.append("once")
+        await exchange.answer(b"{}")
+
+    async def scene(_: ScriptedServer, proxy: ProxyProcess, session: aiohttp.ClientSession) -> None:
+        answer = await raw(proxy, f"GET /v1/models {version}\r\nHost: 127.0.0.1\r\n\r\n".encode())
+        assert answer.startswith(b"HTTP/1.1 505 ") and b"unsupported_version" in answer
+        assert asked == []
+
+    play(tmp_path, note, scene)

@@ -1,0 +1,117 @@
+"""People whom the issuer has named, in the database, inside the caller's transaction."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import delete
+from sqlmodel import Session, col, select
+
+from controlplane import ledger
+from controlplane.auth import browser_sessions
+from controlplane.auth.tables import BrowserSessionRow, PersonRow, SignInAttemptRow
+from controlplane.contract.bodies.access import SessionStarted
+from controlplane.contract.bodies.people import Person, Role
+from controlplane.contract.errors import Forbidden, SignInRefused
+from controlplane.db.rows import newest
+from controlplane.ledger import Actor
+from controlplane.ledger.actor import is_reserved
+
+LONGEST_NAME = 128
+
+
+@dataclass(frozen=True)
+class Somebody:
+    """Who somebody is, as the issuer says: `issuer` and `subject` are the person, `name` is what the ledger shows."""
+
+    issuer: str
+    subject: str
+    name: str
+
+
+def somebody_of(claims: Mapping[str, Any]) -> Somebody:
+    """Who the claims of an ID token name. Raises `SignInRefused` where they have no name that the ledger could show.
+
+    An address that the issuer itself says nobody has verified is whatever its holder wrote: it is no name.
+    """
+    email = claims.get("email") if claims.get("email_verified", True) is True else None
+    name = email or claims.get("preferred_username")
+    if not isinstance(name, str) or not name.strip():
+        raise SignInRefused(
+            "id_token: it has neither a verified email nor preferred_username; the issuer has to name people",
+            field="email",
+        )
+    name = name.strip()
+    if len(name) > LONGEST_NAME or not name.isprintable():
+        raise SignInRefused(f"id_token: the name is no printable text of at most {LONGEST_NAME} characters")
+    if is_reserved(name):
+        raise Forbidden(f"{name!r} is the service's or an agent's own name in the ledger", field="name")
+    return Somebody(str(claims["iss"]), str(claims["sub"]), name)
+
+
+def signed_in(session: Session, who: Somebody, role: Role, now: datetime) -> PersonRow:
+    """The person's row, as of this sign-in; a role that has changed counts for the sessions that are open, too."""
+    row = _row_of(session, who)
+    if row is None:
+        row = PersonRow(
+            issuer=who.issuer,
+            subject=who.subject,
+            name=who.name,
+            role=role.value,
+            first_seen_at=now,
+            signed_in_at=now,
+        )
+    row.name, row.role, row.signed_in_at = who.name, role.value, now
+    session.add(row)
+    session.flush()
+    actor = Actor(row.name, None, row.id)
+    message = f"{row.name} signed in as {role.value}"
+    ledger.append(session, now, actor, "person.signed_in", f"person/{row.id}", message, role=role.value)
+    return row
+
+
+def shut_out(session: Session, who: Somebody, now: datetime) -> None:
+    """Somebody whom no group lets in any more: what sessions there are end."""
+    row = _row_of(session, who)
+    if row is None:
+        return
+    ended = session.execute(delete(BrowserSessionRow).where(col(BrowserSessionRow.person_id) == row.id))
+    message = f"{row.name} is in no group that counts any more; sessions ended: {ended.rowcount}"  # type: ignore[attr-defined]
+    ledger.append(session, now, ledger.SERVICE, "person.shut_out", f"person/{row.id}", message)
+
+
+def start_session(
+    session: Session, who: Somebody, role: Role, attempt: SignInAttemptRow, now: datetime, address: str | None
+) -> SessionStarted:
+    """Use the attempt up and start a session. An attempt that was used before breaks the transaction
+    (`IntegrityError`)."""
+    session.execute(delete(SignInAttemptRow).where(col(SignInAttemptRow.expires_at) <= now))
+    session.add(attempt)
+    session.flush()
+    person = signed_in(session, who, role, now)
+    return browser_sessions.begin(session, now, person_id=person.id, address=address)
+
+
+def listing(session: Session, now: datetime, *, before_id: int | None, limit: int) -> list[Person]:
+    """Newest first."""
+    return [_view(session, row, now) for row in session.exec(newest(PersonRow, before_id, limit))]
+
+
+def _view(session: Session, row: PersonRow, now: datetime) -> Person:
+    assert row.id is not None
+    return Person(
+        id=row.id,
+        name=row.name,
+        issuer=row.issuer,
+        subject=row.subject,
+        role=Role(row.role),
+        first_seen_at=row.first_seen_at,
+        signed_in_at=row.signed_in_at,
+        open_sessions=browser_sessions.number_open(session, row.id, now),
+    )
+
+
+def _row_of(session: Session, who: Somebody) -> PersonRow | None:
+    query = select(PersonRow).where(PersonRow.issuer == who.issuer, PersonRow.subject == who.subject)
+    return session.exec(query).first()
