@@ -5,22 +5,22 @@ export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-isa test-vllm vllm mutate check format bench story schemathesis clean
+.PHONY: help run test long test-isa test-vllm vllm mutate check lock sbom audit wheel format bench story schemathesis clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
-.venv/.run-ready: pyproject.toml constraints.txt deploy/environment.sh
+.venv/.run-ready: pyproject.toml deploy/locks/run.txt $(wildcard deploy/locks/torch*.txt) deploy/environment.sh deploy/python.sh
 	@deploy/environment.sh run
 
-.venv/.test-ready: .venv/.run-ready
+.venv/.test-ready: .venv/.run-ready deploy/locks/test.txt
 	@deploy/environment.sh test
 
 run: .venv/.run-ready $(if $(filter vllm,$(ENGINE)),vllm) ## The whole loop on this machine: fleet, traffic, a bad change, alert, study, canary, recovery. ONCE=1 ends after it; ENGINE=vllm on real vLLM servers.
 	@$(BIN)/tailwright demo $(if $(ENGINE),--engine $(ENGINE)) $(if $(ONCE),--once)
 
 # Files are shared out among the cores; what judges time comes afterwards, with nothing beside it.
-APART := story or vllm or isa
+APART := story or vllm or isa or long
 ALL_CORES := -n auto --dist loadfile --no-loadscope-reorder --durations 10
 
 test: .venv/.test-ready ## Install what the tests need (Debian packages too, saying so), then check and test everything. FAST=1 leaves slow tests out.
@@ -31,8 +31,12 @@ ifdef FAST
 	@echo "Left out: the tests marked slow (they start servers, browsers or databases, or compute long) or clock (they judge time)."
 else
 	@$(BIN)/pytest $(ALL_CORES) -m "not ($(APART) or clock)"
-	@$(BIN)/pytest --durations 10 -m clock $$(grep -rl --include='test_*.py' pytest.mark.clock tests)
+	@$(BIN)/pytest --durations 10 -m "clock and not ($(APART))" $$(grep -rl --include='test_*.py' pytest.mark.clock tests)
 endif
+
+long: .venv/.test-ready ## The tests that attack and kill for minutes: 100,000 requests that nobody should send, kills with PostgreSQL.
+	@deploy/test_packages.sh
+	@$(BIN)/pytest --durations 5 -m long tests/journeys
 
 story: .venv/.test-ready ## The story of `make run` as a test: about six minutes, wants a machine that is otherwise quiet.
 	@$(BIN)/pytest -m story tests/journeys/test_story.py
@@ -59,6 +63,19 @@ check: .venv/.test-ready ## Format, lint, types, import directions.
 	cd agents/vllm_plugin && ../../$(BIN)/mypy
 	$(BIN)/lint-imports
 
+lock: ## Write deploy/locks anew from pyproject.toml and the constraints: versions and hashes of all that is installed.
+	@[ -x $(BIN)/uv ] || deploy/environment.sh test
+	@$(BIN)/python -m deploy.supply.lock
+
+sbom: .venv/.test-ready ## Write the bill of materials that the wheel ships (CycloneDX) anew from deploy/locks, with licences.
+	@$(BIN)/python -m deploy.supply.sbom
+
+audit: .venv/.test-ready ## Ask a source of advisories about all that is locked; says "audit SKIPPED" where none can be reached.
+	@$(BIN)/python -m deploy.supply.audit
+
+wheel: .venv/.run-ready ## Build dist/tailwright-VERSION-py3-none-any.whl: the same commit gives the same bytes.
+	@$(BIN)/python -m deploy.supply.wheel
+
 format: .venv/.test-ready ## Rewrite the code in the project's format.
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
@@ -67,4 +84,4 @@ bench: .venv/.test-ready ## Run the benchmarks (minutes); docs/benchmarks.md say
 	$(BIN)/tailwright bench
 
 clean: ## Remove the environments and what runs left behind.
-	rm -rf .venv .venv-vllm .tailwright .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-vllm .tailwright dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -39,3 +39,31 @@ make_environment() {
     echo "Making $1 with $("$python" --version)."
     "$python" -m venv "$1"
 }
+
+# install_locked ENVIRONMENT LOCK...: exactly what deploy/locks/LOCK.txt name, by hash, nothing built.
+install_locked() {
+    local environment=$1 lock files=()
+    shift
+    for lock in "$@"; do files+=(-r "deploy/locks/$lock.txt"); done
+    "$environment/bin/python" -m pip install --disable-pip-version-check --progress-bar on -q \
+        --require-hashes --no-deps --only-binary :all: "${files[@]}"
+}
+
+# install_torch ENVIRONMENT: torch as deploy/locks have it. Where pip knows of a build without CUDA (a folder of wheels or an
+# index in its configuration), that one; else PyPI's, and CUDA's libraries, which that one wants. A torch of the locked
+# version which is there already stays, whatever its hash.
+install_torch() {
+    local environment=$1 locked told
+    locked=$(sed -n 's/^torch==\([0-9.]*\).*/\1/p' deploy/locks/torch.txt)
+    if "$environment/bin/python" - "$locked" 2>/dev/null <<'PYTHON'
+import sys
+from importlib.metadata import version
+
+sys.exit(version("torch").split("+")[0] != sys.argv[1])
+PYTHON
+    then return; fi
+    if told=$(install_locked "$environment" torch-cpu 2>&1); then return; fi
+    if [[ $told != *"No matching distribution found"* ]]; then fail "$told"; fi
+    echo "No build of torch $locked without CUDA among pip's sources: installing PyPI's, with CUDA's libraries (several GB)."
+    install_locked "$environment" torch torch-cuda
+}

@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
-# Debian packages the tests use as real counterparts: a browser, PostgreSQL, and promtool; and a C++ compiler, without
-# which the engine runs on its torch operations and the native ones go untested.
+# Debian packages the tests use as real counterparts: a browser, PostgreSQL, promtool, docker-compose's parser and
+# systemd's own look at units (nothing of either is started); and a C++ compiler, without which the engine runs on its
+# torch operations and the native ones go untested.
 set -euo pipefail
 missing=()
 command -v chromium >/dev/null || command -v chromium-browser >/dev/null || missing+=(chromium)
 ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing+=(postgresql)
 command -v promtool >/dev/null || missing+=(prometheus)
+command -v systemd-analyze >/dev/null || missing+=(systemd)
+command -v docker-compose >/dev/null || missing+=(docker-compose)
 command -v g++ >/dev/null || missing+=(g++)
 [ ${#missing[@]} = 0 ] && exit 0
 echo "Installing Debian packages for the tests: ${missing[*]}"

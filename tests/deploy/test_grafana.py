@@ -12,6 +12,8 @@ from fastapi.testclient import TestClient
 
 from controlplane.app.service import create_app
 from controlplane.app.settings import ServiceSettings
+from controlplane.contract.clock import utc_now
+from controlplane.serving.authority import Authority
 from tests.peers import promtool
 
 pytestmark = pytest.mark.slow
@@ -36,8 +38,12 @@ def expressions(path: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[set[str]]:
-    """Every name of a series that /metrics of a service declares, and those that our rules record."""
-    app = create_app(ServiceSettings(data_dir=tmp_path_factory.mktemp("service"), log_level="error"))
+    """Every name of a series that /metrics of a service with TLS declares, and those that our rules record."""
+    folder, authority = tmp_path_factory.mktemp("service"), Authority(tmp_path_factory.mktemp("tls"))
+    authority.init(utc_now())
+    authority.issue_server("service", ["localhost"], utc_now())
+    cert, key = authority.folder / "service.pem", authority.folder / "service.key"
+    app = create_app(ServiceSettings(data_dir=folder, log_level="error", tls_cert=cert, tls_key=key))
     app.state.service.telemetry.start()
     declared = [line.split()[2:4] for line in TestClient(app).get("/metrics").text.splitlines() if "# TYPE" in line]
     app.state.service.telemetry.close()

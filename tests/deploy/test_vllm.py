@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import kubernetes_validate
 import pytest
 import yaml
 
@@ -49,7 +50,7 @@ def test_a_unit_starts_an_agent_with_settings_that_there_are(path: Path, monkeyp
     assert program.endswith("/bin/tailwright") and command == "agent"
     settings = read(AgentSettings, "agent", flags)
     assert settings.backend == "vllm" and (settings.vllm_dir is None) != (settings.vllm_node_file is None)
-    assert settings.server_url == "http://tailwright.example:7300"
+    assert settings.server_url == "https://tailwright.example:7300" and settings.client_files.any
     assert service["Restart"] == "always"
 
 
@@ -105,6 +106,11 @@ def test_the_pod_shares_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     given = {name: value for name, value in _variables(agent).items() if name != "POD_IP"}
     settings = check_settings(given, monkeypatch)
     assert str(settings.vllm_dir) == folder and settings.backend == "vllm"
+
+
+def test_kubernetes_takes_the_pods() -> None:
+    for one in yaml.safe_load_all((FOLDER / "kubernetes.yaml").read_text()):
+        kubernetes_validate.validate(one, "1.33", strict=True)
 
 
 def test_the_images_copy_what_is_there() -> None:

@@ -1,0 +1,82 @@
+"""The wheel is the same bytes wherever it is built, holds all that is tracked, and an environment has all of it."""
+
+import hashlib
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from deploy.supply import lock_file, wheel
+
+PACKAGES = ("controlplane", "agents", "tuner", "web")
+OTHERS = "agents/vllm_plugin/"
+"""A distribution of its own."""
+TIME_S = 1_700_000_000
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """Two builds: in folders of other names and depths, under other umasks, at other times of day."""
+    places = [tmp_path_factory.mktemp("one"), tmp_path_factory.mktemp("two") / "further" / "down"]
+    wheels = []
+    for place, mask in zip(places, (0o022, 0o077), strict=True):
+        place.mkdir(parents=True, exist_ok=True)
+        old = os.umask(mask)
+        try:
+            wheels.append(wheel.build(place / "dist", TIME_S, within=place))
+        finally:
+            os.umask(old)
+    return wheels
+
+
+def tracked():
+    return {name for name in wheel.git("ls-files", *PACKAGES).splitlines() if not name.startswith(OTHERS)}
+
+
+def contents(file):
+    with zipfile.ZipFile(file) as archive:
+        return {name for name in archive.namelist() if ".dist-info/" not in name}
+
+
+def test_two_builds_are_the_same_bytes(built):
+    one, other = (hashlib.sha256(file.read_bytes()).hexdigest() for file in built)
+    assert one == other
+
+
+def test_it_holds_what_is_tracked_and_no_more(built):
+    assert contents(built[0]) == tracked()
+
+
+def test_it_has_the_commits_time_and_plain_modes(built):
+    with zipfile.ZipFile(built[0]) as archive:
+        assert {entry.date_time for entry in archive.infolist()} == {(2023, 11, 14, 22, 13, 20)}
+        assert {(entry.external_attr >> 16) & 0o777 for entry in archive.infolist()} <= {0o644, 0o664, 0o755}
+
+
+def test_installed_it_is_whole(built, tmp_path):
+    """Into an empty environment: templates, static files, migrations, models and the bill of materials are there."""
+    environment = tmp_path / "environment"
+    subprocess.run([sys.executable, "-m", "venv", environment], check=True)
+    python = environment / "bin/python"
+    subprocess.run([python, "-m", "pip", "install", "-q", "--no-deps", "--no-index", built[0]], check=True)
+    show = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    site = Path(subprocess.run([python, "-c", show], check=True, capture_output=True, text=True).stdout.strip())
+    for name in (
+        "web/templates/fragments/alert.html",
+        "web/static/dashboard.css",
+        "controlplane/db/migrations/versions/0001_initial.py",
+        "agents/models/tailwright-py-5m/model.safetensors",
+        "agents/engine/ops/kernels/vectors.h",
+        "controlplane/sbom.cdx.json",
+    ):
+        assert (site / name).read_bytes() == (lock_file.ROOT / name).read_bytes()
+    installed = {
+        str(file.relative_to(site)) for package in PACKAGES for file in (site / package).rglob("*") if file.is_file()
+    }
+    assert {name for name in installed if "__pycache__" not in name} == tracked()
+    assert (environment / "bin/tailwright").is_file()
