@@ -6,6 +6,7 @@ from typing import Any
 
 from controlplane.contract.histogram import error_text
 from controlplane.contract.knobs import KNOBS
+from web.states import kind_of
 
 
 def seconds(value: float | None) -> str:
@@ -91,4 +92,5 @@ FILTERS = {
     "pretty": pretty,
     "is_word_knob": is_word_knob,
     "sentence": sentence,
+    "kind": kind_of,
 }

@@ -15,8 +15,11 @@ from controlplane.contract.bodies.nodes import EffectiveConfig, NodeView
 from controlplane.contract.bodies.rollouts import Rollout, RolloutPhase
 from controlplane.contract.bodies.studies import FINALIST
 from controlplane.contract.bodies.telemetry import Exemplar
+from controlplane.contract.clock import utc_now
 from controlplane.contract.errors import BadRequest, NotFound
 from controlplane.contract.knobs import KNOBS, difference
+from controlplane.contract.metrics import LIMIT, STEP_LIMIT
+from controlplane.contract.step_limits import LIFTED_BY, MEANING
 from web import behind
 from web.remeasured import arms_of
 from web.spans import STEP_OF, STEP_S, span_of
@@ -159,6 +162,8 @@ def rollout(client: Client, params: Params) -> Context:
         "ran_at_end": at_end,
         "knobs": list(KNOBS),
         "may_operate": _may_operate(client),
+        "waits": _waits_for_approval(found),
+        "may_approve": _waits_for_approval(found) and client.own_session().scope == "admin",
     }
 
 
@@ -180,6 +185,20 @@ def ledger(client: Client, params: Params) -> Context:
 
 def recent(client: Client, params: Params) -> Context:
     return {"entries": client.ledger(limit=8)}
+
+
+def binds(client: Client, params: Params) -> Context:
+    """What bound the steps of a pool's engines over the span, the largest share first; none where none told."""
+    pool = params.get("pool") or next(iter(pools(client.nodes())), None)  # As the page chooses.
+    answer = client.rates(STEP_LIMIT.short, window=span_of(params), by=[LIMIT.label], pool=pool)
+    steps = {one.labels.get(LIMIT.label, ""): one.total for one in answer.series}
+    every = sum(steps.values())
+    rows: list[dict[str, Any]] = [
+        {"limit": limit.value, "share": steps[limit] / every, "lifted_by": LIFTED_BY.get(limit), "meaning": words}
+        for limit, words in MEANING.items()
+        if steps.get(limit)
+    ]
+    return {"limits": sorted(rows, key=lambda row: -row["share"]), "limited_steps": every}
 
 
 def slowest(client: Client, params: Params) -> Context:
@@ -216,17 +235,34 @@ def exemplars(client: Client, params: Params) -> Context:
     }
 
 
+def people(client: Client, params: Params) -> Context:
+    """Open sessions; for an admin also who was seen, and tokens that are no node's and have not ended."""
+    mine, now = client.own_session(), utc_now()
+    is_admin = mine.scope == "admin"
+    tokens = [token for token in client.tokens() if token.node is None and not token.revoked_at] if is_admin else []
+    return {
+        "mine": mine,
+        "sessions": client.sessions(),
+        "people": client.people() if is_admin else None,
+        "tokens": [token for token in tokens if token.expires_at is None or token.expires_at > now],
+    }
+
+
 def _may_operate(client: Client) -> bool:
-    return client.whoami().scope in {"operate", "admin"}
+    return client.own_session().scope in {"operate", "admin"}
+
+
+def _waits_for_approval(found: Rollout) -> bool:
+    return found.phase is RolloutPhase.PROPOSED and found.needs_approval
 
 
 FRAGMENTS: dict[str, Callable[[Client, Params], Context]] = {
     fragment.__name__: fragment
     for fragment in (
-        *(fleet, node, host, headline, recent, slowest, exemplars),
+        *(fleet, node, host, headline, recent, binds, slowest, exemplars),
         *(open_alerts, alerts, alert),
         *(activity, studies, study),
-        *(rollouts, rollout, ledger),
+        *(rollouts, rollout, ledger, people),
     )
 }
 """By the name that pages, templates and addresses say."""

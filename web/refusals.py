@@ -18,13 +18,13 @@ from web.rendering import rendered
 from web.sessions import sign_out
 from web.threads import on_own_threads
 
-FOR_SCRIPTS = ("/fragments/", "/charts/")
-"""What the page's scripts ask for."""
+FOR_SCRIPTS = ("/fragments/", "/charts/", "/assets/")
+"""What pages and their scripts ask for."""
 
-NOT_PAGES = ("/api/", "/v1/", "/static/", "/scripts/", *FOR_SCRIPTS)
+NOT_PAGES = ("/api/", "/v1/", *FOR_SCRIPTS)
 
 LISTS = {"nodes": "fleet", "fleet": "fleet", "latency": "latency", "alerts": "alerts", "studies": "studies"}
-LISTS |= {"rollouts": "rollouts", "ledger": "ledger"}
+LISTS |= {"rollouts": "rollouts", "ledger": "ledger", "people": "people"}
 """The first part of an address to the page that lists such things."""
 
 

@@ -14,6 +14,7 @@ from fastapi import FastAPI, Request, Response
 
 from controlplane.client import Client
 from controlplane.contract.bodies.access import SESSION_PATTERN, TOKEN_PATTERN, SessionStart
+from controlplane.contract.bodies.people import ADDRESS_HEADER, VOUCHER_HEADER
 from controlplane.contract.errors import Forbidden, Unauthenticated
 
 COOKIE, SECURE_COOKIE = "tailwright_session", "__Host-tailwright_session"
@@ -22,6 +23,8 @@ UNIX = "unix:"
 """What an address begins with that is a Unix socket."""
 COOKIE_AGE_S = 12 * 3600
 FORM_FIELD = "form"
+SIGN_IN_TIMEOUT_S = 40.0
+"""The issuer is asked meanwhile, three times at most."""
 
 _TOKEN = re.compile(TOKEN_PATTERN)
 _SESSION = re.compile(SESSION_PATTERN)
@@ -30,14 +33,16 @@ _SESSION = re.compile(SESSION_PATTERN)
 class Api:
     """The service's API for all browsers: one pool of connections and one TLS context.
 
-    `count_forged` hears of each form that was refused.
+    `count_forged` hears of each form that was refused. `voucher`: what the API knows this dashboard by; it believes it
+    where a browser is.
     """
 
-    def __init__(self, service_url: str, count_forged: Callable[[], object]) -> None:
+    def __init__(self, service_url: str, count_forged: Callable[[], object], voucher: str = "") -> None:
         socket = service_url.removeprefix(UNIX) if service_url.startswith(UNIX) else None
         self._service_url = "http://localhost" if socket else service_url
         self._transport = httpx.HTTPTransport(uds=socket)
         self.count_forged = count_forged
+        self._voucher = voucher
 
     def as_holder(self, secret: str | None) -> Client:
         """What a session or a token may ask. It shares the pool, so it is not closed."""
@@ -49,9 +54,15 @@ class Api:
             raise Unauthenticated("unknown or revoked token: a token is tailwright_ and 43 characters")
         return self.as_holder(token).create_sign_in_code().code
 
-    def start_session(self, code: str) -> str:
+    def of_browser(self, request: Request) -> Client:
+        """What a browser that is not signed in may ask, from where it is."""
+        address = request.client.host if request.client else ""
+        told = {VOUCHER_HEADER: self._voucher, ADDRESS_HEADER: address} if self._voucher else {}
+        return Client(self._service_url, transport=self._transport, headers=told, timeout_s=SIGN_IN_TIMEOUT_S)
+
+    def start_session(self, request: Request, code: str) -> str:
         """The secret of a new session. Raises `Unauthenticated` for a code that is used or too old."""
-        return self.as_holder(None).start_session(SessionStart(code=code)).secret
+        return self.of_browser(request).start_session(SessionStart(code=code)).secret
 
 
 def install(dashboard: FastAPI, api: Api) -> None:
@@ -87,25 +98,25 @@ def signed_client_of(request: Request, form: str) -> Client:
 
 def sign_in(request: Request, response: Response, secret: str) -> None:
     # Lax, not Strict: a link from an alert in a chat program has to open the dashboard signed in.
-    secure = _is_secure(request)
+    secure = is_secure(request)
     response.set_cookie(
         _cookie(secure), secret, max_age=COOKIE_AGE_S, httponly=True, samesite="lax", secure=secure, path="/"
     )
 
 
 def sign_out(request: Request, response: Response) -> None:
-    secure = _is_secure(request)
+    secure = is_secure(request)
     response.delete_cookie(_cookie(secure), path="/", secure=secure, httponly=True, samesite="lax")
 
 
 def _secret_of(request: Request) -> str:
-    secret = request.cookies.get(_cookie(_is_secure(request)), "")
+    secret = request.cookies.get(_cookie(is_secure(request)), "")
     if not _SESSION.fullmatch(secret):
         raise Unauthenticated("sign in first")
     return secret
 
 
-def _is_secure(request: Request) -> bool:
+def is_secure(request: Request) -> bool:
     return request.url.scheme == "https"
 
 

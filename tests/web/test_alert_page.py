@@ -58,7 +58,7 @@ class OneAlert:
         spec = RolloutCreate(pool="p", revision=3, takes_back=4)
         return Rollout(id=number, phase=self.phase, spec=spec, created_by="tailwright", created_at=NOW)
 
-    def whoami(self) -> SimpleNamespace:
+    def own_session(self) -> SimpleNamespace:
         return SimpleNamespace(scope=self.scope)
 
 

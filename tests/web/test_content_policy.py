@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Page, Route, expect
 
 from controlplane.contract.bodies.configs import RevisionCreate
 from controlplane.contract.bodies.rollouts import Rollout, RolloutCreate
@@ -18,7 +18,8 @@ pytestmark = pytest.mark.browser
 LISTEN = """document.addEventListener("securitypolicyviolation", (event) => {
     window.violations = [...(window.violations || []), event.effectiveDirective + " " + event.blockedURI];
 });"""
-PAGES = ("/", "/fleet", "/latency?span=5m", "/alerts", "/studies", "/rollouts", "/ledger", "/nodes/node-1", "/nope")
+PAGES = ("/", "/fleet", "/latency?span=5m", "/alerts", "/studies", "/rollouts", "/ledger", "/people")
+PAGES += ("/nodes/node-1", "/gallery", "/nope")
 
 
 def violations(page: Page, path: str, ready: str) -> list[str]:
@@ -72,9 +73,9 @@ def test_no_page_breaks_its_policy(page: Page, stack: Any) -> None:
         found += violations(page, path, "h1")
     rollout = proposed(stack)
     found += violations(page, f"/rollouts/{rollout.id}", "h1")
-    found += violations(page, "/latency?span=5m", ".js-plotly-plot .main-svg")
+    found += violations(page, "/latency?span=5m", ".plot .area")
     expect(page.locator(".waterfall rect").first).to_be_attached(timeout=20_000)
-    plot = page.locator(".js-plotly-plot").first
+    plot = page.locator(".plot .cursor").first
     plot.hover()
     page.get_by_label("Span").select_option("1h")
     page.wait_for_url("**/latency?pool=*span=1h*")
@@ -138,6 +139,20 @@ def test_a_link_signs_in_once_and_signing_out_ends_it(browser: Any, stack: Any) 
     expect(opened).to_have_url(f"{stack.url}/login?next=/ledger")
     opened.goto(link)
     expect(opened.get_by_role("alert")).to_contain_text("was used")
+    context.close()
+
+
+def test_a_part_refused_while_signing_out_leads_nowhere_else(browser: Any, stack: Any) -> None:
+    context: BrowserContext = browser.new_context(base_url=stack.url)
+    opened = context.new_page()
+    opened.goto(stack.fleet.sign_in_link())
+    leaving: list[Route] = []
+    opened.route("**/logout", leaving.append)
+    opened.get_by_role("button", name="Sign out").click()
+    opened.route("**/fragments/**", lambda route: route.fulfill(status=401, body="{}"))
+    expect(opened.locator("#freshness")).to_have_text("stale: the service answered 401", timeout=10_000)
+    leaving[0].continue_()
+    expect(opened).to_have_url(f"{stack.url}/login")
     context.close()
 
 

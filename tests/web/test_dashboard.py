@@ -1,17 +1,45 @@
 """The dashboard in a real Chromium over a real stack: sign-in, what it shows, and that it stays live without reload."""
 
 import re
+from datetime import datetime
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from controlplane.contract.bodies.access import Scope, TokenCreate
 from controlplane.contract.bodies.configs import RevisionCreate
 from controlplane.contract.bodies.rollouts import RolloutCreate
 
 pytestmark = pytest.mark.browser
+
+VALUES = """(metric) => {
+    const cursor = document.querySelector(`[data-chart*='metric=${metric}&'] .cursor`);
+    return cursor && JSON.parse(cursor.dataset.values);
+}"""
+"""What a chart was drawn from; null before its first drawing."""
+
+
+def moment(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+def ms(text: str) -> float:
+    return moment(text).timestamp() * 1000
+
+
+def drag(page: Page, over: Locator, start: float, end: float) -> None:
+    """From one share of the width to another, along the middle."""
+    over.scroll_into_view_if_needed()
+    box = over.bounding_box()
+    assert box is not None
+    middle = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + start * box["width"], middle)
+    page.mouse.down()
+    page.mouse.move(box["x"] + end * box["width"], middle, steps=4)
+    page.mouse.up()
 
 
 MISALIGNED = """() => [...document.querySelectorAll("table")].flatMap((table) => {
@@ -75,6 +103,13 @@ def test_figures_appear_and_grow_without_reload(page: Page, stack: Any) -> None:
     expect(page.get_by_role("status")).to_have_text("live")
 
 
+def test_the_engines_steps_are_told_by_what_bound_them(page: Page, stack: Any) -> None:
+    """From the engine's scheduler by way of its agent, the report and the store to the page."""
+    assert stack.complete("def told():\n    return", 12).status_code == 200
+    page.goto("/latency?span=5m")
+    expect(page.locator("tr[data-key='no_work']")).to_contain_text("nothing waited", timeout=30_000)
+
+
 def test_every_part_of_the_latency_has_its_chart(page: Page, stack: Any) -> None:
     assert stack.complete("x = 1\n", 12).status_code == 200
     page.goto("/latency?span=5m")
@@ -92,11 +127,18 @@ def test_a_point_of_a_chart_shows_the_requests_behind_it_in_place(page: Page, st
     plot = page.locator("[data-chart*='metric=ttft&']")
     expect(plot).to_have_attribute("data-points", re.compile("[1-9]"), timeout=20_000)
     # Only the slowest requests of a minute are kept; those of the step with the highest p99 are among them.
-    line = plot.evaluate("(plot) => plot.drawn.series[2]")
-    highest = max(range(len(line["y"])), key=line["y"].__getitem__)
-    plot.evaluate("(plot, at) => plot.emit('plotly_click', { points: [{ curveNumber: 2, pointIndex: at }] })", highest)
+    values = page.evaluate(VALUES, "ttft")
+    line = values["lines"][2]["y"]
+    highest = max(range(len(line)), key=lambda place: line[place] or 0)
+    cursor = plot.get_by_role("slider")
+    cursor.press("End")
+    for _ in range(len(line) - 1 - highest):
+        cursor.press("ArrowLeft")
+    expect(cursor).to_have_attribute("aria-valuenow", str(highest))
+    expect(plot.locator(".readout")).to_contain_text("p99")
+    cursor.press("Enter")
     section = page.locator("[data-live*='/fragments/exemplars']")
-    expect(section).to_contain_text(line["x"][highest])
+    expect(section).to_contain_text(values["times"][highest])
     row = section.locator("tr[data-exemplar]").first
     expect(row.locator(".waterfall")).to_be_visible(timeout=20_000)
     expect(row).to_contain_text("node-1")
@@ -110,29 +152,62 @@ def test_a_point_of_a_chart_shows_the_requests_behind_it_in_place(page: Page, st
 
 def test_a_zoom_stays_over_refreshes_until_it_is_reset(page: Page, stack: Any) -> None:
     assert stack.complete("y = 2\n", 12).status_code == 200
-    page.goto("/?span=5m")  # Three charts are drawn anew sooner than fifteen.
+    page.goto("/?span=5m")
     plot = page.locator("[data-chart*='metric=ttft&']")
     expect(plot).to_have_attribute("data-points", re.compile("[1-9]"), timeout=20_000)
-    whole = plot.evaluate("(plot) => plot._fullLayout.xaxis.range.slice()")
-    box = plot.locator(".nsewdrag").first.bounding_box()
-    assert box is not None
-    middle = box["y"] + box["height"] / 2
-    page.mouse.move(box["x"] + 0.4 * box["width"], middle)
-    page.mouse.down()
-    page.mouse.move(box["x"] + 0.6 * box["width"], middle, steps=4)
-    page.mouse.up()
+    whole = page.evaluate(VALUES, "ttft")
+    drag(page, plot.get_by_role("slider"), 0.4, 0.9)
+    expect(page).to_have_url(re.compile("from=.*&to="))
+    start, end = parse_qs(urlsplit(page.url).query)["from"][0], parse_qs(urlsplit(page.url).query)["to"][0]
+    assert moment(whole["start"]) < moment(start) < moment(end) < moment(whole["end"])
+    for metric in ("ttft", "itl", "e2e"):  # One part for all charts, so that they can be compared.
+        page.wait_for_function(
+            f"(start) => Math.abs(Date.parse(({VALUES})('{metric}').start) - start) < 1", arg=ms(start)
+        )
+    drag(page, plot.get_by_role("slider"), 0.2, 0.8)
+    page.wait_for_function(f"(start) => Date.parse(({VALUES})('ttft').start) > start", arg=ms(start))
+    inner = page.evaluate(VALUES, "ttft")["start"]
+    plot.evaluate("(plot) => { plot.dataset.asOf = ''; }")
+    page.wait_for_function("(plot) => plot.dataset.asOf", arg=plot.element_handle(), timeout=20_000)  # Drawn anew.
+    assert page.evaluate(VALUES, "ttft")["start"] == inner
+    page.reload()  # The address says it all.
+    page.wait_for_function(f"(start) => ({VALUES})('ttft')?.start === start", arg=inner, timeout=20_000)
+    page.get_by_role("button", name="Step back").click()
+    page.wait_for_function(f"(start) => Math.abs(Date.parse(({VALUES})('ttft').start) - start) < 1", arg=ms(start))
     reset = page.get_by_role("button", name="Reset zoom")
-    expect(reset).to_be_visible()
-    zoomed = plot.evaluate("(plot) => (plot.before = plot.drawn, plot._fullLayout.xaxis.range.slice())")
-    assert zoomed != whole
-    redrawn = "(plot) => plot.drawn !== plot.before"
-    page.wait_for_function(redrawn, arg=plot.element_handle(), timeout=20_000)
-    assert plot.evaluate("(plot) => plot._fullLayout.xaxis.range.slice()") == zoomed
     reset.click()
-    span = (
-        "(plot) => (Date.parse(plot._fullLayout.xaxis.range[1]) - Date.parse(plot._fullLayout.xaxis.range[0])) / 1000"
-    )
-    assert plot.evaluate(span) >= 300 and not reset.is_visible()
+    page.wait_for_function(f"() => Date.parse(({VALUES})('ttft').end) - Date.parse(({VALUES})('ttft').start) >= 3e5")
+    expect(reset).to_be_hidden()
+    assert "from=" not in page.url
+
+
+def test_a_chart_is_a_named_figure_with_a_sentence_a_table_and_a_cursor(page: Page, stack: Any) -> None:
+    assert stack.complete("z = 3\n", 12).status_code == 200
+    page.goto("/?span=5m")
+    figure = page.get_by_role("figure", name="Time to first token")
+    plot = figure.locator(".plot")
+    expect(plot).to_have_attribute("data-points", re.compile("[1-9]"), timeout=20_000)
+    expect(figure.locator(".says")).to_have_text(re.compile("^p99 (rose|fell|held|was) "))
+    said = figure.locator(".says").inner_text()
+    expect(figure.get_by_role("img")).to_have_attribute("aria-label", re.compile("Time to first token: p99"))
+    button = figure.get_by_role("button", name="Table")
+    button.click()
+    table = figure.get_by_role("table")
+    expect(table.locator("thead th")).to_have_text(["Time, UTC", "p50", "p95", "p99"])
+    expect(table.locator("tbody tr")).to_have_count(len(page.evaluate(VALUES, "ttft")["times"]))
+    cursor = figure.get_by_role("slider")
+    cursor.focus()
+    cursor.press("End")
+    expect(cursor).to_have_attribute("aria-valuetext", re.compile(r"UTC: p50 .*, p95 .*, p99 "))
+    # The cursor is one moment for all charts, and a new drawing takes neither it nor the focus away.
+    other = page.get_by_role("figure", name="End to end").locator(".readout")
+    expect(other).to_have_text(re.compile("UTC: p50"))
+    plot.evaluate("(plot) => { plot.dataset.asOf = ''; }")
+    page.wait_for_function("(plot) => plot.dataset.asOf", arg=plot.element_handle(), timeout=20_000)
+    assert cursor.evaluate("(cursor) => document.activeElement === cursor")
+    expect(cursor).to_have_attribute("aria-valuetext", re.compile("UTC: p50"))
+    expect(button).to_have_attribute("aria-expanded", "true")
+    assert said
 
 
 def test_a_chart_that_is_refused_says_why(page: Page) -> None:
@@ -176,7 +251,7 @@ def test_a_rollout_appears_in_its_page_and_in_the_ledger(page: Page, stack: Any)
     expect(page.locator("main")).to_contain_text("rollout.cancelled")
 
 
-@pytest.mark.parametrize("name", ["overview", "fleet", "latency", "alerts", "studies", "rollouts", "ledger"])
+@pytest.mark.parametrize("name", ["overview", "fleet", "latency", "alerts", "studies", "rollouts", "ledger", "people"])
 def test_every_page_is_whole(page: Page, name: str) -> None:
     answer = page.goto("/" if name == "overview" else f"/{name}")
     assert answer is not None and answer.status == 200

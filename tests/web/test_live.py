@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from controlplane.contract.bodies.alerts import AlertRuleCreate
+from web.assets import ASSETS
 
 pytestmark = pytest.mark.browser
 
@@ -78,8 +79,8 @@ def test_new_markup_is_reached_whatever_it_was_before_and_what_stays_is_kept(bar
     states = ["".join(_item(rng, key) for key in rng.sample(range(9), rng.randint(0, 7))) for _ in range(200)]
     bare_page.goto("/fleet")
     wrong = bare_page.evaluate(
-        """async (states) => {
-            const { morph } = await import("/static/morph.js");
+        """async ([module, states]) => {
+            const { morph } = await import(module);
             const part = document.createElement("ul"), fresh = document.createElement("ul"), wrong = [];
             document.body.append(part);
             for (const html of states) {
@@ -97,7 +98,7 @@ def test_new_markup_is_reached_whatever_it_was_before_and_what_stays_is_kept(bar
             }
             return wrong;
         }""",
-        states,
+        [ASSETS.address("morph.js"), states],
     )
     assert wrong == []
 

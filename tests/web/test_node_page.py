@@ -87,7 +87,10 @@ def test_a_nodes_page_shows_all_that_its_agent_reports() -> None:
 
 def test_the_fleet_marks_a_degraded_node_and_links_to_it() -> None:
     page = rendered("fleet", {})
-    assert 'title="engine: no plugin, limits cannot be moved">degraded</span>' in page
+    assert (
+        'title="engine: no plugin, limits cannot be moved"><svg class="shape"' in page
+        and "</svg>degraded</span>" in page
+    )
     assert '<a href="/nodes/gpu%201">gpu 1</a>' in page and "vllm · m" in page
 
 

@@ -36,7 +36,7 @@ def test_an_unknown_page_is_a_404_in_the_dashboards_layout(bare_page: Page) -> N
         answer = bare_page.goto(path)
         assert answer is not None and answer.status == 404
         expect(bare_page.locator("main")).to_contain_text(f"There is no page {path}.")
-        expect(bare_page.get_by_role("navigation").get_by_role("link")).to_have_count(7)
+        expect(bare_page.get_by_role("navigation").get_by_role("link")).to_have_count(8)
         expect(bare_page.locator("main").get_by_role("link", name="Overview")).to_have_attribute("href", "/")
 
 
@@ -63,6 +63,14 @@ def test_the_api_keeps_its_own_answers(bare: Any) -> None:
         sent = client.post("/rollouts/3/start")
         assert (sent.status_code, sent.headers["location"]) == (303, "/login?next=/rollouts/3")
         assert client.get("/fragments/fleet").json()["error"]["code"] == "unauthenticated"
+
+
+def test_a_method_that_a_page_does_not_take_is_a_405_and_counted(bare: Any) -> None:
+    with httpx.Client(base_url=bare.url) as client:
+        for method, path in (("PATCH", "/login"), ("POST", "/assets/x"), ("PUT", "/"), ("OPTIONS", "/fleet")):
+            answer = client.request(method, path)
+            assert (answer.status_code, answer.json()["error"]["code"]) == (405, "method_not_allowed"), (method, path)
+            assert answer.headers["Allow"]
 
 
 SITE = "https://tailwright.example"

@@ -46,7 +46,7 @@ class OneRollout:
         about: dict[str, Any] = {"pool": "chat", "role": "serving", "backend": "embedded", "model": "m"}
         return [NodeView(node="gpu-1", connected=True, healthy=True, effective=effective, **about)]
 
-    def whoami(self) -> Any:
+    def own_session(self) -> Any:
         class Me:
             scope = Scope.READ
 
@@ -84,3 +84,21 @@ def test_a_rollout_under_way_shows_what_its_nodes_run_now() -> None:
     assert "today" not in after
     # The changed knob is marked in the wanted row.
     assert f'<td class="number picked">{WANTED}</td>' in own
+
+
+def shown(scope: Scope, **more: Any) -> str:
+    page = OneRollout(RolloutPhase.PROPOSED, {})
+    page._rollout = page._rollout.model_copy(update={"ended_at": None, **more})
+    page.own_session = lambda: type("Me", (), {"scope": scope})  # type: ignore[method-assign]
+    context: dict[str, Any] = context_of("rollout", page, {"id": "1"})  # type: ignore[arg-type]
+    return str(templates.get_template("fragments/rollout.html").render(**context))
+
+
+def test_an_emergency_that_waits_for_another_admin_says_so_and_has_a_button_for_admins() -> None:
+    for scope, has_button in ((Scope.ADMIN, True), (Scope.OPERATE, False), (Scope.READ, False)):
+        text = shown(scope, needs_approval=True)
+        assert "Waits for the approval of another admin than ann." in text
+        assert ("/rollouts/1/approve" in text) is has_button
+        assert "/rollouts/1/start" not in text
+    told = shown(Scope.ADMIN, phase=RolloutPhase.PROMOTING, needs_approval=True, approved_by="eve", approved_at=NOW)
+    assert "by eve" in told and "Waits for the approval" not in told and "/rollouts/1/approve" not in told

@@ -4,6 +4,8 @@
 const HANG_UP_S = 20;
 const NO_ANSWER = "the service does not answer";
 const troubles = new Map();
+let signingOut = false;
+document.querySelector('form[action="/logout"]')?.addEventListener("submit", () => { signingOut = true; });
 
 // What the service said instead of an answer.
 export class Refused extends Error {}
@@ -17,7 +19,8 @@ export async function ask(url, part, patienceS) {
   try {
     const answer = await fetch(url, { headers: { Accept: "text/html,application/json" }, signal: hangUp.signal });
     const text = await answer.text();
-    if (answer.status === 401) signInAgain();
+    // Whoever signs out is on the way to where that leads.
+    if (answer.status === 401 && !signingOut) signInAgain();
     if (!answer.ok) throw new Refused(reasonOf(answer, text));
     return { text, asOf: timeOf(answer) };
   } catch (error) {

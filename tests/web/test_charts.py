@@ -1,0 +1,155 @@
+"""What a chart asks of the API, and what the server writes of its answer: lines, gaps, marks, and what is left out."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from controlplane.contract.bodies.telemetry import QuantilesAnswer, SharesAnswer
+from controlplane.contract.errors import BadRequest
+from web.charts import MOST_LINES, latency, mark_of, parts
+from web.rendering import templates
+from web.spans import STEP_S, zoom_of
+
+START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+END = START + timedelta(minutes=5)
+
+
+class Entry:
+    """An entry of the ledger, as far as a chart reads it."""
+
+    time, subject, message = START + timedelta(minutes=1), "rollout/3", "revision 7 serves pool chat"
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+
+class Measured:
+    """Answers with these series, and keeps what it was asked."""
+
+    def __init__(self, *series: dict[str, Any], left_out: int = 0, error: float = 0.02) -> None:
+        cut = {"left_out": {"series": left_out, "mend": "ask for fewer"}} if left_out else {}
+        told = {"metric": "ttft", "unit": "s", "start": START, "end": END, "relative_error": error, "series": series}
+        self._answer = QuantilesAnswer.model_validate(told | cut)
+        self.asked: dict[str, Any] = {}
+
+    def quantiles(self, metric: str, q: Sequence[float], **asked: Any) -> QuantilesAnswer:
+        self.asked = {"metric": metric, **asked}
+        return self._answer
+
+    def ledger(self, *, limit: int) -> list[Entry]:
+        return [Entry("rollout.promoted"), Entry("trial.measured")]
+
+
+class Shared(Measured):
+    """Answers with what share of the time each part took."""
+
+    def __init__(self, *points: dict[str, Any]) -> None:
+        super().__init__()
+        whole = {"labels": {}, "requests": 4, "e2e_s": 4.0, "shares": {}, "counts": {}, "error": 0.0, "points": points}
+        told = {"start": START, "end": END, "error": 0.0, "series": [whole] if points else []}
+        self._shares = SharesAnswer.model_validate(told)
+
+    def shares(self, **asked: Any) -> SharesAnswer:
+        self.asked = asked
+        return self._shares
+
+
+def share_point(at: int, requests: int, e2e_s: float, **shares: float) -> dict[str, Any]:
+    time = START + timedelta(seconds=5 * at)
+    return {"time": time, "requests": requests, "e2e_s": e2e_s, "shares": shares, "error": 0.0}
+
+
+def series(*places: int, **labels: str) -> dict[str, Any]:
+    """With a point at each of these steps of 5 s."""
+    points = [
+        {"time": START + timedelta(seconds=5 * at), "count": 2, "quantiles": {"0.5": 0.01, "0.95": 0.02, "0.99": 0.04}}
+        for at in places
+    ]
+    return {"labels": labels, "count": 2 * len(places), "quantiles": {}, "points": points}
+
+
+def html(client: Measured, **params: str) -> str:
+    context = latency(client, {"metric": "ttft", "span": "5m", **params})  # type: ignore[arg-type]
+    return templates.get_template("components/line_chart.html").render(title="Time to first token", **context)
+
+
+def test_a_chart_says_what_it_leaves_out_and_how_exact_it_is() -> None:
+    text = html(Measured(series(0, 1), left_out=7, error=0.6))
+    assert "7 with fewer requests are not shown" in text and "± 60 %: from /metrics buckets" in text
+    assert "with fewer requests" not in html(Measured(series(0, 1)))
+
+
+def test_a_span_without_data_says_so() -> None:
+    text = html(Measured())
+    assert "no data in this span" in text and "No data in this span." in text
+
+
+def test_each_quantile_is_a_line_and_a_gap_in_the_data_one_in_the_line() -> None:
+    chart = latency(Measured(series(0, 1, 2, 9, 10)), {"metric": "ttft", "span": "5m"})["chart"]  # type: ignore[arg-type]
+    assert [line.name for line in chart.lines] == ["p50", "p95", "p99"]
+    assert {line.path.count("M") for line in chart.lines} == {2}
+    assert chart.values["times"][3] == (START + timedelta(seconds=45)).isoformat()
+
+
+def test_by_node_each_node_is_a_line_at_p99() -> None:
+    client = Measured(series(0, node="a"), series(1, node="b"))
+    chart = latency(client, {"metric": "ttft", "by": "node"})["chart"]  # type: ignore[arg-type]
+    assert [line.name for line in chart.lines] == ["p99 a", "p99 b"] and client.asked["by"] == ["node"]
+    assert client.asked["top"] == MOST_LINES  # And says how many others there are.
+    assert chart.values["lines"][0]["y"] == [0.04, None]
+
+
+def test_the_mean_requests_parts_stand_on_each_other_and_sum_up_to_its_time() -> None:
+    busy, idle = share_point(0, 2, 4.0, queue=0.25, decode=0.7, unaccounted=0.05), share_point(1, 0, 0.0)
+    context = parts(Shared(busy, idle), {"span": "5m", "pool": "chat"})  # type: ignore[arg-type]
+    chart = context["chart"]
+    assert [line.look for line in chart.lines] == ["layer part-queue", "layer part-decode", "layer part-unaccounted"]
+    assert [line["y"] for line in chart.values["lines"]] == [
+        [0.5],
+        [1.4],
+        [0.1],
+    ]  # Of 2 s; a step without requests has none.
+    assert "no data in this span" in templates.get_template("components/line_chart.html").render(
+        **parts(Shared(), {"span": "5m"})  # type: ignore[arg-type]
+    )
+
+
+def test_what_happened_meanwhile_is_marked_with_words() -> None:
+    text = html(Measured(series(0, 1)))
+    assert (
+        "rollout 3 promoted</text>" in text and "<title>rollout 3 promoted: revision 7 serves pool chat</title>" in text
+    )
+    assert text.count('class="mark') == 1
+    assert mark_of(START, "trial.measured", "study/1", "") is None
+
+
+def test_a_zoom_asks_for_its_part_with_the_step_of_the_span_that_holds_it() -> None:
+    client = Measured(series(0))
+    end = START + timedelta(minutes=10)
+    text = html(client, span="24h", **{"from": START.isoformat(), "to": end.isoformat()})
+    assert (client.asked["start"], client.asked["end"], client.asked["step"]) == (START, end, "10s")
+    assert 'data-span="15m"' in text and "window" not in client.asked
+
+
+@pytest.mark.parametrize(
+    ("params", "field"),
+    [
+        ({"from": "yesterday", "to": END.isoformat()}, "from"),
+        ({"from": START.isoformat()}, "to"),
+        ({"from": "2026-03-01T12:00:00", "to": END.isoformat()}, "from"),
+        ({"from": END.isoformat(), "to": START.isoformat()}, "to"),
+        ({"from": START.isoformat(), "to": (START + timedelta(days=2)).isoformat()}, "to"),
+    ],
+)
+def test_a_zoom_that_is_no_part_of_a_day_is_refused(params: dict[str, str], field: str) -> None:
+    with pytest.raises(BadRequest) as refused:
+        zoom_of(params)
+    assert refused.value.detail["field"] == field
+
+
+def test_any_zoom_has_a_hundred_and_eighty_points_at_most() -> None:
+    for length_s in (1, 300, 301, 900, 3601, 86_400):
+        found = zoom_of({"from": START.isoformat(), "to": (START + timedelta(seconds=length_s)).isoformat()})
+        assert found is not None and length_s / STEP_S[found.span] <= 180

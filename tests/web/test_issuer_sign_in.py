@@ -1,0 +1,115 @@
+"""A person signs in at a real issuer with a real browser, works under a name, and signs out here and there."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from playwright.sync_api import Page, expect
+
+from agents.demo.engines import TAILWRIGHT
+from agents.demo.processes import Processes
+from tests.oidc_issuer import CLIENT_ID, CLIENT_SECRET, Issuer, issuing
+from tests.processes import free_port, wait_for
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def issuer() -> Iterator[Issuer]:
+    with issuing() as found:
+        found.asks_first = True
+        yield found
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory, issuer: Issuer) -> Iterator[str]:
+    folder, port = tmp_path_factory.mktemp("people"), free_port()
+    (folder / "secret").touch(mode=0o600)
+    (folder / "secret").write_text(CLIENT_SECRET)
+    processes = Processes(folder / "logs")
+    options = ["--data-dir", str(folder / "data"), "--port", str(port), "--no-tuner", "--no-token-sign-in"]
+    options += ["--oidc-issuer", issuer.url, "--oidc-client-id", CLIENT_ID, "--oidc-operator-groups", "ops"]
+    options += ["--oidc-client-secret-file", str(folder / "secret")]
+    processes.start("service", [*TAILWRIGHT, "up", *options])
+    try:
+        wait_for("the service is ready", lambda: httpx.get(f"http://127.0.0.1:{port}/readyz").status_code == 200)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        processes.stop()
+
+
+@pytest.fixture
+def page(browser: Any, url: str) -> Iterator[Page]:
+    context = browser.new_context(base_url=url)
+    yield context.new_page()
+    context.close()
+
+
+def to_issuer(page: Page, wanted: str) -> None:
+    """By the button of the sign-in page, where whoever is not signed in ends."""
+    page.goto(wanted)
+    expect(page.locator("input[name=token]")).to_have_count(0)  # Tokens sign nobody in here.
+    page.get_by_text("Sign in at").click()
+    expect(page.locator("h1")).to_have_text("Issuer")
+
+
+def test_a_person_signs_in_works_under_a_name_and_signs_out(page: Page, url: str, issuer: Issuer) -> None:
+    to_issuer(page, "/ledger?kind=person")
+    assert all(cookie["name"] != "tailwright_session" for cookie in page.context.cookies(url))
+    page.locator("#yes").click()
+    expect(page).to_have_url(f"{url}/ledger?kind=person")  # Where the person wanted to be.
+    expect(page.get_by_text("ada@example.com signed in as operator").first).to_be_visible()
+    names = {cookie["name"] for cookie in page.context.cookies(url)}
+    assert names == {"tailwright_session"}  # The attempt's own is gone.
+    page.get_by_role("link", name="People").click()
+    row = page.locator("table[data-table=sessions] tbody tr")
+    expect(row).to_have_count(1)
+    expect(row).to_contain_text("ada@example.com")
+    expect(row).to_contain_text("127.0.0.1")
+    page.get_by_text("Sign out").click()
+    expect(page.get_by_role("status")).to_contain_text("You are signed out here")
+    assert page.context.cookies(url) == []
+    page.get_by_text("too", exact=False).and_(page.locator("a")).click()
+    expect(page.locator("body")).to_contain_text(f"Gone{url}/login")
+    page.goto("/ledger")
+    expect(page).to_have_url(f"{url}/login?next=/ledger")
+
+
+def test_who_is_in_no_group_reads_which_groups_count(page: Page, issuer: Issuer) -> None:
+    issuer.says = {"groups": ["sales"]}
+    to_issuer(page, "/fleet")
+    with page.expect_response(lambda answer: "/login/callback" in answer.url) as answered:
+        page.locator("#yes").click()
+    assert answered.value.status == 403
+    expect(page.get_by_role("alert")).to_contain_text("Groups that count are operator: ops")
+    issuer.says = {}
+
+
+def test_another_browser_s_answer_signs_nobody_in(browser: Any, page: Page, url: str) -> None:
+    """Login CSRF: a victim's browser is led to an answer that an attacker got for himself."""
+    to_issuer(page, "/fleet")
+    stolen = page.locator("#yes").get_attribute("href")
+    victim = browser.new_context(base_url=url)
+    opened = victim.new_page()
+    opened.goto(stolen)
+    expect(opened.get_by_role("alert")).to_contain_text("has not begun to sign in here")
+    assert victim.cookies(url) == []
+    victim.close()
+
+
+def test_a_person_ends_the_session_of_another_browser(browser: Any, page: Page, url: str) -> None:
+    to_issuer(page, "/people")
+    page.locator("#yes").click()
+    other = browser.new_context(base_url=url)
+    forgotten = other.new_page()
+    to_issuer(forgotten, "/fleet")
+    forgotten.locator("#yes").click()
+    expect(forgotten.locator("h1")).to_have_text("Fleet")
+    page.reload()
+    theirs = page.locator("table[data-table=sessions] tbody tr").filter(has_not_text="this browser")
+    theirs.first.get_by_role("button", name="End").click()
+    expect(page.locator("table[data-table=sessions] tbody tr")).to_have_count(1)
+    forgotten.reload()
+    expect(forgotten).to_have_url(f"{url}/login?next=/fleet")
+    other.close()

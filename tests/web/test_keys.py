@@ -1,0 +1,35 @@
+"""The pages by keyboard: the skip link, the list of shortcuts, and each shortcut's page."""
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from web.dashboard import PAGES
+from web.rendering import PAGES_BY_KEY
+
+
+def test_every_page_has_a_key_of_its_own() -> None:
+    assert PAGES_BY_KEY.keys() == PAGES.keys()
+    assert len(set(PAGES_BY_KEY.values())) == len(PAGES_BY_KEY) and "g" not in PAGES_BY_KEY.values()
+
+
+@pytest.mark.browser
+def test_pages_are_reached_by_keys_and_typing_is_none(bare_page: Page) -> None:
+    bare_page.goto("/gallery")
+    bare_page.keyboard.press("Tab")
+    expect(bare_page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    bare_page.keyboard.press("Enter")
+    expect(bare_page.locator("main")).to_be_focused()
+    bare_page.keyboard.press("?")
+    shown = bare_page.get_by_role("dialog", name="Keyboard")
+    expect(shown.locator("dt")).to_have_count(len(PAGES_BY_KEY) + 2)
+    bare_page.keyboard.press("Escape")
+    expect(shown).to_be_hidden()
+    bare_page.get_by_label("Text").press_sequentially("gl?")
+    expect(bare_page.get_by_label("Text")).to_have_value("gl?typed")
+    expect(shown).to_be_hidden()
+    bare_page.locator("main").focus()
+    bare_page.keyboard.press("g")
+    bare_page.keyboard.press("e")
+    expect(bare_page).to_have_url(re.compile("/ledger$"))

@@ -1,0 +1,1 @@
+"""Charts as SVG: from values to what stands where. Pure; templates/components/ writes the markup."""

@@ -1,0 +1,173 @@
+"""A chart of lines over time: its paths, grid, marks and the values that its cursor reads out.
+
+Pure. The plot is `WIDTH` by `HEIGHT` units and is stretched to its card; text stands beside it at shares of the width.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from web.drawing.axes import Axis, clock_words, time_ticks, value_ticks
+from web.drawing.curves import Points, bars, layers, path
+from web.drawing.trends import HELD, sentence, trend_of
+from web.format import seconds
+
+WIDTH, HEIGHT = 1000.0, 180.0
+STYLES = 6
+"""Kinds of line that the page's style knows."""
+LABEL_SHARE = 0.16
+"""Of the width: labels of marks that are nearer to each other would lie on each other."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line: its name and its points, in seconds of latency."""
+
+    name: str
+    points: Points
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Something that happened at `time_s`: an alert, a rollout, a revision. `words` are short, `message` is whole."""
+
+    time_s: float
+    kind: str
+    words: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Tick:
+    """A line of the grid at `share` (0 to 1) of its axis, from the left or from the top."""
+
+    share: float
+    words: str
+
+
+@dataclass(frozen=True)
+class DrawnLine:
+    """`look`: its classes in the page's style."""
+
+    name: str
+    look: str
+    path: str
+
+
+@dataclass(frozen=True)
+class DrawnMark:
+    """`labelled`: whether there is room for its words."""
+
+    share: float
+    kind: str
+    words: str
+    message: str
+    labelled: bool
+
+
+@dataclass(frozen=True)
+class LineChart:
+    """All that the template writes. `values`: times and each line's values at them, None where it has none."""
+
+    lines: list[DrawnLine]
+    up: list[Tick]
+    across: list[Tick]
+    marks: list[DrawnMark]
+    sentence: str
+    values: dict[str, Any]
+
+
+def drawn(lines: Sequence[Line], start_s: float, end_s: float, step_s: float, marks: Sequence[Mark]) -> LineChart:
+    """The chart from `start_s` to `end_s`. Its sentence is of the last line: the tail."""
+    highest = max((value for line in lines for _, value in line.points), default=0.0)
+    ticks = value_ticks(highest)
+    across, up = Axis(start_s, end_s, 0.0, WIDTH), Axis(0.0, ticks[-1], HEIGHT, -HEIGHT)
+    shown = [
+        DrawnLine(line.name, f"curve line-{place % STYLES + 1}", path(line.points, across, up, step_s))
+        for place, line in enumerate(lines)
+    ]
+    said = sentence(lines[-1].name, lines[-1].points) if lines else sentence("", ())
+    return _framed(shown, lines, said, ticks, start_s, end_s, marks)
+
+
+def stacked(parts: Sequence[Line], start_s: float, end_s: float, step_s: float, marks: Sequence[Mark]) -> LineChart:
+    """Parts that make up a whole, on each other, the first at the foot. All have their values at the same times.
+
+    Its sentence is of the whole, and of the part that changed it most.
+    """
+    times = [time for time, _ in parts[0].points] if parts else []
+    edges = layers([[value for _, value in part.points] for part in parts])
+    whole = [(time, high) for time, (_, high) in zip(times, edges[-1] if edges else [], strict=True)]
+    ticks = value_ticks(max((value for _, value in whole), default=0.0))
+    across, up = Axis(start_s, end_s, 0.0, WIDTH), Axis(0.0, ticks[-1], HEIGHT, -HEIGHT)
+    shown = [
+        DrawnLine(part.name, f"layer part-{part.name}", bars(times, layer, across, up, step_s))
+        for part, layer in zip(parts, edges, strict=True)
+    ]
+    return _framed(shown, parts, stack_sentence(parts, whole), ticks, start_s, end_s, marks)
+
+
+def stack_sentence(parts: Sequence[Line], whole: Points) -> str:
+    """Such as "The mean rose by 34 %, from 1.20 s to 1.61 s; mostly queue (300 ms to 700 ms)." """
+    said = sentence("The mean", whole)
+    if (trend := trend_of(whole)) is None or abs(trend.change) < HELD:
+        return said
+    up = trend.after_s > trend.before_s
+    moved = [(part.name, of) for part in parts if (of := trend_of(part.points)) is not None]
+    name, most = max(moved, key=lambda one: (one[1].after_s - one[1].before_s) * (1 if up else -1))
+    return f"{said[:-1]}; mostly {name} ({seconds(most.before_s)} to {seconds(most.after_s)})."
+
+
+def _framed(
+    shown: list[DrawnLine],
+    lines: Sequence[Line],
+    said: str,
+    ticks: list[float],
+    start_s: float,
+    end_s: float,
+    marks: Sequence[Mark],
+) -> LineChart:
+    across, span_s = Axis(start_s, end_s), end_s - start_s
+    return LineChart(
+        lines=shown,
+        up=[Tick(1 - value / ticks[-1], seconds(value) if value else "0") for value in ticks],
+        across=[Tick(across.at(time), clock_words(time, span_s)) for time in time_ticks(start_s, end_s)],
+        marks=placed(marks, start_s, end_s),
+        sentence=said,
+        values=values_of(lines, start_s, end_s, ticks[-1]),
+    )
+
+
+def placed(marks: Sequence[Mark], start_s: float, end_s: float) -> list[DrawnMark]:
+    """Those within the span, by time. A mark's words are left out where they would cover those of the one before."""
+    axis, found = Axis(start_s, end_s), list[DrawnMark]()
+    free_from = 0.0
+    for mark in sorted(marks, key=lambda mark: mark.time_s):
+        if not start_s <= mark.time_s <= end_s:
+            continue
+        share = axis.at(mark.time_s)
+        labelled = free_from <= share <= 1 - LABEL_SHARE
+        free_from = share + LABEL_SHARE if labelled else free_from
+        found.append(DrawnMark(share, mark.kind, mark.words, mark.message, labelled))
+    return found
+
+
+def values_of(lines: Sequence[Line], start_s: float, end_s: float, top: float) -> dict[str, Any]:
+    """{"start", "end", "top", "times": [RFC 3339], "lines": [{"name", "y": [seconds or None]}]}, for the script."""
+    times = sorted({time for line in lines for time, _ in line.points})
+    by_line = [dict(line.points) for line in lines]
+    return {
+        "start": _moment(start_s),
+        "end": _moment(end_s),
+        "top": top,
+        "times": [_moment(time) for time in times],
+        "lines": [
+            {"name": line.name, "y": [None if (y := known.get(time)) is None else float(f"{y:.6g}") for time in times]}
+            for line, known in zip(lines, by_line, strict=True)
+        ],
+    }
+
+
+def _moment(time_s: float) -> str:
+    return datetime.fromtimestamp(time_s, UTC).isoformat()

@@ -1,0 +1,48 @@
+"""What a line does over its span, in one sentence: for who does not see it, and who has no time to look.
+
+Pure. The first third is compared with the last one, each by its median, so that one outlier says nothing.
+"""
+
+from dataclasses import dataclass
+from statistics import median
+
+from web.drawing.curves import Points
+from web.format import percent, seconds
+
+HELD = 0.05
+"""Less than this share of a change is none."""
+FEWEST = 6
+"""Points of which thirds can be made."""
+
+
+@dataclass(frozen=True)
+class Trend:
+    """Of one line, in seconds; `change` is a share of `before`."""
+
+    before_s: float
+    after_s: float
+
+    @property
+    def change(self) -> float:
+        return self.after_s / self.before_s - 1 if self.before_s else 0.0
+
+
+def trend_of(points: Points) -> Trend | None:
+    """None where there are too few points to compare."""
+    if len(points) < FEWEST:
+        return None
+    third = len(points) // 3
+    return Trend(median(value for _, value in points[:third]), median(value for _, value in points[-third:]))
+
+
+def sentence(name: str, points: Points) -> str:
+    """Such as "p99 rose by 34 %, from 1.20 s to 1.61 s." """
+    if not points:
+        return "No data in this span."
+    trend = trend_of(points)
+    if trend is None:
+        return f"{name} was {seconds(points[-1][1])} at last."
+    if abs(trend.change) < HELD:
+        return f"{name} held at {seconds(trend.after_s)}."
+    verb, share = "rose" if trend.change > 0 else "fell", percent(abs(trend.change))
+    return f"{name} {verb} by {share}, from {seconds(trend.before_s)} to {seconds(trend.after_s)}."
