@@ -35,7 +35,7 @@ from agents.demo.demo_fleet import Fleet
 from agents.demo.engines import TAILWRIGHT
 from agents.demo.plan import POOL, Plan
 from benchmarks.host_measures import injections
-from controlplane.alerts.diagnosis import context as gathering
+from controlplane.alerts.diagnosis import context
 from controlplane.alerts.diagnosis.diagnosis import Shift, diagnose
 from controlplane.contract.bodies.configs import RevisionCreate
 from controlplane.contract.bodies.rollouts import RolloutCreate, RolloutPhase
@@ -244,10 +244,10 @@ def ask(database: Database, store: TelemetryStore, fault: Fault) -> dict[str, An
 
     ratios = {metric: mean(metric, during) / (mean(metric, before) or 1.0) for metric in METRICS}
     metric = max(ratios, key=lambda name: ratios[name])
-    measured = gathering.measured(store, where, metric, before, during)
-    around = gathering.surroundings(store, where, metric, before, during)
+    measured = context.measured(store, where, metric, before, during)
+    around = context.surroundings(store, where, metric, before, during)
     with database.read_session() as session:
-        around = gathering.with_records(session, around, onset, during.end)
+        around = context.with_records(session, around, onset, during.end)
     shift = Shift(metric, 0.99, mean(metric, before), mean(metric, during), onset)
     told = diagnose(shift, measured, around)
     return {

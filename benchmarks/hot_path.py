@@ -40,6 +40,7 @@ from agents.engine.core.event_log import DEFAULT_CAPACITY, EventLog
 from agents.engine.core.histogram_edges import TOKEN_SECONDS
 from agents.engine.core.step import StepEngine
 from agents.engine.core.step_report import StepClock, step_event
+from controlplane.contract.step_limits import StepLimit
 
 GOAL_NS = 300
 PARTS = ("schedule", "draft", "forward", "sample", "commit")
@@ -71,7 +72,7 @@ def engine_gaps(log: EventLog, each: int, *, with_metrics: bool) -> Work:
 
 def engine_steps(log: EventLog) -> Work:
     """A step's laps and the event that tells them."""
-    plan: Any = SimpleNamespace(works=(), batched_tokens=12, preemptions=0)
+    plan: Any = SimpleNamespace(works=(), batched_tokens=12, preemptions=0, limit=StepLimit.NO_WORK)
 
     def work(values: Sequence[float]) -> None:
         for _ in range(len(values) // STEP_VALUES):
@@ -94,7 +95,7 @@ def agent_gaps(values: Sequence[float], each: int, *, parsing: bool) -> Work:
 def agent_steps(values: Sequence[float], *, parsing: bool) -> Work:
     durations = (*PARTS, "attention")
     rest = {"running": 2, "waiting": 1, "kv_usage": 0.25, "batched_tokens": 12, "draft_tokens": 0, "accepted_tokens": 0}
-    head = {"kind": "step", "time": 1e9, "revision": 3, "preemptions": 0, **rest}
+    head = {"kind": "step", "time": 1e9, "revision": 3, "preemptions": 0, "limit": "no_work", **rest}
     events = [
         {**head, **dict(zip(durations, values[start : start + len(durations)], strict=True))}
         for start in range(0, len(values) - STEP_VALUES + 1, STEP_VALUES)

@@ -13,60 +13,9 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from benchmarks.hostile.reports import agent_message, metrics_body
-from benchmarks.hostile.values import anything, json_bytes, mutated, text
+from benchmarks.hostile.routes import NODE, PAGES, PLAIN, SPARED, Routes, drawn_page
 
-NODE = "hostile-1"
-PLAIN = {
-    "metric": "ttft",
-    "q": "0.5,0.99",
-    "window": "5m",
-    "step": "5s",
-    "pool": "chat",
-    "query": "quantiles",
-    "node": NODE,
-    "format": "csv",
-}
-"""Parameters that mean something, by name; a sweep gives those that a route wants."""
-PAGES = (
-    *(
-        "/",
-        "/overview",
-        "/fleet",
-        "/latency",
-        "/alerts",
-        "/studies",
-        "/rollouts",
-        "/ledger",
-        "/login",
-        f"/nodes/{NODE}",
-    ),
-    *(
-        f"/fragments/{name}"
-        for name in ("headline", "open_alerts", "activity", "fleet", "recent", "exemplars", "slowest")
-    ),
-    *(
-        f"/fragments/{name}"
-        for name in ("alerts", "studies", "rollouts", "ledger", f"node?node={NODE}", "node", "alert?id=1")
-    ),
-    *(
-        "/charts/latency?pool=chat&metric=ttft&span=15m",
-        "/charts/marks?pool=chat",
-        "/alerts/1",
-        "/studies/1",
-        "/rollouts/1",
-    ),
-)
 STREAMS = ("/api/v1/stream",)
-SPARED = {("delete", "/api/v1/tokens/{token_id}"), ("delete", "/api/v1/nodes/{node}")}
-"""What would take the fuzzing's own tokens away."""
-KINDS = (
-    "application/json",
-    "application/json",
-    "application/json",
-    "text/plain",
-    "application/x-www-form-urlencoded",
-    "",
-)
 
 
 @dataclass
@@ -91,6 +40,7 @@ class Service:
         self.browser = httpx.Client(base_url=url, timeout=60.0)
         assert self.browser.post("/login", data={"token": admin_token}).status_code == 303
         self.document: dict[str, Any] = self.http.get("/openapi.json").json()
+        self._routes = Routes(self.document, spared=SPARED, endless=STREAMS)
         wanted = {"node": NODE, "pool": "chat", "backend": "embedded"}
         enrolled = self.http.post("/api/v1/enrol", json=wanted)
         enrolled.raise_for_status()
@@ -145,93 +95,16 @@ class Service:
 
     def requests(self, rng: random.Random, count: int, tally: Tally) -> None:
         """Any route of the document and any page, with any parameters and bodies."""
-        routes = [
-            (method, path, operation)
-            for path, operations in self.document["paths"].items()
-            for method, operation in operations.items()
-            if (method, path) not in SPARED and path not in STREAMS
-        ]
         for _ in range(count):
             if rng.random() < 0.2:
-                self._page(rng, tally)
-            else:
-                self._request(rng, *rng.choice(routes), tally)
-
-    def _request(self, rng: random.Random, method: str, path: str, operation: dict[str, Any], tally: Tally) -> None:
-        address = path
-        query = []
-        for parameter in operation.get("parameters", ()):
-            name = parameter["name"]
-            value = PLAIN.get(name, "1") if rng.random() < 0.5 else text(rng)
-            if parameter["in"] == "path":
-                address = address.replace(f"{{{name}}}", quote(value[:2000], safe=""))
-            elif rng.random() < 0.6:
-                query.append(f"{quote(name)}={quote(value)}")
-        if query:
-            address += "?" + "&".join(query)
-        body, kind = self._body(rng, operation)
-        answer = self._send(self.http, method.upper(), address, body, kind)
-        tally.note(f"{method.upper()} {address} {body[:120]!r}", answer.status_code, answer.text)
-
-    def _body(self, rng: random.Random, operation: dict[str, Any]) -> tuple[bytes, str]:
-        content = operation.get("requestBody", {}).get("content", {})
-        if not content:
-            return (rng.randbytes(20), "text/plain") if rng.random() < 0.1 else (b"", "")
-        schema = content.get("application/json", {}).get("schema", {})
-        body = json_bytes(self._of(rng, schema, 4))
-        if rng.random() < 0.2:
-            body = rng.choice((mutated(rng, body), b"[" * 100_000, b'{"a":' * 900 + b"1" + b"}" * 900, b"\xff", b""))
-        return body, rng.choice(KINDS)
-
-    def _of(self, rng: random.Random, schema: dict[str, Any], depth: int) -> Any:
-        """A value of this schema, though any part may be anything."""
-        if depth == 0 or rng.random() < 0.15:
-            return anything(rng)
-        if "$ref" in schema:
-            named = self.document["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
-            return self._of(rng, named, depth)
-        for choice in ("anyOf", "oneOf"):
-            if choice in schema:
-                return self._of(rng, rng.choice(schema[choice]), depth)
-        if "enum" in schema:
-            return rng.choice(schema["enum"])
-        if "const" in schema:
-            return schema["const"]
-        kind = schema.get("type")
-        if kind == "object":
-            wanted = schema.get("properties", {})
-            required = schema.get("required", ())
-            found = {
-                name: self._of(rng, part, depth - 1)
-                for name, part in wanted.items()
-                if name in required or rng.random() < 0.4
-            }
-            return found or {"max_num_seqs": rng.choice((4, anything(rng)))}
-        if kind == "array":
-            return [self._of(rng, schema.get("items", {}), depth - 1) for _ in range(rng.randrange(3))]
-        plain = {
-            "integer": 1,
-            "number": 0.5,
-            "boolean": True,
-            "null": None,
-            "string": rng.choice(("chat", "ttft", "x")),
-        }
-        return plain.get(str(kind), anything(rng))
-
-    def _page(self, rng: random.Random, tally: Tally) -> None:
-        address = rng.choice(PAGES).partition("?")[0]
-        if rng.random() < 0.3:
-            address = rng.choice(("/nodes/", "/fragments/", "/charts/", "/alerts/", "/", "/studies/")) + quote(
-                text(rng), safe=""
-            )
-        names = rng.sample(("pool", "span", "metric", "at", "above", "node", "id", "kind", "next", "token"), 3)
-        address += "?" + "&".join(f"{name}={quote(text(rng))}" for name in names)
-        answer = self.browser.get(address)
-        tally.note(f"GET {address}", answer.status_code, answer.text)
-
-    def _send(self, http: httpx.Client, method: str, address: str, body: bytes, kind: str) -> httpx.Response:
-        headers = {"Content-Type": kind} if kind else {}
-        return http.request(method, address, content=body or None, headers=headers)
+                address = drawn_page(rng)
+                answer = self.browser.get(address)
+                tally.note(f"GET {address}", answer.status_code, answer.text)
+                continue
+            drawn = self._routes.draw(rng)
+            headers = {"Content-Type": drawn.kind} if drawn.kind else {}
+            answer = self.http.request(drawn.method, drawn.address, content=drawn.body or None, headers=headers)
+            tally.note(drawn.told, answer.status_code, answer.text)
 
     # -- afterwards ----------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ Content-Length. Any break raises `ConnectionLost` for the request under way; the
 """
 
 import asyncio
+import ssl
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -28,12 +29,12 @@ class Answer:
 
 
 class Connection:
-    """To one server, given as http://host:port."""
+    """To one server, given as http://host:port, or as https://host:port with what it is trusted by."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, tls: ssl.SSLContext | None = None) -> None:
         parts = urlsplit(url)
         assert parts.hostname is not None and parts.port is not None
-        self._host, self._port = parts.hostname, parts.port
+        self._host, self._port, self._tls = parts.hostname, parts.port, tls
         self._protocol: _Protocol | None = None
 
     async def request(self, head: bytes, body: bytes, timeout_s: float) -> Answer:
@@ -42,7 +43,7 @@ class Connection:
             async with asyncio.timeout(timeout_s):
                 if self._protocol is None or self._protocol.closed:
                     loop = asyncio.get_running_loop()
-                    _, self._protocol = await loop.create_connection(_Protocol, self._host, self._port)
+                    _, self._protocol = await loop.create_connection(_Protocol, self._host, self._port, ssl=self._tls)
                 return await self._protocol.request(
                     b"%sHost: %s\r\nContent-Length: %d\r\n\r\n%s" % (head, self._host.encode(), len(body), body)
                 )

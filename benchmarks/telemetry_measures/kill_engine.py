@@ -5,6 +5,7 @@ It speaks the event stream of `controlplane.contract.reports.engine_event` over 
 
 import asyncio
 import json
+import re
 import threading
 import time
 from collections import Counter
@@ -16,12 +17,16 @@ from controlplane.contract.metrics import WINDOW_S
 
 MODEL = "kill-engine"
 _TICK_S = 0.02
+_PARTS = {"receive": 0.001, "tokenize": 0.002, "queue": 0.01, "prefill": 0.05, "decode": 0.2, "send": 0.001}
+"""Seconds."""
 
 
 class KillEngine:
     """`told`: requests that ended, by the window of their time. `quiet` ends the making of requests."""
 
-    def __init__(self, per_s: float) -> None:
+    def __init__(self, per_s: float, model: str = MODEL) -> None:
+        self.revision = 1
+        self._model = model
         self.told: Counter[int] = Counter()
         self._per_s = per_s
         self._events: list[bytes] = []
@@ -75,9 +80,10 @@ class KillEngine:
 
     def _finish_one(self) -> None:
         number, now = len(self._events) // 2, time.time()
-        parts = {"receive": 0.001, "tokenize": 0.002, "queue": 0.01, "prefill": 0.05, "decode": 0.2, "send": 0.001}
-        e2e, ttft = sum(parts.values()) + 0.0005, 0.0635
-        shared = {"time": now, "revision": 1, "prompt_tokens": 100 + number % 900, "cached_tokens": 0}
+        times = self.slowness()
+        parts = {name: times * seconds for name, seconds in _PARTS.items()}
+        e2e, ttft = sum(parts.values()) + 0.0005, 0.0005 + times * 0.063
+        shared = {"time": now, "revision": self.revision, "prompt_tokens": 100 + number % 900, "cached_tokens": 0}
         self._add({"kind": "first_token", "ttft": ttft, **shared})
         self._add(
             {
@@ -104,11 +110,14 @@ class KillEngine:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while request := await reader.readuntil(b"\r\n\r\n"):
-                target = urlsplit(request.split(b" ", 2)[1].decode())
+                method, path = request.split(b" ", 2)[:2]
+                target = urlsplit(path.decode())
+                length = re.search(rb"\r\ncontent-length: *(\d+)", request.lower())
+                sent = await reader.readexactly(int(length[1]) if length else 0)
                 if target.path == "/events":
                     await self._follow(writer, parse_qs(target.query))
                     return
-                body = b'{"status": "ok"}' if target.path == "/health" else self._config()
+                body = self.answer(method.decode(), target.path, sent)
                 head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
                 writer.write(head.encode() + body)
         except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
@@ -116,12 +125,21 @@ class KillEngine:
         finally:
             writer.close()
 
-    def _config(self) -> bytes:
-        return json.dumps({"revision": 1, "knobs": EngineConfig().knobs(), "sources": {}, "draining": False}).encode()
+    def slowness(self) -> float:
+        """Times as slow as usual, of the next request."""
+        return 1.0
+
+    def answer(self, method: str, path: str, body: bytes) -> bytes:
+        """The body of a 200 to anything but `/events`."""
+        if path == "/health":
+            return b'{"status": "ok"}'
+        return json.dumps(
+            {"revision": self.revision, "knobs": EngineConfig().knobs(), "sources": {}, "draining": False}
+        ).encode()
 
     async def _follow(self, writer: asyncio.StreamWriter, asked: dict[str, list[str]]) -> None:
         seen = int(asked.get("after", ["0"])[0]) if asked.get("boot") == [self._boot] else 0
-        hello = {"kind": "hello", "boot": self._boot, "oldest": 1, "model": MODEL}
+        hello = {"kind": "hello", "boot": self._boot, "oldest": 1, "model": self._model}
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nConnection: close\r\n\r\n")
         writer.write(json.dumps(hello).encode() + b"\n")
         while True:

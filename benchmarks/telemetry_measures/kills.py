@@ -6,30 +6,26 @@ set to what a disk might hold had the power gone (benchmarks/power_loss). After 
 for.
 """
 
-import os
 import random
-import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import httpx
 
 from benchmarks.engine_measures.report import heading, note, progress, table
 from benchmarks.engine_rivals.protocol import WorkerFailed
-from benchmarks.power_loss.disk import Cut
+from benchmarks.power_loss.disk import Cut, Loss
 from benchmarks.power_loss.recording import Recording
 from benchmarks.telemetry_measures.kill_check import Findings, check_agents, check_reports
 from benchmarks.telemetry_measures.kill_engine import KillEngine
 from benchmarks.telemetry_measures.kill_reports import NODES, SPACING, KillReports
 from benchmarks.telemetry_measures.kill_senders import KillSenders
+from benchmarks.telemetry_measures.real_agent import RealAgent, stand_in
 from benchmarks.telemetry_measures.service import Service
 from benchmarks.telemetry_measures.session import Session, verdict
-from benchmarks.vllm_measures.processes import Child
 from controlplane.contract.metrics import WINDOW_S
 from controlplane.telemetry.values.timespan import start_of
-from controlplane.terminal.child import one_thread_each
 
 GOAL_KILLS, QUICK_KILLS = 200, 8
 _AGE_S = 5 * 3600
@@ -43,14 +39,11 @@ _VICTIMS = (("service", 5), ("service, power", 5), ("simulated agents", 2), ("re
 
 
 @dataclass
-class RealAgent:
-    """One agent process with its engine; its folder is recorded."""
+class Followed:
+    """An engine, and the agent that follows it."""
 
-    name: str
     engine: KillEngine
-    folder: Path
-    recording: Recording
-    child: Child
+    agent: RealAgent
 
 
 @dataclass
@@ -127,7 +120,7 @@ class KillRun:
         elif victim == "simulated agents":
             self.senders.forget()
         else:
-            self._kill_agent(self._chosen.choice(self.agents), power)
+            self._kill_agent(self._chosen.choice(self.agents).agent, power)
         self.tally.kills[victim] += 1
         self.senders.pause()
         known = self.senders.acknowledged.copy()
@@ -156,7 +149,7 @@ class KillRun:
     def close(self) -> None:
         self.senders.close()
         for agent in self.agents:
-            self._session.nursery.stop(agent.child)
+            agent.agent.stop()
             agent.engine.close()
         self._service.close()
 
@@ -169,61 +162,39 @@ class KillRun:
         self._service.child.kill()
         self.senders.pause()
         if power:
-            self._cut(self._recording)
+            self._note(how := self._chosen.choice(list(Cut)), self._recording.cut(self._chosen, how))
         else:
             self._recording.settle()
         self._start_service()
 
-    def _cut(self, recording: Recording) -> None:
-        how = self._chosen.choice(list(Cut))
-        loss = recording.cut(self._chosen, how)
+    def _note(self, how: Cut, loss: Loss) -> None:
         self.tally.cuts[how.value] += 1
         self.tally.uncovered += loss.uncovered
         self.tally.taken += loss.taken
 
     # -- real agents -------------------------------------------------------------------------------------------------
 
-    def _new_agent(self, name: str) -> RealAgent:
+    def _new_agent(self, name: str) -> Followed:
         engine = KillEngine(_REQUESTS_PER_S)
-        folder = self._session.nursery.folder / f"agent-{name}"
-        folder.mkdir(mode=0o700)
-        recording = Recording(folder, self._session.nursery.folder / f"agent-{name}-disk")
-        child = self._start_agent(name, engine, folder, recording)
-        return RealAgent(name, engine, folder, recording, child)
-
-    def _start_agent(self, name: str, engine: KillEngine, folder: Path, recording: Recording) -> Child:
-        given = {
-            "node": name,
-            "pool": "real",
-            "server-url": self._service.url,
-            "engine-url": engine.url,
-            "engine-control-url": engine.url,
-            "engine-control-token-file": str(self._service.data / "enrolment-token"),  # Any: this engine asks for none.
-            "state-dir": str(folder),
-            "enrolment-token-file": str(self._service.data / "enrolment-token"),
-            "report-interval-s": "1",
-            "report-grace-s": "0.2",
-        }
-        command = [
-            sys.executable,
-            "-m",
-            "agents.agent",
-            *(part for key, value in given.items() for part in (f"--{key}", value)),
-        ]
-        child = self._session.nursery.start(f"agent-{name}", command, {**one_thread_each(), **recording.environment()})
-        os.sched_setaffinity(child.pid, {self._session.load_core})
-        return child
+        agent = RealAgent(
+            self._session.nursery,
+            self._service,
+            name,
+            pool="real",
+            engine=stand_in(engine.url, self._service.data / "enrolment-token"),
+            core=self._session.load_core,
+        )
+        return Followed(engine, agent)
 
     def _kill_agent(self, agent: RealAgent, power: bool) -> None:
-        agent.child.kill()
         if power:
-            self._cut(agent.recording)
+            self._note(how := self._chosen.choice(list(Cut)), agent.power_cut(self._chosen, how))
         else:
-            agent.recording.settle()
-        agent.child = self._start_agent(agent.name, agent.engine, agent.folder, agent.recording)
+            agent.kill()
+        agent.start()
 
     def _check_agents(self, *, complete: bool) -> Findings:
-        told = {agent.name: dict(agent.engine.told) for agent in self.agents}
+        told = {one.agent.name: dict(one.engine.told) for one in self.agents}
         try:
             return check_agents(self._service.client, told, complete=complete)
         except httpx.HTTPError as error:

@@ -1,9 +1,12 @@
 """A throw-away PostgreSQL that keeps its promises, set as docs/telemetry.md advises; and what it uses, by role."""
 
+import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -42,12 +45,44 @@ class Postgresql:
         options = f"-p {port} -h {HOST} -k {self.folder} "
         options += " ".join(f"-c {name}={value}" for name, value in settings.items())
         self._run("initdb", "-D", self._data, "-U", "tailwright", "-A", "trust", "-E", "UTF8", "--no-sync")
-        self._run("pg_ctl", "-D", self._data, "-l", self.folder / "log", "-w", "-t", _START_S, "-o", options, "start")
+        self._options = options
+        self._pid = 0
+        self.start()
         self.url = f"postgresql+psycopg://tailwright@{HOST}:{port}/postgres"
         self._plain_url = f"postgresql://tailwright@{HOST}:{port}/postgres"
-        self._pid = int((self._data / "postmaster.pid").read_text(encoding="utf-8").splitlines()[0])
         self._roles: dict[int, str] = {}
         self._seen: dict[int, float] = {}
+
+    def start(self) -> None:
+        """And again, after `kill`: it recovers from its write-ahead log first."""
+        log = self.folder / "log"
+        self._run("pg_ctl", "-D", self._data, "-l", log, "-w", "-t", _START_S, "-o", self._options, "start")
+        self._pid = int((self._data / "postmaster.pid").read_text(encoding="utf-8").splitlines()[0])
+
+    def signal(self, number: signal.Signals) -> None:
+        """To all its processes, the first one among them."""
+        for pid in self._all():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    def kill(self) -> None:
+        """SIGKILL to all its processes; returns when they are gone. `start` it again."""
+        until = time.monotonic() + _STOP_S
+        while self._all() and time.monotonic() < until:
+            self.signal(signal.SIGKILL)
+            time.sleep(0.02)
+        # Where no init waits for orphans, the dead first process looks alive to the next one.
+        for lock in (self._data / "postmaster.pid", *self.folder.glob(".s.PGSQL.*")):
+            lock.unlink(missing_ok=True)
+
+    def _all(self) -> list[int]:
+        """Those that work in its data folder: also one that was begun a moment ago, or whose parent is gone."""
+        found = []
+        for pid in all_pids():
+            with contextlib.suppress(OSError):
+                if Path(f"/proc/{pid}/cwd").readlink() == self._data and _runs(pid):
+                    found.append(pid)
+        return found
 
     @property
     def version(self) -> str:
@@ -106,7 +141,10 @@ class Postgresql:
         with (self.folder / "start.log").open("ab") as log:
             done = subprocess.run(command, stdout=log, stderr=log, cwd=self.folder, check=False, preexec_fn=self._bind)
         if done.returncode:
-            raise WorkerFailed(f"PostgreSQL does not start here: {tail(str(self.folder / 'start.log'))}")
+            told = "\n".join(
+                tail(str(self.folder / name)) for name in ("start.log", "log") if (self.folder / name).exists()
+            )
+            raise WorkerFailed(f"PostgreSQL does not start here: {told}")
 
 
 def _binaries() -> Path:
@@ -121,6 +159,15 @@ def _parent(pid: int) -> int:
         return int(Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1])
     except (OSError, IndexError):
         return 0
+
+
+def _runs(pid: int) -> bool:
+    """Dead ones count as gone though nobody has waited for them."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return False
+    return state not in "ZX"
 
 
 def _role(pid: int) -> str:

@@ -20,6 +20,7 @@ from controlplane.client import Client
 from controlplane.contract.bodies.access import Scope
 from controlplane.contract.clock import utc_now
 from controlplane.db.database import Database
+from controlplane.serving.tls import client_context
 from controlplane.terminal.child import one_thread_each
 
 START_LIMIT_S = 60.0
@@ -29,7 +30,8 @@ ANSWER_LIMIT_S = 120.0
 class Service:
     """`tailwright up` on a data folder of its own, without tuner and dashboard. A new `start` keeps folder and port.
 
-    token: the administrator's, for a replica on a database where another has made one already.
+    token: the administrator's, for a replica on a database where another has made one already. tls: a folder with
+    ca.pem and service.pem and .key; nodes must show their certificates then.
     """
 
     def __init__(
@@ -40,16 +42,18 @@ class Service:
         *,
         database_url: str | None = None,
         token: str | None = None,
+        tls: Path | None = None,
     ) -> None:
         self._nursery, self._name, self._cores = nursery, name, cores
-        self._database_url = database_url
+        self._database_url, self._tls = database_url, tls
+        self._trust = None if tls is None else client_context(tls / "ca.pem")
         self.data = nursery.folder / name
         self.port = free_port()
-        self.url = f"http://{HOST}:{self.port}"
+        self.url = f"{'http' if tls is None else 'https'}://{HOST}:{self.port}"
         self.child: Child
         self.start()
         self.token = token or (self.data / "admin-token").read_text(encoding="utf-8").strip()
-        self.client = Client(self.url, self.token, timeout_s=ANSWER_LIMIT_S)
+        self.client = Client(self.url, self.token, timeout_s=ANSWER_LIMIT_S, tls=self._trust)
 
     @property
     def database_url(self) -> str:
@@ -61,10 +65,13 @@ class Service:
         command += ["--host", HOST, "--port", str(self.port), "--no-tuner", "--no-dashboard", "--log-level", "warning"]
         if self._database_url is not None:
             command += ["--database-url", self._database_url]
+        if self._tls is not None:
+            command += ["--tls-cert", str(self._tls / "service.pem"), "--tls-key", str(self._tls / "service.key")]
+            command += ["--tls-client-ca", str(self._tls / "ca.pem")]
         self.child = self._nursery.start(self._name, command, {**one_thread_each(), **(environment or {})})
         # Before its first other thread is made, which then inherits it.
         os.sched_setaffinity(self.child.pid, self._cores)
-        self.child.wait_healthy(f"{self.url}/readyz", START_LIMIT_S)
+        self.child.wait_healthy(f"{self.url}/readyz", START_LIMIT_S, self._trust)
 
     def stop(self) -> None:
         self._nursery.stop(self.child)

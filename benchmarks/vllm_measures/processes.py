@@ -8,6 +8,7 @@ import contextlib
 import os
 import secrets
 import signal
+import ssl
 import subprocess
 import time
 import urllib.error
@@ -87,15 +88,15 @@ class Child:
     def log_end(self) -> str:
         return tail(str(self.log))
 
-    def wait_healthy(self, url: str, limit_s: float) -> None:
-        """Until GET `url` answers 200. Raises `WorkerFailed` with the end of the log."""
+    def wait_healthy(self, url: str, limit_s: float, tls: ssl.SSLContext | None = None) -> None:
+        """Until GET `url` answers 200; `tls`: what trusts https. Raises `WorkerFailed` with the end of the log."""
         until = time.monotonic() + limit_s
         while time.monotonic() < until:
             if not self.is_alive:
                 raise WorkerFailed(
                     f"{self.name} ended with {self._process.returncode}; its log ends:\n{self.log_end()}"
                 )
-            if answers(url):
+            if answers(url, tls):
                 return
             time.sleep(0.2)
         raise WorkerFailed(f"{self.name}: not healthy after {limit_s:g} s; its log ends:\n{self.log_end()}")
@@ -149,9 +150,9 @@ class Nursery:
         return found
 
 
-def answers(url: str) -> bool:
+def answers(url: str, tls: ssl.SSLContext | None = None) -> bool:
     try:
-        with urllib.request.urlopen(url, timeout=5) as answer:
+        with urllib.request.urlopen(url, timeout=5, context=tls) as answer:
             return bool(answer.status == 200)
     except (urllib.error.URLError, OSError):
         return False

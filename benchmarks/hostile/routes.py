@@ -1,0 +1,182 @@
+"""Requests drawn from an OpenAPI document: any route, any parameters, any bodies, seldom all of them right."""
+
+import random
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from benchmarks.hostile.values import anything, json_bytes, mutated, text
+
+NODE = "hostile-1"
+PLAIN = {
+    "metric": "ttft",
+    "q": "0.5,0.99",
+    "window": "5m",
+    "step": "5s",
+    "pool": "chat",
+    "query": "quantiles",
+    "node": NODE,
+    "format": "csv",
+}
+"""Parameters that mean something, by name; a sweep gives those that a route wants."""
+PAGES = (
+    *(
+        "/",
+        "/overview",
+        "/fleet",
+        "/latency",
+        "/alerts",
+        "/studies",
+        "/rollouts",
+        "/ledger",
+        "/login",
+        f"/nodes/{NODE}",
+    ),
+    *(
+        f"/fragments/{name}"
+        for name in ("headline", "open_alerts", "activity", "fleet", "recent", "exemplars", "slowest")
+    ),
+    *(
+        f"/fragments/{name}"
+        for name in ("alerts", "studies", "rollouts", "ledger", f"node?node={NODE}", "node", "alert?id=1")
+    ),
+    *(
+        "/charts/latency?pool=chat&metric=ttft&span=15m",
+        "/charts/parts?pool=chat&span=15m",
+        "/alerts/1",
+        "/studies/1",
+        "/rollouts/1",
+    ),
+)
+SPARED = {
+    ("delete", "/api/v1/tokens/{token_id}"),
+    ("delete", "/api/v1/sessions/{session_id}"),
+    ("delete", "/api/v1/nodes/{node}"),
+}
+"""What would take the fuzzing's own tokens and sessions away."""
+KINDS = (
+    "application/json",
+    "application/json",
+    "application/json",
+    "text/plain",
+    "application/x-www-form-urlencoded",
+    "",
+)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """One request. kind: the content type, empty for none."""
+
+    method: str
+    address: str
+    body: bytes
+    kind: str
+
+    @property
+    def told(self) -> str:
+        return f"{self.method} {self.address} {self.body[:120]!r}"
+
+
+class Routes:
+    """The operations of one document, but for the `spared` (method, path) and the `endless` paths.
+
+    named: values that mean something, by the name of the property they are for.
+    """
+
+    def __init__(
+        self,
+        document: dict[str, Any],
+        *,
+        spared: Collection[tuple[str, str]] = (),
+        endless: Collection[str] = (),
+        named: Mapping[str, Sequence[Any]] | None = None,
+    ) -> None:
+        self._named = named or {}
+        self._routes = [
+            (method, path, operation)
+            for path, operations in document["paths"].items()
+            for method, operation in operations.items()
+            if (method, path) not in spared and path not in endless
+        ]
+        self._schemas = {**document.get("components", {}).get("schemas", {})}
+        for _, _, operation in self._routes:
+            self._schemas |= _schema_of(operation).get("$defs", {})
+
+    def draw(self, rng: random.Random) -> Drawn:
+        method, path, operation = rng.choice(self._routes)
+        address = path
+        query = []
+        for parameter in operation.get("parameters", ()):
+            name = parameter["name"]
+            value = PLAIN.get(name, "1") if rng.random() < 0.5 else text(rng)
+            if parameter["in"] == "path":
+                address = address.replace(f"{{{name}}}", quote(value[:2000], safe=""))
+            elif rng.random() < 0.6:
+                query.append(f"{quote(name)}={quote(value)}")
+        if query:
+            address += "?" + "&".join(query)
+        body, kind = self._body(rng, operation)
+        return Drawn(method.upper(), address, body, kind)
+
+    def _body(self, rng: random.Random, operation: dict[str, Any]) -> tuple[bytes, str]:
+        content = operation.get("requestBody", {}).get("content", {})
+        if not content:
+            return (rng.randbytes(20), "text/plain") if rng.random() < 0.1 else (b"", "")
+        body = json_bytes(self._of(rng, _schema_of(operation), 4))
+        if rng.random() < 0.2:
+            body = rng.choice((mutated(rng, body), b"[" * 100_000, b'{"a":' * 900 + b"1" + b"}" * 900, b"\xff", b""))
+        return body, rng.choice(KINDS)
+
+    def _of(self, rng: random.Random, schema: dict[str, Any], depth: int) -> Any:
+        """A value of this schema, though any part may be anything."""
+        if depth == 0 or rng.random() < 0.15:
+            return anything(rng)
+        if "$ref" in schema:
+            return self._of(rng, self._schemas[schema["$ref"].rpartition("/")[2]], depth)
+        for choice in ("anyOf", "oneOf"):
+            if choice in schema:
+                return self._of(rng, rng.choice(schema[choice]), depth)
+        if "enum" in schema:
+            return rng.choice(schema["enum"])
+        if "const" in schema:
+            return schema["const"]
+        kind = schema.get("type")
+        if kind == "object":
+            wanted = schema.get("properties", {})
+            required = schema.get("required", ())
+            found = {
+                name: rng.choice(self._named[name])
+                if name in self._named and rng.random() < 0.7
+                else self._of(rng, part, depth - 1)
+                for name, part in wanted.items()
+                if name in required or rng.random() < 0.4
+            }
+            return found or {"max_num_seqs": rng.choice((4, anything(rng)))}
+        if kind == "array":
+            return [self._of(rng, schema.get("items", {}), depth - 1) for _ in range(rng.randrange(3))]
+        plain = {
+            "integer": 1,
+            "number": 0.5,
+            "boolean": True,
+            "null": None,
+            "string": rng.choice(("chat", "ttft", "x")),
+        }
+        return plain.get(str(kind), anything(rng))
+
+
+def _schema_of(operation: dict[str, Any]) -> dict[str, Any]:
+    content = operation.get("requestBody", {}).get("content", {})
+    found: dict[str, Any] = content.get("application/json", {}).get("schema", {})
+    return found
+
+
+def drawn_page(rng: random.Random) -> str:
+    """The address of a page of the dashboard, or of none, with any parameters."""
+    address = rng.choice(PAGES).partition("?")[0]
+    if rng.random() < 0.3:
+        folder = rng.choice(("/nodes/", "/fragments/", "/charts/", "/alerts/", "/", "/studies/"))
+        address = folder + quote(text(rng), safe="")
+    names = rng.sample(("pool", "span", "metric", "at", "above", "node", "id", "kind", "next", "token"), 3)
+    return address + "?" + "&".join(f"{name}={quote(text(rng))}" for name in names)
