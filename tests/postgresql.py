@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -22,31 +23,31 @@ def _binaries() -> Path | None:
     return next((folder for folder in folders if (folder / "pg_ctl").exists() and (folder / "initdb").exists()), None)
 
 
-@pytest.fixture(scope="session")
-def postgres_url() -> Iterator[str]:
-    """SQLAlchemy URL of an empty database; fails where no server can be started."""
-    given = os.environ.get("TAILWRIGHT_TEST_POSTGRES_URL")
-    if given:
-        yield given
-        return
+def server_programs() -> tuple[Path, list[str]]:
+    """The folder of initdb and pg_ctl, and what comes before them: the server refuses to run as root, and borrows its
+    own user there. That user must be able to enter its folder. Fails where no server can be started."""
     binaries = _binaries()
     if binaries is None:
         pytest.fail("no PostgreSQL server is installed: deploy/test_packages.sh installs one")
-    # The server refuses to run as root: borrow its own user there. That user must be able to enter the folder.
-    as_server = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
+    return binaries, ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
+
+
+@contextmanager
+def cluster(tls: Path | None = None) -> Iterator[str]:
+    """A throw-away server's SQLAlchemy URL; fails where none can be started.
+
+    tls: path of its certificate and key without `.pem` and `.key`; it then takes connections over TLS alone.
+    """
+    binaries, as_server = server_programs()
     folder = Path(tempfile.mkdtemp(prefix="tailwright-postgres-"))
     try:
         if as_server:
             shutil.chown(folder, "postgres")
         data, port = folder / "data", free_port()
-        steps = (
-            [binaries / "initdb", "-D", data, "-U", "tailwright", "-A", "trust", "-E", "UTF8", "--no-sync"],
-            [binaries / "pg_ctl", "-D", data, "-l", folder / "log", "-w", "-t", "30", "-o",
-             f"-p {port} -h 127.0.0.1 -k {folder} -c fsync=off -c max_connections=200", "start"],
-        )  # fmt: skip
-        for step in steps:
+
+        def run(*words: object) -> None:
             done = subprocess.run(
-                [*as_server, *map(str, step)],
+                [*as_server, *map(str, words)],
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 cwd=folder,
@@ -54,6 +55,18 @@ def postgres_url() -> Iterator[str]:
             )
             if done.returncode:
                 pytest.fail(f"PostgreSQL does not start here: {done.stderr.decode()[:300]}")
+
+        run(binaries / "initdb", "-D", data, "-U", "tailwright", "-A", "trust", "-E", "UTF8", "--no-sync")
+        options = f"-p {port} -h 127.0.0.1 -k {folder} -c fsync=off -c max_connections=200"
+        if tls is not None:
+            options += f" -c ssl=on -c ssl_cert_file={folder}/server.pem -c ssl_key_file={folder}/server.key"
+            (data / "pg_hba.conf").write_text("hostssl all all 127.0.0.1/32 trust\n")
+            for suffix in (".pem", ".key"):
+                mine = shutil.copy(tls.with_name(tls.name + suffix), folder / f"server{suffix}")
+                mine.chmod(0o600)
+                if as_server:
+                    shutil.chown(mine, "postgres")
+        run(binaries / "pg_ctl", "-D", data, "-l", folder / "log", "-w", "-t", "30", "-o", options, "start")
         try:
             yield f"postgresql+psycopg://tailwright@127.0.0.1:{port}/postgres"
         finally:
@@ -61,6 +74,17 @@ def postgres_url() -> Iterator[str]:
             subprocess.run([*as_server, *map(str, stop)], stdout=subprocess.DEVNULL, cwd=folder, check=False)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def postgres_url() -> Iterator[str]:
+    """SQLAlchemy URL of an empty database; fails where no server can be started."""
+    given = os.environ.get("TAILWRIGHT_TEST_POSTGRES_URL")
+    if given:
+        yield given
+        return
+    with cluster() as url:
+        yield url
 
 
 @pytest.fixture

@@ -1,5 +1,9 @@
-"""The house has rooms: no folder is too full, a package's root holds its face only, no file name means two things."""
+"""The house has rooms: no folder is too full, a package's root holds its face only, no file name means two things.
 
+A file is called in the code what it is called on the disk.
+"""
+
+import ast
 from collections import defaultdict
 from pathlib import Path
 
@@ -20,13 +24,18 @@ ELSEWHERE = "agents/vllm_plugin"
 FACES = {
     "controlplane": set(),
     "controlplane/alerts": {"checks", "endpoints", "evaluator", "store", "tables", "view", "words"},
-    "controlplane/app": {"allocation", "background", "exports", "frames", "garbage", "health_metrics", "new_migration"}
-    | {"pool_limits", "secrets_files", "serve", "service", "settings", "tables", "ticks"},
-    "controlplane/command": {"bench", "certificates", "export", "ledger_chain", "main", "rollout", "status", "store"}
-    | {"up"},
+    "controlplane/app": {"allocation", "background", "exports", "frames", "garbage", "health_metrics", "lost_secrets"}
+    | {"new_migration", "pool_limits", "secrets_files", "serve", "service", "settings", "sign_in_settings", "tables"}
+    | {"ticks"},
+    "controlplane/auth": {"browser_address", "browser_sessions", "endpoints", "enrolment_rules", "guard"}
+    | {"known_people", "node_certificate", "people_endpoints", "principal", "revocations", "sign_in_endpoints"}
+    | {"sign_in_parts", "store", "tables", "token", "token_cache", "token_lookup", "token_uses", "turned_away", "view"},
+    "controlplane/command": {"bench", "certificates", "export", "ledger_chain", "main", "people_sessions", "rollout"}
+    | {"secret_keys", "status", "store", "tokens", "up"},
     "controlplane/contract": {
         "bearer",
         "clock",
+        "engine_address",
         "error_answer",
         "errors",
         "histogram",
@@ -34,9 +43,9 @@ FACES = {
         "knobs",
         "metrics",
     }
-    | {"retention_defaults", "retry", "signature"},
+    | {"retention_defaults", "retry", "shown_url", "signature", "step_limits"},
     "controlplane/db": {"binary_transfer", "column_types", "database", "disk_space", "driver_statement", "fault", "ids"}
-    | {"migrate", "paging", "partitions", "probe", "refused_values", "request_parts", "rows"}
+    | {"migrate", "paging", "partitions", "probe", "request_parts", "rows"}
     | {"sole_replica"},
     "controlplane/fleet": {"effective", "endpoints", "machine", "revisions", "store", "tables", "view"},
     "controlplane/telemetry": {"meters", "question", "reader", "store", "tables"},
@@ -56,6 +65,8 @@ FACES = {
     "agents/engine": {"command", "options"},
     "agents/models": set(),
     "tuner": set(),
+    "web": {"assets", "behind", "charts", "dashboard", "format", "fragments", "gallery", "issuer_sign_in", "refusals"}
+    | {"remeasured", "rendering", "sessions", "sign_in", "spans", "states", "themes", "threads"},
 }
 """What stands at the root of each package that has rooms."""
 
@@ -93,3 +104,19 @@ def test_no_file_name_means_two_things() -> None:
     # The client's calls and the contract's bodies of one domain have the domain's name.
     domains = {"controlplane/client", "controlplane/contract/bodies"}
     assert {name: folders for name, folders in named.items() if len(folders) > 1 and folders != domains} == {}
+
+
+def test_a_module_is_imported_by_its_own_name() -> None:
+    """But for the roles, which take their domain's (`fleet.store` as `fleet`), and imports for their effect alone."""
+    renamed = set()
+    for path in sources():
+        for node in ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.ImportFrom) or (node.module or "").partition(".")[0] not in TOPS:
+                continue
+            folder = ROOT / str(node.module).replace(".", "/")
+            for name in node.names:
+                own = name.name not in ROLES and (folder / f"{name.name}.py").is_file()
+                called = name.asname or name.name
+                if own and called != name.name and not called.startswith("_"):
+                    renamed.add(f"{path}: {name.name} as {name.asname}")
+    assert renamed == set()

@@ -1,0 +1,63 @@
+"""What no code here does: run text, read objects out of bytes, parse XML, hash weakly, draw secrets by chance."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+TOPS = ("controlplane", "agents", "tuner", "web")
+
+MODULES = {"pickle", "cPickle", "dill", "shelve", "marshal", "yaml", "xml", "lxml", "telnetlib", "ftplib", "smtplib"}
+CALLS = {"eval", "exec", "compile", "os.system", "os.popen", "hashlib.md5", "hashlib.sha1", "tempfile.mktemp"}
+CALLS |= {"ssl._create_unverified_context", "jinja2.Template", "markupsafe.Markup", "Markup"}
+BY_CHANCE = {"agents/host/backoff.py", "tuner/search/search.py"}
+"""Who imports `random`: waits between attempts, and the order of a search."""
+SCRIPT = re.compile(r"\beval\(|new Function|document\.write|localStorage|sessionStorage|indexedDB|document\.cookie")
+
+
+def trees() -> Iterator[tuple[str, ast.Module]]:
+    for top in TOPS:
+        for path in sorted((ROOT / top).rglob("*.py")):
+            yield str(path.relative_to(ROOT)), ast.parse(path.read_text(encoding="utf-8"))
+
+
+def imported(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name.split(".")[0] for alias in node.names]
+    if isinstance(node, ast.ImportFrom) and not node.level:
+        return [(node.module or "").split(".")[0]]
+    return []
+
+
+def test_nothing_reads_objects_or_xml() -> None:
+    found = [(name, module) for name, tree in trees() for node in ast.walk(tree) for module in imported(node)]
+    assert [pair for pair in found if pair[1] in MODULES] == []
+    assert {name for name, module in found if module == "random"} == BY_CHANCE
+
+
+def test_nothing_runs_text_or_hashes_weakly() -> None:
+    found = []
+    for name, tree in trees():
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Call):
+                continue
+            called = ast.unparse(node.func)
+            arguments = {word.arg: ast.unparse(word.value) for word in node.keywords}
+            if (
+                called in CALLS
+                or arguments.get("shell", "False") != "False"
+                or arguments.get("verify") == "False"
+                or arguments.get("autoescape") == "False"
+                or (called == "torch.load" and arguments.get("weights_only") != "True")
+            ):
+                found.append((name, ast.unparse(node)))
+    assert found == []
+
+
+def test_no_page_runs_text_or_keeps_anything_in_the_browser() -> None:
+    scripts = sorted((ROOT / "web").rglob("*.js"))
+    assert scripts
+    assert [(path.name, SCRIPT.findall(path.read_text(encoding="utf-8"))) for path in scripts] == [
+        (path.name, []) for path in scripts
+    ]
