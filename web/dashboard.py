@@ -14,6 +14,7 @@ from controlplane.contract.errors import NotFound
 from controlplane.contract.metrics import REQUEST_PARTS
 from web import charts, gallery, issuer_sign_in, refusals, sessions, sign_in, states, themes
 from web.assets import ASSETS, KEPT, chosen
+from web.drawing import made_up
 from web.fragments import context_of, pools
 from web.rendering import rendered
 from web.sessions import Api, client_of, signed_client_of
@@ -126,7 +127,8 @@ def choose_theme(
 def show_gallery(request: Request) -> Response:
     """Each component of the pages in each of its states, from made-up values."""
     client_of(request)
-    return rendered(request, "gallery.html", page="gallery", words=states.WORDS, charts=gallery.charts())
+    shown: dict[str, Any] = {"words": states.WORDS, "charts": gallery.charts(), "drawings": made_up.drawings()}
+    return rendered(request, "gallery.html", page="gallery", **shown)
 
 
 @router.post("/rollouts/{number:row}/{action}")

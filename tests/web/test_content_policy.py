@@ -77,7 +77,7 @@ def test_no_page_breaks_its_policy(page: Page, stack: Any) -> None:
     expect(page.locator(".waterfall rect").first).to_be_attached(timeout=20_000)
     plot = page.locator(".plot .cursor").first
     plot.hover()
-    page.get_by_label("Span").select_option("1h")
+    page.locator("select[name=span]").select_option("1h")
     page.wait_for_url("**/latency?pool=*span=1h*")
     found += violations(page, "/docs", ".information-container .title")
     page.locator(".opblock-summary, .opblock-tag").first.click()

@@ -66,7 +66,8 @@ def test_lines_and_parts_stand_out_from_their_card(theme: int) -> None:
     assert {name for name in drawn if contrast(colour(name, theme), colour("card", theme)) < 3} == set()
 
 
-def test_colours_stand_nowhere_but_in_the_tokens() -> None:
-    rest = assets.ASSETS.found(assets.ASSETS.address("dashboard.css")).bodies["identity"].decode()  # type: ignore[union-attr]
+@pytest.mark.parametrize("name", ["dashboard.css", "drawings.css"])
+def test_colours_stand_nowhere_but_in_the_tokens(name: str) -> None:
+    rest = assets.ASSETS.found(assets.ASSETS.address(name)).bodies["identity"].decode()  # type: ignore[union-attr]
     assert re.findall(r"#[0-9a-fA-F]{3,8}\b(?![^{]*\{)", rest) == []
     assert set(re.findall(r"var\(--([\w-]+)\)", rest)) - {"of"} <= set(re.findall(r"--([\w-]+):", CSS))

@@ -1,9 +1,12 @@
 """Lines of a chart as SVG paths (SVG 2, chapter 9).
 
-Pure. Guarantee: where nothing was measured for longer than one step the line is broken: absent is not zero.
+Pure. Guarantees: where nothing was measured for longer than one step the line is broken: absent is not zero; of more
+points than there are columns to draw them in, each column's first, lowest, highest and last are drawn.
 """
 
+import math
 from collections.abc import Sequence
+from itertools import groupby
 
 from web.drawing.axes import Axis
 
@@ -22,11 +25,26 @@ def runs(points: Points, step_s: float) -> list[list[tuple[float, float]]]:
     return found
 
 
+def reduced(points: Points, across: Axis) -> Points:
+    """The points that a line through all of them shows, at one column for each unit of `across`: four at most in each.
+
+    Few points come back as they are.
+    """
+    if len(points) <= abs(across.length):
+        return points
+    kept = list[tuple[float, float]]()
+    for _, column in groupby(points, lambda point: math.floor(across.at(point[0]))):
+        here = list(column)
+        low, high = (of(range(len(here)), key=lambda place: here[place][1]) for of in (min, max))
+        kept += [here[place] for place in sorted({0, low, high, len(here) - 1})]
+    return kept
+
+
 def path(points: Points, across: Axis, up: Axis, step_s: float) -> str:
     """The `d` of one line; a point that stands alone is a dot. Coordinates have one decimal."""
     parts = []
     for run in runs(points, step_s):
-        places = [f"{across.at(time):.1f} {up.at(value):.1f}" for time, value in run]
+        places = [f"{across.at(time):.1f} {up.at(value):.1f}" for time, value in reduced(run, across)]
         parts.append("M" + "L".join(places) + ("h.1" if len(places) == 1 else ""))
     return "".join(parts)
 
