@@ -3,7 +3,7 @@
     python benchmarks/host_faults.py --out DIR [--seed 1] [--kinds ...] [--each 5] [--configs 20]
     python benchmarks/host_faults.py --judge DIR
 
-Two embedded engines of the bundled model serve a pool under `tuner.replay.traffic`. In an order drawn from the seed,
+Two embedded engines of the bundled model serve a pool under `tailwright traffic`. In an order drawn from the seed,
 host faults and configuration faults are injected, each after a quiet time with the good configuration; a configuration
 goes out by an emergency rollout, as a person's would. Afterwards the service is stopped, and `alerts.diagnosis` is
 asked about each fault from what is stored, as the evaluator asks it: before is the quiet time, the onset is the window

@@ -85,9 +85,9 @@ class Fleet:
             answer.raise_for_status()
         targets = [word for port in plan.engine_ports for word in ("--target", f"http://127.0.0.1:{port}")]
         limits = ["--max-input", str(plan.max_input_tokens), "--max-output", str(plan.max_output_tokens)]
-        load = ["--model", MODEL, "--rate", str(plan.rate), "--seed", str(plan.seed)]
+        load = ["--rate", str(plan.rate), "--seed", str(plan.seed), "--max-in-flight", str(plan.max_in_flight)]
         shape = ["--shape", plan.traffic, "--arrival-cv", str(plan.arrival_cv)]
-        self.traffic = self.processes.start("traffic", ["-m", "tuner.replay.traffic", *targets, *load, *shape, *limits])
+        self.traffic = self.processes.start("traffic", [*TAILWRIGHT, "traffic", *targets, *load, *shape, *limits])
 
     def stop(self) -> None:
         self.processes.stop()

@@ -47,10 +47,11 @@ class Plan:
     busy_rate: float = 6.0
     kv_cache_mib: int = 64
     seed: int = 7
-    traffic: str = "conv"  # A shape of `tuner.workload.generate`.
+    traffic: str = "chat"  # A shape of `tuner.workload.generate`.
     arrival_cv: float = 1.5
     max_input_tokens: int = 1200
     max_output_tokens: int = 48
+    max_in_flight: int = 256
 
     good: dict[str, object] = field(
         default_factory=lambda: {

@@ -23,6 +23,7 @@ SUBCOMMANDS = {
     "engine": "agents.engine.command",
     "tune": "tuner.study.command",
     "replay": "tuner.replay.command",
+    "traffic": "tuner.traffic.command",
     "rollout": "controlplane.command.rollout",
     "status": "controlplane.command.status",
     "export": "controlplane.command.export",

@@ -6,11 +6,11 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import uvicorn
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
 
 Delay = Callable[["SseEngine", int], float]
@@ -24,6 +24,7 @@ class SseEngine:
         self.gap: Delay = lambda _, __: gap_s
         self.knobs: dict[str, Any] = {}
         self.fail_status = 0
+        self.api_key = ""
         self.prompts: list[list[int]] = []
         self.began: list[float] = []
         self.resets = 0
@@ -47,6 +48,12 @@ class SseEngine:
 
     def _app(self) -> FastAPI:
         app = FastAPI()
+
+        @app.middleware("http")
+        async def wants_its_key(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
+            if self.api_key and request.headers.get("Authorization") != f"Bearer {self.api_key}":
+                return JSONResponse({"error": {"message": "no key"}}, 401)
+            return await call_next(request)
 
         @app.post("/tokenize")
         async def tokenize(request: Request) -> dict[str, Any]:

@@ -23,7 +23,7 @@ def replay(
     trace: Annotated[
         Path | None, typer.Option(help="Mooncake JSON lines or Azure CSV; without, one is generated.", exists=True)
     ] = None,
-    shape: Annotated[str, typer.Option(help="Shape of a generated trace: conv or code.")] = "conv",
+    shape: Annotated[str, typer.Option(help="Shape of a generated trace: chat, code or rag.")] = "chat",
     requests: Annotated[int, typer.Option(help="At most so many requests.", min=1)] = 100,
     rate: Annotated[float, typer.Option(help="Requests a second of a generated trace.", min=0.01)] = 2.0,
     max_input: Annotated[int, typer.Option(help="Lengths are scaled down to this many prompt tokens.", min=1)] = 900,

@@ -41,6 +41,7 @@ class Traffic:
         seed: int = 0,
         max_in_flight: int = 256,
         deadline_s: float = 120.0,
+        api_key: str | None = None,
     ) -> None:
         self.rate = rate
         self.paused = False
@@ -49,7 +50,7 @@ class Traffic:
         self.recent: deque[tuple[float, RequestTiming]] = deque(maxlen=RING)
         self.in_flight = 0
         self.last_error = ""
-        self._targets = [Target(url) for url in targets]
+        self._targets = [Target(url, api_key=api_key) for url in targets]
         self._model = model
         self._arrivals = arrivals(shape, seed)
         self._maker = PromptMaker(corpus, block_size=shape.block_size, salt=seed)
@@ -69,7 +70,8 @@ class Traffic:
             due = await self._until(due, arrival.gap)
             if self._stopping.is_set():
                 break
-            if self.in_flight >= self._max_in_flight:
+            # Of several that are due at once none has begun yet: its task counts, not what it has sent.
+            if len(self._tasks) >= self._max_in_flight:
                 self.counts["refused"] += 1
                 next(turn)
                 continue
@@ -130,9 +132,13 @@ class Traffic:
         self.last_error = timing.error or self.last_error
         self.recent.append((time.perf_counter(), timing))
 
-    def progress(self) -> dict[str, Any]:
-        """Counters, and client-side quantiles in seconds over the last 30 s."""
-        since = time.perf_counter() - _RECENT_S
+    def recent_errors(self) -> list[str]:
+        """Of the last `RING` requests, why each failed one did."""
+        return [timing.error for _, timing in self.recent if timing.error]
+
+    def progress(self, over_s: float = _RECENT_S) -> dict[str, Any]:
+        """Counters, and client-side quantiles in seconds over the last `over_s` (of the last `RING` requests)."""
+        since = time.perf_counter() - over_s
         timings = [timing for at, timing in self.recent if at >= since]
         samples = pool_samples(timings)
         report: dict[str, Any] = {

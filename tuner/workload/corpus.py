@@ -55,10 +55,13 @@ def read_tokens(tokenize: Tokenize, wanted: int, *, held_out: bool = False) -> l
     return tokens
 
 
-def engine_tokenizer(engine_url: str, *, model: str | None = None, timeout_s: float = 30.0) -> Tokenize:
-    """`POST /tokenize` of an engine. Raises Unavailable when the engine does not answer with tokens."""
+def engine_tokenizer(
+    engine_url: str, *, model: str | None = None, api_key: str | None = None, timeout_s: float = 30.0
+) -> Tokenize:
+    """`POST /tokenize` of an engine, by no proxy of the environment. Raises Unavailable when it gives no tokens."""
     body = {"model": model} if model else {}
-    http = httpx.Client(base_url=engine_url, timeout=timeout_s)
+    headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+    http = httpx.Client(base_url=engine_url, headers=headers, timeout=timeout_s, trust_env=False)
 
     def tokenize(text: str) -> list[int]:
         try:

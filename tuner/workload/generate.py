@@ -51,7 +51,7 @@ RAG = Shape(
     input_median=3000, input_sigma=0.25, output_median=60, output_sigma=0.5, max_input=6000, max_output=400, turns=1.0,
 )  # fmt: skip
 """Answers out of passages: as many passages for each question, so prompts are nearly of one length. Not fitted."""
-SHAPES = {"conv": CONV, "code": CODE, "rag": RAG}
+SHAPES = {"chat": CONV, "code": CODE, "rag": RAG}
 
 
 def fitted(shape: Shape, *, max_input: int, max_output: int) -> Shape:

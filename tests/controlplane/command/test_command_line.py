@@ -17,6 +17,7 @@ COMMANDS = (
     "engine",
     "tune",
     "replay",
+    "traffic",
     "rollout",
     "status",
     "load",

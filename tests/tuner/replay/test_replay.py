@@ -1,9 +1,6 @@
 """A replay is open-loop, and what it measures is what the server did."""
 
 import asyncio
-import json
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -159,17 +156,3 @@ def test_traffic_balances_changes_its_rate_and_stops(engine: SseEngine) -> None:
     a, b = traffic.by_target.values()
     assert abs(a - b) <= 1
     assert "ttft_p99_s" in traffic.progress()
-
-
-def test_traffic_as_a_process(engine: SseEngine, tmp_path: Path) -> None:
-    control = tmp_path / "control.json"
-    control.write_text('{"rate": 40}')
-    command = [sys.executable, "-m", "tuner.replay.traffic", "--target", engine.url, "--model", "m", "--rate", "1"]
-    command += ["--seed", "3", "--control-file", str(control), "--max-input", "128", "--max-output", "8"]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    reports = [json.loads(process.stdout.readline()) for _ in range(4)]
-    process.terminate()
-    last = [json.loads(line) for line in process.stdout][-1]
-    assert process.wait(15) == 0
-    assert reports[-1]["rate"] == 40 and last["stopped"] and last["finished"] == last["sent"] > 20

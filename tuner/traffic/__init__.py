@@ -1,0 +1,1 @@
+"""Steady load on running engines, as a command."""
