@@ -4,6 +4,7 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
+from controlplane.contract.duration_text import duration_text
 from controlplane.contract.histogram import error_text
 from controlplane.contract.knobs import KNOBS
 from web.states import kind_of
@@ -11,17 +12,7 @@ from web.states import kind_of
 
 def seconds(value: float | None) -> str:
     """A duration with three significant digits and a fitting unit; an en dash for absent."""
-    if value is None:
-        return "–"
-    if value < 0:
-        return f"-{seconds(-value)}"
-    if value >= 100:
-        return f"{value:.0f} s"
-    if value >= 1:
-        return f"{value:.2f} s"
-    if value >= 1e-3:
-        return f"{value * 1e3:.3g} ms"
-    return f"{value * 1e6:.0f} µs"
+    return "–" if value is None else duration_text(value)
 
 
 def percent(value: float | None, digits: int = 0) -> str:

@@ -7,6 +7,7 @@ from rich.table import Table
 
 from agents.demo.plan import POOL
 from controlplane.client import Client
+from controlplane.contract.duration_text import duration_text
 
 METRICS = ("ttft", "itl", "e2e", "queue", "prefill", "decode")
 
@@ -48,5 +49,5 @@ def table(spans: list[Span], knobs: dict[str, str]) -> Table:
         for q in ("0.5", "0.95", "0.99") if metric in {"ttft", "itl", "e2e"} else ("0.99",):
             cells = (span.quantiles.get(metric, {}).get(q) for span in spans)
             label = f"{metric} p{float(q) * 100:g}"
-            shown.add_row(label, *("-" if cell is None else f"{1e3 * cell:,.1f} ms" for cell in cells))
+            shown.add_row(label, *("-" if cell is None else duration_text(cell) for cell in cells))
     return shown

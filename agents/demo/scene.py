@@ -22,6 +22,7 @@ from controlplane.contract.bodies.alerts import Alert, AlertState
 from controlplane.contract.bodies.nodes import NodeView
 from controlplane.contract.bodies.telemetry import QuantileSeries
 from controlplane.contract.clock import utc_now
+from controlplane.contract.duration_text import duration_text
 from controlplane.contract.errors import TailwrightError
 from controlplane.contract.metrics import WINDOW_S
 
@@ -130,4 +131,4 @@ class Scene:
 
 
 def headline(span: Span) -> str:
-    return f"ttft p99 {1e3 * span.p99('ttft'):.0f} ms" if span.requests else "no finished request yet"
+    return f"ttft p99 {duration_text(span.p99('ttft'))}" if span.requests else "no finished request yet"

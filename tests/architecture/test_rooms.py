@@ -35,6 +35,7 @@ FACES = {
     "controlplane/contract": {
         "bearer",
         "clock",
+        "duration_text",
         "engine_address",
         "error_answer",
         "errors",

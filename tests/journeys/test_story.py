@@ -45,8 +45,9 @@ def _tell(limit_s: float, *options: object) -> None:
     for column in ("before", "during", "back", "after"):
         assert column in done.stdout
     # Worse in the middle, and back.
-    row = next(line for line in done.stdout.splitlines() if "ttft p99" in line and line.count("ms") == 4)
-    before, during, back, after = (float(text.replace(",", "")) for text in re.findall(r"([\d,.]+) ms", row))
+    rows = [re.findall(r"([\d.]+) (s|ms)", line) for line in done.stdout.splitlines() if "ttft p99" in line]
+    figures = next(row for row in rows if len(row) == 4)
+    before, during, back, after = (float(text) * {"s": 1, "ms": 1e-3}[unit] for text, unit in figures)
     assert during > max(before, back, after)
 
 

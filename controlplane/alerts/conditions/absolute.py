@@ -13,9 +13,10 @@ from controlplane.alerts.conditions.kind import Findings, Job, Kind, Look, Snaps
 from controlplane.alerts.conditions.watched_metrics import check_metrics, check_unique
 from controlplane.alerts.windows.history import Where
 from controlplane.alerts.windows.pool_totals import PoolTotals
-from controlplane.alerts.words import accuracy, duration, percentile
+from controlplane.alerts.words import accuracy, percentile
 from controlplane.contract.bodies.alerts import AbsoluteCondition
 from controlplane.contract.bodies.slo import PROFILES, Limit
+from controlplane.contract.duration_text import duration_text
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.histogram import RELATIVE_ERROR, axis_position
 from controlplane.contract.metrics import WINDOW_S
@@ -73,7 +74,7 @@ class Absolute(Kind[AbsoluteCondition]):
                     f"and all independent, so many would come with a probability of at most {chance:.2g}"
                 ),
             }
-        value = "too few requests" if value_s is None else duration(value_s)
+        value = "too few requests" if value_s is None else duration_text(value_s)
         return Finding(
             labels,
             end,
@@ -84,7 +85,7 @@ class Absolute(Kind[AbsoluteCondition]):
             value=value_s,
             threshold=limit.limit_s,
             relative_error=error,
-            summary=f"{limit.metric.upper()} {percentile(limit.q)} is {value}, limit {duration(limit.limit_s)}",
+            summary=f"{limit.metric.upper()} {percentile(limit.q)} is {value}, limit {duration_text(limit.limit_s)}",
             evidence=evidence,
         )
 

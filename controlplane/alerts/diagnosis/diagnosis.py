@@ -10,8 +10,9 @@ from datetime import datetime
 from typing import Any
 
 from controlplane.alerts.diagnosis.causes import Context, causes
-from controlplane.alerts.words import duration, percentile
+from controlplane.alerts.words import percentile
 from controlplane.contract.bodies.alerts import Diagnosis, StageShift
+from controlplane.contract.duration_text import duration_text
 from controlplane.contract.histogram import RELATIVE_ERROR, error_text, is_coarse
 from controlplane.contract.metrics import (
     DECODE,
@@ -116,12 +117,12 @@ def sentence(shift: Shift, top: StageShift | None, found: Sequence[Mapping[str, 
     name = f"{shift.metric.upper()} {percentile(shift.q)}"
     since = f"since {shift.since:%H:%M:%S} UTC"
     if shift.before_s is None or shift.during_s is None or shift.during_s <= shift.before_s:
-        value = "" if shift.during_s is None else f" is {duration(shift.during_s)}"
-        limit = "" if shift.limit_s is None else f", limit {duration(shift.limit_s)}"
+        value = "" if shift.during_s is None else f" is {duration_text(shift.during_s)}"
+        limit = "" if shift.limit_s is None else f", limit {duration_text(shift.limit_s)}"
         text = f"{name}{value or ' is slower than its baseline'}{limit}, {since}"
     else:
-        limit = "" if shift.limit_s is None else f" (limit {duration(shift.limit_s)})"
-        text = f"{name} rose from {duration(shift.before_s)} to {duration(shift.during_s)}{limit} {since}"
+        limit = "" if shift.limit_s is None else f" (limit {duration_text(shift.limit_s)})"
+        text = f"{name} rose from {duration_text(shift.before_s)} to {duration_text(shift.during_s)}{limit} {since}"
     if is_coarse(shift.relative_error):
         text += f" ({error_text(shift.relative_error)})"
     if top is not None:

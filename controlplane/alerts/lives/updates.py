@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from controlplane.alerts.words import duration, percentile
+from controlplane.alerts.words import percentile
 from controlplane.contract.bodies.alerts import UpdateKind
 from controlplane.contract.bodies.cause_kinds import CauseKind
+from controlplane.contract.duration_text import duration_text
 from controlplane.contract.histogram import axis_position
 from controlplane.evidence.binomial import tail_bound
 from controlplane.evidence.sketch import Sketch
@@ -119,7 +120,7 @@ def words(told: Told, seen: Seen, metric: str, q: float, message: str) -> str:
     """The news as one sentence; message: the likeliest cause's own words."""
     parts = []
     if seen.value_s is not None and told.value_s is not None:
-        grown = f"{duration(told.value_s)} to {duration(seen.value_s)}"
+        grown = f"{duration_text(told.value_s)} to {duration_text(seen.value_s)}"
         parts.append(f"{metric.upper()} {percentile(q)} grew from {grown}")
     new = sorted(seen.reach - told.reach)
     if new:

@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping
 
 from controlplane.contract.bodies.alerts import Alert, AlertState
+from controlplane.contract.duration_text import duration_text
 
 NEVER = "0001-01-01T00:00:00Z"
 """How Alertmanager writes an end that is not known yet."""
@@ -67,8 +68,8 @@ def annotations_of(alert: Alert) -> dict[str, str]:
     """What a person reads first, as text: Alertmanager's annotations are strings."""
     found: dict[str, str | None] = {
         "summary": alert.summary,
-        "value": None if alert.value is None else f"{alert.value:.6g} s",
-        "threshold": None if alert.threshold is None else f"{alert.threshold:.6g} s",
+        "value": None if alert.value is None else duration_text(alert.value),
+        "threshold": None if alert.threshold is None else duration_text(alert.threshold),
         "error_rate": _text(alert.evidence.get("error_rate")),
         "accuracy": _text(alert.evidence.get("accuracy")),
         "stage": None if alert.diagnosis is None else alert.diagnosis.stage,

@@ -5,6 +5,8 @@ Requests are shown at the time that the node's clock said: where it is off, so i
 
 from dataclasses import dataclass
 
+from controlplane.contract.duration_text import duration_text
+
 FAR_S = 1.0
 
 
@@ -17,16 +19,12 @@ class NodeClock:
 
     @property
     def words(self) -> str:
-        """For people: "0.4 ms behind the service's, ± 1 ms"."""
+        """For people: "400 µs behind the service's, ± 1 ms"."""
         side = "behind" if self.offset_s > 0 else "ahead of"
-        return f"{_text(abs(self.offset_s))} {side} the service's, ± {_text(self.error_s)}"
+        return f"{duration_text(abs(self.offset_s))} {side} the service's, ± {duration_text(self.error_s)}"
 
     @property
     def hint(self) -> str:
         """What to do about a clock that is off by more than `FAR_S` for sure; else empty."""
         far = abs(self.offset_s) - self.error_s > FAR_S
         return "its requests are shown at the wrong time: set the node's clock (NTP)" if far else ""
-
-
-def _text(seconds: float) -> str:
-    return f"{seconds:.3g} s" if seconds >= 1 else f"{1e3 * seconds:.2g} ms"

@@ -85,5 +85,5 @@ def test_the_news_in_words() -> None:
     seen = Seen(4.7, frozenset({"node a", "node b"}), "config_change:4")
     assert kinds(told, seen) == [UpdateKind.GREW, UpdateKind.SPREAD, UpdateKind.CAUSE]
     assert words(told, seen, "ttft", 0.99, "revision 4") == (
-        "TTFT p99 grew from 0.39 s to 4.70 s; it reached node b; the likeliest cause is now: revision 4"
+        "TTFT p99 grew from 390 ms to 4.70 s; it reached node b; the likeliest cause is now: revision 4"
     )

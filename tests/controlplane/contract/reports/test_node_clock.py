@@ -8,9 +8,9 @@ from controlplane.contract.reports.node_clock import NodeClock
 @pytest.mark.parametrize(
     ("offset_s", "error_s", "words"),
     [
-        (0.0004, 0.001, "0.4 ms behind the service's, ± 1 ms"),
+        (0.0004, 0.001, "400 µs behind the service's, ± 1 ms"),
         (-3.25, 0.02, "3.25 s ahead of the service's, ± 20 ms"),
-        (90.0, 1.5, "90 s behind the service's, ± 1.5 s"),
+        (90.0, 1.5, "90.0 s behind the service's, ± 1.50 s"),
     ],
 )
 def test_it_is_said_which_clock_is_behind(offset_s: float, error_s: float, words: str) -> None:
