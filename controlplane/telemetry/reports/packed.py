@@ -139,14 +139,16 @@ def read(reports: Sequence[Packed], bounds: Sequence[Bounds], refusals: Sequence
 
 
 def _whole_is_refused(report: Packed, bounds: Bounds, refusals: Refusals) -> bool:
-    try:
-        if report.table.problem is not None:
-            raise report.table.problem
-        check_origin(report.table.origin, bounds)
-    except Refused as problem:
-        refusals.add(problem.reason, problem.message, report.rows)
-        return True
-    return False
+    problem = report.table.problem
+    if problem is None:
+        try:
+            check_origin(report.table.origin, bounds)
+        except Refused as refused:
+            problem = refused.problem
+    if problem is None:
+        return False
+    refusals.add(problem.reason, problem.message, report.rows)
+    return True
 
 
 def _check_widths(body: bytes, section: PackedSection) -> None:

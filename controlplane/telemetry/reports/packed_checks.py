@@ -15,13 +15,14 @@ from controlplane.telemetry.otlp.histogram_point import MAX_COUNT, SLACK
 from controlplane.telemetry.reports.packed_table import KINDS, REFUSED, PackedTable
 from controlplane.telemetry.values.batch import offsets
 from controlplane.telemetry.values.columns import HistogramRows, Ids, Mask, NumberRows
-from controlplane.telemetry.values.refusal import Reason, Refusals, Refused
+from controlplane.telemetry.values.refusal import Problem, Reason, Refusals
 
 EDGES = np.exp2((np.arange(AXIS_LENGTH + 1) + AXIS_MIN) / 2.0**SCALE)
 """EDGES[i], EDGES[i + 1]: the lower and upper edge of axis position i; values beyond the axis are at its ends."""
 EDGES[0], EDGES[-1] = 0.0, np.inf
 SUMMED_ROWS = 8192
-Problem = tuple[Mask, Callable[[int], Refused]]
+Check = tuple[Mask, Callable[[int], Problem]]
+"""Which rows are wrong, and what is wrong with one of them."""
 
 
 class Found(NamedTuple):
@@ -52,18 +53,18 @@ class Places:
         of_labels = np.where(labels < self._labels_count[owner], self._labels_at[owner] + labels, len(self._labels) - 1)
         return Found(self._metric[of_metric], self._labels[of_labels], self._kind[of_metric], metric, labels)
 
-    def why(self, owner: int, metric: int, labels: int) -> Refused:
+    def why(self, owner: int, metric: int, labels: int) -> Problem:
         """Why a row has no metric or no labels."""
         table = self.tables[owner]
         if metric >= len(table.kind):
-            return Refused(Reason.MALFORMED, f"metric: place {metric} of a table of {len(table.kind)}")
+            return Problem(Reason.MALFORMED, f"metric: place {metric} of a table of {len(table.kind)}")
         name = table.metric_names[metric]
         if metric in table.metric_problems:
             return table.metric_problems[metric]
         if labels >= len(table.labels):
-            return Refused(Reason.MALFORMED, f"{name}: labels: place {labels} of a table of {len(table.labels)}")
+            return Problem(Reason.MALFORMED, f"{name}: labels: place {labels} of a table of {len(table.labels)}")
         problem = table.labels_problems[labels]
-        return Refused(problem.reason, f"{name}: {problem.message}")
+        return Problem(problem.reason, f"{name}: {problem.message}")
 
 
 def histograms(
@@ -89,39 +90,39 @@ def histograms(
         low_off = some & (low > first_upper * SLACK)
         high_off = some & (high * SLACK < last_lower)
         total_off = some & ((total * SLACK < count * low) | (total > count * high * SLACK))
-    problems: list[Problem] = [
+    problems: list[Check] = [
         (
             rows.low + rows.width > AXIS_LENGTH,
-            lambda i: Refused(
+            lambda i: Problem(
                 Reason.COUNTS, f"low: {rows.low[i]} and {rows.width[i]} cells reach beyond the axis of {AXIS_LENGTH}"
             ),
         ),
         (
             huge | (count > MAX_COUNT),
-            lambda i: Refused(Reason.COUNTS, f"count is over {MAX_COUNT} in one point"),
+            lambda i: Problem(Reason.COUNTS, f"count is over {MAX_COUNT} in one point"),
         ),
         (
             no_number,
-            lambda i: Refused(Reason.VALUE, f"sum {total[i]}, min {low[i]}, max {high[i]}: must all be finite"),
+            lambda i: Problem(Reason.VALUE, f"sum {total[i]}, min {low[i]}, max {high[i]}: must all be finite"),
         ),
         (
             negative,
-            lambda i: Refused(
+            lambda i: Problem(
                 Reason.VALUE, f"sum {total[i]}, min {low[i]}, max {high[i]}: a duration cannot be negative"
             ),
         ),
-        (reversed_, lambda i: Refused(Reason.VALUE, f"min {low[i]} is above max {high[i]}")),
+        (reversed_, lambda i: Problem(Reason.VALUE, f"min {low[i]} is above max {high[i]}")),
         (
             low_off,
-            lambda i: Refused(Reason.COUNTS, f"min is {low[i]}, but there are values at or below {first_upper[i]}"),
+            lambda i: Problem(Reason.COUNTS, f"min is {low[i]}, but there are values at or below {first_upper[i]}"),
         ),
         (
             high_off,
-            lambda i: Refused(Reason.COUNTS, f"max is {high[i]}, but there are values above {last_lower[i]}"),
+            lambda i: Problem(Reason.COUNTS, f"max is {high[i]}, but there are values above {last_lower[i]}"),
         ),
         (
             total_off,
-            lambda i: Refused(
+            lambda i: Problem(
                 Reason.COUNTS, f"sum is {total[i]}, but {count[i]:.0f} values lie between {low[i]} and {high[i]}"
             ),
         ),
@@ -140,19 +141,19 @@ def numbers(
     if not len(rows):
         return np.zeros(0, bool)
     value = rows.value
-    problems: list[Problem] = [
-        (~np.isfinite(value), lambda i: Refused(Reason.VALUE, f"value is {value[i]}, must be finite"))
+    problems: list[Check] = [
+        (~np.isfinite(value), lambda i: Problem(Reason.VALUE, f"value is {value[i]}, must be finite"))
     ]
     if KINDS[kind] == "sum":
         problems.append(
-            (value < 0, lambda i: Refused(Reason.VALUE, f"value is {value[i]}, a monotonic sum cannot be negative"))
+            (value < 0, lambda i: Problem(Reason.VALUE, f"value is {value[i]}, a monotonic sum cannot be negative"))
         )
     return _kept(kind, problems, owner, found, places, refusals)
 
 
 def _kept(
     kind: int,
-    problems: Sequence[Problem],
+    problems: Sequence[Check],
     owner: Ids,
     found: Found,
     places: Places,

@@ -20,7 +20,7 @@ from controlplane.contract.reports.packed_report import parse_table
 from controlplane.telemetry.otlp.labels import canonical, labels_of
 from controlplane.telemetry.otlp.metric_kind import MAX_NAME, OWN_PREFIXES
 from controlplane.telemetry.values.columns import Ids, Table
-from controlplane.telemetry.values.refusal import Reason, Refused
+from controlplane.telemetry.values.refusal import Problem, Reason, Refused
 
 CACHED_BYTES = 64 << 20
 """Of tables as they are sent; in memory each takes about three times as much."""
@@ -44,9 +44,9 @@ class PackedTable:
     kind: NDArray[np.int8]
     metric: Ids
     labels: Ids
-    problem: Refused | None
-    metric_problems: Mapping[int, Refused]
-    labels_problems: Mapping[int, Refused]
+    problem: Problem | None
+    metric_problems: Mapping[int, Problem]
+    labels_problems: Mapping[int, Problem]
     metric_names: tuple[str, ...]
 
 
@@ -87,25 +87,25 @@ class PackedTables:
 
     def _parse(self, data: bytes) -> PackedTable:
         resource, metrics, labels = parse_table(data)
-        metric_problems: dict[int, Refused] = {}
-        labels_problems: dict[int, Refused] = {}
+        metric_problems: dict[int, Problem] = {}
+        labels_problems: dict[int, Problem] = {}
         texts: list[str] = []
         of_resource: Mapping[str, str] = {}
         problem = None
         try:
             of_resource = labels_of(tuple(resource.items()), of_resource=True)
         except Refused as refused:
-            problem = refused
+            problem = refused.problem
         places = []
         for place, attributes in enumerate(labels):
             try:
                 own = labels_of(tuple(attributes.items()), of_resource=False)
                 text = canonical({**of_resource, **own})
             except Refused as refused:
-                labels_problems[place] = refused
+                labels_problems[place] = refused.problem
                 places.append(REFUSED)
             except orjson.JSONEncodeError as error:
-                labels_problems[place] = Refused(Reason.LABEL, f"labels {place} of the table: {error}")
+                labels_problems[place] = Problem(Reason.LABEL, f"labels {place} of the table: {error}")
                 places.append(REFUSED)
             else:
                 places.append(len(texts))
@@ -136,19 +136,19 @@ class PackedTables:
         return self._metrics.setdefault(metrics, metrics)
 
 
-def metric_problem(name: str, kind: MetricKind, *, hint: bool = True) -> Refused | None:
+def metric_problem(name: str, kind: MetricKind, *, hint: bool = True) -> Problem | None:
     """Why a metric is not kept; None where it is. hint: name the nearest name that is, which takes a while."""
     known = BY_NAME.get(name)
     if known is not None:
         if known.kind is not kind:
-            return Refused(Reason.METRIC, f"{name}: is a {known.kind.value}, not a {kind.value}")
+            return Problem(Reason.METRIC, f"{name}: is a {known.kind.value}, not a {kind.value}")
         return None
     if not name.startswith(OWN_PREFIXES):
         near = nearest(name, [metric.name for metric in METRICS]) if hint and len(name) <= MAX_NAME else ""
         mend = near if near.startswith("did") else f"names start with {' or '.join(OWN_PREFIXES)}"
-        return Refused(Reason.METRIC, f"metric name {name[:MAX_NAME]!r} is not kept: {mend}")
+        return Problem(Reason.METRIC, f"metric name {name[:MAX_NAME]!r} is not kept: {mend}")
     if len(name) > MAX_NAME or "\0" in name or not _is_text(name):
-        return Refused(Reason.METRIC, f"metric name {name[:40]!r}...: at most {MAX_NAME} characters, no zero byte")
+        return Problem(Reason.METRIC, f"metric name {name[:40]!r}...: at most {MAX_NAME} characters, no zero byte")
     return None
 
 

@@ -28,13 +28,27 @@ class Reason(StrEnum):
     SPAN = "span"  # A span that is not a request's, or lacks what a request has.
 
 
+@dataclass(frozen=True)
+class Problem:
+    """Why something cannot be kept, in the form in which it may be remembered: an exception that was raised holds what
+    every function on its way held, and more each time that it is raised again."""
+
+    reason: Reason
+    message: str
+
+
 class Refused(Exception):
-    """Raised while one point is read; the caller counts it and goes on with the next."""
+    """Raised while one point is read; the caller counts it and goes on with the next. Never kept: see `problem`."""
 
     def __init__(self, reason: Reason, message: str) -> None:
         super().__init__(message)
         self.reason = reason
         self.message = message
+
+    @property
+    def problem(self) -> Problem:
+        """What may be remembered of it."""
+        return Problem(self.reason, self.message)
 
 
 class Refusals:

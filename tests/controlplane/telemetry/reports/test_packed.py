@@ -1,8 +1,10 @@
 """Packed reports as arrays: what the contract's own decode reads, and nothing that must not be kept."""
 
+import gc
 import struct
 from collections import Counter
 from dataclasses import replace
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -286,6 +288,38 @@ def test_names_that_are_not_kept_are_refused_and_never_reach_the_store() -> None
 def test_a_resource_with_a_label_that_is_too_long_is_refused_whole() -> None:
     _, _, (refused,) = read(report(node="n" * 300))
     assert refused.by_reason == {Reason.LABEL: 12} and "service.instance.id" in refused.text()
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        report(node="n" * 300),
+        replace(report(), labels=({}, {metrics.MODEL.name: "m" * 300})),
+        replace(report(), metrics=(("other", MetricKind.SUM), *METRICS[1:])),
+    ],
+)
+def test_what_is_remembered_of_a_refused_table_holds_no_exception(refused: PackedReport) -> None:
+    tables, remembered = PackedTables(), []
+    for _ in range(3):  # An exception that is raised again would hold the second and third report, too.
+        one = packed.split(encode(refused), tables)
+        found = Refusals()
+        packed.read([one], [BOUNDS], [found])
+        assert found.count
+        remembered.append(one.table)
+    assert remembered[0] is remembered[1] is remembered[2]
+    assert not [one for one in held_by(tables) if isinstance(one, BaseException)]
+
+
+def held_by(root: object) -> list[object]:
+    """Everything that is reached from it, but not through types and functions, which all share."""
+    found: dict[int, object] = {}
+    wanted = [root]
+    while wanted:
+        one = wanted.pop()
+        if id(one) not in found and not isinstance(one, type | FunctionType | ModuleType):
+            found[id(one)] = one
+            wanted += gc.get_referents(one)
+    return list(found.values())
 
 
 def test_a_report_that_would_take_the_writer_long_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
