@@ -13,6 +13,7 @@ from controlplane.client.raised_errors import raise_for_error
 from controlplane.client.salvaged_page import LeftOut, salvaged
 from controlplane.contract.bodies.pages import Page
 from controlplane.contract.errors import NotFound
+from controlplane.contract.metrics import LABELS
 
 M = TypeVar("M", bound=BaseModel)
 UNIX = "unix:"
@@ -99,9 +100,16 @@ def segment(name: str) -> str:
     return name.replace(".", "%2E") if name in (".", "..") else quote(name, safe="")
 
 
-def query_of(params: Mapping[str, Any]) -> dict[str, str]:
-    """Parameters as they stand in an address; those that are None are left out."""
-    return {name: query_text(value) for name, value in params.items() if value is not None}
+def query_of(params: Mapping[str, Any]) -> dict[str, str | list[str]]:
+    """Parameters as they stand in an address; those that are None are left out.
+
+    A list of a label is any of its values, and repeated; other lists are one parameter.
+    """
+    given = {name: value for name, value in params.items() if value is not None}
+    return {
+        name: [str(one) for one in value] if name in LABELS and isinstance(value, list | tuple) else query_text(value)
+        for name, value in given.items()
+    }
 
 
 def query_text(value: Any) -> str:

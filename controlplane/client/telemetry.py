@@ -8,10 +8,11 @@ from typing import Any
 import httpx
 
 from controlplane.client import stream
-from controlplane.client.connection import Connection, M, query_of, query_text
+from controlplane.client.connection import Connection, M, query_of, segment
 from controlplane.client.raised_errors import raise_for_error
 from controlplane.client.stream import Streamed
 from controlplane.contract.bodies.pages import Page
+from controlplane.contract.bodies.request_log import RequestDetail, RequestFacets
 from controlplane.contract.bodies.telemetry import (
     Exemplar,
     HeatmapAnswer,
@@ -21,7 +22,6 @@ from controlplane.contract.bodies.telemetry import (
     SharesAnswer,
 )
 from controlplane.contract.bodies.workload import RequestRecord, Workload
-from controlplane.contract.metrics import LABELS
 
 CONNECT_TIMEOUT_S = 10.0
 
@@ -164,17 +164,27 @@ class TelemetryCalls(Connection):
     def requests(self, **params: Any) -> Page[RequestRecord]:
         """Finished requests with waterfalls.
 
-        params: pool, node, request_id, window, start, end, limit, order (slowest, newest).
+        params: window, start, end, timed_by (arrival, completion), request_id, limit, order (slowest, newest), labels
+        (a list: any of several), metric with low and high (seconds).
         """
         return self._page(RequestRecord, "/api/v1/requests", **params)
 
+    def request(self, request_id: str, *, node: str | None = None, arrival: datetime | None = None) -> RequestDetail:
+        """One request, who shared the engine with it, and what is usual; of several of one id the newest.
+
+        Raises `NotFound` when neither the log nor the exemplars have it.
+        """
+        path = f"/api/v1/requests/{segment(request_id)}"
+        return self._one(RequestDetail, "GET", path, params={"node": node, "arrival": arrival})
+
+    def request_facets(self, **params: Any) -> RequestFacets:
+        """How many requests each value of each label has; params as those of `requests`, but for pages and order."""
+        return self._one(RequestFacets, "GET", "/api/v1/request-facets", params=params)
+
     def export(self, *, read_timeout_s: float = 120.0, **params: Any) -> Iterator[bytes]:
         """A CSV or Parquet file as it comes; params as GET /api/v1/export takes them. A broken transfer raises."""
-        given = {name: value for name, value in params.items() if value is not None}
-        # A label's list is any of its values, and repeated; other lists are one parameter.
-        query = {name: value if name in LABELS else query_text(value) for name, value in given.items()}
         timeout = httpx.Timeout(CONNECT_TIMEOUT_S, read=read_timeout_s)
-        with self._http.stream("GET", "/api/v1/export", params=query, timeout=timeout) as response:
+        with self._http.stream("GET", "/api/v1/export", params=query_of(params), timeout=timeout) as response:
             if not response.is_success:
                 response.read()
             raise_for_error(response)

@@ -34,7 +34,6 @@ from controlplane.telemetry.journal.write_fault import WriteFault, nothing_known
 from controlplane.telemetry.journal.writer import Writer
 from controlplane.telemetry.meters import Meters
 from controlplane.telemetry.otlp.bounds import ANYONE, FUTURE_S, Bounds, Sender
-from controlplane.telemetry.queries import requests
 from controlplane.telemetry.queries.exposition import FleetQuantiles
 from controlplane.telemetry.queries.grouping import Grouping, Groupings, LabelsOf
 from controlplane.telemetry.queries.histogram_sums import HistogramSums
@@ -43,6 +42,8 @@ from controlplane.telemetry.queries.scan import pieces, scan_of
 from controlplane.telemetry.queries.unfolded import FleetRuns, Unfolded
 from controlplane.telemetry.question import Cost, Free, Question
 from controlplane.telemetry.reader import SketchGroups, SketchSeries, ValueSeries
+from controlplane.telemetry.request_log import captured_workload, request_page
+from controlplane.telemetry.request_log.request_filter import RequestFilter
 from controlplane.telemetry.tables import PendingRow
 from controlplane.telemetry.values import catalogue
 from controlplane.telemetry.values.catalogue import MetricRef
@@ -216,7 +217,7 @@ class TelemetryStore:
         """See `TelemetryReader`. `cost`: each request counts as a row and a cell."""
         not_serving = frozenset(self._not_serving())
         with self._database.snapshot() as connection:
-            return requests.workload(connection, pool, start, end, not_serving, cost or Free())
+            return captured_workload.workload(connection, pool, start, end, not_serving, cost or Free())
 
     def requests(
         self,
@@ -233,18 +234,21 @@ class TelemetryStore:
         """See `TelemetryReader`; `offset` skips that many of the first; `request_id`: those with exactly this id."""
         if order not in ("newest", "slowest"):
             raise BadRequest(f"order: {order[:40]!r} is neither newest nor slowest", field="order")
+        labels = {label: [value] for label, value in (("pool", pool), ("node", node)) if value is not None}
         with self._database.snapshot() as connection:
-            return requests.records(
+            return request_page.records(
                 connection,
-                start,
-                end,
-                pool=pool,
-                node=node,
-                request_id=request_id,
+                Span(start, end),
+                RequestFilter(labels),
                 slowest=order == "slowest",
                 limit=limit,
                 offset=offset,
+                request_id=request_id,
             )
+
+    def log_from(self) -> datetime:
+        """How far back the log of requests reaches."""
+        return self._retention.requests_from(self._clock())
 
     def find(self, metric: str) -> MetricRef:
         """See `TelemetryReader`."""

@@ -154,7 +154,8 @@ class FoldRow(SQLModel, table=True):
 class RequestRow(SQLModel, table=True):
     """One finished request. `parts` is its waterfall as JSON, `hashes` its prompt's block hashes (int64).
 
-    `trace_id` is hexadecimal; `batch` is JSON, what the engine ran beside the request, where the sender told.
+    `trace_id` is hexadecimal; `batch` is JSON, what the engine ran beside the request, where the sender told; so are
+    `tenant` and `region`.
     """
 
     __tablename__ = "telemetry_request"
@@ -175,6 +176,8 @@ class RequestRow(SQLModel, table=True):
     cached_tokens: int = Field(sa_column=Column(BigInteger, nullable=False))
     output_tokens: int = Field(sa_column=Column(BigInteger, nullable=False))
     finish_reason: str
+    tenant: str = ""
+    region: str = ""
     block_size: int
     parts: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
     hashes: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
@@ -197,6 +200,7 @@ class ExemplarRow(SQLModel, table=True):
             unique=True,
         ),
         Index("ix_telemetry_exemplar_time", "metric", "time_ns"),
+        Index("ix_telemetry_exemplar_request", "request_id"),
     )
 
     id: int | None = Field(default=None, sa_column=Column(SERIAL, primary_key=True, autoincrement=True))

@@ -42,6 +42,8 @@ class RequestRecord(BaseModel):
     cached_tokens: int = Field(description="tokens of its prompt found in the prefix cache")
     output_tokens: int = Field(description="tokens generated")
     finish_reason: str = Field(description="why it ended")
+    tenant: str = Field(default="", description="whose request it is; empty: not told")
+    region: str = Field(default="", description="the node's region; empty: not told")
     parts: dict[str, float] = Field(description="its waterfall: seconds by component, e2e, ttft and tpot too")
     trace_id: str = Field(default="", description="its trace, hexadecimal; empty: not told")
     batch: dict[str, float] = Field(default={}, description="what the engine ran beside it, where the sender told")

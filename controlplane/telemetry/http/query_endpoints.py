@@ -1,4 +1,4 @@
-"""Quantiles, rates, shares, heat maps, requests, exemplars and workloads out, and the service's own `/metrics`.
+"""Quantiles, rates, shares, heat maps, exemplars and workloads out, and the service's own `/metrics`.
 
 Every answer is of one snapshot, absent data is absent, and what is left out for its size is said (`budget`). Queries
 are computed and written as JSON in one worker thread; the models say what they are. FastAPI would hand a synchronous
@@ -9,7 +9,7 @@ reports come in.
 import hmac
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal
+from typing import Annotated
 
 from anyio import to_thread
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -29,12 +29,12 @@ from controlplane.contract.bodies.telemetry import (
     ScalarSeries,
     SharesAnswer,
 )
-from controlplane.contract.bodies.workload import RequestRecord, Workload
+from controlplane.contract.bodies.workload import Workload
 from controlplane.contract.error_answer import answers
 from controlplane.contract.errors import BadRequest, Overloaded, TooLarge, Unauthenticated
 from controlplane.contract.metrics import E2E, REQUESTS, TTFT, MetricKind
 from controlplane.db.request_parts import Basis
-from controlplane.telemetry.http import stream_endpoints
+from controlplane.telemetry.http import request_endpoints, stream_endpoints
 from controlplane.telemetry.http.telemetry_parts import Telemetry
 from controlplane.telemetry.journal import exemplar_store
 from controlplane.telemetry.queries.budget import QueryDesk, bounded, kept, left_out
@@ -61,6 +61,7 @@ from controlplane.telemetry.store import TelemetryStore
 
 router = APIRouter()
 router.include_router(stream_endpoints.router)
+router.include_router(request_endpoints.router)
 
 
 async def _store(service: Telemetry) -> TelemetryStore:
@@ -212,32 +213,6 @@ def workload(principal: Reader, service: Telemetry, span: SpanOf, pool: PoolName
         raise BadRequest("pool: is missing; say whose workload", field="pool")
     with service.desk.query(principal.holder) as budget:
         return service.telemetry.workload(pool, span.start, span.end, cost=budget)
-
-
-@router.get("/api/v1/requests")
-def requests(
-    _: Reader,
-    span: SpanOf,
-    store: Store,
-    pool: PoolName = None,
-    node: NodeName = None,
-    request_id: Annotated[Text, Query(description="exactly this id")] = None,
-    order: Annotated[Literal["newest", "slowest"], Query(description="which come first")] = "newest",
-    limit: Annotated[int, Query(ge=1, le=500, description="items per page")] = 50,
-    cursor: Annotated[int, Query(ge=0, le=1_000_000, description="`next` of the page before")] = 0,
-) -> Page[RequestRecord]:
-    """Finished requests that arrived in the span, each with its whole waterfall."""
-    items = store.requests(
-        start=span.start,
-        end=span.end,
-        pool=pool,
-        node=node,
-        request_id=request_id,
-        order=order,
-        limit=limit + 1,
-        offset=cursor,
-    )
-    return Page(items=items[:limit], next=str(cursor + limit) if len(items) > limit else None)
 
 
 @router.get("/metrics", include_in_schema=False)

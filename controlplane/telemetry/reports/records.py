@@ -47,6 +47,8 @@ class Record(NamedTuple):
     hashes: bytes
     trace_id: str = ""
     batch: bytes = b"{}"
+    tenant: str = ""
+    region: str = ""
 
 
 def read_records(request: ExportTraceServiceRequest, bounds: Bounds, refusals: Refusals) -> list[Record]:
@@ -108,6 +110,8 @@ def _record(span: Span, origin: Origin, bounds: Bounds) -> Record:
         hashes=pack_hashes(hashes),
         trace_id=span.trace_id.hex(),
         batch=orjson.dumps(batch),
+        tenant=_text(given, metrics.TENANT.name) or origin.labels.get(metrics.TENANT.label, ""),
+        region=_text(given, metrics.REGION.name) or origin.labels.get(metrics.REGION.label, ""),
     )
 
 

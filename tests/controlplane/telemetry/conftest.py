@@ -121,7 +121,8 @@ class Report:
 
 
 def request_spans(node: str, spans: Sequence[dict[str, Any]], pool: str = "chat") -> ExportTraceServiceRequest:
-    """Request spans; each dict: id, arrival (datetime), and optionally prompt, output, cached, hashes, parts, name."""
+    """Request spans; each dict: id, arrival (datetime), and optionally prompt, output, cached, hashes, parts, batch,
+    tenant, region, revision, model, finish_reason, name."""
     request = ExportTraceServiceRequest()
     resource = request.resource_spans.add()
     resource.resource.attributes.extend([attribute(metrics.NODE.name, node), attribute(metrics.POOL.name, pool)])
@@ -133,14 +134,20 @@ def request_spans(node: str, spans: Sequence[dict[str, Any]], pool: str = "chat"
         span.end_time_unix_nano = arrival_ns + int(parts.get("e2e", 1.0) * 1e9)
         given: dict[str, Any] = {
             metrics.SPAN_REQUEST_ID: one["id"],
-            metrics.MODEL.name: "tiny",
-            metrics.REVISION.name: "3",
+            metrics.MODEL.name: one.get("model", "tiny"),
+            metrics.REVISION.name: one.get("revision", "3"),
             metrics.SPAN_INPUT_TOKENS: one.get("prompt", 100),
             metrics.SPAN_OUTPUT_TOKENS: one.get("output", 20),
             metrics.SPAN_CACHED_TOKENS: one.get("cached", 0),
             metrics.SPAN_BLOCK_SIZE: one.get("block_size", 16),
             metrics.SPAN_BLOCK_HASHES: one.get("hashes", [1, 2, 3]),
-            metrics.SPAN_FINISH_REASON: "stop",
+            metrics.SPAN_FINISH_REASON: one.get("finish_reason", "stop"),
+            **{
+                name: one[label]
+                for name, label in metrics.LABEL_OF.items()
+                if label in ("tenant", "region") and label in one
+            },
+            **{metrics.SPAN_BATCH_PREFIX + name: value for name, value in one.get("batch", {}).items()},
             **{metrics.SPAN_PART_PREFIX + name: value for name, value in parts.items()},
         }
         span.attributes.extend(attribute(name, value) for name, value in given.items())

@@ -300,6 +300,7 @@ def upgrade() -> None:
         ["minute", "pool", "metric", "prompt_bucket", "node", "request_id", "trace_id"],
         unique=True,
     )
+    op.create_index("ix_telemetry_exemplar_request", "telemetry_exemplar", ["request_id"], unique=False)
     op.create_index("ix_telemetry_exemplar_time", "telemetry_exemplar", ["metric", "time_ns"], unique=False)
     op.create_table(
         "telemetry_export",
@@ -386,6 +387,8 @@ def upgrade() -> None:
         sa.Column("cached_tokens", sa.BigInteger(), nullable=False),
         sa.Column("output_tokens", sa.BigInteger(), nullable=False),
         sa.Column("finish_reason", sa.String(), nullable=False),
+        sa.Column("tenant", sa.String(), nullable=False),
+        sa.Column("region", sa.String(), nullable=False),
         sa.Column("block_size", sa.Integer(), nullable=False),
         sa.Column("parts", sa.LargeBinary(), nullable=False),
         sa.Column("hashes", sa.LargeBinary(), nullable=False),
@@ -619,6 +622,7 @@ def downgrade() -> None:
     op.drop_table("telemetry_fold")
     op.drop_table("telemetry_export")
     op.drop_index("ix_telemetry_exemplar_time", table_name="telemetry_exemplar")
+    op.drop_index("ix_telemetry_exemplar_request", table_name="telemetry_exemplar")
     op.drop_index("ix_telemetry_exemplar_identity", table_name="telemetry_exemplar")
     op.drop_table("telemetry_exemplar")
     op.drop_table("telemetry_cumulative")

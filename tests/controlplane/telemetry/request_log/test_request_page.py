@@ -1,24 +1,15 @@
 """Finished requests by their id, on every database, and over HTTP."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
 import httpx
-import pytest
 from sqlalchemy import event
 
 from controlplane.db.database import Database
 from controlplane.telemetry.store import TelemetryStore
 from tests.controlplane.telemetry.ingesting import ingest_traces
-
-
-@pytest.fixture
-def any_store(any_database: Database, clock: Callable[[], datetime]) -> Iterator[TelemetryStore]:
-    found = TelemetryStore(any_database, clock)
-    found.start()
-    yield found
-    found.close()
 
 
 def test_one_request_is_found_by_exactly_its_id(

@@ -1,0 +1,1 @@
+"""The log of finished requests: pages of it, one request with its neighbours, counts by label, a workload."""
