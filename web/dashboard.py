@@ -1,41 +1,59 @@
-"""The dashboard: pages, live fragments and chart data, an application of its own beneath the service's.
+"""The dashboard: pages, their live streams and files, an application of its own beneath the service's.
 
 Guarantee: it shows only what the API answered to this browser's own token; it has no access of its own.
 """
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, FastAPI, Form, Request, Response
-from fastapi.responses import RedirectResponse
+from fastapi.responses import RedirectResponse, StreamingResponse
 from starlette.convertors import Convertor, register_url_convertor
 
+from controlplane.contract.clock import utc_now
 from controlplane.contract.errors import NotFound
-from controlplane.contract.metrics import REQUEST_PARTS
-from web import charts, gallery, issuer_sign_in, refusals, sessions, sign_in, states, themes
-from web.assets import ASSETS, KEPT, chosen
+from web.access import sessions
+from web.access.sessions import Api, client_of, signed_client_of, viewer_of
+from web.access.threads import on_own_threads
 from web.drawing import made_up
-from web.fragments import context_of, pools
-from web.rendering import rendered
-from web.sessions import Api, client_of, signed_client_of
-from web.spans import STEP_OF, span_of
-from web.threads import on_own_threads
+from web.frame import live, states, themes
+from web.frame.assets import ASSETS, KEPT, chosen
+from web.frame.page import Page, Pages
+from web.frame.rendering import page_rendered, part_drawn, rendered, templates
+from web.frame.selection import Selection, selection_of
+from web.pages import (
+    alerts_page,
+    fleet_page,
+    gallery,
+    issuer_sign_in,
+    latency_page,
+    ledger_page,
+    node_page,
+    now_page,
+    people_page,
+    refusals,
+    rollouts_page,
+    sign_in,
+    studies_page,
+)
 
-PAGES = {
-    "overview": ("headline", "open_alerts", "activity", "fleet", "recent"),
-    "fleet": ("fleet",),
-    "latency": ("binds", "exemplars", "slowest"),
-    "alerts": ("alerts",),
-    "studies": ("studies",),
-    "rollouts": ("rollouts",),
-    "ledger": ("ledger",),
-    "people": ("people",),
-}
-"""Each page and the live fragments on it."""
+PAGES = Pages.of(
+    now_page.PAGE,
+    latency_page.PAGE,
+    alerts_page.LIST,
+    alerts_page.PAGE,
+    fleet_page.PAGE,
+    node_page.PAGE,
+    rollouts_page.LIST,
+    rollouts_page.PAGE,
+    studies_page.LIST,
+    studies_page.PAGE,
+    ledger_page.PAGE,
+    people_page.PAGE,
+)
+"""In the order of the navigation."""
 
-DETAILS = {"alerts": "alert", "studies": "study", "rollouts": "rollout"}
-
-CHARTS = {"latency": charts.latency, "parts": charts.parts}
+templates.env.globals["navigation"] = PAGES.navigation()
 
 
 class RowNumber(Convertor[int]):
@@ -65,33 +83,49 @@ def mount(app: FastAPI, service_url: str, count_forged: Callable[[], object] = l
     dashboard.include_router(sign_in.router)
     dashboard.include_router(issuer_sign_in.router)
     dashboard.include_router(router)
+    for page in PAGES.by_name.values():
+        dashboard.add_api_route(page.path, _opener(page), methods=["GET"])
     refusals.install(dashboard, app)
     app.router.default = dashboard
 
 
-@router.get("/")
+def _opener(page: Page) -> Callable[..., object]:
+    """The handler of one page. What its path holds reaches its parts as the selection's own parameters."""
+
+    @on_own_threads
+    def opened(request: Request) -> Response:
+        params = {**request.query_params, **request.path_params}
+        return page_rendered(request, page, viewer_of(request), selection_of(params, utc_now()))
+
+    return opened
+
+
+@router.get("/live/{name}")
+async def stream(request: Request, name: str) -> Response:
+    """A page's parts as they change."""
+    page = PAGES[name]
+    params = dict(request.query_params)
+    fresh = frozenset(params.pop("fresh", "").split(","))
+    selection_of(params, utc_now())  # What is wrong in the address is refused before the stream begins.
+    client = await live.in_thread(lambda: viewer_of(request))
+
+    def at_now() -> Selection:
+        return selection_of(params, utc_now())
+
+    return StreamingResponse(
+        live.events(request, page, client, at_now, fresh),
+        media_type="text/event-stream",
+        headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
+    )
+
+
+@router.get("/parts/{name}/{part_name}")
 @on_own_threads
-def overview(request: Request) -> Response:
-    return _show(request, "overview")
-
-
-@router.get("/fragments/{name}")
-@on_own_threads
-def fragment(request: Request, name: str) -> Response:
-    """One live part of a page, alone."""
-    context = context_of(name, client_of(request), request.query_params)
-    return rendered(request, f"fragments/{name}.html", **context)
-
-
-@router.get("/charts/{name}")
-@on_own_threads
-def chart(request: Request, name: str) -> Response:
-    """One chart, drawn."""
-    if name not in CHARTS:
-        raise NotFound(f"no chart {name!r}", field="name")
-    params = request.query_params
-    context = CHARTS[name](client_of(request), params)
-    return rendered(request, "components/line_chart.html", title=params.get("title", ""), **context)
+def part(request: Request, name: str, part_name: str) -> Response:
+    """One part of a page, alone."""
+    found = PAGES[name].part(part_name)
+    selection = selection_of(request.query_params, utc_now())
+    return Response(str(part_drawn(request, found, viewer_of(request), selection)), media_type="text/html")
 
 
 @router.api_route("/assets/{name}", methods=["GET", "HEAD"])
@@ -127,8 +161,8 @@ def choose_theme(
 def show_gallery(request: Request) -> Response:
     """Each component of the pages in each of its states, from made-up values."""
     client_of(request)
-    shown: dict[str, Any] = {"words": states.WORDS, "charts": gallery.charts(), "drawings": made_up.drawings()}
-    return rendered(request, "gallery.html", page="gallery", **shown)
+    shown = {"words": states.WORDS, "charts": gallery.charts(), "drawings": made_up.drawings()}
+    return rendered(request, "pages/gallery.html", **shown)
 
 
 @router.post("/rollouts/{number:row}/{action}")
@@ -153,53 +187,3 @@ def end_session(request: Request, number: int, form: Annotated[str, Form()] = ""
     """End a session as whoever is signed in; the API decides whether it may."""
     signed_client_of(request, form).end_one_session(number)
     return RedirectResponse("/people", status_code=303)
-
-
-@router.get("/nodes/{name}")
-@on_own_threads
-def node_page(request: Request, name: str) -> Response:
-    params = {"node": name}
-    context = {**context_of("node", client_of(request), params), **context_of("host", client_of(request), params)}
-    return rendered(request, "node.html", page="fleet", **context)
-
-
-@router.get("/{name}/{number:row}")
-@on_own_threads
-def detail(request: Request, name: str, number: int) -> Response:
-    if name not in DETAILS:
-        raise NotFound(f"no page {request.url.path}")
-    fragment_name = DETAILS[name]
-    context = context_of(fragment_name, client_of(request), {"id": str(number)})
-    return rendered(request, "detail.html", page=name, number=number, fragment=fragment_name, **context)
-
-
-@router.get("/{name}")
-@on_own_threads
-def page(request: Request, name: str) -> Response:
-    return _show(request, name)
-
-
-def _show(request: Request, name: str) -> Response:
-    if name not in PAGES:
-        raise NotFound(f"no page {request.url.path}")
-    params = dict(request.query_params)
-    span = span_of(params)
-    client = client_of(request)
-    context: dict[str, Any] = {}
-    for part in PAGES[name]:
-        context.update(context_of(part, client, params))
-    serving = pools(context.get("nodes") or client.nodes())
-    pool = params.get("pool") or (serving[0] if serving else "")
-    return rendered(
-        request,
-        f"{name}.html",
-        page=name,
-        params=params,
-        # A pool whose nodes are gone still has its past: it is shown as what it is, not as another one.
-        pools=sorted({*serving, pool} - {""}),
-        pool=pool,
-        span=span,
-        spans=list(STEP_OF),
-        parts=[metric.short for metric in REQUEST_PARTS],
-        **context,
-    )

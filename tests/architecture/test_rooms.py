@@ -66,8 +66,7 @@ FACES = {
     "agents/engine": {"command", "options"},
     "agents/models": set(),
     "tuner": set(),
-    "web": {"assets", "behind", "charts", "dashboard", "format", "fragments", "gallery", "issuer_sign_in", "refusals"}
-    | {"remeasured", "rendering", "sessions", "sign_in", "spans", "states", "themes", "threads"},
+    "web": {"dashboard"},
 }
 """What stands at the root of each package that has rooms."""
 

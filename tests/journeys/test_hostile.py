@@ -133,7 +133,7 @@ def test_no_client_is_made_for_what_is_no_token(hostile: Service, monkeypatch: p
         made.append(repr((given, more)))
         return Client(*given, **more)
 
-    monkeypatch.setattr("web.sessions.Client", client)
+    monkeypatch.setattr("web.access.sessions.Client", client)
     for token in ("wrong", "tailwright_" + "a" * 42, "tailwright_" + "a" * 44, "tailwright_" + "a" * 42 + "\n"):
         assert httpx.post(f"{hostile.url}/login", data={"token": token}).status_code == 401
         assert httpx.get(f"{hostile.url}/", headers={"Cookie": f"tailwright_session={token[:50]}"}).status_code == 303

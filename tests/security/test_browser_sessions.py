@@ -21,7 +21,7 @@ from controlplane.contract.bodies.access import Scope, TokenCreate
 from controlplane.serving.limits import Refused
 from tests.processes import free_port
 from web import dashboard
-from web.assets import ASSETS, PREFIX
+from web.frame.assets import ASSETS, PREFIX
 
 pytestmark = pytest.mark.slow
 COOKIE = "tailwright_session"
@@ -292,7 +292,7 @@ def test_another_sites_form_signs_nobody_in(attacked: Attacked, origin: str) -> 
 
 def test_made_up_cookies_make_nothing(attacked: Attacked, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[object] = []
-    monkeypatch.setattr("web.sessions.Client", lambda *given, **named: made.append(given))
+    monkeypatch.setattr("web.access.sessions.Client", lambda *given, **named: made.append(given))
     for cookie in ("x", "tailwright_" + "a" * 43, "tailwright_session_" + "a" * 42, "tailwright_session_" + "a" * 99):
         answer = httpx.get(f"{attacked.url}/ledger", headers={"Cookie": f"{COOKIE}={cookie}"})
         assert answer.status_code == 303

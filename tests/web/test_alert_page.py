@@ -5,13 +5,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from web.fragments import context_of
 
 from controlplane.command.status import alert_text
 from controlplane.contract.bodies.alerts import Alert, AlertState, Delivery, Diagnosis, Severity
 from controlplane.contract.bodies.remedies import RemedyAction, RemedyState, RemedyStep
 from controlplane.contract.bodies.rollouts import Rollout, RolloutCreate, RolloutPhase
-from web.fragments import context_of
-from web.rendering import templates
+from web.frame.rendering import templates
 
 NOW = datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
 

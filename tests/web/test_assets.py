@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from web import dashboard
-from web.assets import ASSETS, PREFIX, Assets, chosen
-from web.rendering import templates
+from web.frame.assets import ASSETS, PREFIX, Assets, chosen
+from web.frame.rendering import templates
 
 OFFERED = ("br", "gzip", "identity")
 

@@ -6,13 +6,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from web.fragments import context_of
 
 from controlplane.client import Client
 from controlplane.contract.bodies.telemetry import RatesAnswer, RateSeries
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.step_limits import StepLimit
-from web.fragments import context_of
-from web.rendering import templates
+from web.frame.rendering import templates
 
 TIME = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -5,12 +5,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from web.spans import STEP_S, zoom_of
 
 from controlplane.contract.bodies.telemetry import QuantilesAnswer, SharesAnswer
 from controlplane.contract.errors import BadRequest
-from web.charts import MOST_LINES, latency, mark_of, parts
-from web.rendering import templates
-from web.spans import STEP_S, zoom_of
+from web.frame.rendering import templates
+from web.pages.chart_parts import MOST_LINES, latency, mark_of, parts
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 END = START + timedelta(minutes=5)

@@ -6,14 +6,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from web.fragments import context_of
 
 from controlplane.client import Client
 from controlplane.contract.bodies.pages import Page
 from controlplane.contract.bodies.telemetry import Exemplar
 from controlplane.contract.bodies.workload import RequestRecord
 from controlplane.contract.errors import BadRequest
-from web.fragments import context_of
-from web.rendering import templates
+from web.frame.rendering import templates
 
 TIME = datetime(2026, 3, 1, 12, 0, 7, tzinfo=UTC)
 WHOLE = Exemplar(

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from web.format import ago, knob, percent, pretty, seconds
+from web.frame.format import ago, knob, percent, pretty, seconds
 
 
 def test_absent_is_never_zero() -> None:

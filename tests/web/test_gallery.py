@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.web.conftest import signed_in
-from web.states import WORDS
+from web.frame.states import WORDS
 
 pytestmark = pytest.mark.browser
 

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from web.dashboard import PAGES
-from web.rendering import PAGES_BY_KEY
+from web.frame.rendering import PAGES_BY_KEY
 
 
 def test_every_page_has_a_key_of_its_own() -> None:

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from controlplane.contract.bodies.alerts import AlertRuleCreate
-from web.assets import ASSETS
+from web.frame.assets import ASSETS
 
 pytestmark = pytest.mark.browser
 

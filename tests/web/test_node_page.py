@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from web.fragments import context_of
+
 from controlplane.client.clocks import node_clocks
 from controlplane.command.status import runs_text
 from controlplane.contract.bodies.configs import Revision
@@ -12,8 +14,7 @@ from controlplane.contract.bodies.telemetry import ScalarsAnswer, ScalarSeries
 from controlplane.contract.histogram import error_text
 from controlplane.contract.knobs import ChangeClass, EngineConfig
 from controlplane.contract.metrics import CLOCK_OFFSET, CLOCK_OFFSET_ERROR
-from web.fragments import context_of
-from web.rendering import templates
+from web.frame.rendering import templates
 
 NODE = NodeView(
     node="gpu 1",

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from playwright.sync_api import Page, expect
 
-from web.format import sentence
-from web.refusals import local
+from web.frame.format import sentence
+from web.pages.refusals import local
 
 LEDGER = "/ledger?kind=rollout&note=a%20%26%20b%2Bc"
 DEEP = "/latency?pool=chat%20%26%20code&span=1h&at=2026-03-01T12%3A00%3A00%2B00%3A00"

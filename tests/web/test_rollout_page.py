@@ -3,13 +3,14 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from web.fragments import context_of
+
 from controlplane.contract.bodies.access import Scope
 from controlplane.contract.bodies.configs import Revision
 from controlplane.contract.bodies.nodes import EffectiveConfig, NodeView
 from controlplane.contract.bodies.rollouts import Rollout, RolloutCreate, RolloutPhase
 from controlplane.contract.knobs import EngineConfig
-from web.fragments import context_of
-from web.rendering import templates
+from web.frame.rendering import templates
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 BEFORE, WANTED, TODAY = 512, 300, 7777

@@ -8,8 +8,8 @@ import pytest
 from controlplane.contract.bodies.alerts import AlertState, DeliveryState
 from controlplane.contract.bodies.rollouts import RolloutPhase, Verdict
 from controlplane.contract.bodies.studies import StudyState, StudyVerdict
-from web.rendering import templates
-from web.states import WORDS, Kind, kind_of
+from web.frame.rendering import templates
+from web.frame.states import WORDS, Kind, kind_of
 
 NEITHER = {"cancelled"}
 """Ended by a person: neither good nor bad."""

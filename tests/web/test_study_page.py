@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 from typing import Any
 
 import pytest
+from web.fragments import context_of
 
 from controlplane.contract.bodies.studies import (
     Study,
@@ -17,9 +18,8 @@ from controlplane.contract.bodies.studies import (
     TrialState,
 )
 from controlplane.contract.knobs import EngineConfig
-from web.fragments import context_of
-from web.remeasured import Arm, arms_of
-from web.rendering import templates
+from web.frame.rendering import templates
+from web.pages.remeasured import Arm, arms_of
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 DEFAULT = EngineConfig().knobs()

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from web import assets
-from web.states import Kind
+from web.frame.states import Kind
 
 CSS = assets.ASSETS.found(assets.ASSETS.address("tokens.css")).bodies["identity"].decode()  # type: ignore[union-attr]
 COLOURS = {

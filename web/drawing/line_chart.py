@@ -11,7 +11,7 @@ from typing import Any
 from web.drawing.axes import Axis, clock_words, time_ticks, value_ticks
 from web.drawing.curves import Points, bars, layers, path
 from web.drawing.trends import HELD, sentence, trend_of
-from web.format import seconds
+from web.frame.format import seconds
 
 WIDTH, HEIGHT = 1000.0, 180.0
 STYLES = 6

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from web.drawing.axes import Axis
 from web.drawing.curves import Points, path
-from web.format import seconds
+from web.frame.format import seconds
 
 WIDTH, HEIGHT, MARGIN = 120.0, 28.0, 3.0
 """In pixels. The margin has room for the dot at the line's end."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from web.drawing.curves import Points
-from web.format import percent, seconds
+from web.frame.format import percent, seconds
 
 HELD = 0.05
 """Less than this share of a change is none."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from controlplane.contract.metrics import E2E, REQUEST_PARTS, UNACCOUNTED
 from web.drawing.axes import Axis, value_ticks
 from web.drawing.line_chart import Tick
-from web.format import percent, seconds
+from web.frame.format import percent, seconds
 
 PARTS = (*(part.short for part in REQUEST_PARTS), UNACCOUNTED.short)
 """In the order in which they pass."""

@@ -1,40 +1,102 @@
-// Keeps a page live: refreshes each [data-live] part alone while the page is visible.
-// A part that cannot be refreshed keeps its last content and says since when.
+// Keeps a page live and says how fresh it is: one stream a page brings each part when it has changed (htmx swaps it),
+// and a beat in between. "live" stands in the header only while beats come; a part that could not be refreshed says so.
 
-import { ask, fresh, tell } from "./freshness.js";
-import { morph } from "./morph.js";
+const SILENCE_S = 7; // Beats come every two seconds.
+const CHECKED_MS = 500;
+const NO_ANSWER = "the service does not answer";
 
-const timers = new Map();
-const parts = () => document.querySelectorAll("[data-live]");
-const everyS = (part) => Number(part.dataset.every || 2);
+const source = document.querySelector("[data-stream]");
+const header = document.getElementById("freshness");
+const asOf = document.getElementById("as-of");
+const troubles = new Map([...document.querySelectorAll(".trouble:not([hidden])")].map((note) => [note.dataset.of, note.textContent]));
+let heardMs = Date.now();
+let silent = false;
+let leaving = false;
 
-// How long an answer may take before the part counts as stale: one period, so that stale is said within two.
-export const patienceS = (periodS) => Math.min(Math.max(periodS, 4), 8);
+const partOf = (name) => document.getElementById("part-" + name);
+const noteOf = (name) => document.querySelector('.trouble[data-of="' + name + '"]');
 
-// Refresh now, whenever the next time would have been; `data-live` may have changed.
-export async function refresh(part) {
-  window.clearTimeout(timers.get(part));
-  const url = part.dataset.live;
-  try {
-    if (!document.hidden) {
-      const { text, asOf } = await ask(url, part, patienceS(everyS(part)));
-      if (url !== part.dataset.live) return;
-      morph(part, text);
-      fresh(part, asOf);
+// What keeps a part from being refreshed, in words; nothing when it was.
+function tell(name, trouble) {
+  const note = noteOf(name);
+  const part = partOf(name);
+  if (!note || !part) return;
+  if (trouble) troubles.set(name, trouble); else troubles.delete(name);
+  const since = part.dataset.asOf;
+  note.hidden = !trouble;
+  note.textContent = trouble && (since ? "As of " + since + ", not refreshed since: " + trouble : "Nothing to show: " + trouble);
+}
+
+function sayHowFresh() {
+  const [first] = troubles.values();
+  const said = first ? "stale: " + first : "live";
+  // Written only when it changes: a screen reader reads it out each time.
+  if (header.textContent !== said) header.textContent = said;
+  header.parentElement.classList.toggle("stale", troubles.size > 0);
+}
+
+const parts = () => [...document.querySelectorAll("[data-part]")].map((part) => part.dataset.part);
+
+function fallSilent(why) {
+  silent = true;
+  parts().forEach((name) => tell(name, why));
+  if (!parts().length) troubles.set("", why);
+  sayHowFresh();
+}
+
+// The service's clock as the page's other times are written.
+function clock(moment) {
+  const zone = document.documentElement.dataset.timezone;
+  return new Date(moment).toLocaleTimeString("en-GB", { timeZone: zone, hour12: false }) + (zone === "UTC" ? " UTC" : "");
+}
+
+function heard() {
+  heardMs = Date.now();
+  if (!silent) return;
+  silent = false;
+  troubles.clear();
+  parts().forEach((name) => tell(name, ""));
+  sayHowFresh();
+}
+
+function signInAgain() {
+  if (leaving) return;
+  const { pathname, search, hash } = window.location;
+  window.location.assign("/login?next=" + encodeURIComponent(pathname + search + hash));
+}
+
+if (source) {
+  source.addEventListener("beat", (event) => {
+    heard();
+    const { time, parts: refreshed } = JSON.parse(event.detail.data);
+    const said = clock(time);
+    asOf.textContent = said;
+    for (const name of refreshed) {
+      const part = partOf(name);
+      if (!part || troubles.has(name)) continue;
+      part.dataset.asOf = said;
       part.dataset.refreshed = String(Number(part.dataset.refreshed || 0) + 1);
     }
-  } catch (error) {
-    if (url !== part.dataset.live) return;
-    tell(part, error.message);
-  }
-  later(part);
+  });
+  source.addEventListener("trouble", (event) => {
+    heard();
+    const { part, message } = JSON.parse(event.detail.data);
+    tell(part, message);
+    sayHowFresh();
+  });
+  source.addEventListener("signed-out", signInAgain);
+  source.addEventListener("htmx:sse:error", (event) => { if (event.detail.status === 401) signInAgain(); });
+  // The first connection is htmx's ordinary request: what refuses it comes as its answer.
+  source.addEventListener("htmx:after:request", (event) => {
+    const status = event.detail.ctx?.response?.status;
+    if (status === 401) signInAgain();
+  });
+  document.querySelector('form[action="/logout"]')?.addEventListener("submit", () => { leaving = true; });
+  window.addEventListener("pagehide", () => { leaving = true; });
+  window.setInterval(() => {
+    if (document.hidden) { heardMs = Date.now(); return; }
+    if (!silent && Date.now() - heardMs > 1000 * SILENCE_S) fallSilent(NO_ANSWER);
+    // A connection that never came to be is tried again; htmx itself tries one again that broke.
+    if (silent && !source._htmx?.sse) source.dispatchEvent(new Event("connect"));
+  }, CHECKED_MS);
 }
-
-function later(part) {
-  window.clearTimeout(timers.get(part));
-  timers.set(part, window.setTimeout(() => refresh(part), 1000 * everyS(part)));
-}
-
-parts().forEach(later);
-// A page that was hidden is as old as it says; it catches up at once.
-document.addEventListener("visibilitychange", () => { if (!document.hidden) parts().forEach(refresh); });

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from web.drawing.axes import Axis
 from web.drawing.curves import path, reduced
 from web.drawing.sparkline import HEIGHT, WIDTH, Baseline, sparkline
-from web.rendering import templates
+from web.frame.rendering import templates
 
 latency = st.floats(1e-6, 1e4)
 lines = st.lists(latency, max_size=400).map(lambda values: [(5.0 * at, value) for at, value in enumerate(values)])

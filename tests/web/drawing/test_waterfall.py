@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from web.drawing.waterfall import PARTS, Request, waterfalls
-from web.rendering import templates
+from web.frame.rendering import templates
 
 parts = st.dictionaries(st.sampled_from(PARTS), st.floats(0, 1e3), max_size=len(PARTS))
 

@@ -1,0 +1,78 @@
+"""Answers of the API that several viewers ask for at once, asked for once (request coalescing).
+
+Guarantee: only GETs of `SHARED` are shared, only among browsers whose sessions have the same scope, and none is older
+than `KEPT_S`. What depends on who asks is asked by each.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import httpx
+from cachetools import TTLCache
+
+KEPT_S = 1.5
+MOST_KEPT = 512
+SHARED = (
+    *("/api/v1/nodes", "/api/v1/configs", "/api/v1/alerts", "/api/v1/alert-rules", "/api/v1/studies"),
+    *("/api/v1/rollouts", "/api/v1/ledger", "/api/v1/quantiles", "/api/v1/scalars", "/api/v1/rates"),
+    *("/api/v1/shares", "/api/v1/heatmap", "/api/v1/exemplars", "/api/v1/requests", "/api/v1/compare"),
+)
+"""What every session of a scope is answered alike, with all that stands below it."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """One answer, read whole."""
+
+    status: int
+    headers: list[tuple[bytes, bytes]]
+    body: bytes
+
+    def response(self) -> httpx.Response:
+        return httpx.Response(self.status, headers=self.headers, content=self.body)
+
+
+class SharedAnswers:
+    """The answers kept, by scope and address. Those who ask meanwhile wait for the first one's."""
+
+    def __init__(self, timer: Callable[[], float] = time.monotonic) -> None:
+        self._kept: TTLCache[tuple[str, str], Kept] = TTLCache(MOST_KEPT, KEPT_S, timer)
+        self._locks: TTLCache[tuple[str, str], threading.Lock] = TTLCache(MOST_KEPT, 60.0, timer)
+        self._lock = threading.Lock()
+
+    def answer(self, key: tuple[str, str], ask: Callable[[], Kept]) -> Kept:
+        with self._lock:
+            turn = self._locks.setdefault(key, threading.Lock())
+        with turn:
+            with self._lock:
+                kept = self._kept.get(key)
+            if kept is None:
+                kept = ask()
+                if kept.status == httpx.codes.OK:
+                    with self._lock:
+                        self._kept[key] = kept
+            return kept
+
+
+class SharingTransport(httpx.BaseTransport):
+    """Hands on to `inner` what is not shared, or has not been answered a moment ago to a session of this scope."""
+
+    def __init__(self, inner: httpx.BaseTransport, answers: SharedAnswers, scope: str) -> None:
+        self._inner, self._answers, self._scope = inner, answers, scope
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        if request.method != "GET" or not request.url.path.startswith(SHARED):
+            return self._inner.handle_request(request)
+        return self._answers.answer((self._scope, str(request.url)), lambda: self._asked(request)).response()
+
+    def _asked(self, request: httpx.Request) -> Kept:
+        response = self._inner.handle_request(request)
+        try:
+            body = response.read()
+        finally:
+            response.close()
+        hidden = {b"content-encoding", b"transfer-encoding", b"content-length"}
+        headers = [(name, value) for name, value in response.headers.raw if name.lower() not in hidden]
+        return Kept(response.status_code, headers, body)

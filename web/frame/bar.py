@@ -1,0 +1,72 @@
+"""The bar above every page: what its fields offer, and the links of its buttons."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from controlplane.client import Client
+from controlplane.contract.bodies.nodes import NodeView
+from web.frame.selection import Selection
+from web.frame.time_range import OFFERED
+
+MOST_OFFERED = 300
+"""Names of nodes that a field offers; of a larger fleet it takes typed ones alone."""
+BACK = ("1h", "1d", "7d")
+"""How much earlier the same span is offered to compare with."""
+
+
+@dataclass(frozen=True)
+class Bar:
+    """`pool`: the one that pages about a single pool show. `zoomed_out`: the query of twice the span."""
+
+    pool: str
+    pools: list[str]
+    nodes: list[str]
+    revisions: list[int]
+    ranges: dict[str, str]
+    comparisons: dict[str, str]
+    zoomed_out: str
+
+
+def bar_of(client: Client, selection: Selection) -> Bar:
+    """Asked of the API: the fleet's nodes give pools and revisions."""
+    return bar_for(client.nodes(), selection)
+
+
+def bar_for(fleet: list[NodeView], selection: Selection) -> Bar:
+    serving = [node for node in fleet if node.role == "serving"]
+    pools = sorted({node.pool for node in serving})
+    # A pool whose nodes are gone still has its past: it is shown as what it is, not as another one.
+    asked = selection.pool or next(iter(pools), "")
+    nodes = sorted(node.node for node in fleet if not asked or node.pool == asked)
+    revisions = {node.effective.revision for node in serving if node.effective} | {
+        node.desired_revision for node in serving if node.desired_revision
+    }
+    offered = {f"earlier:{back}": f"{back} earlier" for back in BACK}
+    offered |= {f"revision:{number}": f"revision {number}" for number in sorted(revisions) if number}
+    if selection.compare is not None:
+        offered[selection.compare.text] = selection.compare.words
+    ranges = dict(OFFERED)
+    if selection.range.start_word not in ranges or not selection.range.is_live:
+        ranges = {selection.range.start_word: selection.range.words} | ranges
+    return Bar(
+        pool=asked,
+        pools=sorted({*pools, asked} - {""}),
+        nodes=nodes if len(nodes) <= MOST_OFFERED else [],
+        revisions=sorted(number for number in revisions if number),
+        ranges=ranges,
+        comparisons=offered,
+        zoomed_out=_zoomed_out(selection),
+    )
+
+
+def _zoomed_out(selection: Selection) -> str:
+    """The address' query with twice the span around the same middle, not beyond now."""
+    start, end = selection.range.at(selection.now)
+    half = (end - start) / 2
+    later = min(end + half, selection.now)
+    earlier = max(start - half, later - timedelta(days=90))
+    return selection.query(**{"from": _word(earlier), "to": _word(later)})
+
+
+def _word(moment: datetime) -> str:
+    return moment.isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,0 +1,100 @@
+"""What a page is made of: parts, each of which is asked for, drawn and kept fresh by itself.
+
+A part is a function from the API and the selection to the context of `templates/parts/NAME.html`. Each page module
+makes its `Page`s; `web/dashboard.py` lists them.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from controlplane.client import Client
+from controlplane.contract.errors import NotFound
+from web.frame.selection import Selection
+
+Context = dict[str, Any]
+Asked = Callable[[Client, Selection], Context]
+
+
+@dataclass(frozen=True)
+class Part:
+    """`name`: its place's, and its template's, unless `template` says another. `title`: of a chart. `every_s`: how
+    often it is asked for anew while a browser looks.
+    """
+
+    name: str
+    asked: Asked
+    every_s: float = 5.0
+    template: str = ""
+    title: str = ""
+
+    @property
+    def file(self) -> str:
+        return f"parts/{self.template or self.name}.html"
+
+
+@dataclass(frozen=True)
+class Page:
+    """One page: `templates/pages/NAME.html` with its parts in it, at `path`.
+
+    `path` may hold one variable, whose value reaches the parts as the selection's own parameter. `whole` is what the
+    template needs beside its parts; asked once, when the page is opened. `key`: a page of the navigation, opened by "g"
+    and it; `section`: the name of the one that this page belongs to. A page without `bar` is not about a span of time.
+    `one_pool`: it shows one pool, the first unless the address says which.
+    """
+
+    name: str
+    path: str
+    title: str
+    parts: tuple[Part, ...] = ()
+    section: str = ""
+    key: str = ""
+    one_pool: bool = False
+    whole: Asked | None = None
+    bar: bool = True
+    scripts: tuple[str, ...] = ()
+    """Modules of `static/` beside those of every page."""
+
+    @property
+    def path_names(self) -> tuple[str, ...]:
+        """Names of the variables in its path."""
+        return tuple(re.findall(r"{(\w+)}", self.path))
+
+    def part(self, name: str) -> Part:
+        """Raises `NotFound` for one that it has not."""
+        for part in self.parts:
+            if part.name == name:
+                return part
+        raise NotFound(f"no part {name[:40]!r} of the page {self.name}", field="part")
+
+
+@dataclass(frozen=True)
+class Pages:
+    """All pages by name."""
+
+    by_name: Mapping[str, Page]
+
+    @classmethod
+    def of(cls, *pages: Page) -> "Pages":
+        found = {page.name: page for page in pages}
+        assert len(found) == len(pages), "two pages of one name"
+        return cls(found)
+
+    def navigation(self) -> list[Page]:
+        """Those that every page links to, in order."""
+        return [page for page in self.by_name.values() if page.key]
+
+    def __getitem__(self, name: str) -> Page:
+        """Raises `NotFound` for one that there is not."""
+        if name not in self.by_name:
+            raise NotFound(f"no page {name[:40]!r}", field="page")
+        return self.by_name[name]
+
+
+def number(selection: Selection, name: str) -> int:
+    """One of the page's own parameters that is a number. Raises `NotFound` where it is none: it stood in the path."""
+    value = selection.own.get(name, "")
+    if not value.isdecimal() or len(value) > 18:
+        raise NotFound(f"no {name} {value[:40]!r}", field=name)
+    return int(value)

@@ -1,0 +1,1 @@
+"""The pages: what each shows, asked of the API, a module each."""

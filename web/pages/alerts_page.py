@@ -1,0 +1,31 @@
+"""Alerts: the list with the rules, and one alert with its diagnosis, remedies and deliveries."""
+
+from controlplane.client import Client
+from controlplane.contract.bodies.rollouts import RolloutPhase
+from web.access.sessions import may_operate
+from web.frame.page import Context, Page, Part, number
+from web.frame.selection import Selection
+
+
+def alerts(client: Client, selection: Selection) -> Context:
+    return {"alerts": client.alerts(), "rules": client.alert_rules()}
+
+
+def alert(client: Client, selection: Selection) -> Context:
+    found = client.alert(number(selection, "alert"))
+    named = {step.rollout_id for step in found.remedies if step.rollout_id is not None}
+    return {
+        "alert": found,
+        "deliveries": client.deliveries(found.id),
+        "proposed": {made for made in named if client.rollout(made).phase is RolloutPhase.PROPOSED},
+        "may_operate": may_operate(client),
+    }
+
+
+def whole(client: Client, selection: Selection) -> Context:
+    """Raises `NotFound` for an alert that there is not."""
+    return {"number": client.alert(number(selection, "alert")).id}
+
+
+LIST = Page("alerts", "/alerts", "Alerts", (Part("alerts", alerts),), key="a", bar=False)
+PAGE = Page("alert", "/alerts/{alert}", "Alert", (Part("alert", alert),), section="alerts", bar=False, whole=whole)

@@ -1,0 +1,116 @@
+"""Charts as parts of a page: quantiles and the request's parts over time, with what happened meanwhile."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from controlplane.client import Client
+from controlplane.contract.bodies.telemetry import QuantilesAnswer
+from controlplane.contract.histogram import error_text
+from controlplane.contract.metrics import BY_SHORT, REQUEST_PARTS, UNACCOUNTED, MetricKind
+from web.drawing.line_chart import Line, Mark, drawn, stacked
+from web.frame.page import Context, Part
+from web.frame.selection import Selection
+
+QUANTILES = (0.5, 0.95, 0.99)
+MOST_LINES = 50
+MARKS = {
+    "rollout": "rollout",
+    "alert.fired": "alert",
+    "alert.resolved": "resolved",
+    "revision.created": "revision",
+    "revision.adopted": "revision",
+}
+"""Kinds of the ledger's entries, or what they begin with, and how a mark of theirs is drawn."""
+MARKS_LOOKED_AT = 100
+"""The ledger's newest entries among which marks are looked for."""
+TEMPLATE = "line_chart"
+
+
+def quantile_chart(metric: str, title: str = "", by: str = "") -> Part:
+    """A line for each quantile of a histogram metric, or with `by` one for each value of that label at p99."""
+    found = BY_SHORT.get(metric)
+    if found is None or found.kind is not MetricKind.HISTOGRAM:
+        raise ValueError(f"{metric!r} is not a latency metric")
+
+    title = title or metric
+
+    def asked(client: Client, selection: Selection) -> Context:
+        return latency(client, selection, metric, by) | {"title": title}
+
+    return Part(f"chart-{metric}" + (f"-by-{by}" if by else ""), asked, template=TEMPLATE, title=title)
+
+
+def parts_chart(title: str) -> Part:
+    def asked(client: Client, selection: Selection) -> Context:
+        return parts(client, selection) | {"title": title}
+
+    return Part("chart-parts", asked, template=TEMPLATE, title=title)
+
+
+def latency(client: Client, selection: Selection, metric: str, by: str = "") -> Context:
+    """The context of parts/line_chart.html. Steps without data are left out of a line, which then has a gap."""
+    grouped = [by] if by else []
+    answer = client.quantiles(
+        metric, QUANTILES, step=selection.step, by=grouped, top=MOST_LINES, **selection.span, **selection.labels
+    )
+    start_s, end_s = answer.start.timestamp(), answer.end.timestamp()
+    chart = drawn(_lines(answer, grouped), start_s, end_s, selection.step_s, marks(client))
+    return {
+        "chart": chart,
+        "metric": metric,
+        "help": BY_SHORT[metric].help,
+        "count": sum(series.count for series in answer.series),
+        "accuracy": error_text(answer.relative_error),
+        "left_out": "" if answer.left_out is None else f"{answer.left_out.series} with fewer requests are not shown",
+    }
+
+
+def parts(client: Client, selection: Selection) -> Context:
+    """As `latency`, of the mean request's parts on each other: each one's share of the time, times the mean."""
+    answer = client.shares(step=selection.step, **selection.span, **selection.labels)
+    points = [at for series in answer.series for at in series.points or [] if at.requests]
+    lines = [
+        Line(name, [(at.time.timestamp(), at.shares.get(name, 0.0) * at.e2e_s / at.requests) for at in points])
+        for name in (*(metric.short for metric in REQUEST_PARTS), UNACCOUNTED.short)
+        if any(name in at.shares for at in points)
+    ]
+    start_s, end_s = answer.start.timestamp(), answer.end.timestamp()
+    chart = stacked(lines, start_s, end_s, selection.step_s, marks(client))
+    return {
+        "chart": chart,
+        "metric": "parts",
+        "help": "",
+        "count": sum(at.requests for at in points),
+        "accuracy": "",
+        "left_out": "",
+    }
+
+
+def _lines(answer: QuantilesAnswer, by: Sequence[str]) -> list[Line]:
+    """The tail last: it is drawn over the others."""
+    lines = []
+    for series in answer.series:
+        for q in ("0.99",) if by else ("0.5", "0.95", "0.99"):
+            name = f"p{float(q) * 100:g}" + (" " + " ".join(series.labels.values()) if by else "")
+            found = [(at.time.timestamp(), at.quantiles[q]) for at in series.points or [] if q in at.quantiles]
+            lines.append(Line(name, found))
+    return lines
+
+
+def marks(client: Client) -> list[Mark]:
+    """Rollouts, alerts and revisions, from the ledger."""
+    return [
+        mark
+        for entry in client.ledger(limit=MARKS_LOOKED_AT)
+        if (mark := mark_of(entry.time, entry.kind, entry.subject, entry.message)) is not None
+    ]
+
+
+def mark_of(time: datetime, kind: str, subject: str, message: str) -> Mark | None:
+    """How an entry of the ledger is drawn; None for one that is not: "rollout/3" and "rollout.promoted" is "rollout 3
+    promoted"."""
+    drawn_as = next((drawn_as for begins, drawn_as in MARKS.items() if kind.startswith(begins)), None)
+    if drawn_as is None:
+        return None
+    happened = kind.rpartition(".")[2].replace("_", " ")
+    return Mark(time.timestamp(), drawn_as, f"{subject.replace('/', ' ')} {happened}", message)

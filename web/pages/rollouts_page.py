@@ -1,0 +1,63 @@
+"""Rollouts: the list, and one rollout with what its nodes run."""
+
+from typing import Any
+
+from controlplane.client import Client
+from controlplane.contract.bodies.nodes import NodeView
+from controlplane.contract.bodies.rollouts import Rollout, RolloutPhase
+from controlplane.contract.knobs import KNOBS
+from web.access.sessions import may_operate
+from web.frame.page import Context, Page, Part, number
+from web.frame.selection import Selection
+
+NODES_AT_END = "nodes_at_end"
+"""The part of a rollout's evidence that says what each node ran when it ended."""
+
+
+def rollouts(client: Client, selection: Selection) -> Context:
+    return {"rollouts": client.rollouts()}
+
+
+def rollout(client: Client, selection: Selection) -> Context:
+    """What its nodes run today is its own only while it is under way; afterwards it stands apart."""
+    found = client.rollout(number(selection, "rollout"))
+    previous = client.config(found.previous_revision) if found.previous_revision else None
+    nodes = {node.node: node for node in client.nodes() if node.pool == found.spec.pool}
+    at_end = _ran_at_end(found)
+    names = list(dict.fromkeys([*found.canary_nodes, *found.control_nodes, *at_end]))
+    waits = found.phase is RolloutPhase.PROPOSED and found.needs_approval
+    return {
+        "rollout": found,
+        "wanted": client.config(found.spec.revision),
+        "previous": previous,
+        "node_names": names,
+        "runs_now": {name: _runs(nodes[name]) if name in nodes else {} for name in names},
+        "ran_at_end": at_end,
+        "knobs": list(KNOBS),
+        "may_operate": may_operate(client),
+        "waits": waits,
+        "may_approve": waits and client.own_session().scope == "admin",
+    }
+
+
+def _runs(node: NodeView) -> dict[str, Any]:
+    return {} if node.effective is None else node.effective.knobs
+
+
+def _ran_at_end(found: Rollout) -> dict[str, dict[str, Any]]:
+    """Knobs by node as the rollout itself wrote them down when it ended; empty where it did not, or a node was away."""
+    kept = found.evidence.get(NODES_AT_END)
+    if not isinstance(kept, dict):
+        return {}
+    return {name: {} if node is None else node["knobs"] for name, node in kept.items()}
+
+
+def whole(client: Client, selection: Selection) -> Context:
+    """Raises `NotFound` for a rollout that there is not."""
+    return {"number": client.rollout(number(selection, "rollout")).id}
+
+
+LIST = Page("rollouts", "/rollouts", "Rollouts", (Part("rollouts", rollouts),), key="r", bar=False)
+PAGE = Page(
+    "rollout", "/rollouts/{rollout}", "Rollout", (Part("rollout", rollout),), section="rollouts", bar=False, whole=whole
+)

@@ -1,0 +1,34 @@
+"""Studies: the list, and one study, its search apart from what was measured again, which alone says who has won."""
+
+from controlplane.client import Client
+from controlplane.contract.bodies.studies import FINALIST
+from controlplane.contract.knobs import KNOBS
+from web.frame.page import Context, Page, Part, number
+from web.frame.selection import Selection
+from web.pages.remeasured import arms_of
+
+
+def studies(client: Client, selection: Selection) -> Context:
+    return {"studies": client.studies()}
+
+
+def study(client: Client, selection: Selection) -> Context:
+    found = client.study(number(selection, "study"))
+    trials = sorted(client.trials(found.id), key=lambda trial: trial.number)
+    search = [trial for trial in trials if trial.kind != FINALIST]
+    return {
+        "study": found,
+        "search": search,
+        "arms": arms_of(found.result, trials),
+        "winner": found.result.winner if found.result and found.result.repeats else None,
+        "knobs": [name for name in KNOBS if any(name in trial.knobs for trial in trials)],
+    }
+
+
+def whole(client: Client, selection: Selection) -> Context:
+    """Raises `NotFound` for a study that there is not."""
+    return {"number": client.study(number(selection, "study")).id}
+
+
+LIST = Page("studies", "/studies", "Studies", (Part("studies", studies),), key="s", bar=False)
+PAGE = Page("study", "/studies/{study}", "Study", (Part("study", study),), section="studies", bar=False, whole=whole)
