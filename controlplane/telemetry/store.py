@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 
-from sqlalchemy import func, select
+from sqlalchemy import Connection, func, select
 from sqlmodel import col
 
 from controlplane.contract.bodies.workload import RequestRecord, Workload
@@ -126,13 +126,17 @@ class TelemetryStore:
 
     def tick(self, now: datetime) -> int:
         """Fold sealed windows into frames and drop what is too old. Returns the frames written."""
-        return self._compactor.tick(now)
+        frames = self._compactor.tick(now)
+        with self._database.snapshot() as connection:
+            self._forget_folded(connection)
+        return frames
 
     def follow(self, _: datetime) -> None:
         """Instead of `tick`, where another replica folds: look how much waits and which names there are, so that the
         bounds on them hold here."""
         with self._database.snapshot() as connection:
             self.writer.note_backlog(backlog(connection))
+            self._forget_folded(connection)
         self._compactor.know_names()
 
     # -- ingest --------------------------------------------------------------------------------------------------
@@ -260,6 +264,12 @@ class TelemetryStore:
             return catalogue.find(metric, self._own_names())
 
     # -- inside --------------------------------------------------------------------------------------------------
+
+    def _forget_folded(self, connection: Connection) -> None:
+        """What memory holds of pending rows is bounded by what waits."""
+        waiting = self._head.waiting(connection)
+        self._head.keep(waiting)
+        self._fleet_runs.keep(waiting)
 
     def _histogram(self, metric: str) -> MetricRef:
         asked = self.find(metric)

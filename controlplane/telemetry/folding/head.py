@@ -1,11 +1,12 @@
 """The head: points that are not folded into frames yet, read from the pending rows of the caller's snapshot.
 
 Guarantee: what is read belongs to the snapshot, so head and frames never both hold a point, whichever replica has
-written or folded it, and a restart loses nothing. Decoded rows are cached by their id, which is never used twice.
+written or folded it, and a restart loses nothing. Decoded rows are cached by their id, which is never used twice, until
+they are folded: by this replica (`drop`), or as a later look at the table shows (`keep`).
 """
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -75,6 +76,17 @@ class Head:
         with self._lock:
             for number in ids:
                 self._cache.pop(number, None)
+
+    def waiting(self, connection: Connection) -> frozenset[int]:
+        """The ids of all pending rows."""
+        return frozenset(connection.execute(select(_TABLE.c.id)).scalars())
+
+    def keep(self, waiting: Container[int]) -> None:
+        """Forget all other rows: another replica has folded them, or a reader of an older snapshot has brought them
+        back. One that was written since is decoded again."""
+        with self._lock:
+            for number in [number for number in self._cache if number not in waiting]:
+                del self._cache[number]
 
     def _decode(self, connection: Connection, number: int, points: bytes) -> PendingColumns:
         columns = pending.decode(bytes(points))

@@ -14,6 +14,8 @@ from controlplane.telemetry.values.refusal import Reason, Refused
 OWN_PREFIXES = ("gen_ai.", "tailwright.")
 MAX_NAME = 256
 REMEMBERED = 10_000
+MAX_REMEMBERED_BYTES = 1024
+"""Of scope, name and unit: longer ones are read each time, so that what is remembered stays small."""
 
 
 class StatedMetric(NamedTuple):
@@ -54,7 +56,7 @@ class MetricKinds:
                 found = kept(stated, hint=hint)
             except Refused as refused:
                 found = (refused.reason, refused.message)
-            if hint:
+            if hint and len(stated.scope) + len(stated.name) + len(stated.unit) <= MAX_REMEMBERED_BYTES:
                 self._remember(stated, found)
         if isinstance(found, tuple):
             raise Refused(*found)

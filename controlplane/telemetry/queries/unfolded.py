@@ -8,7 +8,7 @@ and ids are never used twice.
 """
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby
 from typing import NamedTuple
@@ -55,10 +55,17 @@ class FleetRuns:
                 return held.run
         rows = concatenate([row.fleet for row in self._head.of_rows(connection, ids)] or [Columns.empty()])
         whole = summed(rows, rows.histograms.labels, rows.sums.labels)
-        held = _Held(_by_metric(whole), nbytes(whole))
+        run = _by_metric(whole)
+        held = _Held(run, sum(map(nbytes, run.values())))
         with self._lock, suppress(ValueError):  # One that takes more than all of the room is added up each time.
             self._runs[key] = held
         return held.run
+
+    def keep(self, waiting: Container[int]) -> None:
+        """Forget runs with a row that waits no longer: nobody asks for them again."""
+        with self._lock:
+            for key in [key for key in self._runs if not all(number in waiting for number in key)]:
+                del self._runs[key]
 
 
 class Unfolded:

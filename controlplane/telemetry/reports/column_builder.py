@@ -1,6 +1,7 @@
 """Rows one at a time, or many at once, to one report's `Columns`, its `Table` and who its points are."""
 
 import threading
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,10 @@ from controlplane.telemetry.reports.repeat import PointIdentities
 from controlplane.telemetry.values.columns import Columns, HistogramRows, NumberRows, Table
 from controlplane.telemetry.values.timespan import window_of
 
-REMEMBERED_TABLES = 16_384
+REMEMBERED_BYTES = 192 << 20
+"""Of tables in memory, as `_held_bytes` reckons: some 20 kB of a node with 60 metrics and 20 label sets."""
+_OBJECTS_BYTES, _METRIC_BYTES, _TEXT_BYTES = 2048, 200, 64
+"""Of a table however little is in it, of each metric, and of a text beside its characters."""
 _CELLS = (np.uint8, np.uint16, np.uint32, np.uint64)
 
 
@@ -24,17 +28,25 @@ Identity = tuple[int, int, int, int]
 class TableCache:
     """One `Table` object for equal tables, so that what is known of a table is found by the object. Thread-safe."""
 
-    def __init__(self, limit: int = REMEMBERED_TABLES) -> None:
+    def __init__(self, held_bytes: int = REMEMBERED_BYTES) -> None:
         self._lock = threading.Lock()
-        self._found: LRUCache[tuple[Any, ...], Table] = LRUCache(limit)
+        self._found: LRUCache[tuple[Any, ...], Table] = LRUCache(held_bytes, _held_bytes)
 
     def of(self, metrics: tuple[tuple[str, MetricKind], ...], labels: tuple[str, ...]) -> Table:
         with self._lock:
             try:
                 return self._found[metrics, labels]
             except KeyError:
-                table = self._found[metrics, labels] = Table(metrics, labels)
+                table = Table(metrics, labels)
+                with suppress(ValueError):  # One that takes more than all of the room is made each time.
+                    self._found[metrics, labels] = table
                 return table
+
+
+def _held_bytes(table: Table) -> int:
+    """What a table and its ids take in memory, about."""
+    texts = sum(len(text) + _TEXT_BYTES for text in table.labels)
+    return _OBJECTS_BYTES + _METRIC_BYTES * len(table.metrics) + texts
 
 
 class ColumnBuilder:

@@ -20,6 +20,8 @@ Ints = NDArray[np.int64]
 Ids = NDArray[np.int32]
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+ARRAY_BYTES = 128
+"""Of an array beside its content, and its place in an object."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,9 +116,9 @@ def concatenate(parts: Sequence[Columns]) -> Columns:
 
 
 def nbytes(columns: Columns) -> int:
-    """Of all arrays."""
+    """What it takes in memory, about: with few rows most of it is the arrays themselves."""
     rows = (columns.histograms, columns.sums, columns.gauges)
-    return sum(getattr(kind, f.name).nbytes for kind in rows for f in fields(kind))
+    return sum(getattr(kind, f.name).nbytes + ARRAY_BYTES for kind in rows for f in fields(kind))
 
 
 def _joined(kind: type[R], parts: Sequence[R]) -> R:

@@ -12,6 +12,7 @@ from controlplane.db.database import Database
 from controlplane.telemetry import Question, Span
 from controlplane.telemetry.folding import compaction
 from controlplane.telemetry.folding.compaction import FIRST_COARSER, backlog
+from controlplane.telemetry.queries.unfolded import RUN
 from controlplane.telemetry.store import TelemetryStore
 from controlplane.telemetry.tables import PendingRow
 from controlplane.telemetry.values.levels import BASE_S
@@ -103,3 +104,24 @@ def test_one_row_larger_than_a_piece_is_folded_too(
     send(5)
     store.tick(start + timedelta(hours=1))
     assert pending(database) == 0 and values(store, start) == 2
+
+
+@pytest.mark.parametrize("folds", ["this replica", "another replica"])
+def test_of_what_was_folded_memory_holds_nothing(
+    store: TelemetryStore, database: Database, clock: Any, send: Send, start: datetime, folds: str
+) -> None:
+    clock.now = start + timedelta(seconds=RUN * BASE_S)
+    for number in range(RUN + 1):
+        send(number * BASE_S)
+    assert values(store, start) == RUN + 1
+    assert len(store._head._cache) == RUN + 1 and store._fleet_runs._runs
+    clock.advance(3600)
+    if folds == "this replica":
+        store.tick(clock())
+    else:
+        TelemetryStore(database, clock).tick(clock())
+        assert store._fleet_runs._runs
+        store.follow(clock())
+    assert pending(database) == 0
+    assert not store._head._cache and not store._fleet_runs._runs
+    assert values(store, start) == RUN + 1

@@ -97,6 +97,23 @@ def test_a_row_that_was_folded_is_in_older_snapshots_only(any_database: Database
             assert list(head.of_rows(after, [number])) == []
 
 
+def test_what_a_reader_of_an_older_snapshot_brings_back_is_forgotten(any_database: Database) -> None:
+    names = Names()
+    head = Head(names)
+    folded, waits = (write(any_database, names, [WINDOW], ordinal) for ordinal in (1, 2))
+    with any_database.snapshot() as before:
+        assert [row.id for row in head.of_rows(before, [folded, waits])] == [folded, waits]
+        with any_database.session() as session:
+            session.execute(delete(PendingRow).where(col(PendingRow.id) == folded))
+        head.drop([folded])
+        assert len(list(head.of_rows(before, [folded]))) == 1
+    assert set(head._cache) == {folded, waits}
+    with any_database.snapshot() as after:
+        waiting = head.waiting(after)
+    head.keep(waiting)
+    assert waiting == {waits} == set(head._cache)
+
+
 def test_memory_is_bounded(any_database: Database) -> None:
     names = Names()
     numbers = [write(any_database, names, [WINDOW], ordinal) for ordinal in range(1, 6)]

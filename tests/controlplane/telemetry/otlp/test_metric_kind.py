@@ -81,9 +81,13 @@ def test_hints_are_left_out_where_they_cost_too_much(monkeypatch: pytest.MonkeyP
 
 
 def test_memories_are_bounded() -> None:
-    kinds, tables = MetricKinds(remembered=5), TableCache(limit=5)
+    kinds, tables = MetricKinds(remembered=5), TableCache(held_bytes=5 * 2200)
     for number in range(30):
         kinds.of(StatedMetric(b"", f"tailwright.{number}".encode(), b"", "gauge", 0, False))
         table = tables.of((), (str(number),))
         assert tables.of((), (str(number),)) is table
         assert len(kinds._found) <= 5 and len(tables._found) <= 5
+    large = tuple("x" * number for number in range(200))
+    assert tables.of((), large).labels == large and tables._found.currsize <= 5 * 2200
+    kinds.of(StatedMetric(b"s" * 2000, b"tailwright.long", b"", "gauge", 0, False))
+    assert not [stated for stated in kinds._found if stated.scope]

@@ -91,6 +91,20 @@ def test_a_run_is_added_up_once_and_memory_is_bounded(any_database: Database) ->
         assert len(small._runs) == 1 and small.of(connection, numbers[:3]) is not one
 
 
+def test_a_run_with_a_row_that_was_folded_is_forgotten(any_database: Database) -> None:
+    names = Names()
+    head = Head(names)
+    runs = FleetRuns(head)
+    numbers = [write(any_database, names, [WINDOW], ordinal) for ordinal in range(1, 7)]
+    with any_database.snapshot() as connection:
+        runs.of(connection, numbers[:3])
+        whole = runs.of(connection, numbers[3:])
+    runs.keep(numbers[1:])
+    assert list(runs._runs) == [tuple(numbers[3:])]
+    with any_database.snapshot() as connection:
+        assert runs.of(connection, numbers[3:]) is whole
+
+
 def test_nodes_are_read_row_by_row(any_database: Database) -> None:
     names = Names()
     for ordinal in (1, 2):

@@ -30,7 +30,7 @@ from controlplane.telemetry.otlp.histogram_point import MAX_COUNT
 from controlplane.telemetry.otlp.labels import canonical
 from controlplane.telemetry.reports import packed
 from controlplane.telemetry.reports.packed import Packed
-from controlplane.telemetry.reports.packed_table import PackedTables
+from controlplane.telemetry.reports.packed_table import OBJECTS_BYTES, PackedTables
 from controlplane.telemetry.values.batch import Batch
 from controlplane.telemetry.values.refusal import Reason, Refusals
 from tests.controlplane.telemetry.packed_reports import (
@@ -360,7 +360,7 @@ def test_a_body_that_does_not_hold_together(body: bytes) -> None:
 
 
 def test_tables_are_parsed_once_and_held_within_a_bound() -> None:
-    tables = PackedTables(cached_bytes=2000)
+    tables = PackedTables(cached_bytes=3 * (OBJECTS_BYTES + 3 * 1000))
     body = encode(report())
     first = packed.split(body, tables).table
     assert packed.split(body, tables).table is first
@@ -368,3 +368,4 @@ def test_tables_are_parsed_once_and_held_within_a_bound() -> None:
         other = packed.split(encode(report(node=f"n{i}")), tables).table
     assert other.table.metrics is first.table.metrics
     assert packed.split(body, tables).table is not first
+    assert 2 <= len(tables._cache) <= 4
