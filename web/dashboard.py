@@ -4,7 +4,7 @@ Guarantee: it shows only what the API answered to this browser's own token; it h
 """
 
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, FastAPI, Form, Request, Response
 from fastapi.responses import RedirectResponse, StreamingResponse
@@ -161,7 +161,7 @@ def choose_theme(
 def show_gallery(request: Request) -> Response:
     """Each component of the pages in each of its states, from made-up values."""
     client_of(request)
-    shown = {"words": states.WORDS, "charts": gallery.charts(), "drawings": made_up.drawings()}
+    shown: dict[str, Any] = {"words": states.WORDS, "charts": gallery.charts(), "drawings": made_up.drawings()}
     return rendered(request, "pages/gallery.html", **shown)
 
 
