@@ -198,9 +198,7 @@ class Tally:
             if event[name]:  # type: ignore[literal-required]
                 window.add(metric, key, event[name])  # type: ignore[literal-required]
         if (limit := event.get("limit")) is not None:
-            if limit not in STEP_LIMITS:
-                raise ValueError(f"limit: {limit!r} is none of {', '.join(sorted(STEP_LIMITS))}")
-            window.add(metrics.STEP_LIMIT, key, 1, limit)
+            window.add(metrics.STEP_LIMIT, key, 1, _step_limit(limit))
 
     def _count_first_token(self, window: WindowTally, event: FirstTokenEvent) -> None:
         window.distribution(self._key(event), metrics.TTFT).record(event["ttft"])
@@ -258,10 +256,18 @@ class Tally:
         key: SeriesKey = (event["revision"], "", "", "")
         amounts = [(_metric(name, MetricKind.SUM), "", amount) for name, amount in event["counts"].items()]
         amounts += [(metrics.REQUESTS, reason, amount) for reason, amount in event["requests"].items()]
+        steps = event.get("step_limits", {})
+        amounts += [(metrics.STEP_LIMIT, _step_limit(limit), amount) for limit, amount in steps.items()]
         if any(amount < 0 for _, _, amount in amounts):
             raise ValueError(f"a count below zero: {amounts!r}")
-        for metric, reason, amount in amounts:
-            window.add(metric, key, amount, reason)
+        for metric, value, amount in amounts:
+            window.add(metric, key, amount, value)
+
+
+def _step_limit(name: str) -> str:
+    if name not in STEP_LIMITS:
+        raise ValueError(f"limit: {name!r} is none of {', '.join(sorted(STEP_LIMITS))}")
+    return name
 
 
 def _metric(short: str, kind: MetricKind) -> Metric:

@@ -24,12 +24,13 @@ from pathlib import Path
 from tailwright_vllm import __version__
 from tailwright_vllm.folder import EFFECTIVE, VARIABLE
 from tailwright_vllm.installation import Installation
-from tailwright_vllm.records import events_of
+from tailwright_vllm.records import BoundSteps, events_of
 from tailwright_vllm.relay import Inlet, Outlet
 from tailwright_vllm.revisions import Revisions
 from tailwright_vllm.ring import Numbered, Ring
 from tailwright_vllm.served_socket import ServedSocket
 from tailwright_vllm.statistics import Loads
+from tailwright_vllm.step_counts import StepGrowth
 from tailwright_vllm.surprises import described, log, surprises
 
 SETTLE_S = 0.1
@@ -39,6 +40,8 @@ _LOOK_S = 1.0
 """How often the thread looks at most whether its socket is still there."""
 _FLUSH_S = 0.1
 """How often new events are handed on while a reader follows, so that a step costs no wake-up of its own."""
+_COUNT_S = 0.25
+"""How often the thread looks at most how many steps were counted: so exact is their time."""
 _BREATH_S = 0.002
 """Pause between two full batches, so that catching up leaves vLLM's event loop its turns."""
 _BATCH = 64
@@ -74,6 +77,8 @@ class Feed:
         self._inlet: Inlet | None = None
         self._outlet = Outlet(folder, self.ring)
         self._folder = folder
+        self._growth = StepGrowth(folder)
+        self._counted = time.monotonic()
         self._ended = ""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="tailwright-feed", daemon=True)
@@ -102,6 +107,7 @@ class Feed:
         while not self._stop.is_set():
             try:
                 listener = self._hold()
+                self._count_steps()
                 if listener is None:
                     self._hand_over()
                 elif select.select([listener], [], [], min(_LOOK_S, 0.25))[0]:
@@ -186,6 +192,7 @@ class Feed:
                 looked = time.monotonic()
                 if self._hold() is not listener or _waits(listener):
                     return
+            self._count_steps()
             due = self._due(sent)
             if due:
                 content, sent = self._lines(due, sent)
@@ -209,8 +216,8 @@ class Feed:
     def _lines(self, due: list[Numbered], sent: int) -> tuple[bytes, int]:
         self._revisions.look()
         lines: list[bytes] = []
-        for first, iteration, _ in due:
-            for event in events_of(first, iteration, self._revisions.at(iteration.time)):
+        for first, record, _ in due:
+            for event in events_of(first, record, self._revisions.at(record.time)):
                 number = event["seq"]
                 if number <= sent:
                     continue
@@ -220,6 +227,15 @@ class Feed:
                 lines.append(json.dumps(event, separators=(",", ":")).encode())
                 sent = number
         return b"\n".join(lines) + b"\n", sent
+
+    def _count_steps(self) -> None:
+        """Record the steps since the last look; where another process serves, that one does."""
+        if time.monotonic() - self._counted < _COUNT_S:
+            return
+        self._counted = time.monotonic()
+        if (by_limit := self._growth.take()) and self.serving:
+            steps = BoundSteps(time.time(), by_limit)
+            self.ring.append(steps, steps.events, steps.size)
 
     def _count_dropped(self) -> int:
         """Events of this process that fell out before any reader got them, each counted once."""

@@ -9,6 +9,8 @@ plugin.json       written by vLLM's server process at its start and when somethi
 knobs.json        the limits the agent wants, replaced atomically (`knob_file.py`)
 effective.json    the limits that the scheduler runs, written by vLLM's engine process after each change (`limits.py`);
                   with data parallelism that is rank 0, the others write effective.RANK.json
+steps.json        how many steps were bound by what, written by vLLM's engine process (`step_counts.py`); as above,
+                  the others write steps.RANK.json
 """
 
 import os

@@ -71,6 +71,7 @@ class Limits:
         self._untold: deque[bytes] = deque(maxlen=1)  # Taken by the thread while a step may put in something newer.
         self._last_told = b""
         self._news = threading.Event()
+        self.also_written: list[Callable[[], None]] = []  # Called by the thread each time it wakes.
         for lever in self._levers.values():
             if lever.why_not:
                 log.info("tailwright: %s is not live: %s", lever.name, lever.why_not)
@@ -182,6 +183,8 @@ class Limits:
                     finally:
                         self.between_steps.release()
                 self.write(look_again=waking % _CHECK_EVERY == 0)
+                for write in self.also_written:
+                    write()
             except Exception as error:  # noqa: BLE001 - the thread lives as long as vLLM.
                 surprises.note("limits", "the knob file could not be followed", error)
 

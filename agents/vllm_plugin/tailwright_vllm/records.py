@@ -87,9 +87,28 @@ class Iteration(NamedTuple):
         return 900 + 200 * len(self.first_tokens) + gaps + 800 * len(self.finished)
 
 
-def events_of(first: int, iteration: Iteration, revision: int) -> list[dict[str, Any]]:
-    """The iteration's events, numbered from `first`."""
-    head = {"time": iteration.time, "revision": revision}
+class BoundSteps(NamedTuple):
+    """Steps that the scheduler counted since the last such record, by what bound them. `time`: Unix seconds."""
+
+    time: float
+    by_limit: dict[str, int]
+
+    @property
+    def events(self) -> int:
+        return 1
+
+    @property
+    def size(self) -> int:
+        """As an iteration's."""
+        return 500
+
+
+def events_of(first: int, record: "Iteration | BoundSteps", revision: int) -> list[dict[str, Any]]:
+    """The record's events, numbered from `first`."""
+    head = {"time": record.time, "revision": revision}
+    if isinstance(record, BoundSteps):
+        return [{"kind": "counts", **head, "seq": first, "counts": {}, "requests": {}, "step_limits": record.by_limit}]
+    iteration = record
     made: list[dict[str, Any]] = [
         {
             "kind": "step",

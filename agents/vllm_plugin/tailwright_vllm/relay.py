@@ -16,7 +16,7 @@ import socket
 import threading
 from pathlib import Path
 
-from tailwright_vllm.records import Finished, FirstToken, Gaps, Iteration
+from tailwright_vllm.records import BoundSteps, Finished, FirstToken, Gaps, Iteration
 from tailwright_vllm.ring import Ring
 from tailwright_vllm.served_socket import listen
 from tailwright_vllm.surprises import described, log, surprises
@@ -30,14 +30,17 @@ def relay_path(folder: Path) -> Path:
     return folder / f"relay.{os.getppid()}.sock"
 
 
-def encode(iteration: Iteration) -> bytes:
+def encode(record: "Iteration | BoundSteps") -> bytes:
     """One line."""
-    return json.dumps(iteration, separators=(",", ":")).encode() + b"\n"
+    return json.dumps(record, separators=(",", ":")).encode() + b"\n"
 
 
-def decode(line: bytes) -> Iteration:
+def decode(line: bytes) -> "Iteration | BoundSteps":
     """Raises ValueError or TypeError on what `encode` did not make."""
-    *head, first_tokens, gaps, finished = json.loads(line)
+    fields = json.loads(line)
+    if len(fields) == len(BoundSteps._fields):
+        return BoundSteps._make(fields)
+    *head, first_tokens, gaps, finished = fields
     made = (
         [FirstToken(*one) for one in first_tokens],
         [Gaps(*one) for one in gaps],
@@ -83,8 +86,8 @@ class Inlet:
                     if self._stop.is_set():
                         return
                     if line.endswith(b"\n"):  # Else it was cut off in the middle.
-                        iteration = decode(line)
-                        self._ring.append(iteration, iteration.events, iteration.size)
+                        record = decode(line)
+                        self._ring.append(record, record.events, record.size)
             except (OSError, ValueError, TypeError) as error:
                 surprises.note("relay", "another API server's statistics could not be taken in", error)
             finally:

@@ -8,11 +8,15 @@ vLLM's `schedule()` reads anew in each step (`levers.py`):
   max_num_seqs             max_num_active_reqs, within the started max_num_seqs
   num_speculative_tokens   dynamic_sd_lookup (draft length by batch size), within the started length
 
+It also counts what bound each step (`step_watch.py`).
+
 Guarantee: limits change between two steps, never within one; without the folder, or without a knob file in it, the
-scheduler is vLLM's own. A knob that cannot be moved in this vLLM is left alone and told as not live, with the reason.
+scheduler is vLLM's own. A knob that cannot be moved in this vLLM is left alone and told as not live, with the reason;
+where steps cannot be told apart in it, none is counted.
 """
 
 import threading
+from pathlib import Path
 from typing import Any
 
 from vllm.v1.core.sched.async_scheduler import AsyncScheduler
@@ -21,6 +25,8 @@ from vllm.v1.core.sched.scheduler import Scheduler
 from tailwright_vllm.folder import VARIABLE, shared_folder
 from tailwright_vllm.installation import greet
 from tailwright_vllm.limits import Limits, tell_none
+from tailwright_vllm.step_counts import StepCounts
+from tailwright_vllm.step_watch import StepWatch
 from tailwright_vllm.surprises import described, log, surprises
 
 
@@ -28,6 +34,7 @@ class _Live:
     """What both schedulers add to vLLM's."""
 
     _limits: Limits | None = None
+    _steps: StepWatch | None = None
 
     def __init__(self, *args: Any, **values: Any) -> None:
         super().__init__(*args, **values)
@@ -39,6 +46,7 @@ class _Live:
                 return
             greet()
             limits = Limits(self, folder, rank=_rank(self))
+            self._watch_steps(limits, folder)
             threading.Thread(target=limits.follow, name="tailwright-limits", daemon=True).start()
             log.info("tailwright: live limits in %s: %s", folder, ", ".join(limits.live) or "none")
             self._limits = limits
@@ -56,7 +64,43 @@ class _Live:
                 limits.begin_step()
             except Exception as error:  # noqa: BLE001 - vLLM goes on whatever is wrong with the plugin.
                 surprises.note("step", "the knob file could not be looked at before a step", error)
-            return super().schedule(*args, **values)  # type: ignore[misc]
+            steps = self._steps
+            if steps is None:
+                return super().schedule(*args, **values)  # type: ignore[misc]
+            try:
+                steps.before()
+            except Exception as error:  # noqa: BLE001 - as above.
+                self._watch_no_more(error)
+            try:
+                planned = super().schedule(*args, **values)  # type: ignore[misc]
+            finally:
+                steps.listen_no_more()
+            try:
+                steps.planned(planned, bool(args[0]) if args else bool(values.get("throttle_prefills")))
+            except Exception as error:  # noqa: BLE001 - as above.
+                self._watch_no_more(error)
+            return planned
+
+    def update_from_output(self, scheduler_output: Any, *args: Any, **values: Any) -> Any:
+        answers = super().update_from_output(scheduler_output, *args, **values)  # type: ignore[misc]
+        if self._steps is not None:
+            try:
+                self._steps.computed(scheduler_output, answers)
+            except Exception as error:  # noqa: BLE001 - as above.
+                self._watch_no_more(error)
+        return answers
+
+    def _watch_steps(self, limits: Limits, folder: Path) -> None:
+        try:
+            counts = StepCounts(folder, _rank(self))
+            self._steps = StepWatch(self, counts.count)
+            limits.also_written.append(counts.write)
+        except Exception as error:  # noqa: BLE001 - the limits are live without it.
+            self._watch_no_more(error)
+
+    def _watch_no_more(self, error: Exception) -> None:
+        self._steps = None
+        surprises.note("steps", "what binds each step is not told", error)
 
 
 class LiveScheduler(_Live, Scheduler):  # type: ignore[misc]

@@ -113,7 +113,7 @@ class BucketsEvent(TypedDict):
 
 
 class CountsEvent(TypedDict):
-    """What an engine's own counters grew by since its last such event, where single requests cannot be seen."""
+    """What an engine's own counters grew by since its last such event, where single requests or steps are not seen."""
 
     kind: Literal["counts"]
     seq: int
@@ -121,6 +121,7 @@ class CountsEvent(TypedDict):
     revision: int
     counts: dict[str, int]  # Short name of a sum of the contract, such as "output_tokens", to its growth.
     requests: dict[str, int]  # Finish reason to requests finished.
+    step_limits: NotRequired[dict[str, int]]  # Values of `step_limits.StepLimit` to the steps that each bound.
 
 
 class TracedEvent(TypedDict):

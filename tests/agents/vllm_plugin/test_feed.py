@@ -14,9 +14,11 @@ from tailwright_vllm.feed import SETTLE_S, Feed
 from tailwright_vllm.installation import Installation
 from tailwright_vllm.records import Finished, FirstToken, Gaps, Iteration
 from tailwright_vllm.ring import Ring
+from tailwright_vllm.step_counts import StepCounts
 
 from agents.backends.base import EngineUnreachable, Position
 from agents.backends.vllm.plugin_link import PluginLink
+from tests.conftest import wait_for
 
 ENDED = Finished("r1", "stop", 1.0, 0.4, 0.1, 0.1, 0.2, 0.5, 0.05, 10, 0, 5)
 
@@ -98,6 +100,35 @@ def test_events_carry_the_revision_in_force(feed: Feed, tmp_path: Path) -> None:
     (tmp_path / "effective.json").write_text(json.dumps({"revision": 9, "knobs": {}}))
     feed.ring.append(_iteration(), _iteration().events)
     assert {event["revision"] for event in asyncio.run(_read(tmp_path, 4))[1:]} == {9}
+
+
+def test_counted_steps_come_between_the_iterations(feed: Feed, tmp_path: Path) -> None:
+    counts = StepCounts(tmp_path)
+    counts.count("chunk")
+    counts.count("no_work")
+    counts.write()
+    event = asyncio.run(_read(tmp_path, 1))[1]
+    assert event.pop("time") == pytest.approx(time.time(), abs=60)
+    assert event == {
+        "kind": "counts", "seq": 1, "revision": 0, "counts": {}, "requests": {},
+        "step_limits": {"chunk": 1, "no_work": 1},
+    }  # fmt: skip
+    feed.ring.append(_iteration(), _iteration().events)
+    assert [event["kind"] for event in asyncio.run(_read(tmp_path, 5))[1:3]] == ["counts", "step"]
+
+
+def test_where_another_process_serves_that_one_tells_the_steps(feed: Feed, tmp_path: Path) -> None:
+    wait_for("it serves", lambda: feed.serving)
+    other = Feed(tmp_path, "m")
+    other.start()
+    try:
+        counts = StepCounts(tmp_path)
+        counts.count("chunk")
+        counts.write()
+        wait_for("the serving one has them", lambda: feed.ring.newest == 1)
+        assert other.ring.newest == 0
+    finally:
+        other.close()
 
 
 def test_a_missing_socket_is_told_with_the_mend(tmp_path: Path) -> None:

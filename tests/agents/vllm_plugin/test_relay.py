@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tailwright_vllm import surprises
 from tailwright_vllm.feed import Feed
 from tailwright_vllm.installation import Installation
-from tailwright_vllm.records import Finished, FirstToken, Gaps, Iteration
+from tailwright_vllm.records import BoundSteps, Finished, FirstToken, Gaps, Iteration
 from tailwright_vllm.relay import Inlet, Outlet, decode, encode, relay_path
 from tailwright_vllm.ring import Ring
 
@@ -54,6 +54,11 @@ def _until(what: Callable[[], Any]) -> None:
 @given(ITERATIONS)
 def test_a_record_arrives_as_it_was_sent(iteration: Iteration) -> None:
     assert decode(encode(iteration)) == iteration
+
+
+def test_counted_steps_arrive_as_they_were_sent() -> None:
+    steps = BoundSteps(1000.0, {"chunk": 3})
+    assert decode(encode(steps)) == steps
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ like; what a real vLLM does is tested on vLLM (tests/vllm/)."""
 import importlib
 from abc import ABC, abstractmethod
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Self
 
 from tailwright_vllm import installation
 
@@ -27,8 +27,21 @@ class StatLoggerBase(ABC):
         return "vLLM's own"
 
 
+class Planned(tuple[int, int, int]):
+    """A step's limits, in the place of its work: budget, chunk and seats. `scheduled`: tokens by request."""
+
+    def __new__(cls, limits: tuple[int, int, int] = (0, 0, 0), scheduled: dict[str, int] | None = None) -> Self:
+        made = super().__new__(cls, limits)
+        made.num_scheduled_tokens = scheduled or {}
+        made.total_num_scheduled_tokens = sum(made.num_scheduled_tokens.values())
+        return made
+
+    num_scheduled_tokens: dict[str, int]
+    total_num_scheduled_tokens: int
+
+
 class Scheduler:
-    """The attributes of vLLM 0.32's that the plugin moves."""
+    """The attributes of vLLM 0.32's that the plugin moves and reads."""
 
     def __init__(self, vllm_config: Any, **values: Any) -> None:
         self.vllm_config = vllm_config
@@ -38,10 +51,28 @@ class Scheduler:
         self.num_spec_tokens = vllm_config.num_speculative_tokens
         self.dynamic_sd_lookup: list[int] | None = None
         self.running: list[Any] = []
+        self.waiting: list[Any] = []
+        self.deferred_waiting: set[Any] = set()
+        self.kv_cache_manager = KVCacheManager()
 
-    def schedule(self, throttle_prefills: bool = False) -> tuple[int, int, int]:
+    def get_request_counts(self) -> tuple[int, int]:
+        return len(self.running), len(self.waiting)
+
+    def schedule(self, throttle_prefills: bool = False) -> Planned:
         config = self.scheduler_config
-        return self.max_num_scheduled_tokens, config.long_prefill_token_threshold, self.max_num_active_reqs
+        return Planned((self.max_num_scheduled_tokens, config.long_prefill_token_threshold, self.max_num_active_reqs))
+
+    def update_from_output(self, scheduler_output: Any, model_runner_output: Any) -> dict[int, Any]:
+        return {0: SimpleNamespace(scheduler_stats=model_runner_output)}
+
+
+class KVCacheManager:
+    """Has as many blocks as `free` says."""
+
+    free = 100
+
+    def allocate_slots(self, request: Any, num_new_tokens: int) -> Any:
+        return [request] if num_new_tokens <= self.free else None
 
 
 class AsyncScheduler(Scheduler):

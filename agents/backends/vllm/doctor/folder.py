@@ -14,6 +14,7 @@ from controlplane.terminal.doctor_finding import Finding
 
 LONGEST_SOCKET = 107  # Bytes of a Unix socket's path; unix(7), sun_path.
 EVENTS, KNOBS, EFFECTIVE, PLUGIN = "events.sock", "knobs.json", "effective.json", "plugin.json"
+STEPS = "steps.json"
 TAKE_UP_S = 2.0
 """The scheduler looks at a new knob file at each step, and 50 times a second without steps."""
 _HELLO_TIMEOUT_S = 5.0
@@ -44,6 +45,7 @@ def findings(folder: Path, now: float | None = None) -> Iterator[Finding]:
     yield _socket(folder / EVENTS)
     yield from _plugin(folder)
     yield from _effective(folder, now)
+    yield _steps(folder)
 
 
 def _rights(folder: Path) -> Finding:
@@ -116,6 +118,19 @@ def _plugin(folder: Path) -> Iterator[Finding]:
         on = isinstance(part, dict) and part.get("on") is True
         why = str(part.get("why") or "on") if isinstance(part, dict) else "not told"
         yield Finding(name, on, "on" if on else why, mend or f"start vLLM with {SCHEDULER}")
+
+
+def _steps(folder: Path) -> Finding:
+    told = (read(folder, STEPS) or {}).get("steps")
+    return Finding(
+        "what binds steps",
+        isinstance(told, dict),
+        f"{sum(told.values())} steps counted"
+        if isinstance(told, dict)
+        else f"{STEPS} is not there: no step is counted",
+        f"the plugin counts from version 0.2.0, with {SCHEDULER}; vLLM's log says why not",
+        needed=False,
+    )
 
 
 def _effective(folder: Path, now: float) -> Iterator[Finding]:

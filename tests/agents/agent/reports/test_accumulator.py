@@ -167,6 +167,27 @@ def test_steps_are_counted_by_what_bound_them() -> None:
     assert found == {"no_work": 2, "chunk": 1}, "an engine that does not tell counts nothing"
 
 
+def test_steps_told_together_are_counted_the_same() -> None:
+    tally = Tally(int(START // 5), 5.0, "m")
+    known = {"kind": "counts", "time": START, "revision": 7, "counts": {}, "requests": {}}
+    events = [{**known, "step_limits": {"no_work": 40, "chunk": 2}}, {**known, "step_limits": {"no_work": 2}}, known]
+    for event in numbered(*events):
+        tally.count(event, "b")
+    (window,) = tally.windows.values()
+    assert window.sums == {
+        (metrics.STEP_LIMIT, (7, "", "", ""), "no_work"): 42,
+        (metrics.STEP_LIMIT, (7, "", "", ""), "chunk"): 2,
+    }
+
+
+@pytest.mark.parametrize(("steps", "said"), [({"luck": 1}, "'luck' is none of"), ({"chunk": -1}, "below zero")])
+def test_steps_bound_by_nothing_known_are_malformed(steps: dict[str, int], said: str) -> None:
+    tally = Tally(int(START // 5), 5.0, "m")
+    event = {"kind": "counts", "time": START, "revision": 7, "counts": {}, "requests": {}, "step_limits": steps}
+    with pytest.raises(ValueError, match=said):
+        tally.count(next(iter(numbered(event))), "b")
+
+
 def test_an_aborted_request_counts_as_a_request_only() -> None:
     tally = Tally(int(START // 5), 5.0, "m")
     for event in numbered(*request_events(START, 1, reason="abort")):

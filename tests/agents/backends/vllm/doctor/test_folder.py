@@ -26,11 +26,12 @@ def folder(tmp_path: Path) -> Path:
     folder = tmp_path / "share"
     folder.mkdir(mode=0o700)
     on = {"on": True, "why": ""}
-    write(folder, "plugin.json", {"plugin": "0.1.0", "vllm": "0.32.0", "tried": True, "raw_statistics": on,
+    write(folder, "plugin.json", {"plugin": "0.2.0", "vllm": "0.32.0", "tried": True, "raw_statistics": on,
                                   "live_limits": on})  # fmt: skip
     write(folder, "knobs.json", {"revision": 3, "knobs": KNOBS}, age_s=20)
     write(folder, "effective.json", {"revision": 3, "knobs": KNOBS, "time": NOW - 19, "pid": os.getpid(),
                                      "scheduler": "LiveScheduler", "error": "", "clamped": {}})  # fmt: skip
+    write(folder, "steps.json", {"run": "a", "steps": {"no_work": 40, "chunk": 2}})
     return folder
 
 
@@ -79,8 +80,18 @@ def test_a_healthy_folder(folder: Path) -> None:
         assert all(finding.fine for finding in found.values()), found
         assert "answers, model m" in found["raw statistics"].found
         assert "revision 3, told 19 s ago by the LiveScheduler" in found["live limits"].found
+        assert found["what binds steps"].found == "42 steps counted"
     finally:
         feed.close()
+
+
+@pytest.mark.parametrize("content", [None, "{", '{"run": "a"}'])
+def test_a_plugin_that_does_not_count_steps(folder: Path, content: str | None) -> None:
+    (folder / "steps.json").unlink()
+    if content is not None:
+        write(folder, "steps.json", content)
+    found = by_name(folder)["what binds steps"]
+    assert not found.fine and not found.needed and "from version 0.2.0" in found.mend
 
 
 def test_a_reader_that_is_connected_is_left_alone(folder: Path) -> None:
