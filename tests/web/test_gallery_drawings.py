@@ -1,5 +1,9 @@
 """Drawings in a real browser, as the gallery shows them."""
 
+import json
+import re
+from typing import Any
+
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -29,3 +33,134 @@ def test_waterfalls_have_one_scale(gallery: Page) -> None:
     large = gallery.get_by_role("figure", name="Where the time went: req-1")
     expect(large).to_contain_text("mostly queue: 1.90 s")
     expect(large.locator("svg.waterfall-part .ghost")).to_have_count(6)
+
+
+def cells_of(gallery: Page) -> Any:
+    return gallery.get_by_role("application", name="Cells of Time to first token")
+
+
+def boxes(gallery: Page) -> list[dict[str, Any]]:
+    """The boxes chosen from now on, as they are told."""
+    gallery.evaluate(
+        "window.boxes = []; document.addEventListener('tailwright:box', (event) => window.boxes.push(event.detail));"
+    )
+    return []
+
+
+PIXEL = """(figure, [x, y]) => {
+  const [r, g, b, a] = figure.querySelector("canvas").getContext("2d").getImageData(x, y, 1, 1).data;
+  return a ? `rgb(${r}, ${g}, ${b})` : "none";
+}"""
+SWATCHES = "(figure) => [...figure.querySelectorAll('.scale i')].map((one) => getComputedStyle(one).backgroundColor)"
+
+
+def test_a_heat_maps_cells_have_the_legends_colours_in_both_themes(gallery: Page) -> None:
+    figure = gallery.get_by_role("figure", name="Time to first token")
+    expect(figure).to_have_attribute("data-cells", re.compile(r"^\d{4}$"))
+    data = json.loads(str(figure.get_attribute("data-heat-map")))
+    rows = len(data["edges"]) - 1
+    seen = set()
+    for theme in ("light", "dark"):
+        gallery.emulate_media(color_scheme=theme)
+        swatches = figure.evaluate(SWATCHES)
+        seen.add(tuple(swatches))
+        for column, lowest, counts in data["cells"][::20]:
+            for place, count in enumerate(counts):
+                level = sum(least <= count for least in data["levels"]) - 1
+                wanted = swatches[level] if count else "none"
+                expect_pixel = [column, rows - 1 - lowest - place]
+                assert figure.evaluate(PIXEL, expect_pixel) == wanted, (theme, column, place)
+    assert len(seen) == 2
+    gallery.emulate_media(color_scheme="light", media="print")
+    assert figure.evaluate(SWATCHES) == list(min(seen, key=lambda one: one != tuple(figure.evaluate(SWATCHES))))
+
+
+def test_a_heat_maps_cells_are_read_and_a_box_is_chosen_by_keys(gallery: Page) -> None:
+    cursor = cells_of(gallery)
+    figure = gallery.get_by_role("figure", name="Time to first token")
+    boxes(gallery)
+    cursor.focus()
+    for key in ("ArrowLeft", "Home", "ArrowUp"):
+        cursor.press(key)
+    data = json.loads(str(figure.get_attribute("data-heat-map")))
+    expect(figure.locator(".readout")).to_have_text(
+        re.compile(r"^00:00:00 UTC, [\d.]+ m?s to [\d.]+ m?s: \d+ requests$")
+    )
+    cursor.press("Enter")
+    expect(figure.locator(".readout")).to_contain_text("a box begins at 00:00:00: Enter ends it")
+    for key in ("ArrowRight", "ArrowRight", "ArrowUp", "Enter"):
+        cursor.press(key)
+    [box] = gallery.evaluate("window.boxes")
+    assert (box["start"], box["end"]) == ("1970-01-01T00:00:00.000Z", "1970-01-01T00:00:30.000Z")
+    assert box["low"] in data["edges"] and data["edges"].index(box["high"]) == data["edges"].index(box["low"]) + 2
+    expect(figure.locator(".chosen")).to_be_visible()
+    cursor.press("Escape")
+    expect(figure.locator(".chosen")).to_be_hidden()
+    expect(figure.locator(".readout")).to_have_text("")
+
+
+def test_a_box_is_chosen_by_dragging_whichever_way(gallery: Page) -> None:
+    cursor = cells_of(gallery)
+    cursor.scroll_into_view_if_needed()
+    at = cursor.bounding_box()
+    boxes(gallery)
+    for one, other in ((0.25, 0.5), (0.5, 0.25)):
+        gallery.mouse.move(at["x"] + one * at["width"], at["y"] + one * at["height"])
+        gallery.mouse.down()
+        gallery.mouse.move(at["x"] + other * at["width"], at["y"] + other * at["height"], steps=3)
+        gallery.mouse.up()
+    first, second = gallery.evaluate("window.boxes")
+    assert first == second and first["start"] < first["end"] and first["low"] < first["high"]
+    gallery.mouse.click(at["x"] + 5, at["y"] + 5)
+    assert len(gallery.evaluate("window.boxes")) == 2  # A click is no box.
+
+
+def test_a_heat_maps_values_are_a_table_that_sums_up(gallery: Page) -> None:
+    figure = gallery.get_by_role("figure", name="Time to first token")
+    figure.get_by_role("button", name="Table").click()
+    data = json.loads(str(figure.get_attribute("data-heat-map")))
+    rows = figure.locator(".values tbody tr")
+    expect(rows).to_have_count(len(data["cells"]))
+    told = figure.locator(".values td.number").all_inner_texts()
+    assert sum(map(int, told)) == sum(sum(counts) for _, _, counts in data["cells"])
+    figure.get_by_role("button", name="Table").click()
+    expect(figure.locator(".values")).to_be_hidden()
+
+
+def test_new_data_are_drawn_and_an_empty_map_says_so(gallery: Page) -> None:
+    figure = gallery.get_by_role("figure", name="No requests")
+    expect(figure).to_contain_text("No data in this span.")
+    expect(figure).to_have_attribute("data-cells", "0")
+    gallery.evaluate(
+        """() => {
+      const [full, empty] = document.querySelectorAll("[data-heat-map]");
+      full.dataset.heatMap = empty.dataset.heatMap;
+    }"""
+    )
+    expect(gallery.get_by_role("figure", name="Time to first token")).to_have_attribute("data-cells", "0")
+
+
+def test_one_crosshair_runs_over_all_drawings_of_an_axis(gallery: Page) -> None:
+    cursor = cells_of(gallery)
+    cursor.focus()
+    cursor.press("ArrowLeft")
+    crosshair = gallery.get_by_role("figure", name="No requests").locator(".crosshair")
+    expect(crosshair).to_have_attribute("visibility", "visible")
+    assert crosshair.get_attribute("x1") == cells_of(gallery).locator("..").locator(".crosshair").get_attribute("x1")
+    cursor.press("Escape")
+    expect(crosshair).to_have_attribute("visibility", "hidden")
+
+
+def test_a_click_on_a_ribbon_leads_to_the_words_of_its_limit(gallery: Page) -> None:
+    figure = gallery.get_by_role("figure", name="What bound the steps: every limit")
+    figure.get_by_role("link", name=re.compile("^kv memory")).click(position={"x": 900, "y": 3})
+    expect(gallery).to_have_url(re.compile("#ribbon-1-kv_memory$"))
+    expect(figure.locator("li:target")).to_contain_text("Lifted by kv_cache_memory_bytes")
+
+
+def test_stacks_and_verdicts_are_seen_and_said(gallery: Page) -> None:
+    expect(gallery.get_by_role("figure", name="Before and during")).to_contain_text("100 ms to 500 ms (+400 ms)")
+    worse = gallery.get_by_role("img", name=re.compile("^Worse: Worse: ttft p99 is 22 % higher"))
+    expect(worse).to_be_visible()
+    point, bound = (worse.locator(name).last.bounding_box() for name in (".point", ".bound"))
+    assert point and bound and point["x"] > bound["x"]

@@ -1,10 +1,12 @@
 """The design's colours can be read: contrast of WCAG 2.2 (1.4.3, 1.4.11), computed from the tokens themselves."""
 
 import re
+from itertools import pairwise
 
 import pytest
 
-from web import assets
+from web.frame import assets
+from web.drawing.heat_map import LEVELS
 from web.frame.states import Kind
 
 CSS = assets.ASSETS.found(assets.ASSETS.address("tokens.css")).bodies["identity"].decode()  # type: ignore[union-attr]
@@ -64,6 +66,14 @@ def test_lines_and_parts_stand_out_from_their_card(theme: int) -> None:
     drawn = [name for name in COLOURS if name.startswith(("line-", "part-")) or name == "mark"]
     assert len(drawn) == 14
     assert {name for name in drawn if contrast(colour(name, theme), colour("card", theme)) < 3} == set()
+
+
+@THEMES
+def test_the_scale_from_few_to_many_is_told_apart_from_the_card_and_step_by_step(theme: int) -> None:
+    scale = [colour(f"heat-{level}", theme) for level in range(1, LEVELS + 1)]
+    assert f"heat-{LEVELS + 1}" not in COLOURS
+    against = [contrast(of, colour("card", theme)) for of in scale]
+    assert against[0] >= 3 and all(after > 1.18 * before for before, after in pairwise(against))
 
 
 @pytest.mark.parametrize("name", ["dashboard.css", "drawings.css"])

@@ -1,9 +1,17 @@
 """What the gallery draws of everything but lines over time: made-up values, always the same ones."""
 
-from math import sin
+from datetime import UTC, datetime, timedelta
+from math import exp, sin
 from typing import Any
 
+from controlplane.contract.bodies.telemetry import HeatmapAnswer, HeatmapColumn, HeatmapSeries
+from controlplane.contract.step_limits import StepLimit
+from web.drawing.heat_map import heat_map
+from web.drawing.line_chart import Line, Mark
+from web.drawing.ribbon import ribbon
 from web.drawing.sparkline import Baseline, sparkline
+from web.drawing.stacks import stacked_bars
+from web.drawing.verdict_bar import Judged, verdict_bar
 from web.drawing.waterfall import Request, waterfalls
 
 STEP_S, SPAN_S = 10, 900
@@ -11,7 +19,14 @@ STEP_S, SPAN_S = 10, 900
 
 def drawings() -> dict[str, Any]:
     """The context of components/gallery_drawings.html."""
-    return {"sparklines": _sparklines(), "waterfalls": _waterfalls()}
+    return {
+        "sparklines": _sparklines(),
+        "waterfalls": _waterfalls(),
+        "heat_maps": _heat_maps(),
+        "ribbons": _ribbons(),
+        "stacks": _stacks(),
+        "verdicts": _verdicts(),
+    }
 
 
 def _sparklines() -> dict[str, Any]:
@@ -34,3 +49,66 @@ def _waterfalls() -> Any:
         Request("req-3", {"e2e": 1.1}),
     ]
     return waterfalls(requests, usual)
+
+
+def _heat_maps() -> dict[str, Any]:
+    """Requests of two kinds, the slower of which grow slower by a step; and nothing."""
+    start = datetime.fromtimestamp(0, UTC)
+    edges = [0.005 * 2 ** (row / 8) for row in range(81)]
+
+    def counts(time: int) -> list[int]:
+        slow = -0.5 if time < 600 else 1.8
+        near = [exp(-((row / 8 - 4.5) ** 2)) * 60 + exp(-((row / 8 - 6 - slow) ** 2) * 3) * 5 for row in range(80)]
+        return [int(of + sin(time + row) / 2) for row, of in enumerate(near)]
+
+    columns = [
+        HeatmapColumn(time=start + timedelta(seconds=time), count=sum(counts(time)), counts=counts(time))
+        for time in range(0, SPAN_S, STEP_S)
+        if not 300 <= time < 340
+    ]
+
+    def answer(*series: HeatmapSeries) -> HeatmapAnswer:
+        end = start + timedelta(seconds=SPAN_S)
+        about = {"metric": "ttft", "unit": "s", "start": start, "end": end, "step_s": STEP_S, "rows_per_doubling": 8}
+        return HeatmapAnswer.model_validate({**about, "relative_error": 0.011, "edges": edges, "series": series})
+
+    whole = HeatmapSeries(labels={}, count=sum(column.count for column in columns), columns=columns)
+    quantiles = [
+        Line("p50", [(float(time), 0.115) for time in range(0, SPAN_S, STEP_S)]),
+        Line("p99", [(float(time), 0.4 if time < 600 else 1.3) for time in range(0, SPAN_S, STEP_S)]),
+    ]
+    marks = [
+        Mark(330, "engine", "engine restarted", "gpu-1 was away for 40 s"),
+        Mark(600, "revision", "revision 7 adopted", "max_num_seqs 64, was 16"),
+    ]
+    return {"Time to first token": heat_map(answer(whole), quantiles, marks), "No requests": heat_map(answer())}
+
+
+def _ribbons() -> dict[str, Any]:
+    """Every limit, the memory's growing; a node that idles; and nothing told."""
+    weights = {limit: place + 1.0 for place, limit in enumerate(StepLimit)}
+    times = [float(time) for time in range(0, SPAN_S, STEP_S) if not 300 <= time < 340]
+    steps = {
+        limit: [(time, weight * (1 + time / 100 if limit is StepLimit.KV_MEMORY else 1)) for time in times]
+        for limit, weight in weights.items()
+    }
+    idle = {StepLimit.NO_WORK: [(time, 10.0) for time in times]}
+    return {
+        "every limit": ribbon(steps, 0, SPAN_S, STEP_S),
+        "idle": ribbon(idle, 0, SPAN_S, STEP_S),
+        "nothing told": ribbon({}, 0, SPAN_S, STEP_S),
+    }
+
+
+def _stacks() -> Any:
+    before = {"receive": 0.01, "tokenize": 0.02, "queue": 0.1, "prefill": 0.3, "decode": 0.9, "send": 0.05}
+    return stacked_bars([Request("before", before), Request("during", {**before, "queue": 0.5, "decode": 1.0})])
+
+
+def _verdicts() -> dict[str, Any]:
+    return {
+        "Worse": verdict_bar(Judged(1.22, 1.12, 1.33, 1.05, "worse"), "ttft p99"),
+        "Better": verdict_bar(Judged(0.64, 0.55, 0.74, 1.05, "better"), "ttft p99"),
+        "Not worse": verdict_bar(Judged(1.0, 0.97, 1.03, 1.05, "not_worse"), "tpot p95"),
+        "Inconclusive": verdict_bar(Judged(1.1, 0.0, 2.5, 1.05, "inconclusive"), "ttft p99"),
+    }

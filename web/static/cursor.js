@@ -1,12 +1,12 @@
-// The cursor of charts, one moment for all of a page: by pointer or arrow keys it reads values out, by a click or Enter
-// it asks for the requests behind them, by dragging it chooses a part. Each chart's values are also a table.
+// The cursor of charts, one moment for all that share an axis (moment.js): by pointer or arrow keys it reads values out,
+// by a click or Enter it asks for the requests behind them, by dragging it chooses a part. Each chart's values are also a table.
 
-const plots = [];
+import { follow, momentOf, moveTo } from "./moment.js";
+import { clock, seconds, tableOf } from "./words.js";
+
 const SVG_DRAG_PX = 6;
-let moment = null; // Milliseconds since 1970; null where no cursor is.
 
 const cursorOf = (plot) => plot.querySelector(".cursor");
-const clock = (ms) => new Date(ms).toISOString().slice(11, 19);
 
 // What the server wrote beside the drawing; nothing before the first drawing.
 function valuesOf(plot) {
@@ -23,14 +23,6 @@ function valuesOf(plot) {
   return plot.values;
 }
 
-export function seconds(value) {
-  if (value === null || value === undefined) return "–";
-  if (value >= 100) return value.toFixed(0) + " s";
-  if (value >= 1) return value.toFixed(2) + " s";
-  if (value >= 1e-3) return Number((value * 1e3).toPrecision(3)) + " ms";
-  return (value * 1e6).toFixed(0) + " µs";
-}
-
 function nearest(values, ms) {
   let best = -1;
   values.at.forEach((at, place) => { if (best < 0 || Math.abs(at - ms) < Math.abs(values.at[best] - ms)) best = place; });
@@ -39,10 +31,11 @@ function nearest(values, ms) {
 
 const readOut = (values, place) => clock(values.at[place]) + " UTC: " + values.lines.map(({ name, y }) => name + " " + seconds(y[place])).join(", ");
 
-// Draws the page's cursor into a plot, and its values below it.
+// Draws the shared cursor into a plot, and its values below it.
 export function show(plot) {
   const values = valuesOf(plot);
   if (!values) return;
+  const moment = momentOf(plot);
   const place = moment === null ? -1 : nearest(values, moment);
   const line = plot.querySelector(".crosshair");
   const readout = plot.querySelector(".readout");
@@ -57,11 +50,6 @@ export function show(plot) {
   cursor.setAttribute("aria-valuetext", readOut(values, place));
 }
 
-function moveTo(ms) {
-  moment = ms;
-  plots.forEach(show);
-}
-
 // After a new drawing: the cursor, the open table, and how many points there are.
 export function restore(plot) {
   const values = valuesOf(plot);
@@ -74,15 +62,8 @@ function fillTable(plot) {
   const part = plot.parentElement.querySelector(".values");
   const values = valuesOf(plot);
   if (part.hidden || !values) return;
-  const table = document.createElement("table");
-  const row = (cells, name) => {
-    const made = document.createElement("tr");
-    cells.forEach((text, place) => { const cell = document.createElement(name); cell.textContent = text; if (place) cell.className = "number"; made.append(cell); });
-    return made;
-  };
-  table.createTHead().append(row(["Time, UTC", ...values.lines.map(({ name }) => name)], "th"));
-  table.createTBody().append(...values.at.map((at, place) => row([clock(at), ...values.lines.map(({ y }) => seconds(y[place]))], "td")).reverse());
-  part.replaceChildren(table);
+  const rows = values.at.map((at, place) => [clock(at), ...values.lines.map(({ y }) => seconds(y[place]))]);
+  part.replaceChildren(tableOf(["Time, UTC", ...values.lines.map(({ name }) => name)], rows.reverse()));
 }
 
 function momentAt(event, plot) {
@@ -101,7 +82,7 @@ function lineAt(values, place, height) {
 }
 
 export function listen(plot, { zoom, reset, showRequests }) {
-  plots.push(plot);
+  follow(plot, () => show(plot));
   let dragged = null;
   const onCursor = (event) => valuesOf(plot) && event.target === cursorOf(plot);
   const ask = (place, height) => {
@@ -124,8 +105,8 @@ export function listen(plot, { zoom, reset, showRequests }) {
   });
   plot.addEventListener("pointermove", (event) => {
     if (!onCursor(event)) return;
-    moveTo(momentAt(event, plot));
-    if (dragged) choose(dragged.from, moment);
+    moveTo(plot, momentAt(event, plot));
+    if (dragged) choose(dragged.from, momentOf(plot));
   });
   plot.addEventListener("pointerup", (event) => {
     if (!dragged || !onCursor(event)) return;
@@ -140,18 +121,19 @@ export function listen(plot, { zoom, reset, showRequests }) {
     const box = cursorOf(plot).getBoundingClientRect();
     ask(nearest(valuesOf(plot), to), (event.clientY - box.top) / box.height);
   });
-  plot.addEventListener("pointerleave", () => { if (!dragged) moveTo(null); });
+  plot.addEventListener("pointerleave", () => { if (!dragged) moveTo(plot, null); });
   plot.addEventListener("pointercancel", () => { dragged = null; });
   plot.addEventListener("dblclick", (event) => { if (onCursor(event)) reset(); });
   plot.addEventListener("keydown", (event) => {
     if (!onCursor(event)) return;
     const values = valuesOf(plot);
     const last = values.at.length - 1;
+    const moment = momentOf(plot);
     const now = moment === null ? last + 1 : nearest(values, moment);
     const to = { ArrowLeft: now - 1, ArrowRight: now + 1, PageUp: now - 10, PageDown: now + 10, Home: 0, End: last }[event.key];
-    if (to !== undefined && last >= 0) moveTo(values.at[Math.min(Math.max(to, 0), last)]);
+    if (to !== undefined && last >= 0) moveTo(plot, values.at[Math.min(Math.max(to, 0), last)]);
     else if (event.key === "Enter" && moment !== null) ask(nearest(values, moment), null);
-    else if (event.key === "Escape") moveTo(null);
+    else if (event.key === "Escape") moveTo(plot, null);
     else return;
     event.preventDefault();
   });

@@ -1,0 +1,116 @@
+"""A verdict bar: how many times as long something takes, with its interval, against the bounds it is judged by.
+
+Pure. It draws a verdict that others reached, and judges nothing itself. The axis is logarithmic: half and double are
+equally far from the same.
+"""
+
+import math
+from dataclasses import dataclass
+
+from web.drawing.axes import Axis
+from web.drawing.line_chart import Tick
+from web.frame.format import percent
+
+RATIOS = (0.1, 0.2, 0.33, 0.5, 0.67, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0)
+APART = 0.09
+"""Of the width, between two ticks' words."""
+ROOM = 1.15
+"""The axis reaches at least so many times beyond whatever it shows."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A ratio of durations (1: the same, 2: twice as long) with its interval, and the verdict reached on it.
+
+    Below `better_below` is better, from there to `not_worse_to` is not worse, above is worse.
+    """
+
+    ratio: float
+    low: float
+    high: float
+    not_worse_to: float
+    verdict: str
+    better_below: float = 1.0
+
+
+@dataclass(frozen=True)
+class Zone:
+    """What lies here counts as `name`. Places are shares of the width, 0 to 1."""
+
+    name: str
+    share: float
+    width: float
+
+
+@dataclass(frozen=True)
+class VerdictBar:
+    """All that the template writes. The interval's ends are within the drawing; `open_low`, `open_high`: it goes on."""
+
+    zones: list[Zone]
+    low: float
+    high: float
+    ratio: float
+    open_low: bool
+    open_high: bool
+    across: list[Tick]
+    verdict: str
+    sentence: str
+
+
+def verdict_bar(judged: Judged, name: str = "latency") -> VerdictBar:
+    """An end of the interval may be 0 or infinite: open. Raises `ValueError` for ratios below 0 or out of order."""
+    if not 0 <= judged.low <= judged.ratio <= judged.high or judged.ratio <= 0:
+        raise ValueError(f"wants 0 <= low <= ratio <= high, not {judged.low}, {judged.ratio}, {judged.high}")
+    if not 0 < judged.better_below <= judged.not_worse_to:
+        raise ValueError(f"wants 0 < better_below <= not_worse_to, not {judged.better_below}, {judged.not_worse_to}")
+    open_low, open_high = judged.low <= 0, math.isinf(judged.high)
+    shown = [judged.ratio, judged.better_below, judged.not_worse_to]
+    shown += ([] if open_low else [judged.low]) + ([] if open_high else [judged.high])
+    reach = ROOM * max(max(shown), 1 / min(shown))
+    axis = Axis(-math.log(reach), math.log(reach))
+    at = [axis.at(math.log(bound)) for bound in (judged.better_below, judged.not_worse_to)]
+    edges = [0.0, *at, 1.0]
+    zones = [
+        Zone(name, low, high - low)
+        for name, low, high in zip(("better", "not worse", "worse"), edges, edges[1:], strict=False)
+    ]
+    return VerdictBar(
+        zones=[zone for zone in zones if zone.width > 0],
+        low=0.0 if open_low else axis.at(math.log(judged.low)),
+        high=1.0 if open_high else axis.at(math.log(judged.high)),
+        ratio=axis.at(math.log(judged.ratio)),
+        open_low=open_low,
+        open_high=open_high,
+        across=_ticks(axis),
+        verdict=judged.verdict,
+        sentence=_sentence(judged, name),
+    )
+
+
+def _ticks(axis: Axis) -> list[Tick]:
+    """From the middle outwards, where there is room for their words."""
+    found: list[tuple[float, float]] = []
+    for ratio in sorted(RATIOS, key=lambda ratio: (abs(math.log(ratio)) > 0, -abs(math.log(ratio)))):
+        share = axis.at(math.log(ratio))
+        if APART / 2 <= share <= 1 - APART / 2 and all(abs(share - other) >= APART for other, _ in found):
+            found.append((share, ratio))
+    return [Tick(share, f"{ratio:g}×") for share, ratio in sorted(found)]
+
+
+def _sentence(judged: Judged, name: str) -> str:
+    """Such as "Worse: latency is 12 % higher (3 % to 22 % higher); up to 5 % higher counts as not worse." """
+    verdict = judged.verdict.replace("_", " ").capitalize()
+    low = "any amount lower" if judged.low <= 0 else _change(judged.low)
+    high = "any amount higher" if math.isinf(judged.high) else _change(judged.high)
+    bound = f"up to {_change(judged.not_worse_to)} counts as not worse"
+    return f"{verdict}: {name} is {_change(judged.ratio)} ({low} to {high}); {bound}."
+
+
+def _change(ratio: float) -> str:
+    """Of 1.12: "12 % higher"."""
+    change = ratio - 1
+    if abs(change) < 0.0005:
+        return "the same"
+    whole = abs(100 * change - round(100 * change)) < 0.05
+    digits = 0 if whole or abs(change) >= 0.0995 else 1
+    return f"{percent(abs(change), digits)} {'higher' if change > 0 else 'lower'}"
