@@ -31,6 +31,7 @@ from controlplane.fleet.opamp import wire
 from controlplane.serving import service_manager
 from controlplane.serving.address_gate import AddressGate
 from controlplane.serving.answer_headers import AnswerHeaders
+from controlplane.serving.guarded_websocket import websocket
 from controlplane.serving.host_gate import HostGate
 from controlplane.serving.limited_http import end_revoked, protocol
 from controlplane.serving.owned_socket import claim
@@ -150,6 +151,7 @@ def server_of(settings: ServiceSettings, mount: Mount | None = None) -> Server:
         log_level=settings.log_level,
         access_log=settings.log_level == "debug",
         http=protocol(door, None if secured is None else secured.is_revoked),
+        ws=websocket(door),
         loop="uvloop" if sys.platform != "win32" else "asyncio",
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=DRAIN_S,

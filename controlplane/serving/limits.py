@@ -24,6 +24,7 @@ class Refused(StrEnum):
     HOST = "host"  # `Host` names another server; answered by `host_gate`.
     CERTIFICATE_REVOKED = "certificate_revoked"  # In the handshake or later: no answer, the connection ends.
     NODE_CERTIFICATE = "node_certificate"  # A node's token without its certificate; answered by `auth`.
+    WEBSOCKET_TEXT = "websocket_text"  # A WebSocket's text that is no UTF-8: closed by `guarded_websocket`.
     OPAMP_FIRST_MESSAGE = "opamp_first_message"  # A WebSocket that said nothing; this and the next: `fleet.opamp`.
     OPAMP_IDLE = "opamp_idle"
     OPAMP_REPLACED = "opamp_replaced"  # A newer WebSocket of the same node was opened.

@@ -6,11 +6,20 @@ from typing import Any
 import httpx
 import pytest
 
+from controlplane.auth import store as tokens
 from controlplane.client import Client
 from controlplane.contract.bodies.access import EnrolmentRequest, Scope, TokenCreate
 from controlplane.contract.bodies.configs import RevisionCreate
 from controlplane.contract.bodies.nodes import NodeView, TrialConfig
-from controlplane.contract.errors import Conflict, Forbidden, KnobOutOfRange, NotFound, Unauthenticated, UnknownKnob
+from controlplane.contract.errors import (
+    Conflict,
+    Forbidden,
+    KnobOutOfRange,
+    NotFound,
+    TokenExpired,
+    Unauthenticated,
+    UnknownKnob,
+)
 
 
 def with_scope(service: Any, scope: Scope, name: str) -> Client:
@@ -31,6 +40,16 @@ def test_enrolment_answers_a_bound_token_and_the_fleet_s_key(service: Any, name:
     entry = service.admin.ledger(kind="node.enrolled", subject=f"node/{name}")[0]
     assert entry.actor == "enrolment"
     assert (entry.evidence["again"], entry.evidence["role"]) == (True, "trial")
+
+
+def test_an_expired_token_registers_nobody(service: Any, name: str) -> None:
+    now = service.parts.clock()
+    with service.parts.database.session() as session:
+        _, token = tokens.issue(session, name=name, scope=Scope.ENROL, now=now, expires_at=now)
+    with pytest.raises(TokenExpired):
+        Client(service.url, token).enrol(EnrolmentRequest(node=name, pool=name, backend="vllm"))
+    with pytest.raises(NotFound):
+        service.admin.node(name)
 
 
 def test_scopes_are_kept_apart(service: Any, name: str) -> None:

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import logging
 import os
 from typing import Any
 
@@ -17,6 +18,7 @@ from controlplane.contract.bodies.nodes import ConfigStatus, TrialConfig
 from controlplane.contract.knobs import EngineConfig
 from controlplane.fleet import store as fleet
 from controlplane.fleet.opamp import opamp_endpoints
+from controlplane.serving.limits import Refused
 
 REPORT_FULL_STATE = 1
 APPLIED, APPLYING, FAILED = 1, 2, 3
@@ -294,6 +296,22 @@ def test_websocket_closes_on_what_it_cannot_read(service: Any, socket_wire: Any,
             line.receive()
     assert closed.value.rcvd is not None
     assert closed.value.rcvd.code in (1003, 1007)
+
+
+def test_a_text_that_is_no_utf8_is_one_line_in_the_log(
+    service: Any, socket_wire: Any, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    door = service.server.service.door
+    before = door.refused[Refused.WEBSOCKET_TEXT]
+    with caplog.at_level(logging.WARNING), socket_wire(service.enrol(name, name)) as line:
+        line.socket.send([b"\xe2", b"\x28\xa1"], text=True)  # One message in two frames.
+        with pytest.raises(ConnectionClosed) as closed:
+            line.receive()
+    assert closed.value.rcvd is not None and closed.value.rcvd.code == 1007
+    assert [(one.message, one.exc_info) for one in caplog.records] == [
+        ("closed a WebSocket of 127.0.0.1: a text that is no UTF-8", None)
+    ]
+    assert door.refused[Refused.WEBSOCKET_TEXT] == before + 1
 
 
 def test_websocket_pushes_a_trial_configuration_at_once(

@@ -12,7 +12,7 @@ from controlplane import ledger
 from controlplane.auth import Principal, enrolment_rules
 from controlplane.auth import store as tokens
 from controlplane.contract.bodies.access import EnrolmentRequest, EnrolmentRules, Scope, TokenCreate
-from controlplane.contract.errors import BadRequest, Forbidden, NodeIsLive, Unauthenticated
+from controlplane.contract.errors import BadRequest, Forbidden, NodeIsLive
 from controlplane.db.database import Database
 from controlplane.fleet import store as fleet
 from controlplane.fleet.enrolling import claims
@@ -118,12 +118,6 @@ def test_uses_come_to_an_end_also_for_those_who_come_at_once(database: Database)
         assert len(fleet.nodes(session)) == 3
         found = tokens.get(session, principal.token_id)
     assert found is not None and found.enrolment is not None and found.enrolment.uses == 0
-
-
-def test_an_expired_token_registers_nobody(database: Database) -> None:
-    principal = holder(database, expires_at=NOW)
-    with pytest.raises(Unauthenticated, match="expired"):
-        enrol(database, principal, wanted())
 
 
 def test_a_node_that_is_heard_from_is_not_taken(database: Database) -> None:

@@ -1,0 +1,67 @@
+"""uvicorn's WebSocket protocol, for which a text that is no UTF-8 is nothing of its own fault.
+
+Guarantee: such a message ends its connection with code 1007 (RFC 6455, section 8.1), is counted, and costs the log one
+line without a trace, none before the handshake is answered: whoever is not let in writes nothing into it.
+"""
+
+import asyncio
+import logging
+from typing import Any, cast
+
+from uvicorn.config import Config
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from uvicorn.server import ServerState
+
+from controlplane.serving.limits import Doorkeeper, Refused
+
+logger = logging.getLogger(__name__)
+
+NOT_UTF8 = 1007
+
+
+class GuardedWebSocket(WebSocketsSansIOProtocol):
+    """One connection. Made by `websocket`."""
+
+    def __init__(self, door: Doorkeeper, config: Config, server_state: ServerState, app_state: dict[str, Any]) -> None:
+        super().__init__(config, server_state, app_state)
+        self._door = door
+
+    def send_receive_event_to_app(self) -> None:
+        if self.curr_msg_data_type == "text" and not self.close_sent and not _is_utf8(b"".join(self.frames)):
+            self.frames = []
+            self._end()
+        else:
+            super().send_receive_event_to_app()
+
+    def _end(self) -> None:
+        self._door.refuse(Refused.WEBSOCKET_TEXT)
+        if not self.handshake_complete:  # Nothing can be said yet.
+            self.transport.abort()
+            return
+        logger.warning("closed a WebSocket of %s: a text that is no UTF-8", self.client[0] if self.client else "?")
+        self.conn.send_close(NOT_UTF8)
+        self.handle_parser_exception()
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def websocket(door: Doorkeeper) -> type[asyncio.Protocol]:
+    """The protocol class for `uvicorn.Config(ws=...)`."""
+
+    class Guarded(GuardedWebSocket):
+        def __init__(
+            self,
+            config: Config,
+            server_state: ServerState,
+            app_state: dict[str, Any],
+            _loop: asyncio.AbstractEventLoop | None = None,
+        ) -> None:
+            super().__init__(door, config, server_state, app_state)
+
+    return cast("type[asyncio.Protocol]", Guarded)
