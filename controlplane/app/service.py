@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import Depends, FastAPI
@@ -67,6 +66,7 @@ from controlplane.telemetry.forwarding.meters import ExportMeters
 from controlplane.telemetry.queries.budget import QueryDesk
 from controlplane.telemetry.queries.feeds import Streams
 from controlplane.telemetry.store import TelemetryStore
+from controlplane.terminal.checkout import release
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +102,7 @@ def create_app(settings: ServiceSettings, clock: Clock = utc_now) -> FastAPI:
         error_handlers.error_response,
         title="Tailwright",
         description=DESCRIPTION,
-        version=_version(),
+        version=release(),
         lifespan=_lifespan,
         dependencies=[Depends(refuse_unstorable_text), Depends(refuse_unknown_fields), Depends(refuse_wrong_kinds)],
         openapi_tags=TAGS,
@@ -162,7 +162,7 @@ def _service(
         ticks.append(Tick("oidc_issuer", REFRESH_S, lambda _: issuer.refresh()))
     background = Background(ticks, clock, stop)
     turned_away = TurnedAway()
-    shown.register(ServiceHealth(database, background, exporters, telemetry, disk, door, turned_away, _version(), tls))
+    shown.register(ServiceHealth(database, background, exporters, telemetry, disk, door, turned_away, release(), tls))
     ProcessCollector(registry=shown)
     return Service(
         settings=settings,
@@ -230,10 +230,3 @@ def _trial_nodes(database: Database) -> list[str]:
     """Nodes whose requests are experiments, not production traffic."""
     with database.read_session() as session:
         return [view.node for view in fleet.nodes(session, role=NodeRole.TRIAL)]
-
-
-def _version() -> str:
-    try:
-        return version("tailwright")
-    except PackageNotFoundError:
-        return "0"

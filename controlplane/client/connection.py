@@ -16,6 +16,8 @@ from controlplane.contract.errors import NotFound
 from controlplane.contract.metrics import LABELS
 
 M = TypeVar("M", bound=BaseModel)
+Body = BaseModel | Mapping[str, Any]
+"""What is sent: a model, or a document as somebody wrote it, which the service checks."""
 UNIX = "unix:"
 
 
@@ -37,6 +39,7 @@ class Connection:
     ) -> None:
         """`headers` go with each request."""
         headers = {**(headers or {}), **({"Authorization": f"Bearer {token}"} if token else {})}
+        self.base_url = base_url
         if base_url.startswith(UNIX):
             transport = httpx.HTTPTransport(uds=base_url.removeprefix(UNIX))
             base_url = "http://localhost"
@@ -55,9 +58,9 @@ class Connection:
         self.close()
 
     def _request(
-        self, method: str, path: str, *, body: BaseModel | None = None, params: Mapping[str, Any] | None = None
+        self, method: str, path: str, *, body: Body | None = None, params: Mapping[str, Any] | None = None
     ) -> httpx.Response:
-        json = None if body is None else body.model_dump(mode="json", exclude_unset=False)
+        json = body.model_dump(mode="json", exclude_unset=False) if isinstance(body, BaseModel) else body
         response = self._http.request(method, path, params=query_of(params or {}), json=json)
         raise_for_error(response)
         return response
@@ -68,7 +71,7 @@ class Connection:
         method: str,
         path: str,
         *,
-        body: BaseModel | None = None,
+        body: Body | None = None,
         params: Mapping[str, Any] | None = None,
     ) -> M:
         return model.model_validate_json(self._request(method, path, body=body, params=params).content)

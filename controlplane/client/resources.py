@@ -1,5 +1,8 @@
 """What the service keeps: tokens, nodes, configurations, rollouts, studies, alerts, and the ledger of it all."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from controlplane.client.connection import Connection, segment
 from controlplane.contract.bodies.access import (
     EnrolmentReply,
@@ -24,6 +27,7 @@ from controlplane.contract.bodies.alerts import (
 from controlplane.contract.bodies.configs import Revision, RevisionCreate
 from controlplane.contract.bodies.ledger import LedgerEntry
 from controlplane.contract.bodies.nodes import NodeView, TrialConfig
+from controlplane.contract.bodies.pages import Page
 from controlplane.contract.bodies.people import Person, SessionView, SignInBegun, SignInFinish, SignInWays
 from controlplane.contract.bodies.rollouts import Rollout, RolloutCreate
 from controlplane.contract.bodies.studies import (
@@ -35,6 +39,7 @@ from controlplane.contract.bodies.studies import (
     Trial,
     TrialReport,
 )
+from controlplane.contract.errors import NotFound
 
 
 class ResourceCalls(Connection):
@@ -115,6 +120,14 @@ class ResourceCalls(Connection):
     def set_trial_config(self, node: str, wanted: TrialConfig) -> NodeView:
         return self._one(NodeView, "PUT", f"/api/v1/nodes/{segment(node)}/trial-config", body=wanted)
 
+    def remove_node(self, node: str) -> None:
+        """Forget it and end its tokens; its engine keeps running as it is."""
+        self._request("DELETE", f"/api/v1/nodes/{segment(node)}")
+
+    def release_node(self, node: str) -> NodeView:
+        """Let another agent take its name within the next ten minutes."""
+        return self._one(NodeView, "POST", f"/api/v1/nodes/{segment(node)}/release")
+
     def configs(self) -> list[Revision]:
         return list(self.every(Revision, "/api/v1/configs"))
 
@@ -133,7 +146,7 @@ class ResourceCalls(Connection):
     def rollout(self, rollout_id: int) -> Rollout:
         return self._one(Rollout, "GET", f"/api/v1/rollouts/{rollout_id}")
 
-    def create_rollout(self, wanted: RolloutCreate) -> Rollout:
+    def create_rollout(self, wanted: RolloutCreate | Mapping[str, Any]) -> Rollout:
         return self._one(Rollout, "POST", "/api/v1/rollouts", body=wanted)
 
     def start_rollout(self, rollout_id: int) -> Rollout:
@@ -156,7 +169,7 @@ class ResourceCalls(Connection):
     def study(self, study_id: int) -> Study:
         return self._one(Study, "GET", f"/api/v1/studies/{study_id}")
 
-    def create_study(self, wanted: StudyCreate) -> Study:
+    def create_study(self, wanted: StudyCreate | Mapping[str, Any]) -> Study:
         return self._one(Study, "POST", "/api/v1/studies", body=wanted)
 
     def cancel_study(self, study_id: int) -> Study:
@@ -185,10 +198,10 @@ class ResourceCalls(Connection):
     def alert_rules(self) -> list[AlertRule]:
         return list(self.every(AlertRule, "/api/v1/alert-rules"))
 
-    def create_alert_rule(self, wanted: AlertRuleCreate) -> AlertRule:
+    def create_alert_rule(self, wanted: AlertRuleCreate | Mapping[str, Any]) -> AlertRule:
         return self._one(AlertRule, "POST", "/api/v1/alert-rules", body=wanted)
 
-    def update_alert_rule(self, rule_id: int, wanted: AlertRuleCreate) -> AlertRule:
+    def update_alert_rule(self, rule_id: int, wanted: AlertRuleCreate | Mapping[str, Any]) -> AlertRule:
         return self._one(AlertRule, "PUT", f"/api/v1/alert-rules/{rule_id}", body=wanted)
 
     def delete_alert_rule(self, rule_id: int) -> None:
@@ -210,6 +223,10 @@ class ResourceCalls(Connection):
     def delete_destination(self, destination_id: int) -> None:
         self._request("DELETE", f"/api/v1/destinations/{destination_id}")
 
+    def test_destination(self, destination_id: int) -> Delivery:
+        """Send a signed test alert now, once; the answer says what came of it."""
+        return self._one(Delivery, "POST", f"/api/v1/destinations/{destination_id}/test")
+
     def deliveries(self, alert_id: int | None = None) -> list[Delivery]:
         return list(self.every(Delivery, "/api/v1/deliveries", alert_id=alert_id))
 
@@ -226,4 +243,16 @@ class ResourceCalls(Connection):
 
     def ledger(self, *, limit: int = 100, kind: str | None = None, subject: str | None = None) -> list[LedgerEntry]:
         """Newest first, at most `limit`."""
-        return self._page(LedgerEntry, "/api/v1/ledger", limit=limit, kind=kind, subject=subject).items
+        return self.ledger_page(limit=limit, kind=kind, subject=subject).items
+
+    def ledger_page(self, **params: Any) -> Page[LedgerEntry]:
+        """Newest first; params: limit, cursor, kind, subject."""
+        return self._page(LedgerEntry, "/api/v1/ledger", **params)
+
+    def ledger_entry(self, number: int) -> LedgerEntry:
+        """Raises `NotFound`, also for one that has been archived."""
+        # A page begins below its cursor: the entry is the first of the one that begins below the next.
+        found = self.ledger_page(limit=1, cursor=number + 1).items
+        if not found or found[0].id != number:
+            raise NotFound(f"no ledger entry {number}")
+        return found[0]

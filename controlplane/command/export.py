@@ -10,9 +10,11 @@ from typing import Annotated, Any
 
 import typer
 
+from controlplane.client import Client
 from controlplane.contract.errors import nearest
 from controlplane.contract.metrics import LABELS
-from controlplane.terminal.service_connection import FAILURES, SERVER, Server, Token, TokenFile, connect, explain, fail
+from controlplane.terminal.service_command import calls_service
+from controlplane.terminal.service_connection import fail
 from controlplane.terminal.subcommand import subcommand
 
 
@@ -25,7 +27,9 @@ app = subcommand()
 
 
 @app.command()
+@calls_service()
 def export(
+    client: Client,
     metric: Annotated[str | None, typer.Argument(help="Short name, e.g. ttft; none with --requests.")] = None,
     format: Annotated[Format | None, typer.Option(help="Default: by the end of --out's name, else csv.")] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="File to write; default: standard output.")] = None,
@@ -40,9 +44,6 @@ def export(
     q: Annotated[str, typer.Option(help="Quantiles, comma separated.")] = "0.5,0.95,0.99",
     buckets: Annotated[bool, typer.Option("--buckets", help="Raw bucket counts instead of quantiles.")] = False,
     requests: Annotated[bool, typer.Option("--requests", help="Request records with their waterfalls.")] = False,
-    server: Server = SERVER,
-    token: Token = None,
-    token_file: TokenFile = None,
 ) -> None:
     """Write a metric's series, its bucket counts, or request records into a file. A file is whole or not there."""
     if (metric is None) != requests:
@@ -57,10 +58,7 @@ def export(
         params |= {"metric": metric, "step": step, "by": by}
         params |= {"buckets": "true"} if buckets else {"q": q}
     try:
-        with connect(server, token, token_file) as client:
-            _write(client.export(**params), out)
-    except FAILURES as error:
-        fail(explain(error), 1)
+        _write(client.export(**params), out)
     except OSError as error:
         fail(f"--out: {error}", 1)
 

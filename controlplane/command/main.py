@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from controlplane.contract.errors import BadSettings
+from controlplane.contract.errors import BadSettings, nearest
 from controlplane.serving.tls import ClientFiles
 from controlplane.terminal import checkout, extras
 from controlplane.terminal.config_file import read_config
@@ -30,7 +30,9 @@ SUBCOMMANDS = {
     "load": "controlplane.command.load.command",
     "store": "controlplane.command.store",
     "tls": "controlplane.command.certificates",
-    "token": "controlplane.command.tokens",
+    "nodes": "controlplane.command.nouns.node_commands",
+    "profiles": "controlplane.command.nouns.profile_commands",
+    "tokens": "controlplane.command.tokens",
     "people": "controlplane.command.people_sessions",
     "ledger": "controlplane.command.ledger_chain",
     "secrets": "controlplane.command.secret_keys",
@@ -68,6 +70,11 @@ class Subcommands(TyperGroup):
         command.name = cmd_name
         return command
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] not in SUBCOMMANDS and not args[0].startswith("-"):
+            ctx.fail(f"no command {args[0]!r}, {nearest(args[0], list(SUBCOMMANDS))}")
+        return super().resolve_command(ctx, args)
+
 
 app = typer.Typer(
     name="tailwright",
@@ -80,9 +87,16 @@ app = typer.Typer(
 )
 
 
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"tailwright {checkout.release()}")
+        raise typer.Exit
+
+
 @app.callback()
 def settings(
     context: typer.Context,
+    _: Annotated[bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)] = False,
     config: Annotated[
         Path | None, typer.Option(help="TOML file with one table per command.", envvar="TAILWRIGHT_CONFIG", exists=True)
     ] = None,

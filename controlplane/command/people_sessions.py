@@ -3,46 +3,53 @@
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from controlplane.command.tokens import day_text
-from controlplane.terminal.service_connection import FAILURES, SERVER, Server, Token, TokenFile, connect, explain, fail
+from controlplane.client import Client
+from controlplane.contract.bodies.people import Person, SessionView
+from controlplane.terminal.printing import Columns, Json, moment_text, show_done, show_list
+from controlplane.terminal.service_command import calls_service
 from controlplane.terminal.subcommand import subcommand
 
-app = subcommand(help="People who have signed in, and open sessions.", no_args_is_help=True)
+app = subcommand(help="People who have signed in, and open sessions of browsers.", no_args_is_help=True)
+
+PEOPLE: Columns[Person] = {
+    "id": lambda person: str(person.id),
+    "name": lambda person: person.name,
+    "role": lambda person: person.role,
+    "last sign-in": lambda person: moment_text(person.signed_in_at),
+    "open sessions": lambda person: str(person.open_sessions),
+}
+SESSIONS: Columns[SessionView] = {
+    "id": lambda session: str(session.id),
+    "who": lambda session: session.name if session.token_id is None else f"{session.name} (token {session.token_id})",
+    "may": lambda session: session.scope,
+    "began": lambda session: moment_text(session.started_at),
+    "last used": lambda session: moment_text(session.used_at),
+    "from": lambda session: session.address or "-",
+}
 
 
 @app.command("list")
-def listing(server: Server = SERVER, token: Token = None, token_file: TokenFile = None) -> None:
-    """People by their last sign-in, and every open session."""
-    people = Table("id", "name", "role", "last sign-in", "open sessions", title="People", title_justify="left")
-    sessions = Table("id", "who", "may", "began", "last used", "from", title="Open sessions", title_justify="left")
-    try:
-        with connect(server, token, token_file) as client:
-            for one in client.people():
-                signed_in = day_text(one.signed_in_at)
-                people.add_row(str(one.id), one.name, one.role, signed_in, str(one.open_sessions))
-            for each in client.sessions():
-                who = each.name if each.token_id is None else f"{each.name} (token {each.token_id})"
-                times = day_text(each.started_at), day_text(each.used_at)
-                sessions.add_row(str(each.id), who, each.scope, *times, each.address or "")
-    except FAILURES as error:
-        fail(explain(error), 1)
-    Console().print(people, sessions)
+@calls_service()
+def listing(client: Client, as_json: Json = False) -> None:
+    """People by their last sign-in."""
+    show_list(client.people(), PEOPLE, as_json=as_json, what="person")
+
+
+@app.command("sessions")
+@calls_service()
+def sessions(client: Client, as_json: Json = False) -> None:
+    """Every open session of a browser."""
+    show_list(client.sessions(), SESSIONS, as_json=as_json, what="open session")
 
 
 @app.command("end-session")
+@calls_service()
 def end_session(
-    number: Annotated[int, typer.Argument(help="Its id, as the list shows it.")],
-    server: Server = SERVER,
-    token: Token = None,
-    token_file: TokenFile = None,
+    client: Client,
+    number: Annotated[int, typer.Argument(help="Its id, as `tailwright people sessions` shows it.")],
+    as_json: Json = False,
 ) -> None:
     """End one browser's session; the person may sign in again while the issuer says so."""
-    try:
-        with connect(server, token, token_file) as client:
-            client.end_one_session(number)
-    except FAILURES as error:
-        fail(explain(error), 1)
-    typer.echo(f"session {number} is ended")
+    client.end_one_session(number)
+    show_done(f"session {number} is ended", as_json=as_json)

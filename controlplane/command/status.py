@@ -1,92 +1,118 @@
-"""`tailwright status`: the fleet, its latency and what is under way, on one screen."""
+"""`tailwright status`: the fleet, its latency and what is under way, on one screen, once or as it changes."""
 
-from rich.console import Console
-from rich.table import Column, Table
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import httpx
+import typer
+from pydantic import BaseModel
 
 from controlplane.client import Client
 from controlplane.client.clocks import node_clocks
-from controlplane.contract.bodies.alerts import Alert
-from controlplane.contract.bodies.change import class_of
-from controlplane.contract.bodies.nodes import NodeView
+from controlplane.command.node_text import knobs_text, state_text
+from controlplane.contract.bodies.alerts import Alert, AlertState
+from controlplane.contract.bodies.nodes import NodeRole, NodeView
+from controlplane.contract.bodies.rollouts import ENDED, Rollout
+from controlplane.contract.bodies.studies import Study
+from controlplane.contract.bodies.telemetry import QuantilesAnswer
+from controlplane.contract.clock import utc_now
+from controlplane.contract.duration_text import duration_text
+from controlplane.contract.errors import Unavailable
 from controlplane.contract.histogram import error_text
-from controlplane.contract.knobs import KNOBS, ChangeClass
+from controlplane.contract.metrics import E2E, ITL, TTFT
 from controlplane.contract.reports.node_clock import NodeClock
-from controlplane.terminal.service_connection import FAILURES, SERVER, Server, Token, TokenFile, connect, explain, fail
+from controlplane.terminal.printing import Json, moment_text, print_json, terminal_width
+from controlplane.terminal.service_command import calls_service
+from controlplane.terminal.service_connection import explain
 from controlplane.terminal.subcommand import subcommand
+from controlplane.terminal.table_lines import table_lines
 
 app = subcommand()
 
+WINDOW = "1m"
+CLEAR = "\x1b[H\x1b[2J"
+"""Cursor home, screen cleared: what ANSI terminals know."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What is told, as the API's bodies. `latency`: by pool and metric; `clocks` by node."""
+
+    nodes: Sequence[NodeView]
+    latency: Mapping[str, Sequence[QuantilesAnswer]]
+    alerts: Sequence[Alert]
+    studies: Sequence[Study]
+    rollouts: Sequence[Rollout]
+    clocks: Mapping[str, NodeClock]
+
 
 @app.command()
-def status(server: Server = SERVER, token: Token = None, token_file: TokenFile = None) -> None:
+@calls_service()
+def status(
+    client: Client,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it anew, until Ctrl-C.")] = False,
+    interval: Annotated[float, typer.Option(help="Seconds between two looks of --watch.", min=0.5)] = 5.0,
+    as_json: Json = False,
+) -> None:
     """Show nodes with their effective configuration, the last minute's latency, open alerts, studies and rollouts."""
-    console = Console()
+    if not watch:
+        _tell(look(client), as_json)
+        return
     try:
-        with connect(server, token, token_file) as client:
-            console.print(nodes_table(client))
-            console.print(latency_table(client))
-            for line in under_way(client):
-                console.print(line)
-    except FAILURES as error:
-        fail(explain(error), 1)
+        while True:
+            _watch(client, as_json)
+            time.sleep(interval)
+    except KeyboardInterrupt:
+        raise typer.Exit(0) from None
 
 
-def nodes_table(client: Client) -> Table:
-    runs = Column("runs", overflow="fold")
-    table = Table("node", "pool", "state", "revision", runs, title="Fleet", title_justify="left")
-    clocks = node_clocks(client)
-    for node in client.nodes():
-        state = "healthy" if node.connected and node.healthy else ("unhealthy" if node.connected else "offline")
-        if node.connected and node.health_detail:
-            state += f" ({'degraded: ' if node.healthy else ''}{node.health_detail})"
-        table.add_row(
-            f"{node.node}\n{node.backend}",
-            node.pool,
-            state + (", differs" if node.drift else ""),
-            str(node.effective.revision) if node.effective else "-",
-            runs_text(node, clocks.get(node.node)),
-        )
-    return table
+def look(client: Client) -> Seen:
+    nodes = sorted(client.nodes(), key=lambda node: node.node)
+    pools = sorted({node.pool for node in nodes if node.role is NodeRole.SERVING})
+    metrics = (TTFT.short, ITL.short, E2E.short)
+    return Seen(
+        nodes=nodes,
+        latency={pool: [client.quantiles(metric, window=WINDOW, pool=pool) for metric in metrics] for pool in pools},
+        alerts=[alert for alert in client.alerts() if alert.state is not AlertState.RESOLVED],
+        studies=[study for study in client.studies() if study.finished_at is None],
+        rollouts=[rollout for rollout in client.rollouts() if rollout.phase not in ENDED],
+        clocks=node_clocks(client),
+    )
 
 
-def runs_text(node: NodeView, clock: NodeClock | None = None) -> str:
-    """The knobs in force, those whose change is not live marked, what changes have cost so far, and the clock."""
-    return "\n".join(filter(None, (_knobs_text(node), _clock_text(clock))))
+def body_of(seen: Seen) -> dict[str, Any]:
+    """Lists of the API's bodies, complete; `latency` by pool, an answer of `quantiles` for each metric."""
+
+    def bodies(items: Sequence[BaseModel]) -> list[Any]:
+        return [item.model_dump(mode="json") for item in items]
+
+    return {
+        "nodes": bodies(seen.nodes),
+        "latency": {pool: bodies(answers) for pool, answers in seen.latency.items()},
+        "alerts": bodies(seen.alerts),
+        "studies": bodies(seen.studies),
+        "rollouts": bodies(seen.rollouts),
+    }
 
 
-def _clock_text(clock: NodeClock | None) -> str:
-    if clock is None:
-        return ""
-    return f"clock: {clock.words}" + (f" ({clock.hint})" if clock.hint else "")
+def lines_of(seen: Seen, width: int | None) -> list[str]:
+    """A line a node, a line for each pool's metric, and what is under way, the alerts first."""
+    nodes = [_node_row(node, seen.clocks.get(node.node)) for node in seen.nodes]
+    lines = table_lines(("node", "pool", "state", "revision", "runs"), nodes, width) if nodes else ["No node yet."]
+    latency = [row for pool, answers in seen.latency.items() for row in _latency_rows(pool, answers)]
+    if latency:
+        lines += ["", *table_lines(("last minute", "metric", "p50", "p95", "p99", "values", ""), latency, width)]
+    return [*lines, "", *under_way(seen)]
 
 
-def _knobs_text(node: NodeView) -> str:
-    if node.effective is None:
-        return "-"
-    parts = []
-    for name in KNOBS:
-        if name in node.effective.knobs:
-            needed = class_of(name, node.backend, node.effective)
-            mark = "" if needed is ChangeClass.LIVE else f" ({needed.value})"
-            parts.append(f"{name}={node.effective.knobs[name]}{mark}")
-    lines = [" ".join(parts) or "-"]
-    if node.effective.formats:
-        lines.append(f"formats: {', '.join(node.effective.formats)}")
-    for kind, cost in node.effective.costs.items():
-        waited = f", requests waited {cost.unavailable_s:.1f} s" if cost.unavailable_s else ""
-        lines.append(f"a {kind.value} change: {cost.mean_s:.2g} s on average, {cost.last_s:.2g} s last{waited}")
-    return "\n".join(lines)
-
-
-def latency_table(client: Client) -> Table:
-    table = Table("pool", "metric", "p50", "p95", "p99", "values", title="Last minute", title_justify="left")
-    for pool in sorted({node.pool for node in client.nodes() if node.role == "serving"}):
-        for metric in ("ttft", "itl", "e2e"):
-            for series in client.quantiles(metric, window="1m", pool=pool).series:
-                shown = (f"{1e3 * series.quantiles[q]:.1f} ms" for q in ("0.5", "0.95", "0.99"))
-                error = error_text(series.relative_error)
-                table.add_row(pool, metric, *shown, str(series.count) + (f" ({error})" if error else ""))
-    return table
+def under_way(seen: Seen) -> list[str]:
+    studies = [f"study {study.id} {study.state}: {study.progress}" for study in seen.studies]
+    rollouts = [f"rollout {rollout.id} {rollout.phase}: {rollout.message}" for rollout in seen.rollouts]
+    found = [*map(alert_text, seen.alerts), *studies, *rollouts]
+    return found or ["Nothing is under way; no alert is open."]
 
 
 def alert_text(alert: Alert) -> str:
@@ -95,8 +121,40 @@ def alert_text(alert: Alert) -> str:
     return f"alert {alert.id} {alert.state}: {alert.summary}" + (f" [{steps}]" if steps else "")
 
 
-def under_way(client: Client) -> list[str]:
-    alerts = [alert_text(alert) for alert in client.alerts() if alert.state != "resolved"]
-    studies = [f"study {s.id} {s.state}: {s.progress}" for s in client.studies() if s.finished_at is None]
-    rollouts = [f"rollout {r.id} {r.phase}: {r.message}" for r in client.rollouts() if r.ended_at is None]
-    return alerts + studies + rollouts or ["Nothing is under way; no alert is open."]
+def _node_row(node: NodeView, clock: NodeClock | None) -> tuple[str, ...]:
+    revision = "-" if node.effective is None else str(node.effective.revision)
+    state = state_text(node) + (f", clock {clock.words}" if clock is not None and clock.hint else "")
+    return node.node, node.pool, state, revision, knobs_text(node)
+
+
+def _latency_rows(pool: str, answers: Sequence[QuantilesAnswer]) -> list[tuple[str, ...]]:
+    rows = []
+    for answer in answers:
+        for series in answer.series:
+            shown = (duration_text(series.quantiles[q]) for q in ("0.5", "0.95", "0.99"))
+            rows.append((pool, answer.metric, *shown, str(series.count), error_text(series.relative_error)))
+    return rows
+
+
+def _tell(seen: Seen, as_json: bool) -> None:
+    if as_json:
+        print_json(body_of(seen))
+        return
+    for line in lines_of(seen, terminal_width()):
+        typer.echo(line)
+
+
+def _watch(client: Client, as_json: bool) -> None:
+    """One look of several. A service that is away, or busy, is said to be, and looked for again."""
+    try:
+        seen = look(client)
+    except (httpx.TransportError, Unavailable) as error:
+        typer.echo(f"{moment_text(utc_now())}  {explain(error, client.base_url)}", err=True)
+        return
+    if as_json:
+        print_json(body_of(seen), in_one_line=True)
+        return
+    if sys.stdout.isatty():
+        typer.echo(CLEAR, nl=False)
+    typer.echo(f"as of {moment_text(utc_now())}")
+    _tell(seen, as_json)

@@ -1,59 +1,64 @@
-"""`tailwright token`: tokens of people and machines, made, listed and revoked by an admin's token."""
+"""`tailwright tokens`: tokens of people and machines, made, listed and revoked by an admin's token."""
 
 from datetime import datetime, timedelta
 from typing import Annotated
 
 import typer
 from pydantic import ValidationError
-from rich.console import Console
-from rich.table import Table
 
+from controlplane.client import Client
 from controlplane.contract.bodies.access import EXPIRES_IN_DAYS, EnrolmentRules, Scope, TokenCreate, TokenView
 from controlplane.contract.clock import utc_now
-from controlplane.terminal.service_connection import (
-    FAILURES,
-    SERVER,
-    Server,
-    Token,
-    TokenFile,
-    connect,
-    explain,
-    explain_values,
-    fail,
-)
+from controlplane.contract.errors import NotFound
+from controlplane.terminal.printing import Columns, Json, moment_text, print_json, show_done, show_list, show_record
+from controlplane.terminal.service_command import calls_service
+from controlplane.terminal.service_connection import explain_values, fail
 from controlplane.terminal.subcommand import subcommand
 
 app = subcommand(help="Tokens of people and machines: list, create, revoke.", no_args_is_help=True)
 
 NEVER = "never"
 
+Number = Annotated[int, typer.Argument(help="Its id, as the list shows it.")]
+
+COLUMNS: Columns[TokenView] = {
+    "id": lambda token: str(token.id),
+    "name": lambda token: token.name,
+    "scope": lambda token: token.scope.value,
+    "owner": lambda token: token.owner or ("its node" if token.node else "the service"),
+    "made": lambda token: moment_text(token.created_at),
+    "last used": lambda token: "at its node" if token.node else moment_text(token.last_used_at, "never"),
+    "ends": lambda token: ends_text(token),
+}
+
 
 @app.command("list")
+@calls_service()
 def listing(
+    client: Client,
     ended: Annotated[bool, typer.Option(help="Show those that were revoked or have expired, too.")] = False,
-    server: Server = SERVER,
-    token: Token = None,
-    token_file: TokenFile = None,
+    as_json: Json = False,
 ) -> None:
     """Every valid token, newest first: its scope, who answers for it, when it was last used and when it ends."""
     now = utc_now()
-    table = Table("id", "name", "scope", "owner", "made", "last used", "ends")
-    try:
-        with connect(server, token, token_file) as client:
-            for one in client.tokens():
-                if ended or not _is_over(one, now):
-                    used = "at its node" if one.node else day_text(one.last_used_at, "never")
-                    owner = one.owner or ("its node" if one.node else "the service")
-                    table.add_row(
-                        str(one.id), one.name, one.scope, owner, day_text(one.created_at), used, ends_text(one)
-                    )
-    except FAILURES as error:
-        fail(explain(error), 1)
-    Console().print(table)
+    found = [token for token in client.tokens() if ended or not _is_over(token, now)]
+    show_list(found, COLUMNS, as_json=as_json, what="token")
+
+
+@app.command("show")
+@calls_service()
+def show(client: Client, number: Number, as_json: Json = False) -> None:
+    """One token, without its secret, which nobody can show again."""
+    found = next((token for token in client.tokens() if token.id == number), None)
+    if found is None:
+        raise NotFound(f"no token {number}")
+    show_record(found, as_json=as_json)
 
 
 @app.command("create")
+@calls_service()
 def create(
+    client: Client,
     name: Annotated[str, typer.Argument(help="Whose token it is; what the ledger names.")],
     scope: Annotated[Scope, typer.Option(help="What it allows.")],
     owner: Annotated[str | None, typer.Option(help="Who answers for it; default: the token that asks.")] = None,
@@ -68,9 +73,7 @@ def create(
     nodes: Annotated[
         str | None, typer.Option(help="Of scope enrol: the form of nodes' names, such as 'gpu-*'.")
     ] = None,
-    server: Server = SERVER,
-    token: Token = None,
-    token_file: TokenFile = None,
+    as_json: Json = False,
 ) -> None:
     """Make a token. It is printed on standard output, alone, and shown nowhere else."""
     if expires != NEVER and not (expires.isascii() and expires.isdecimal()):
@@ -86,39 +89,26 @@ def create(
         fail(explain_values(error))
     except OverflowError:
         fail(f"--expires: {expires} days end after all calendars; {NEVER!r} is for ever")
-    try:
-        with connect(server, token, token_file) as client:
-            made = client.create_token(wanted)
-    except FAILURES as error:
-        fail(explain(error), 1)
+    made = client.create_token(wanted)
+    if as_json:
+        print_json(made)
+        return
     typer.echo(f"token {made.id} {made.name!r}, scope {made.scope}, ends: {ends_text(made)}", err=True)
     typer.echo(made.token)
 
 
 @app.command("revoke")
-def revoke(
-    number: Annotated[int, typer.Argument(help="Its id, as the list shows it.")],
-    server: Server = SERVER,
-    token: Token = None,
-    token_file: TokenFile = None,
-) -> None:
+@calls_service()
+def revoke(client: Client, number: Number, as_json: Json = False) -> None:
     """End a token, and the browser sessions that it has begun."""
-    try:
-        with connect(server, token, token_file) as client:
-            client.revoke_token(number)
-    except FAILURES as error:
-        fail(explain(error), 1)
-    typer.echo(f"token {number} is revoked")
-
-
-def day_text(moment: datetime | None, otherwise: str = "") -> str:
-    return otherwise if moment is None else f"{moment:%Y-%m-%d %H:%M}"
+    client.revoke_token(number)
+    show_done(f"token {number} is revoked", as_json=as_json)
 
 
 def ends_text(token: TokenView) -> str:
     if token.revoked_at is not None:
-        return f"revoked {day_text(token.revoked_at)}"
-    return day_text(token.expires_at, NEVER)
+        return f"revoked {moment_text(token.revoked_at)}"
+    return moment_text(token.expires_at, NEVER)
 
 
 def _is_over(token: TokenView, now: datetime) -> bool:

@@ -27,3 +27,11 @@ def without(url: str, text: str) -> str:
     for part in sorted({part for part in found if part and len(part) > 3}, key=len, reverse=True):
         text = text.replace(part, HIDDEN)
     return text
+
+
+def address(url: str) -> str:
+    """A server's own URL, which is no secret, without a userinfo, a query or a fragment."""
+    scheme, separator, rest = url.partition("://")
+    place = rest.partition("?")[0].partition("#")[0]
+    host, slash, path = place.partition("/")
+    return f"{scheme}{separator}{host.rpartition('@')[2]}{slash}{path}"

@@ -1,6 +1,7 @@
 """Tailwright runs from its checkout: its package names are too general to be installed beside other distributions."""
 
 import importlib.util
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -16,6 +17,14 @@ def foreign_packages(root: Path = ROOT) -> list[str]:
         if origin is None or not origin.is_relative_to(root):
             wrong.append(f"{package} (found at {origin})" if origin else f"{package} (not found)")
     return wrong
+
+
+def release() -> str:
+    """The version that is installed; "0" where nothing is, as in a checkout that was never installed."""
+    try:
+        return version("tailwright")
+    except PackageNotFoundError:
+        return "0"
 
 
 def refusal(wrong: list[str]) -> str:

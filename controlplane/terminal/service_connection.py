@@ -1,7 +1,9 @@
-"""How a command reaches a service: its URL, and a token from an option, the environment or a file."""
+"""How a command reaches a service, waits for one that restarts, and says in one line what went wrong."""
 
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Annotated, NoReturn, TypeVar
@@ -12,19 +14,23 @@ from pydantic import ValidationError
 
 from controlplane.client import Client
 from controlplane.contract.errors import BadSettings, TailwrightError, Unavailable
+from controlplane.contract.shown_url import address
 from controlplane.serving.tls import ClientFiles, ClientTls
+from controlplane.terminal.service_choice import Choice
 
 Answer = TypeVar("Answer")
 
+SERVER = "http://127.0.0.1:7300"
 Server = Annotated[str, typer.Option(envvar="TAILWRIGHT_SERVER_URL", help="Base URL of the control plane.")]
 Token = Annotated[str | None, typer.Option(envvar="TAILWRIGHT_TOKEN", help="Bearer token.")]
 TokenFile = Annotated[
     Path | None, typer.Option(envvar="TAILWRIGHT_TOKEN_FILE", help="File that holds the bearer token.", dir_okay=False)
 ]
-SERVER = "http://127.0.0.1:7300"
 
 CLIENT_FILES: ContextVar[ClientFiles] = ContextVar("CLIENT_FILES", default=ClientFiles())  # noqa: B039 - Frozen.
 """What `tailwright` itself was given, before the command's name."""
+
+TIMEOUT_S = 10.0
 
 AWAY_S = 60
 """How long a command that waits for an end bears with a service that does not answer."""
@@ -33,25 +39,47 @@ FAILURES = (TailwrightError, httpx.HTTPError, ValidationError)
 """What a command that calls the service answers with one line, not with a trace."""
 
 
-def read_token(token: str | None, token_file: Path | None) -> str:
-    """The token itself. Leaves with status 2 and a hint when there is none."""
-    if token:
-        return token
-    if token_file is None:
-        fail("a token is needed: --token, --token-file, TAILWRIGHT_TOKEN or TAILWRIGHT_TOKEN_FILE")
-    if not token_file.is_file():
-        fail(f"--token-file: {token_file} is not a file")
-    return token_file.read_text().strip()
+@contextmanager
+def reaching(choice: Choice, *, timeout_s: float = TIMEOUT_S) -> Iterator[Client]:
+    """The service. Leaves with status 2 where it cannot be spoken to as it was asked for, with 1 where it refuses or
+    does not answer, each with a line on standard error."""
+    try:
+        tls = ClientTls(choice.files).context if choice.files.any else None
+        client = Client(choice.server, _token(choice), timeout_s=timeout_s, tls=tls)
+    except BadSettings as error:
+        fail(error.message)
+    except httpx.InvalidURL as error:
+        fail(f"--server: {address(choice.server)}: {error}")
+    try:
+        with client:
+            yield client
+    except FAILURES as error:
+        fail(explain(error, choice.server), 1)
 
 
-def connect(server: str, token: str | None, token_file: Path | None, *, timeout_s: float = 10.0) -> Client:
+def connect(server: str, token: str | None, token_file: Path | None, *, timeout_s: float = TIMEOUT_S) -> Client:
     """With the certificates that `tailwright` itself was given. Leaves with status 2 where they cannot be used."""
     files = CLIENT_FILES.get()
     try:
         tls = ClientTls(files).context if files.any else None
     except BadSettings as error:
         fail(error.message)
-    return Client(server, read_token(token, token_file), timeout_s=timeout_s, tls=tls)
+    return Client(server, _token(Choice(server, token, token_file)), timeout_s=timeout_s, tls=tls)
+
+
+def _token(choice: Choice) -> str:
+    """The token itself. Leaves with status 2 and a hint when there is none."""
+    if choice.token:
+        return choice.token
+    if choice.token_file is None:
+        fail(
+            f"a token for {address(choice.server)} is needed: --token-file or --token, TAILWRIGHT_TOKEN_FILE or "
+            "TAILWRIGHT_TOKEN, or a profile (`tailwright profiles add`)"
+        )
+    try:
+        return choice.token_file.expanduser().read_text().strip()
+    except (OSError, ValueError) as error:
+        fail(f"--token-file: {choice.token_file} cannot be read: {_reason(error)}")
 
 
 def persistently(look: Callable[[], Answer]) -> Answer:
@@ -72,12 +100,12 @@ def fail(message: str, status: int = 2) -> NoReturn:
     raise typer.Exit(status)
 
 
-def explain(error: Exception) -> str:
-    """One line for a failed call."""
+def explain(error: Exception, server: str = "") -> str:
+    """One line for a failed call of this service."""
     if isinstance(error, TailwrightError):
         return f"{error.status} {error.code}: {error.message}"
     if isinstance(error, httpx.HTTPError):
-        return f"the control plane does not answer: {error}"
+        return f"the control plane at {address(server)} does not answer: {_reason(error)}"
     if isinstance(error, ValidationError):
         return explain_values(error)
     return str(error)
@@ -87,3 +115,10 @@ def explain_values(error: ValidationError) -> str:
     """One line for values that a request cannot hold: each field, and what it wants."""
     found = error.errors(include_url=False, include_input=False)
     return "; ".join(f"{'.'.join(str(part) for part in item['loc'])}: {item['msg']}" for item in found)
+
+
+def _reason(error: Exception) -> str:
+    """The system's words without its number; the error's kind where it says nothing."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return re.sub(r"^\[Errno -?\d+\] ", "", str(error)) or type(error).__name__

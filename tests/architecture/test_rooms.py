@@ -30,7 +30,8 @@ FACES = {
     "controlplane/auth": {"browser_address", "browser_sessions", "endpoints", "enrolment_rules", "guard"}
     | {"known_people", "node_certificate", "people_endpoints", "principal", "revocations", "sign_in_endpoints"}
     | {"sign_in_parts", "store", "tables", "token", "token_cache", "token_lookup", "token_uses", "turned_away", "view"},
-    "controlplane/command": {"bench", "certificates", "export", "ledger_chain", "main", "people_sessions", "rollout"}
+    "controlplane/command": {"bench", "certificates", "export", "ledger_chain", "main", "node_text"}
+    | {"people_sessions", "rollout"}
     | {"secret_keys", "status", "store", "tokens", "up"},
     "controlplane/contract": {
         "bearer",

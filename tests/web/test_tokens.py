@@ -5,8 +5,8 @@ from itertools import pairwise
 
 import pytest
 
-from web.frame import assets
 from web.drawing.heat_map import LEVELS
+from web.frame import assets
 from web.frame.states import Kind
 
 CSS = assets.ASSETS.found(assets.ASSETS.address("tokens.css")).bodies["identity"].decode()  # type: ignore[union-attr]

@@ -16,16 +16,9 @@ import typer
 from controlplane.contract.errors import BadSettings, Unavailable
 from controlplane.serving import owned_files
 from controlplane.terminal import extras
-from controlplane.terminal.service_connection import (
-    FAILURES,
-    SERVER,
-    Server,
-    Token,
-    TokenFile,
-    connect,
-    explain,
-    fail,
-)
+from controlplane.terminal.service_choice import Choice
+from controlplane.terminal.service_command import calls_service
+from controlplane.terminal.service_connection import fail, reaching
 from controlplane.terminal.subcommand import subcommand
 from tuner.traffic.targets import checked, model_of, models_at, targets_of_pool
 
@@ -39,7 +32,9 @@ app = subcommand()
 
 
 @app.command()
+@calls_service()
 def traffic(
+    choice: Choice,
     target: Annotated[
         list[str], typer.Option(help="Base URL of an OpenAI-compatible engine; repeatable.", metavar="URL")
     ] = [],  # noqa: B006 - Typer's own form of a repeatable option.
@@ -65,9 +60,6 @@ def traffic(
         Path | None, typer.Option(help='JSON that may change while it runs: {"rate": 6.0, "paused": false}.')
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print each report as a line of JSON.")] = False,
-    server: Server = SERVER,
-    token: Token = None,
-    token_file: TokenFile = None,
 ) -> None:
     """Send steady traffic to engines, and say what becomes of it, until Ctrl-C."""
     extras.need("traffic", "tuner")
@@ -85,8 +77,8 @@ def traffic(
         api_key = _api_key(api_key_file)
         urls = checked(target)
         if pool is not None:
-            with connect(server, token, token_file) as client:
-                found = targets_of_pool(client.nodes(), pool, server)
+            with reaching(choice) as client:
+                found = targets_of_pool(client.nodes(), pool, choice.server)
             for line in found.left_out:
                 typer.echo(f"left out: {line}", err=True)
             urls = list(found.urls)
@@ -95,8 +87,8 @@ def traffic(
         corpus = read_tokens(engine_tokenizer(next(iter(served)), api_key=api_key), CORPUS_TOKENS)
     except BadSettings as error:
         fail(error.message)
-    except FAILURES as error:
-        fail(explain(error), 1)
+    except Unavailable as error:
+        fail(error.message, 1)
     sent = Traffic(
         urls,
         model=asked,

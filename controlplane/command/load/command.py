@@ -8,17 +8,10 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
+from controlplane.client import Client
 from controlplane.terminal import extras
-from controlplane.terminal.service_connection import (
-    FAILURES,
-    SERVER,
-    Server,
-    Token,
-    TokenFile,
-    connect,
-    explain,
-    fail,
-)
+from controlplane.terminal.service_command import calls_service
+from controlplane.terminal.service_connection import fail
 from controlplane.terminal.subcommand import subcommand
 
 if TYPE_CHECKING:
@@ -42,7 +35,9 @@ app = subcommand()
 
 
 @app.command()
+@calls_service(timeout_s=TIMEOUT_S)
 def load(
+    client: Client,
     files: Annotated[
         list[Path], typer.Argument(help="JSON lines or length-delimited messages.", exists=True, dir_okay=False)
     ],
@@ -50,9 +45,6 @@ def load(
         Signal, typer.Option(help="What OTLP protobuf messages are, which they do not tell themselves.")
     ] = Signal.METRICS,
     parallel: Annotated[int, typer.Option(help="Requests under way at once.", min=1, max=64)] = 4,
-    server: Server = SERVER,
-    token: Token = None,
-    token_file: TokenFile = None,
 ) -> None:
     """Load history: OTLP or packed reports from files, each under an identity of its own, so that loading a file
     again, or going on after a break, doubles nothing. docs/history.md has the formats."""
@@ -68,10 +60,7 @@ def load(
     refused = 0
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     try:
-        with (
-            connect(server, token, token_file, timeout_s=TIMEOUT_S) as client,
-            Progress(*columns, TimeRemainingColumn(), console=console) as progress,
-        ):
+        with Progress(*columns, TimeRemainingColumn(), console=console) as progress:
             for start in range(0, len(files), FILES_AT_ONCE):
                 streams = {stream_of(file): file for file in files[start : start + FILES_AT_ONCE]}
                 # Compressed files hold more than their size says: the bar then ends early, the figures do not.
@@ -89,8 +78,6 @@ def load(
                     for reason, times in found.reasons.most_common(3):
                         progress.console.print(f"  {times} times: {reason[:REASON]}", markup=False, soft_wrap=True)
                     refused += found.refused
-    except FAILURES as error:
-        fail(explain(error), 1)
     except OSError as error:
         fail(f"a file cannot be read: {error}", 1)
     raise typer.Exit(1 if refused else 0)

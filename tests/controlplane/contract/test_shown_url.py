@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.contract.shown_url import masked, without
+from controlplane.contract.shown_url import address, masked, without
 
 
 @pytest.mark.parametrize(
@@ -32,3 +32,15 @@ def test_no_part_is_left_in_another_s_words(user: str, password: str, path: str,
     said = without(url, f"cannot call {url}: /{path} and token={query} of {user} with {password} failed")
     assert not [part for part in (user, password, path, query) if part in said]
     assert "host.example" in said
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("http://127.0.0.1:7300", "http://127.0.0.1:7300"),
+        ("https://ada:secret@tailwright.example/base?key=secret#x", "https://tailwright.example/base"),
+        ("unix:/run/tailwright.sock", "unix:/run/tailwright.sock"),
+    ],
+)
+def test_a_servers_address_has_no_secret(url: str, shown: str) -> None:
+    assert address(url) == shown

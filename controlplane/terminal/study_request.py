@@ -1,0 +1,75 @@
+"""A study as it is asked for on a command line, and followed until it has ended."""
+
+import time
+
+import typer
+from pydantic import ValidationError
+
+from controlplane.client import Client
+from controlplane.contract.bodies.slo import Limit
+from controlplane.contract.bodies.studies import Study, StudyCreate, StudyState
+from controlplane.terminal.printing import print_json
+from controlplane.terminal.service_connection import explain_values, fail, persistently
+
+ENDED = {StudyState.FINISHED, StudyState.FAILED, StudyState.CANCELLED}
+
+
+def parse_limit(text: str) -> Limit:
+    """ "itl:0.99<=0.2" to a Limit in seconds."""
+    try:
+        left, limit = text.split("<=")
+        metric, q = left.split(":")
+        return Limit(metric=metric.strip(), q=float(q), limit_s=float(limit))
+    except ValidationError as error:
+        fail(f"--constraint: {text!r}: {explain_values(error)}")
+    except ValueError:
+        fail(f"--constraint: wants METRIC:QUANTILE<=SECONDS such as itl:0.99<=0.2, got {text!r}")
+
+
+def parse_objective(text: str) -> tuple[str, float]:
+    """ "e2e:0.95" to its metric and quantile; the quantile may be left out."""
+    metric, _, q = text.partition(":")
+    try:
+        return metric.strip(), float(q or 0.95)
+    except ValueError:
+        fail(f"--objective: wants METRIC:QUANTILE such as e2e:0.95, got {text!r}")
+
+
+def study_wanted(pool: str, objective: str, constraint: list[str], trials: int) -> StudyCreate:
+    """Leaves with status 2 where the values are none that a study can have."""
+    metric, q = parse_objective(objective)
+    limits = [parse_limit(text) for text in constraint]
+    try:
+        return StudyCreate(pool=pool, objective=metric, objective_q=q, constraints=limits, max_trials=trials)
+    except ValidationError as error:
+        fail(explain_values(error))
+
+
+def follow_study(client: Client, number: int, *, as_json: bool) -> None:
+    """Print a study's progress until it has ended, then its result. Leaves with status 1 where it has none."""
+    shown = ""
+    while True:
+        study = persistently(lambda: client.study(number))
+        if study.progress != shown:
+            shown = study.progress
+            typer.echo(f"{_headline(study)}, {study.trials_done} trials: {shown}", err=as_json)
+        if study.state in ENDED:
+            break
+        time.sleep(1)
+    tell_study(study, as_json=as_json)
+    if study.state is not StudyState.FINISHED:
+        raise typer.Exit(1)
+
+
+def tell_study(study: Study, *, as_json: bool) -> None:
+    """In a line: its result, what went wrong, or how far it is."""
+    if as_json:
+        print_json(study)
+    elif study.result is not None:
+        typer.echo(study.result.summary)
+    else:
+        typer.echo(": ".join(filter(None, (_headline(study), study.error or study.progress))))
+
+
+def _headline(study: Study) -> str:
+    return f"study {study.id} {study.state}"
