@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from web.fragments import context_of
+
 from controlplane.command.node_text import changes_text, knobs_text
 from controlplane.contract.bodies.configs import Revision
 from controlplane.contract.bodies.nodes import ChangeCost, EffectiveConfig, NodeView
