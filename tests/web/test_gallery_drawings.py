@@ -164,3 +164,44 @@ def test_stacks_and_verdicts_are_seen_and_said(gallery: Page) -> None:
     expect(worse).to_be_visible()
     point, bound = (worse.locator(name).last.bounding_box() for name in (".point", ".bound"))
     assert point and bound and point["x"] > bound["x"]
+
+
+def test_nodes_are_read_and_opened_by_keys_and_by_pointer(gallery: Page) -> None:
+    figure = gallery.get_by_role("figure", name="Nodes by pool")
+    cells = gallery.get_by_role("application", name="Nodes of Nodes by pool")
+    expect(figure).to_have_attribute("data-cells", "300")
+    names = json.loads(str(figure.get_attribute("data-node-cells")))["names"]
+    cells.focus()
+    shown = figure.locator(".readout a")
+    for key, place in (("ArrowRight", 0), ("ArrowRight", 1), ("End", 299), ("ArrowLeft", 298), ("Home", 0)):
+        cells.press(key)
+        expect(shown).to_have_text(names[place])
+    expect(figure.locator(".readout")).to_have_text(re.compile(r"^gpu-\d+: p99 [\d.]+ m?s, [a-z]+, in pool chat$"))
+    cells.press("ArrowDown")
+    below = shown.inner_text()
+    cells.press("ArrowUp")
+    expect(shown).to_have_text(names[0])
+    assert names.index(below) > 10
+    cells.press("Escape")
+    expect(shown).to_have_count(0)
+    cells.hover(position={"x": 4, "y": 22})
+    expect(shown).to_have_text(names[0])
+    cells.click(position={"x": 4, "y": 22})
+    expect(gallery).to_have_url(re.compile(f"/nodes/{names[0]}$"))
+
+
+def test_a_nodes_cell_has_its_values_colour_and_another_size_loses_none(gallery: Page) -> None:
+    figure = gallery.get_by_role("figure", name="Nodes by pool")
+    data = json.loads(str(figure.get_attribute("data-node-cells")))
+    first = next(place for place, kind in enumerate(data["kinds"]) if kind == "g")
+    assert first < 40  # In the first row.
+    colour = figure.evaluate(SWATCHES)[data["levels"][first]]
+    for width in (1280, 900):
+        gallery.set_viewport_size({"width": width, "height": 800})
+        expect(figure).to_have_attribute("data-cells", "300")
+        gallery.wait_for_function(
+            "([figure, wide]) => figure.querySelector('canvas').clientWidth <= wide",
+            arg=[figure.element_handle(), width],
+        )
+        assert figure.evaluate(PIXEL, [18 * first + 3, 18 + 3]) == colour
+    expect(gallery.get_by_role("figure", name="Nobody")).to_contain_text("No nodes.")

@@ -8,6 +8,7 @@ from controlplane.contract.bodies.telemetry import HeatmapAnswer, HeatmapColumn,
 from controlplane.contract.step_limits import StepLimit
 from web.drawing.heat_map import heat_map
 from web.drawing.line_chart import Line, Mark
+from web.drawing.node_cells import Node, node_cells
 from web.drawing.ribbon import ribbon
 from web.drawing.sparkline import Baseline, sparkline
 from web.drawing.stacks import stacked_bars
@@ -26,6 +27,7 @@ def drawings() -> dict[str, Any]:
         "ribbons": _ribbons(),
         "stacks": _stacks(),
         "verdicts": _verdicts(),
+        "nodes": {"Nodes by pool": node_cells(_nodes(300)), "Nobody": node_cells([])},
     }
 
 
@@ -112,3 +114,17 @@ def _verdicts() -> dict[str, Any]:
         "Not worse": verdict_bar(Judged(1.0, 0.97, 1.03, 1.05, "not_worse"), "tpot p95"),
         "Inconclusive": verdict_bar(Judged(1.1, 0.0, 2.5, 1.05, "inconclusive"), "ttft p99"),
     }
+
+
+def _nodes(count: int) -> list[Node]:
+    """Of two pools; most are well, and some have told nothing."""
+    words = {7: "unhealthy", 11: "degraded", 13: "stale", 17: "unknown"}
+    return [
+        Node(
+            f"gpu-{at}",
+            "pool chat" if at % 3 else "pool code",
+            None if at % 41 == 40 else 0.08 * exp((at * 37 % 101) / 30),
+            next((word for every, word in words.items() if at % (5 * every) == 1), "healthy"),
+        )
+        for at in range(count)
+    ]
