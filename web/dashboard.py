@@ -32,6 +32,7 @@ from web.pages import (
     now_page,
     people_page,
     refusals,
+    requests_page,
     rollouts_page,
     sign_in,
     studies_page,
@@ -40,6 +41,8 @@ from web.pages import (
 PAGES = Pages.of(
     now_page.PAGE,
     latency_page.PAGE,
+    requests_page.LIST,
+    requests_page.PAGE,
     alerts_page.LIST,
     alerts_page.PAGE,
     fleet_page.PAGE,

@@ -59,7 +59,7 @@ class Page:
     @property
     def path_names(self) -> tuple[str, ...]:
         """Names of the variables in its path."""
-        return tuple(re.findall(r"{(\w+)}", self.path))
+        return tuple(re.findall(r"{(\w+)(?::\w+)?}", self.path))
 
     def part(self, name: str) -> Part:
         """Raises `NotFound` for one that it has not."""

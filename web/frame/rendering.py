@@ -16,7 +16,7 @@ from jinja2.environment import TemplateModule
 
 from controlplane.client import Client
 from controlplane.contract.clock import utc_now
-from controlplane.contract.errors import TailwrightError, Unauthenticated
+from controlplane.contract.errors import BadRequest, TailwrightError, Unauthenticated
 from controlplane.contract.metrics import PROMPT_BUCKETS
 from web.access.sessions import form_token
 from web.frame import themes
@@ -63,8 +63,8 @@ def page_rendered(request: Request, page: Page, client: Client, selection: Selec
             break
         try:
             shown[part.name] = part_drawn(request, part, client, selection)
-        except Unauthenticated:
-            raise
+        except (Unauthenticated, BadRequest):
+            raise  # Of a session that has ended, or of the page's own address.
         except (TailwrightError, httpx.TransportError) as error:
             trouble[part.name] = error.message if isinstance(error, TailwrightError) else str(error)
     context = whole | {

@@ -86,7 +86,7 @@ class Selection:
 
     def query(self, **changes: str | None) -> str:
         """The address' query with `changes` of single parameters; None takes one out. Starts with "?" or is empty."""
-        said: dict[str, str | None] = {**self._said(), **changes}
+        said: dict[str, str | None] = {**self.said, **changes}
         kept = {name: value for name, value in said.items() if value}
         return "?" + urlencode(kept) if kept else ""
 
@@ -94,7 +94,9 @@ class Selection:
         """As `query`, without the page's own parameters: for links to other pages."""
         return replace(self, own={}).query(**changes)
 
-    def _said(self) -> dict[str, str]:
+    @property
+    def said(self) -> dict[str, str]:
+        """The parameters of the address, without those that say what is usual."""
         said = dict(self.own)
         if self.range != USUAL_RANGE:
             said |= {"from": self.range.start_word, "to": self.range.end_word}
