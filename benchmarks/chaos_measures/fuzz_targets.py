@@ -119,7 +119,7 @@ def start(nursery: Nursery, upstream_port: int, pools: Mapping[str, str]) -> Tar
     with httpx.Client(base_url=f"http://{HOST}:{service_port}", timeout=30.0) as http:
         signed_in = http.post("/login", data={"token": token})
         cookie = "; ".join(f"{name}={value}" for name, value in signed_in.cookies.items())
-        http.get("/overview").raise_for_status()  # The first page loads what all pages need.
+        http.get("/").raise_for_status()  # The first page loads what all pages need.
         http.headers["Authorization"] = f"Bearer {token}"
         nodes = {}
         for name, pool in pools.items():

@@ -16,6 +16,7 @@ from functools import partial
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
+from cachetools import FIFOCache
 from sqlalchemy import func
 from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import col, select
@@ -36,7 +37,9 @@ from controlplane.keys import Keyring
 FRESH_S = 1.0
 STALE_S = 2.0
 """Between the two, requests go on with what is remembered while one look is under way."""
-LIMIT = 50_000
+LIMIT, REFUSED_LIMIT = 50_000, 4_096
+"""Tokens that are remembered, and headers that are nobody's: those are for whoever asks to make up, and take no room
+from the others."""
 LONGEST = 512
 """Longer headers are nobody's token; they are asked for each time, so that what is remembered stays small."""
 
@@ -58,7 +61,8 @@ class TokenCache:
         self._database = database
         self._monotonic = monotonic
         self._clock = clock
-        self._found: dict[str, Principal | str] = {}  # Or why it is refused.
+        self._found: dict[str, Principal] = {}
+        self._refused: FIFOCache[str, str] = FIFOCache(REFUSED_LIMIT)  # Why.
         self._fingerprint: Fingerprint | None = None
         self._looked_at = -STALE_S
         self._revocations = -1
@@ -74,7 +78,7 @@ class TokenCache:
             if age > STALE_S:
                 return None
             self._start_look()
-        found = self._found.get(authorization)
+        found = self._found.get(authorization) or self._refused.get(authorization)
         return None if found is None else self._let_in(found)
 
     async def find(self, authorization: str) -> Principal:
@@ -89,10 +93,16 @@ class TokenCache:
         asked = await self._ask(authorization)
         unchanged = self._fingerprint == before and revocations.number(self._database.engine) == revoked
         if unchanged and len(authorization) <= LONGEST:
-            if len(self._found) >= LIMIT:
-                self._found.clear()
-            self._found[authorization] = asked
+            self._remember(authorization, asked)
         return self._let_in(asked)
+
+    def _remember(self, authorization: str, asked: Principal | str) -> None:
+        if isinstance(asked, str):
+            self._refused[authorization] = asked
+            return
+        if len(self._found) >= LIMIT:
+            self._found.clear()
+        self._found[authorization] = asked
 
     def _let_in(self, found: Principal | str) -> Principal:
         """Raises `Unauthenticated` for one that was refused, or whose time is over."""
@@ -134,9 +144,8 @@ class TokenCache:
             added = 0 if before is None else now.newest - before.newest
             if before is None or now.revoked != before.revoked or now.tokens != before.tokens + added:
                 self._found.clear()
-            else:
-                # New tokens change nothing for those that are known; one that was unknown may be known now.
-                self._found = {token: found for token, found in self._found.items() if isinstance(found, Principal)}
+            # New tokens change nothing for those that are known; one that was unknown may be known now.
+            self._refused.clear()
         self._fingerprint = now
         self._looked_at = began
         self._revocations = revoked

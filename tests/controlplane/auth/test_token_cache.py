@@ -250,20 +250,41 @@ def test_one_look_serves_all_who_wait(database: Database, cache: TokenCache, mon
 
 def test_what_is_remembered_is_bounded(database: Database, cache: TokenCache, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(token_cache, "LIMIT", 3)
+    issued = [issue(database, f"n{number}")[1] for number in range(10)]
 
     async def requests() -> None:
-        for number in range(10):
-            with pytest.raises(Unauthenticated):
-                await cache.find(f"Bearer {number}")
-            assert len(cache._found) <= 3
+        for token in issued:
+            await cache.find(token)
+            assert 1 <= len(cache._found) <= 3
 
     asyncio.run(requests())
+
+
+def test_made_up_tokens_take_no_room_from_those_that_are_known(
+    database: Database, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(token_cache, "REFUSED_LIMIT", 4)
+    monkeypatch.setattr(token_cache, "LIMIT", 4)
+    cache = TokenCache(database, clock)
+    _, token = issue(database, "n1")
+
+    async def ask() -> None:
+        await cache.find(token)
+        for number in range(20):
+            with pytest.raises(Unauthenticated):
+                await cache.find(f"Bearer made-up-{number}")
+            assert len(cache._refused) <= 4
+        assert cache.known(token) is not None
+        with pytest.raises(Unauthenticated):
+            cache.known("Bearer made-up-19")
+
+    asyncio.run(ask())
 
 
 def test_a_header_that_is_too_long_for_a_token_is_not_remembered(cache: TokenCache) -> None:
     with pytest.raises(Unauthenticated):
         asyncio.run(cache.find("Bearer " + "x" * token_cache.LONGEST))
-    assert not cache._found
+    assert not cache._found and not cache._refused
 
 
 def test_each_event_loop_has_looks_of_its_own(database: Database, cache: TokenCache, clock: Clock) -> None:
