@@ -147,8 +147,17 @@ def test_one_crosshair_runs_over_all_drawings_of_an_axis(gallery: Page) -> None:
     crosshair = gallery.get_by_role("figure", name="No requests").locator(".crosshair")
     expect(crosshair).to_have_attribute("visibility", "visible")
     assert crosshair.get_attribute("x1") == cells_of(gallery).locator("..").locator(".crosshair").get_attribute("x1")
+    ribbon = gallery.get_by_role("figure", name="What bound the steps: idle").locator(".crosshair")
+    assert float(str(ribbon.get_attribute("x1"))[:-1]) == pytest.approx(float(str(crosshair.get_attribute("x1"))[:-1]))
+    gallery.locator(".ribbon").last.evaluate("(ribbon) => ribbon.setAttribute('data-shared-axis', '')")
+    gallery.get_by_role("figure", name="No requests").evaluate(
+        "(figure) => figure.setAttribute('data-shared-axis', '')"
+    )
+    cursor.press("Home")  # Another container has its own moment: the old one stays away from it.
+    expect(ribbon).to_have_attribute("x1", re.compile("^0.5"))
+    assert crosshair.get_attribute("x1") != ribbon.get_attribute("x1")
     cursor.press("Escape")
-    expect(crosshair).to_have_attribute("visibility", "hidden")
+    expect(ribbon).to_have_attribute("visibility", "hidden")
 
 
 def test_a_click_on_a_ribbon_leads_to_the_words_of_its_limit(gallery: Page) -> None:

@@ -3,9 +3,11 @@
 Pure. The plot is `WIDTH` by `HEIGHT` units and is stretched to its card; text stands beside it at shares of the width.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import groupby
 from typing import Any
 
 from web.drawing.axes import Axis, clock_words, time_ticks, value_ticks
@@ -154,8 +156,15 @@ def placed(marks: Sequence[Mark], start_s: float, end_s: float) -> list[DrawnMar
 
 
 def values_of(lines: Sequence[Line], start_s: float, end_s: float, top: float) -> dict[str, Any]:
-    """{"start", "end", "top", "times": [RFC 3339], "lines": [{"name", "y": [seconds or None]}]}, for the script."""
+    """{"start", "end", "top", "times": [RFC 3339], "lines": [{"name", "y": [seconds or None]}]}, for the script.
+
+    Of more times than the plot has columns: in each column the one at which the last line, the tail, is highest.
+    """
     times = sorted({time for line in lines for time, _ in line.points})
+    if len(times) > WIDTH:
+        across, tail = Axis(start_s, end_s, 0.0, WIDTH), dict(lines[-1].points)
+        columns = groupby(times, lambda time: math.floor(across.at(time)))
+        times = [max(column, key=lambda time: tail.get(time, -math.inf)) for _, column in columns]
     by_line = [dict(line.points) for line in lines]
     return {
         "start": _moment(start_s),

@@ -41,6 +41,8 @@ class Ribbon:
     bands: list[Band]
     across: list[Tick]
     sentence: str
+    start_s: float
+    end_s: float
 
 
 def ribbon(steps: Mapping[StepLimit, Points], start_s: float, end_s: float, step_s: float) -> Ribbon:
@@ -63,7 +65,7 @@ def ribbon(steps: Mapping[StepLimit, Points], start_s: float, end_s: float, step
         for (limit, points), layer in zip(counted, edges, strict=True)
     ]
     ticks = [Tick(across.at(time) / WIDTH, clock_words(time, end_s - start_s)) for time in time_ticks(start_s, end_s)]
-    return Ribbon(bands, ticks, _sentence(bands))
+    return Ribbon(bands, ticks, _sentence(bands), start_s, end_s)
 
 
 def _sentence(bands: list[Band]) -> str:

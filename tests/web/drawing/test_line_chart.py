@@ -130,3 +130,10 @@ def test_a_trend_lies_between_the_lowest_and_the_highest(given_values: list[floa
     found = trend_of(steps(*given_values))
     assert found is not None
     assert min(given_values) <= found.before_s <= max(given_values) and found.change > -1
+
+
+def test_of_more_points_than_columns_the_cursor_reads_each_columns_highest_tail() -> None:
+    tail = [(float(at), 9.0 if at == 5003 else 1.0) for at in range(10_000)]
+    chart = drawn([Line("p50", [(time, 0.5) for time, _ in tail]), Line("p99", tail)], 0, 10_000, 1, [])
+    assert len(chart.values["times"]) == WIDTH and max(chart.values["lines"][1]["y"]) == 9.0
+    assert len(str(chart.values)) + sum(len(line.path) for line in chart.lines) < 150_000
