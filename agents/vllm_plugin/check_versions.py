@@ -16,7 +16,15 @@ from typing import NamedTuple
 
 LOGGERS, STATS = "v1/metrics/loggers.py", "v1/metrics/stats.py"
 SCHEDULER, CONFIG = "v1/core/sched/scheduler.py", "config/scheduler.py"
-COLUMNS = ("raw statistics", "prompt lengths", "batched tokens", "prefill chunk", "max seqs", "drafts (n-gram)")
+COLUMNS = (
+    "raw statistics",
+    "prompt lengths",
+    "batched tokens",
+    "prefill chunk",
+    "max seqs",
+    "drafts (n-gram)",
+    "steps",
+)
 YES, NO = "live", "off"
 
 
@@ -119,6 +127,7 @@ def judge(source: Source) -> Verdict:
             "prefill chunk": _cell(hooked, "long_prefill_token_threshold" in config & reads),
             "max seqs": _max_seqs(hooked, scheduler, reads),
             "drafts (n-gram)": _drafts(hooked, source, scheduler, reads),
+            "steps": _cell(_max_seqs(hooked, scheduler, reads) != NO, _steps(source, scheduler, wants)),
         },
         missing,
     )
@@ -142,6 +151,22 @@ def _drafts(hooked: bool, source: Source, scheduler: set[str], reads: set[str]) 
     request = source.names_in_class("v1/request.py", "Request")
     there = {"num_spec_tokens", "running"} <= scheduler and "spec_token_ids" in request & reads
     return "live, drafts shortened" if hooked and there else NO
+
+
+def _steps(source: Source, scheduler: set[str], wants: Callable[..., bool]) -> bool:
+    manager = source.names_in_class("v1/core/kv_cache_manager.py", "KVCacheManager")
+    output = source.names_in_class("v1/core/sched/output.py", "SchedulerOutput")
+    outputs = source.names_in_class("v1/engine/__init__.py", "EngineCoreOutputs")
+    request = source.names_in_class("v1/request.py", "Request")
+    return all(
+        [
+            wants("Scheduler", scheduler, "get_request_counts", "update_from_output", "kv_cache_manager"),
+            wants("KVCacheManager", manager, "allocate_slots"),
+            wants("SchedulerOutput", output, "num_scheduled_tokens", "total_num_scheduled_tokens"),
+            wants("EngineCoreOutputs", outputs, "scheduler_stats"),
+            wants("Request", request, "request_id", "num_computed_tokens", "num_tokens"),
+        ]
+    )
 
 
 def _raw_statistics(source: Source, wants: Callable[..., bool]) -> bool:

@@ -41,7 +41,7 @@ _LOOK_S = 1.0
 _FLUSH_S = 0.1
 """How often new events are handed on while a reader follows, so that a step costs no wake-up of its own."""
 _COUNT_S = 0.25
-"""How often the thread looks at most how many steps were counted: so exact is their time."""
+"""How often the thread looks at most how many steps were counted; they are told once a second (`limits.py`)."""
 _BREATH_S = 0.002
 """Pause between two full batches, so that catching up leaves vLLM's event loop its turns."""
 _BATCH = 64

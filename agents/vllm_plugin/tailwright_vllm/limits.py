@@ -71,7 +71,7 @@ class Limits:
         self._untold: deque[bytes] = deque(maxlen=1)  # Taken by the thread while a step may put in something newer.
         self._last_told = b""
         self._news = threading.Event()
-        self.also_written: list[Callable[[], None]] = []  # Called by the thread each time it wakes.
+        self.also_written: list[Callable[[], None]] = []  # Called by the thread after each change and once a second.
         for lever in self._levers.values():
             if lever.why_not:
                 log.info("tailwright: %s is not live: %s", lever.name, lever.why_not)
@@ -173,7 +173,7 @@ class Limits:
         """
         for waking in itertools.count(1):
             step = self.step
-            self._news.wait(POLL_S)
+            told = self._news.wait(POLL_S)
             self._news.clear()
             try:
                 # A step is never waited for: it looks by itself.
@@ -182,9 +182,11 @@ class Limits:
                         self.look()
                     finally:
                         self.between_steps.release()
-                self.write(look_again=waking % _CHECK_EVERY == 0)
-                for write in self.also_written:
-                    write()
+                look_again = waking % _CHECK_EVERY == 0
+                self.write(look_again)
+                if told or look_again:
+                    for write in self.also_written:
+                        write()
             except Exception as error:  # noqa: BLE001 - the thread lives as long as vLLM.
                 surprises.note("limits", "the knob file could not be followed", error)
 

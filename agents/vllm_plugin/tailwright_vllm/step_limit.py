@@ -25,7 +25,8 @@ class Left(NamedTuple):
     waits         somebody waits who could run
     cut           a running request has prompt left to compute, or got no token at all
     cut_to_chunk  a running request has prompt left to compute and got as much of it as the chunk size lets it
-    held_back     vLLM was told to start nobody, or no prompt, in this step (paused, or balanced between ranks)
+    held_back     vLLM may have kept somebody waiting for a reason that no limit is: it was paused, or told to start no
+                  prompt in this step, or does not tell who waits for something else
     """
 
     no_blocks: bool

@@ -5,8 +5,9 @@ What is read (vLLM 0.32, v1/core/sched/scheduler.py) and why it tells:
   because requests were preempted, which is for want of KV blocks alone.
 - A waiting request that is refused its blocks leaves no mark. So `KVCacheManager.allocate_slots` is listened to, but
   only in a step that begins with somebody waiting and a seat free, the only one in which that can happen.
-- `deferred_waiting` (before 0.32 `skipped_waiting`) are those that no limit keeps waiting: a grammar in compilation,
-  a KV transfer under way.
+- `deferred_waiting` (before 0.31 `skipped_waiting`) are those that no limit keeps waiting: a grammar in compilation,
+  a KV transfer under way. Older releases do not tell them from the others: there somebody who has a seat, blocks and
+  budget and waits is nobody's limit.
 - `max_num_batched_tokens` less a slot for each request's drafter input bounds the step beside max_num_scheduled_tokens.
 
 Guarantee: a step that computed something is counted once, after it was computed, or not at all where vLLM held work
@@ -74,6 +75,7 @@ class StepWatch:
         scheduled = output.num_scheduled_tokens
         total = output.total_num_scheduled_tokens
         running, waiting = scheduler.get_request_counts()
+        deferred = self._deferred()
         slots = self._draft_slots
         room = self._config.max_num_batched_tokens - total - slots * len(scheduled)
         spent = total >= scheduler.max_num_scheduled_tokens or room <= slots
@@ -86,10 +88,10 @@ class StepWatch:
             no_blocks=self._refused or waiting > self._waiting,
             budget_spent=spent,
             seat_free=self._seat_free(running),
-            waits=waiting > self._deferred(),
+            waits=waiting > (deferred or 0),
             cut=bool(unfinished) or len(scheduled) < running,
             cut_to_chunk=bool(chunk) and any(scheduled.get(one.request_id, 0) >= chunk for one in unfinished),
-            held_back=throttled or bool(getattr(scheduler, "_pause_state", 0)),
+            held_back=throttled or deferred is None or bool(getattr(scheduler, "_pause_state", 0)),
         )
 
     def _seat_free(self, running: int) -> bool:
@@ -99,9 +101,12 @@ class StepWatch:
         # A streaming session that waits for its client keeps its seat.
         return bool(running + getattr(scheduler, "num_waiting_for_streaming_input", 0) < seats)
 
-    def _deferred(self) -> int:
-        deferred = getattr(self._scheduler, "deferred_waiting", None)
-        return len(getattr(self._scheduler, "skipped_waiting", ()) if deferred is None else deferred)
+    def _deferred(self) -> "int | None":
+        for name in ("deferred_waiting", "skipped_waiting"):
+            deferred = getattr(self._scheduler, name, None)
+            if deferred is not None:
+                return len(deferred)
+        return None
 
     def _listen(self, *args: Any, **values: Any) -> Any:
         blocks = self._allocate(*args, **values)

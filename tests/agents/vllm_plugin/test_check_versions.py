@@ -61,6 +61,9 @@ class Scheduler:
     def __init__(self):
         self.max_num_scheduled_tokens = self.max_num_running_reqs = self.num_spec_tokens = 1
         self.running = []
+        self.kv_cache_manager = None
+    def get_request_counts(self): ...
+    def update_from_output(self): ...
     def schedule(self):
         budget = self.max_num_scheduled_tokens
         while self.running and len(self.running) < self.max_num_running_reqs:
@@ -69,7 +72,23 @@ class Scheduler:
     "v1/request.py": """
 class Request:
     def __init__(self):
+        self.request_id = self.num_computed_tokens = 0
         self.spec_token_ids = []
+    @property
+    def num_tokens(self): ...
+""",
+    "v1/core/kv_cache_manager.py": """
+class KVCacheManager:
+    def allocate_slots(self): ...
+""",
+    "v1/core/sched/output.py": """
+class SchedulerOutput:
+    num_scheduled_tokens: dict
+    total_num_scheduled_tokens: int
+""",
+    "v1/engine/__init__.py": """
+class EngineCoreOutputs:
+    scheduler_stats: object = None
 """,
 }
 
@@ -103,12 +122,15 @@ def test_a_tree_with_all_of_it_is_live(tmp_path: Path) -> None:
         ("prompt_len,", "length,", {"prompt lengths"}, "EngineCoreOutput.prefill_stats"),
         ("long_prefill_token_threshold", "chunk", {"prefill chunk"}, None),
         ("budget = self.max_num_scheduled_tokens", "budget = 5", {"batched tokens"}, None),
-        ("max_num_running_reqs", "most", {"max seqs"}, None),
+        ("max_num_running_reqs", "most", {"max seqs", "steps"}, None),
+        ("allocate_slots", "allocate", {"steps"}, "KVCacheManager.allocate_slots"),
+        ("def get_request_counts", "def count", {"steps"}, "Scheduler.get_request_counts"),
+        ("total_num_scheduled_tokens: int", "total: int", {"steps"}, "SchedulerOutput.total_num_scheduled_tokens"),
         ("spec_token_ids", "drafts", {"drafts (n-gram)"}, None),
         (
             "class AsyncScheduler",
             "class Other",
-            {"batched tokens", "prefill chunk", "max seqs", "drafts (n-gram)"},
+            {"batched tokens", "prefill chunk", "max seqs", "drafts (n-gram)", "steps"},
             None,
         ),
     ],

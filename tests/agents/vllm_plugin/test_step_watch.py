@@ -151,6 +151,8 @@ def test_a_vllm_of_before_is_read_by_its_own_names() -> None:
     del scheduler.max_num_active_reqs, scheduler.deferred_waiting
     scheduler.running, scheduler.waiting = [_request("a", 9, 9)], [_request("b", 0, 9)]
     assert _limits(scheduler) == ["max_num_seqs"]
+    scheduler.max_num_running_reqs = 2
+    assert _limits(scheduler) == [], "it may wait for a grammar"
     scheduler.skipped_waiting = scheduler.waiting
     assert _limits(scheduler) == ["no_work"]
 
