@@ -29,7 +29,7 @@ def test_charts_are_drawn_whole_and_without_script(bare_page: Page) -> None:
         figure = bare_page.get_by_role("figure", name=name, exact=True)
         expect(figure.locator(".area .curve")).to_have_count(lines)
         expect(figure.locator(".mark")).to_have_count(marks)
-    expect(bare_page.get_by_role("figure", name="Nothing")).to_contain_text("no data in this span")
+    expect(bare_page.get_by_role("figure", name="Nothing", exact=True)).to_contain_text("no data in this span")
     expect(bare_page.get_by_role("img", name="A change: p99 rose by 115 %, from 410 ms to 880 ms.")).to_be_visible()
 
 
