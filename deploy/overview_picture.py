@@ -1,4 +1,4 @@
-"""The README's picture: the overview page of a running service, as Chromium draws it.
+"""The README's picture: the page Now of a running service, as Chromium draws it.
 
 python deploy/overview_picture.py http://127.0.0.1:7300 DATA_DIR/dashboard-token docs/overview.png
 """
@@ -24,7 +24,7 @@ def main() -> int:
         page.goto("/login")
         page.fill("input[name=token]", token_file.read_text().strip())
         page.click("form button")
-        page.goto("/overview")
+        page.goto("/")
         page.wait_for_timeout(SETTLE_MS)
         page.screenshot(path=file)
         browser.close()

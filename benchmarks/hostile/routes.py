@@ -23,7 +23,6 @@ PLAIN = {
 PAGES = (
     *(
         "/",
-        "/overview",
         "/fleet",
         "/latency",
         "/alerts",
@@ -34,16 +33,11 @@ PAGES = (
         f"/nodes/{NODE}",
     ),
     *(
-        f"/fragments/{name}"
-        for name in ("headline", "open_alerts", "activity", "fleet", "recent", "exemplars", "slowest")
+        f"/parts/{name}"
+        for name in ("now/headline", "now/open_alerts", "now/recent", "fleet/fleet", "alerts/alerts", "ledger/ledger")
     ),
+    *(f"/parts/{name}" for name in (f"node/node?node_name={NODE}", "node/host", "alert/alert?alert=1", "now/nothing")),
     *(
-        f"/fragments/{name}"
-        for name in ("alerts", "studies", "rollouts", "ledger", f"node?node={NODE}", "node", "alert?id=1")
-    ),
-    *(
-        "/charts/latency?pool=chat&metric=ttft&span=15m",
-        "/charts/parts?pool=chat&span=15m",
         "/alerts/1",
         "/studies/1",
         "/rollouts/1",
@@ -176,7 +170,13 @@ def drawn_page(rng: random.Random) -> str:
     """The address of a page of the dashboard, or of none, with any parameters."""
     address = rng.choice(PAGES).partition("?")[0]
     if rng.random() < 0.3:
-        folder = rng.choice(("/nodes/", "/fragments/", "/charts/", "/alerts/", "/", "/studies/"))
+        folder = rng.choice(("/nodes/", "/parts/", "/parts/node/", "/live/", "/alerts/", "/", "/studies/"))
         address = folder + quote(text(rng), safe="")
-    names = rng.sample(("pool", "span", "metric", "at", "above", "node", "id", "kind", "next", "token"), 3)
+    names = rng.sample(
+        (
+            *("from", "to", "pool", "node", "revision", "prompt_bucket", "compare", "timezone", "refresh", "fresh"),
+            *("metric", "at", "above", "node_name", "alert", "kind", "next", "token"),
+        ),
+        3,
+    )
     return address + "?" + "&".join(f"{name}={quote(text(rng))}" for name in names)

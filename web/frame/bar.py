@@ -1,12 +1,12 @@
 """The bar above every page: what its fields offer, and the links of its buttons."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from controlplane.client import Client
 from controlplane.contract.bodies.nodes import NodeView
 from web.frame.selection import Selection
-from web.frame.time_range import OFFERED
+from web.frame.time_range import FIRST, LONGEST, OFFERED
 
 MOST_OFFERED = 300
 """Names of nodes that a field offers; of a larger fleet it takes typed ones alone."""
@@ -47,7 +47,8 @@ def bar_for(fleet: list[NodeView], selection: Selection) -> Bar:
         offered[selection.compare.text] = selection.compare.words
     ranges = dict(OFFERED)
     if selection.range.start_word not in ranges or not selection.range.is_live:
-        ranges = {selection.range.start_word: selection.range.words} | ranges
+        word = selection.range.start_word
+        ranges = {word: selection.range.words} | {one: words for one, words in OFFERED.items() if one != word}
     return Bar(
         pool=asked,
         pools=sorted({*pools, asked} - {""}),
@@ -60,11 +61,11 @@ def bar_for(fleet: list[NodeView], selection: Selection) -> Bar:
 
 
 def _zoomed_out(selection: Selection) -> str:
-    """The address' query with twice the span around the same middle, not beyond now."""
+    """The address' query with twice the span around the same middle; where that lies beyond now, it ends now."""
     start, end = selection.range.at(selection.now)
-    half = (end - start) / 2
-    later = min(end + half, selection.now)
-    earlier = max(start - half, later - timedelta(days=90))
+    length = min(2 * (end - start), LONGEST)
+    later = max(end, min(start + (end - start + length) / 2, selection.now))
+    earlier = max(later - length, FIRST)
     return selection.query(**{"from": _word(earlier), "to": _word(later)})
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from controlplane.client import Client
 from controlplane.contract.errors import NotFound
-from web.frame.selection import Selection
+from web.frame.selection import Selection, is_number
 
 Context = dict[str, Any]
 Asked = Callable[[Client, Selection], Context]
@@ -95,6 +95,6 @@ class Pages:
 def number(selection: Selection, name: str) -> int:
     """One of the page's own parameters that is a number. Raises `NotFound` where it is none: it stood in the path."""
     value = selection.own.get(name, "")
-    if not value.isdecimal() or len(value) > 18:
+    if not is_number(value):
         raise NotFound(f"no {name} {value[:40]!r}", field=name)
     return int(value)

@@ -4,6 +4,7 @@ Pure. Guarantee: `address` and `selection_of` undo each other; what an address s
 what it does not say is the usual.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
@@ -20,6 +21,8 @@ COMPARED = ("earlier", "revision", "node")
 """What a page can be compared with: the same span some time before, another revision, another node."""
 LONGEST_WORD = 200
 USUAL_RANGE = TimeRange()
+
+_NUMBER = re.compile("[0-9]{1,18}")
 
 
 @dataclass(frozen=True)
@@ -127,8 +130,13 @@ def selection_of(params: Mapping[str, str], now: datetime) -> Selection:
     )
 
 
+def is_number(text: str) -> bool:
+    """Whether it is a number that a row may have: digits of ASCII, as few as the database's integers have."""
+    return bool(_NUMBER.fullmatch(text))
+
+
 def _filter(name: str, value: str) -> str:
-    if name == "revision" and not value.isdecimal():
+    if name == "revision" and not is_number(value):
         raise BadRequest("revision: wants a revision's number", field=name)
     return value
 

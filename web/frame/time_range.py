@@ -24,6 +24,9 @@ OFFERED = {
 """What the bar offers: the start, and how it is called."""
 USUAL = "now-15m"
 LONGEST = timedelta(days=92)
+FIRST, LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
+"""Between them lies every moment of an address, so that what is computed from it is a moment, too."""
+LONGEST_BACK = timedelta(days=3653)
 STEPS_S = (5, 10, 30, 60, 180, 300, 600, 1800, 3600, 10_800, 21_600, 86_400)
 """Steps that telemetry is asked for: each holds a whole number of reports."""
 MOST_POINTS = 120
@@ -81,20 +84,22 @@ def time_range(start: str, end: str, now: datetime) -> TimeRange:
 
 
 def duration(text: str, field: str) -> timedelta:
-    """Of "90s", "15m", "1h", "7d", "1w". Raises `BadRequest` that names `field`."""
+    """Of "90s", "15m", "1h", "7d", "1w", at most ten years. Raises `BadRequest` that names `field`."""
     found = re.fullmatch(r"(\d{1,6})([smhdw])", text)
     if found is None:
         raise BadRequest(f"{field}: wants a number and s, m, h, d or w, such as 1h or 7d", field=field)
-    return timedelta(seconds=int(found[1]) * UNITS_S[found[2]])
+    length = timedelta(seconds=int(found[1]) * UNITS_S[found[2]])
+    if not timedelta() < length <= LONGEST_BACK:
+        raise BadRequest(f"{field}: wants more than none and at most ten years", field=field)
+    return length
 
 
 def _moment(word: str, now: datetime, field: str) -> datetime:
     if relative := _RELATIVE.fullmatch(word):
         back_s = int(relative["count"] or 0) * UNITS_S[relative["unit"] or "s"]
-        try:
-            return now - timedelta(seconds=back_s)
-        except OverflowError:
-            raise BadRequest(f"{field}: lies before all time", field=field) from None
+        if back_s > (now - FIRST).total_seconds():
+            raise BadRequest(f"{field}: wants a moment after {FIRST.year}", field=field)
+        return now - timedelta(seconds=back_s)
     try:
         found = datetime.fromisoformat(word)
     except ValueError:
@@ -103,4 +108,6 @@ def _moment(word: str, now: datetime, field: str) -> datetime:
         ) from None
     if found.tzinfo is None:
         raise BadRequest(f"{field}: wants a time zone: {word[:32]}Z is UTC", field=field)
+    if not FIRST <= found <= LAST:
+        raise BadRequest(f"{field}: wants a moment between {FIRST.year} and {LAST.year}", field=field)
     return found.astimezone(UTC)

@@ -67,7 +67,7 @@ def test_installed_it_is_whole(built, tmp_path):
     show = "import sysconfig; print(sysconfig.get_path('purelib'))"
     site = Path(subprocess.run([python, "-c", show], check=True, capture_output=True, text=True).stdout.strip())
     for name in (
-        "web/templates/fragments/alert.html",
+        "web/templates/parts/alert.html",
         "web/static/dashboard.css",
         "controlplane/db/migrations/versions/0001_initial.py",
         "agents/models/tailwright-py-5m/model.safetensors",

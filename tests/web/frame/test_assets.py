@@ -23,7 +23,7 @@ def test_a_module_names_what_it_imports_by_its_served_name() -> None:
         if asset.path.endswith(".js"):
             imported = re.findall(r'from "([^"]+)"', asset.bodies["identity"].decode())
             assert all(ASSETS.found(path) for path in imported)
-    assert ASSETS.address("morph.js").encode() in ASSETS.found(ASSETS.address("live.js")).bodies["identity"]  # type: ignore[union-attr]
+    assert ASSETS.address("cursor.js").encode() in ASSETS.found(ASSETS.address("charts.js")).bodies["identity"]  # type: ignore[union-attr]
 
 
 def test_a_change_changes_the_names_of_all_that_import_it_and_of_nothing_else(tmp_path: Path) -> None:

@@ -6,10 +6,10 @@ from itertools import pairwise
 import pytest
 
 from web.drawing.heat_map import LEVELS
-from web.frame import assets
+from web.frame.assets import ASSETS
 from web.frame.states import Kind
 
-CSS = assets.ASSETS.found(assets.ASSETS.address("tokens.css")).bodies["identity"].decode()  # type: ignore[union-attr]
+CSS = ASSETS.found(ASSETS.address("tokens.css")).bodies["identity"].decode()  # type: ignore[union-attr]
 COLOURS = {
     name: (light, dark) for name, light, dark in re.findall(r"--([\w-]+): light-dark\((#\w{6}), (#\w{6})\)", CSS)
 }
@@ -78,6 +78,6 @@ def test_the_scale_from_few_to_many_is_told_apart_from_the_card_and_step_by_step
 
 @pytest.mark.parametrize("name", ["dashboard.css", "drawings.css"])
 def test_colours_stand_nowhere_but_in_the_tokens(name: str) -> None:
-    rest = assets.ASSETS.found(assets.ASSETS.address(name)).bodies["identity"].decode()  # type: ignore[union-attr]
+    rest = ASSETS.found(ASSETS.address(name)).bodies["identity"].decode()  # type: ignore[union-attr]
     assert re.findall(r"#[0-9a-fA-F]{3,8}\b(?![^{]*\{)", rest) == []
     assert set(re.findall(r"var\(--([\w-]+)\)", rest)) - {"of"} <= set(re.findall(r"--([\w-]+):", CSS))

@@ -5,13 +5,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from web.fragments import context_of
 
 from controlplane.command.status import alert_text
 from controlplane.contract.bodies.alerts import Alert, AlertState, Delivery, Diagnosis, Severity
 from controlplane.contract.bodies.remedies import RemedyAction, RemedyState, RemedyStep
 from controlplane.contract.bodies.rollouts import Rollout, RolloutCreate, RolloutPhase
-from web.frame.rendering import templates
+from tests.web.part_html import part_html
+from web.pages.alerts_page import PAGE
 
 NOW = datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
 
@@ -63,8 +63,7 @@ class OneAlert:
 
 
 def page(scope: str = "operate", phase: RolloutPhase = RolloutPhase.PROPOSED) -> str:
-    context = context_of("alert", OneAlert(scope, phase), {"id": "7"})  # type: ignore[arg-type]
-    return " ".join(templates.get_template("fragments/alert.html").render(**context).split())
+    return " ".join(part_html(PAGE, "alert", OneAlert(scope, phase), alert="7").split())
 
 
 def test_remedies_are_shown_with_their_links() -> None:

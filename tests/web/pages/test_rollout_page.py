@@ -3,14 +3,13 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from web.fragments import context_of
-
 from controlplane.contract.bodies.access import Scope
 from controlplane.contract.bodies.configs import Revision
 from controlplane.contract.bodies.nodes import EffectiveConfig, NodeView
 from controlplane.contract.bodies.rollouts import Rollout, RolloutCreate, RolloutPhase
 from controlplane.contract.knobs import EngineConfig
-from web.frame.rendering import templates
+from tests.web.part_html import part_html
+from web.pages.rollouts_page import PAGE
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 BEFORE, WANTED, TODAY = 512, 300, 7777
@@ -56,8 +55,7 @@ class OneRollout:
 
 def parts(phase: RolloutPhase, evidence: dict[str, Any]) -> tuple[str, str]:
     """The rollout's own table, and what stands after it."""
-    context: dict[str, Any] = context_of("rollout", OneRollout(phase, evidence), {"id": "1"})  # type: ignore[arg-type]
-    text = templates.get_template("fragments/rollout.html").render(**context)
+    text = part_html(PAGE, "rollout", OneRollout(phase, evidence), rollout="1")
     own, _, after = text.partition('data-table="rollout"')[2].partition("</table>")
     return own, after
 
@@ -91,8 +89,7 @@ def shown(scope: Scope, **more: Any) -> str:
     page = OneRollout(RolloutPhase.PROPOSED, {})
     page._rollout = page._rollout.model_copy(update={"ended_at": None, **more})
     page.own_session = lambda: type("Me", (), {"scope": scope})  # type: ignore[method-assign]
-    context: dict[str, Any] = context_of("rollout", page, {"id": "1"})  # type: ignore[arg-type]
-    return str(templates.get_template("fragments/rollout.html").render(**context))
+    return part_html(PAGE, "rollout", page, rollout="1")
 
 
 def test_an_emergency_that_waits_for_another_admin_says_so_and_has_a_button_for_admins() -> None:

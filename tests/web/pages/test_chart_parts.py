@@ -5,12 +5,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from web.spans import STEP_S, zoom_of
 
 from controlplane.contract.bodies.telemetry import QuantilesAnswer, SharesAnswer
-from controlplane.contract.errors import BadRequest
 from web.frame.rendering import templates
-from web.pages.chart_parts import MOST_LINES, latency, mark_of, parts
+from web.frame.selection import Selection, selection_of
+from web.pages.chart_parts import MOST_LINES, latency, mark_of, parts, quantile_chart
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 END = START + timedelta(minutes=5)
@@ -70,9 +69,13 @@ def series(*places: int, **labels: str) -> dict[str, Any]:
     return {"labels": labels, "count": 2 * len(places), "quantiles": {}, "points": points}
 
 
+def selected(**params: str) -> Selection:
+    return selection_of({"from": "now-5m", **params}, END)
+
+
 def html(client: Measured, **params: str) -> str:
-    context = latency(client, {"metric": "ttft", "span": "5m", **params})  # type: ignore[arg-type]
-    return templates.get_template("components/line_chart.html").render(title="Time to first token", **context)
+    context = latency(client, selected(**params), "ttft")  # type: ignore[arg-type]
+    return templates.get_template("parts/line_chart.html").render(title="Time to first token", **context)
 
 
 def test_a_chart_says_what_it_leaves_out_and_how_exact_it_is() -> None:
@@ -87,7 +90,7 @@ def test_a_span_without_data_says_so() -> None:
 
 
 def test_each_quantile_is_a_line_and_a_gap_in_the_data_one_in_the_line() -> None:
-    chart = latency(Measured(series(0, 1, 2, 9, 10)), {"metric": "ttft", "span": "5m"})["chart"]  # type: ignore[arg-type]
+    chart = latency(Measured(series(0, 1, 2, 9, 10)), selected(), "ttft")["chart"]  # type: ignore[arg-type]
     assert [line.name for line in chart.lines] == ["p50", "p95", "p99"]
     assert {line.path.count("M") for line in chart.lines} == {2}
     assert chart.values["times"][3] == (START + timedelta(seconds=45)).isoformat()
@@ -95,7 +98,7 @@ def test_each_quantile_is_a_line_and_a_gap_in_the_data_one_in_the_line() -> None
 
 def test_by_node_each_node_is_a_line_at_p99() -> None:
     client = Measured(series(0, node="a"), series(1, node="b"))
-    chart = latency(client, {"metric": "ttft", "by": "node"})["chart"]  # type: ignore[arg-type]
+    chart = latency(client, selected(), "ttft", by="node")["chart"]  # type: ignore[arg-type]
     assert [line.name for line in chart.lines] == ["p99 a", "p99 b"] and client.asked["by"] == ["node"]
     assert client.asked["top"] == MOST_LINES  # And says how many others there are.
     assert chart.values["lines"][0]["y"] == [0.04, None]
@@ -103,7 +106,7 @@ def test_by_node_each_node_is_a_line_at_p99() -> None:
 
 def test_the_mean_requests_parts_stand_on_each_other_and_sum_up_to_its_time() -> None:
     busy, idle = share_point(0, 2, 4.0, queue=0.25, decode=0.7, unaccounted=0.05), share_point(1, 0, 0.0)
-    context = parts(Shared(busy, idle), {"span": "5m", "pool": "chat"})  # type: ignore[arg-type]
+    context = parts(Shared(busy, idle), selected(pool="chat"))  # type: ignore[arg-type]
     chart = context["chart"]
     assert [line.look for line in chart.lines] == ["layer part-queue", "layer part-decode", "layer part-unaccounted"]
     assert [line["y"] for line in chart.values["lines"]] == [
@@ -111,8 +114,8 @@ def test_the_mean_requests_parts_stand_on_each_other_and_sum_up_to_its_time() ->
         [1.4],
         [0.1],
     ]  # Of 2 s; a step without requests has none.
-    assert "no data in this span" in templates.get_template("components/line_chart.html").render(
-        **parts(Shared(), {"span": "5m"})  # type: ignore[arg-type]
+    assert "no data in this span" in templates.get_template("parts/line_chart.html").render(
+        **parts(Shared(), selected())  # type: ignore[arg-type]
     )
 
 
@@ -125,31 +128,23 @@ def test_what_happened_meanwhile_is_marked_with_words() -> None:
     assert mark_of(START, "trial.measured", "study/1", "") is None
 
 
-def test_a_zoom_asks_for_its_part_with_the_step_of_the_span_that_holds_it() -> None:
+def test_a_part_of_the_past_asks_for_itself_with_a_step_that_fits_it_and_the_bars_filters() -> None:
     client = Measured(series(0))
-    end = START + timedelta(minutes=10)
-    text = html(client, span="24h", **{"from": START.isoformat(), "to": end.isoformat()})
-    assert (client.asked["start"], client.asked["end"], client.asked["step"]) == (START, end, "10s")
-    assert 'data-span="15m"' in text and "window" not in client.asked
+    html(client, **{"from": START.isoformat(), "to": (START + timedelta(minutes=10)).isoformat()}, node="gpu-1")
+    assert client.asked == {
+        "metric": "ttft",
+        "step": "5s",
+        "by": [],
+        "top": MOST_LINES,
+        "start": START,
+        "end": START + timedelta(minutes=10),
+        "node": "gpu-1",
+    }
+    html(client)
+    assert client.asked["window"] == "300s" and "start" not in client.asked
 
 
-@pytest.mark.parametrize(
-    ("params", "field"),
-    [
-        ({"from": "yesterday", "to": END.isoformat()}, "from"),
-        ({"from": START.isoformat()}, "to"),
-        ({"from": "2026-03-01T12:00:00", "to": END.isoformat()}, "from"),
-        ({"from": END.isoformat(), "to": START.isoformat()}, "to"),
-        ({"from": START.isoformat(), "to": (START + timedelta(days=2)).isoformat()}, "to"),
-    ],
-)
-def test_a_zoom_that_is_no_part_of_a_day_is_refused(params: dict[str, str], field: str) -> None:
-    with pytest.raises(BadRequest) as refused:
-        zoom_of(params)
-    assert refused.value.detail["field"] == field
-
-
-def test_any_zoom_has_a_hundred_and_eighty_points_at_most() -> None:
-    for length_s in (1, 300, 301, 900, 3601, 86_400):
-        found = zoom_of({"from": START.isoformat(), "to": (START + timedelta(seconds=length_s)).isoformat()})
-        assert found is not None and length_s / STEP_S[found.span] <= 180
+def test_a_chart_of_what_is_no_latency_is_a_mistake_in_the_program() -> None:
+    for metric in ("running", "nothing"):
+        with pytest.raises(ValueError, match=metric):
+            quantile_chart(metric)

@@ -6,7 +6,6 @@ from html.parser import HTMLParser
 from typing import Any
 
 import pytest
-from web.fragments import context_of
 
 from controlplane.contract.bodies.studies import (
     Study,
@@ -18,10 +17,12 @@ from controlplane.contract.bodies.studies import (
     TrialState,
 )
 from controlplane.contract.knobs import EngineConfig
-from web.frame.rendering import templates
+from tests.web.part_html import part_html
+from web.pages import now_page, studies_page
 from web.pages.remeasured import Arm, arms_of
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
+PAGE_OF = {"study": studies_page.PAGE, "studies": studies_page.LIST, "activity": now_page.PAGE}
 DEFAULT = EngineConfig().knobs()
 WINNER = {**DEFAULT, "max_num_seqs": 64, "quantization": "int8"}
 LUCKY = {**DEFAULT, "max_num_seqs": 8}
@@ -80,8 +81,7 @@ class OneStudy:
 
 
 def rendered(name: str, trials: Sequence[Trial], result: StudyResult | None = RESULT) -> str:
-    context: dict[str, Any] = context_of(name, OneStudy(trials, result), {"id": "1"})  # type: ignore[arg-type]
-    return " ".join(templates.get_template(f"fragments/{name}.html").render(**context).split())
+    return " ".join(part_html(PAGE_OF[name], name, OneStudy(trials, result), study="1").split())
 
 
 def test_the_remeasured_winner_is_highlighted_and_no_search_measurement_is() -> None:

@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from playwright.sync_api import Page, expect
 
+from web.dashboard import PAGES
 from web.frame.format import sentence
 from web.pages.refusals import local
 
 LEDGER = "/ledger?kind=rollout&note=a%20%26%20b%2Bc"
-DEEP = "/latency?pool=chat%20%26%20code&span=1h&at=2026-03-01T12%3A00%3A00%2B00%3A00"
+DEEP = "/latency?pool=chat%20%26%20code&from=now-1h&to=now&at=2026-03-01T12%3A00%3A00%2B00%3A00"
 
 
 @pytest.mark.browser
@@ -36,8 +37,8 @@ def test_an_unknown_page_is_a_404_in_the_dashboards_layout(bare_page: Page) -> N
         answer = bare_page.goto(path)
         assert answer is not None and answer.status == 404
         expect(bare_page.locator("main")).to_contain_text(f"There is no page {path}.")
-        expect(bare_page.get_by_role("navigation").get_by_role("link")).to_have_count(8)
-        expect(bare_page.locator("main").get_by_role("link", name="Overview")).to_have_attribute("href", "/")
+        expect(bare_page.get_by_role("navigation").get_by_role("link")).to_have_count(len(PAGES.navigation()))
+        expect(bare_page.locator("main").get_by_role("link", name="Now", exact=True)).to_have_attribute("href", "/")
 
 
 @pytest.mark.browser
@@ -62,7 +63,9 @@ def test_the_api_keeps_its_own_answers(bare: Any) -> None:
         # A form of a session that has ended leads back to its page, not to the form's own address.
         sent = client.post("/rollouts/3/start")
         assert (sent.status_code, sent.headers["location"]) == (303, "/login?next=/rollouts/3")
-        assert client.get("/fragments/fleet").json()["error"]["code"] == "unauthenticated"
+        for path in ("/parts/fleet/fleet", "/live/fleet"):
+            asked = client.get(path)
+            assert (asked.status_code, asked.json()["error"]["code"]) == (401, "unauthenticated")
 
 
 def test_a_method_that_a_page_does_not_take_is_a_405_and_counted(bare: Any) -> None:

@@ -6,14 +6,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from web.fragments import context_of
 
 from controlplane.client import Client
 from controlplane.contract.bodies.pages import Page
 from controlplane.contract.bodies.telemetry import Exemplar
 from controlplane.contract.bodies.workload import RequestRecord
 from controlplane.contract.errors import BadRequest
-from web.frame.rendering import templates
+from tests.web.part_html import part_html
+from web.pages.latency_page import PAGE
 
 TIME = datetime(2026, 3, 1, 12, 0, 7, tzinfo=UTC)
 WHOLE = Exemplar(
@@ -62,16 +62,16 @@ def logged(name: str, arrival_s: float, ttft_s: float, e2e_s: float) -> RequestR
 
 
 def shown(client: Client, params: Mapping[str, str]) -> str:
-    return templates.get_template("fragments/exemplars.html").render(**context_of("exemplars", client, params))
+    return part_html(PAGE, "exemplars", client, **params)
 
 
 @pytest.mark.parametrize(
     ("params", "asked"),
     [
-        ({}, {"metric": "ttft", "window": "15m", "limit": 20}),
-        ({"pool": "chat", "span": "1h"}, {"metric": "ttft", "pool": "chat", "window": "1h", "limit": 20}),
+        ({}, {"metric": "ttft", "window": "900s", "limit": 20}),
+        ({"pool": "chat", "from": "now-1h"}, {"metric": "ttft", "pool": "chat", "window": "3600s", "limit": 20}),
         (
-            {"metric": "e2e", "at": "2026-03-01T12:00:00+00:00", "above": "0.5", "span": "1h"},
+            {"metric": "e2e", "at": "2026-03-01T12:00:00+00:00", "above": "0.5", "from": "now-1h"},
             {"metric": "e2e", "start": "2026-03-01T12:00:00+00:00", "window": "30s", "above": "0.5", "limit": 20},
         ),
     ],
@@ -99,16 +99,16 @@ def test_each_is_shown_with_its_waterfall_and_its_batch() -> None:
 
 
 def test_a_step_without_any_says_why_and_leads_to_the_whole_span() -> None:
-    asked = {"metric": "e2e", "pool": "chat & code", "span": "1h", "above": "0.5"}
+    asked = {"metric": "e2e", "pool": "chat & code", "from": "now-1h", "above": "0.5"}
     text = shown(Asked(), {**asked, "at": "2026-03-01T12:00:00+00:00"})
     assert "Neither among the slowest of each minute nor in the log of 48 hours" in text
-    assert 'href="/latency?pool=chat+%26+code&amp;span=1h&amp;metric=e2e#exemplars-title"' in text
+    assert 'href="/latency?metric=e2e&amp;from=now-1h&amp;to=now&amp;pool=chat+%26+code#exemplars-title"' in text
     assert "Neither" not in shown(Asked(), asked)  # There is no wider span to look at.
     assert "Neither" not in shown(Asked(WHOLE), {**asked, "at": "2026-03-01T12:00:00+00:00"})
 
 
 def test_a_step_of_which_none_was_kept_is_looked_up_in_the_log() -> None:
-    at = {"metric": "ttft", "pool": "chat", "span": "5m", "at": TIME.isoformat(), "above": "0.5"}
+    at = {"metric": "ttft", "pool": "chat", "from": "now-5m", "at": TIME.isoformat(), "above": "0.5"}
     # The step is of five seconds. What counts is when the first token came, not when the request did.
     log = [
         logged("second", 1.0, 0.52, 3.0),
@@ -136,11 +136,6 @@ def test_a_step_of_which_none_was_kept_is_looked_up_in_the_log() -> None:
 def test_a_moment_that_is_none_is_told(at: str) -> None:
     with pytest.raises(BadRequest, match="at: wants a"):
         shown(Asked(), {"at": at})
-
-
-def test_a_span_that_is_not_offered_is_told() -> None:
-    with pytest.raises(BadRequest, match="span: '99m' is none of 5m"):
-        shown(Asked(), {"span": "99m"})
 
 
 def test_a_threshold_that_is_none_is_told() -> None:

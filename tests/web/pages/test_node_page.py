@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from web.fragments import context_of
-
 from controlplane.command.node_text import changes_text, knobs_text
 from controlplane.contract.bodies.configs import Revision
 from controlplane.contract.bodies.nodes import ChangeCost, EffectiveConfig, NodeView
@@ -13,7 +11,8 @@ from controlplane.contract.bodies.telemetry import ScalarsAnswer, ScalarSeries
 from controlplane.contract.histogram import error_text
 from controlplane.contract.knobs import ChangeClass, EngineConfig
 from controlplane.contract.metrics import CLOCK_OFFSET, CLOCK_OFFSET_ERROR
-from web.frame.rendering import templates
+from tests.web.part_html import part_html
+from web.pages import fleet_page, node_page
 
 NODE = NodeView(
     node="gpu 1",
@@ -63,14 +62,13 @@ class OneNode:
         return Revision(number=number, hash="h", knobs=EngineConfig(), created_by="t", created_at=now)
 
 
-def rendered(name: str, params: dict[str, str], client: OneNode | None = None) -> str:
-    context: dict[str, Any] = context_of(name, client or OneNode(), params)  # type: ignore[arg-type]
-    text: str = templates.get_template(f"fragments/{name}.html").render(**context)
-    return " ".join(text.split())
+def rendered(name: str, client: OneNode | None = None) -> str:
+    page, params = (fleet_page.PAGE, {}) if name == "fleet" else (node_page.PAGE, {"node_name": NODE.node})
+    return " ".join(part_html(page, name, client or OneNode(), **params).split())
 
 
 def test_a_nodes_page_shows_all_that_its_agent_reports() -> None:
-    page = rendered("node", {"node": "gpu 1"})
+    page = rendered("node")
     for wanted in (
         "backend vllm",
         "Serves, but: engine: no plugin, limits cannot be moved",
@@ -86,7 +84,7 @@ def test_a_nodes_page_shows_all_that_its_agent_reports() -> None:
 
 
 def test_the_fleet_marks_a_degraded_node_and_links_to_it() -> None:
-    page = rendered("fleet", {})
+    page = rendered("fleet")
     assert (
         'title="engine: no plugin, limits cannot be moved"><svg class="shape"' in page
         and "</svg>degraded</span>" in page
@@ -103,10 +101,10 @@ def test_the_command_line_says_the_same_in_text() -> None:
 
 def test_a_clock_is_shown_where_it_is_known_with_a_hint_where_it_is_far_off() -> None:
     known, far = OneNode((0.0004, 0.001)), OneNode((-12.5, 0.02))
-    assert "<dt>Clock</dt>" not in rendered("node", {"node": "gpu 1"})
-    shown = rendered("node", {"node": "gpu 1"}, known)
+    assert "<dt>Clock</dt>" not in rendered("node")
+    shown = rendered("node", known)
     assert "<dt>Clock</dt><dd>400 µs behind the service&#39;s, ± 1 ms</dd>" in shown and "NTP" not in shown
-    assert "12.5 s ahead of the service&#39;s, ± 20 ms" in (page := rendered("node", {"node": "gpu 1"}, far))
+    assert "12.5 s ahead of the service&#39;s, ± 20 ms" in (page := rendered("node", far))
     assert "set the node&#39;s clock (NTP)" in page
 
 
@@ -125,7 +123,7 @@ class Measured(OneNode):
 
 def test_a_nodes_host_is_shown_and_what_is_not_measured_is_said() -> None:
     told = Measured(host_other_cpu=0.93, host_major_faults=72_000.0, host_cpu_limit=1.5)
-    page = rendered("host", {"node": "gpu 1"}, told)
+    page = rendered("host", told)
     assert '<tr data-host="host_other_cpu"><td>other cpu</td><td>93 %</td>' in page
     assert "<td>major faults</td><td>1,200 a second</td>" in page and "<td>1.5 CPUs</td>" in page
     assert "<td>steal</td><td>not measured</td>" in page and "gpu" not in page
@@ -133,6 +131,6 @@ def test_a_nodes_host_is_shown_and_what_is_not_measured_is_said() -> None:
 
 def test_a_gpu_is_shown_where_there_is_one() -> None:
     told = Measured(gpu_clock=1200.0, gpu_throttle_reason=68.0, gpu_temperature=91.0, gpu_xid=0.0)
-    page = rendered("host", {"node": "gpu 1"}, told)
+    page = rendered("host", told)
     for shown in ("1,200 MHz", "power cap, heat (hardware)", "91 °C", "<td>gpu xid</td><td>none</td>"):
         assert shown in page, shown
