@@ -55,7 +55,7 @@ class Fleet:
     def sign_in_link(self) -> str:
         """Opens the dashboard signed in, once, within a minute."""
         with self.client("dashboard-token") as client:
-            return f"{self.url}/login?code={client.create_sign_in_code().code}"
+            return client.create_sign_in_code().link(self.url)
 
     def start_node(self, node: str, port: int, pool: str, role: str) -> None:
         """An engine and the agent beside it: two processes, either of which can die without the other."""

@@ -3,7 +3,7 @@
 from fastapi import APIRouter
 
 from controlplane.alerts import endpoints as alerts
-from controlplane.api import ledger_endpoints, probes
+from controlplane.api import ledger_endpoints, onboarding_endpoints, probes
 from controlplane.auth import endpoints as tokens
 from controlplane.auth import people_endpoints, sign_in_endpoints
 from controlplane.auth.oidc import endpoints as sign_in_at_issuer
@@ -20,6 +20,7 @@ def all_routers() -> list[APIRouter]:
         alerts.router,
         rollouts.router,
         studies.router,
+        onboarding_endpoints.router,
         ledger_endpoints.router,
         tokens.router,
         sign_in_endpoints.router,

@@ -34,6 +34,7 @@ from controlplane.serving.answer_headers import AnswerHeaders
 from controlplane.serving.guarded_websocket import websocket
 from controlplane.serving.host_gate import HostGate
 from controlplane.serving.limited_http import end_revoked, protocol
+from controlplane.serving.listening_sockets import taken
 from controlplane.serving.owned_socket import claim
 from controlplane.serving.site_gate import SiteGate
 from controlplane.serving.tls import ServerTls, check_exposed
@@ -48,15 +49,26 @@ WATCH_S = 5.0
 """So long a connection whose certificate is revoked may go on."""
 
 Mount = Callable[[FastAPI], None]
+Ready = Callable[[], None]
 
 
 class Server(uvicorn.Server):
     """uvicorn's server, which tells the application of the stop at once and ends without raising the signal again."""
 
-    def __init__(self, config: uvicorn.Config, app: FastAPI, local: Path | None = None) -> None:
-        """`local`: a Unix socket, of mode 600, that is served without TLS beside the port. Raises Conflict if taken."""
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        app: FastAPI,
+        sockets: list[socket.socket],
+        local: Path | None = None,
+        ready: Ready | None = None,
+    ) -> None:
+        """`sockets`: bound to the port. `local`: a Unix socket, of mode 600, that is served without TLS beside them.
+        `ready` is called once, in a thread, when requests are accepted. Raises Conflict if `local` is taken."""
         super().__init__(config)
         self.service = Service.of(app)
+        self._sockets = sockets
+        self._ready = ready
         self._local_path = local
         self._local = None if local is None else claim(local, "data_dir")
         self._watch: asyncio.Task[None] | None = None
@@ -64,6 +76,9 @@ class Server(uvicorn.Server):
         self._telling: asyncio.Task[None] | None = None
         self.accepting = threading.Event()
         """Set once requests are accepted, for those who start the server in a thread."""
+
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        super().run(self._sockets if sockets is None else sockets)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -75,6 +90,8 @@ class Server(uvicorn.Server):
         self.accepting.set()
         self._manager.tell(service_manager.READY)
         self._telling = asyncio.create_task(self._manager.keep_telling(), name="service-manager")
+        if self._ready is not None:
+            await asyncio.to_thread(self._ready)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._manager.tell(service_manager.STOPPING)
@@ -129,11 +146,27 @@ class Server(uvicorn.Server):
         return int(self.servers[0].sockets[0].getsockname()[1])
 
 
-def server_of(settings: ServiceSettings, mount: Mount | None = None) -> Server:
-    """A server that has not started yet. `mount` adds routes to the application (the dashboard)."""
+def server_of(settings: ServiceSettings, mount: Mount | None = None, ready: Ready | None = None) -> Server:
+    """A server that has not started yet. `mount` adds routes to the application (the dashboard).
+
+    Its port is taken before anything is made in the data folder. Raises `Conflict` for a port in use.
+    """
     set_up_logging(settings)
     tls = settings.tls
     check_exposed(settings.host, tls, settings.insecure_http)
+    sockets = taken(settings.host, settings.port)
+    try:
+        return _server_on(sockets, settings.model_copy(update={"port": sockets[0].getsockname()[1]}), mount, ready)
+    except BaseException:
+        for one in sockets:
+            one.close()
+        raise
+
+
+def _server_on(
+    sockets: list[socket.socket], settings: ServiceSettings, mount: Mount | None, ready: Ready | None
+) -> Server:
+    tls = settings.tls
     app = create_app(settings)
     if mount is not None:
         mount(app)
@@ -148,7 +181,8 @@ def server_of(settings: ServiceSettings, mount: Mount | None = None) -> Server:
         ssl_context_factory=None if secured is None else lambda *_: secured.context,
         forwarded_allow_ips=list(settings.forwarded_allow_ips),
         log_config=None,
-        log_level=settings.log_level,
+        # What uvicorn says at info of its own starts and stops, `ready` and the exit status say.
+        log_level="warning" if settings.log_level == "info" else settings.log_level,
         access_log=settings.log_level == "debug",
         http=protocol(door, None if secured is None else secured.is_revoked),
         ws=websocket(door),
@@ -158,7 +192,7 @@ def server_of(settings: ServiceSettings, mount: Mount | None = None) -> Server:
         ws_max_size=wire.MESSAGE_LIMIT_BYTES + 1,
         server_header=False,
     )
-    return Server(config, app, None if tls is None else settings.local_socket)
+    return Server(config, app, sockets, None if tls is None else settings.local_socket, ready)
 
 
 def set_up_logging(settings: ServiceSettings) -> None:
@@ -178,14 +212,15 @@ def _mask_urls(record: logging.LogRecord) -> bool:
     return True
 
 
-def run(settings: ServiceSettings, mount: Mount | None = None) -> int:
+def run(settings: ServiceSettings, mount: Mount | None = None, ready: Ready | None = None) -> int:
     """Serve until a signal. Returns the process's exit status: 0, or 1 when the service could not start.
 
-    Raises `BadRequest` (`Unavailable`) that names the setting when its folder or its database cannot be used.
+    Raises `BadRequest` (`Unavailable`) that names the setting when its folder or its database cannot be used,
+    `Conflict` for a port in use.
     """
     allocation.settle()
     try:
-        server = server_of(settings, mount)
+        server = server_of(settings, mount, ready)
     except OSError as error:
         raise BadRequest(f"data_dir: {settings.data_dir} cannot be used: {error}", field="data_dir") from error
     except ImportError as error:

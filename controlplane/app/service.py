@@ -24,6 +24,7 @@ from controlplane.api import docs_page, error_handlers
 from controlplane.api.application import DESCRIPTION, TAGS, DocumentedApplication, operation_id
 from controlplane.api.body_limit import BodyLimit
 from controlplane.api.json_kinds import refuse_wrong_kinds
+from controlplane.api.onboarding_endpoints import OnboardingParts
 from controlplane.api.probes import ProbeParts, Readiness
 from controlplane.api.router import all_routers
 from controlplane.api.storable_text import refuse_unstorable_text
@@ -33,6 +34,7 @@ from controlplane.app.background import Background, Tick
 from controlplane.app.exports import exporters_of
 from controlplane.app.frames import frames_of
 from controlplane.app.health_metrics import ServiceHealth
+from controlplane.app.own_place import place_of
 from controlplane.app.pool_limits import pool_limits
 from controlplane.app.remedies import check_remedy
 from controlplane.app.settings import ServiceSettings
@@ -70,7 +72,7 @@ from controlplane.terminal.checkout import release
 
 
 @dataclass(frozen=True, kw_only=True)
-class Service(AlertParts, RolloutParts, StudyParts, ProbeParts, SignInParts):
+class Service(AlertParts, RolloutParts, StudyParts, ProbeParts, SignInParts, OnboardingParts):
     """All that a running service is made of: what each domain's routes are served with, and what starts and ends."""
 
     settings: ServiceSettings
@@ -186,6 +188,8 @@ def _service(
         streams=Streams(telemetry.latest, clock, stop),
         fleet=hub,
         public_url=url,
+        place=place_of(settings),
+        local=is_loopback(settings.host),
         check_remedy=check_remedy,
         pool_limits=pool_limits,
         outgoing=settings.outgoing,

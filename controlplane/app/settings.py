@@ -2,13 +2,14 @@
 
 from ipaddress import ip_network
 from pathlib import Path
+from socket import gethostname
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 from urllib.parse import parse_qs, urlsplit
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from controlplane.app.sign_in_settings import SignInSettings
-from controlplane.contract.host_names import is_loopback
+from controlplane.contract.host_names import ANY, is_loopback
 from controlplane.contract.retention_defaults import DAY_S, HOUR_S, LEVELS_S, LONGEST_S
 from controlplane.serving.proxies import Proxies
 from controlplane.terminal.setting_values import Bytes, Pairs, words_of
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from controlplane.telemetry.folding.retention import Retention
     from controlplane.telemetry.queries.budget import QueryLimits
 
+EVERY_ADDRESS = frozenset({"0.0.0.0", "::"})
 HTTP_URL = r"^https?://[^\s/]+"
 _ENCRYPTED = ("require", "verify-ca", "verify-full")
 """PostgreSQL's sslmode: `prefer`, libpq's default, goes on in clear where the server, or who is between, says so."""
@@ -253,14 +255,17 @@ class ServiceSettings(StoreSettings, SignInSettings):
         """Where the service is called by what runs beside it. Raises BadSettings as `tls` does."""
         if self.tls is not None:
             return f"unix:{self.local_socket}"
-        host = "127.0.0.1" if self.host in {"0.0.0.0", "::"} else self.host
-        return f"http://{host}:{self.port}"
+        host = "127.0.0.1" if self.host in EVERY_ADDRESS else self.host
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
 
     @property
     def public_url(self) -> str:
-        """The base of links that go out in webhooks."""
+        """The base of links that go out in webhooks: `external_url`, or where it listens; of every address, by name."""
         scheme = "http" if self.tls_cert is None else "https"
-        return (self.external_url or f"{scheme}://{self.host}:{self.port}").rstrip("/")
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        if self.host in EVERY_ADDRESS:
+            host = next((name for name in self.allowed_hosts if name != ANY), gethostname())
+        return (self.external_url or f"{scheme}://{host}:{self.port}").rstrip("/")
 
 
 def clear_store(database_url: str | None, clickhouse_url: str | None) -> str | None:

@@ -27,6 +27,7 @@ from controlplane.contract.bodies.alerts import (
 from controlplane.contract.bodies.configs import Revision, RevisionCreate
 from controlplane.contract.bodies.ledger import LedgerEntry
 from controlplane.contract.bodies.nodes import NodeView, TrialConfig
+from controlplane.contract.bodies.onboarding import Onboarding
 from controlplane.contract.bodies.pages import Page
 from controlplane.contract.bodies.people import Person, SessionView, SignInBegun, SignInFinish, SignInWays
 from controlplane.contract.bodies.rollouts import Rollout, RolloutCreate
@@ -101,6 +102,10 @@ class ResourceCalls(Connection):
     def end_session(self) -> None:
         """End the browser's session whose secret this client has."""
         self._request("DELETE", "/api/v1/sessions/self")
+
+    def onboarding(self) -> Onboarding:
+        """What a new service still lacks, and the command for each step."""
+        return self._one(Onboarding, "GET", "/api/v1/onboarding")
 
     def enrol(self, wanted: EnrolmentRequest) -> EnrolmentReply:
         return self._one(EnrolmentReply, "POST", "/api/v1/enrol", body=wanted)

@@ -26,6 +26,7 @@ SUBCOMMANDS = {
     "traffic": "tuner.traffic.command",
     "rollout": "controlplane.command.rollout",
     "status": "controlplane.command.status",
+    "open": "controlplane.command.open_dashboard",
     "export": "controlplane.command.export",
     "load": "controlplane.command.load.command",
     "store": "controlplane.command.store",

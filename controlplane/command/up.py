@@ -80,9 +80,11 @@ def up(settings: UpSettings) -> None:
     extras.need("up", "server", *parts)
     from controlplane.app.serve import run
     from controlplane.app.service import Service
+    from controlplane.command.ready.say_ready import say_ready
     from controlplane.serving.limits import Refused
 
     def mount(app: "FastAPI") -> None:
+        served.append(app)
         if settings.dashboard:
             service = Service.of(app)
             forged = partial(service.door.refuse, Refused.CROSS_SITE)
@@ -91,10 +93,14 @@ def up(settings: UpSettings) -> None:
             workers.append(Worker(settings.own_url, settings.data_dir / "tuner-token"))
             workers[-1].start()
 
+    def ready() -> None:
+        say_ready(Service.of(served[0]), dashboard=settings.dashboard)
+
+    served: list[FastAPI] = []
     workers: list[Worker] = []
     try:
         check_exposed(settings.host, settings.tls, settings.insecure_http)
-        status = run(settings, mount)
+        status = run(settings, mount, ready)
     except BadSettings as error:
         fail(error.message)
     except TailwrightError as error:

@@ -54,6 +54,12 @@ def nodes(
     return [node_view(row, known.of(row)) for row in rows]
 
 
+def any_node(session: Session, *, read: bool = False) -> bool:
+    """Whether a node is enrolled; `read`: one whose effective configuration was read."""
+    query = select(NodeRow.node).limit(1)
+    return session.exec(query.where(col(NodeRow.effective).is_not(None)) if read else query).first() is not None
+
+
 def node(session: Session, name: str) -> NodeView:
     """One node. Raises `NotFound`."""
     row = row_of(session, name)

@@ -254,6 +254,12 @@ class TelemetryStore:
         """How far back the log of requests reaches."""
         return self._retention.requests_from(self._clock())
 
+    def metric_names(self) -> set[str]:
+        """Of every metric that has ever had a value here, whichever replica took it in."""
+        with self._database.snapshot() as connection:
+            self.names.load(connection)
+        return self._own_names()
+
     def find(self, metric: str) -> MetricRef:
         """See `TelemetryReader`."""
         try:

@@ -25,14 +25,13 @@ FACES = {
     "controlplane": set(),
     "controlplane/alerts": {"checks", "endpoints", "evaluator", "store", "tables", "view", "words"},
     "controlplane/app": {"allocation", "background", "exports", "frames", "garbage", "health_metrics", "lost_secrets"}
-    | {"new_migration", "pool_limits", "secrets_files", "serve", "service", "settings", "sign_in_settings", "tables"}
-    | {"ticks"},
+    | {"new_migration", "own_place", "pool_limits", "secrets_files", "serve", "service", "settings"}
+    | {"sign_in_settings", "tables", "ticks"},
     "controlplane/auth": {"browser_address", "browser_sessions", "endpoints", "enrolment_rules", "guard"}
     | {"known_people", "node_certificate", "people_endpoints", "principal", "revocations", "sign_in_endpoints"}
     | {"sign_in_parts", "store", "tables", "token", "token_cache", "token_lookup", "token_uses", "turned_away", "view"},
-    "controlplane/command": {"bench", "certificates", "export", "ledger_chain", "main", "node_text"}
-    | {"people_sessions", "rollout"}
-    | {"secret_keys", "status", "store", "tokens", "up"},
+    "controlplane/command": {"bench", "certificates", "export", "ledger_chain", "main", "node_text", "open_dashboard"}
+    | {"people_sessions", "rollout", "secret_keys", "status", "store", "tokens", "up"},
     "controlplane/contract": {
         "bearer",
         "clock",

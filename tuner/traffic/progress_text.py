@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from controlplane.contract.duration_text import duration_text
+
 LONGEST_REASON = 160
 
 
@@ -44,4 +46,4 @@ def one_line(text: str) -> str:
 def _first_token(progress: Mapping[str, Any]) -> str:
     if "ttft_p50_s" not in progress:
         return "no first token yet"
-    return f"ttft p50 {1e3 * progress['ttft_p50_s']:.0f} ms, p99 {1e3 * progress['ttft_p99_s']:.0f} ms"
+    return f"ttft p50 {duration_text(progress['ttft_p50_s'])}, p99 {duration_text(progress['ttft_p99_s'])}"

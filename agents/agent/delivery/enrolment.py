@@ -2,7 +2,8 @@
 
 Guarantee: the credentials in use are on disk (mode 600) before they are used, so a restart enrols only when the service
 has refused the stored token. Tries again for ever, slowly, saying why: a service that is not up yet is no error. A node
-that has neither credentials nor a token to get them with is one: `BadSettings`.
+that has neither credentials nor a token to get them with, or one that the service refuses, is one: `BadSettings`, once
+`enrolment_token_wait_s` are over in which the token may be put right.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ from agents.agent.settings import AgentSettings
 from agents.host.backoff import Backoff
 from controlplane.client import raise_for_error
 from controlplane.contract.bodies.access import EnrolmentReply, EnrolmentRequest
-from controlplane.contract.errors import BadSettings, TailwrightError
+from controlplane.contract.errors import BadSettings, Forbidden, TailwrightError, Unauthenticated
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +36,7 @@ class Enrolment:
         self._lock = asyncio.Lock()
         self._renewed_at = float("-inf")
         self._old_token: str | None = None
+        self._refused: TailwrightError | None = None  # Why the service did not take the enrolment token, last time.
         self.current: Credentials | None = credentials.load(settings.state_dir, settings.node)
 
     @property
@@ -44,16 +46,19 @@ class Enrolment:
     async def ensure(self) -> Credentials:
         """The stored credentials, or new ones, however long the service takes to answer.
 
-        Raises `BadSettings` where there are none, and no token to ask for some with.
+        Raises `BadSettings` where there are none, and no token to ask for some with that the service takes.
         """
         if self.current is not None and self._has_moved(self.current):
             self._old_token, self.current = self.current.token, None
         if self.current is None:
             await self._until_there_is_a_token()
-        backoff = Backoff()
+        backoff, refused_since = Backoff(), None
         while self.current is None:
             async with self._lock:
                 await self._enrol()
+            refused_since = None if self._refused is None else refused_since or time.monotonic()
+            if refused_since and time.monotonic() - refused_since >= self._settings.enrolment_token_wait_s:
+                raise self._bad_token()
             if self.current is None:
                 await asyncio.sleep(backoff.next_s())
         return self.current
@@ -109,7 +114,16 @@ class Enrolment:
                 waiting = True
             await asyncio.sleep(TOKEN_FILE_LOOK_S)
 
+    def _bad_token(self) -> BadSettings:
+        file = self._settings.enrolment_token_file
+        field, place = ("enrolment_token", "--enrolment-token") if file is None else ("enrolment_token_file", str(file))
+        why = "" if self._refused is None else f": {self._refused.message}"
+        return BadSettings(
+            f"{field}: the service at {self._settings.server_url} does not take the token of {place}{why}", field=field
+        )
+
     async def _enrol(self) -> None:
+        self._refused = None
         token = self._settings.read_enrolment_token()
         if token is None:
             log.error(
@@ -130,6 +144,7 @@ class Enrolment:
             raise_for_error(answer)
             reply = EnrolmentReply.model_validate_json(answer.content)
         except (httpx.HTTPError, TailwrightError, ValueError) as error:
+            self._refused = error if isinstance(error, Unauthenticated | Forbidden) else None
             log.warning("not enrolled yet: %s", str(error) or type(error).__name__)
             return
         granted = Credentials(reply.node, reply.pool, reply.role, reply.token, reply.workload_key)

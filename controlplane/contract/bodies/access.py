@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Literal, Self
+from urllib.parse import urlencode
 
 from pydantic import AwareDatetime, BaseModel, Field, model_validator
 
@@ -129,6 +130,11 @@ class SignInCode(BaseModel):
 
     code: str = Field(description="the code itself, for `/login?code=CODE`; shown only in this answer")
     expires_at: datetime = Field(description="when it is too late to use it")
+
+    def link(self, dashboard_url: str, page: str = "/") -> str:
+        """The address that signs a browser in and leads it to the page, a path of the dashboard."""
+        query = {"code": self.code} | ({} if page == "/" else {"next": page})
+        return f"{dashboard_url.rstrip('/')}/login?{urlencode(query)}"
 
 
 class SessionStart(BaseModel):

@@ -1,6 +1,8 @@
 """The service's settings, and what `tailwright up` adds to them."""
 
 from pathlib import Path
+from socket import gethostname
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -84,3 +86,18 @@ def test_a_store_elsewhere_in_clear_is_refused_with_the_mend(settings: dict[str,
 )
 def test_tls_and_this_machine_pass(settings: dict[str, str]) -> None:
     assert StoreSettings.model_validate(settings)
+
+
+@pytest.mark.parametrize(
+    ("given", "public", "own"),
+    [
+        ({}, "http://127.0.0.1:7300", "http://127.0.0.1:7300"),
+        ({"host": "::1"}, "http://[::1]:7300", "http://[::1]:7300"),
+        ({"host": "0.0.0.0", "allowed_hosts": ("*", "tw.example")}, "http://tw.example:7300", "http://127.0.0.1:7300"),
+        ({"host": "::"}, f"http://{gethostname()}:7300", "http://127.0.0.1:7300"),
+        ({"external_url": "https://tw.example/"}, "https://tw.example", "http://127.0.0.1:7300"),
+    ],
+)
+def test_links_name_an_address_that_others_reach(given: dict[str, Any], public: str, own: str) -> None:
+    settings = ServiceSettings(**given)
+    assert (settings.public_url, settings.own_url) == (public, own)

@@ -20,6 +20,7 @@ COMMANDS = (
     "traffic",
     "rollout",
     "status",
+    "open",
     "load",
     "export",
     "store",

@@ -17,7 +17,7 @@ def test_a_line_says_what_was_sent_and_how_soon_it_was_answered() -> None:
     )
     assert told == (
         "40 sent, 7 in flight, 30 answered, 3 failed (last: HTTP 503: busy), 5 not sent, too many in flight; "
-        "ttft p50 35 ms, p99 1200 ms"
+        "ttft p50 35.1 ms, p99 1.20 s"
     )
 
 

@@ -3,7 +3,11 @@
 import asyncio
 import json
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx
 import pytest
@@ -14,6 +18,30 @@ from agents.agent.delivery import credentials
 from agents.agent.delivery.credentials import Credentials
 from agents.agent.delivery.enrolment import Enrolment
 from agents.agent.settings import AgentSettings
+
+
+@contextmanager
+def answering(status: int) -> Iterator[str]:
+    """A service that answers each request so."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
 
 
 def test_it_tries_until_the_service_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,6 +154,59 @@ def test_a_token_file_that_is_never_written_is_waited_for_with_a_bound(
     answer = CliRunner().invoke(app, ["--node", "a", "--state-dir", str(tmp_path), *given])
     assert answer.exit_code == 2
     assert f"{file} holds no token, after 0 s of waiting (--enrolment-token-wait-s)" in answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("status", "given", "told"),
+    [
+        (401, "--enrolment-token-file", "enrolment_token_file: the service at {url} does not take the token of {file}"),
+        (
+            403,
+            "--enrolment-token",
+            "enrolment_token: the service at {url} does not take the token of --enrolment-token",
+        ),
+    ],
+)
+def test_a_token_that_the_service_refuses_ends_with_status_2_and_names_its_file(
+    tmp_path: Path, status: int, given: str, told: str
+) -> None:
+    file = tmp_path / "token"
+    file.write_text("of another service\n")
+    with answering(status) as url:
+        flags = ["--server-url", url, given, str(file), "--enrolment-token-wait-s", "0"]
+        answer = CliRunner().invoke(app, ["--node", "a", "--state-dir", str(tmp_path / "state"), *flags])
+    assert answer.exit_code == 2
+    assert told.format(url=url, file=file) in answer.stderr.splitlines()[-1]
+    assert not (tmp_path / "state/credentials.json").exists()
+
+
+def test_a_refused_token_may_be_put_right_and_a_service_that_is_away_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Refused for less than the wait, then away for longer, then refused again: each refusal's wait begins anew."""
+    now = 1.0
+    answers = iter([401, 503, 401, None])
+
+    async def pause(seconds: float) -> None:
+        nonlocal now
+        now += 59.0
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        status = next(answers)
+        if status is not None:
+            return httpx.Response(status)
+        granted = {"node": "a", "pool": "default", "role": "serving", "token": "secret", "workload_key": "00ff"}
+        return httpx.Response(200, json=granted)
+
+    monkeypatch.setattr("agents.agent.delivery.enrolment.asyncio.sleep", pause)
+    monkeypatch.setattr("agents.agent.delivery.enrolment.time", SimpleNamespace(monotonic=lambda: now))
+
+    async def run() -> Credentials:
+        async with httpx.AsyncClient(base_url="http://service", transport=httpx.MockTransport(answer)) as http:
+            settings = AgentSettings(node="a", state_dir=tmp_path, enrolment_token="t")
+            return await Enrolment(settings, http).ensure()
+
+    assert asyncio.run(run()).token == "secret"
 
 
 def test_a_token_file_may_be_written_while_the_agent_waits(
