@@ -11,6 +11,7 @@ from controlplane.client import stream
 from controlplane.client.connection import Connection, M, query_of, segment
 from controlplane.client.raised_errors import raise_for_error
 from controlplane.client.stream import Streamed
+from controlplane.contract.bodies.explanation import ExplainAnswer
 from controlplane.contract.bodies.pages import Page
 from controlplane.contract.bodies.request_log import RequestDetail, RequestFacets
 from controlplane.contract.bodies.telemetry import (
@@ -180,6 +181,11 @@ class TelemetryCalls(Connection):
     def request_facets(self, **params: Any) -> RequestFacets:
         """How many requests each value of each label has; params as those of `requests`, but for pages and order."""
         return self._one(RequestFacets, "GET", "/api/v1/request-facets", params=params)
+
+    def explain(self, metric: str = "ttft", **params: Any) -> ExplainAnswer:
+        """What tells the requests in a box from others; params: low, high (seconds), window, start, end, against (span,
+        before), labels (a list: any of several)."""
+        return self._one(ExplainAnswer, "GET", "/api/v1/explain", params={"metric": metric, **params})
 
     def export(self, *, read_timeout_s: float = 120.0, **params: Any) -> Iterator[bytes]:
         """A CSV or Parquet file as it comes; params as GET /api/v1/export takes them. A broken transfer raises."""

@@ -22,21 +22,12 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from controlplane.evidence.log_factorials import log_factorials
+
 Floats = NDArray[np.float64]
 
 EXACT_LIMIT = 4000
 """Above this many exceedances in one count the closed-form bound replaces the exact denominator."""
-
-_log_factorials: Floats = np.zeros(1)
-
-
-def _log_factorial(largest: int) -> Floats:
-    """ln 0!, ln 1!, ..., at least up to ln largest!."""
-    global _log_factorials
-    if largest >= len(_log_factorials):
-        size = max(2 * len(_log_factorials), largest + 1)
-        _log_factorials = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, size, dtype=np.float64)))])
-    return _log_factorials
 
 
 def log_e(k_b: int, k: int, n_a: int, n_b: int, log_odds: Floats) -> Floats:
@@ -51,7 +42,7 @@ def log_e(k_b: int, k: int, n_a: int, n_b: int, log_odds: Floats) -> Floats:
         rho = n_b / (n_a + n_b)
         bound: Floats = k_b * log_odds - k * np.log1p(rho * np.expm1(log_odds))
         return bound
-    table = _log_factorial(n_a + n_b)
+    table = log_factorials(n_a + n_b)
     j = np.arange(low, high + 1)
     weight = -(table[j] + table[n_b - j] + table[k - j] + table[n_a - k + j])
     weight -= weight.max()

@@ -172,6 +172,7 @@ class RequestRow(SQLModel, table=True):
     request_id: str
     arrival_ns: int = Field(sa_column=Column(BigInteger, nullable=False, index=True))
     e2e_s: float
+    ttft_s: float | None = None
     prompt_tokens: int = Field(sa_column=Column(BigInteger, nullable=False))
     cached_tokens: int = Field(sa_column=Column(BigInteger, nullable=False))
     output_tokens: int = Field(sa_column=Column(BigInteger, nullable=False))

@@ -49,6 +49,7 @@ class Record(NamedTuple):
     batch: bytes = b"{}"
     tenant: str = ""
     region: str = ""
+    ttft_s: float | None = None
 
 
 def read_records(request: ExportTraceServiceRequest, bounds: Bounds, refusals: Refusals) -> list[Record]:
@@ -111,6 +112,7 @@ def _record(span: Span, origin: Origin, bounds: Bounds) -> Record:
         trace_id=span.trace_id.hex(),
         batch=orjson.dumps(batch),
         tenant=_text(given, metrics.TENANT.name) or origin.labels.get(metrics.TENANT.label, ""),
+        ttft_s=parts.get(metrics.TTFT.short),
         region=_text(given, metrics.REGION.name) or origin.labels.get(metrics.REGION.label, ""),
     )
 

@@ -85,10 +85,12 @@ def completed_in(metric: str, span: Span, high: float | None, dialect: str) -> C
     )
 
 
-def seconds_of(metric: str, dialect: str) -> SQLColumnExpression[float]:
+def seconds_of(metric: str, dialect: str) -> SQLColumnExpression[float | None]:
     """How long this part of a request took; NULL where nobody told."""
     if metric == E2E.short:
         return col(RequestRow.e2e_s)
+    if metric == TTFT.short:
+        return col(RequestRow.ttft_s)
     parts: Any = col(RequestRow.parts)
     if dialect == "sqlite":
         return cast(func.json_extract(cast(parts, Text), f"$.{metric}"), Float)

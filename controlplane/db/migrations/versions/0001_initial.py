@@ -383,6 +383,7 @@ def upgrade() -> None:
         sa.Column("request_id", sa.String(), nullable=False),
         sa.Column("arrival_ns", sa.BigInteger(), nullable=False),
         sa.Column("e2e_s", sa.Float(), nullable=False),
+        sa.Column("ttft_s", sa.Float(), nullable=True),
         sa.Column("prompt_tokens", sa.BigInteger(), nullable=False),
         sa.Column("cached_tokens", sa.BigInteger(), nullable=False),
         sa.Column("output_tokens", sa.BigInteger(), nullable=False),

@@ -1,0 +1,84 @@
+"""What tells the requests inside a box of a heat map from those outside of it."""
+
+from datetime import datetime
+from enum import StrEnum
+
+from pydantic import BaseModel, Field
+
+
+class Against(StrEnum):
+    """What the requests inside a box are compared with."""
+
+    SPAN = "span"  # The requests of the same time whose value lies outside of the box.
+    BEFORE = "before"  # All requests of as much time just before it.
+
+
+class LookedAt(BaseModel):
+    """How many requests one side has."""
+
+    found: int = Field(description="requests of the log that fit")
+    looked_at: int = Field(description="how many of them were looked at; fewer than `found`: a uniform sample")
+    start: datetime = Field(description="the side's span: its start")
+    end: datetime = Field(description="the side's span: its end")
+
+
+class ExplainedValue(BaseModel):
+    """One value of a factor: how many requests inside and outside have it."""
+
+    value: str = Field(description="the value, or the bin of a figure; empty: not told")
+    inside: int = Field(description="requests inside that have it")
+    outside: int = Field(description="requests outside that have it")
+    share_inside: float = Field(description="`inside` by the factor's `inside`")
+    share_outside: float = Field(description="`outside` by the factor's `outside`")
+    difference: float = Field(description="share_inside less share_outside")
+    low: float = Field(description="the difference's interval: its lower end; all intervals hold at once with 95 %")
+    high: float = Field(description="the difference's interval: its upper end")
+    p_value: float = Field(description="of an exact test, corrected for all values of all factors")
+    named: bool = Field(description="whether chance is ruled out: p_value at most `alpha`")
+
+
+class ExplainedFactor(BaseModel):
+    """A label, or a figure in bins, by how strongly it tells inside from outside."""
+
+    factor: str = Field(description="a label, `output_tokens`, or a figure of the batch at the first token")
+    label: bool = Field(description="whether it is a label, and its values filters of other queries")
+    score: float = Field(description="bias-corrected Cramér's V: 0 tells nothing apart, 1 everything")
+    p_value: float = Field(description="the smallest of its values', corrected")
+    named: bool = Field(description="whether chance is ruled out for one of its values")
+    sentence: str = Field(description="in plain words")
+    inside: int = Field(description="requests inside of which it is known")
+    outside: int = Field(description="requests outside of which it is known")
+    values: list[ExplainedValue] = Field(description="at most 10: named ones first, then the largest difference")
+    others: int = Field(description="values beyond these that were tested")
+    among_alike: float | None = Field(
+        default=None,
+        description="the difference of the sentence's value among requests that are alike in the first factor: near 0, "
+        "it only goes along with that one; null for the first and those not named",
+    )
+
+
+class ExplainedPart(BaseModel):
+    """Means of one part of the waterfall, seconds."""
+
+    part: str = Field(description="short name of its metric")
+    inside_s: float = Field(description="mean of the requests inside")
+    outside_s: float = Field(description="mean of those outside")
+    difference_s: float = Field(description="inside_s less outside_s")
+    low_s: float = Field(description="the difference's 95 % interval: its lower end")
+    high_s: float = Field(description="the difference's 95 % interval: its upper end")
+
+
+class ExplainAnswer(BaseModel):
+    """`GET /api/v1/explain`: factors that are named first, the strongest first. A box over nothing names none."""
+
+    metric: str = Field(description="short name of what the box's bounds are of")
+    low: float | None = Field(description="the box's lower bound, seconds; null: none")
+    high: float | None = Field(description="the box's upper bound, seconds; null: none")
+    against: Against = Field(description="what the box is compared with")
+    sentence: str = Field(description="the answer in plain words")
+    alpha: float = Field(description="the chance that a box over nothing names anything is at most this")
+    inside: LookedAt = Field(description="the requests whose value was complete within the box")
+    outside: LookedAt = Field(description="those it is compared with")
+    log_from: datetime = Field(description="how far back the log of requests reaches")
+    factors: list[ExplainedFactor] = Field(description="those that are named first, the strongest first")
+    parts: list[ExplainedPart] = Field(description="means of the waterfall, the largest difference first")
