@@ -1,14 +1,54 @@
-"""Now: what on-call sees first."""
+"""Now: what on-call sees first. Each pool's tail, open alerts with their next action, what is under way."""
+
+from datetime import UTC, datetime, timedelta
 
 from controlplane.client import Client
+from controlplane.contract.bodies.alerts import Alert
 from controlplane.contract.bodies.nodes import NodeView
+from controlplane.contract.bodies.remedies import RemedyState, RemedyStep
+from controlplane.contract.bodies.slo import Limit
+from controlplane.contract.bodies.telemetry import QuantileSeries, ShareSeries
+from controlplane.contract.metrics import E2E, FINISH_REASON, ITL, OUTPUT_TOKENS, REQUESTS, TTFT
+from web.access.sessions import may_operate
+from web.drawing.sparkline import sparkline
+from web.drawing.stacks import stacked_bars
+from web.drawing.waterfall import PARTS, Request
 from web.frame.page import Context, Page, Part
 from web.frame.selection import Selection
-from web.pages.chart_parts import quantile_chart
-from web.pages.fleet_page import FLEET
+from web.pages.pool_health import (
+    TAIL,
+    Health,
+    Objective,
+    fleet_sentence,
+    health_of,
+    limits_of,
+    points_of,
+    share_words,
+    traffic_of,
+    usual_of,
+    worst_first,
+)
 
-HEADLINE = ("ttft", "itl", "e2e")
-TITLES = {"ttft": "Time to first token", "itl": "Time between tokens", "e2e": "End to end"}
+LATELY = "5m"
+"""What the figures of now are of."""
+OTHERS = (ITL.short, E2E.short)
+DAY = timedelta(days=1)
+FEWEST_BEFORE = 200
+"""Requests of the same span a day earlier that make it worth comparing with."""
+RECENT = 8
+PEOPLE = (
+    "rollout",
+    "alert",
+    "revision",
+    "study.started",
+    "study.finished",
+    "token",
+    "person",
+    "silence",
+    "destination",
+)
+"""Kinds of the ledger's entries that people and rollouts make, or what they begin with; trials are not among them."""
+LOOKED_AT = 100
 
 
 def serving_pools(nodes: list[NodeView]) -> list[str]:
@@ -16,20 +56,99 @@ def serving_pools(nodes: list[NodeView]) -> list[str]:
     return sorted({node.pool for node in nodes if node.role == "serving"})
 
 
-def headline(client: Client, selection: Selection) -> Context:
-    """p50, p95 and p99 of the three headline metrics over the last minute, by pool."""
-    serving = serving_pools(client.nodes())
-    rows = []
-    for pool in serving:
-        for metric in HEADLINE:
-            answer = client.quantiles(metric, window="1m", pool=pool)
-            series = answer.series[0] if answer.series else None
-            rows.append({"pool": pool, "metric": metric, "series": series})
-    return {"rows": rows, "serving": serving}
+def pools(client: Client, selection: Selection) -> Context:
+    """A card each, the worst first."""
+    found = worst_first(healths(client, selection))
+    start, end = selection.range.at(selection.now)
+    sparks = {
+        one.pool: sparkline("p99", one.points, start.timestamp(), end.timestamp(), selection.step_s, one.usual)
+        for one in found
+    }
+    return {"pools": found, "sparks": sparks, "sentence": fleet_sentence(found), "share_words": share_words}
+
+
+def healths(client: Client, selection: Selection) -> list[Health]:
+    """All pools with a few questions, each split by pool."""
+    names = [pool for pool in serving_pools(client.nodes()) if selection.pool in (None, pool)]
+    only = selection.pool
+    lately = {
+        metric: _by_pool(client.quantiles(metric, window=LATELY, by=["pool"], pool=only).series)
+        for metric in (TTFT.short, *OTHERS)
+    }
+    over = client.quantiles(TTFT.short, (0.99,), step=selection.step, by=["pool"], pool=only, **selection.span)
+    spans = _by_pool(over.series)
+    before, when = reference(client, selection)
+    rates = client.rates(REQUESTS.short, window=LATELY, by=["pool", FINISH_REASON.label], pool=only).series
+    generated = client.rates(OUTPUT_TOKENS.short, window=LATELY, by=["pool"], pool=only).series
+    tokens = {one.labels["pool"]: one for one in generated}
+    rules = client.alert_rules()
+    alerts = [alert for alert in client.alerts() if alert.state != "resolved"]
+    found = []
+    for pool in names:
+        found.append(
+            health_of(
+                pool,
+                now=lately[TTFT.short].get(pool),
+                points=points_of(spans.get(pool)),
+                usual=usual_of(points_of(before.get(pool))),
+                usual_when=when,
+                other={metric: _tail(lately[metric].get(pool)) for metric in OTHERS},
+                traffic=traffic_of([one for one in rates if one.labels.get("pool") == pool], tokens.get(pool)),
+                objectives=[
+                    Objective(limit, _value(client, selection, pool, limit)) for limit in limits_of(pool, rules)
+                ],
+                alerts=[alert for alert in alerts if alert.labels.get("pool") == pool],
+            )
+        )
+    return found
+
+
+def reference(client: Client, selection: Selection) -> tuple[dict[str, QuantileSeries], str]:
+    """What is usual: the same span a day earlier, or where that is too thin the span before; with its name."""
+    found: dict[str, QuantileSeries] = {}
+    when = ""
+    for by, when in ((DAY, "a day earlier"), (selection.range.length(selection.now), "the span before")):  # noqa: B007
+        start, end = (_step_of(moment, selection.step_s) for moment in selection.range.earlier(by, selection.now))
+        answer = client.quantiles(
+            TTFT.short, (0.99,), step=selection.step, by=["pool"], pool=selection.pool, start=start, end=end
+        )
+        found = _by_pool(answer.series)
+        if sum(series.count for series in found.values()) >= FEWEST_BEFORE:
+            break
+    return found, when
 
 
 def open_alerts(client: Client, selection: Selection) -> Context:
-    return {"alerts": [alert for alert in client.alerts() if alert.state != "resolved"]}
+    """Those that page before those that wait, each with what is to be done next."""
+    found = [alert for alert in client.alerts() if alert.state != "resolved"]
+    found.sort(key=lambda alert: (alert.state != "firing", alert.severity != "page", -alert.started_at.timestamp()))
+    return {"alerts": [(alert, next_action(alert)) for alert in found], "may_operate": may_operate(client)}
+
+
+def next_action(alert: Alert) -> RemedyStep | None:
+    """The newest remedy that waits for somebody or is under way; None where none was chosen."""
+    open_ones = [step for step in alert.remedies if step.state is not RemedyState.DECLINED]
+    return max(open_ones or alert.remedies, key=lambda step: step.time, default=None)
+
+
+def decomposition(client: Client, selection: Selection) -> Context:
+    """The worst pool's mean request, and that above its p95: where the tail's time goes."""
+    found = worst_first(healths(client, selection))
+    pool = found[0].pool if found else None
+    if pool is None:
+        return {"pool": None}
+    tail = client.quantiles(E2E.short, (0.95,), pool=pool, **selection.span).series
+    edge = tail[0].quantiles.get("0.95") if tail else None
+    bars = [_mean("all requests", client.shares(pool=pool, **selection.span).series)]
+    if edge is not None:
+        slow = client.requests(
+            pool=pool, metric=E2E.short, low=edge, timed_by="completion", order="slowest", limit=500, **selection.span
+        ).items
+        if slow:
+            mean = {part: sum(one.parts.get(part, 0.0) for one in slow) / len(slow) for part in PARTS}
+            bars.append(Request(f"the {len(slow)} slowest, above p95", mean))
+    known = [bar for bar in bars if bar is not None]
+    return {"pool": pool, "chart": stacked_bars(known) if known else None, "edge": edge}
 
 
 def activity(client: Client, selection: Selection) -> Context:
@@ -41,24 +160,50 @@ def activity(client: Client, selection: Selection) -> Context:
 
 
 def recent(client: Client, selection: Selection) -> Context:
-    return {"entries": client.ledger(limit=8)}
+    """What people and rollouts did last."""
+    entries = [entry for entry in client.ledger(limit=LOOKED_AT) if entry.kind.startswith(PEOPLE)]
+    return {"entries": entries[:RECENT]}
 
 
-CHARTS = tuple(quantile_chart(metric, title) for metric, title in TITLES.items())
+def _by_pool(series: list[QuantileSeries]) -> dict[str, QuantileSeries]:
+    return {one.labels["pool"]: one for one in series}
+
+
+def _tail(series: QuantileSeries | None) -> float | None:
+    return None if series is None else series.quantiles.get(TAIL)
+
+
+def _value(client: Client, selection: Selection, pool: str, limit: Limit) -> float | None:
+    """What the limit is compared with. All pools are asked for at once: their answer is shared."""
+    answer = client.quantiles(limit.metric, (limit.q,), window=LATELY, by=["pool"], pool=selection.pool)
+    series = _by_pool(answer.series).get(pool)
+    return None if series is None else next(iter(series.quantiles.values()), None)
+
+
+def _mean(name: str, series: list[ShareSeries]) -> Request | None:
+    """The mean request of all `series`: its parts in seconds."""
+    requests = sum(one.requests for one in series)
+    if not requests:
+        return None
+    parts = {part: sum(one.shares.get(part, 0.0) * one.e2e_s for one in series) / requests for part in PARTS}
+    return Request(name, parts)
+
+
+def _step_of(moment: datetime, step_s: int) -> datetime:
+    """The start of its step: viewers of the same step ask the same."""
+    return datetime.fromtimestamp(moment.timestamp() // step_s * step_s, UTC)
+
+
 PAGE = Page(
     "now",
     "/",
     "Now",
     (
+        Part("pools", pools),
         Part("open_alerts", open_alerts),
-        Part("headline", headline),
-        *CHARTS,
+        Part("decomposition", decomposition, 15),
         Part("activity", activity),
-        FLEET,
         Part("recent", recent),
     ),
     key="n",
-    one_pool=True,
-    scripts=("charts.js",),
-    whole=lambda client, selection: {"charts": CHARTS},
 )
