@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from controlplane.client import Client
 from controlplane.contract.bodies.alerts import Alert
 from controlplane.contract.bodies.nodes import NodeView
+from controlplane.contract.bodies.onboarding import StepName
 from controlplane.contract.bodies.remedies import RemedyState, RemedyStep
 from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.bodies.telemetry import QuantileSeries, ShareSeries
@@ -36,6 +37,12 @@ DAY = timedelta(days=1)
 FEWEST_BEFORE = 200
 """Requests of the same span a day earlier that make it worth comparing with."""
 RECENT = 8
+STEP_WORDS = {
+    StepName.ENGINE: "Start an engine (or take one that runs: vLLM or the embedded one)",
+    StepName.AGENT: "Start an agent beside it",
+    StepName.REPORT: "The agent's first report arrives",
+    StepName.TRAFFIC: "Send it requests; its own traffic does as well",
+}
 PEOPLE = (
     "rollout",
     "alert",
@@ -116,6 +123,14 @@ def reference(client: Client, selection: Selection) -> tuple[dict[str, QuantileS
         if sum(series.count for series in found.values()) >= FEWEST_BEFORE:
             break
     return found, when
+
+
+def first_steps(client: Client, selection: Selection) -> Context:
+    """What a new service still lacks, with the command for it; nothing once a request was measured."""
+    answer = client.onboarding()
+    done = all(step.done for step in answer.steps)
+    following = next((step for step in answer.steps if not step.done), None)
+    return {"steps": [] if done else answer.steps, "following": following, "words": STEP_WORDS}
 
 
 def open_alerts(client: Client, selection: Selection) -> Context:
@@ -199,6 +214,7 @@ PAGE = Page(
     "/",
     "Now",
     (
+        Part("first_steps", first_steps, 2),
         Part("pools", pools),
         Part("open_alerts", open_alerts),
         Part("decomposition", decomposition, 15),

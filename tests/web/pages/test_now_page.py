@@ -58,3 +58,22 @@ def test_an_empty_fleet_says_so(bare_page: Page, bare: Any) -> None:
     with bare.client() as client:
         kinds = {entry.kind for entry in recent(client, selection_of({}, NOW))["entries"]}
     assert kinds and not any(kind.startswith("trial") for kind in kinds)
+
+
+def test_a_new_service_says_the_next_command_with_its_own_address(bare_page: Page, bare: Any) -> None:
+    bare_page.goto("/")
+    steps = bare_page.get_by_role("region", name="First steps")
+    following = steps.locator("[aria-current=step]")
+    expect(following).to_contain_text("tailwright engine", timeout=60_000)
+    expect(steps).to_contain_text(f"--server-url {bare.url}")
+    expect(steps).to_contain_text(f"--enrolment-token-file {bare.data_dir / 'enrolment-token'}")
+    expect(following.get_by_role("button", name="Copy the command")).to_have_attribute(
+        "data-copy", following.locator("pre").inner_text()
+    )
+
+
+def test_a_service_that_measures_has_no_first_steps(page: Page, stack: Any) -> None:
+    assert stack.complete("def main():", 4).status_code == 200
+    page.goto("/")
+    expect(page.locator("#pool-demo")).to_be_visible(timeout=60_000)
+    expect(page.locator("#part-first_steps")).to_be_empty(timeout=60_000)
