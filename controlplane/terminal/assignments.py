@@ -1,4 +1,4 @@
-"""Knobs as people write them on a command line: name=value."""
+"""What people write on a command line as name=value: knobs and labels."""
 
 import json
 from typing import Any
@@ -18,3 +18,16 @@ def parse_assignments(assignments: list[str]) -> dict[str, Any]:
         except ValueError:
             knobs[name.strip()] = text
     return knobs
+
+
+def parse_labels(option: str, pairs: list[str]) -> dict[str, str]:
+    """["pool=chat"] to {"pool": "chat"}. Leaves with status 2 for what is no pair, and for a label that comes twice."""
+    found: dict[str, str] = {}
+    for pair in pairs:
+        label, equals, value = pair.partition("=")
+        if not equals or not label:
+            fail(f"{option}: wants label=value, got {pair!r}")
+        if label in found:
+            fail(f"{option}: {label} is given twice")
+        found[label] = value
+    return found

@@ -40,9 +40,13 @@ def show_list(
     elif not items:
         typer.echo(f"no {what}", err=True)
     else:
-        print_table(list(columns), [[cell(item) for cell in columns.values()] for item in items])
+        print_items(items, columns)
         if following is not None:
             typer.echo(f"there are more: --cursor {following}", err=True)
+
+
+def print_items(items: Sequence[M], columns: Columns[M]) -> None:
+    print_table(list(columns), [[cell(item) for cell in columns.values()] for item in items])
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -1,0 +1,122 @@
+"""`tailwright studies`: searches for a better configuration, asked for, followed and ended."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from controlplane.client import Client
+from controlplane.contract.bodies.studies import Study, Trial
+from controlplane.contract.duration_text import duration_text
+from controlplane.terminal.document_file import read_document
+from controlplane.terminal.printing import (
+    Columns,
+    Json,
+    labels_text,
+    moment_text,
+    print_items,
+    print_json,
+    show_list,
+    show_record,
+)
+from controlplane.terminal.service_command import calls_service
+from controlplane.terminal.service_connection import fail
+from controlplane.terminal.study_request import follow_study, study_wanted, tell_study
+from controlplane.terminal.subcommand import subcommand
+
+app = subcommand(help="Tuning studies: searches for a better configuration.", no_args_is_help=True)
+
+Number = Annotated[int, typer.Argument(help="Its id, as the list shows it.")]
+
+COLUMNS: Columns[Study] = {
+    "id": lambda study: str(study.id),
+    "pool": lambda study: study.spec.pool,
+    "objective": lambda study: f"{study.spec.objective} p{100 * study.spec.objective_q:.6g}",
+    "state": lambda study: study.state.value,
+    "trials": lambda study: f"{study.trials_done}/{study.spec.max_trials}",
+    "made": lambda study: moment_text(study.created_at),
+    "by": lambda study: study.created_by,
+    "result": lambda study: study.result.summary if study.result else study.error or study.progress or "-",
+}
+TRIALS: Columns[Trial] = {
+    "trial": lambda trial: str(trial.number),
+    "kind": lambda trial: trial.kind,
+    "objective": lambda trial: "-" if trial.objective_s is None else duration_text(trial.objective_s),
+    "state": lambda trial: trial.error or ("holds the limits" if trial.feasible else "breaks a limit"),
+    "knobs": lambda trial: labels_text({name: str(value) for name, value in trial.knobs.items()}),
+}
+
+
+@app.command("list")
+@calls_service()
+def listing(
+    client: Client,
+    pool: Annotated[str | None, typer.Option(help="Only this pool's.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Every study, newest first."""
+    found = [study for study in client.studies() if pool in (None, study.spec.pool)]
+    show_list(found, COLUMNS, as_json=as_json, what="study")
+
+
+@app.command("show")
+@calls_service()
+def show(client: Client, number: Number, as_json: Json = False) -> None:
+    """One study, its result, and its trials."""
+    study = client.study(number)
+    show_record(study, as_json=as_json, leave_out=("workload_summary",))
+    tried = [] if as_json else client.trials(number)
+    if tried:
+        typer.echo("")
+        print_items(tried, TRIALS)
+
+
+@app.command("trials")
+@calls_service()
+def trials(client: Client, number: Number, as_json: Json = False) -> None:
+    """What a study has tried, in order."""
+    show_list(client.trials(number), TRIALS, as_json=as_json, what="trial")
+
+
+@app.command("start")
+@calls_service()
+def start(
+    client: Client,
+    pool: Annotated[str | None, typer.Option(help="Pool whose traffic is replayed.")] = None,
+    objective: Annotated[str, typer.Option(help="METRIC:QUANTILE to minimise.")] = "e2e:0.95",
+    constraint: Annotated[list[str], typer.Option(help="METRIC:QUANTILE<=SECONDS; repeatable.")] = [],  # noqa: B006
+    trials: Annotated[int, typer.Option(help="Most trials.", min=3)] = 12,
+    file: Annotated[
+        Path | None,
+        typer.Option(help="Instead: a TOML (.toml) or JSON file of all that a study can be told; - is stdin."),
+    ] = None,
+    wait: Annotated[bool, typer.Option(help="Wait for the end; status 0 only with a result.")] = True,
+    as_json: Json = False,
+) -> None:
+    """Ask for a study; a tuner worker (`tailwright tune`, or the one of `tailwright up`) takes it."""
+    if (pool is None) == (file is None):
+        fail("say which pool: --pool POOL, or --file FILE")
+    wanted = read_document(file) if file is not None else study_wanted(str(pool), objective, constraint, trials)
+    study = client.create_study(wanted)
+    if wait:
+        follow_study(client, study.id, as_json=as_json)
+    else:
+        tell_study(study, as_json=as_json)
+
+
+@app.command("watch")
+@calls_service()
+def watch(client: Client, number: Number, as_json: Json = False) -> None:
+    """Follow a study until it has ended; status 0 only with a result."""
+    follow_study(client, number, as_json=as_json)
+
+
+@app.command("cancel")
+@calls_service()
+def cancel(client: Client, number: Number, as_json: Json = False) -> None:
+    """End a study; what it has tried stays."""
+    study = client.cancel_study(number)
+    if as_json:
+        print_json(study)
+    else:
+        typer.echo(f"study {study.id} {study.state}")
