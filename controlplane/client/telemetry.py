@@ -25,6 +25,8 @@ from controlplane.contract.bodies.telemetry import (
 from controlplane.contract.bodies.workload import RequestRecord, Workload
 
 CONNECT_TIMEOUT_S = 10.0
+Wanted = str | Sequence[str] | None
+"""A label's value, or several of which any will do; None: whatever it is."""
 
 
 class TelemetryCalls(Connection):
@@ -51,7 +53,7 @@ class TelemetryCalls(Connection):
         step: str | None = None,
         by: Sequence[str] = (),
         top: int | None = None,
-        **labels: str | None,
+        **labels: Wanted,
     ) -> QuantilesAnswer:
         """Quantiles of a histogram metric by its short name; labels filter (node="a", revision="3")."""
         given = {"metric": metric, "q": q, "window": window, "start": start, "end": end, "step": step, "top": top}
@@ -67,7 +69,7 @@ class TelemetryCalls(Connection):
         step: str | None = None,
         by: Sequence[str] = (),
         top: int | None = None,
-        **labels: str | None,
+        **labels: Wanted,
     ) -> ScalarsAnswer:
         """Gauges and sums by their short name."""
         given = {"metric": metric, "window": window, "start": start, "end": end, "step": step, "top": top}
@@ -83,7 +85,7 @@ class TelemetryCalls(Connection):
         step: str | None = None,
         by: Sequence[str] = (),
         top: int | None = None,
-        **labels: str | None,
+        **labels: Wanted,
     ) -> RatesAnswer:
         """What a sum, or the count of a histogram, grew by in a second."""
         given = {"metric": metric, "window": window, "start": start, "end": end, "step": step, "top": top}
@@ -100,7 +102,7 @@ class TelemetryCalls(Connection):
         step: str | None = None,
         by: Sequence[str] = (),
         top: int | None = None,
-        **labels: str | None,
+        **labels: Wanted,
     ) -> SharesAnswer:
         """Each component's share of e2e; with `above`, the share of `metric`'s values (e2e's) above so many seconds."""
         given = {
@@ -125,7 +127,7 @@ class TelemetryCalls(Connection):
         end: datetime | None = None,
         by: Sequence[str] = (),
         top: int | None = None,
-        **labels: str | None,
+        **labels: Wanted,
     ) -> HeatmapAnswer:
         """How many values lie in each row of the axis at each step."""
         given = {"metric": metric, "rows": rows, "window": window, "start": start, "end": end, "step": step, "top": top}
@@ -197,6 +199,6 @@ class TelemetryCalls(Connection):
             yield from response.iter_bytes()
 
     def _answer(
-        self, model: type[M], name: str, given: Mapping[str, Any], by: Sequence[str], labels: Mapping[str, str | None]
+        self, model: type[M], name: str, given: Mapping[str, Any], by: Sequence[str], labels: Mapping[str, Wanted]
     ) -> M:
         return self._one(model, "GET", f"/api/v1/{name}", params={**given, "by": by or None, **labels})

@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from controlplane.client import Client
-from controlplane.contract.errors import nearest
 from controlplane.contract.metrics import LABELS
+from controlplane.terminal.assignments import parse_labels
 from controlplane.terminal.service_command import calls_service
 from controlplane.terminal.service_connection import fail
 from controlplane.terminal.subcommand import subcommand
@@ -51,7 +51,13 @@ def export(
     format = format or (Format.PARQUET if out is not None and out.suffix == ".parquet" else Format.CSV)
     if format is Format.PARQUET and out is None and sys.stdout.isatty():
         fail("--format parquet: a terminal cannot show it; give --out FILE")
-    params: dict[str, Any] = {"format": format.value, "window": window, "start": start, "end": end, **_where(where)}
+    params: dict[str, Any] = {
+        "format": format.value,
+        "window": window,
+        "start": start,
+        "end": end,
+        **parse_labels("--where", where or [], LABELS),
+    }
     if requests:
         params["requests"] = "true"
     else:
@@ -61,16 +67,6 @@ def export(
         _write(client.export(**params), out)
     except OSError as error:
         fail(f"--out: {error}", 1)
-
-
-def _where(pairs: list[str] | None) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for pair in pairs or []:
-        label, equals, value = pair.partition("=")
-        if not equals or label not in LABELS:
-            fail(f"--where {pair}: wants label=value, {nearest(label, list(LABELS))}")
-        found.setdefault(label, []).append(value)
-    return found
 
 
 def _write(chunks: Iterator[bytes], out: Path | None) -> None:

@@ -1,8 +1,10 @@
 """What people write on a command line as name=value: knobs and labels."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
+from controlplane.contract.errors import nearest
 from controlplane.terminal.service_connection import fail
 
 
@@ -20,14 +22,15 @@ def parse_assignments(assignments: list[str]) -> dict[str, Any]:
     return knobs
 
 
-def parse_labels(option: str, pairs: list[str]) -> dict[str, str]:
-    """["pool=chat"] to {"pool": "chat"}. Leaves with status 2 for what is no pair, and for a label that comes twice."""
-    found: dict[str, str] = {}
+def parse_labels(option: str, pairs: list[str], known: Sequence[str] | None = None) -> dict[str, list[str]]:
+    """["pool=chat", "pool=code"] to {"pool": ["chat", "code"]}. Leaves with status 2 for what is no pair, and for a
+    label that is not `known`."""
+    found: dict[str, list[str]] = {}
     for pair in pairs:
         label, equals, value = pair.partition("=")
         if not equals or not label:
             fail(f"{option}: wants label=value, got {pair!r}")
-        if label in found:
-            fail(f"{option}: {label} is given twice")
-        found[label] = value
+        if known is not None and label not in known:
+            fail(f"{option} {pair}: wants label=value, {nearest(label, list(known))}")
+        found.setdefault(label, []).append(value)
     return found

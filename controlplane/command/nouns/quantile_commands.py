@@ -35,10 +35,6 @@ def quantiles(
     as_json: Json = False,
 ) -> None:
     """Show quantiles of a latency; of one pool with --where pool=chat, of each node with --by node."""
-    labels = parse_labels("--where", where)
-    unknown = next((label for label in labels if label not in LABELS), None)
-    if unknown is not None:
-        fail(f"--where: no label {unknown!r}; there are: {', '.join(LABELS)}")
     answer = client.quantiles(
         metric,
         [_quantile(text) for text in q.split(",")],
@@ -48,7 +44,7 @@ def quantiles(
         step=step,
         by=tuple(by.split(",")) if by else (),
         top=top,
-        **labels,
+        **parse_labels("--where", where, LABELS),
     )
     if as_json:
         print_json(answer)

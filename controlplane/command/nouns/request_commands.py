@@ -6,19 +6,18 @@ from typing import Annotated
 import typer
 
 from controlplane.client import Client
+from controlplane.contract.bodies.request_log import RequestDetail
 from controlplane.contract.bodies.workload import RequestRecord
 from controlplane.contract.duration_text import duration_text
-from controlplane.contract.errors import NotFound
 from controlplane.contract.metrics import E2E, REQUEST_PARTS, TTFT, UNACCOUNTED
-from controlplane.terminal.printing import Columns, Json, moment_text, print_table, show_list, show_record
+from controlplane.terminal.assignments import parse_labels
+from controlplane.terminal.printing import Columns, Json, moment_text, print_json, print_table, show_list, show_record
 from controlplane.terminal.service_command import calls_service
 from controlplane.terminal.subcommand import subcommand
 from controlplane.terminal.time_options import End, Start, Window, moment
 
 app = subcommand(help="Finished requests, each with its waterfall.", no_args_is_help=True)
 
-KEPT = "48h"
-"""How far back waterfalls of single requests are kept by default."""
 BAR_CELLS = 40
 PARTS = (*REQUEST_PARTS, UNACCOUNTED)
 
@@ -48,8 +47,9 @@ COLUMNS: Columns[RequestRecord] = {
 @calls_service()
 def listing(
     client: Client,
-    pool: Annotated[str | None, typer.Option(help="Only this pool's.")] = None,
-    node: Annotated[str | None, typer.Option(help="Only this node's.")] = None,
+    where: Annotated[
+        list[str], typer.Option(help="Only requests with this: label=value, e.g. pool=chat; repeat it for more.")
+    ] = [],  # noqa: B006 - typer needs a list default
     window: Window = None,
     start: Start = None,
     end: End = None,
@@ -60,14 +60,13 @@ def listing(
 ) -> None:
     """Requests that arrived in a span of time."""
     page = client.requests(
-        pool=pool,
-        node=node,
         window=window,
         start=moment("start", start),
         end=moment("end", end),
         order=order.value,
         limit=limit,
         cursor=cursor,
+        **parse_labels("--where", where),
     )
     show_list(page.items, COLUMNS, as_json=as_json, following=page.next, what="request")
 
@@ -77,32 +76,37 @@ def listing(
 def show(
     client: Client,
     request_id: Annotated[str, typer.Argument(help="Its id.")],
-    window: Annotated[str, typer.Option(help="How far back to look.")] = KEPT,
     as_json: Json = False,
 ) -> None:
-    """One request, and where its time went."""
-    found = client.requests(request_id=request_id, window=window, limit=1).items
-    if not found:
-        raise NotFound(f"no request {request_id!r} arrived in the last {window}")
-    show_record(found[0], as_json=as_json, leave_out=("parts",))
-    if not as_json:
-        typer.echo("")
-        print_table(("part", "took", ""), waterfall(found[0]))
+    """One request, where its time went, and what is usual for such a request."""
+    found = client.request(request_id)
+    if as_json:
+        print_json(found)
+        return
+    show_record(found.request, as_json=False, leave_out=("parts",))
+    shared = f"{'' if found.peers_all else 'at least '}{found.peers_found}"
+    usual = f"medians of prompts of {found.prompt_bucket} tokens in pool {found.request.pool}"
+    typer.echo(f"\nIt shared the engine with {shared} others. Usual: {usual}.")
+    print_table(("part", "took", "usual", ""), waterfall(found))
 
 
-def waterfall(record: RequestRecord) -> list[tuple[str, str, str]]:
+def waterfall(found: RequestDetail) -> list[tuple[str, str, str, str]]:
     """A row for each part, in the order that they happen, with a bar where it lies within the whole."""
-    whole_s = record.parts.get(E2E.short) or sum(record.parts.get(one.short, 0.0) for one in PARTS)
+    parts = found.request.parts
+    told = [(part.short, parts[part.short]) for part in PARTS if part.short in parts]
+    whole_s = max(parts.get(E2E.short, 0.0), sum(took_s for _, took_s in told))
     rows, passed_s = [], 0.0
-    for component in PARTS:
-        took_s = record.parts.get(component.short)
-        if took_s is None:
-            continue
+    for name, took_s in told:
         before = round(BAR_CELLS * passed_s / whole_s) if whole_s else 0
         passed_s += took_s
         after = round(BAR_CELLS * passed_s / whole_s) if whole_s else 0
-        rows.append((component.short, duration_text(took_s), "·" * before + "█" * (after - before)))
-    return [*rows, *((one.short, _part(record, one.short), "") for one in (TTFT, E2E) if one.short in record.parts)]
+        rows.append((name, duration_text(took_s), _usual(found, name), "·" * before + "█" * (after - before)))
+    sums = [(one.short, _part(found.request, one.short), _usual(found, one.short), "") for one in (TTFT, E2E)]
+    return rows + sums
+
+
+def _usual(found: RequestDetail, name: str) -> str:
+    return duration_text(found.typical.parts[name].median_s) if name in found.typical.parts else "-"
 
 
 def _part(record: RequestRecord, name: str) -> str:

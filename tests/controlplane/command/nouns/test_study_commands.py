@@ -1,0 +1,40 @@
+"""`tailwright studies`: asked for, listed, claimed by a worker, followed to the end."""
+
+from pathlib import Path
+
+from tests.controlplane.command.nouns.plane import Plane
+
+
+def test_a_study_is_asked_for_and_cancelled(plane: Plane, tmp_path: Path) -> None:
+    made = plane.json("studies", "start", "--pool", "chat", "--constraint", "itl:0.99<=0.2", "--no-wait")
+    number = made["id"]
+    assert made["spec"]["constraints"] == [{"metric": "itl", "q": 0.99, "limit_s": 0.2}]
+    assert plane.json("studies", "list") == plane.get("studies")
+    assert plane.json("studies", "list", "--pool", "other")["items"] == []
+    assert plane.json("studies", "show", number)["id"] == number
+    assert plane.json("studies", "trials", number) == {"items": [], "next": None}
+    assert "limit   200 ms" in plane.run("studies", "show", number).stdout
+    assert f"study {number} cancelled" in plane.run("studies", "cancel", number).stdout
+    assert f"study {number} cancelled" in plane.run("studies", "watch", number, status=1).stdout
+    file = tmp_path / "study.toml"
+    file.write_text('pool = "chat"\nmax_trials = 3\nspace = { max_num_seqs = { minimum = 1, maximum = 8 } }\n')
+    wanted = plane.json("studies", "start", "--file", file, "--no-wait")
+    assert wanted["spec"]["space"]["max_num_seqs"]["maximum"] == 8
+    assert plane.json("studies", "cancel", wanted["id"])["state"] == "cancelled"
+    file.write_text('pool = "chat"\nmax_trails = 3\n')
+    assert "did you mean 'max_trials'" in plane.run("studies", "start", "--file", file, status=1).stderr
+    assert "say which pool" in plane.run("studies", "start", status=2).stderr
+
+
+def test_a_finished_study_says_its_result(plane: Plane) -> None:
+    number = plane.json("studies", "start", "--pool", "chat", "--no-wait")["id"]
+    assert plane.post("studies/claim", {"worker": "w"})["id"] == number
+    trial = {"number": 0, "kind": "default", "knobs": {"max_num_seqs": 8}, "state": "complete", "objective_s": 0.25}
+    plane.http.post(f"/api/v1/studies/{number}/trials", params={"worker": "w"}, json=trial).raise_for_status()
+    result = {"verdict": "not_better", "default": {}, "summary": "keep what runs"}
+    plane.post(f"studies/{number}/finish", {"worker": "w", "result": result})
+    assert plane.run("studies", "watch", number).stdout.splitlines()[-1] == "keep what runs"
+    assert plane.json("studies", "watch", number) == plane.get(f"studies/{number}")
+    assert plane.json("studies", "trials", number) == plane.get(f"studies/{number}/trials")
+    said = plane.run("studies", "show", number).stdout
+    assert "250 ms" in said and "max_num_seqs=8" in said and "keep what runs" in said
