@@ -14,7 +14,8 @@ import typer
 
 from agents.backends.vllm.doctor.command import doctor_vllm
 from controlplane.terminal import checkout, extras
-from controlplane.terminal.doctor_finding import Finding, status, tell
+from controlplane.terminal.doctor_finding import Finding, document_of, status, tell
+from controlplane.terminal.printing import Json, print_json
 from controlplane.terminal.subcommand import subcommand
 
 app = subcommand(invoke_without_command=True)
@@ -92,10 +93,14 @@ def doctor(
             envvar=["TAILWRIGHT_DOCTOR_PORT", "TAILWRIGHT_PORT"], help="Port it listens on.", min=1, max=65535
         ),
     ] = 7300,
+    as_json: Json = False,
 ) -> None:
     """Check this installation; status 1 when something would keep it from running. `doctor vllm` checks one of vLLM."""
     if context.invoked_subcommand is not None:
         return
     findings = list(examine(data_dir, host, port))
-    tell(findings)
+    if as_json:
+        print_json(document_of(findings))
+    else:
+        tell(findings)
     raise typer.Exit(status(findings))

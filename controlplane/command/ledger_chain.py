@@ -10,6 +10,7 @@ from controlplane.app.settings import StoreSettings
 from controlplane.contract.clock import utc_now
 from controlplane.contract.errors import TailwrightError
 from controlplane.terminal import extras
+from controlplane.terminal.printing import Json, print_json
 from controlplane.terminal.service_connection import fail
 from controlplane.terminal.settings_options import with_settings
 from controlplane.terminal.subcommand import subcommand
@@ -36,6 +37,7 @@ def verify(
         list[Path] | None,
         typer.Option(help="A file of `tailwright ledger archive`, to be looked through too; all of them.", exists=True),
     ] = None,
+    as_json: Json = False,
 ) -> None:
     """Name the first entry that was changed, removed or inserted, also while the service runs; status 1 then."""
     extras.need("ledger", "server")
@@ -54,6 +56,9 @@ def verify(
         fail(error.message, 1)
     finally:
         database.close()
+    if as_json:
+        print_json({"fine": wrong is None, "wrong": wrong, "entries": found.id, "hash": found.hash})
+        raise typer.Exit(0 if wrong is None else 1)
     if wrong is not None:
         typer.echo(f"BAD  {wrong}")
         raise typer.Exit(1)
@@ -68,6 +73,7 @@ def archive(
     settings: StoreSettings,
     before: Annotated[datetime, typer.Option(help="Entries from before this day (UTC); at least 30 days ago.")],
     to: Annotated[Path, typer.Option(help="The file to write; it must not be there yet.", dir_okay=False)],
+    as_json: Json = False,
 ) -> None:
     """Move the oldest entries to a file, also while the service runs. Keep it: the ledger's proof wants it."""
     extras.need("ledger", "server")
@@ -81,6 +87,10 @@ def archive(
         fail(str(error), 1)
     finally:
         database.close()
+    if as_json:
+        last = None if done is None else {"id": done.last.id, "hash": done.last.hash}
+        print_json({"file": str(to), "first": None if done is None else done.first, "last": last})
+        return
     if done is None:
         typer.echo(f"no entry is from before {before:%Y-%m-%d}: nothing is moved")
         return

@@ -1,7 +1,8 @@
 """One check of `tailwright doctor`, and how it is told."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import typer
 
@@ -27,6 +28,12 @@ def tell(findings: Sequence[Finding]) -> None:
         typer.echo(f"{finding.mark:<4} {finding.name}: {finding.found}")
         if not finding.fine and finding.mend:
             typer.echo(f"     {finding.mend}")
+
+
+def document_of(findings: Sequence[Finding]) -> dict[str, Any]:
+    """What `--json` prints: {"fine", "findings"}."""
+    told = [{**asdict(finding), "mark": finding.mark} for finding in findings]
+    return {"fine": status(findings) == 0, "findings": told}
 
 
 def status(findings: Sequence[Finding]) -> int:

@@ -1,5 +1,6 @@
 """The command line as a user meets it: help, missing parts, wrong input."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -33,6 +34,12 @@ COMMANDS = (
     "bench",
 )
 runner = CliRunner()
+
+
+@pytest.fixture(autouse=True)
+def no_profiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever runs the tests may have profiles of their own."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -136,6 +143,22 @@ def test_a_service_that_cannot_start_says_why_in_one_line(
     assert told in answer.output
 
 
+def test_the_doctors_findings_are_for_programs_too(tmp_path: Path) -> None:
+    answer = runner.invoke(app, ["doctor", "--json", "--data-dir", str(tmp_path), "--port", "65001"])
+    told = json.loads(answer.stdout)
+    assert told["fine"] is (answer.exit_code == 0)
+    assert {"name", "fine", "found", "mend", "needed", "mark"} == set(told["findings"][0])
+
+
+def test_the_version_is_told() -> None:
+    assert runner.invoke(app, ["--version"]).output == f"tailwright {checkout.release()}\n"
+
+
+def test_a_command_that_is_none_is_answered_with_the_nearest() -> None:
+    answer = runner.invoke(app, ["rollouts", "list"])
+    assert answer.exit_code == 2 and "did you mean 'rollout'?" in answer.output
+
+
 def test_status_without_a_token_says_how_to_give_one() -> None:
     answer = runner.invoke(app, ["status"])
     assert answer.exit_code == 2
@@ -145,7 +168,7 @@ def test_status_without_a_token_says_how_to_give_one() -> None:
 def test_an_unreachable_service_is_one_line(tmp_path: Path) -> None:
     answer = runner.invoke(app, ["status", "--server", "http://127.0.0.1:9", "--token", "x"])
     assert answer.exit_code == 1
-    assert "does not answer" in answer.output
+    assert answer.output == "the control plane at http://127.0.0.1:9 does not answer: Connection refused\n"
 
 
 def test_the_console_script_is_installed() -> None:

@@ -1,6 +1,5 @@
 """`tailwright doctor vllm`: is this vLLM ready for Tailwright, and what of it can be tuned while it serves."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -18,7 +17,8 @@ from agents.backends.vllm.doctor.installation import (
 from agents.backends.vllm.doctor.knob_table import Row
 from controlplane.contract.errors import TailwrightError
 from controlplane.terminal import extras
-from controlplane.terminal.doctor_finding import Finding, status, tell
+from controlplane.terminal.doctor_finding import Finding, document_of, status, tell
+from controlplane.terminal.printing import print_json
 from controlplane.terminal.service_connection import fail
 
 
@@ -130,10 +130,8 @@ def _look_at_node_file(report: Report, path: Path, vllm: Path | None, quick: boo
 
 def _tell(report: Report, installation: Installation | None, as_json: bool) -> None:
     if as_json:
-        findings = [{**vars(finding), "mark": finding.mark} for finding in report.findings]
         knobs = {"source": report.source, "rows": [row.as_json() for row in report.rows]} if report.rows else None
-        told = {"fine": status(report.findings) == 0, "findings": findings, "knobs": knobs}
-        typer.echo(json.dumps(told, indent=2))
+        print_json({**document_of(report.findings), "knobs": knobs})
         return
     tell(report.findings)
     if report.rows:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.controlplane.command.nouns.plane import Plane
+from tests.peers import Service, send
 from tests.processes import free_port, wait_for
 
 RULE = """
@@ -70,8 +71,12 @@ def test_a_rule_is_made_changed_and_deleted(plane: Plane, rule_file: Path) -> No
 
 
 def test_an_alert_is_shown_and_silenced(plane: Plane, rule_file: Path) -> None:
+    # A rule looks at nodes that are enrolled; those that send telemetry here were not.
+    plane.enrol("a", "chat")
+    plane.enrol("b", "chat")
+    send(Service(plane.url, plane.token, plane.http), "chat")
     rule = plane.json("rules", "create", rule_file)["id"]
-    wait_for("the rule fires", lambda: plane.json("alerts", "list")["items"])
+    wait_for("the rule fires", lambda: plane.get("alerts")["items"])
     alert = plane.get("alerts")["items"][0]
     number = alert["id"]
     listed = plane.run("alerts", "list").stdout
@@ -83,12 +88,14 @@ def test_an_alert_is_shown_and_silenced(plane: Plane, rule_file: Path) -> None:
     assert silence["matchers"] == alert["labels"]
     assert plane.json("silences", "list") == plane.get("silences")
     assert silence == plane.json("silences", "show", silence["id"])
+    wait_for("it is silenced", lambda: plane.get(f"alerts/{number}")["silenced"])
     assert "(silenced)" in plane.run("alerts", "list").stdout
     assert "is over" in plane.run("silences", "expire", silence["id"]).stdout
     assert plane.json("silences", "list")["items"] == []
     assert [one["id"] for one in plane.json("silences", "list", "--ended")["items"]] == [silence["id"]]
     plane.run("rules", "delete", rule)
-    wait_for("it is resolved", lambda: not plane.json("alerts", "list")["items"])
+    wait_for("it is resolved", lambda: plane.get(f"alerts/{number}")["resolved_at"])
+    assert plane.json("alerts", "list")["items"] == []
     assert number in [one["id"] for one in plane.json("alerts", "list", "--ended")["items"]]
     assert "404" in plane.run("alerts", "show", 4711, status=1).stderr
 
