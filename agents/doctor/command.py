@@ -15,7 +15,7 @@ import typer
 from agents.backends.vllm.doctor.command import doctor_vllm
 from controlplane.terminal import checkout, extras
 from controlplane.terminal.doctor_finding import Finding, document_of, status, tell
-from controlplane.terminal.printing import Json, print_json
+from controlplane.terminal.output.printing import Json, print_json
 from controlplane.terminal.subcommand import subcommand
 
 app = subcommand(invoke_without_command=True)

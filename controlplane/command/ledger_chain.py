@@ -10,7 +10,7 @@ from controlplane.app.settings import StoreSettings
 from controlplane.contract.clock import utc_now
 from controlplane.contract.errors import TailwrightError
 from controlplane.terminal import extras
-from controlplane.terminal.printing import Json, print_json
+from controlplane.terminal.output.printing import Json, print_json
 from controlplane.terminal.service_connection import fail
 from controlplane.terminal.settings_options import with_settings
 from controlplane.terminal.subcommand import subcommand

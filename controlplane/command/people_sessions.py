@@ -6,7 +6,7 @@ import typer
 
 from controlplane.client import Client
 from controlplane.contract.bodies.people import Person, SessionView
-from controlplane.terminal.printing import Columns, Json, moment_text, show_done, show_list
+from controlplane.terminal.output.printing import Columns, Json, moment_text, show_done, show_list
 from controlplane.terminal.service_command import calls_service
 from controlplane.terminal.subcommand import subcommand
 

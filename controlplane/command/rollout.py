@@ -10,7 +10,7 @@ from controlplane.contract.bodies.configs import RevisionCreate
 from controlplane.contract.bodies.nodes import NodeRole, NodeView
 from controlplane.contract.bodies.rollouts import ENDED, Rollout, RolloutCreate, RolloutPhase
 from controlplane.terminal.assignments import parse_assignments
-from controlplane.terminal.printing import Columns, Json, moment_text, print_json, show_list, show_record
+from controlplane.terminal.output.printing import Columns, Json, moment_text, print_json, show_list, show_record
 from controlplane.terminal.service_command import calls_service
 from controlplane.terminal.service_connection import fail, persistently
 from controlplane.terminal.subcommand import subcommand

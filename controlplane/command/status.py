@@ -24,11 +24,11 @@ from controlplane.contract.errors import Unavailable
 from controlplane.contract.histogram import error_text
 from controlplane.contract.metrics import E2E, ITL, TTFT
 from controlplane.contract.reports.node_clock import NodeClock
-from controlplane.terminal.printing import Json, moment_text, print_json, terminal_width
+from controlplane.terminal.output.printing import Json, moment_text, print_json, terminal_width
+from controlplane.terminal.output.table_lines import table_lines
 from controlplane.terminal.service_command import calls_service
 from controlplane.terminal.service_connection import explain
 from controlplane.terminal.subcommand import subcommand
-from controlplane.terminal.table_lines import table_lines
 
 app = subcommand()
 

@@ -10,7 +10,15 @@ from controlplane.client import Client
 from controlplane.contract.bodies.access import EXPIRES_IN_DAYS, EnrolmentRules, Scope, TokenCreate, TokenView
 from controlplane.contract.clock import utc_now
 from controlplane.contract.errors import NotFound
-from controlplane.terminal.printing import Columns, Json, moment_text, print_json, show_done, show_list, show_record
+from controlplane.terminal.output.printing import (
+    Columns,
+    Json,
+    moment_text,
+    print_json,
+    show_done,
+    show_list,
+    show_record,
+)
 from controlplane.terminal.service_command import calls_service
 from controlplane.terminal.service_connection import explain_values, fail
 from controlplane.terminal.subcommand import subcommand

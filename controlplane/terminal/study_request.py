@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from controlplane.client import Client
 from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.bodies.studies import Study, StudyCreate, StudyState
-from controlplane.terminal.printing import print_json
+from controlplane.terminal.output.printing import print_json
 from controlplane.terminal.service_connection import explain_values, fail, persistently
 
 ENDED = {StudyState.FINISHED, StudyState.FAILED, StudyState.CANCELLED}

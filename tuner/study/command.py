@@ -11,7 +11,7 @@ import typer
 
 from controlplane.client import Client
 from controlplane.terminal import extras
-from controlplane.terminal.printing import Json
+from controlplane.terminal.output.printing import Json
 from controlplane.terminal.service_command import calls_service
 from controlplane.terminal.study_request import follow_study, study_wanted
 from controlplane.terminal.subcommand import subcommand

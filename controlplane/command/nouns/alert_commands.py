@@ -7,7 +7,15 @@ import typer
 from controlplane.client import Client
 from controlplane.contract.bodies.alerts import Alert, AlertState, Delivery, StageShift
 from controlplane.contract.duration_text import duration_text
-from controlplane.terminal.printing import Columns, Json, moment_text, print_items, print_json, show_list, show_record
+from controlplane.terminal.output.printing import (
+    Columns,
+    Json,
+    moment_text,
+    print_items,
+    print_json,
+    show_list,
+    show_record,
+)
 from controlplane.terminal.service_command import calls_service
 from controlplane.terminal.subcommand import subcommand
 

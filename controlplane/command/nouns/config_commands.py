@@ -9,7 +9,7 @@ import typer
 from controlplane.client import Client
 from controlplane.contract.bodies.configs import Revision, RevisionCreate
 from controlplane.terminal.assignments import parse_assignments
-from controlplane.terminal.printing import (
+from controlplane.terminal.output.printing import (
     Columns,
     Json,
     labels_text,

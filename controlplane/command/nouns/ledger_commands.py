@@ -7,7 +7,7 @@ import typer
 from controlplane.client import Client
 from controlplane.command.ledger_chain import app
 from controlplane.contract.bodies.ledger import LedgerEntry
-from controlplane.terminal.printing import Columns, Json, moment_text, show_list, show_record
+from controlplane.terminal.output.printing import Columns, Json, moment_text, show_list, show_record
 from controlplane.terminal.service_command import calls_service
 
 __all__ = ["app"]

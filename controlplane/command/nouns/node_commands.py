@@ -12,7 +12,15 @@ from controlplane.client.host import host_figures
 from controlplane.command.node_text import changes_text, knobs_text, state_text
 from controlplane.contract.bodies.nodes import NodeRole, NodeView, TrialConfig
 from controlplane.terminal.assignments import parse_assignments
-from controlplane.terminal.printing import Columns, Json, moment_text, record_lines, show_done, show_list, show_record
+from controlplane.terminal.output.printing import (
+    Columns,
+    Json,
+    moment_text,
+    record_lines,
+    show_done,
+    show_list,
+    show_record,
+)
 from controlplane.terminal.service_command import OPTIONS, calls_service, chosen
 from controlplane.terminal.service_connection import FAILURES, reaching
 from controlplane.terminal.subcommand import subcommand

@@ -8,7 +8,7 @@ import typer
 
 from controlplane.contract.errors import BadSettings
 from controlplane.serving.tls import ClientFiles
-from controlplane.terminal.printing import Json, print_json, print_table
+from controlplane.terminal.output.printing import Json, print_json, print_table
 from controlplane.terminal.profiles import Profile, Profiles, profiles_file, read_profiles, write_profiles
 from controlplane.terminal.service_choice import Source, choose
 from controlplane.terminal.service_command import profile_names

@@ -10,7 +10,7 @@ from controlplane.contract.duration_text import duration_text
 from controlplane.contract.histogram import error_text
 from controlplane.contract.metrics import LABELS
 from controlplane.terminal.assignments import parse_labels
-from controlplane.terminal.printing import Json, labels_text, moment_text, print_json, print_table
+from controlplane.terminal.output.printing import Json, labels_text, moment_text, print_json, print_table
 from controlplane.terminal.service_command import calls_service
 from controlplane.terminal.service_connection import fail
 from controlplane.terminal.subcommand import subcommand

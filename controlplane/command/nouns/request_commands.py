@@ -11,7 +11,15 @@ from controlplane.contract.bodies.workload import RequestRecord
 from controlplane.contract.duration_text import duration_text
 from controlplane.contract.metrics import E2E, REQUEST_PARTS, TTFT, UNACCOUNTED
 from controlplane.terminal.assignments import parse_labels
-from controlplane.terminal.printing import Columns, Json, moment_text, print_json, print_table, show_list, show_record
+from controlplane.terminal.output.printing import (
+    Columns,
+    Json,
+    moment_text,
+    print_json,
+    print_table,
+    show_list,
+    show_record,
+)
 from controlplane.terminal.service_command import calls_service
 from controlplane.terminal.subcommand import subcommand
 from controlplane.terminal.time_options import End, Start, Window, moment

@@ -8,7 +8,7 @@ from controlplane.client import Client
 from controlplane.contract.bodies.alerts import AlertRule
 from controlplane.contract.errors import NotFound
 from controlplane.terminal.document_file import DocumentFile, read_document
-from controlplane.terminal.printing import Columns, Json, print_json, show_done, show_list, show_record
+from controlplane.terminal.output.printing import Columns, Json, print_json, show_done, show_list, show_record
 from controlplane.terminal.service_command import calls_service
 from controlplane.terminal.subcommand import subcommand
 

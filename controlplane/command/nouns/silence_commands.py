@@ -10,7 +10,7 @@ from controlplane.contract.bodies.alerts import Silence, SilenceCreate
 from controlplane.contract.clock import utc_now
 from controlplane.contract.errors import NotFound
 from controlplane.terminal.assignments import parse_labels
-from controlplane.terminal.printing import (
+from controlplane.terminal.output.printing import (
     Columns,
     Json,
     labels_text,

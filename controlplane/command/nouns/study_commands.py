@@ -9,7 +9,7 @@ from controlplane.client import Client
 from controlplane.contract.bodies.studies import Study, Trial
 from controlplane.contract.duration_text import duration_text
 from controlplane.terminal.document_file import read_document
-from controlplane.terminal.printing import (
+from controlplane.terminal.output.printing import (
     Columns,
     Json,
     labels_text,

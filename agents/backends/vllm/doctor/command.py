@@ -18,7 +18,7 @@ from agents.backends.vllm.doctor.knob_table import Row
 from controlplane.contract.errors import TailwrightError
 from controlplane.terminal import extras
 from controlplane.terminal.doctor_finding import Finding, document_of, status, tell
-from controlplane.terminal.printing import print_json
+from controlplane.terminal.output.printing import print_json
 from controlplane.terminal.service_connection import fail
 
 

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from controlplane.terminal.printing import record_lines
+from controlplane.terminal.output.printing import record_lines
 
 
 def test_a_record_is_a_line_a_field_without_what_is_absent() -> None:

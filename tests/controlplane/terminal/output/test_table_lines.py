@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from controlplane.terminal.table_lines import LEAST, fitted, one_line, table_lines
+from controlplane.terminal.output.table_lines import LEAST, fitted, one_line, table_lines
 
 rows = st.integers(1, 5).flatmap(
     lambda columns: st.lists(st.lists(st.text(max_size=40), min_size=columns, max_size=columns), min_size=1, max_size=5)

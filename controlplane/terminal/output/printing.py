@@ -16,7 +16,7 @@ import typer
 from pydantic import BaseModel
 
 from controlplane.contract.duration_text import duration_text
-from controlplane.terminal.table_lines import one_line, table_lines
+from controlplane.terminal.output.table_lines import one_line, table_lines
 
 M = TypeVar("M", bound=BaseModel)
 
