@@ -26,7 +26,6 @@ from web.pages import (
     fleet_page,
     gallery,
     issuer_sign_in,
-    latency_page,
     ledger_page,
     node_page,
     now_page,
@@ -37,10 +36,11 @@ from web.pages import (
     sign_in,
     studies_page,
 )
+from web.pages.explore import explore_page
 
 PAGES = Pages.of(
     now_page.PAGE,
-    latency_page.PAGE,
+    explore_page.PAGE,
     requests_page.LIST,
     requests_page.PAGE,
     alerts_page.LIST,

@@ -13,6 +13,7 @@ from typing import Any
 from web.drawing.axes import Axis, clock_words, time_ticks, value_ticks
 from web.drawing.curves import Points, bars, layers, path
 from web.drawing.trends import HELD, sentence, trend_of
+from web.drawing.units import SECONDS, Unit
 from web.frame.format import seconds
 
 WIDTH, HEIGHT = 1000.0, 180.0
@@ -24,7 +25,7 @@ LABEL_SHARE = 0.16
 
 @dataclass(frozen=True)
 class Line:
-    """One line: its name and its points, in seconds of latency."""
+    """One line: its name and its points, in the chart's unit: seconds of latency, as a rule."""
 
     name: str
     points: Points
@@ -80,17 +81,27 @@ class LineChart:
     values: dict[str, Any]
 
 
-def drawn(lines: Sequence[Line], start_s: float, end_s: float, step_s: float, marks: Sequence[Mark]) -> LineChart:
-    """The chart from `start_s` to `end_s`. Its sentence is of the last line: the tail."""
+def drawn(
+    lines: Sequence[Line],
+    start_s: float,
+    end_s: float,
+    step_s: float,
+    marks: Sequence[Mark],
+    unit: Unit = SECONDS,
+    top: float = 0.0,
+) -> LineChart:
+    """The chart from `start_s` to `end_s`. Its sentence is of the last line: the tail. `top`: its axis goes up to this
+    at least, so that charts beside each other have one scale."""
     highest = max((value for line in lines for _, value in line.points), default=0.0)
+    highest = max(highest, top)
     ticks = value_ticks(highest)
     across, up = Axis(start_s, end_s, 0.0, WIDTH), Axis(0.0, ticks[-1], HEIGHT, -HEIGHT)
     shown = [
         DrawnLine(line.name, f"curve line-{place % STYLES + 1}", path(line.points, across, up, step_s))
         for place, line in enumerate(lines)
     ]
-    said = sentence(lines[-1].name, lines[-1].points) if lines else sentence("", ())
-    return _framed(shown, lines, said, ticks, start_s, end_s, marks)
+    said = sentence(lines[-1].name, lines[-1].points, unit) if lines else sentence("", ())
+    return _framed(shown, lines, said, ticks, start_s, end_s, marks, unit)
 
 
 def stacked(parts: Sequence[Line], start_s: float, end_s: float, step_s: float, marks: Sequence[Mark]) -> LineChart:
@@ -129,15 +140,16 @@ def _framed(
     start_s: float,
     end_s: float,
     marks: Sequence[Mark],
+    unit: Unit = SECONDS,
 ) -> LineChart:
     across, span_s = Axis(start_s, end_s), end_s - start_s
     return LineChart(
         lines=shown,
-        up=[Tick(1 - value / ticks[-1], seconds(value) if value else "0") for value in ticks],
+        up=[Tick(1 - value / ticks[-1], unit.words(value) if value else "0") for value in ticks],
         across=[Tick(across.at(time), clock_words(time, span_s)) for time in time_ticks(start_s, end_s)],
         marks=placed(marks, start_s, end_s),
         sentence=said,
-        values=values_of(lines, start_s, end_s, ticks[-1]),
+        values=values_of(lines, start_s, end_s, ticks[-1]) | {"unit": unit.name},
     )
 
 

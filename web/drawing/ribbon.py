@@ -5,6 +5,8 @@ Pure. Guarantee: at each moment the shares add up to one, or there is a gap: no 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
 
 from controlplane.contract.step_limits import LIFTED_BY, MEANING, StepLimit
 from web.drawing.axes import Axis, clock_words, time_ticks
@@ -36,13 +38,14 @@ class Band:
 
 @dataclass(frozen=True)
 class Ribbon:
-    """All that the template writes: bands from the top down."""
+    """All that the template writes: bands from the top down. `rows`: {"head", "rows"}, the shares by time, to copy."""
 
     bands: list[Band]
     across: list[Tick]
     sentence: str
     start_s: float
     end_s: float
+    rows: dict[str, Any]
 
 
 def ribbon(steps: Mapping[StepLimit, Points], start_s: float, end_s: float, step_s: float) -> Ribbon:
@@ -65,7 +68,15 @@ def ribbon(steps: Mapping[StepLimit, Points], start_s: float, end_s: float, step
         for (limit, points), layer in zip(counted, edges, strict=True)
     ]
     ticks = [Tick(across.at(time) / WIDTH, clock_words(time, end_s - start_s)) for time in time_ticks(start_s, end_s)]
-    return Ribbon(bands, ticks, _sentence(bands), start_s, end_s)
+    rows = [
+        [
+            datetime.fromtimestamp(time, UTC).isoformat(),
+            *(round(points.get(time, 0.0) / totals[time], 4) for _, points in counted),
+        ]
+        for time in told
+    ]
+    table = {"head": ["time", *(limit.value for limit, _ in counted)], "rows": rows}
+    return Ribbon(bands, ticks, _sentence(bands), start_s, end_s, table)
 
 
 def _sentence(bands: list[Band]) -> str:

@@ -5,6 +5,7 @@ Pure. Guarantee: the difference told of each part is that of the lengths drawn.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from web.drawing.line_chart import Tick
 from web.drawing.waterfall import PARTS, Request, Row, waterfalls
@@ -44,11 +45,13 @@ class Stack:
 
 @dataclass(frozen=True)
 class StackedBars:
-    """All that the template writes. The first stack is the one that the others are compared with."""
+    """All that the template writes. The first stack is the one that the others are compared with. `rows`: {"head",
+    "rows"}, seconds by part, to copy."""
 
     stacks: list[Stack]
     across: list[Tick]
     sentence: str
+    rows: dict[str, Any]
 
 
 def stacked_bars(of: Sequence[Request]) -> StackedBars:
@@ -58,7 +61,13 @@ def stacked_bars(of: Sequence[Request]) -> StackedBars:
     for request, row in zip(of, chart.rows, strict=True):
         differences = [] if request is of[0] else _differences(of[0], request)
         stacks.append(Stack(row, seconds(_sum(request)), _sentence(of[0], request, differences), differences))
-    return StackedBars(stacks, chart.across, " ".join(stack.sentence for stack in stacks[1:] or stacks))
+    rows = {
+        "head": ["part", *(one.name for one in of)],
+        "rows": [
+            [part, *(one.parts.get(part) for one in of)] for part in PARTS if any(part in one.parts for one in of)
+        ],
+    }
+    return StackedBars(stacks, chart.across, " ".join(stack.sentence for stack in stacks[1:] or stacks), rows)
 
 
 def _sum(request: Request) -> float:

@@ -50,8 +50,8 @@ async def events(
     request: Request, page: Page, client: Client, at_now: Callable[[], Selection], fresh: frozenset[str]
 ) -> AsyncIterator[bytes]:
     """The stream. `fresh`: parts that the page was opened with; the others are sent at once."""
-    now_s = time.monotonic()
-    sent = Sent(due_s={part.name: now_s + part.every_s if part.name in fresh else now_s for part in page.parts})
+    now_s, parts = time.monotonic(), page.parts_of(at_now())
+    sent = Sent(due_s={part.name: now_s + part.every_s if part.name in fresh else now_s for part in parts})
     beat_due_s = checked_s = now_s
     while not await request.is_disconnected():
         now_s = time.monotonic()
@@ -60,7 +60,7 @@ async def events(
             if not await in_thread(partial(still_signed_in, client)):
                 yield event("{}", "signed-out")
                 return
-        due = [part for part in page.parts if sent.due_s[part.name] <= now_s]
+        due = [part for part in parts if sent.due_s[part.name] <= now_s]
         for part in due:
             sent.due_s[part.name] = now_s + part.every_s
             for message in await in_thread(partial(refreshed, request, part, client, at_now(), sent)):

@@ -17,10 +17,14 @@ Context = dict[str, Any]
 Asked = Callable[[Client, Selection], Context]
 
 
+def always(_: Selection) -> bool:
+    return True
+
+
 @dataclass(frozen=True)
 class Part:
     """`name`: its place's, and its template's, unless `template` says another. `title`: of a chart. `every_s`: how
-    often it is asked for anew while a browser looks.
+    often it is asked for anew while a browser looks. `when`: whether it is on the page at all.
     """
 
     name: str
@@ -28,6 +32,7 @@ class Part:
     every_s: float = 5.0
     template: str = ""
     title: str = ""
+    when: Callable[[Selection], bool] = always
 
     @property
     def file(self) -> str:
@@ -60,6 +65,10 @@ class Page:
     def path_names(self) -> tuple[str, ...]:
         """Names of the variables in its path."""
         return tuple(re.findall(r"{(\w+)(?::\w+)?}", self.path))
+
+    def parts_of(self, selection: Selection) -> list[Part]:
+        """Those that it has when it is opened so."""
+        return [part for part in self.parts if part.when(selection)]
 
     def part(self, name: str) -> Part:
         """Raises `NotFound` for one that it has not."""

@@ -58,7 +58,7 @@ def page_rendered(request: Request, page: Page, client: Client, selection: Selec
         selection = selection.with_pool(bar.pool)
     shown: dict[str, TemplateModule] = {}
     trouble: dict[str, str] = {}
-    for part in page.parts:
+    for part in page.parts_of(selection):
         if shown and time.monotonic() - began_s > PATIENCE_S:
             break
         try:

@@ -1,13 +1,16 @@
 """Charts as parts of a page: quantiles and the request's parts over time, with what happened meanwhile."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
+from urllib.parse import urlencode
 
 from controlplane.client import Client
+from controlplane.client.connection import query_of
 from controlplane.contract.bodies.telemetry import QuantilesAnswer
 from controlplane.contract.histogram import error_text
 from controlplane.contract.metrics import BY_SHORT, REQUEST_PARTS, UNACCOUNTED, MetricKind
-from web.drawing.line_chart import Line, Mark, drawn, stacked
+from web.drawing.line_chart import Line, LineChart, Mark, drawn, stacked
 from web.frame.page import Context, Part
 from web.frame.selection import Selection
 
@@ -19,10 +22,14 @@ MARKS = {
     "alert.resolved": "resolved",
     "revision.created": "revision",
     "revision.adopted": "revision",
+    "node.enrolled": "node",
+    "node.removed": "node",
+    "node.config_failed": "node",
 }
 """Kinds of the ledger's entries, or what they begin with, and how a mark of theirs is drawn."""
-MARKS_LOOKED_AT = 100
-"""The ledger's newest entries among which marks are looked for."""
+MARKED_DOMAINS = tuple(dict.fromkeys(kind.partition(".")[0] for kind in MARKS))
+MARKS_LOOKED_AT = 50
+"""The newest entries of each domain among which marks are looked for."""
 TEMPLATE = "line_chart"
 
 
@@ -47,27 +54,28 @@ def parts_chart(title: str) -> Part:
     return Part("chart-parts", asked, template=TEMPLATE, title=title)
 
 
-def latency(client: Client, selection: Selection, metric: str, by: str = "") -> Context:
-    """The context of parts/line_chart.html. Steps without data are left out of a line, which then has a gap."""
+def latency(client: Client, selection: Selection, metric: str, by: str = "", top: float = 0.0) -> Context:
+    """The context of parts/line_chart.html. Steps without data are left out of a line, which then has a gap. `top`:
+    seconds that the axis goes up to at least."""
     grouped = [by] if by else []
-    answer = client.quantiles(
-        metric, QUANTILES, step=selection.step, by=grouped, top=MOST_LINES, **selection.span, **selection.labels
-    )
+    asked = {"step": selection.step, "by": grouped, "top": MOST_LINES, **selection.span, **selection.labels}
+    answer = client.quantiles(metric, QUANTILES, **asked)
     start_s, end_s = answer.start.timestamp(), answer.end.timestamp()
-    chart = drawn(_lines(answer, grouped), start_s, end_s, selection.step_s, marks(client))
-    return {
-        "chart": chart,
-        "metric": metric,
-        "help": BY_SHORT[metric].help,
-        "count": sum(series.count for series in answer.series),
-        "accuracy": error_text(answer.relative_error),
-        "left_out": "" if answer.left_out is None else f"{answer.left_out.series} with fewer requests are not shown",
-    }
+    lines = quantile_lines(answer, grouped)
+    return shown(
+        drawn(lines, start_s, end_s, selection.step_s, marks(client), top=top),
+        api_call("quantiles", {"metric": metric, "q": QUANTILES, **asked}),
+        metric=metric,
+        count=sum(series.count for series in answer.series),
+        accuracy=error_text(answer.relative_error),
+        left_out="" if answer.left_out is None else f"{answer.left_out.series} with fewer requests are not shown",
+    )
 
 
 def parts(client: Client, selection: Selection) -> Context:
     """As `latency`, of the mean request's parts on each other: each one's share of the time, times the mean."""
-    answer = client.shares(step=selection.step, **selection.span, **selection.labels)
+    asked = {"step": selection.step, **selection.span, **selection.labels}
+    answer = client.shares(**asked)
     points = [at for series in answer.series for at in series.points or [] if at.requests]
     lines = [
         Line(name, [(at.time.timestamp(), at.shares.get(name, 0.0) * at.e2e_s / at.requests) for at in points])
@@ -76,17 +84,29 @@ def parts(client: Client, selection: Selection) -> Context:
     ]
     start_s, end_s = answer.start.timestamp(), answer.end.timestamp()
     chart = stacked(lines, start_s, end_s, selection.step_s, marks(client))
+    return shown(chart, api_call("shares", asked), metric="parts", count=sum(at.requests for at in points))
+
+
+def shown(chart: LineChart, call: str, *, metric: str, count: float, accuracy: str = "", left_out: str = "") -> Context:
+    """What parts/line_chart.html writes. `call`: the API's path and query that answer the same; `count`: values that
+    are drawn, 0: there are none."""
     return {
         "chart": chart,
-        "metric": "parts",
-        "help": "",
-        "count": sum(at.requests for at in points),
-        "accuracy": "",
-        "left_out": "",
+        "call": call,
+        "metric": metric,
+        "count": count,
+        "accuracy": accuracy,
+        "left_out": left_out,
     }
 
 
-def _lines(answer: QuantilesAnswer, by: Sequence[str]) -> list[Line]:
+def api_call(name: str, asked: Mapping[str, Any]) -> str:
+    """The path and query of a question about telemetry, as a reader may ask it again."""
+    given = {key: value for key, value in asked.items() if value not in (None, "", [], ())}
+    return f"/api/v1/{name}?" + urlencode(query_of(given), doseq=True, safe=",:")
+
+
+def quantile_lines(answer: QuantilesAnswer, by: Sequence[str] = ()) -> list[Line]:
     """The tail last: it is drawn over the others."""
     lines = []
     for series in answer.series:
@@ -98,10 +118,12 @@ def _lines(answer: QuantilesAnswer, by: Sequence[str]) -> list[Line]:
 
 
 def marks(client: Client) -> list[Mark]:
-    """Rollouts, alerts and revisions, from the ledger."""
+    """Rollouts, alerts, revisions and nodes that came or went, from the ledger. Each domain is asked for by itself: the
+    trials of one study would drive all else out of the newest entries."""
     return [
         mark
-        for entry in client.ledger(limit=MARKS_LOOKED_AT)
+        for domain in MARKED_DOMAINS
+        for entry in client.ledger(kind=domain, limit=MARKS_LOOKED_AT)
         if (mark := mark_of(entry.time, entry.kind, entry.subject, entry.message)) is not None
     ]
 

@@ -29,7 +29,7 @@ function showRequests(plot, { metric: shown, time, value }) {
 }
 
 function drawnIn(root) {
-  for (const cursor of root.querySelectorAll(".cursor")) {
+  for (const cursor of root.querySelectorAll(".cursor[data-values]")) {
     const plot = cursor.closest("[data-part]");
     if (!plot.dataset.listening) {
       plot.dataset.listening = "yes";

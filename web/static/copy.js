@@ -1,5 +1,7 @@
 // Buttons that copy: [data-copy] holds the text. The button says for a moment that it was done, or why it was not.
 
+import { put } from "./clipboard.js";
+
 const SAID_MS = 1500;
 
 document.addEventListener("click", async (event) => {
@@ -8,7 +10,7 @@ document.addEventListener("click", async (event) => {
   const before = button.dataset.words || button.textContent;
   button.dataset.words = before;
   try {
-    await navigator.clipboard.writeText(button.dataset.copy);
+    await put(button.dataset.copy);
     button.textContent = "Copied";
   } catch {
     button.textContent = "Not allowed here";

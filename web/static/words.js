@@ -10,6 +10,16 @@ export function seconds(value) {
   return (value * 1e6).toFixed(0) + " µs";
 }
 
+const count = (value) => (Math.abs(value) >= 100 ? Math.round(value).toLocaleString("en-US") : String(Number(value.toPrecision(3))));
+const share = (value) => (100 * value).toFixed(value === 0 || Math.abs(value) >= 0.1 ? 0 : 1) + " %";
+
+// A value of a chart in the unit that its values name (web/drawing/units.py).
+export function written(value, unit) {
+  if (value === null || value === undefined) return "–";
+  const words = { share, count, rate: (rate) => count(rate) + " /s" }[unit] ?? seconds;
+  return words(value);
+}
+
 // A table of text: a head of column names, rows of cells. All but the first of each row are numbers.
 export function tableOf(head, rows) {
   const table = document.createElement("table");

@@ -1,0 +1,92 @@
+"""Explore in a real browser over a real fleet: each part of the page has its data, each choice is in its address."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+TITLES = ("Time to first token", "Time between tokens", "End to end", "Requests finished", "Errors", "KV cache in use")
+COPIED = "navigator.clipboard.writeText = async (text) => { window.copiedText = text }"
+
+
+@pytest.fixture
+def explored(page: Page, stack: Any) -> Page:
+    """Explore with a request or more on its charts."""
+    for number in range(3):
+        assert stack.complete(f"def explored_{number}():\n    return", 12).status_code == 200
+    page.goto("/explore?from=now-5m")
+    expect(page.locator(".heat-map")).to_have_attribute("data-cells", re.compile("[1-9]"), timeout=30_000)
+    return page
+
+
+def test_every_part_of_the_page_tells_of_the_fleet(explored: Page) -> None:
+    expect(explored.locator("#part-latency_map")).to_contain_text("Most requests took")
+    expect(explored.locator("#part-what_binds .says")).to_contain_text("nothing bound", ignore_case=True)
+    expect(explored.locator("#binds-no_work")).to_contain_text("the engine kept up")
+    expect(explored.locator("#part-two_stacks")).to_contain_text("above ttft p95", timeout=20_000)
+    for title in TITLES:
+        figure = explored.get_by_role("figure", name=title, exact=True)
+        expect(figure.locator("[data-points]")).not_to_have_attribute("data-points", "0", timeout=20_000)
+    assert explored.locator(".trouble:not([hidden])").all_inner_texts() == []
+
+
+def test_the_metric_the_tail_and_the_scale_are_links(explored: Page) -> None:
+    explored.get_by_role("navigation", name="Metric of the heat map").get_by_role("link", name="e2e").click()
+    explored.wait_for_url("**metric=e2e*")
+    expect(explored.get_by_role("figure", name="End to end (e2e)")).to_contain_text("Most requests took")
+    explored.get_by_role("link", name="p90").click()
+    explored.wait_for_url("**tail=p90*")
+    explored.get_by_role("link", name="on one scale").click()
+    explored.wait_for_url("**scale=shared*")
+    tops = [
+        explored.get_by_role("figure", name=title, exact=True).locator(".up text").last.inner_text()
+        for title in ("Time to first token", "End to end")
+    ]
+    assert tops[0] == tops[1] and "metric=e2e" in explored.url and "tail=p90" in explored.url
+
+
+def test_the_other_charts_come_when_they_are_wanted_and_stay(explored: Page) -> None:
+    queue = explored.get_by_role("figure", name="Queue", exact=True)
+    expect(queue).to_have_count(0)
+    explored.get_by_text("parts of a request, tokens, queue").click()
+    explored.wait_for_url("**charts=all*")
+    expect(queue.locator("[data-points]")).not_to_have_attribute("data-points", "0", timeout=20_000)
+    explored.reload()
+    expect(queue).to_be_visible()
+
+
+def test_a_box_that_keys_draw_is_an_address(explored: Page) -> None:
+    cells = explored.get_by_role("application", name=re.compile("Cells of Time to first token"))
+    cells.press("ArrowLeft")
+    cells.press("Enter")
+    cells.press("PageUp")
+    cells.press("Enter")
+    explored.wait_for_url("**box=*")
+
+
+def test_a_chart_is_copied_as_values_and_as_a_question(explored: Page) -> None:
+    explored.evaluate(COPIED)
+    figure = explored.get_by_role("figure", name="Time to first token", exact=True)
+    expect(figure.locator("[data-points]")).not_to_have_attribute("data-points", "0", timeout=20_000)
+    figure.get_by_text("Copy", exact=True).click()
+    figure.get_by_role("button", name="CSV").click()
+    expect(figure.get_by_role("status")).to_have_text("copied")
+    head, *rows = explored.evaluate("window.copiedText").splitlines()
+    assert head == "time,p50,p95,p99" and rows and all(len(row.split(",")) == 4 for row in rows)
+    figure.get_by_role("button", name="JSON").click()
+    explored.wait_for_function("window.copiedText.startsWith('[')")
+    assert json.loads(explored.evaluate("window.copiedText"))[0].keys() == {"time", "p50", "p95", "p99"}
+    figure.get_by_role("button", name="API call").click()
+    explored.wait_for_function("window.copiedText.startsWith('curl')")
+    asked = explored.evaluate("window.copiedText")
+    assert 'Authorization: Bearer $TOKEN"' in asked and "/api/v1/quantiles?metric=ttft&q=0.5,0.95,0.99&" in asked
+
+
+def test_every_figure_of_the_page_can_be_copied(explored: Page) -> None:
+    figures = explored.locator("main figure")
+    expect(explored.locator("#part-two_stacks figure")).to_be_visible(timeout=20_000)
+    for at in range(figures.count()):
+        expect(figures.nth(at).locator("[data-copy-as=call]")).to_have_count(1)
+        expect(figures.nth(at).locator("[data-call]")).to_have_attribute("data-call", re.compile("^/api/v1/"))

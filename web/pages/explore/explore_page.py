@@ -1,0 +1,52 @@
+"""Explore: one pool's latency as a heat map, what bound it, where it goes, what explains a part of it."""
+
+from dataclasses import replace
+
+from controlplane.client import Client
+from web.frame.page import Context, Page, Part
+from web.frame.selection import Selection
+from web.pages.chart_parts import parts_chart
+from web.pages.explore.choices import METRICS, TAILS, choices_of
+from web.pages.explore.decomposition import tail_chart, two_stacks
+from web.pages.explore.latency_map import latency_map
+from web.pages.explore.multiples import FEW, MORE
+from web.pages.explore.what_binds import what_binds
+
+ALL_PARTS = parts_chart("All requests")
+TAIL_PARTS = Part("tail_parts", tail_chart, 15, "line_chart", "The slowest requests")
+
+
+def every_chart(selection: Selection) -> bool:
+    return choices_of(selection).every
+
+
+def about(client: Client, selection: Selection) -> Context:
+    return {
+        "choices": choices_of(selection),
+        "metrics": METRICS,
+        "tails": tuple(TAILS),
+        "all_parts": ALL_PARTS,
+        "tail_parts": TAIL_PARTS,
+        "few": FEW,
+        "more": MORE,
+    }
+
+
+PAGE = Page(
+    "explore",
+    "/explore",
+    "Explore",
+    (
+        Part("latency_map", latency_map, 10),
+        Part("what_binds", what_binds, 15),
+        Part("two_stacks", two_stacks, 15),
+        ALL_PARTS,
+        TAIL_PARTS,
+        *FEW,
+        *(replace(part, when=every_chart) for part in MORE),
+    ),
+    key="e",
+    one_pool=True,
+    scripts=("charts.js", "heat_map.js", "ribbon.js", "explore.js"),
+    whole=about,
+)
