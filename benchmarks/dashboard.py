@@ -18,7 +18,7 @@ from agents.demo.engines import TAILWRIGHT
 from agents.demo.processes import Processes
 from tests.processes import free_port, wait_for
 
-PAGES = ("/", "/latency?pool=chat", "/fleet", "/ledger")
+PAGES = ("/", "/explore?pool=chat", "/fleet", "/ledger")
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update")
 
 

@@ -33,9 +33,9 @@ class Beginning:
                 ("node-1-engine", *agents, "service"),
             ),
             Step(
-                "Traffic flows, every part of its latency is seen", self.traffic_flows, "/latency", ("traffic", *agents)
+                "Traffic flows, every part of its latency is seen", self.traffic_flows, "/explore", ("traffic", *agents)
             ),
-            Step("A baseline is measured", self.baseline, "/latency", ("traffic", "service")),
+            Step("A baseline is measured", self.baseline, "/explore", ("traffic", "service")),
         ]
 
     def service_starts(self) -> None:

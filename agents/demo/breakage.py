@@ -28,11 +28,11 @@ class Breakage:
         logs = ("service", "node-1-agent", "node-1-engine")
         return [
             Step("A bad configuration reaches production", self.bad_change, "/rollouts", logs),
-            Step("p99 regresses", self.regression, "/latency", ("service", "traffic", "node-1-engine")),
+            Step("p99 regresses", self.regression, "/explore", ("service", "traffic", "node-1-engine")),
             Step("The alert names the change", self.alert_names_the_change, "/alerts"),
             Step("Its webhook arrives, signed", self.webhook_arrives, "/alerts"),
             Step("The change is taken back, judged", self.taken_back, "/rollouts", logs),
-            Step("p99 is back within two minutes of the alert", self.recovery, "/latency", logs),
+            Step("p99 is back within two minutes of the alert", self.recovery, "/explore", logs),
         ]
 
     def bad_change(self) -> None:

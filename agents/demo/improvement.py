@@ -32,7 +32,7 @@ class Improvement:
                 "/rollouts",
                 ("service", "node-1-agent", "node-1-engine"),
             ),
-            Step("Latency with the winner is measured", self.after, "/latency", ("service", "node-1-engine")),
+            Step("Latency with the winner is measured", self.after, "/explore", ("service", "node-1-engine")),
             Step("The alert is resolved, and on-call was told", self.alert_resolved, "/alerts"),
         ]
 

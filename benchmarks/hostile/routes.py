@@ -24,7 +24,7 @@ PAGES = (
     *(
         "/",
         "/fleet",
-        "/latency",
+        "/explore",
         "/alerts",
         "/studies",
         "/rollouts",

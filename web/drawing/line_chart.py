@@ -101,7 +101,7 @@ def drawn(
         for place, line in enumerate(lines)
     ]
     said = sentence(lines[-1].name, lines[-1].points, unit) if lines else sentence("", ())
-    return _framed(shown, lines, said, ticks, start_s, end_s, marks, unit)
+    return _framed(shown, lines, said, ticks, start_s, end_s, step_s, marks, unit)
 
 
 def stacked(parts: Sequence[Line], start_s: float, end_s: float, step_s: float, marks: Sequence[Mark]) -> LineChart:
@@ -118,7 +118,7 @@ def stacked(parts: Sequence[Line], start_s: float, end_s: float, step_s: float, 
         DrawnLine(part.name, f"layer part-{part.name}", bars(times, layer, across, up, step_s))
         for part, layer in zip(parts, edges, strict=True)
     ]
-    return _framed(shown, parts, stack_sentence(parts, whole), ticks, start_s, end_s, marks)
+    return _framed(shown, parts, stack_sentence(parts, whole), ticks, start_s, end_s, step_s, marks)
 
 
 def stack_sentence(parts: Sequence[Line], whole: Points) -> str:
@@ -139,6 +139,7 @@ def _framed(
     ticks: list[float],
     start_s: float,
     end_s: float,
+    step_s: float,
     marks: Sequence[Mark],
     unit: Unit = SECONDS,
 ) -> LineChart:
@@ -149,7 +150,7 @@ def _framed(
         across=[Tick(across.at(time), clock_words(time, span_s)) for time in time_ticks(start_s, end_s)],
         marks=placed(marks, start_s, end_s),
         sentence=said,
-        values=values_of(lines, start_s, end_s, ticks[-1]) | {"unit": unit.name},
+        values=values_of(lines, start_s, end_s, ticks[-1]) | {"unit": unit.name, "step_s": step_s},
     )
 
 

@@ -61,6 +61,9 @@ class Page:
     scripts: tuple[str, ...] = ()
     """Modules of `static/` beside those of every page."""
 
+    def __post_init__(self) -> None:
+        assert len({part.name for part in self.parts}) == len(self.parts), f"two parts of {self.name} have one name"
+
     @property
     def path_names(self) -> tuple[str, ...]:
         """Names of the variables in its path."""

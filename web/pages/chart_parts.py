@@ -9,7 +9,7 @@ from controlplane.client import Client
 from controlplane.client.connection import query_of
 from controlplane.contract.bodies.telemetry import QuantilesAnswer
 from controlplane.contract.histogram import error_text
-from controlplane.contract.metrics import BY_SHORT, REQUEST_PARTS, UNACCOUNTED, MetricKind
+from controlplane.contract.metrics import BY_SHORT, E2E, ITL, REQUEST_PARTS, TPOT, TTFT, UNACCOUNTED, MetricKind
 from web.drawing.line_chart import Line, LineChart, Mark, drawn, stacked
 from web.frame.page import Context, Part
 from web.frame.selection import Selection
@@ -30,6 +30,8 @@ MARKS = {
 MARKED_DOMAINS = tuple(dict.fromkeys(kind.partition(".")[0] for kind in MARKS))
 MARKS_LOOKED_AT = 50
 """The newest entries of each domain among which marks are looked for."""
+BEHIND = {metric.short: metric.short for metric in (TTFT, TPOT, E2E, *REQUEST_PARTS)} | {ITL.short: TPOT.short}
+"""What the requests behind a point are looked for by; e2e where a chart is of nothing that single requests have."""
 TEMPLATE = "line_chart"
 
 
@@ -94,6 +96,7 @@ def shown(chart: LineChart, call: str, *, metric: str, count: float, accuracy: s
         "chart": chart,
         "call": call,
         "metric": metric,
+        "behind": BEHIND.get(metric, E2E.short),
         "count": count,
         "accuracy": accuracy,
         "left_out": left_out,

@@ -3,9 +3,13 @@
 
 import { listen, restore } from "./cursor.js";
 
-function goTo(path, changes) {
+// Parameters of pages with charts that mean nothing elsewhere.
+const OWN = ["metric", "tail", "box", "scale", "charts", "against"];
+
+function goTo(path, changes, without = []) {
   const url = new URL(path, window.location.origin);
   url.search = window.location.search;
+  without.forEach((name) => url.searchParams.delete(name));
   for (const [name, value] of Object.entries(changes)) url.searchParams.set(name, value);
   window.location.assign(url);
 }
@@ -18,14 +22,13 @@ function reset() {
   window.location.assign(url);
 }
 
-// The requests behind a point of a chart: those of its step, above its value less what a quantile may be off by.
-const EXEMPLARS_OF = { ttft: "ttft", tpot: "tpot", itl: "tpot" };
+// The requests behind a point of a chart: those of its step, at least its value less what a quantile may be off by.
 const QUANTILE_ERROR = 0.022;
 
-function showRequests(plot, { metric: shown, time, value }) {
-  const metric = EXEMPLARS_OF[shown] || "e2e";
-  const above = metric === shown ? { above: String(value / (1 + QUANTILE_ERROR)) } : {};
-  goTo("/latency", { metric, at: time, ...above });
+function showRequests(plot, { metric: shown, behind, time, step, value }) {
+  const to = new Date(Date.parse(time) + 1000 * step).toISOString();
+  const least = behind === shown ? { min: String(Number((value / (1 + QUANTILE_ERROR)).toPrecision(6))) } : {};
+  goTo("/requests", { from: time, to, metric: behind, ...least, order: "slowest" }, OWN);
 }
 
 function drawnIn(root) {

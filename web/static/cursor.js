@@ -88,8 +88,8 @@ export function listen(plot, { zoom, reset, showRequests }) {
   const ask = (place, height) => {
     const values = valuesOf(plot);
     const found = place < 0 ? undefined : lineAt(values, place, height);
-    const { metric, span } = cursorOf(plot).dataset;
-    if (found) showRequests(plot, { metric, span, time: values.times[place], value: found.value });
+    const { metric, behind } = cursorOf(plot).dataset;
+    if (found) showRequests(plot, { metric, behind, time: values.times[place], step: values.step_s, value: found.value });
   };
   const choose = (from, to) => {
     const chosen = plot.querySelector(".chosen");

@@ -37,8 +37,9 @@ class Measured:
         self.asked = {"metric": metric, **asked}
         return self._answer
 
-    def ledger(self, *, limit: int) -> list[Entry]:
-        return [Entry("rollout.promoted"), Entry("trial.measured")]
+    def ledger(self, *, kind: str, limit: int) -> list[Entry]:
+        entries = [Entry("rollout.promoted"), Entry("trial.measured"), Entry("node.config_applied")]
+        return [entry for entry in entries if entry.kind.startswith(kind)]
 
 
 class Shared(Measured):

@@ -14,7 +14,7 @@ from web.frame.format import sentence
 from web.pages.refusals import local
 
 LEDGER = "/ledger?kind=rollout&note=a%20%26%20b%2Bc"
-DEEP = "/latency?pool=chat%20%26%20code&from=now-1h&to=now&at=2026-03-01T12%3A00%3A00%2B00%3A00"
+DEEP = "/explore?pool=chat%20%26%20code&from=now-1h&to=now&at=2026-03-01T12%3A00%3A00%2B00%3A00"
 
 
 @pytest.mark.browser
@@ -88,9 +88,7 @@ def test_no_target_leads_to_another_site(target: str) -> None:
     assert urlsplit(urljoin(SITE, read.replace("\\", "/"))).netloc == urlsplit(SITE).netloc
 
 
-@pytest.mark.parametrize(
-    "target", ["/", "/fleet", DEEP, "/latency?metric=ttft#exemplars-title", "/a//b", "/x?u=http://y"]
-)
+@pytest.mark.parametrize("target", ["/", "/fleet", DEEP, "/explore?metric=ttft#more-charts", "/a//b", "/x?u=http://y"])
 def test_targets_on_this_site_are_kept_whole(target: str) -> None:
     assert local(target) == target
 

@@ -110,7 +110,7 @@ MORE = (
     seconds_chart(TPOT.short),
     rate_chart("tokens", "Tokens", Curve(PROMPT_TOKENS.short, "prompt"), Curve(OUTPUT_TOKENS.short, "output")),
     gauge_chart(
-        "queue", "Running and waiting", COUNT, Curve(RUNNING.short, "running"), Curve(WAITING.short, "waiting")
+        "in-engine", "Running and waiting", COUNT, Curve(RUNNING.short, "running"), Curve(WAITING.short, "waiting")
     ),
     *(seconds_chart(metric.short) for metric in (*REQUEST_PARTS, UNACCOUNTED)),
     *(seconds_chart(metric.short) for metric in STEP_METRICS),
