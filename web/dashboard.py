@@ -16,6 +16,7 @@ from web.access import sessions
 from web.access.sessions import Api, client_of, signed_client_of, viewer_of
 from web.access.threads import on_own_threads
 from web.drawing import made_up
+from web.explore import explore_page
 from web.frame import live, states, themes
 from web.frame.assets import ASSETS, KEPT, chosen
 from web.frame.page import Page, Pages
@@ -36,7 +37,6 @@ from web.pages import (
     sign_in,
     studies_page,
 )
-from web.pages.explore import explore_page
 
 PAGES = Pages.of(
     now_page.PAGE,

@@ -3,14 +3,14 @@
 from dataclasses import replace
 
 from controlplane.client import Client
+from web.explore.choices import METRICS, TAILS, choices_of
+from web.explore.decomposition import tail_chart, two_stacks
+from web.explore.latency_map import latency_map
+from web.explore.multiples import FEW, MORE
+from web.explore.what_binds import what_binds
 from web.frame.page import Context, Page, Part
 from web.frame.selection import Selection
 from web.pages.chart_parts import parts_chart
-from web.pages.explore.choices import METRICS, TAILS, choices_of
-from web.pages.explore.decomposition import tail_chart, two_stacks
-from web.pages.explore.latency_map import latency_map
-from web.pages.explore.multiples import FEW, MORE
-from web.pages.explore.what_binds import what_binds
 
 ALL_PARTS = parts_chart("All requests")
 TAIL_PARTS = Part("tail_parts", tail_chart, 15, "line_chart", "The slowest requests")

@@ -3,10 +3,10 @@
 from controlplane.client import Client
 from controlplane.contract.histogram import error_text
 from web.drawing.heat_map import heat_map
+from web.explore.choices import choices_of
 from web.frame.page import Context
 from web.frame.selection import Selection
 from web.pages.chart_parts import QUANTILES, api_call, marks, quantile_lines
-from web.pages.explore.choices import choices_of
 
 MOST_ROWS = 64
 

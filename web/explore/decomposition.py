@@ -18,11 +18,11 @@ from controlplane.contract.metrics import E2E, TTFT
 from web.drawing.line_chart import Line, stacked
 from web.drawing.stacks import StackedBars, stacked_bars
 from web.drawing.waterfall import PARTS, Request
+from web.explore.choices import TAILS, choices_of
 from web.frame.format import seconds
 from web.frame.page import Context
 from web.frame.selection import Selection
 from web.pages.chart_parts import api_call, marks, shown
-from web.pages.explore.choices import TAILS, choices_of
 
 PAGES_READ = 2
 """Of the log, of `PAGE_LENGTH` requests each."""

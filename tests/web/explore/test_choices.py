@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.contract.errors import BadRequest
+from web.explore.choices import METRICS, TAILS, Box, Choices, choices_of
 from web.frame.selection import selection_of
-from web.pages.explore.choices import METRICS, TAILS, Box, Choices, choices_of
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MOMENTS = st.datetimes(datetime(2020, 1, 1), datetime(2030, 1, 1), timezones=st.just(UTC))

@@ -28,10 +28,10 @@ from controlplane.contract.metrics import (
 )
 from web.drawing.line_chart import Line, drawn
 from web.drawing.units import COUNT, PER_SECOND, SHARE, Unit
+from web.explore.choices import NAMES, choices_of
 from web.frame.page import Context, Part
 from web.frame.selection import Selection
 from web.pages.chart_parts import TEMPLATE, api_call, latency, marks, shown
-from web.pages.explore.choices import NAMES, choices_of
 
 FAILED = ("error", "timeout", "shed")
 """Finish reasons of requests that were not served; "abort" is the client's own."""

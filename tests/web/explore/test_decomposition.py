@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from controlplane.contract.bodies.pages import Page
 from controlplane.contract.bodies.telemetry import QuantilesAnswer, SharesAnswer
 from controlplane.contract.bodies.workload import RequestRecord
+from web.explore.decomposition import PAGE_LENGTH, by_step, mean_parts, means, tail_chart, two_stacks
 from web.frame.selection import selection_of
-from web.pages.explore.decomposition import PAGE_LENGTH, by_step, mean_parts, means, tail_chart, two_stacks
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 END = START + timedelta(minutes=5)
