@@ -21,13 +21,18 @@ FLAGS = (
 )
 
 
+def chromium() -> str:
+    """Debian's Chromium."""
+    executable = shutil.which("chromium") or shutil.which("chromium-browser")
+    assert executable, "Chromium is missing: deploy/test_packages.sh installs it"
+    return executable
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     """Ends with the module: Playwright's event loop runs in this thread, and asynchronous tests want their own."""
-    executable = shutil.which("chromium") or shutil.which("chromium-browser")
-    assert executable, "Chromium is missing: deploy/test_packages.sh installs it"
     with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=executable, args=list(FLAGS))
+        launched = playwright.chromium.launch(executable_path=chromium(), args=list(FLAGS))
         yield launched
         launched.close()
 
@@ -62,9 +67,9 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bare]:
         processes.stop()
 
 
-def signed_in(browser: Any, url: str, token: str) -> BrowserContext:
-    """A browser context that holds the session's cookie."""
-    context: BrowserContext = browser.new_context(base_url=url)
+def signed_in(browser: Any, url: str, token: str, **screen: Any) -> BrowserContext:
+    """A browser context that holds the session's cookie. `screen`: as Playwright's `new_context` takes it."""
+    context: BrowserContext = browser.new_context(base_url=url, **screen)
     answer = context.request.post("/login", form={"token": token}, max_redirects=0)
     assert answer.status == 303
     return context
