@@ -46,7 +46,8 @@ class Page:
     `path` may hold one variable, whose value reaches the parts as the selection's own parameter. `whole` is what the
     template needs beside its parts; asked once, when the page is opened. `key`: a page of the navigation, opened by "g"
     and it; `section`: the name of the one that this page belongs to. A page without `bar` is not about a span of time.
-    `one_pool`: it shows one pool, the first unless the address says which.
+    `any_time`: a list that is cut to a span only where the address says one. `one_pool`: it shows one pool, the first
+    unless the address says which.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Page:
     one_pool: bool = False
     whole: Asked | None = None
     bar: bool = True
+    any_time: bool = False
     scripts: tuple[str, ...] = ()
     """Modules of `static/` beside those of every page."""
 

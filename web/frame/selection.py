@@ -43,10 +43,13 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Selection:
-    """`now`: the moment for which the page is answered. `own`: parameters of the page itself, by name."""
+    """`now`: the moment for which the page is answered. `range_said`: the address says a time range, to which lists are
+    cut. `own`: parameters of the page itself, by name.
+    """
 
     now: datetime
     range: TimeRange = USUAL_RANGE
+    range_said: bool = False
     filters: Mapping[str, str] = field(default_factory=dict)
     compare: Comparison | None = None
     timezone: str = "utc"
@@ -83,6 +86,11 @@ class Selection:
         """As the API takes it."""
         return f"{self.step_s}s"
 
+    def covers(self, began: datetime, ended: datetime | None) -> bool:
+        """Whether something that lasted so long, or lasts, is of the time that the address says, if any."""
+        start, end = self.range.at(self.now)
+        return not self.range_said or (began <= end and (ended is None or ended >= start))
+
     def with_pool(self, pool: str) -> "Selection":
         """The same of one pool, for parts that are about one."""
         return replace(self, filters={**self.filters, "pool": pool})
@@ -101,7 +109,7 @@ class Selection:
     def said(self) -> dict[str, str]:
         """The parameters of the address, without those that say what is usual."""
         said = dict(self.own)
-        if self.range != USUAL_RANGE:
+        if self.range_said:
             said |= {"from": self.range.start_word, "to": self.range.end_word}
         said |= self.filters
         if self.compare is not None:
@@ -122,6 +130,7 @@ def selection_of(params: Mapping[str, str], now: datetime) -> Selection:
     return Selection(
         now=now,
         range=time_range(params.get("from", ""), params.get("to", ""), now),
+        range_said=bool(params.get("from") or params.get("to")),
         filters={name: _filter(name, params[name]) for name in FILTERS if params.get(name)},
         compare=_comparison(params.get("compare", "")),
         timezone=_timezone(params.get("timezone", "")),

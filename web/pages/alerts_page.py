@@ -8,7 +8,17 @@ from web.frame.selection import Selection
 
 
 def alerts(client: Client, selection: Selection) -> Context:
-    return {"alerts": client.alerts(), "rules": client.alert_rules()}
+    """Those of the pool and the time, where the address says one, and the rules that watch it."""
+    pool = selection.pool
+    found = [
+        alert
+        for alert in client.alerts()
+        if pool in (None, alert.labels.get("pool")) and selection.covers(alert.started_at, alert.resolved_at)
+    ]
+    return {
+        "alerts": found,
+        "rules": [rule for rule in client.alert_rules() if pool is None or rule.pool in (None, pool)],
+    }
 
 
 def alert(client: Client, selection: Selection) -> Context:
@@ -27,5 +37,5 @@ def whole(client: Client, selection: Selection) -> Context:
     return {"number": client.alert(number(selection, "alert")).id}
 
 
-LIST = Page("alerts", "/alerts", "Alerts", (Part("alerts", alerts),), key="a", bar=False)
+LIST = Page("alerts", "/alerts", "Alerts", (Part("alerts", alerts),), key="a", any_time=True)
 PAGE = Page("alert", "/alerts/{alert}", "Alert", (Part("alert", alert),), section="alerts", bar=False, whole=whole)

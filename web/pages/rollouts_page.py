@@ -15,7 +15,9 @@ NODES_AT_END = "nodes_at_end"
 
 
 def rollouts(client: Client, selection: Selection) -> Context:
-    return {"rollouts": client.rollouts()}
+    """Those of the pool and the time, where the address says one."""
+    found = [rollout for rollout in client.rollouts() if selection.pool in (None, rollout.spec.pool)]
+    return {"rollouts": [rollout for rollout in found if selection.covers(rollout.created_at, rollout.ended_at)]}
 
 
 def rollout(client: Client, selection: Selection) -> Context:
@@ -57,7 +59,7 @@ def whole(client: Client, selection: Selection) -> Context:
     return {"number": client.rollout(number(selection, "rollout")).id}
 
 
-LIST = Page("rollouts", "/rollouts", "Rollouts", (Part("rollouts", rollouts),), key="r", bar=False)
+LIST = Page("rollouts", "/rollouts", "Rollouts", (Part("rollouts", rollouts),), key="r", any_time=True)
 PAGE = Page(
     "rollout", "/rollouts/{rollout}", "Rollout", (Part("rollout", rollout),), section="rollouts", bar=False, whole=whole
 )

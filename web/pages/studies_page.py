@@ -9,7 +9,9 @@ from web.pages.remeasured import arms_of
 
 
 def studies(client: Client, selection: Selection) -> Context:
-    return {"studies": client.studies()}
+    """Those of the pool and the time, where the address says one."""
+    found = [study for study in client.studies() if selection.pool in (None, study.spec.pool)]
+    return {"studies": [study for study in found if selection.covers(study.created_at, study.finished_at)]}
 
 
 def study(client: Client, selection: Selection) -> Context:
@@ -30,5 +32,5 @@ def whole(client: Client, selection: Selection) -> Context:
     return {"number": client.study(number(selection, "study")).id}
 
 
-LIST = Page("studies", "/studies", "Studies", (Part("studies", studies),), key="s", bar=False)
+LIST = Page("studies", "/studies", "Studies", (Part("studies", studies),), key="s", any_time=True)
 PAGE = Page("study", "/studies/{study}", "Study", (Part("study", study),), section="studies", bar=False, whole=whole)

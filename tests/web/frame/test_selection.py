@@ -1,6 +1,7 @@
 """What a page shows stands in its address, whole: the address and the selection undo each other."""
 
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -35,7 +36,8 @@ SELECTIONS = st.builds(
     timezone=st.sampled_from(["utc", "Europe/Berlin", "Asia/Kolkata"]),
     paused=st.booleans(),
     own=OWN,
-)
+    range_said=st.booleans(),
+).map(lambda one: replace(one, range_said=one.range_said or one.range != TimeRange()))
 
 
 def of(query: str, now: datetime = NOW) -> Selection:
@@ -57,7 +59,9 @@ def test_a_link_changes_what_it_names_and_nothing_else(selection: Selection, poo
 
 def test_an_address_that_says_nothing_is_the_usual() -> None:
     assert of("") == Selection(now=NOW) and Selection(now=NOW).query() == ""
-    assert of("?from=now-15m&to=now&pool=&timezone=UTC&refresh=on&compare=&kind=") == Selection(now=NOW)
+    assert of("?from=now-15m&to=now&pool=&timezone=UTC&refresh=on&compare=&kind=") == Selection(
+        now=NOW, range_said=True
+    )
 
 
 @pytest.mark.parametrize(
@@ -90,6 +94,15 @@ def test_any_address_is_a_selection_that_can_be_asked_for_or_is_refused(params: 
         return
     assert found.zone.utcoffset(NOW) is not None and found.step_s > 0 and found.span
     assert found.compare is None or found.compare.kind in COMPARED
+
+
+def test_a_list_is_cut_to_a_time_that_the_address_says() -> None:
+    before, long_before = NOW - timedelta(minutes=30), NOW - timedelta(hours=3)
+    assert of("").covers(long_before, before)
+    hour = of("?from=now-1h")
+    assert hour.covers(long_before, before) and hour.covers(long_before, None) and hour.covers(before, before)
+    assert not hour.covers(long_before, NOW - timedelta(hours=2))
+    assert not of("?from=now-2h&to=now-1h").covers(before, None)
 
 
 def test_a_range_that_goes_on_is_asked_for_by_its_length_and_one_that_ended_by_its_ends() -> None:
