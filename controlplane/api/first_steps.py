@@ -50,7 +50,6 @@ def first_steps(place: Place, seen: Seen) -> list[OnboardingStep]:
     return [
         OnboardingStep(name=StepName.ENGINE, done=seen.engine or reported, command=_line(engine)),
         OnboardingStep(name=StepName.AGENT, done=seen.enrolled or reported, command=_line(agent)),
-        OnboardingStep(name=StepName.REPORT, done=reported, command=None),
         OnboardingStep(name=StepName.TRAFFIC, done=seen.measured, command=_line(traffic)),
     ]
 

@@ -32,14 +32,16 @@ class OnboardingParts(TelemetryParts):
 def get_onboarding(
     session: SessionDep, principal: Reader, service: Annotated[OnboardingParts, Depends(OnboardingParts.given)]
 ) -> Onboarding:
-    """How far a new service is: an engine, its agent, a report, traffic; each with the command that does it."""
+    """How far a new service is: an engine, its agent, traffic; each with the command that does it."""
     # Files of the service's machine are told to who may have the tokens anyway, or who is on that machine.
     told = service.local or principal.scope is Scope.ADMIN
     place = as_it_is(service.place) if told else Place(service.place.service_url)
+    seen = seen_so_far(session, service.telemetry)
     return Onboarding(
         service_url=place.service_url,
         enrolment_token_file=None if place.enrolment_token_file is None else str(place.enrolment_token_file),
-        steps=first_steps(place, seen_so_far(session, service.telemetry)),
+        reported=seen.reported,
+        steps=first_steps(place, seen),
     )
 
 

@@ -39,8 +39,7 @@ FEWEST_BEFORE = 200
 RECENT = 8
 STEP_WORDS = {
     StepName.ENGINE: "Start an engine (or take one that runs: vLLM or the embedded one)",
-    StepName.AGENT: "Start an agent beside it",
-    StepName.REPORT: "The agent's first report arrives",
+    StepName.AGENT: "Start an agent beside it: by it the service sees the engine",
     StepName.TRAFFIC: "Send it requests; its own traffic does as well",
 }
 PEOPLE = (

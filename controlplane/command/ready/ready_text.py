@@ -24,7 +24,7 @@ def ready_lines(
     link_s: float = 0.0,
 ) -> list[str]:
     """`tokens`: the token files that are there. `link` signs a browser in, once, for `link_s` seconds; None: none is
-    said. Of the steps, those that have a command and are not done."""
+    said. Of the steps, those that are not done."""
     lines = [f"Tailwright is ready at {place.service_url}"]
     opening = [place.program, "open", "--server", place.service_url]
     opening += ["--token-file", str(place.read_token_file or "FILE")]
@@ -35,7 +35,7 @@ def ready_lines(
     if tokens:
         names = ", ".join(file.name for file in tokens)
         lines.append(f"  tokens     {names} in {tokens[0].parent} (admin-token may do everything)")
-    missing = [step for step in steps if step.command is not None and not step.done]
+    missing = [step for step in steps if not step.done]
     if missing:
         lines.append("Next, each in a terminal of its own:")
     for step in missing:

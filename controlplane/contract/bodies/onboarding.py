@@ -10,7 +10,6 @@ class StepName(StrEnum):
 
     ENGINE = "engine"  # An engine serves, and an agent has read its configuration.
     AGENT = "agent"  # A node has enrolled.
-    REPORT = "report"  # A report of telemetry has arrived.
     TRAFFIC = "traffic"  # A request's latency has been measured.
 
 
@@ -18,13 +17,11 @@ class OnboardingStep(BaseModel):
     """One step."""
 
     name: StepName = Field(
-        description="`engine`: its configuration was read; `agent`: a node has enrolled; `report`: one has arrived; "
-        "`traffic`: a request was measured"
+        description="`engine`: its configuration was read; `agent`: a node has enrolled; `traffic`: a "
+        "request was measured"
     )
     done: bool = Field(description="whether it is done")
-    command: str | None = Field(
-        description="what does it, for a shell; null: nothing has to be done, it follows the step before"
-    )
+    command: str = Field(description="what does it, for a shell")
 
 
 class Onboarding(BaseModel):
@@ -34,5 +31,8 @@ class Onboarding(BaseModel):
     enrolment_token_file: str | None = Field(
         description="the file of the enrolment token on the service's machine, shown to admins, and to everybody while "
         "the service listens on a loopback address alone; null: not shown, or not there"
+    )
+    reported: bool = Field(
+        description="whether any telemetry has arrived; an agent beside an engine without requests has none to report"
     )
     steps: list[OnboardingStep] = Field(description="each step, in the order in which they are done")

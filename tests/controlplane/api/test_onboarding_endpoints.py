@@ -44,10 +44,12 @@ def test_each_step_is_done_once_it_was_seen(tmp_path: Path) -> None:
         body = {"node": "gpu-1", "pool": "chat", "backend": "embedded"}
         assert running.http.post("/api/v1/enrol", json=body).status_code == 201
         assert done(running.http) == ["agent"]
+        assert not running.http.get("/api/v1/onboarding").json()["reported"]
         send_gauge(running)
-        assert done(running.http) == ["engine", "agent", "report"]
+        assert done(running.http) == ["engine", "agent"]
+        assert running.http.get("/api/v1/onboarding").json()["reported"]
         send(running, "chat")
-        assert done(running.http) == ["engine", "agent", "report", "traffic"]
+        assert done(running.http) == ["engine", "agent", "traffic"]
         found = running.http.get("/api/v1/onboarding").json()
         assert found["service_url"] == running.url, "the port that was truly taken"
 
