@@ -1,6 +1,6 @@
 """What the service keeps: tokens, nodes, configurations, rollouts, studies, alerts, and the ledger of it all."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from controlplane.client.connection import Connection, segment
@@ -25,7 +25,7 @@ from controlplane.contract.bodies.alerts import (
     SilenceCreate,
 )
 from controlplane.contract.bodies.configs import Revision, RevisionCreate
-from controlplane.contract.bodies.ledger import LedgerEntry
+from controlplane.contract.bodies.ledger import LedgerCheck, LedgerEntry
 from controlplane.contract.bodies.nodes import NodeView, TrialConfig
 from controlplane.contract.bodies.onboarding import Onboarding
 from controlplane.contract.bodies.pages import Page
@@ -251,8 +251,16 @@ class ResourceCalls(Connection):
         return self.ledger_page(limit=limit, kind=kind, subject=subject).items
 
     def ledger_page(self, **params: Any) -> Page[LedgerEntry]:
-        """Newest first; params: limit, cursor, kind, subject."""
+        """Newest first; params: limit, cursor, kind, actor, subject, text, start, end."""
         return self._page(LedgerEntry, "/api/v1/ledger", **params)
+
+    def every_ledger_entry(self, **params: Any) -> Iterator[LedgerEntry]:
+        """All that match, newest first, page after page; params as of `ledger_page`."""
+        return self.every(LedgerEntry, "/api/v1/ledger", limit=500, **params)
+
+    def ledger_check(self) -> LedgerCheck:
+        """The head, and whether the newest entries are as they were written."""
+        return self._one(LedgerCheck, "GET", "/api/v1/ledger/check")
 
     def ledger_entry(self, number: int) -> LedgerEntry:
         """Raises `NotFound`, also for one that has been archived."""

@@ -38,6 +38,23 @@ def verify(
         return head, first_wrong(_joined(archived, links, anchor), head, known)
 
 
+def verify_newest(database: Database, count: int) -> tuple[Head, int, Wrong | None]:
+    """The head, the number of the first entry looked at, and what is wrong with the newest `count` entries that are in
+    the database, in one snapshot. What is before them is taken as its hash says.
+    """
+    with database.snapshot() as connection:
+        head, (anchor, _) = sealing.head(connection), sealing.anchor(connection)
+        before = max(anchor.id, head.id - count)
+        start = anchor
+        if before > anchor.id:
+            known = connection.execute(select(col(LedgerRow.hash)).where(col(LedgerRow.id) == before)).scalar()
+            if known is None:
+                return head, before, Wrong(before, "is missing")
+            start = Head(before, known)
+        links = stored_links(connection, after=before, last=max(head.id, before))
+        return head, min(before + 1, head.id), first_wrong(links, head, start=start)
+
+
 def newest(database: Database) -> Head:
     """The newest row's number and hash."""
     with database.read_session() as session:

@@ -32,7 +32,7 @@ def entries(
     sealing.seal(session)
     query = newest(LedgerRow, before_id, limit)
     if kind is not None:
-        query = query.where(_of_kind(kind))
+        query = query.where(of_kind(kind))
     if subject is not None:
         query = query.where(col(LedgerRow.subject) == subject)
     return [LedgerEntry.model_validate(row, from_attributes=True) for row in session.exec(query)]
@@ -41,9 +41,10 @@ def entries(
 def since(session: Session, kind: str, start: datetime) -> list[LedgerEntry]:
     """All from `start` on, oldest first; `kind` as in `entries`."""
     sealing.seal(session)
-    query = select(LedgerRow).where(_of_kind(kind), col(LedgerRow.time) >= start).order_by(col(LedgerRow.id))
+    query = select(LedgerRow).where(of_kind(kind), col(LedgerRow.time) >= start).order_by(col(LedgerRow.id))
     return [LedgerEntry.model_validate(row, from_attributes=True) for row in session.exec(query)]
 
 
-def _of_kind(kind: str) -> ColumnElement[bool]:
+def of_kind(kind: str) -> ColumnElement[bool]:
+    """That an entry is of this kind, exactly or as the part before a dot."""
     return (col(LedgerRow.kind) == kind) | col(LedgerRow.kind).startswith(kind + ".", autoescape=True)

@@ -20,7 +20,7 @@ class LedgerRow(SQLModel, table=True):
 
     id: int | None = Field(default=None, primary_key=True)
     time: datetime = Field(sa_column=Column(UtcDateTime, nullable=False, index=True))
-    actor: str
+    actor: str = Field(index=True)
     kind: str = Field(index=True)
     subject: str = Field(index=True)
     message: str

@@ -28,3 +28,12 @@ class LedgerHead(BaseModel):
     signature: str = Field(
         default="", pattern="^[0-9a-f]*$", description="HMAC-SHA256 of both by `ledger-key` in the data directory"
     )
+
+
+class LedgerCheck(BaseModel):
+    """Whether the newest entries are as they were written: each hash is of its entry and of the hash before it."""
+
+    head: LedgerHead = Field(description="the newest entry's number and hash, signed")
+    first: int = Field(ge=0, description="the oldest entry that was looked at; 0: there is none")
+    checked: int = Field(ge=0, description="how many entries were looked at, up to the head")
+    wrong: str | None = Field(description="the first that is not as it was written, in words; null: all are")

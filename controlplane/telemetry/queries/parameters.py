@@ -23,15 +23,15 @@ _NUMBER = r"(0(\.[0-9]{1,9})?|1(\.0)?)"
 Text = str | None
 # What the document says of text that is checked further in: its form, so far as JSON Schema can say it.
 _Duration = Annotated[str, WithJsonSchema({"type": "string", "pattern": timespan.DURATION})]
-_Time = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})]
+Time = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})]
 _Labels = Annotated[str, WithJsonSchema({"type": "string", "pattern": f"^({_ONE_OF})?(,({_ONE_OF})?)*$"})]
 _Numbers = Annotated[
     str, WithJsonSchema({"type": "string", "pattern": f"^{_NUMBER}(,{_NUMBER}){{0,{MAX_QUANTILES - 1}}}$"})
 ]
 
 Window = Annotated[_Duration | None, Query(description="how far back from end, e.g. 5m (the default)")]
-Start = Annotated[_Time | None, Query(description="the span's start, RFC 3339")]
-End = Annotated[_Time | None, Query(description="the span's end, RFC 3339; now when left out")]
+Start = Annotated[Time | None, Query(description="the span's start, RFC 3339")]
+End = Annotated[Time | None, Query(description="the span's end, RFC 3339; now when left out")]
 Step = Annotated[_Duration | None, Query(description="cut the span into steps, a multiple of 5s")]
 By = Annotated[_Labels | None, Query(description="labels to group by, comma separated")]
 Top = Annotated[int | None, Query(ge=1, le=100_000, description="at most so many series, those with the most requests")]

@@ -51,6 +51,7 @@ FIXED = {
     "/api/v1/onboarding": "get",
     "/api/v1/ledger": "get",
     "/api/v1/ledger/head": "get",
+    "/api/v1/ledger/check": "get",
     "/api/v1/tokens": "get post",
     "/api/v1/tokens/self": "get",
     "/api/v1/sign-in-codes": "post",
@@ -82,7 +83,13 @@ BY_SCOPE = {
         *("get /api/v1/alerts/{alert_id}", "get /api/v1/destinations", "get /api/v1/deliveries"),
         *("get /api/v1/silences", "get /api/v1/rollouts", "get /api/v1/rollouts/{rollout_id}"),
         *("get /api/v1/studies", "get /api/v1/studies/{study_id}", "get /api/v1/studies/{study_id}/trials"),
-        *("get /api/v1/ledger", "get /api/v1/ledger/head", "get /api/v1/onboarding", "post /api/v1/sign-in-codes"),
+        *(
+            "get /api/v1/ledger",
+            "get /api/v1/ledger/head",
+            "get /api/v1/ledger/check",
+            "get /api/v1/onboarding",
+            "post /api/v1/sign-in-codes",
+        ),
     },
     "operate": {
         *("put /api/v1/nodes/{node}/trial-config", "post /api/v1/nodes/{node}/cache-reset", "post /api/v1/configs"),

@@ -149,6 +149,7 @@ def upgrade() -> None:
         sa.Column("hash", sa.String(), nullable=False),
         sa.PrimaryKeyConstraint("id"),
     )
+    op.create_index(op.f("ix_ledger_actor"), "ledger", ["actor"], unique=False)
     op.create_index(op.f("ix_ledger_kind"), "ledger", ["kind"], unique=False)
     op.create_index(op.f("ix_ledger_subject"), "ledger", ["subject"], unique=False)
     op.create_index(op.f("ix_ledger_time"), "ledger", ["time"], unique=False)
@@ -641,6 +642,7 @@ def downgrade() -> None:
     op.drop_index(op.f("ix_ledger_time"), table_name="ledger")
     op.drop_index(op.f("ix_ledger_subject"), table_name="ledger")
     op.drop_index(op.f("ix_ledger_kind"), table_name="ledger")
+    op.drop_index(op.f("ix_ledger_actor"), table_name="ledger")
     op.drop_table("ledger")
     op.drop_table("ledger_head")
     op.drop_table("ledger_anchor")
