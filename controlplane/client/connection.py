@@ -110,7 +110,9 @@ def query_of(params: Mapping[str, Any]) -> dict[str, str | list[str]]:
     """
     given = {name: value for name, value in params.items() if value is not None}
     return {
-        name: [str(one) for one in value] if name in LABELS and isinstance(value, list | tuple) else query_text(value)
+        name: [str(one) for one in value]
+        if name.removeprefix("b_") in LABELS and isinstance(value, list | tuple)
+        else query_text(value)
         for name, value in given.items()
     }
 

@@ -11,7 +11,7 @@ from controlplane.client import stream
 from controlplane.client.connection import Connection, M, query_of, segment
 from controlplane.client.raised_errors import raise_for_error
 from controlplane.client.stream import Streamed
-from controlplane.contract.bodies.explanation import ExplainAnswer
+from controlplane.contract.bodies.explanation import CompareAnswer, ExplainAnswer
 from controlplane.contract.bodies.pages import Page
 from controlplane.contract.bodies.request_log import RequestDetail, RequestFacets
 from controlplane.contract.bodies.telemetry import (
@@ -188,6 +188,11 @@ class TelemetryCalls(Connection):
         """What tells the requests in a box from others; params: low, high (seconds), window, start, end, against (span,
         before), labels (a list: any of several)."""
         return self._one(ExplainAnswer, "GET", "/api/v1/explain", params={"metric": metric, **params})
+
+    def compare(self, metric: str = "ttft", **params: Any) -> CompareAnswer:
+        """Quantiles of two sides with their difference; params: q, level, window, start, end, labels, and of side b,
+        which is side a but for these, b_start, b_end and b_ with a label (b_revision=3)."""
+        return self._one(CompareAnswer, "GET", "/api/v1/compare", params={"metric": metric, **params})
 
     def export(self, *, read_timeout_s: float = 120.0, **params: Any) -> Iterator[bytes]:
         """A CSV or Parquet file as it comes; params as GET /api/v1/export takes them. A broken transfer raises."""

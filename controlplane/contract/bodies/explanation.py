@@ -1,4 +1,4 @@
-"""What tells the requests inside a box of a heat map from those outside of it."""
+"""What tells two sides apart: a box of a heat map from what is outside of it, and quantiles of two spans or labels."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -82,3 +82,56 @@ class ExplainAnswer(BaseModel):
     log_from: datetime = Field(description="how far back the log of requests reaches")
     factors: list[ExplainedFactor] = Field(description="those that are named first, the strongest first")
     parts: list[ExplainedPart] = Field(description="means of the waterfall, the largest difference first")
+
+
+class ComparedSide(BaseModel):
+    """What one side is of."""
+
+    start: datetime = Field(description="the span's start")
+    end: datetime = Field(description="the span's end")
+    labels: dict[str, list[str]] = Field(description="the labels it is filtered by, each with any of these values")
+
+
+class Bounded(BaseModel):
+    """A value with its interval at the answer's level."""
+
+    value: float = Field(description="the value")
+    low: float = Field(description="its interval's lower end")
+    high: float = Field(description="its interval's upper end")
+
+
+class ComparedQuantile(BaseModel):
+    """One quantile of both sides. Where a side has too few values there is no interval, and no difference."""
+
+    q: str = Field(description='the quantile as asked, e.g. "0.99"')
+    needed: int = Field(description="values that a side must have for an interval of this quantile")
+    a_value: float | None = Field(description="of side a; null: it has no values")
+    b_value: float | None = Field(description="of side b; null: it has no values")
+    a: Bounded | None = Field(description="of side a with its interval; null: fewer values than `needed`")
+    b: Bounded | None = Field(description="of side b with its interval; null: fewer values than `needed`")
+    difference: Bounded | None = Field(description="a less b; null: one of them has no interval")
+    ratio: Bounded | None = Field(description="a by b; null: one of them has no interval, or reaches zero")
+    differs: bool | None = Field(description="whether zero lies outside of the difference's interval; null: not known")
+    sentence: str = Field(description="in plain words")
+
+
+class ComparedMetric(BaseModel):
+    """A metric, or a part of the waterfall, on both sides."""
+
+    metric: str = Field(description="short name")
+    unit: str = Field(description="of its values, as UCUM")
+    a_count: int = Field(description="values of side a")
+    b_count: int = Field(description="values of side b")
+    a_mean: float | None = Field(description="mean of side a; null: no values")
+    b_mean: float | None = Field(description="mean of side b; null: no values")
+    relative_error: float = Field(description="how far off a value may be by its bucket; intervals are that much wider")
+    quantiles: list[ComparedQuantile] = Field(description="in the order asked")
+
+
+class CompareAnswer(BaseModel):
+    """`GET /api/v1/compare`: the metric first, then each part that a side has values of."""
+
+    level: float = Field(description="each interval holds what is true with this chance, requests being independent")
+    a: ComparedSide = Field(description="the side of the plain parameters")
+    b: ComparedSide = Field(description="the side of the parameters that begin with b_")
+    metrics: list[ComparedMetric] = Field(description="the metric asked for, then the parts of e2e")

@@ -34,7 +34,7 @@ from controlplane.contract.error_answer import answers
 from controlplane.contract.errors import BadRequest, Overloaded, TooLarge, Unauthenticated
 from controlplane.contract.metrics import E2E, REQUESTS, TTFT, MetricKind
 from controlplane.db.request_parts import Basis
-from controlplane.telemetry.http import explain_endpoints, request_endpoints, stream_endpoints
+from controlplane.telemetry.http import compare_endpoints, explain_endpoints, request_endpoints, stream_endpoints
 from controlplane.telemetry.http.telemetry_parts import Telemetry
 from controlplane.telemetry.journal import exemplar_store
 from controlplane.telemetry.queries.budget import QueryDesk, bounded, kept, left_out
@@ -63,6 +63,7 @@ router = APIRouter()
 router.include_router(stream_endpoints.router)
 router.include_router(request_endpoints.router)
 router.include_router(explain_endpoints.router)
+router.include_router(compare_endpoints.router)
 
 
 async def _store(service: Telemetry) -> TelemetryStore:

@@ -34,6 +34,7 @@ FIXED = {
     "/api/v1/requests/{request_id}": "get",
     "/api/v1/request-facets": "get",
     "/api/v1/explain": "get",
+    "/api/v1/compare": "get",
     "/api/v1/nodes": "get",
     "/api/v1/nodes/{node}": "get",
     "/api/v1/nodes/{node}/trial-config": "put",
@@ -77,7 +78,12 @@ BY_SCOPE = {
     "read": {
         *("get /api/v1/stream", "get /api/v1/quantiles", "get /api/v1/rates", "get /api/v1/shares"),
         *("get /api/v1/heatmap", "get /api/v1/exemplars", "get /api/v1/scalars", "get /api/v1/workload"),
-        *("get /api/v1/requests/{request_id}", "get /api/v1/request-facets", "get /api/v1/explain"),
+        *(
+            "get /api/v1/requests/{request_id}",
+            "get /api/v1/request-facets",
+            "get /api/v1/explain",
+            "get /api/v1/compare",
+        ),
         *("get /api/v1/requests", "get /api/v1/export", "get /api/v1/nodes", "get /api/v1/nodes/{node}"),
         *("get /api/v1/configs", "get /api/v1/configs/{number}", "get /api/v1/alert-rules", "get /api/v1/alerts"),
         *("get /api/v1/alerts/{alert_id}", "get /api/v1/destinations", "get /api/v1/deliveries"),
