@@ -5,8 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from pathlib import Path
-from typing import Annotated, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
 import httpx
 import typer
@@ -19,13 +18,6 @@ from controlplane.serving.tls import ClientFiles, ClientTls
 from controlplane.terminal.service_choice import Choice
 
 Answer = TypeVar("Answer")
-
-SERVER = "http://127.0.0.1:7300"
-Server = Annotated[str, typer.Option(envvar="TAILWRIGHT_SERVER_URL", help="Base URL of the control plane.")]
-Token = Annotated[str | None, typer.Option(envvar="TAILWRIGHT_TOKEN", help="Bearer token.")]
-TokenFile = Annotated[
-    Path | None, typer.Option(envvar="TAILWRIGHT_TOKEN_FILE", help="File that holds the bearer token.", dir_okay=False)
-]
 
 CLIENT_FILES: ContextVar[ClientFiles] = ContextVar("CLIENT_FILES", default=ClientFiles())  # noqa: B039 - Frozen.
 """What `tailwright` itself was given, before the command's name."""
@@ -55,16 +47,6 @@ def reaching(choice: Choice, *, timeout_s: float = TIMEOUT_S) -> Iterator[Client
             yield client
     except FAILURES as error:
         fail(explain(error, choice.server), 1)
-
-
-def connect(server: str, token: str | None, token_file: Path | None, *, timeout_s: float = TIMEOUT_S) -> Client:
-    """With the certificates that `tailwright` itself was given. Leaves with status 2 where they cannot be used."""
-    files = CLIENT_FILES.get()
-    try:
-        tls = ClientTls(files).context if files.any else None
-    except BadSettings as error:
-        fail(error.message)
-    return Client(server, _token(Choice(server, token, token_file)), timeout_s=timeout_s, tls=tls)
 
 
 def _token(choice: Choice) -> str:
@@ -100,7 +82,7 @@ def fail(message: str, status: int = 2) -> NoReturn:
     raise typer.Exit(status)
 
 
-def explain(error: Exception, server: str = "") -> str:
+def explain(error: Exception, server: str) -> str:
     """One line for a failed call of this service."""
     if isinstance(error, TailwrightError):
         return f"{error.status} {error.code}: {error.message}"

@@ -5,14 +5,15 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from controlplane.contract.duration_text import duration_text
 from controlplane.contract.errors import TailwrightError
 from controlplane.terminal import extras
+from controlplane.terminal.output.printing import Json, print_json, print_table
 from controlplane.terminal.service_connection import fail
 from controlplane.terminal.subcommand import subcommand
+
+QUANTILES = (0.5, 0.95, 0.99)
 
 app = subcommand()
 
@@ -30,6 +31,7 @@ def replay(
     max_input: Annotated[int, typer.Option(help="Lengths are scaled down to this many prompt tokens.", min=1)] = 900,
     max_output: Annotated[int, typer.Option(help="... and to this many output tokens.", min=1)] = 64,
     seed: Annotated[int, typer.Option(help="Fixes the generated trace and the prompts' text.")] = 0,
+    as_json: Json = False,
 ) -> None:
     """Replay a trace with its own arrival times and print the client's exact latency quantiles."""
     extras.need("replay", "tuner")
@@ -53,12 +55,18 @@ def replay(
         result = run_replay(workload, prompts(workload, corpus, salt=seed), target, model=model)
     except TailwrightError as error:
         fail(error.message, 1)
-    title = f"{len(result.timings)} requests in {result.duration_s:.1f} s, {len(result.errors)} failed"
-    table = Table("metric", "p50", "p95", "p99", title=title, title_justify="left")
-    for metric in METRICS:
-        values = [result.quantile(metric, q) for q in (0.5, 0.95, 0.99)]
-        table.add_row(metric, *("-" if value is None else duration_text(value) for value in values))
-    Console().print(table)
+    quantiles = {metric: {f"{q:g}": result.quantile(metric, q) for q in QUANTILES} for metric in METRICS}
+    if as_json:
+        counts = {"requests": len(result.timings), "failed": len(result.errors), "duration_s": result.duration_s}
+        print_json({**counts, "quantiles": quantiles})
+    else:
+        typer.echo(f"{len(result.timings)} requests in {result.duration_s:.1f} s, {len(result.errors)} failed")
+        rows = [(metric, *map(_figure, found.values())) for metric, found in quantiles.items()]
+        print_table(("metric", *(f"p{100 * q:g}" for q in QUANTILES)), rows)
     for reason, times in Counter(timing.error for timing in result.errors).most_common(5):
         typer.echo(f"{times} failed: {reason}", err=True)
     raise typer.Exit(1 if result.errors else 0)
+
+
+def _figure(seconds: float | None) -> str:
+    return "-" if seconds is None else duration_text(seconds)

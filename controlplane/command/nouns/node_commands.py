@@ -16,10 +16,10 @@ from controlplane.terminal.output.printing import (
     Columns,
     Json,
     moment_text,
+    print_json,
     record_lines,
     show_done,
     show_list,
-    show_record,
 )
 from controlplane.terminal.service_command import OPTIONS, calls_service, chosen
 from controlplane.terminal.service_connection import FAILURES, reaching
@@ -71,11 +71,12 @@ def listing(
 def show(client: Client, node: Node, as_json: Json = False) -> None:
     """One node: its knobs as the engine reports them, what a change costs there, its clock and its host."""
     found = client.node(node)
-    show_record(found, as_json=as_json, leave_out=("effective",))
     if as_json:
+        print_json(found)
         return
     clock = node_clocks(client, node).get(node)
-    told: dict[str, object] = {"runs": knobs_text(found), "changes": changes_text(found)}
+    told = found.model_dump(exclude={"effective"})
+    told |= {"runs": knobs_text(found), "changes": changes_text(found)}
     told["clock"] = "" if clock is None else " ".join(filter(None, (clock.words, clock.hint)))
     told["host"] = {one.metric.short: one.words for one in host_figures(client, node) if one.value is not None}
     for line in record_lines(told):
@@ -119,6 +120,6 @@ def remove(client: Client, node: Node, as_json: Json = False) -> None:
 
 def _tell(node: NodeView, done: str, as_json: bool) -> None:
     if as_json:
-        show_record(node, as_json=True)
+        print_json(node)
     else:
         typer.echo(f"{node.node} {done}")

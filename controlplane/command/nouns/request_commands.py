@@ -94,7 +94,7 @@ def show(
     show_record(found.request, as_json=False, leave_out=("parts",))
     shared = f"{'' if found.peers_all else 'at least '}{found.peers_found}"
     usual = f"medians of prompts of {found.prompt_bucket} tokens in pool {found.request.pool}"
-    typer.echo(f"\nIt shared the engine with {shared} others. Usual: {usual}.")
+    typer.echo(f"\nIt shared the engine with {shared} other{'' if shared == '1' else 's'}. Usual: {usual}.")
     print_table(("part", "took", "usual", ""), waterfall(found))
 
 
