@@ -116,7 +116,7 @@ async def stream(request: Request, name: str) -> Response:
         return selection_of(params, utc_now())
 
     return StreamingResponse(
-        live.events(request, page, client, at_now, fresh),
+        live.stream_of(request, page, client, at_now, fresh),
         media_type="text/event-stream",
         headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
     )

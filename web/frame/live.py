@@ -1,8 +1,9 @@
 """A page's live stream (server-sent events): each part's markup when it has changed, and a beat in between.
 
-Events: without a name, `<hx-partial>` elements that htmx brings into the page; `beat`, the service's clock, at least
-every `BEAT_S` seconds; `trouble`, {"part", "message"}, where a part could not be made; `signed-out`, after which the
-stream ends. Guarantee: what is sent was answered by the API to this browser's own session.
+Events: without a name, `<hx-partial>` elements that htmx brings into the page; `beat`, {"time", "parts"}, the service's
+clock and what is up to date by now, at least every `BEAT_S` seconds however long a part takes; `trouble`, {"part",
+"message"}, where a part could not be made; `signed-out`, after which the stream ends. Guarantee: what is sent was
+answered by the API to this browser's own session.
 """
 
 import asyncio
@@ -10,7 +11,7 @@ import html
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
@@ -25,90 +26,143 @@ from controlplane.contract.clock import utc_now
 from controlplane.contract.errors import TailwrightError, Unauthenticated
 from web.access.threads import THREADS
 from web.frame.page import Page, Part
-from web.frame.rendering import part_drawn
+from web.frame.rendering import part_drawn, words_of
 from web.frame.selection import Selection
 
 BEAT_S = 2.0
 TICK_S = 0.5
+SLOW_BEATS = 3
+"""A part that is waited for so long is told."""
+SESSION = ""
+"""The name of the look at the session, among those of parts."""
 SESSION_CHECKED_S = 5.0
-NO_ANSWER = "the service does not answer"
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True)
+class Look:
+    """What came of asking for a part: its markup, or what it was kept from by, or that the session has ended."""
+
+    markup: str | None = None
+    trouble: str = ""
+    ended: bool = False
+
+
+SLOW = Look(trouble="no answer yet")
+
+
+@dataclass(frozen=True)
+class Chore:
+    """What is looked at again and again, in a thread: a part, or whether the session is open."""
+
+    name: str
+    every_s: float
+    look: Callable[[], Look]
+
+
 @dataclass
 class Sent:
-    """What one browser has been sent: the last markup of each part, and when each is due again (monotonic seconds)."""
+    """What one browser has been sent: the last markup of each part, its trouble, and what was refreshed since the last
+    beat."""
 
     markup: dict[str, str] = field(default_factory=dict)
     trouble: dict[str, str] = field(default_factory=dict)
-    due_s: dict[str, float] = field(default_factory=dict)
+    refreshed: list[str] = field(default_factory=list)
+
+    def messages(self, name: str, look: Look) -> list[bytes]:
+        """What brings the browser's part up to date: nothing where it is as it was."""
+        before = self.trouble.get(name, "")
+        self.trouble[name] = look.trouble
+        if look.trouble:
+            told = json.dumps({"part": name, "message": look.trouble})
+            return [event(told, "trouble")] if look.trouble != before else []
+        self.refreshed.append(name)
+        if look.markup is None or look.markup == self.markup.get(name):
+            return []
+        self.markup[name] = look.markup
+        return [event(partial_of(name, look.markup))]
+
+    def beat(self) -> bytes:
+        parts, self.refreshed = self.refreshed, []
+        return event(json.dumps({"time": utc_now().isoformat(), "parts": parts}), "beat")
+
+
+def stream_of(
+    request: Request, page: Page, client: Client, at_now: Callable[[], Selection], fresh: frozenset[str]
+) -> AsyncIterator[bytes]:
+    """The stream of `page`. `fresh`: parts that it was opened with; the others are sent at once."""
+    parts = page.parts_of(at_now())
+    looks = [Chore(part.name, part.every_s, partial(look_at_part, request, part, client, at_now)) for part in parts]
+    session = Chore(SESSION, SESSION_CHECKED_S, partial(look_at_session, client))
+    return events(request.is_disconnected, [session, *looks], fresh | {SESSION})
 
 
 async def events(
-    request: Request, page: Page, client: Client, at_now: Callable[[], Selection], fresh: frozenset[str]
+    is_disconnected: Callable[[], Awaitable[bool]],
+    chores: list[Chore],
+    fresh: frozenset[str],
+    timer: Callable[[], float] = time.monotonic,
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> AsyncIterator[bytes]:
-    """The stream. `fresh`: parts that the page was opened with; the others are sent at once."""
-    now_s, parts = time.monotonic(), page.parts_of(at_now())
-    sent = Sent(due_s={part.name: now_s + part.every_s if part.name in fresh else now_s for part in parts})
-    beat_due_s = checked_s = now_s
-    while not await request.is_disconnected():
-        now_s = time.monotonic()
-        if now_s - checked_s >= SESSION_CHECKED_S:
-            checked_s = now_s
-            if not await in_thread(partial(still_signed_in, client)):
+    """One chore at a time. `timer` in seconds; `pause` waits for so many."""
+    sent = Sent()
+    beaten_s = timer()
+    due_s = {chore.name: beaten_s + (chore.every_s if chore.name in fresh else 0.0) for chore in chores}
+    while not await is_disconnected():
+        for chore in [chore for chore in chores if due_s[chore.name] <= timer()]:
+            due_s[chore.name] = timer() + chore.every_s
+            looking = asyncio.ensure_future(in_thread(chore.look))
+            waited = 0
+            while not (await asyncio.wait({looking}, timeout=BEAT_S))[0]:
+                waited += 1
+                for message in sent.messages(chore.name, SLOW) if waited >= SLOW_BEATS else ():
+                    yield message
+                beaten_s = timer()
+                yield sent.beat()
+            look = looking.result()
+            if look.ended:
                 yield event("{}", "signed-out")
                 return
-        due = [part for part in parts if sent.due_s[part.name] <= now_s]
-        for part in due:
-            sent.due_s[part.name] = now_s + part.every_s
-            for message in await in_thread(partial(refreshed, request, part, client, at_now(), sent)):
+            for message in sent.messages(chore.name, look):
                 yield message
-        if due or now_s >= beat_due_s:
-            beat_due_s = now_s + BEAT_S
-            yield event(json.dumps({"time": utc_now().isoformat(), "parts": [part.name for part in due]}), "beat")
-        await asyncio.sleep(TICK_S)
+            if timer() - beaten_s >= BEAT_S:
+                beaten_s = timer()
+                yield sent.beat()
+        if sent.refreshed or timer() - beaten_s >= BEAT_S - TICK_S:
+            beaten_s = timer()
+            yield sent.beat()
+        await pause(TICK_S)
 
 
-def refreshed(request: Request, part: Part, client: Client, selection: Selection, sent: Sent) -> list[bytes]:
-    """The messages that bring a browser's part up to date: none where it is as it was."""
-    trouble, messages = "", list[bytes]()
+def look_at_part(request: Request, part: Part, client: Client, at_now: Callable[[], Selection]) -> Look:
     try:
-        markup = str(part_drawn(request, part, client, selection))
+        return Look(str(part_drawn(request, part, client, at_now())))
     except Unauthenticated:
-        return []  # The check of the session says so, for the whole page.
-    except TailwrightError as error:
-        trouble = error.message
-    except httpx.TransportError:
-        trouble = NO_ANSWER
-    else:
-        if sent.markup.get(part.name) != markup:
-            sent.markup[part.name] = markup
-            messages.append(event(partial_of(part, markup)))
-    if sent.trouble.get(part.name, "") != trouble:
-        sent.trouble[part.name] = trouble
-        messages.append(event(json.dumps({"part": part.name, "message": trouble}), "trouble"))
-    return messages
+        return Look(ended=True)
+    except (TailwrightError, httpx.TransportError) as error:
+        return Look(trouble=words_of(error))
 
 
-def partial_of(part: Part, markup: str) -> str:
-    return f'<hx-partial hx-target="#part-{html.escape(part.name)}" hx-swap="innerMorph">{markup}</hx-partial>'
+def look_at_session(client: Client) -> Look:
+    """Whether it is still open. A service that does not answer has not ended it."""
+    try:
+        client.own_session()
+    except Unauthenticated:
+        return Look(ended=True)
+    except (TailwrightError, httpx.TransportError) as error:
+        log.warning("a page's session could not be looked up: %s", error)
+        return Look(trouble=words_of(error))
+    return Look()
+
+
+def partial_of(name: str, markup: str) -> str:
+    return f'<hx-partial hx-target="#part-{html.escape(name)}" hx-swap="innerMorph">{markup}</hx-partial>'
 
 
 def event(data: str, name: str | None = None) -> bytes:
     return format_sse_event(data_str=data, event=name)
-
-
-def still_signed_in(client: Client) -> bool:
-    """Whether the session is still open. A service that does not answer has not ended it."""
-    try:
-        client.own_session()
-    except Unauthenticated:
-        return False
-    except (TailwrightError, httpx.TransportError) as error:
-        log.warning("a page's session could not be looked up: %s", error)
-    return True
 
 
 async def in_thread(work: Callable[[], T]) -> T:

@@ -26,6 +26,7 @@ from web.frame.format import FILTERS, shown_in
 from web.frame.page import Page, Part
 from web.frame.selection import Selection
 
+NO_ANSWER = "the service does not answer"
 PATIENCE_S = 0.15
 """How long a page waits for its parts; those that are not asked for by then come by the live stream."""
 
@@ -59,14 +60,14 @@ def page_rendered(request: Request, page: Page, client: Client, selection: Selec
     shown: dict[str, TemplateModule] = {}
     trouble: dict[str, str] = {}
     for part in page.parts_of(selection):
-        if shown and time.monotonic() - began_s > PATIENCE_S:
+        if (shown or trouble) and time.monotonic() - began_s > PATIENCE_S:
             break
         try:
             shown[part.name] = part_drawn(request, part, client, selection)
         except (Unauthenticated, BadRequest):
             raise  # Of a session that has ended, or of the page's own address.
         except (TailwrightError, httpx.TransportError) as error:
-            trouble[part.name] = error.message if isinstance(error, TailwrightError) else str(error)
+            trouble[part.name] = words_of(error)
     context = whole | {
         "page": page,
         "selection": selection,
@@ -77,6 +78,11 @@ def page_rendered(request: Request, page: Page, client: Client, selection: Selec
     }
     with shown_in(selection.zone):
         return rendered(request, f"pages/{page.name}.html", **context)
+
+
+def words_of(error: TailwrightError | httpx.TransportError) -> str:
+    """What keeps a part from being shown, for a reader."""
+    return error.message if isinstance(error, TailwrightError) else NO_ANSWER
 
 
 def part_drawn(request: Request, part: Part, client: Client, selection: Selection) -> TemplateModule:

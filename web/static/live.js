@@ -3,45 +3,38 @@
 
 const SILENCE_S = 7; // Beats come every two seconds.
 const CHECKED_MS = 500;
+const AGAIN_S = 2;
 const NO_ANSWER = "the service does not answer";
 
 const source = document.querySelector("[data-stream]");
 const header = document.getElementById("freshness");
 const asOf = document.getElementById("as-of");
-const troubles = new Map([...document.querySelectorAll(".trouble:not([hidden])")].map((note) => [note.dataset.of, note.textContent]));
+const notes = [...document.querySelectorAll(".trouble[data-trouble]")];
+// What keeps each part from being refreshed, as the service says; and why nothing at all is heard, which goes before.
+const troubles = new Map(notes.filter((note) => note.dataset.trouble).map((note) => [note.dataset.of, note.dataset.trouble]));
+let silence = "";
 let heardMs = Date.now();
-let silent = false;
+let triedMs = Date.now();
+let connecting = false;
 let leaving = false;
 
 const partOf = (name) => document.getElementById("part-" + name);
-const noteOf = (name) => document.querySelector('.trouble[data-of="' + name + '"]');
 
-// What keeps a part from being refreshed, in words; nothing when it was.
-function tell(name, trouble) {
-  const note = noteOf(name);
-  const part = partOf(name);
-  if (!note || !part) return;
-  if (trouble) troubles.set(name, trouble); else troubles.delete(name);
-  const since = part.dataset.asOf;
-  note.hidden = !trouble;
-  note.textContent = trouble && (since ? "As of " + since + ", not refreshed since: " + trouble : "Nothing to show: " + trouble);
+// Written only when it changes: a screen reader reads it out each time.
+function write(element, text) {
+  if (element.textContent !== text) element.textContent = text;
 }
 
 function sayHowFresh() {
-  const [first] = troubles.values();
-  const said = first ? "stale: " + first : "live";
-  // Written only when it changes: a screen reader reads it out each time.
-  if (header.textContent !== said) header.textContent = said;
-  header.parentElement.classList.toggle("stale", troubles.size > 0);
-}
-
-const parts = () => [...document.querySelectorAll("[data-part]")].map((part) => part.dataset.part);
-
-function fallSilent(why) {
-  silent = true;
-  parts().forEach((name) => tell(name, why));
-  if (!parts().length) troubles.set("", why);
-  sayHowFresh();
+  for (const note of document.querySelectorAll(".trouble[data-of]")) {
+    const trouble = silence || troubles.get(note.dataset.of) || "";
+    const since = partOf(note.dataset.of)?.dataset.asOf;
+    note.hidden = !trouble;
+    write(note, trouble && (since ? "As of " + since + ", not refreshed since: " + trouble : "Nothing to show: " + trouble));
+  }
+  const [first] = silence ? [silence] : troubles.values();
+  write(header, first ? "stale: " + first : "live");
+  header.parentElement.classList.toggle("stale", Boolean(first));
 }
 
 // The service's clock as the page's other times are written.
@@ -50,12 +43,18 @@ function clock(moment) {
   return new Date(moment).toLocaleTimeString("en-GB", { timeZone: zone, hour12: false }) + (zone === "UTC" ? " UTC" : "");
 }
 
-function heard() {
+function beat({ time, parts }) {
   heardMs = Date.now();
-  if (!silent) return;
-  silent = false;
-  troubles.clear();
-  parts().forEach((name) => tell(name, ""));
+  silence = "";
+  const said = clock(time);
+  asOf.textContent = said;
+  for (const name of parts) {
+    troubles.delete(name);
+    const part = partOf(name);
+    if (!part) continue;
+    part.dataset.asOf = said;
+    part.dataset.refreshed = String(Number(part.dataset.refreshed || 0) + 1);
+  }
   sayHowFresh();
 }
 
@@ -65,38 +64,37 @@ function signInAgain() {
   window.location.assign("/login?next=" + encodeURIComponent(pathname + search + hash));
 }
 
+function watch() {
+  const nowMs = Date.now();
+  // A page that nobody sees has no stream, which htmx begins anew when it is seen.
+  if (document.hidden || leaving) { heardMs = triedMs = nowMs; return; }
+  if (!silence && nowMs - heardMs > 1000 * SILENCE_S) {
+    silence = NO_ANSWER;
+    sayHowFresh();
+  }
+  if (connecting || nowMs - triedMs < 1000 * (silence ? SILENCE_S : AGAIN_S)) return;
+  triedMs = nowMs;
+  const open = source._htmx?.sse;
+  // One that never came to be is tried again here, and one that is silent is given up: htmx itself tries again what broke.
+  if (!open) source.dispatchEvent(new Event("connect"));
+  else if (silence) open.reader?.cancel();
+}
+
 if (source) {
-  source.addEventListener("beat", (event) => {
-    heard();
-    const { time, parts: refreshed } = JSON.parse(event.detail.data);
-    const said = clock(time);
-    asOf.textContent = said;
-    for (const name of refreshed) {
-      const part = partOf(name);
-      if (!part || troubles.has(name)) continue;
-      part.dataset.asOf = said;
-      part.dataset.refreshed = String(Number(part.dataset.refreshed || 0) + 1);
-    }
-  });
+  source.addEventListener("beat", (event) => beat(JSON.parse(event.detail.data)));
   source.addEventListener("trouble", (event) => {
-    heard();
     const { part, message } = JSON.parse(event.detail.data);
-    tell(part, message);
+    troubles.set(part, message);
     sayHowFresh();
   });
   source.addEventListener("signed-out", signInAgain);
   source.addEventListener("htmx:sse:error", (event) => { if (event.detail.status === 401) signInAgain(); });
   // The first connection is htmx's ordinary request: what refuses it comes as its answer.
-  source.addEventListener("htmx:after:request", (event) => {
-    const status = event.detail.ctx?.response?.status;
-    if (status === 401) signInAgain();
-  });
+  source.addEventListener("htmx:before:request", () => { connecting = true; });
+  source.addEventListener("htmx:finally:request", () => { connecting = false; triedMs = Date.now(); });
+  source.addEventListener("htmx:after:request", (event) => { if (event.detail.ctx?.response?.status === 401) signInAgain(); });
   document.querySelector('form[action="/logout"]')?.addEventListener("submit", () => { leaving = true; });
   window.addEventListener("pagehide", () => { leaving = true; });
-  window.setInterval(() => {
-    if (document.hidden) { heardMs = Date.now(); return; }
-    if (!silent && Date.now() - heardMs > 1000 * SILENCE_S) fallSilent(NO_ANSWER);
-    // A connection that never came to be is tried again; htmx itself tries one again that broke.
-    if (silent && !source._htmx?.sse) source.dispatchEvent(new Event("connect"));
-  }, CHECKED_MS);
+  window.addEventListener("pageshow", (event) => { if (event.persisted) leaving = false; });
+  window.setInterval(watch, CHECKED_MS);
 }

@@ -2,6 +2,7 @@
 
 import gzip
 import re
+from hashlib import sha256
 from pathlib import Path
 
 import cramjam
@@ -84,6 +85,13 @@ def test_an_asset_is_kept_for_ever_and_nothing_else_is_served() -> None:
         assert browser.head(path).status_code == 200
         hidden = ("dashboard.css", "dashboard.000000000000.css", "%00", "assets.py")
         assert {browser.get(PREFIX + name).status_code for name in hidden} == {404}
+
+
+def test_files_of_others_are_as_they_were_published() -> None:
+    folder = Path(dashboard.__file__).parent / "static/vendor"
+    rows = re.findall(r"^\| (\S+) \| .* \| ([0-9a-f]{64}) \|$", (folder / "README.md").read_text(), re.MULTILINE)
+    kept = {file.name: sha256(file.read_bytes()).hexdigest() for file in folder.iterdir() if file.name != "README.md"}
+    assert dict(rows) == kept and len(rows) >= 2
 
 
 def test_templates_name_assets_only_by_what_is_there() -> None:

@@ -1,0 +1,121 @@
+"""What viewers share: GETs of what every session of a scope is answered alike, for a moment; nothing else."""
+
+import gzip
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from web.access.shared_answers import KEPT_S, SHARED, Kept, SharedAnswers, SharingTransport
+
+URL = "http://service"
+
+
+class Counted(httpx.BaseTransport):
+    """Answers each request with its number, and remembers which there were."""
+
+    def __init__(self, status: int = 200) -> None:
+        self.status = status
+        self.asked: list[str] = []
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        self.asked.append(f"{request.method} {request.url.raw_path.decode()}")
+        return httpx.Response(self.status, json={"number": len(self.asked)})
+
+
+def viewer(inner: httpx.BaseTransport, answers: SharedAnswers, scope: str = "read") -> httpx.Client:
+    return httpx.Client(base_url=URL, transport=SharingTransport(inner, answers, scope))
+
+
+@pytest.mark.parametrize("path", [*SHARED, "/api/v1/nodes/gpu-1", "/api/v1/quantiles?metric=ttft&window=900s"])
+def test_what_one_was_answered_is_answered_to_the_next(path: str) -> None:
+    inner, answers = Counted(), SharedAnswers()
+    assert [viewer(inner, answers).get(path).json()["number"] for _ in range(3)] == [1, 1, 1]
+    assert inner.asked == [f"GET {path}"]
+
+
+MINE = ("/api/v1/sessions", "/api/v1/session", "/api/v1/tokens", "/api/v1/people", "/metrics")
+
+
+@pytest.mark.parametrize("path", MINE)
+def test_what_depends_on_who_asks_is_asked_by_each(path: str) -> None:
+    inner, answers = Counted(), SharedAnswers()
+    assert [viewer(inner, answers).get(path).json()["number"] for _ in range(2)] == [1, 2]
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "HEAD"])
+def test_what_changes_something_is_never_shared(method: str) -> None:
+    inner, answers = Counted(), SharedAnswers()
+    for _ in range(2):
+        viewer(inner, answers).request(method, "/api/v1/nodes")
+    assert inner.asked == [f"{method} /api/v1/nodes"] * 2
+
+
+def test_another_scope_and_another_query_are_other_answers() -> None:
+    inner, answers = Counted(), SharedAnswers()
+    assert viewer(inner, answers, "read").get("/api/v1/nodes").json()["number"] == 1
+    assert viewer(inner, answers, "admin").get("/api/v1/nodes").json()["number"] == 2
+    assert viewer(inner, answers, "read").get("/api/v1/nodes?pool=chat").json()["number"] == 3
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 500, 503])
+def test_a_refusal_is_not_kept(status: int) -> None:
+    inner, answers = Counted(status), SharedAnswers()
+    assert [viewer(inner, answers).get("/api/v1/nodes").status_code for _ in range(2)] == [status, status]
+    assert len(inner.asked) == 2
+
+
+def test_an_error_is_each_ones_own_and_leaves_the_way_free() -> None:
+    answers = SharedAnswers()
+
+    def fails() -> Kept:
+        raise httpx.ConnectError("refused")
+
+    for _ in range(2):
+        with pytest.raises(httpx.ConnectError):
+            answers.answer(("read", URL), fails)
+    assert answers.answer(("read", URL), lambda: Kept(200, [], b"now")).body == b"now"
+
+
+def test_many_who_ask_meanwhile_wait_for_one_answer() -> None:
+    answers, begun, go_on = SharedAnswers(), threading.Event(), threading.Event()
+    asked: list[int] = []
+
+    def ask() -> Kept:
+        asked.append(1)
+        begun.set()
+        assert go_on.wait(30)
+        return Kept(200, [], b"one")
+
+    with ThreadPoolExecutor(8) as pool:
+        waiting = [pool.submit(answers.answer, ("read", URL), ask) for _ in range(8)]
+        assert begun.wait(30)
+        # Another address is not held up by it.
+        assert answers.answer(("read", URL + "/other"), lambda: Kept(200, [], b"other")).body == b"other"
+        go_on.set()
+        assert {one.result(30).body for one in waiting} == {b"one"} and len(asked) == 1
+
+
+@given(st.lists(st.floats(0, 2 * KEPT_S), min_size=1, max_size=20))
+def test_no_answer_is_older_than_is_kept(waits_s: list[float]) -> None:
+    now_s = 0.0
+    answers = SharedAnswers(lambda: now_s)
+
+    def ask() -> Kept:
+        return Kept(200, [], str(now_s).encode())
+
+    for wait_s in waits_s:
+        now_s += wait_s
+        made = answers.answer(("read", URL), ask)
+        assert now_s - float(made.body) < KEPT_S
+
+
+def test_an_answer_is_read_in_plain_whatever_its_coding_was() -> None:
+    def compressed(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, headers={"Content-Encoding": "gzip"}, content=gzip.compress(b'{"a": 1}'))
+
+    client = viewer(httpx.MockTransport(compressed), SharedAnswers())
+    assert [client.get("/api/v1/nodes").json() for _ in range(2)] == [{"a": 1}] * 2

@@ -1,0 +1,216 @@
+"""A page in Chromium says how fresh it is: when the service hangs, refuses or restarts, and under a reader."""
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from playwright.sync_api import BrowserContext, Page, Request, Route, expect
+
+from agents.demo.engines import TAILWRIGHT
+from agents.demo.processes import Processes
+from controlplane.client import Client
+from controlplane.contract.bodies.alerts import AlertRuleCreate
+from tests.processes import free_port, wait_for
+from tests.web.conftest import checked, signed_in
+
+pytestmark = pytest.mark.browser
+
+COLOUR = "(element) => getComputedStyle(element).color"
+REFRESHED = "(before) => Number(document.querySelector('[data-part]').dataset.refreshed || 0) > before"
+SEE = """(hidden) => {
+    Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
+    document.dispatchEvent(new Event("visibilitychange"));
+}"""
+
+
+def refreshed(page: Page) -> None:
+    """Waits until the page's first part was refreshed once more."""
+    before = page.evaluate("Number(document.querySelector('[data-part]').dataset.refreshed || 0)")
+    page.wait_for_function(REFRESHED, arg=before, timeout=20_000)
+
+
+def test_a_service_that_hangs_is_told_within_ten_seconds_and_live_again_after(bare_page: Page, bare: Any) -> None:
+    bare_page.goto("/fleet")
+    status, as_of, trouble = bare_page.get_by_role("status"), bare_page.locator("#as-of"), bare_page.locator(".trouble")
+    expect(status).to_have_text("live")
+    refreshed(bare_page)
+    os.kill(bare.child.process.pid, signal.SIGSTOP)
+    try:
+        expect(status).to_have_text("stale: the service does not answer", timeout=10_000)
+        since = bare_page.locator("[data-part]").get_attribute("data-as-of")
+        expect(trouble).to_have_text(f"As of {since}, not refreshed since: the service does not answer")
+        assert status.evaluate(COLOUR) == trouble.evaluate(COLOUR) != bare_page.locator("h1").evaluate(COLOUR)
+        stood = as_of.inner_text()
+    finally:
+        os.kill(bare.child.process.pid, signal.SIGCONT)
+    expect(status).to_have_text("live", timeout=20_000)
+    expect(trouble).to_be_hidden()
+    expect(as_of).not_to_have_text(stood)
+    refreshed(bare_page)
+
+
+def event(name: str, **data: Any) -> str:
+    return f"event: {name}\ndata: {json.dumps(data)}\n\n"
+
+
+def test_what_the_service_refuses_is_told_in_its_own_words_until_it_does_not(bare_page: Page) -> None:
+    def answered(route: Route) -> None:
+        told = event("trouble", part="fleet", message="pool: there is none <b>")
+        told += event("beat", time="2026-03-01T08:57:12+00:00", parts=[])
+        route.fulfill(body=told, content_type="text/event-stream")
+
+    bare_page.route("**/live/**", answered)
+    bare_page.goto("/fleet")
+    kept = bare_page.locator("[data-part]").inner_text()
+    expect(bare_page.locator(".trouble")).to_contain_text(
+        "not refreshed since: pool: there is none <b>", timeout=10_000
+    )
+    expect(bare_page.get_by_role("status")).to_have_text("stale: pool: there is none <b>")
+    expect(bare_page.locator("#as-of")).to_have_text("08:57:12 UTC")
+    assert bare_page.locator("[data-part]").inner_text() == kept
+    bare_page.unroute("**/live/**")
+    expect(bare_page.get_by_role("status")).to_have_text("live", timeout=20_000)
+    expect(bare_page.locator(".trouble")).to_be_hidden()
+
+
+def test_trouble_that_a_page_came_with_ends_with_the_parts_first_refresh(bare_page: Page) -> None:
+    def troubled(route: Route) -> None:
+        answer = route.fetch()
+        text = answer.text().replace('data-trouble="" hidden', 'data-trouble="it was busy"')
+        assert "it was busy" in text
+        route.fulfill(response=answer, body=text)
+
+    bare_page.route("**/fleet", troubled)
+    bare_page.goto("/fleet")
+    refreshed(bare_page)
+    expect(bare_page.get_by_role("status")).to_have_text("live")
+    expect(bare_page.locator(".trouble")).to_be_hidden()
+
+
+def test_a_page_with_a_wrong_range_is_an_error_and_no_empty_boxes(bare_page: Page) -> None:
+    answer = bare_page.goto("/fleet?from=99y")
+    assert answer is not None and answer.status == 400
+    expect(bare_page.locator("main")).to_contain_text("from: wants now, now-15m")
+    expect(bare_page.locator("[data-part]")).to_have_count(0)
+    expect(bare_page.locator("main").get_by_role("link", name="Fleet")).to_have_attribute("href", "/fleet")
+    expect(bare_page.locator("#freshness")).to_have_count(0)  # Nothing on it refreshes.
+
+
+def test_a_paused_page_asks_for_nothing_and_says_so(bare_page: Page) -> None:
+    asked: list[str] = []
+    bare_page.on("request", lambda request: asked.append(request.url))
+    bare_page.goto("/fleet?refresh=off")
+    expect(bare_page.get_by_role("status")).to_have_text("paused")
+    expect(bare_page.locator("[data-stream]")).to_have_count(0)
+    assert not [url for url in asked if "/live/" in url]
+    bare_page.get_by_role("link", name="Go on").click()
+    expect(bare_page.get_by_role("status")).to_have_text("live")
+    refreshed(bare_page)
+
+
+def test_a_part_with_the_focus_in_it_goes_on_refreshing(bare_page: Page, bare: Any) -> None:
+    bare_page.goto("/alerts")
+    part = bare_page.locator("[data-part]")
+    summary = part.locator("summary").first
+    summary.focus()
+    summary.press("Enter")
+    expect(part.locator("details").first).to_have_attribute("open", "")
+    summary.evaluate("(summary) => { window.focused = summary; }")
+    part.locator("th").first.evaluate("(head) => getSelection().selectAllChildren(head)")
+    with bare.client() as client:
+        client.create_alert_rule(AlertRuleCreate.model_validate({"name": "one more", "condition": {"kind": "drift"}}))
+    expect(part).to_contain_text("one more", timeout=10_000)
+    assert bare_page.evaluate("document.activeElement === window.focused")
+    assert bare_page.evaluate("window.focused.parentElement.open && window.focused.isConnected")
+    assert bare_page.evaluate("getSelection().toString().trim()") != ""
+
+
+def test_an_ended_session_leads_to_sign_in_and_back(browser: Any, bare: Any) -> None:
+    context = signed_in(browser, bare.url, bare.token())
+    opened = context.new_page()
+    opened.goto("/fleet?pool=a")
+    refreshed(opened)
+    secret = next(cookie["value"] for cookie in context.cookies() if cookie["name"] == "tailwright_session")
+    with Client(bare.url, secret) as client:
+        client.end_session()
+    expect(opened).to_have_url(f"{bare.url}/login?next=%2Ffleet%3Fpool%3Da", timeout=15_000)
+    context.close()
+
+
+def test_a_hidden_page_has_no_stream_and_a_seen_one_has_one(bare_page: Page) -> None:
+    begun: list[Request] = []
+    bare_page.on("request", lambda request: begun.append(request) if "/live/" in request.url else None)
+    bare_page.goto("/fleet")
+    refreshed(bare_page)
+    bare_page.evaluate(SEE, True)
+    bare_page.wait_for_function("() => !document.querySelector('[data-stream]')._htmx.sse.reader")
+    before = bare_page.locator("[data-part]").get_attribute("data-refreshed")
+    # Longer than the silence after which a page that is seen would say so.
+    bare_page.wait_for_timeout(8000)
+    assert bare_page.locator("[data-part]").get_attribute("data-refreshed") == before and len(begun) == 1
+    expect(bare_page.get_by_role("status")).to_have_text("live")
+    bare_page.evaluate(SEE, False)
+    refreshed(bare_page)
+    assert len(begun) == 2
+
+
+@pytest.fixture
+def alone(browser: Any, tmp_path: Path) -> Iterator["Restarted"]:
+    """A service that a test may end and start again, with a signed-in page."""
+    made = Restarted(tmp_path)
+    try:
+        made.start()
+        made.context = signed_in(browser, made.url, (tmp_path / "data/admin-token").read_text().strip())
+        yield made
+        made.context.close()
+    finally:
+        made.processes.stop()
+
+
+class Restarted:
+    context: BrowserContext
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.port = folder, free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        self.processes = Processes(self.folder / "logs")
+        options = ["--data-dir", str(self.folder / "data"), "--port", str(self.port), "--no-tuner"]
+        self.processes.start("service", [*TAILWRIGHT, "up", *options])
+        wait_for("the service is ready", lambda: httpx.get(f"{self.url}/readyz").status_code == 200)
+
+
+def test_a_page_outlives_a_restart_of_its_service(alone: Restarted) -> None:
+    for page in checked(alone.context):
+        page.goto("/fleet")
+        refreshed(page)
+        alone.processes.stop()
+        expect(page.get_by_role("status")).to_have_text("stale: the service does not answer", timeout=15_000)
+        alone.start()
+        expect(page.get_by_role("status")).to_have_text("live", timeout=30_000)
+        refreshed(page)
+
+
+def test_a_first_connection_that_fails_is_tried_again(bare_page: Page) -> None:
+    refused: list[Route] = []
+
+    def refuse(route: Route) -> None:
+        refused.append(route)
+        if len(refused) > 2:
+            route.continue_()
+        elif len(refused) == 2:
+            route.fulfill(status=503, body='{"error": {}}', content_type="application/json")
+        else:
+            route.abort("connectionrefused")
+
+    bare_page.route("**/live/**", refuse)
+    bare_page.goto("/fleet")
+    refreshed(bare_page)
+    assert len(refused) == 3
+    expect(bare_page.get_by_role("status")).to_have_text("live")
