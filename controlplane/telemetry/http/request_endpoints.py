@@ -3,6 +3,7 @@
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Path, Query
+from pydantic import WithJsonSchema
 
 from controlplane.auth import Reader
 from controlplane.contract.bodies.pages import Page
@@ -55,6 +56,11 @@ async def request_labels(
     return {label: given[label] for label in FACETS if given[label] is not None}
 
 
+Arrival = Annotated[
+    str | None,
+    Query(description="of several with this id: the one that arrived then, RFC 3339"),
+    WithJsonSchema({"type": "string", "format": "date-time"}),
+]
 Labels = Annotated[dict[str, list[str]], Depends(request_labels)]
 
 
@@ -122,7 +128,7 @@ def request(
     service: Telemetry,
     request_id: Annotated[str, Path(description="the request's id, escaped as a part of a path")],
     node: Annotated[Text, Query(description="of several with this id: the one of this node")] = None,
-    arrival: Annotated[Text, Query(description="of several with this id: the one that arrived then, RFC 3339")] = None,
+    arrival: Arrival = None,
 ) -> RequestDetail:
     """One request, who shared the engine with it, and what is usual. 404 when neither log nor exemplars have it."""
     arrived = None if arrival is None else parse_time(arrival, "arrival")
