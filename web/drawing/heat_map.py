@@ -54,6 +54,26 @@ class Level:
 
 
 @dataclass(frozen=True)
+class ChosenBox:
+    """A part of the map: seconds since 1970, and seconds of latency."""
+
+    start_s: float
+    end_s: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class DrawnBox:
+    """Its upper left corner and size, as shares of the map."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+@dataclass(frozen=True)
 class HeatMap:
     """All that the template writes. `columns` and `rows` are the picture's size in cells, `data` is for the script."""
 
@@ -67,12 +87,18 @@ class HeatMap:
     sentence: str
     count: int
     data: str
+    box: DrawnBox | None = None
 
 
 def heat_map(
-    answer: HeatmapAnswer, lines: Sequence[Line] = (), marks: Sequence[Mark] = (), noun: str = "requests"
+    answer: HeatmapAnswer,
+    lines: Sequence[Line] = (),
+    marks: Sequence[Mark] = (),
+    noun: str = "requests",
+    box: ChosenBox | None = None,
 ) -> HeatMap:
-    """Of all series of `answer` together, with `lines` (quantiles in seconds) and `marks` over it."""
+    """Of all series of `answer` together, with `lines` (quantiles in seconds) and `marks` over it, and the `box` that
+    was chosen."""
     start_s, end_s, step_s = answer.start.timestamp(), answer.end.timestamp(), answer.step_s
     cells = _cells(answer)
     used = sorted({row for _, row in cells})
@@ -101,8 +127,16 @@ def heat_map(
         levels=levels,
         sentence=sentence(grid, edges, origin_s, step_s, noun),
         count=sum(cells.values()),
+        box=None if box is None else _placed(box, axis, across),
         data=_data(grid, edges, origin_s, step_s, levels, [axis.at(tick) for tick in ticks], noun),
     )
+
+
+def _placed(box: ChosenBox, rows: Rows, across: Axis) -> DrawnBox | None:
+    """None where it lies outside of the map's span."""
+    left, right = (min(max(across.at(time) / WIDTH, 0.0), 1.0) for time in (box.start_s, box.end_s))
+    low, high = (rows.at(value) / (len(rows.edges) - 1) for value in (box.low, box.high))
+    return DrawnBox(left, 1.0 - high, right - left, high - low) if right > left else None
 
 
 def latency_ticks(edges: Sequence[float]) -> list[float]:

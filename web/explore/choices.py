@@ -6,6 +6,7 @@ Guarantee: `choices_of` refuses by name what an address says wrongly, and what i
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from controlplane.contract.bodies.explanation import Against
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.metrics import E2E, ITL, REQUEST_PARTS, TPOT, TTFT, UNACCOUNTED
 from web.frame.selection import Selection
@@ -38,12 +39,13 @@ class Box:
 
 @dataclass(frozen=True)
 class Choices:
-    """`tail`: of `TAILS`. `box`: what is to be explained. `one_scale`: charts of seconds share their axis. `every`: all
-    charts are shown, not only the first ones."""
+    """`tail`: of `TAILS`. `box`: what is to be explained, and `against` what. `one_scale`: charts of seconds share
+    their axis. `every`: all charts are shown, not only the first ones."""
 
     metric: str = TTFT.short
     tail: str = USUAL_TAIL
     box: Box | None = None
+    against: Against = Against.SPAN
     one_scale: bool = False
     every: bool = False
 
@@ -69,6 +71,7 @@ def choices_of(selection: Selection) -> Choices:
         metric=_one_of(own.get("metric", TTFT.short), METRICS, "metric"),
         tail=_one_of(own.get("tail", USUAL_TAIL), tuple(TAILS), "tail"),
         box=_box(own.get("box", "")),
+        against=Against(_one_of(own.get("against", Against.SPAN), tuple(Against), "against")),
         one_scale=_one_of(own.get("scale", "own"), ("own", SHARED), "scale") == SHARED,
         every=_one_of(own.get("charts", "few"), ("few", OPEN), "charts") == OPEN,
     )

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from controlplane.client import Client
+from web.explore.box_explained import box_explained
 from web.explore.choices import METRICS, TAILS, choices_of
 from web.explore.decomposition import tail_chart, two_stacks
 from web.explore.latency_map import latency_map
@@ -18,6 +19,10 @@ TAIL_PARTS = Part("tail_parts", tail_chart, 15, "line_chart", "The slowest reque
 
 def every_chart(selection: Selection) -> bool:
     return choices_of(selection).every
+
+
+def has_box(selection: Selection) -> bool:
+    return choices_of(selection).box is not None
 
 
 def about(client: Client, selection: Selection) -> Context:
@@ -39,6 +44,7 @@ PAGE = Page(
     (
         Part("latency_map", latency_map, 10),
         Part("what_binds", what_binds, 15),
+        Part("box_explained", box_explained, 30, when=has_box),
         Part("two_stacks", two_stacks, 15),
         ALL_PARTS,
         TAIL_PARTS,

@@ -65,6 +65,13 @@ def test_a_box_that_keys_draw_is_an_address(explored: Page) -> None:
     cells.press("PageUp")
     cells.press("Enter")
     explored.wait_for_url("**box=*")
+    explained = explored.get_by_role("figure", name="What tells these requests apart")
+    expect(explained).to_contain_text("inside", timeout=20_000)
+    expect(explored.locator(".heat-map .box")).to_have_count(1)
+    explored.get_by_role("link", name="Drop the box").click()
+    expect(explored.locator(".heat-map")).to_be_visible(timeout=20_000)
+    expect(explored.locator(".heat-map .box")).to_have_count(0)
+    assert "box=" not in explored.url
 
 
 def test_a_chart_is_copied_as_values_and_as_a_question(explored: Page) -> None:
