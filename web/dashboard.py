@@ -37,6 +37,7 @@ from web.pages import (
     sign_in,
     studies_page,
 )
+from web.palette import entries
 
 PAGES = Pages.of(
     now_page.PAGE,
@@ -129,6 +130,17 @@ def part(request: Request, name: str, part_name: str) -> Response:
     found = PAGES[name].part(part_name)
     selection = selection_of(request.query_params, utc_now())
     return Response(str(part_drawn(request, found, viewer_of(request), selection)), media_type="text/html")
+
+
+@router.get("/palette")
+@on_own_threads
+def palette(request: Request, q: str = "") -> Response:
+    """What the palette finds for what was typed, as options of its list."""
+    client = viewer_of(request)
+    selection = selection_of(request.query_params, utc_now())
+    return rendered(
+        request, "components/palette_hits.html", hits=entries.offered(client, selection, PAGES.navigation(), q)
+    )
 
 
 @router.api_route("/assets/{name}", methods=["GET", "HEAD"])

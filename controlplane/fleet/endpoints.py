@@ -39,9 +39,12 @@ def list_nodes(
     role: Annotated[
         str | None, Query(pattern="^(serving|trial)$", description="only `serving` or `trial` nodes")
     ] = None,
+    name: Annotated[
+        str | None, Query(max_length=128, description="only nodes whose name has this in it, in any case")
+    ] = None,
 ) -> Page[NodeView]:
     """The fleet's nodes, by name."""
-    found = fleet.nodes(session, pool=pool, role=role, after=cursor, limit=limit + 1)
+    found = fleet.nodes(session, pool=pool, role=role, named=name, after=cursor, limit=limit + 1)
     shown = found[:limit]
     return Page(items=shown, next=shown[-1].node if len(found) > limit else None)
 

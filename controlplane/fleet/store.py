@@ -36,15 +36,18 @@ def nodes(
     *,
     pool: str | None = None,
     role: NodeRole | str | None = None,
+    named: str | None = None,
     after: str | None = None,
     limit: int | None = None,
 ) -> list[NodeView]:
-    """Nodes by name, rising; `after` and `limit` page through them."""
+    """Nodes by name, rising; `after` and `limit` page through them. `named`: what the name holds, in any case."""
     query = select(NodeRow).order_by(col(NodeRow.node))
     if pool is not None:
         query = query.where(NodeRow.pool == pool)
     if role is not None:
         query = query.where(NodeRow.role == NodeRole(role).value)
+    if named:
+        query = query.where(col(NodeRow.node).icontains(named, autoescape=True))
     if after is not None:
         query = query.where(NodeRow.node > after)
     if limit is not None:

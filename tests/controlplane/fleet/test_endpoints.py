@@ -126,6 +126,9 @@ def test_nodes_are_paged_by_name(service: Any, name: str) -> None:
     ]
     found = service.admin.every(NodeView, "/api/v1/nodes", pool=name, role="trial")
     assert [view.node for view in found] == [f"{name}-t"]
+    found = service.admin.every(NodeView, "/api/v1/nodes", name=f"{name}-T".upper())
+    assert [view.node for view in found] == [f"{name}-t"]
+    assert list(service.admin.every(NodeView, "/api/v1/nodes", pool=name, name="%")) == []
 
 
 def test_a_removed_node_is_gone_with_its_tokens(service: Any, name: str) -> None:
