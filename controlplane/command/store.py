@@ -9,6 +9,7 @@ from controlplane.app.settings import StoreSettings
 from controlplane.contract.clock import utc_now
 from controlplane.contract.errors import TailwrightError
 from controlplane.terminal import extras
+from controlplane.terminal.output.printing import Json, print_json
 from controlplane.terminal.service_connection import fail
 from controlplane.terminal.settings_options import with_settings
 from controlplane.terminal.subcommand import subcommand
@@ -21,7 +22,7 @@ app = subcommand(help="Check, back up and restore what the service keeps.", no_a
 
 @app.command("verify")
 @with_settings("TAILWRIGHT_")
-def verify_store(settings: StoreSettings) -> None:
+def verify_store(settings: StoreSettings, as_json: Json = False) -> None:
     """Look everything through, also while the service runs; status 1 when something is not as it must be."""
     extras.need("store", "server")
     from controlplane.app.frames import frames_of
@@ -38,9 +39,15 @@ def verify_store(settings: StoreSettings) -> None:
         head, wrong = inspection.verify(database, key=key)
     finally:
         database.close()
+    fine = report.sound and wrong is None
+    if as_json:
+        found = {"findings": [str(one) for one in report.findings.all], "more_findings": report.findings.more}
+        looked_at = {"frames": report.frames, "pending": report.pending, "repeats": report.repeats}
+        print_json({"fine": fine, **found, **looked_at, "ledger": {"entries": head.id, "wrong": wrong}})
+        raise typer.Exit(0 if fine else 1)
     _tell(report)
     typer.echo(f"ok   {head.id} ledger entries" if wrong is None else f"BAD  {wrong}")
-    raise typer.Exit(0 if report.sound and wrong is None else 1)
+    raise typer.Exit(0 if fine else 1)
 
 
 @app.command("backup")

@@ -1,6 +1,6 @@
 """Rows as aligned lines of text. Pure.
 
-Guarantee: one line a row, whatever is in it; no line is wider than `width`, the widest columns are shortened for that;
+Guarantee: one line a row, whatever is in it; no line is wider than `width`: columns are shortened for that;
 without a width nothing is cut. What a terminal would obey (control characters) is not in it.
 """
 
@@ -12,6 +12,8 @@ from rich.cells import cell_len, set_cell_size
 GAP = "  "
 LEAST = 6
 """Cells that a column keeps at least; headers of a terminal that is narrower still are cut at its edge."""
+PROSE = 16
+"""Cells that the last column keeps while others can give."""
 CUT = "…"
 _NUMBER = re.compile(r"-?[\d.,]+( ?(s|ms|µs|%|B))?")
 
@@ -32,11 +34,17 @@ def table_lines(header: Sequence[str], rows: Sequence[Sequence[str]], width: int
 
 
 def fitted(widths: Sequence[int], total: int) -> list[int]:
-    """Widths that together are at most `total`, where `LEAST` of each allows it: the widest give, down to one size."""
-    most = min(max(widths), max(total, LEAST))
-    while most > LEAST and sum(min(one, most) for one in widths) > total:
+    """Widths that together are at most `total`, where `LEAST` of each allows it.
+
+    The last column, which is mostly prose, gives first; then the widest, down to one size.
+    """
+    over = max(0, sum(widths) - total)
+    last = max(min(widths[-1], PROSE), widths[-1] - over)
+    found = [*widths[:-1], last]
+    most = min(max(found), max(total, LEAST))
+    while most > LEAST and sum(min(one, most) for one in found) > total:
         most -= 1
-    return [min(one, most) for one in widths]
+    return [min(one, most) for one in found]
 
 
 def one_line(text: str) -> str:

@@ -40,6 +40,8 @@ def run(command: str, folder: Path, *arguments: str) -> tuple[int, str]:
 
 def test_a_sound_ledger_and_a_head_that_was_told(database: Database, tmp_path: Path) -> None:
     status, said = run("verify", tmp_path)
+    document = json.loads(run("verify", tmp_path, "--json")[1])
+    assert document["fine"] and f"{document['entries']}:{document['hash']}" in said
     assert status == 0 and said.startswith("ok   3 ledger entries, head 3:")
     kept = tmp_path / "head.json"
     kept.write_text(run("head", tmp_path)[1])

@@ -1,5 +1,6 @@
 """`tailwright store` from a shell: what it prints, and its exit status."""
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -48,6 +49,8 @@ def run(*arguments: object) -> tuple[int, str]:
 def test_a_sound_database(folder: Path) -> None:
     status, said = run("verify", "--data-dir", folder)
     assert status == 0 and said.startswith("ok") and "0 pending rows" in said
+    status, said = run("verify", "--data-dir", folder, "--json")
+    assert status == 0 and json.loads(said)["fine"] and json.loads(said)["findings"] == []
 
 
 def test_a_damaged_one_is_told_by_the_exit_status(folder: Path) -> None:
@@ -57,6 +60,8 @@ def test_a_damaged_one_is_told_by_the_exit_status(folder: Path) -> None:
     database.close()
     status, said = run("verify", "--data-dir", folder)
     assert status == 1 and "BAD  frame of metric 1, 5 s at 2026-03-01T12:00:00Z" in said
+    status, told = run("verify", "--data-dir", folder, "--json")
+    assert status == 1 and not json.loads(told)["fine"] and f"BAD  {json.loads(told)['findings'][0]}\n" in said
     status, said = run("backup", folder / "copy.db", "--data-dir", folder)
     assert status == 1 and "is not sound" in said and not (folder / "copy.db").exists()
 

@@ -21,6 +21,11 @@ def test_the_widest_column_is_shortened_for_a_terminal() -> None:
     assert lines == ["id  news", " 1  " + "x" * 25 + "…", "12  short"]
 
 
+def test_prose_at_the_end_gives_before_what_is_told_apart_by_its_end() -> None:
+    assert fitted([20, 17, 60], 60) == [20, 17, 23]
+    assert fitted([20, 17, 60], 50) == [17, 17, 16]
+
+
 @given(rows, st.integers(1, 120))
 def test_no_line_is_wider_than_the_terminal(table: list[list[str]], width: int) -> None:
     lines = table_lines(table[0], table[1:], width)
