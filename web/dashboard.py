@@ -22,12 +22,12 @@ from web.frame.assets import ASSETS, KEPT, chosen
 from web.frame.page import Page, Pages
 from web.frame.rendering import page_rendered, part_drawn, rendered, templates
 from web.frame.selection import Selection, selection_of
+from web.ledger import ledger_files, ledger_page
 from web.pages import (
     alerts_page,
     fleet_page,
     gallery,
     issuer_sign_in,
-    ledger_page,
     node_page,
     now_page,
     people_page,
@@ -86,6 +86,7 @@ def mount(app: FastAPI, service_url: str, count_forged: Callable[[], object] = l
     sessions.install(dashboard, Api(service_url, count_forged, voucher))
     dashboard.include_router(sign_in.router)
     dashboard.include_router(issuer_sign_in.router)
+    dashboard.include_router(ledger_files.router)
     dashboard.include_router(router)
     for page in PAGES.by_name.values():
         dashboard.add_api_route(page.path, _opener(page), methods=["GET"])
