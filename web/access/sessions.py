@@ -16,7 +16,7 @@ from controlplane.client import Client
 from controlplane.contract.bodies.access import SESSION_PATTERN, TOKEN_PATTERN, SessionStart
 from controlplane.contract.bodies.people import ADDRESS_HEADER, VOUCHER_HEADER
 from controlplane.contract.errors import Forbidden, Unauthenticated
-from web.access.shared_answers import SharedAnswers, SharingTransport
+from web.access.shared_answers import ChangingTransport, SharedAnswers, SharingTransport
 
 COOKIE, SECURE_COOKIE = "tailwright_session", "__Host-tailwright_session"
 """Under TLS the prefix keeps other hosts of the domain from setting it (RFC 6265bis, section 4.1.3.2)."""
@@ -48,7 +48,7 @@ class Api:
 
     def as_holder(self, secret: str | None) -> Client:
         """What a session or a token may ask. It shares the pool, so it is not closed."""
-        return Client(self._service_url, secret, transport=self._transport)
+        return Client(self._service_url, secret, transport=ChangingTransport(self._transport, self._answers))
 
     def as_viewer(self, secret: str) -> Client:
         """As `as_holder`, to look with: what others of the same scope were answered a moment ago is not asked anew.

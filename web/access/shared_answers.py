@@ -1,7 +1,8 @@
 """Answers of the API that several viewers ask for at once, asked for once (request coalescing).
 
 Guarantee: only GETs of `SHARED` are shared, only among browsers whose sessions have the same scope, and none is older
-than `KEPT_S`. What depends on who asks is asked by each.
+than `KEPT_S`. What depends on who asks is asked by each. Once a browser here has changed something, nothing that was
+asked before is answered: whoever acts sees what came of it.
 """
 
 import threading
@@ -41,19 +42,40 @@ class SharedAnswers:
         self._kept: TTLCache[tuple[str, str], Kept] = TTLCache(MOST_KEPT, KEPT_S, timer)
         self._locks: TTLCache[tuple[str, str], threading.Lock] = TTLCache(MOST_KEPT, 60.0, timer)
         self._lock = threading.Lock()
+        self._changes = 0
 
     def answer(self, key: tuple[str, str], ask: Callable[[], Kept]) -> Kept:
         with self._lock:
             turn = self._locks.setdefault(key, threading.Lock())
         with turn:
             with self._lock:
-                kept = self._kept.get(key)
+                kept, changes = self._kept.get(key), self._changes
             if kept is None:
                 kept = ask()
-                if kept.status == httpx.codes.OK:
-                    with self._lock:
+                with self._lock:
+                    if kept.status == httpx.codes.OK and changes == self._changes:
                         self._kept[key] = kept
             return kept
+
+    def forget(self) -> None:
+        """Something was changed: what is kept, or being asked for now, may be of before."""
+        with self._lock:
+            self._changes += 1
+            self._kept.clear()
+
+
+class ChangingTransport(httpx.BaseTransport):
+    """Hands on to `inner`; after what is no GET, the answers are forgotten."""
+
+    def __init__(self, inner: httpx.BaseTransport, answers: SharedAnswers) -> None:
+        self._inner, self._answers = inner, answers
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        try:
+            return self._inner.handle_request(request)
+        finally:
+            if request.method != "GET":
+                self._answers.forget()
 
 
 class SharingTransport(httpx.BaseTransport):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from web.access.shared_answers import KEPT_S, SHARED, Kept, SharedAnswers, SharingTransport
+from web.access.shared_answers import KEPT_S, SHARED, ChangingTransport, Kept, SharedAnswers, SharingTransport
 
 URL = "http://service"
 
@@ -111,6 +111,27 @@ def test_no_answer_is_older_than_is_kept(waits_s: list[float]) -> None:
         now_s += wait_s
         made = answers.answer(("read", URL), ask)
         assert now_s - float(made.body) < KEPT_S
+
+
+def test_who_changes_something_sees_what_came_of_it() -> None:
+    inner, answers = Counted(), SharedAnswers()
+    look, act = viewer(inner, answers), httpx.Client(base_url=URL, transport=ChangingTransport(inner, answers))
+    assert look.get("/api/v1/rollouts").json()["number"] == 1
+    assert act.get("/api/v1/rollouts").json()["number"] == 2
+    assert look.get("/api/v1/rollouts").json()["number"] == 1
+    act.post("/api/v1/rollouts/1/start")
+    assert look.get("/api/v1/rollouts").json()["number"] == 4
+
+
+def test_what_was_asked_before_a_change_is_not_kept_after_it() -> None:
+    answers = SharedAnswers()
+
+    def changed_meanwhile() -> Kept:
+        answers.forget()
+        return Kept(200, [], b"before")
+
+    assert answers.answer(("read", URL), changed_meanwhile).body == b"before"
+    assert answers.answer(("read", URL), lambda: Kept(200, [], b"after")).body == b"after"
 
 
 def test_an_answer_is_read_in_plain_whatever_its_coding_was() -> None:
