@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from controlplane.client import Client
+from web.explore import comparison
 from web.explore.box_explained import box_explained
 from web.explore.choices import METRICS, TAILS, choices_of
 from web.explore.decomposition import tail_chart, two_stacks
@@ -28,6 +29,7 @@ def has_box(selection: Selection) -> bool:
 def about(client: Client, selection: Selection) -> Context:
     return {
         "choices": choices_of(selection),
+        "sides": comparison.sides_of(selection) if selection.compare else None,
         "metrics": METRICS,
         "tails": tuple(TAILS),
         "all_parts": ALL_PARTS,
@@ -45,6 +47,7 @@ PAGE = Page(
         Part("latency_map", latency_map, 10),
         Part("what_binds", what_binds, 15),
         Part("box_explained", box_explained, 30, when=has_box),
+        *comparison.PARTS_OF_PAGE,
         Part("two_stacks", two_stacks, 15),
         ALL_PARTS,
         TAIL_PARTS,

@@ -98,3 +98,18 @@ def test_every_figure_of_the_page_can_be_copied(explored: Page) -> None:
     for at in range(figures.count()):
         expect(figures.nth(at).locator("[data-copy-as=call]")).to_have_count(1)
         expect(figures.nth(at).locator("[data-call]")).to_have_attribute("data-call", re.compile("^/api/v1/"))
+
+
+def test_an_earlier_span_stands_beside_this_one_on_one_scale(page: Page, stack: Any) -> None:
+    assert stack.complete("def compared():\n    return", 12).status_code == 200
+    page.goto("/explore?from=now-5m&compare=earlier:1m")
+    expect(page.get_by_role("row", name=re.compile("^ttft p99 "))).to_be_visible(timeout=30_000)
+    tops = set()
+    for title in ("This span", "1m earlier"):
+        figure = page.get_by_role("figure", name=title, exact=True)
+        expect(figure.locator("[data-points]")).to_be_visible(timeout=20_000)
+        tops.add(figure.locator(".up text").last.text_content())
+    assert len(tops) == 1
+    page.get_by_role("link", name="Do not compare").click()
+    expect(page.locator(".heat-map")).to_be_visible(timeout=20_000)
+    expect(page.get_by_role("heading", name="Compared with")).to_have_count(0)
