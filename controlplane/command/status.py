@@ -13,7 +13,8 @@ from pydantic import BaseModel
 from controlplane.client import Client
 from controlplane.client.clocks import node_clocks
 from controlplane.command.node_text import knobs_text, state_text
-from controlplane.contract.bodies.alerts import Alert, AlertState
+from controlplane.command.nouns.alert_commands import open_alerts
+from controlplane.contract.bodies.alerts import Alert
 from controlplane.contract.bodies.nodes import NodeRole, NodeView
 from controlplane.contract.bodies.rollouts import ENDED, Rollout
 from controlplane.contract.bodies.studies import Study
@@ -76,7 +77,7 @@ def look(client: Client) -> Seen:
     return Seen(
         nodes=nodes,
         latency={pool: [client.quantiles(metric, window=WINDOW, pool=pool) for metric in metrics] for pool in pools},
-        alerts=[alert for alert in client.alerts() if alert.state is not AlertState.RESOLVED],
+        alerts=open_alerts(client),
         studies=[study for study in client.studies() if study.finished_at is None],
         rollouts=[rollout for rollout in client.rollouts() if rollout.phase not in ENDED],
         clocks=node_clocks(client),

@@ -70,8 +70,11 @@ def profiles_file() -> Path:
 
 def read_profiles(path: Path) -> Profiles:
     """None where there is no file. Raises `BadSettings` for one that cannot be read, or has keys that nothing reads."""
-    if not path.is_file():
-        return Profiles()
+    try:
+        if not path.is_file():
+            return Profiles()
+    except OSError as error:
+        raise BadSettings(f"profiles: {path} cannot be read: {error.strerror}", field="profiles") from error
     document = read_toml(path, "profiles")
     _known(path, "", document, ["default", "profiles"])
     tables = document.get("profiles", {})

@@ -80,15 +80,13 @@ def calls_service(*, timeout_s: float = TIMEOUT_S) -> Callable[[Callable[..., Re
 def chosen(context: typer.Context, given: Mapping[str, Any]) -> Choice:
     """The service that `given`, the values of `OPTIONS`, mean. Leaves with status 2 where something is wrong."""
     flags = {name for name in OPTIONS if _is_flag(context, name)}
+    options = Source.of({name: value for name, value in given.items() if name in flags})
+    around = Source.of({name: value for name, value in given.items() if name not in flags})
+    is_named = "profile" in flags
     try:
-        profile = _profile(given["profile"])
-        return choose(
-            Source.of({name: value for name, value in given.items() if name in flags}),
-            Source.of({name: value for name, value in given.items() if name not in flags}),
-            profile,
-            is_named="profile" in flags,
-            files=CLIENT_FILES.get(),
-        )
+        # Where the server is known without one, nobody's profiles matter: a daemon's unit may not even read them.
+        profile = _profile(given["profile"]) if is_named or not (options.server or around.server) else None
+        return choose(options, around, profile, is_named=is_named, files=CLIENT_FILES.get())
     except BadSettings as error:
         fail(error.message)
 

@@ -54,7 +54,7 @@ def listing(
     as_json: Json = False,
 ) -> None:
     """Open alerts, newest first."""
-    found = [alert for alert in client.alerts() if ended or alert.state is not AlertState.RESOLVED]
+    found = client.alerts() if ended else open_alerts(client)
     show_list(found, COLUMNS, as_json=as_json, what="alert" if ended else "open alert")
 
 
@@ -85,6 +85,12 @@ def show(
     if deliveries:
         typer.echo("")
         print_items(deliveries, DELIVERIES)
+
+
+def open_alerts(client: Client) -> list[Alert]:
+    """Newest first; what is resolved, which may be years of it, is not asked for."""
+    found = [*client.alerts(AlertState.FIRING), *client.alerts(AlertState.PENDING)]
+    return sorted(found, key=lambda alert: alert.id, reverse=True)
 
 
 def _figure(seconds: float | None) -> str:

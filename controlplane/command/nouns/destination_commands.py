@@ -7,12 +7,13 @@ import typer
 from pydantic import ValidationError
 
 from controlplane.client import Client
-from controlplane.contract.bodies.alerts import DeliveryState, Destination, DestinationCreate
+from controlplane.contract.bodies.alerts import Delivery, DeliveryState, Destination, DestinationCreate
 from controlplane.contract.errors import NotFound
 from controlplane.terminal.output.printing import (
     Columns,
     Json,
     moment_text,
+    print_items,
     print_json,
     show_done,
     show_list,
@@ -34,6 +35,16 @@ COLUMNS: Columns[Destination] = {
     "enabled": lambda one: "yes" if one.enabled else "no",
     "made": lambda one: moment_text(one.created_at),
 }
+DELIVERIES: Columns[Delivery] = {
+    "alert": lambda one: str(one.alert_id),
+    "tells": lambda one: one.status,
+    "state": lambda one: one.state.value,
+    "attempts": lambda one: str(one.attempts),
+    "delivered": lambda one: moment_text(one.delivered_at),
+    "last error": lambda one: one.last_error or "-",
+}
+SHOWN = 10
+"""Deliveries, the newest."""
 
 
 @app.command("list")
@@ -46,11 +57,15 @@ def listing(client: Client, as_json: Json = False) -> None:
 @app.command("show")
 @calls_service()
 def show(client: Client, number: Number, as_json: Json = False) -> None:
-    """One destination."""
+    """One destination, and what was sent there lately."""
     found = next((one for one in client.destinations() if one.id == number), None)
     if found is None:
         raise NotFound(f"no destination {number}")
     show_record(found, as_json=as_json)
+    sent = [] if as_json else [one for one in client.deliveries() if one.destination_id == number][:SHOWN]
+    if sent:
+        typer.echo("")
+        print_items(sent, DELIVERIES)
 
 
 @app.command("create")

@@ -71,6 +71,7 @@ def test_a_rule_is_made_changed_and_deleted(plane: Plane, rule_file: Path) -> No
 
 
 def test_an_alert_is_shown_and_silenced(plane: Plane, rule_file: Path) -> None:
+    hook = plane.json("destinations", "create", "hook", "--url", f"http://127.0.0.1:{free_port()}/hook")["id"]
     # A rule looks at nodes that are enrolled; those that send telemetry here were not.
     plane.enrol("a", "chat")
     plane.enrol("b", "chat")
@@ -84,6 +85,9 @@ def test_an_alert_is_shown_and_silenced(plane: Plane, rule_file: Path) -> None:
     assert plane.json("alerts", "show", number)["fingerprint"] == alert["fingerprint"]
     said = plane.run("alerts", "show", number).stdout
     assert said.startswith("TTFT p99 is 2") and "pool" in said
+    wait_for("it was tried", lambda: plane.get("deliveries")["items"][0]["attempts"])
+    assert "waiting" in plane.run("destinations", "show", hook).stdout
+    assert "waiting" in plane.run("alerts", "show", number).stdout
     silence = plane.json("silences", "create", "--alert", number, "--for", "2h", "--comment", "known")
     assert silence["matchers"] == alert["labels"]
     assert plane.json("silences", "list") == plane.get("silences")

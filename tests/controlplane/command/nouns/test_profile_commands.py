@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from controlplane.command.main import app
+from controlplane.terminal.profiles import profiles_file
 from tests.controlplane.command.nouns.plane import Plane
 
 runner = CliRunner()
@@ -57,6 +58,15 @@ def test_wrong_profiles_are_refused(plane: Plane, token_file: Path) -> None:
     assert "no profile 'x'" in run("profiles", "remove", "x", status=2)
     assert "no profile 'x'" in run("nodes", "list", "--profile", "x", status=2)
     assert "no profile in" in run("profiles", "list")
+
+
+def test_a_broken_file_is_named_and_hinders_nobody_who_names_the_server(plane: Plane, token_file: Path) -> None:
+    run("profiles", "add", "here", "--server", plane.url)
+    profiles_file().write_text("nonsense")
+    assert f"{profiles_file()} cannot be read" in run("nodes", "list", status=2)
+    assert "gpu-1" in run("nodes", "list", "--server", plane.url, "--token-file", token_file)
+    env = {"TAILWRIGHT_SERVER_URL": plane.url, "TAILWRIGHT_TOKEN": plane.token}
+    assert runner.invoke(app, ["nodes", "list"], env=env).exit_code == 0
 
 
 def test_the_shell_completes_names_of_profiles(plane: Plane) -> None:
