@@ -12,11 +12,12 @@ from playwright.sync_api import Locator, Page, expect
 from controlplane.contract.bodies.access import Scope, TokenCreate
 from controlplane.contract.bodies.configs import RevisionCreate
 from controlplane.contract.bodies.rollouts import RolloutCreate
+from web.dashboard import PAGES
 
 pytestmark = pytest.mark.browser
 
 VALUES = """(metric) => {
-    const cursor = document.querySelector(`[data-chart*='metric=${metric}&'] .cursor`);
+    const cursor = document.querySelector(`#part-chart-${metric} .cursor`);
     return cursor && JSON.parse(cursor.dataset.values);
 }"""
 """What a chart was drawn from; null before its first drawing."""
@@ -106,15 +107,15 @@ def test_figures_appear_and_grow_without_reload(page: Page, stack: Any) -> None:
 def test_the_engines_steps_are_told_by_what_bound_them(page: Page, stack: Any) -> None:
     """From the engine's scheduler by way of its agent, the report and the store to the page."""
     assert stack.complete("def told():\n    return", 12).status_code == 200
-    page.goto("/latency?span=5m")
+    page.goto("/explore?from=now-5m")
     expect(page.locator("tr[data-key='no_work']")).to_contain_text("nothing waited", timeout=30_000)
 
 
 def test_every_part_of_the_latency_has_its_chart(page: Page, stack: Any) -> None:
     assert stack.complete("x = 1\n", 12).status_code == 200
-    page.goto("/latency?span=5m")
+    page.goto("/explore?from=now-5m")
     for part in ("ttft", "itl", "e2e", "receive", "tokenize", "queue", "prefill", "decode", "send", "unaccounted"):
-        plot = page.locator(f"[data-chart*='metric={part}&']")
+        plot = page.locator(f"#part-chart-{part}")
         expect(plot.locator("svg").first).to_be_visible(timeout=20_000)
         expect(plot).not_to_have_attribute("data-points", "0", timeout=20_000)
     expect(page.locator(".waterfall").first).to_be_visible()
@@ -122,9 +123,9 @@ def test_every_part_of_the_latency_has_its_chart(page: Page, stack: Any) -> None
 
 def test_a_point_of_a_chart_shows_the_requests_behind_it_in_place(page: Page, stack: Any) -> None:
     assert stack.complete("def area(radius):\n", 12).status_code == 200
-    page.goto("/latency?span=5m")
+    page.goto("/explore?from=now-5m")
     page.evaluate("window.notReloaded = true")
-    plot = page.locator("[data-chart*='metric=ttft&']")
+    plot = page.locator("#part-chart-ttft")
     expect(plot).to_have_attribute("data-points", re.compile("[1-9]"), timeout=20_000)
     # Only the slowest requests of a minute are kept; those of the step with the highest p99 are among them.
     values = page.evaluate(VALUES, "ttft")
@@ -152,8 +153,8 @@ def test_a_point_of_a_chart_shows_the_requests_behind_it_in_place(page: Page, st
 
 def test_a_zoom_stays_over_refreshes_until_it_is_reset(page: Page, stack: Any) -> None:
     assert stack.complete("y = 2\n", 12).status_code == 200
-    page.goto("/?span=5m")
-    plot = page.locator("[data-chart*='metric=ttft&']")
+    page.goto("/?from=now-5m")
+    plot = page.locator("#part-chart-ttft")
     expect(plot).to_have_attribute("data-points", re.compile("[1-9]"), timeout=20_000)
     whole = page.evaluate(VALUES, "ttft")
     drag(page, plot.get_by_role("slider"), 0.4, 0.9)
@@ -183,7 +184,7 @@ def test_a_zoom_stays_over_refreshes_until_it_is_reset(page: Page, stack: Any) -
 
 def test_a_chart_is_a_named_figure_with_a_sentence_a_table_and_a_cursor(page: Page, stack: Any) -> None:
     assert stack.complete("z = 3\n", 12).status_code == 200
-    page.goto("/?span=5m")
+    page.goto("/?from=now-5m")
     figure = page.get_by_role("figure", name="Time to first token")
     plot = figure.locator(".plot")
     expect(plot).to_have_attribute("data-points", re.compile("[1-9]"), timeout=20_000)
@@ -208,16 +209,6 @@ def test_a_chart_is_a_named_figure_with_a_sentence_a_table_and_a_cursor(page: Pa
     expect(cursor).to_have_attribute("aria-valuetext", re.compile("UTC: p50"))
     expect(button).to_have_attribute("aria-expanded", "true")
     assert said
-
-
-def test_a_chart_that_is_refused_says_why(page: Page) -> None:
-    page.goto("/?span=5m")  # Three charts are drawn anew sooner than fifteen.
-    figure = page.locator(".chart").first
-    plot = figure.locator(".plot")
-    plot.evaluate("(plot) => { plot.dataset.chart = plot.dataset.chart.replace('span=5m', 'span=99m'); }")
-    expect(figure.locator(".trouble")).to_contain_text("span: '99m' is none of 5m", timeout=20_000)
-    expect(page.get_by_role("status")).to_contain_text("stale: span: '99m'")
-    expect(page.locator(".chart .trouble:visible")).to_have_count(1)
 
 
 def test_numbers_stand_to_the_right_under_their_heads_and_words_to_the_left(page: Page) -> None:
@@ -251,11 +242,11 @@ def test_a_rollout_appears_in_its_page_and_in_the_ledger(page: Page, stack: Any)
     expect(page.locator("main")).to_contain_text("rollout.cancelled")
 
 
-@pytest.mark.parametrize("name", ["overview", "fleet", "latency", "alerts", "studies", "rollouts", "ledger", "people"])
+@pytest.mark.parametrize("name", [found.name for found in PAGES.navigation()])
 def test_every_page_is_whole(page: Page, name: str) -> None:
-    answer = page.goto("/" if name == "overview" else f"/{name}")
+    answer = page.goto(PAGES[name].path)
     assert answer is not None and answer.status == 200
-    expect(page.locator("nav a[aria-current]")).to_have_text(name.capitalize())
+    expect(page.locator("nav a[aria-current]").first).to_have_text(PAGES[name].title)
     assert page.evaluate(MISALIGNED) == []
 
 
@@ -264,12 +255,8 @@ def test_unknown_things_are_404_and_agent_tokens_do_not_open_it(stack: Any) -> N
     with httpx.Client(base_url=stack.url) as browser_like:
         assert browser_like.post("/login", data={"token": token}).status_code == 303
         assert browser_like.get("/rollouts/99999").status_code == 404
-        assert browser_like.get("/fragments/nothing").status_code == 404
-        assert browser_like.get("/charts/nothing").status_code == 404
-        assert browser_like.get("/charts/latency?metric=nothing").status_code == 400
-        # Neither the kept slowest nor the log has any: both were asked.
-        asked = {"metric": "ttft", "at": "2026-01-01T00:00:00+00:00", "span": "5m", "above": "9"}
-        assert "log of 48 hours" in browser_like.get("/fragments/exemplars", params=asked).raise_for_status().text
+        for path in ("/parts/fleet/nothing", "/parts/nothing/fleet", "/live/nothing"):
+            assert browser_like.get(path).status_code == 404
     with stack.client() as client:
         agent = client.create_token(TokenCreate(name="an agent", scope=Scope.AGENT))
     assert httpx.post(f"{stack.url}/login", data={"token": agent.token}).status_code == 403
