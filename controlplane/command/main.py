@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperGroup, TyperOption
 
 from controlplane.contract.errors import BadSettings, nearest
 from controlplane.serving.tls import ClientFiles
@@ -71,6 +71,14 @@ class Subcommands(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(SUBCOMMANDS)
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Those that act and leave have no variable: while it is set, no command would run."""
+        found = super().get_params(ctx)
+        for parameter in found:
+            if isinstance(parameter, TyperOption) and parameter.callback is not None:
+                parameter.allow_from_autoenv = False
+        return found
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in SUBCOMMANDS:

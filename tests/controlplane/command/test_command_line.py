@@ -154,6 +154,13 @@ def test_the_version_is_told() -> None:
     assert runner.invoke(app, ["--version"]).output == f"tailwright {checkout.release()}\n"
 
 
+@pytest.mark.parametrize("variable", ["TAILWRIGHT__", "TAILWRIGHT_INSTALL_COMPLETION", "TAILWRIGHT_SHOW_COMPLETION"])
+def test_no_variable_asks_for_what_acts_and_leaves(variable: str, tmp_path: Path) -> None:
+    assert variable not in runner.invoke(app, ["--help"]).output
+    answer = runner.invoke(app, ["rollouts"], env={variable: "1", "HOME": str(tmp_path)})
+    assert "did you mean 'rollout'?" in answer.output, "the command line was read to its end"
+
+
 def test_a_command_that_is_none_is_answered_with_the_nearest() -> None:
     answer = runner.invoke(app, ["rollouts", "list"])
     assert answer.exit_code == 2 and "did you mean 'rollout'?" in answer.output
