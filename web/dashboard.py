@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, FastAPI, Form, Request, Response
 from fastapi.responses import RedirectResponse, StreamingResponse
-from starlette.convertors import Convertor, register_url_convertor
 
 from controlplane.contract.clock import utc_now
 from controlplane.contract.errors import NotFound
@@ -17,7 +16,7 @@ from web.access.sessions import Api, client_of, signed_client_of, viewer_of
 from web.access.threads import on_own_threads
 from web.drawing import made_up
 from web.explore import explore_page
-from web.frame import live, states, themes
+from web.frame import live, row_number, states, themes
 from web.frame.assets import ASSETS, KEPT, chosen
 from web.frame.page import Page, Pages
 from web.frame.rendering import page_rendered, part_drawn, rendered, templates
@@ -30,7 +29,6 @@ from web.pages import (
     issuer_sign_in,
     node_page,
     now_page,
-    people_page,
     refusals,
     requests_page,
     rollouts_page,
@@ -38,6 +36,7 @@ from web.pages import (
     studies_page,
 )
 from web.palette import entries
+from web.settings import settings_forms, settings_page
 
 PAGES = Pages.of(
     now_page.PAGE,
@@ -53,26 +52,14 @@ PAGES = Pages.of(
     studies_page.LIST,
     studies_page.PAGE,
     ledger_page.PAGE,
-    people_page.PAGE,
+    settings_page.PAGE,
 )
 """In the order of the navigation."""
 
 templates.env.globals["navigation"] = PAGES.navigation()
 
 
-class RowNumber(Convertor[int]):
-    """A number in a path that a row may have: Starlette's own `int` fails on one of thousands of digits."""
-
-    regex = "[0-9]{1,18}"
-
-    def convert(self, value: str) -> int:
-        return int(value)
-
-    def to_string(self, value: int) -> str:
-        return str(value)
-
-
-register_url_convertor("row", RowNumber())
+row_number.register()
 router = APIRouter()
 
 
@@ -87,6 +74,7 @@ def mount(app: FastAPI, service_url: str, count_forged: Callable[[], object] = l
     dashboard.include_router(sign_in.router)
     dashboard.include_router(issuer_sign_in.router)
     dashboard.include_router(ledger_files.router)
+    dashboard.include_router(settings_forms.router)
     dashboard.include_router(router)
     for page in PAGES.by_name.values():
         dashboard.add_api_route(page.path, _opener(page), methods=["GET"])
@@ -195,11 +183,3 @@ def act_on_rollout(request: Request, number: int, action: str, form: Annotated[s
     else:
         raise NotFound(f"no action {action!r} on a rollout", field="action")
     return RedirectResponse(f"/rollouts/{number}", status_code=303)
-
-
-@router.post("/people/sessions/{number:row}/end")
-@on_own_threads
-def end_session(request: Request, number: int, form: Annotated[str, Form()] = "") -> Response:
-    """End a session as whoever is signed in; the API decides whether it may."""
-    signed_client_of(request, form).end_one_session(number)
-    return RedirectResponse("/people", status_code=303)

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from controlplane.client.connection import Connection, segment
+from controlplane.client.raised_errors import raise_for_error
 from controlplane.contract.bodies.access import (
     EnrolmentReply,
     EnrolmentRequest,
@@ -25,6 +26,7 @@ from controlplane.contract.bodies.alerts import (
     SilenceCreate,
 )
 from controlplane.contract.bodies.configs import Revision, RevisionCreate
+from controlplane.contract.bodies.health import ReadyReport
 from controlplane.contract.bodies.ledger import LedgerCheck, LedgerEntry
 from controlplane.contract.bodies.nodes import NodeView, TrialConfig
 from controlplane.contract.bodies.onboarding import Onboarding
@@ -51,6 +53,13 @@ class ResourceCalls(Connection):
     def ready(self) -> bool:
         """True when reports are accepted and durable."""
         return self._http.get("/readyz").status_code == 200
+
+    def ready_report(self) -> ReadyReport:
+        """What is ready, and what is degraded; also of a service that is not ready."""
+        answer = self._http.get("/readyz")
+        if answer.status_code not in {200, 503}:
+            raise_for_error(answer)
+        return ReadyReport.model_validate_json(answer.content)
 
     def whoami(self) -> TokenView:
         return self._one(TokenView, "GET", "/api/v1/tokens/self")
@@ -234,6 +243,10 @@ class ResourceCalls(Connection):
 
     def deliveries(self, alert_id: int | None = None) -> list[Delivery]:
         return list(self.every(Delivery, "/api/v1/deliveries", alert_id=alert_id))
+
+    def latest_deliveries(self, limit: int) -> list[Delivery]:
+        """The newest, at most `limit`."""
+        return self._page(Delivery, "/api/v1/deliveries", limit=limit).items
 
     def silences(self) -> list[Silence]:
         return list(self.every(Silence, "/api/v1/silences"))

@@ -58,11 +58,17 @@ class Api:
         scope = self.as_holder(secret).own_session().scope
         return Client(self._service_url, secret, transport=SharingTransport(self._transport, self._answers, scope))
 
+    def of_token(self, token: str) -> Client:
+        """What a token may ask. Raises `Unauthenticated` for what has not the form of one."""
+        if not _TOKEN.fullmatch(token):
+            raise Unauthenticated(
+                "unknown or revoked token: a token is tailwright_ and 43 characters", field="Authorization"
+            )
+        return self.as_holder(token)
+
     def code_for(self, token: str) -> str:
         """A sign-in code of this token. Raises `Unauthenticated`, `Forbidden` for one that may not read."""
-        if not _TOKEN.fullmatch(token):
-            raise Unauthenticated("unknown or revoked token: a token is tailwright_ and 43 characters")
-        return self.as_holder(token).create_sign_in_code().code
+        return self.of_token(token).create_sign_in_code().code
 
     def of_browser(self, request: Request) -> Client:
         """What a browser that is not signed in may ask, from where it is."""
@@ -109,6 +115,11 @@ def signed_client_of(request: Request, form: str) -> Client:
         api_of(request).count_forged()
         raise Forbidden("this form is not of your session: open its page again", field=FORM_FIELD)
     return client
+
+
+def holder_of(request: Request, token: str) -> Client:
+    """The API as this token may use it, which its holder has just shown. Raises `Unauthenticated` for what is none."""
+    return api_of(request).of_token(token)
 
 
 def may_operate(client: Client) -> bool:

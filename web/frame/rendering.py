@@ -47,8 +47,10 @@ def rendered(request: Request, template: str, *, status: int = 200, **context: A
     return templates.TemplateResponse(request, template, context, status_code=status)
 
 
-def page_rendered(request: Request, page: Page, client: Client, selection: Selection) -> HTMLResponse:
+def page_rendered(request: Request, page: Page, client: Client, selection: Selection, **more: Any) -> HTMLResponse:
     """A page with as many of its parts as can be asked for at once. `PATIENCE_S` bounds the others' wait.
+
+    `more`: what its template is told beside what the page itself asks for, such as what is wrong with a form.
 
     A part that the API refuses is told in its place; what refuses the page's own address refuses the page.
     """
@@ -68,14 +70,18 @@ def page_rendered(request: Request, page: Page, client: Client, selection: Selec
             raise  # Of a session that has ended, or of the page's own address.
         except (TailwrightError, httpx.TransportError) as error:
             trouble[part.name] = words_of(error)
-    context = whole | {
-        "page": page,
-        "selection": selection,
-        "bar": bar,
-        "shown": shown,
-        "trouble": trouble,
-        "live_address": live_address(page, selection, shown),
-    }
+    context = (
+        whole
+        | more
+        | {
+            "page": page,
+            "selection": selection,
+            "bar": bar,
+            "shown": shown,
+            "trouble": trouble,
+            "live_address": live_address(page, selection, shown),
+        }
+    )
     with shown_in(selection.zone):
         return rendered(request, f"pages/{page.name}.html", **context)
 

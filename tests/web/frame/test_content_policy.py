@@ -20,6 +20,18 @@ LISTEN = """document.addEventListener("securitypolicyviolation", (event) => {
     window.violations = [...(window.violations || []), event.effectiveDirective + " " + event.blockedURI];
 });"""
 ADDRESSES = [page.path for page in PAGES.by_name.values() if "{" not in page.path] + ["/nodes/node-1", "/gallery"]
+PAGES = (
+    "/",
+    "/fleet",
+    "/latency?span=5m",
+    "/alerts",
+    "/studies",
+    "/rollouts",
+    "/ledger",
+    "/settings",
+    "/settings?tab=tokens",
+)
+PAGES += ("/nodes/node-1", "/gallery", "/nope")
 
 
 def violations(page: Page, path: str, ready: str) -> list[str]:

@@ -62,7 +62,8 @@ def test_a_person_signs_in_works_under_a_name_and_signs_out(page: Page, url: str
     expect(page.get_by_text("ada@example.com signed in as operator").first).to_be_visible()
     names = {cookie["name"] for cookie in page.context.cookies(url)}
     assert names == {"tailwright_session"}  # The attempt's own is gone.
-    page.get_by_role("link", name="People").click()
+    page.get_by_role("link", name="Settings").click()
+    page.get_by_role("link", name="People and sessions").click()
     row = page.locator("table[data-table=sessions] tbody tr")
     expect(row).to_have_count(1)
     expect(row).to_contain_text("ada@example.com")
@@ -99,7 +100,7 @@ def test_another_browser_s_answer_signs_nobody_in(browser: Any, page: Page, url:
 
 
 def test_a_person_ends_the_session_of_another_browser(browser: Any, page: Page, url: str) -> None:
-    to_issuer(page, "/people")
+    to_issuer(page, "/settings?tab=people")
     page.locator("#yes").click()
     other = browser.new_context(base_url=url)
     forgotten = other.new_page()
@@ -108,7 +109,8 @@ def test_a_person_ends_the_session_of_another_browser(browser: Any, page: Page, 
     expect(forgotten.locator("h1")).to_have_text("Fleet")
     page.reload()
     theirs = page.locator("table[data-table=sessions] tbody tr").filter(has_not_text="this browser")
-    theirs.first.get_by_role("button", name="End").click()
+    theirs.first.get_by_role("link", name="End").click()
+    page.get_by_role("button", name="End it").click()
     expect(page.locator("table[data-table=sessions] tbody tr")).to_have_count(1)
     forgotten.reload()
     expect(forgotten).to_have_url(f"{url}/login?next=/fleet")

@@ -1,0 +1,154 @@
+"""Settings over a real service: who may what, secrets shown once, ends in two steps, and no forged form counts."""
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+import pytest
+from playwright.sync_api import Page, expect
+
+from controlplane.contract.bodies.access import Scope, TokenCreate
+from controlplane.contract.bodies.alerts import Delivery, DeliveryState, Destination, DestinationCreate
+from web.settings.settings_page import TABS, health_of
+
+FORM = re.compile(r'name="form" value="([0-9a-f]+)"')
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def signed_in(bare: Any, token: str) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=bare.url, timeout=20) as client:
+        assert client.post("/login", data={"token": token}).status_code == 303
+        yield client
+
+
+@pytest.fixture
+def admin(bare: Any) -> Iterator[httpx.Client]:
+    yield from signed_in(bare, bare.token())
+
+
+@pytest.fixture
+def reader(bare: Any) -> Iterator[httpx.Client]:
+    yield from signed_in(bare, bare.token("dashboard-token"))
+
+
+def part(browser: httpx.Client, tab: str) -> str:
+    answer = browser.get("/parts/settings/setting", params={"tab": tab})
+    assert answer.status_code == 200
+    return answer.text
+
+
+def form_of(browser: httpx.Client) -> str:
+    found = FORM.search(browser.get("/settings", params={"tab": "tokens"}).text)
+    assert found is not None
+    return found[1]
+
+
+def test_a_reader_sees_no_form_of_settings_and_no_token(reader: httpx.Client, bare: Any) -> None:
+    with bare.client() as client:
+        made = client.create_destination(DestinationCreate(name="seen", url=f"{bare.url}/nowhere"))
+    for tab in TABS:
+        page = reader.get("/settings", params={"tab": tab})
+        assert page.status_code == 200
+        assert 'action="/settings' not in page.text + part(reader, tab)
+    assert "scope admin" in part(reader, "tokens")
+    assert "seen" in part(reader, "destinations")
+    with bare.client() as client:
+        client.delete_destination(made.id)
+
+
+def test_a_reader_who_sends_a_form_anyway_is_refused(reader: httpx.Client, bare: Any) -> None:
+    form = form_of(reader)
+    assert reader.post("/settings/tokens/1/end", data={"form": form}).status_code == 403
+    with_own = {"form": form, "name": "x", "scope": "admin", "by": bare.token("dashboard-token")}
+    refused = reader.post("/settings/tokens", data=with_own)
+    assert refused.status_code == 403
+    assert (
+        reader.post("/settings/destinations", data={"form": form, "name": "x", "url": "http://a/"}).status_code == 403
+    )
+    with bare.client() as client:
+        assert not [one for one in client.tokens() if one.name == "x" or (one.id == 1 and one.revoked_at)]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/settings/tokens", "/settings/tokens/1/end", "/settings/people/1/end", "/settings/destinations"),
+        *("/settings/destinations/1/test", "/settings/destinations/1/end"),
+    ],
+)
+@pytest.mark.parametrize("forged", ["", "0" * 64])
+def test_a_forged_form_is_a_403(admin: httpx.Client, path: str, forged: str) -> None:
+    assert admin.post(path, data={"form": forged, "name": "forged", "scope": "read"}).status_code == 403
+
+
+def test_a_token_is_made_by_an_admins_token_and_shown_once(admin: httpx.Client, bare: Any) -> None:
+    said = {"form": form_of(admin), "name": "made here", "scope": "enrol", "nodes": "gpu-*", "uses": "2"}
+    refused = admin.post("/settings/tokens", data=said | {"by": "tailwright_" + "a" * 43})
+    assert refused.status_code == 401 and 'id="about-by"' in refused.text
+    assert 'value="made here"' in refused.text and 'value="gpu-*"' in refused.text
+    wrong = admin.post("/settings/tokens", data=said | {"uses": "many", "by": bare.token()})
+    assert wrong.status_code == 400 and 'id="about-uses"' in wrong.text and bare.token() not in wrong.text
+    made = admin.post("/settings/tokens", data=said | {"by": bare.token()})
+    assert (made.status_code, made.headers["Cache-Control"]) == (200, "no-store")
+    secret = re.search(r'<code class="secret">(tailwright_[\w-]{43})</code>', made.text)
+    assert secret is not None
+    assert secret[1] not in part(admin, "tokens") + admin.get("/settings?tab=tokens").text
+    with bare.client() as client:
+        token = next(one for one in client.tokens() if one.name == "made here")
+        assert token.scope is Scope.ENROL and token.enrolment is not None and token.enrolment.uses == 2
+        client.revoke_token(token.id)
+
+
+def test_where_a_form_was_sent_leads_to_its_tab(admin: httpx.Client) -> None:
+    answer = admin.get("/settings/tokens")
+    assert (answer.status_code, answer.headers["Location"]) == (303, "/settings?tab=tokens")
+    assert admin.get("/settings?tab=nothing").status_code == 400
+    assert admin.get("/settings?tab=tokens&end=token/999999").status_code == 404
+    assert admin.get("/settings?end=pool/1").status_code == 404
+
+
+def test_a_destinations_health_is_its_newest_tried_delivery() -> None:
+    destination = Destination(id=1, name="a", url="https://a/***", signed=False, enabled=True, created_at=NOW)
+
+    def sent(state: DeliveryState, attempts: int = 1, to: int = 1) -> Delivery:
+        return Delivery(id=1, alert_id=1, destination_id=to, state=state, status="firing", attempts=attempts)
+
+    good, bad = sent(DeliveryState.DELIVERED), sent(DeliveryState.GIVEN_UP)
+    assert health_of(destination, []).kind == "unknown"
+    assert health_of(destination, [sent(DeliveryState.WAITING, 0), good, bad]).kind == "good"
+    assert health_of(destination, [sent(DeliveryState.GIVEN_UP, to=2), bad, good]).kind == "bad"
+    assert health_of(destination, [sent(DeliveryState.WAITING, 2), good]).kind == "warn"
+    assert health_of(destination.model_copy(update={"enabled": False}), [good]).kind == "stale"
+
+
+@pytest.mark.browser
+def test_a_token_is_revoked_in_two_steps(bare_page: Page, bare: Any) -> None:
+    with bare.client() as client:
+        made = client.create_token(TokenCreate(name="to be revoked", scope=Scope.READ))
+    bare_page.goto("/settings")
+    bare_page.get_by_role("navigation", name="Settings").get_by_role("link", name="Tokens").click()
+    bare_page.get_by_role("link", name="Revoke to be revoked").click()
+    bare_page.get_by_role("link", name="Keep it").click()
+    bare_page.get_by_role("link", name="Revoke to be revoked").click()
+    bare_page.get_by_role("button", name="Revoke it").click()
+    expect(bare_page).to_have_url(f"{bare.url}/settings?tab=tokens")
+    expect(bare_page.locator("[data-table=tokens]")).not_to_contain_text("to be revoked")
+    with bare.client() as client:
+        assert next(one for one in client.tokens() if one.id == made.id).revoked_at is not None
+
+
+@pytest.mark.browser
+def test_a_destination_is_added_tested_and_removed(bare_page: Page, bare: Any) -> None:
+    bare_page.goto("/settings?tab=destinations")
+    bare_page.get_by_label("Name").fill("a hook")
+    bare_page.get_by_label("URL").fill(f"{bare.url}/nowhere/of/secret")
+    bare_page.get_by_role("button", name="Add it").click()
+    row = bare_page.locator("[data-table=destinations] tr", has_text="a hook")
+    expect(row).to_contain_text("/***")
+    row.get_by_role("button", name="Test a hook").click()
+    expect(bare_page.get_by_role("status").filter(has_text="test")).to_contain_text("404")
+    row.get_by_role("link", name="Remove a hook").click()
+    bare_page.get_by_role("button", name="Remove it").click()
+    expect(row).to_have_count(0)

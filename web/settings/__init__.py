@@ -1,0 +1,1 @@
+"""Settings: who may do what here, where alerts go, how long what is kept, and how the service is."""

@@ -1,0 +1,121 @@
+"""The forms of settings: each is sent by whoever is signed in, and the API decides whether they may.
+
+Guarantee: a form without this session's token is a 403 and does nothing. A token's secret is in one answer, which no
+cache keeps. A token is made by a token: what outlives a session is not made by one, so its form asks for an admin's.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from fastapi import APIRouter, Form, Request, Response
+from fastapi.responses import RedirectResponse
+
+from controlplane.client import Client
+from controlplane.contract.bodies.alerts import DestinationCreate
+from controlplane.contract.clock import utc_now
+from controlplane.contract.errors import TailwrightError, Unauthenticated
+from web.access.sessions import holder_of, signed_client_of
+from web.access.threads import on_own_threads
+from web.frame import row_number
+from web.frame.rendering import page_rendered
+from web.frame.selection import selection_of
+from web.settings.form_fields import made, problem_of, token_of
+from web.settings.settings_page import PAGE
+
+row_number.register()
+router = APIRouter(prefix="/settings")
+
+Field = Annotated[str, Form()]
+
+
+@router.get("/{tab}")
+async def to_tab(tab: str) -> Response:
+    """Where a form was sent to: its tab."""
+    return RedirectResponse(f"/settings{selection_of({'tab': tab}, utc_now()).query()}", status_code=303)
+
+
+@router.post("/tokens")
+@on_own_threads
+def create_token(
+    request: Request,
+    name: Field = "",
+    scope: Field = "",
+    owner: Field = "",
+    lasts: Field = "",
+    uses: Field = "",
+    pools: Field = "",
+    roles: Field = "",
+    nodes: Field = "",
+    by: Field = "",
+    form: Field = "",
+) -> Response:
+    """Make a token with the admin's token `by`; the answer alone has its secret."""
+    client = signed_client_of(request, form)
+    fields = {"name": name, "scope": scope, "owner": owner, "lasts": lasts}
+    fields |= {"uses": uses, "pools": pools, "roles": roles, "nodes": nodes}
+    try:
+        created = holder_of(request, by.strip()).create_token(token_of(fields, utc_now()))
+    except TailwrightError as error:
+        return _refused(request, client, "tokens", error, {**fields, "by": ""}, {"Authorization": "by"})
+    return _tab(request, client, "tokens", created=created)
+
+
+@router.post("/destinations")
+@on_own_threads
+def create_destination(
+    request: Request, name: Field = "", url: Field = "", secret: Field = "", form: Field = ""
+) -> Response:
+    """Make a webhook."""
+    client = signed_client_of(request, form)
+    try:
+        said = {"name": name.strip(), "url": url.strip(), "secret": secret or None}
+        client.create_destination(made(DestinationCreate, said))
+    except Unauthenticated:
+        raise
+    except TailwrightError as error:
+        return _refused(request, client, "destinations", error, {"name": name, "url": url, "secret": ""}, {})
+    return RedirectResponse("/settings?tab=destinations", status_code=303)
+
+
+@router.post("/destinations/{number:row}/test")
+@on_own_threads
+def test_destination(request: Request, number: int, form: Field = "") -> Response:
+    """Send a signed test alert, and say what came of it."""
+    client = signed_client_of(request, form)
+    return _tab(request, client, "destinations", tested=(number, client.test_destination(number)))
+
+
+@router.post("/{tab}/{number:row}/end")
+@on_own_threads
+def end(request: Request, tab: str, number: int, form: Field = "") -> Response:
+    """Revoke a token, end a session, or remove a destination: the second step's own form."""
+    client = signed_client_of(request, form)
+    calls = {
+        "tokens": client.revoke_token,
+        "people": client.end_one_session,
+        "destinations": client.delete_destination,
+    }
+    query = selection_of({"tab": tab}, utc_now()).query()
+    if tab in calls:
+        calls[tab](number)
+    return RedirectResponse(f"/settings{query}", status_code=303)
+
+
+def _tab(request: Request, client: Client, tab: str, **more: object) -> Response:
+    response = page_rendered(request, PAGE, client, selection_of({"tab": tab}, utc_now()), **more)
+    response.headers["Cache-Control"] = "no-store"
+    return response
+
+
+def _refused(
+    request: Request,
+    client: Client,
+    tab: str,
+    error: TailwrightError,
+    fields: Mapping[str, str],
+    renamed: Mapping[str, str],
+) -> Response:
+    """The form again, as it was filled in, with what is wrong at its field."""
+    response = _tab(request, client, tab, problem=problem_of(error, fields, renamed), said=fields)
+    response.status_code = error.status if error.status < 500 else 502
+    return response

@@ -1,0 +1,194 @@
+"""Settings, a tab each: how the service is, tokens, people and their sessions, destinations, what is kept how long."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from controlplane.client import Client
+from controlplane.contract.bodies.access import Scope, TokenView
+from controlplane.contract.bodies.alerts import Delivery, DeliveryState, Destination
+from controlplane.contract.clock import utc_now
+from controlplane.contract.errors import BadRequest, NotFound
+from web.frame.page import Asked, Context, Page, Part
+from web.frame.selection import Selection, is_number
+from web.frame.states import Kind
+from web.settings.form_fields import LASTS
+
+SCOPES = {
+    Scope.READ: "read: see everything",
+    Scope.OPERATE: "operate: rules, studies, rollouts, silences",
+    Scope.ADMIN: "admin: everything",
+    Scope.ENROL: "enrol: register nodes",
+}
+"""Those that people give; an agent gets its token when it enrols."""
+LATEST = 100
+"""Deliveries that a destination's health is told by."""
+ENDED = 20
+"""Tokens that have ended that are listed."""
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What a second step asks for before it is done. `tab`: where it stands; `loses`: what comes of it."""
+
+    tab: str
+    number: int
+    title: str
+    loses: str
+    button: str
+
+    @property
+    def action(self) -> str:
+        """Where its form is sent."""
+        return f"/settings/{self.tab}/{self.number}/end"
+
+
+@dataclass(frozen=True)
+class DestinationHealth:
+    """`last`: the newest delivery that was tried."""
+
+    kind: Kind
+    words: str
+    last: Delivery | None
+
+
+def is_admin(client: Client) -> bool:
+    return client.own_session().scope is Scope.ADMIN
+
+
+def tokens(client: Client, selection: Selection) -> Context:
+    """All that are no node's, those that count before those that have ended; none for who may not see them."""
+    if not is_admin(client):
+        return {"living": None}
+    now = utc_now()
+    found = [token for token in client.tokens() if token.node is None]
+    ended = [token for token in found if not lives(token, now)]
+    return {
+        "living": [token for token in found if lives(token, now)],
+        "ended": ended[:ENDED],
+        "more": len(ended) - ENDED,
+    }
+
+
+def lives(token: TokenView, now: datetime) -> bool:
+    return token.revoked_at is None and (token.expires_at is None or token.expires_at > now)
+
+
+def people(client: Client, selection: Selection) -> Context:
+    """Open sessions, for an admin everybody's, and who was seen."""
+    return {"sessions": client.sessions(), "people": client.people() if is_admin(client) else None}
+
+
+def destinations(client: Client, selection: Selection) -> Context:
+    latest = client.latest_deliveries(LATEST)
+    found = client.destinations()
+    return {
+        "destinations": [(one, health_of(one, latest)) for one in found],
+        "deliveries": latest[:20],
+        "names": {one.id: one.name for one in found},
+        "may_change": is_admin(client),
+    }
+
+
+def health_of(destination: Destination, latest: Sequence[Delivery]) -> DestinationHealth:
+    """By the newest delivery that was tried; `latest` is newest first."""
+    tried = [one for one in latest if one.destination_id == destination.id and one.attempts]
+    last = tried[0] if tried else None
+    if not destination.enabled:
+        return DestinationHealth(Kind.STALE, "off", last)
+    if last is None:
+        return DestinationHealth(Kind.UNKNOWN, "nothing sent yet", None)
+    if last.state is DeliveryState.DELIVERED:
+        return DestinationHealth(Kind.GOOD, "delivered", last)
+    if last.state is DeliveryState.GIVEN_UP:
+        return DestinationHealth(Kind.BAD, "given up", last)
+    return DestinationHealth(Kind.WARN, "is tried again", last)
+
+
+def service(client: Client, selection: Selection) -> Context:
+    return {"ready": client.ready_report()}
+
+
+TABS: dict[str, tuple[str, Asked]] = {
+    "service": ("Service health", service),
+    "tokens": ("Tokens", tokens),
+    "people": ("People and sessions", people),
+    "destinations": ("Destinations", destinations),
+}
+"""By name: the title, and what is asked for. The first is shown where the address says none."""
+USUAL = next(iter(TABS))
+
+
+def tab_of(selection: Selection) -> str:
+    """Raises `BadRequest` for one that there is not."""
+    tab = selection.own.get("tab", USUAL)
+    if tab not in TABS:
+        raise BadRequest(f"tab: {tab[:40]!r} is none of {', '.join(TABS)}", field="tab")
+    return tab
+
+
+def shown(client: Client, selection: Selection) -> Context:
+    """The tab's own."""
+    tab = tab_of(selection)
+    return {"tab": tab, **TABS[tab][1](client, selection)}
+
+
+def whole(client: Client, selection: Selection) -> Context:
+    """The tabs, who looks, and what is to be ended, if anything."""
+    tab = tab_of(selection)
+    return {
+        "tab": tab,
+        "tabs": {name: title for name, (title, _) in TABS.items()},
+        "may_change": is_admin(client),
+        "ending": ending_of(client, selection.own.get("end", "")),
+        "lengths": LASTS,
+        "scopes": SCOPES,
+    }
+
+
+def ending_of(client: Client, what: str) -> Ending | None:
+    """What the address wants to have ended: "token/7". Raises `NotFound` for what there is not."""
+    if not what:
+        return None
+    kind, _, text = what.partition("/")
+    offered = {"token": _token_endings, "session": _session_endings, "destination": _destination_endings}
+    found = offered[kind](client) if kind in offered else []
+    number = int(text) if is_number(text) else 0
+    for ending in found:
+        if ending.number == number:
+            return ending
+    raise NotFound(f"no {what[:40]!r} to end", field="end")
+
+
+def _token_endings(client: Client) -> list[Ending]:
+    loses = "Whoever uses it, and each browser signed in with it, is refused within two seconds. It cannot be undone."
+    return [
+        Ending("tokens", one.id, f"Revoke token {one.id}, {one.name}?", loses, "Revoke it")
+        for one in client.tokens()
+        if one.revoked_at is None
+    ]
+
+
+def _session_endings(client: Client) -> list[Ending]:
+    loses = "The browser has to sign in again."
+    return [
+        Ending(
+            "people",
+            one.id,
+            f"End the session of {one.name}?",
+            f"{loses} It is this browser." if one.own else loses,
+            "End it",
+        )
+        for one in client.sessions()
+    ]
+
+
+def _destination_endings(client: Client) -> list[Ending]:
+    loses = "No alert is sent there any more, and what still waits for it is given up."
+    return [
+        Ending("destinations", one.id, f"Remove destination {one.name}?", loses, "Remove it")
+        for one in client.destinations()
+    ]
+
+
+PAGE = Page("settings", "/settings", "Settings", (Part("setting", shown, 10),), key="t", bar=False, whole=whole)
