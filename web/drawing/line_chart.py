@@ -19,6 +19,8 @@ from web.frame.format import seconds
 WIDTH, HEIGHT = 1000.0, 180.0
 STYLES = 6
 """Kinds of line that the page's style knows."""
+STRONGEST = 3
+"""The style of the strongest, a full line: the last of few lines has it, as p99 has."""
 LABEL_SHARE = 0.16
 """Of the width: labels of marks that are nearer to each other would lie on each other."""
 
@@ -98,7 +100,7 @@ def drawn(
     across, up = Axis(start_s, end_s, 0.0, WIDTH), Axis(0.0, ticks[-1], HEIGHT, -HEIGHT)
     shown = [
         DrawnLine(line.name, f"curve line-{place % STYLES + 1}", path(line.points, across, up, step_s))
-        for place, line in enumerate(lines)
+        for place, line in enumerate(lines, max(0, STRONGEST - len(lines)))
     ]
     said = sentence(lines[-1].name, lines[-1].points, unit) if lines else sentence("", ())
     return _framed(shown, lines, said, ticks, start_s, end_s, step_s, marks, unit)

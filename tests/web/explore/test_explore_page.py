@@ -2,7 +2,9 @@
 
 import json
 import re
+from datetime import datetime, timedelta
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -98,6 +100,21 @@ def test_every_figure_of_the_page_can_be_copied(explored: Page) -> None:
     for at in range(figures.count()):
         expect(figures.nth(at).locator("[data-copy-as=call]")).to_have_count(1)
         expect(figures.nth(at).locator("[data-call]")).to_have_attribute("data-call", re.compile("^/api/v1/"))
+
+
+def test_a_point_of_a_chart_opens_the_requests_behind_it(explored: Page) -> None:
+    figure = explored.get_by_role("figure", name="Time to first token", exact=True)
+    expect(figure.locator("[data-points]")).not_to_have_attribute("data-points", "0", timeout=20_000)
+    cursor = figure.get_by_role("slider")
+    cursor.press("End")
+    expect(figure.locator(".readout")).to_contain_text("p99")
+    cursor.press("Enter")
+    explored.wait_for_url("**/requests?*")
+    asked = parse_qs(urlsplit(explored.url).query)
+    assert asked["metric"] == ["ttft"] and asked["order"] == ["slowest"] and float(asked["min"][0]) > 0
+    length = datetime.fromisoformat(asked["to"][0]) - datetime.fromisoformat(asked["from"][0])
+    assert length == timedelta(seconds=5)
+    expect(explored.locator("tr[id^='request-']").first).to_be_visible(timeout=20_000)
 
 
 def test_an_earlier_span_stands_beside_this_one_on_one_scale(page: Page, stack: Any) -> None:
