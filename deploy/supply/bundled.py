@@ -43,10 +43,14 @@ NATIVE = {
 """Shared libraries that wheels hold in their `.libs` folder (the names before the hash), by distribution."""
 
 CHECKOUT = (
+    Carried("web/static/vendor/htmx.min.js", "0BSD", version="4.0.1"),
+    Carried("web/static/vendor/hx-sse.min.js", "0BSD", version="4.0.1"),
     Carried("agents/models/tailwright-py-5m/model.safetensors", "Apache-2.0", "machine-learning-model"),
     Carried("agents/models/tailwright-py-5m-draft/model.safetensors", "Apache-2.0", "machine-learning-model"),
 )
-"""Data in the checkout. Nothing under web/static is others' work: a test looks for signs of it."""
+"""Files of others and data in the checkout, by path. Nothing else under web/static is others' work: a test looks for
+signs of it.
+"""
 
 
 def carried_by(name: str) -> tuple[Carried, ...]:

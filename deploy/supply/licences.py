@@ -13,6 +13,7 @@ from packaging.utils import NormalizedName
 NVIDIA = "LicenseRef-NVIDIA-Proprietary"
 
 KNOWN = {
+    "axe-playwright-python": "MIT AND MPL-2.0",  # The second: axe-core, which it carries.
     "cuda-bindings": "Apache-2.0",
     "cuda-pathfinder": "Apache-2.0",
     "cuda-toolkit": NVIDIA,  # Names the others, and holds nothing.

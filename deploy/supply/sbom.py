@@ -105,11 +105,12 @@ def component(pin: Pin, scope: str) -> Json:
 
 
 def from_checkout(thing: bundled.Carried) -> Json:
-    """Data of the checkout, by its path and SHA-256."""
+    """A file of the checkout, by its path and SHA-256."""
     digest = hashlib.sha256((ROOT / thing.name).read_bytes()).hexdigest()
     return {
         "type": thing.kind,
         "name": thing.name,
+        **({"version": thing.version} if thing.version else {}),
         "licenses": [{"expression": thing.licence}],
         "hashes": [{"alg": "SHA-256", "content": digest}],
     }
