@@ -28,7 +28,7 @@ from controlplane.contract.bodies.alerts import (
 from controlplane.contract.bodies.configs import Revision, RevisionCreate
 from controlplane.contract.bodies.health import ReadyReport
 from controlplane.contract.bodies.ledger import LedgerCheck, LedgerEntry
-from controlplane.contract.bodies.nodes import NodeView, TrialConfig
+from controlplane.contract.bodies.nodes import FleetColumns, NodeView, TrialConfig
 from controlplane.contract.bodies.onboarding import Onboarding
 from controlplane.contract.bodies.pages import Page
 from controlplane.contract.bodies.people import Person, SessionView, SignInBegun, SignInFinish, SignInWays
@@ -123,6 +123,10 @@ class ResourceCalls(Connection):
 
     def nodes(self) -> list[NodeView]:
         return list(self.every(NodeView, "/api/v1/nodes"))
+
+    def fleet(self, pool: str | None = None) -> FleetColumns:
+        """Every node at once, as columns."""
+        return self._one(FleetColumns, "GET", "/api/v1/fleet", params={"pool": pool})
 
     def node(self, node: str) -> NodeView:
         return self._one(NodeView, "GET", f"/api/v1/nodes/{segment(node)}")

@@ -17,6 +17,7 @@ from controlplane.contract.bodies.request_log import RequestDetail, RequestFacet
 from controlplane.contract.bodies.telemetry import (
     Exemplar,
     HeatmapAnswer,
+    NodeFigures,
     QuantilesAnswer,
     RatesAnswer,
     ScalarsAnswer,
@@ -156,6 +157,19 @@ class TelemetryCalls(Connection):
             return self._http.stream("GET", "/api/v1/stream", params=params, headers=dict(headers), timeout=timeout)
 
         return stream.follow(open_stream, raise_for_error, last_id=last_id)
+
+    def node_figures(
+        self,
+        *,
+        window: str | None = None,
+        start: datetime | None = None,
+        end: datetime | None = None,
+        **labels: str | None,
+    ) -> NodeFigures:
+        """What each node measured over a span, as columns."""
+        return self._one(
+            NodeFigures, "GET", "/api/v1/node-figures", params={"window": window, "start": start, "end": end, **labels}
+        )
 
     def exemplars(self, metric: str = "ttft", **params: Any) -> Page[Exemplar]:
         """The slowest requests with their waterfalls; params: pool, node, prompt_bucket, window, start, end, above."""

@@ -8,14 +8,14 @@ from controlplane.auth import Admin, Enroller, Operator, Reader
 from controlplane.auth.store import workload_key
 from controlplane.contract.bodies.access import EnrolmentReply, EnrolmentRequest, Scope
 from controlplane.contract.bodies.configs import Revision, RevisionCreate
-from controlplane.contract.bodies.nodes import NodeView, TrialConfig
+from controlplane.contract.bodies.nodes import FleetColumns, NodeView, TrialConfig
 from controlplane.contract.bodies.pages import Page
 from controlplane.contract.error_answer import answers
 from controlplane.contract.errors import NodeIsLive, NotFound, Overloaded
 from controlplane.db import SessionDep
 from controlplane.db.paging import Cursor, Limit, PoolFilter
 from controlplane.db.request_parts import Basis, address_of
-from controlplane.fleet import revisions
+from controlplane.fleet import columns, revisions
 from controlplane.fleet import store as fleet
 from controlplane.fleet.enrolling import claims
 from controlplane.fleet.opamp import opamp_endpoints
@@ -47,6 +47,12 @@ def list_nodes(
     found = fleet.nodes(session, pool=pool, role=role, named=name, after=cursor, limit=limit + 1)
     shown = found[:limit]
     return Page(items=shown, next=shown[-1].node if len(found) > limit else None)
+
+
+@api.get("/fleet", tags=["nodes"])
+def get_fleet(session: SessionDep, _: Reader, pool: PoolFilter = None) -> FleetColumns:
+    """Every node at once, as columns: for overviews of thousands, where pages of whole nodes cost too much."""
+    return columns.fleet_columns(session, pool)
 
 
 @api.get("/nodes/{node}", tags=["nodes"])

@@ -48,7 +48,7 @@ FACES = {
     "controlplane/db": {"binary_transfer", "column_types", "database", "disk_space", "driver_statement", "fault", "ids"}
     | {"migrate", "paging", "partitions", "probe", "request_parts", "rows"}
     | {"sole_replica"},
-    "controlplane/fleet": {"effective", "endpoints", "machine", "revisions", "store", "tables", "view"},
+    "controlplane/fleet": {"columns", "effective", "endpoints", "machine", "revisions", "store", "tables", "view"},
     "controlplane/telemetry": {"meters", "question", "reader", "store", "tables"},
     "controlplane/terminal": {
         "assignments",

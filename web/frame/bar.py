@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from controlplane.client import Client
-from controlplane.contract.bodies.nodes import NodeView
+from controlplane.contract.bodies.nodes import FleetColumns, NodeRole
 from web.frame.selection import Selection
 from web.frame.time_range import FIRST, LONGEST, OFFERED
 
@@ -29,20 +29,19 @@ class Bar:
 
 def bar_of(client: Client, selection: Selection) -> Bar:
     """Asked of the API: the fleet's nodes give pools and revisions."""
-    return bar_for(client.nodes(), selection)
+    return bar_for(client.fleet(), selection)
 
 
-def bar_for(fleet: list[NodeView], selection: Selection) -> Bar:
-    serving = [node for node in fleet if node.role == "serving"]
-    pools = sorted({node.pool for node in serving})
+def bar_for(fleet: FleetColumns, selection: Selection) -> Bar:
+    serving = [place for place, role in enumerate(fleet.role) if role is NodeRole.SERVING]
+    pools = sorted({fleet.pool[place] for place in serving})
     # A pool whose nodes are gone still has its past: it is shown as what it is, not as another one.
     asked = selection.pool or next(iter(pools), "")
-    nodes = sorted(node.node for node in fleet if not asked or node.pool == asked)
-    revisions = {node.effective.revision for node in serving if node.effective} | {
-        node.desired_revision for node in serving if node.desired_revision
-    }
+    nodes = [node for node, pool in zip(fleet.node, fleet.pool, strict=True) if not asked or pool == asked]
+    told = {of[place] for of in (fleet.revision, fleet.desired_revision) for place in serving}
+    revisions = sorted(number for number in told if number)
     offered = {f"earlier:{back}": f"{back} earlier" for back in BACK}
-    offered |= {f"revision:{number}": f"revision {number}" for number in sorted(revisions) if number}
+    offered |= {f"revision:{number}": f"revision {number}" for number in revisions}
     if selection.compare is not None:
         offered[selection.compare.text] = selection.compare.words
     ranges = dict(OFFERED)
@@ -53,7 +52,7 @@ def bar_for(fleet: list[NodeView], selection: Selection) -> Bar:
         pool=asked,
         pools=sorted({*pools, asked} - {""}),
         nodes=nodes if len(nodes) <= MOST_OFFERED else [],
-        revisions=sorted(number for number in revisions if number),
+        revisions=revisions,
         ranges=ranges,
         comparisons=offered,
         zoomed_out=_zoomed_out(selection),

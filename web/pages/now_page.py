@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from controlplane.client import Client
 from controlplane.contract.bodies.alerts import Alert
-from controlplane.contract.bodies.nodes import NodeView
+from controlplane.contract.bodies.nodes import FleetColumns, NodeRole
 from controlplane.contract.bodies.onboarding import StepName
 from controlplane.contract.bodies.remedies import RemedyState, RemedyStep
 from controlplane.contract.bodies.slo import Limit
@@ -57,9 +57,9 @@ PEOPLE = (
 LOOKED_AT = 100
 
 
-def serving_pools(nodes: list[NodeView]) -> list[str]:
+def serving_pools(fleet: FleetColumns) -> list[str]:
     """Pools with serving nodes, by name."""
-    return sorted({node.pool for node in nodes if node.role == "serving"})
+    return sorted({pool for pool, role in zip(fleet.pool, fleet.role, strict=True) if role is NodeRole.SERVING})
 
 
 def pools(client: Client, selection: Selection) -> Context:
@@ -75,7 +75,7 @@ def pools(client: Client, selection: Selection) -> Context:
 
 def healths(client: Client, selection: Selection) -> list[Health]:
     """All pools with a few questions, each split by pool."""
-    names = [pool for pool in serving_pools(client.nodes()) if selection.pool in (None, pool)]
+    names = [pool for pool in serving_pools(client.fleet()) if selection.pool in (None, pool)]
     only = selection.pool
     lately = {
         metric: _by_pool(client.quantiles(metric, window=LATELY, by=["pool"], pool=only).series)

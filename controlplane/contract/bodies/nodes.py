@@ -122,6 +122,46 @@ class NodeView(BaseModel):
     )
 
 
+class NodeState(StrEnum):
+    """How a node is, in one word."""
+
+    HEALTHY = "healthy"  # Its agent is heard from, its engine serves.
+    DEGRADED = "degraded"  # It serves, but something of it cannot be seen or moved.
+    UNHEALTHY = "unhealthy"  # Its agent is heard from, its engine does not serve.
+    OFFLINE = "offline"  # Its agent is not heard from.
+
+
+def state_of(connected: bool, healthy: bool, health_detail: str) -> NodeState:
+    """From what `NodeView` says of it."""
+    if not connected:
+        return NodeState.OFFLINE
+    if not healthy:
+        return NodeState.UNHEALTHY
+    return NodeState.DEGRADED if health_detail else NodeState.HEALTHY
+
+
+class FleetColumns(BaseModel):
+    """`GET /api/v1/fleet`: every node by name, rising, as columns of equal length. `NodeView` is one whole."""
+
+    node: list[str] = Field(description="names, rising")
+    pool: list[str] = Field(description="the pool it serves in")
+    role: list[NodeRole] = Field(description="whether it takes production traffic")
+    backend: list[str] = Field(description="what runs the model")
+    model: list[str | None] = Field(description="the model it serves; null until it has said so")
+    state: list[NodeState] = Field(description="how it is")
+    config_failed: list[bool] = Field(description="whether it could not apply the configuration that it should run")
+    revision: list[int | None] = Field(
+        description="the revision it says it runs; 0: it was never given one; null: it has not said"
+    )
+    desired_revision: list[int | None] = Field(description="the revision it should run; null: nobody has said")
+    config_hash: list[str] = Field(
+        description="of the knobs that it runs: equal for equal ones, 12 digits; empty: not told"
+    )
+    drift: list[bool] = Field(description="whether the desired and the effective knobs differ")
+    unaccounted_share: list[float | None] = Field(description="share of e2e that no component accounts for, newest")
+    last_seen: list[datetime | None] = Field(description="when its agent was last heard from")
+
+
 class TrialConfig(BaseModel):
     """`PUT /api/v1/nodes/{node}/trial-config`: set a trial node directly (scope operate)."""
 

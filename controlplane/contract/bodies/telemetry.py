@@ -255,3 +255,20 @@ class Exemplar(BaseModel):
     batch: dict[str, float] = Field(
         default={}, description="what the engine ran when its first token came, and `peak_*` while it was there"
     )
+
+
+class NodeFigures(BaseModel):
+    """`GET /api/v1/node-figures`: what nodes measured over a span, as columns of equal length. null: told nothing."""
+
+    start: datetime = Field(description="the span's start")
+    end: datetime = Field(description="the span's end")
+    node: list[str] = Field(description="every node with data in the span, by name, rising")
+    region: list[str] = Field(description="the region that most of its requests tell; empty: not told")
+    requests: list[int] = Field(description="requests with a first token in the span")
+    ttft_p99: list[float | None] = Field(description="99 of 100 first tokens came within so many seconds")
+    kv_usage: list[float | None] = Field(description="share of its KV-cache blocks in use, newest")
+    running: list[float | None] = Field(description="requests running, newest")
+    waiting: list[float | None] = Field(description="requests waiting, newest")
+    host_pressure: list[float | None] = Field(
+        description="share of time in which something waited for CPU, memory or I/O: the largest of the three, newest"
+    )

@@ -22,6 +22,7 @@ from controlplane.contract.bodies.pages import Page
 from controlplane.contract.bodies.telemetry import (
     Exemplar,
     HeatmapAnswer,
+    NodeFigures,
     QuantilesAnswer,
     RatesAnswer,
     ScalarPoint,
@@ -40,6 +41,7 @@ from controlplane.telemetry.journal import exemplar_store
 from controlplane.telemetry.queries.budget import QueryDesk, bounded, kept, left_out
 from controlplane.telemetry.queries.heatmap import FEWEST_ROWS, MOST_ROWS
 from controlplane.telemetry.queries.heatmap import heatmap as of_heatmap
+from controlplane.telemetry.queries.node_figures import node_figures as of_nodes
 from controlplane.telemetry.queries.parameters import (
     AboveSeconds,
     NodeName,
@@ -48,6 +50,7 @@ from controlplane.telemetry.queries.parameters import (
     SpanOf,
     Text,
     asks,
+    label_filters,
     quantiles_of,
 )
 from controlplane.telemetry.queries.quantiles import quantiles as of_quantiles
@@ -206,6 +209,14 @@ def _with_most_requests(store: TelemetryStore, asked: Question, found: list[Valu
     requests_of = {tuple(one.labels.values()): one.value for one in finished}
     requests = [requests_of.get(tuple(one.labels.values()), 0.0) for one in found]
     return [found[place] for place in kept(requests, asked.most)]
+
+
+@router.get("/api/v1/node-figures", response_model=NodeFigures, responses=_TOO_MUCH)
+async def node_figures(
+    asking: Asking, span: SpanOf, where: Annotated[dict[str, list[str]], Depends(label_filters)], store: Store
+) -> Response:
+    """Every node's p99 time to first token, load and pressure over a span, as columns: for fleets of thousands."""
+    return await asking.answered(Question(TTFT.short, span, (), where), lambda at: _as_json(of_nodes(store, at)))
 
 
 @router.get("/api/v1/workload", responses=_TOO_MUCH)

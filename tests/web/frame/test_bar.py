@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from controlplane.contract.bodies.nodes import EffectiveConfig, NodeView
 from controlplane.contract.knobs import EngineConfig
+from tests.web.fleet_columns import columns_of
 from web.frame.bar import MOST_OFFERED, bar_for
 from web.frame.selection import Selection, selection_of
 from web.frame.time_range import FIRST, LONGEST
@@ -23,7 +24,9 @@ def node(name: str, pool: str, role: str = "serving", runs: int = 0, wants: int 
     )
 
 
-FLEET = [node("b", "code", runs=2, wants=5), node("a", "chat", runs=2), node("s", "spare", role="trial", runs=9)]
+FLEET = columns_of(
+    [node("b", "code", runs=2, wants=5), node("a", "chat", runs=2), node("s", "spare", role="trial", runs=9)]
+)
 
 
 def selected(**params: str) -> Selection:
@@ -43,7 +46,7 @@ def test_a_pool_whose_nodes_are_gone_is_still_the_one_that_was_asked_for() -> No
 
 
 def test_an_empty_fleet_has_a_bar() -> None:
-    bar = bar_for([], selected())
+    bar = bar_for(columns_of([]), selected())
     assert (bar.pool, bar.pools, bar.nodes, bar.revisions) == ("", [], [], [])
 
 
@@ -56,7 +59,10 @@ def test_what_the_address_says_is_offered_whatever_else_is() -> None:
 
 def test_names_of_a_large_fleet_are_typed() -> None:
     fleet = [node(f"n{number}", "chat") for number in range(MOST_OFFERED + 1)]
-    assert bar_for(fleet, selected()).nodes == [] and len(bar_for(fleet[1:], selected()).nodes) == MOST_OFFERED
+    assert (
+        bar_for(columns_of(fleet), selected()).nodes == []
+        and len(bar_for(columns_of(fleet[1:]), selected()).nodes) == MOST_OFFERED
+    )
 
 
 MOMENTS = st.datetimes(datetime(1970, 1, 2), datetime(2100, 1, 1), timezones=st.just(UTC))
@@ -65,7 +71,7 @@ MOMENTS = st.datetimes(datetime(1970, 1, 2), datetime(2100, 1, 1), timezones=st.
 @given(MOMENTS, st.timedeltas(timedelta(seconds=1), LONGEST))
 def test_zooming_out_is_a_link_to_a_wider_range_that_holds_this_one(start: datetime, length: timedelta) -> None:
     before = selected(**{"from": start.isoformat(), "to": (start + length).isoformat(), "pool": "chat"})
-    after = selection_of(dict(parse_qsl(bar_for([], before).zoomed_out[1:])), NOW)
+    after = selection_of(dict(parse_qsl(bar_for(columns_of([]), before).zoomed_out[1:])), NOW)
     was, now_is = before.range.at(NOW), after.range.at(NOW)
     assert now_is[0] <= was[0] and after.pool == "chat"
     # Whole seconds: the wider one may end up to a second before.

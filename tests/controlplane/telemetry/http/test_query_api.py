@@ -77,6 +77,30 @@ def test_steps_by_what_bound_them(
     assert only.per_second == 2
 
 
+def test_every_nodes_figures_as_columns(
+    client: Client, api: httpx.Client, make_report: Any, start: datetime, minute: Any
+) -> None:
+    told = {
+        "a": ("west", 0.2, 0.5, {metrics.HOST_PRESSURE_CPU: 0.1, metrics.HOST_PRESSURE_IO: 0.3}),
+        "b": ("", 0.4, 0, {}),
+    }
+    for node, (region, ttft, kv_usage, pressures) in told.items():
+        report = make_report(node=node, start=start)
+        report.histogram([ttft] * 50, name=metrics.TTFT.name, **({"region": region} if region else {}))
+        for metric, value in {metrics.KV_USAGE: kv_usage, **pressures}.items():
+            report.number(metric.name, value, "gauge")
+        send(api, report.request)
+    silent = make_report(node="c", start=start)
+    silent.number(metrics.WAITING.name, 7, "gauge")
+    send(api, silent.request)
+    found = client.node_figures(**minute)
+    assert (found.node, found.region, found.requests) == (["a", "b", "c"], ["west", "", ""], [50, 50, 0])
+    assert found.ttft_p99 == [pytest.approx(0.2, rel=0.03), pytest.approx(0.4, rel=0.03), None]
+    assert (found.kv_usage, found.waiting) == ([0.5, 0, None], [None, None, 7])
+    assert found.host_pressure == [0.3, None, None]
+    assert client.node_figures(node="b", **minute).node == ["b"]
+
+
 def test_shares_and_what_lies_above(
     client: Client, api: httpx.Client, make_report: Any, start: datetime, minute: Any
 ) -> None:

@@ -1,0 +1,84 @@
+"""The whole fleet as columns: what lists and overviews of thousands of nodes need, without reading each node whole.
+
+Guarantee: one row a node by name, rising, with the same words that `node_view` has for it. Knobs that thousands of
+nodes report alike are read once.
+"""
+
+import hashlib
+from functools import lru_cache
+from typing import Any
+
+from sqlalchemy import String, cast
+from sqlmodel import Session, col, select
+
+from controlplane.contract.bodies.configs import Revision
+from controlplane.contract.bodies.nodes import ConfigStatus, FleetColumns, state_of
+from controlplane.contract.knobs import canonical_json
+from controlplane.fleet import effective, machine, revisions
+from controlplane.fleet.tables import NodeRow, PoolRow
+
+DIGITS = 12
+"""Of a configuration's hash: enough to tell a fleet's apart, few enough to be read."""
+MOST_READ = 4096
+"""Different reports that are remembered."""
+
+
+def fleet_columns(session: Session, pool: str | None = None) -> FleetColumns:
+    """All nodes, or those of one pool."""
+    of = NodeRow
+    named = (of.node, of.pool, of.role, of.backend, of.model, of.connected, of.healthy, of.health_detail)
+    told = (of.override_revision, of.cache_reset, of.config_hash, of.config_status, of.drift_since)
+    newest = (of.unaccounted_share, of.last_seen, cast(of.effective, String))
+    query = select(*named, *told, *newest).order_by(col(of.node))  # type: ignore[call-overload]
+    if pool is not None:
+        query = query.where(of.pool == pool)
+    wishes = _Wishes(session)
+    columns: dict[str, list[Any]] = {name: [] for name in FleetColumns.model_fields}
+    for row in session.exec(query):
+        node, of_pool, role, backend, model, connected, healthy, detail = row[: len(named)]
+        override, cache_reset, acknowledged, status, drift_since = row[len(named) : len(named) + len(told)]
+        unaccounted, last_seen, runs = row[len(named) + len(told) :]
+        desired, wanted_hash = wishes.of(of_pool, override, cache_reset)
+        revision, config_hash = _runs(runs)
+        values = (
+            *(node, of_pool, role, backend, model, state_of(connected, healthy, detail)),
+            status == ConfigStatus.FAILED.value and acknowledged == wanted_hash,
+            *(revision, desired, config_hash, drift_since is not None, unaccounted, last_seen),
+        )
+        for column, value in zip(columns.values(), values, strict=True):
+            column.append(value)
+    return FleetColumns.model_validate(columns)
+
+
+class _Wishes:
+    """What nodes should run: its number, and the hash that an agent acknowledges it by. Each is looked up once."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._pools = dict(session.exec(select(PoolRow.name, PoolRow.revision)).all())
+        self._revisions: dict[int, Revision] = {}
+        self._hashes: dict[tuple[int, int], str] = {}
+
+    def of(self, pool: str, override: int | None, cache_reset: int) -> tuple[int | None, str]:
+        number = machine.wanted_revision(override, self._pools.get(pool))
+        if number is None:
+            return None, ""
+        if number not in self._revisions:
+            self._revisions[number] = revisions.revision(self._session, number)
+        key = (number, cache_reset)
+        if key not in self._hashes:
+            self._hashes[key] = machine.remote_hash(machine.Wish(self._revisions[number], cache_reset))
+        return number, self._hashes[key]
+
+
+def _runs(text: str | None) -> tuple[int | None, str]:
+    """Revision and hash of the knobs in a stored effective configuration."""
+    return (None, "") if text is None else _read(text)
+
+
+@lru_cache(maxsize=MOST_READ)
+def _read(text: str) -> tuple[int | None, str]:
+    found, _ = effective.read(text.encode())
+    if found is None:
+        return None, ""
+    return found.revision, hashlib.sha256(canonical_json(machine.known(found)).encode()).hexdigest()[:DIGITS]

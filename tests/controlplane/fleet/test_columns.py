@@ -1,0 +1,50 @@
+"""The whole fleet as columns says of each node what its own view says."""
+
+from typing import Any
+
+from controlplane.contract.bodies.nodes import state_of
+from controlplane.contract.knobs import EngineConfig
+from controlplane.db.database import Database
+from controlplane.fleet import columns, revisions, store
+from controlplane.fleet.tables import NodeRow
+from tests.controlplane.fleet.test_store import NOW
+
+
+def runs(revision: int, **knobs: Any) -> dict[str, Any]:
+    return {"revision": revision, "knobs": {**EngineConfig().knobs(), **knobs}}
+
+
+def test_each_column_says_what_the_nodes_own_view_says(database: Database) -> None:
+    with database.session() as session:
+        number = revisions.keep(session, EngineConfig(max_num_seqs=8), note="", actor="t", now=NOW)[0].number
+        for name, pool in (("b", "code"), ("a", "chat"), ("c", "chat"), ("d", "chat")):
+            store.place(session, name, pool=pool, role="serving", backend="vllm", now=NOW)
+        for name, told in (("a", runs(1)), ("b", runs(0, max_num_seqs=8)), ("c", runs(2))):
+            row = session.get_one(NodeRow, name)
+            row.connected, row.healthy, row.effective, row.last_seen = True, name != "c", told, NOW
+            session.add(row)
+        session.get_one(NodeRow, "a").health_detail = "no plugin"
+        store.set_pool_revision(session, "chat", number, NOW)
+        found = columns.fleet_columns(session)
+        views = store.nodes(session)
+        one_pool = columns.fleet_columns(session, "code")
+    assert found.node == ["a", "b", "c", "d"] and one_pool.node == ["b"]
+    for place, view in enumerate(views):
+        assert (found.node[place], found.pool[place], found.drift[place]) == (view.node, view.pool, view.drift)
+        assert found.revision[place] == (view.effective.revision if view.effective else None)
+        assert found.desired_revision[place] == view.desired_revision
+        assert found.last_seen[place] == view.last_seen
+        assert found.state[place] is state_of(view.connected, view.healthy, view.health_detail)
+    assert [state.value for state in found.state] == ["degraded", "healthy", "unhealthy", "offline"]
+    assert found.config_hash[0] == found.config_hash[2] != found.config_hash[1] != "" and found.config_hash[3] == ""
+
+
+def test_a_configuration_that_failed_is_told_only_of_the_one_that_is_wanted(database: Database) -> None:
+    with database.session() as session:
+        revision = revisions.keep(session, EngineConfig(max_num_seqs=8), note="", actor="t", now=NOW)[0]
+        for name, acknowledged in (("now", columns.machine.remote_hash(columns.machine.Wish(revision))), ("old", "x")):
+            row = store.place(session, name, pool="chat", role="serving", backend="vllm", now=NOW)
+            row.config_hash, row.config_status = acknowledged, "failed"
+            session.add(row)
+        store.set_pool_revision(session, "chat", revision.number, NOW)
+        assert columns.fleet_columns(session).config_failed == [True, False]
