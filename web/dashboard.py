@@ -16,6 +16,7 @@ from web.access.sessions import Api, client_of, signed_client_of, viewer_of
 from web.access.threads import on_own_threads
 from web.drawing import made_up
 from web.explore import explore_page
+from web.fleet import configs_page, fleet_page, node_page
 from web.frame import live, row_number, states, themes
 from web.frame.assets import ASSETS, KEPT, chosen
 from web.frame.page import Page, Pages
@@ -24,10 +25,8 @@ from web.frame.selection import Selection, selection_of
 from web.ledger import ledger_files, ledger_page
 from web.pages import (
     alerts_page,
-    fleet_page,
     gallery,
     issuer_sign_in,
-    node_page,
     now_page,
     refusals,
     requests_page,
@@ -47,6 +46,7 @@ PAGES = Pages.of(
     alerts_page.PAGE,
     fleet_page.PAGE,
     node_page.PAGE,
+    configs_page.PAGE,
     rollouts_page.LIST,
     rollouts_page.PAGE,
     studies_page.LIST,

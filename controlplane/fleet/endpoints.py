@@ -15,7 +15,7 @@ from controlplane.contract.errors import NodeIsLive, NotFound, Overloaded
 from controlplane.db import SessionDep
 from controlplane.db.paging import Cursor, Limit, PoolFilter
 from controlplane.db.request_parts import Basis, address_of
-from controlplane.fleet import columns, revisions
+from controlplane.fleet import revisions, whole_fleet
 from controlplane.fleet import store as fleet
 from controlplane.fleet.enrolling import claims
 from controlplane.fleet.opamp import opamp_endpoints
@@ -52,7 +52,7 @@ def list_nodes(
 @api.get("/fleet", tags=["nodes"])
 def get_fleet(session: SessionDep, _: Reader, pool: PoolFilter = None) -> FleetColumns:
     """Every node at once, as columns: for overviews of thousands, where pages of whole nodes cost too much."""
-    return columns.fleet_columns(session, pool)
+    return whole_fleet.fleet_columns(session, pool)
 
 
 @api.get("/nodes/{node}", tags=["nodes"])

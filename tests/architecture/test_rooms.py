@@ -48,7 +48,7 @@ FACES = {
     "controlplane/db": {"binary_transfer", "column_types", "database", "disk_space", "driver_statement", "fault", "ids"}
     | {"migrate", "paging", "partitions", "probe", "request_parts", "rows"}
     | {"sole_replica"},
-    "controlplane/fleet": {"columns", "effective", "endpoints", "machine", "revisions", "store", "tables", "view"},
+    "controlplane/fleet": {"effective", "endpoints", "machine", "revisions", "store", "tables", "view", "whole_fleet"},
     "controlplane/telemetry": {"meters", "question", "reader", "store", "tables"},
     "controlplane/terminal": {
         "assignments",

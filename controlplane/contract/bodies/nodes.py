@@ -157,7 +157,9 @@ class FleetColumns(BaseModel):
     config_hash: list[str] = Field(
         description="of the knobs that it runs: equal for equal ones, 12 digits; empty: not told"
     )
-    drift: list[bool] = Field(description="whether the desired and the effective knobs differ")
+    drift_since: list[datetime | None] = Field(
+        description="since when it differs from what it should run; null: it does not"
+    )
     unaccounted_share: list[float | None] = Field(description="share of e2e that no component accounts for, newest")
     last_seen: list[datetime | None] = Field(description="when its agent was last heard from")
 

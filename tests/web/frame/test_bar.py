@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from controlplane.contract.bodies.nodes import EffectiveConfig, NodeView
 from controlplane.contract.knobs import EngineConfig
-from tests.web.fleet_columns import columns_of
+from tests.web.columns_of import columns_of
 from web.frame.bar import MOST_OFFERED, bar_for
 from web.frame.selection import Selection, selection_of
 from web.frame.time_range import FIRST, LONGEST

@@ -43,7 +43,7 @@ def fleet_columns(session: Session, pool: str | None = None) -> FleetColumns:
         values = (
             *(node, of_pool, role, backend, model, state_of(connected, healthy, detail)),
             status == ConfigStatus.FAILED.value and acknowledged == wanted_hash,
-            *(revision, desired, config_hash, drift_since is not None, unaccounted, last_seen),
+            *(revision, desired, config_hash, drift_since, unaccounted, last_seen),
         )
         for column, value in zip(columns.values(), values, strict=True):
             column.append(value)

@@ -8,7 +8,17 @@ from controlplane.contract.bodies.nodes import ConfigStatus, FleetColumns, NodeV
 def columns_of(nodes: Sequence[NodeView]) -> FleetColumns:
     """By name, rising. Equal knobs have equal hashes."""
     ordered = sorted(nodes, key=lambda node: node.node)
-    same = ("node", "pool", "role", "backend", "model", "desired_revision", "drift", "unaccounted_share", "last_seen")
+    same = (
+        "node",
+        "pool",
+        "role",
+        "backend",
+        "model",
+        "desired_revision",
+        "drift_since",
+        "unaccounted_share",
+        "last_seen",
+    )
     columns = {name: [getattr(node, name) for node in ordered] for name in same}
     effective = [node.effective for node in ordered]
     return FleetColumns.model_validate(

@@ -5,7 +5,7 @@ from typing import Any
 from controlplane.contract.bodies.nodes import state_of
 from controlplane.contract.knobs import EngineConfig
 from controlplane.db.database import Database
-from controlplane.fleet import columns, revisions, store
+from controlplane.fleet import machine, revisions, store, whole_fleet
 from controlplane.fleet.tables import NodeRow
 from tests.controlplane.fleet.test_store import NOW
 
@@ -25,12 +25,16 @@ def test_each_column_says_what_the_nodes_own_view_says(database: Database) -> No
             session.add(row)
         session.get_one(NodeRow, "a").health_detail = "no plugin"
         store.set_pool_revision(session, "chat", number, NOW)
-        found = columns.fleet_columns(session)
+        found = whole_fleet.fleet_columns(session)
         views = store.nodes(session)
-        one_pool = columns.fleet_columns(session, "code")
+        one_pool = whole_fleet.fleet_columns(session, "code")
     assert found.node == ["a", "b", "c", "d"] and one_pool.node == ["b"]
     for place, view in enumerate(views):
-        assert (found.node[place], found.pool[place], found.drift[place]) == (view.node, view.pool, view.drift)
+        assert (found.node[place], found.pool[place], found.drift_since[place]) == (
+            view.node,
+            view.pool,
+            view.drift_since,
+        )
         assert found.revision[place] == (view.effective.revision if view.effective else None)
         assert found.desired_revision[place] == view.desired_revision
         assert found.last_seen[place] == view.last_seen
@@ -42,9 +46,12 @@ def test_each_column_says_what_the_nodes_own_view_says(database: Database) -> No
 def test_a_configuration_that_failed_is_told_only_of_the_one_that_is_wanted(database: Database) -> None:
     with database.session() as session:
         revision = revisions.keep(session, EngineConfig(max_num_seqs=8), note="", actor="t", now=NOW)[0]
-        for name, acknowledged in (("now", columns.machine.remote_hash(columns.machine.Wish(revision))), ("old", "x")):
+        for name, acknowledged in (
+            ("now", machine.remote_hash(machine.Wish(revision))),
+            ("old", "x"),
+        ):
             row = store.place(session, name, pool="chat", role="serving", backend="vllm", now=NOW)
             row.config_hash, row.config_status = acknowledged, "failed"
             session.add(row)
         store.set_pool_revision(session, "chat", revision.number, NOW)
-        assert columns.fleet_columns(session).config_failed == [True, False]
+        assert whole_fleet.fleet_columns(session).config_failed == [True, False]

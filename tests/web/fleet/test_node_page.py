@@ -12,7 +12,7 @@ from controlplane.contract.histogram import error_text
 from controlplane.contract.knobs import ChangeClass, EngineConfig
 from controlplane.contract.metrics import CLOCK_OFFSET, CLOCK_OFFSET_ERROR
 from tests.web.part_html import part_html
-from web.pages import fleet_page, node_page
+from web.fleet import node_page
 
 NODE = NodeView(
     node="gpu 1",
@@ -54,17 +54,13 @@ class OneNode:
         assert name == NODE.node
         return NODE
 
-    def nodes(self) -> list[NodeView]:
-        return [NODE]
-
     def config(self, number: int) -> Revision:
         now = datetime(2030, 1, 1, tzinfo=UTC)
         return Revision(number=number, hash="h", knobs=EngineConfig(), created_by="t", created_at=now)
 
 
 def rendered(name: str, client: OneNode | None = None) -> str:
-    page, params = (fleet_page.PAGE, {}) if name == "fleet" else (node_page.PAGE, {"node_name": NODE.node})
-    return " ".join(part_html(page, name, client or OneNode(), **params).split())
+    return " ".join(part_html(node_page.PAGE, name, client or OneNode(), node_name=NODE.node).split())
 
 
 def test_a_nodes_page_shows_all_that_its_agent_reports() -> None:
@@ -81,15 +77,6 @@ def test_a_nodes_page_shows_all_that_its_agent_reports() -> None:
         assert wanted in page, wanted
     assert '<tr data-knob="max_num_batched_tokens" class="picked">' in page
     assert '<tr data-knob="quantization" >' in page and "<td>restart</td>" in page
-
-
-def test_the_fleet_marks_a_degraded_node_and_links_to_it() -> None:
-    page = rendered("fleet")
-    assert (
-        'title="engine: no plugin, limits cannot be moved"><svg class="shape"' in page
-        and "</svg>degraded</span>" in page
-    )
-    assert '<a href="/nodes/gpu%201">gpu 1</a>' in page and "vllm · m" in page
 
 
 def test_the_command_line_says_the_same_in_text() -> None:

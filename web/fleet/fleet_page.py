@@ -1,0 +1,158 @@
+"""The fleet: one cell a node, coloured by what the reader chooses, and a table that is sorted and filtered here."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from controlplane.client import Client
+from controlplane.contract.errors import BadRequest
+from web.drawing.node_cells import Node, node_cells
+from web.drawing.units import share_words
+from web.fleet.fleet_rows import (
+    A_PAGE,
+    STATES,
+    Fleet,
+    counted,
+    filtered,
+    fleet_of,
+    in_state,
+    length_words,
+    ordered,
+    since_s,
+    wanted_of,
+)
+from web.frame.format import seconds
+from web.frame.page import Context, Page, Part
+from web.frame.selection import Selection
+
+CELLS_EVERY_S, TABLE_EVERY_S = 30.0, 10.0
+GROUPS = {"pool": "pool", "region": "region", "config": "configuration"}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What cells can tell. `name` as in a sentence, `words` of a value."""
+
+    title: str
+    name: str
+    words: Callable[[float], str]
+
+
+FIGURES = {
+    "p99": Figure("p99 time to first token", "p99 time to first token", seconds),
+    "drift": Figure(
+        "differing from what is wanted", "time of differing", lambda s: length_words(s) if s else "as wanted"
+    ),
+    "kv": Figure("KV cache in use", "KV cache in use", share_words),
+    "pressure": Figure("host pressure", "host pressure", share_words),
+}
+HEADS = (
+    *(("node", "Node", False), ("pool", "Pool", False), ("state", "State", False), ("revision", "Revision", True)),
+    *(("p99", "p99 ttft", True), ("kv", "KV", True), ("running", "Running", True), ("waiting", "Waiting", True)),
+    *(("drift", "Differs", False), ("unaccounted", "Unaccounted", True), ("seen", "Seen", False)),
+)
+"""Columns of the table: as the address sorts by them, their heads, and whether they are numbers."""
+LARGEST_FIRST = ("p99", "kv", "running", "waiting", "unaccounted", "revision")
+"""Whose first click sorts downwards: the largest is what is looked for."""
+
+
+def read(client: Client, selection: Selection) -> Fleet:
+    """The whole fleet, whatever the filters: one answer for all who look."""
+    return fleet_of(client.fleet(), client.node_figures(**selection.span))
+
+
+def cells(client: Client, selection: Selection) -> Context:
+    """One cell a node, of those that the bar's filters let in."""
+    figure, group = _one_of(selection, "figure", FIGURES, "p99"), _one_of(selection, "by", GROUPS, "pool")
+    fleet = read(client, selection)
+    told = fleet.told
+    differing: list[float | None] = [since_s(since, selection.now) for since in told.drift_since]
+    values = {
+        "p99": fleet.measured["ttft_p99"],
+        "drift": differing,
+        "kv": fleet.measured["kv_usage"],
+        "pressure": fleet.measured["host_pressure"],
+    }[figure]
+    column = {"pool": told.pool, "region": fleet.region, "config": told.config_hash}[group]
+    nameless = {"region": "no region told", "config": "no configuration told"}.get(group, "")
+    names = {of: f"{GROUPS[group]} {of}" if of else nameless for of in set(column)}
+    nodes = [
+        Node(told.node[at], names[column[at]], values[at], told.state[at].value) for at in filtered(fleet, selection)
+    ]
+    chosen = FIGURES[figure]
+    return {
+        "cells": node_cells(nodes, chosen.name, chosen.words),
+        "title": f"Nodes by {chosen.title}",
+        "figures": [(of.title, selection.query(figure=name), name == figure) for name, of in FIGURES.items()],
+        "groups": [(words, selection.query(by=name), name == group) for name, words in GROUPS.items()],
+    }
+
+
+def table(client: Client, selection: Selection) -> Context:
+    """One page of the nodes, sorted and filtered as the address says."""
+    wanted = wanted_of(selection)
+    fleet = read(client, selection)
+    searched = filtered(fleet, selection, wanted.search)
+    counts = counted(fleet, searched)
+    places = ordered(fleet, in_state(fleet, searched, wanted.state), wanted.sort, wanted.descending)
+    pages = max(1, math.ceil(len(places) / A_PAGE))
+    page = min(wanted.page, pages)
+    first = (page - 1) * A_PAGE
+    return {
+        "rows": [row(fleet, at, selection) for at in places[first : first + A_PAGE]],
+        "count": len(places),
+        "whole": len(fleet),
+        "first": first,
+        "page": page,
+        "pages": pages,
+        "before": selection.query(page=None if page == 2 else str(page - 1)) if page > 1 else "",
+        "after": selection.query(page=str(page + 1)) if page < pages else "",
+        "states": [("all", len(searched), selection.query(state=None, page=None), not wanted.state)]
+        + [
+            (state.replace("_", " "), counts[state], selection.query(state=state, page=None), state == wanted.state)
+            for state in STATES
+            if counts[state] or state == wanted.state
+        ],
+        "heads": [head(selection, wanted.sort, wanted.descending, *of) for of in HEADS],
+        "unfiltered": selection.query(state=None, q=None, page=None, pool=None, node=None, revision=None, model=None),
+    }
+
+
+def row(fleet: Fleet, at: int, selection: Selection) -> dict[str, Any]:
+    """All that the table writes of the node at this place."""
+    told = fleet.told
+    return {name: getattr(told, name)[at] for name in type(told).model_fields} | {
+        **{name: column[at] for name, column in fleet.measured.items()},
+        "adopted": not told.revision[at] and told.desired_revision[at] and told.drift_since[at] is None,
+    }
+
+
+def head(
+    selection: Selection, sort: str, descending: bool, name: str, words: str, number: bool
+) -> tuple[str, str, str, bool]:
+    """A column's head: its words, where a click leads, its `aria-sort` (empty: not sorted by it), whether numbers."""
+    if name == sort:
+        return words, selection.query(sort=name if descending else f"-{name}", page=None), _way(descending), number
+    return words, selection.query(sort=f"-{name}" if name in LARGEST_FIRST else name, page=None), "", number
+
+
+def _way(descending: bool) -> str:
+    return "descending" if descending else "ascending"
+
+
+def _one_of(selection: Selection, name: str, offered: dict[str, Any], usual: str) -> str:
+    value = selection.own.get(name, usual)
+    if value not in offered:
+        raise BadRequest(f"{name}: {value[:40]!r} is none of {', '.join(offered)}", field=name)
+    return value
+
+
+PAGE = Page(
+    "fleet",
+    "/fleet",
+    "Fleet",
+    (Part("fleet_cells", cells, CELLS_EVERY_S), Part("fleet", table, TABLE_EVERY_S)),
+    key="f",
+    scripts=("node_cells.js",),
+)
