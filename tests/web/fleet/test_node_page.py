@@ -5,13 +5,20 @@ from datetime import UTC, datetime
 from typing import Any
 
 from controlplane.command.node_text import changes_text, knobs_text
+from controlplane.contract.bodies.alerts import Alert
 from controlplane.contract.bodies.configs import Revision
 from controlplane.contract.bodies.nodes import ChangeCost, EffectiveConfig, NodeView
-from controlplane.contract.bodies.telemetry import ScalarsAnswer, ScalarSeries
+from controlplane.contract.bodies.telemetry import (
+    QuantilePoint,
+    QuantilesAnswer,
+    QuantileSeries,
+    ScalarsAnswer,
+    ScalarSeries,
+)
 from controlplane.contract.histogram import error_text
 from controlplane.contract.knobs import ChangeClass, EngineConfig
 from controlplane.contract.metrics import CLOCK_OFFSET, CLOCK_OFFSET_ERROR
-from tests.web.part_html import part_html
+from tests.web.part_html import NOW, part_html
 from web.fleet import node_page
 
 NODE = NodeView(
@@ -69,7 +76,7 @@ def test_a_nodes_page_shows_all_that_its_agent_reports() -> None:
         "backend vllm",
         "Serves, but: engine: no plugin, limits cannot be moved",
         "none, int8",
-        "<td>max_num_batched_tokens</td><td>256</td><td>512</td><td>live</td>"
+        ">max_num_batched_tokens</abbr></td><td>256</td><td>512</td><td>live</td>"
         '<td class="number">1024</td><td class="number">2048</td><td>vLLM scheduler: max_num_scheduled_tokens</td>',
         '<td>restart</td><td class="number">71.5 s</td><td class="number">80.0 s</td>'
         '<td class="number">3.25 s</td><td class="number">2</td>',
@@ -77,6 +84,48 @@ def test_a_nodes_page_shows_all_that_its_agent_reports() -> None:
         assert wanted in page, wanted
     assert '<tr data-knob="max_num_batched_tokens" class="picked">' in page
     assert '<tr data-knob="quantization" >' in page and "<td>restart</td>" in page
+
+
+def test_what_differs_is_said_as_a_sentence() -> None:
+    page = rendered("node")
+    assert "max_num_batched_tokens runs 256, wanted 512." in page
+    assert '<a href="/configs?a=2&amp;b=3&amp;pool=chat">' in page or "/configs?pool=chat&amp;a=2&amp;b=3" in page
+
+
+class Told(OneNode):
+    """A node with an alert, another's, and a line in the ledger. Its pool is slower than it."""
+
+    def alerts(self) -> list[Alert]:
+        about = {"fingerprint": "f", "rule_id": 1, "severity": "page", "summary": "slow", "started_at": NOW}
+        return [
+            Alert.model_validate({**about, "id": at, "rule": rule, "state": state, "labels": {"node": node}})
+            for at, rule, state, node in (
+                (1, "Old", "resolved", NODE.node),
+                (2, "New", "firing", NODE.node),
+                (3, "Other", "firing", "gpu 2"),
+            )
+        ]
+
+    def ledger(self, *, subject: str = "", **_: Any) -> list[Any]:
+        assert subject in ("", f"node/{NODE.node}")
+        return []
+
+    def quantiles(self, metric: str, q: Sequence[float], **asked: Any) -> QuantilesAnswer:
+        value = 0.4 if asked.get("node") == NODE.node else 0.9
+        point = QuantilePoint(time=NOW, count=5, quantiles={"0.99": value})
+        series = [QuantileSeries(labels={}, count=5, quantiles=point.quantiles, points=[point])]
+        return QuantilesAnswer(metric=metric, unit="s", start=NOW, end=NOW, relative_error=0.01, series=series)
+
+
+def test_its_own_alerts_are_told_the_open_ones_first() -> None:
+    page = rendered("node_story", Told())
+    assert page.index(">New<") < page.index(">Old<") and ">Other<" not in page
+    assert "/requests?node=gpu+1&amp;order=slowest" in page or "order=slowest&amp;node=gpu+1" in page
+
+
+def test_its_p99_is_drawn_over_its_pools() -> None:
+    page = rendered("against_pool", Told())
+    assert page.startswith('<p class="says">p99 of gpu 1 was 400 ms') and "</svg>p99 of pool chat</span>" in page
 
 
 def test_the_command_line_says_the_same_in_text() -> None:
