@@ -90,125 +90,122 @@ def test_a_node_has_a_page_with_the_source_of_each_knob(page: Page) -> None:
 
 
 def test_figures_appear_and_grow_without_reload(page: Page, stack: Any) -> None:
-    page.goto("/")
+    page.goto("/requests?from=now-1h")
     page.evaluate("window.notReloaded = true")
-    for number in range(8):
+    for number in range(3):
         assert stack.complete(f"class Thing{number}:\n    def", 12).status_code == 200
-    row = page.locator("tr[data-metric='ttft']")
-    expect(row).to_contain_text("ms", timeout=20_000)
-    before = int(row.locator("td").last.inner_text())
-    for number in range(5):
-        assert stack.complete(f"import module_{number}\n", 12).status_code == 200
-    expect(row.locator("td").last).not_to_have_text(str(before), timeout=20_000)
+    newest = page.locator("#part-requests [data-row]").first
+    expect(newest).to_be_visible(timeout=60_000)
+    before = newest.get_attribute("href")
+    assert stack.complete("import another\n", 12).status_code == 200
+    page.wait_for_function(
+        "(before) => document.querySelector('#part-requests [data-row]').getAttribute('href') !== before",
+        arg=before,
+        timeout=60_000,
+    )
     assert page.evaluate("window.notReloaded")
-    expect(page.get_by_role("status")).to_have_text("live")
+    expect(page.get_by_role("status").first).to_have_text("live", timeout=20_000)
 
 
 def test_the_engines_steps_are_told_by_what_bound_them(page: Page, stack: Any) -> None:
     """From the engine's scheduler by way of its agent, the report and the store to the page."""
     assert stack.complete("def told():\n    return", 12).status_code == 200
     page.goto("/explore?from=now-5m")
-    expect(page.locator("tr[data-key='no_work']")).to_contain_text("nothing waited", timeout=30_000)
+    expect(page.locator("#part-what_binds .limits")).to_contain_text("nothing waited", timeout=60_000)
 
 
 def test_every_part_of_the_latency_has_its_chart(page: Page, stack: Any) -> None:
     assert stack.complete("x = 1\n", 12).status_code == 200
-    page.goto("/explore?from=now-5m")
+    page.goto("/explore?from=now-5m&charts=all")
     for part in ("ttft", "itl", "e2e", "receive", "tokenize", "queue", "prefill", "decode", "send", "unaccounted"):
         plot = page.locator(f"#part-chart-{part}")
-        expect(plot.locator("svg").first).to_be_visible(timeout=20_000)
-        expect(plot).not_to_have_attribute("data-points", "0", timeout=20_000)
-    expect(page.locator(".waterfall").first).to_be_visible()
+        expect(plot.locator("svg").first).to_be_visible(timeout=60_000)
+        expect(plot).to_have_attribute("data-points", re.compile("[1-9]"), timeout=60_000)
 
 
-def test_a_point_of_a_chart_shows_the_requests_behind_it_in_place(page: Page, stack: Any) -> None:
+def test_a_point_of_a_chart_leads_to_the_requests_behind_it(page: Page, stack: Any) -> None:
     assert stack.complete("def area(radius):\n", 12).status_code == 200
-    page.goto("/explore?from=now-5m")
-    page.evaluate("window.notReloaded = true")
+    page.goto("/explore?from=now-5m&timezone=Europe/Berlin")
     plot = page.locator("#part-chart-ttft")
-    expect(plot).to_have_attribute("data-points", re.compile("[1-9]"), timeout=20_000)
-    # Only the slowest requests of a minute are kept; those of the step with the highest p99 are among them.
-    values = page.evaluate(VALUES, "ttft")
-    line = values["lines"][2]["y"]
-    highest = max(range(len(line)), key=lambda place: line[place] or 0)
+    expect(plot).to_have_attribute("data-points", re.compile("[1-9]"), timeout=60_000)
     cursor = plot.get_by_role("slider")
+    values = page.evaluate(VALUES, "ttft")
+    tail = values["lines"][2]["y"]
+    highest = max(range(len(tail)), key=lambda place: tail[place] or 0)
+    page.evaluate("document.querySelector('[data-stream]').remove()")  # The drawing stays as it was read.
     cursor.press("End")
-    for _ in range(len(line) - 1 - highest):
+    for _ in range(len(tail) - 1 - highest):
         cursor.press("ArrowLeft")
     expect(cursor).to_have_attribute("aria-valuenow", str(highest))
     expect(plot.locator(".readout")).to_contain_text("p99")
     cursor.press("Enter")
-    section = page.locator("[data-live*='/fragments/exemplars']")
-    expect(section).to_contain_text(values["times"][highest])
-    row = section.locator("tr[data-exemplar]").first
-    expect(row.locator(".waterfall")).to_be_visible(timeout=20_000)
-    expect(row).to_contain_text("node-1")
-    # What the engine ran beside it came with its span.
-    expect(row.locator("td[title^='at most']")).to_have_count(4)
-    # The page is the same one, its address leads there again, and the answer stands by the chart.
-    assert page.evaluate("window.notReloaded")
-    beside = "(plot) => plot.closest('.charts').nextElementSibling.querySelector('h2').id"
-    assert plot.evaluate(beside) == "exemplars-title"
+    expect(page).to_have_url(re.compile("/requests"))
+    asked = parse_qs(urlsplit(page.url).query)
+    assert moment(asked["from"][0]) == moment(values["times"][highest])
+    assert (asked["metric"], asked["order"], asked["timezone"]) == (["ttft"], ["slowest"], ["Europe/Berlin"])
+    rows = page.locator("#part-requests tbody tr")
+    expect(rows.first).to_be_visible(timeout=60_000)
+    expect(rows.first).to_contain_text("node-1")
 
 
-def test_a_zoom_stays_over_refreshes_until_it_is_reset(page: Page, stack: Any) -> None:
+def test_a_zoom_is_an_address_that_can_be_gone_back_from_and_reset(page: Page, stack: Any) -> None:
     assert stack.complete("y = 2\n", 12).status_code == 200
-    page.goto("/?from=now-5m")
+    page.goto("/explore?from=now-5m")
     plot = page.locator("#part-chart-ttft")
-    expect(plot).to_have_attribute("data-points", re.compile("[1-9]"), timeout=20_000)
+    expect(plot).to_have_attribute("data-points", re.compile("[1-9]"), timeout=60_000)
     whole = page.evaluate(VALUES, "ttft")
     drag(page, plot.get_by_role("slider"), 0.4, 0.9)
-    expect(page).to_have_url(re.compile("from=.*&to="))
-    start, end = parse_qs(urlsplit(page.url).query)["from"][0], parse_qs(urlsplit(page.url).query)["to"][0]
-    assert moment(whole["start"]) < moment(start) < moment(end) < moment(whole["end"])
+    expect(page).to_have_url(re.compile("from=2.*&to=2"))
+    first = parse_qs(urlsplit(page.url).query)
+    start, end = first["from"][0], first["to"][0]
+    assert moment(whole["start"]) < moment(start) < moment(end) <= moment(whole["end"])
     for metric in ("ttft", "itl", "e2e"):  # One part for all charts, so that they can be compared.
         page.wait_for_function(
-            f"(start) => Math.abs(Date.parse(({VALUES})('{metric}').start) - start) < 1", arg=ms(start)
+            f"(start) => Math.abs(Date.parse(({VALUES})('{metric}')?.start) - start) < 1", arg=ms(start), timeout=60_000
         )
     drag(page, plot.get_by_role("slider"), 0.2, 0.8)
-    page.wait_for_function(f"(start) => Date.parse(({VALUES})('ttft').start) > start", arg=ms(start))
+    page.wait_for_function(f"(start) => Date.parse(({VALUES})('ttft')?.start) > start", arg=ms(start), timeout=60_000)
     inner = page.evaluate(VALUES, "ttft")["start"]
-    plot.evaluate("(plot) => { plot.dataset.asOf = ''; }")
-    page.wait_for_function("(plot) => plot.dataset.asOf", arg=plot.element_handle(), timeout=20_000)  # Drawn anew.
-    assert page.evaluate(VALUES, "ttft")["start"] == inner
     page.reload()  # The address says it all.
-    page.wait_for_function(f"(start) => ({VALUES})('ttft')?.start === start", arg=inner, timeout=20_000)
-    page.get_by_role("button", name="Step back").click()
-    page.wait_for_function(f"(start) => Math.abs(Date.parse(({VALUES})('ttft').start) - start) < 1", arg=ms(start))
-    reset = page.get_by_role("button", name="Reset zoom")
-    reset.click()
-    page.wait_for_function(f"() => Date.parse(({VALUES})('ttft').end) - Date.parse(({VALUES})('ttft').start) >= 3e5")
-    expect(reset).to_be_hidden()
-    assert "from=" not in page.url
+    page.wait_for_function(f"(start) => ({VALUES})('ttft')?.start === start", arg=inner, timeout=60_000)
+    page.go_back()
+    page.wait_for_function(
+        f"(start) => Math.abs(Date.parse(({VALUES})('ttft')?.start) - start) < 1", arg=ms(start), timeout=60_000
+    )
+    page.get_by_role("link", name="Reset").click()
+    expect(page).not_to_have_url(re.compile("from="))
+    expect(page.get_by_role("link", name="Reset")).to_have_count(0)
 
 
 def test_a_chart_is_a_named_figure_with_a_sentence_a_table_and_a_cursor(page: Page, stack: Any) -> None:
     assert stack.complete("z = 3\n", 12).status_code == 200
-    page.goto("/?from=now-5m")
-    figure = page.get_by_role("figure", name="Time to first token")
+    page.goto("/explore?from=now-5m")
+    figure = page.get_by_role("figure", name="Time to first token", exact=True)
     plot = figure.locator(".plot")
-    expect(plot).to_have_attribute("data-points", re.compile("[1-9]"), timeout=20_000)
+    expect(plot).to_have_attribute("data-points", re.compile("[1-9]"), timeout=60_000)
     expect(figure.locator(".says")).to_have_text(re.compile("^p99 (rose|fell|held|was) "))
-    said = figure.locator(".says").inner_text()
     expect(figure.get_by_role("img")).to_have_attribute("aria-label", re.compile("Time to first token: p99"))
     button = figure.get_by_role("button", name="Table")
     button.click()
     table = figure.get_by_role("table")
     expect(table.locator("thead th")).to_have_text(["Time, UTC", "p50", "p95", "p99"])
-    expect(table.locator("tbody tr")).to_have_count(len(page.evaluate(VALUES, "ttft")["times"]))
+    expect(table.locator("tbody tr")).not_to_have_count(0)
     cursor = figure.get_by_role("slider")
     cursor.focus()
     cursor.press("End")
     expect(cursor).to_have_attribute("aria-valuetext", re.compile(r"UTC: p50 .*, p95 .*, p99 "))
     # The cursor is one moment for all charts, and a new drawing takes neither it nor the focus away.
-    other = page.get_by_role("figure", name="End to end").locator(".readout")
+    other = page.get_by_role("figure", name="End to end", exact=True).locator(".readout")
     expect(other).to_have_text(re.compile("UTC: p50"))
-    plot.evaluate("(plot) => { plot.dataset.asOf = ''; }")
-    page.wait_for_function("(plot) => plot.dataset.asOf", arg=plot.element_handle(), timeout=20_000)
+    before = plot.get_attribute("data-refreshed") or ""
+    page.wait_for_function(
+        "([plot, before]) => (plot.dataset.refreshed || '') !== before",
+        arg=[plot.element_handle(), before],
+        timeout=60_000,
+    )
     assert cursor.evaluate("(cursor) => document.activeElement === cursor")
     expect(cursor).to_have_attribute("aria-valuetext", re.compile("UTC: p50"))
     expect(button).to_have_attribute("aria-expanded", "true")
-    assert said
 
 
 def test_numbers_stand_to_the_right_under_their_heads_and_words_to_the_left(page: Page) -> None:
