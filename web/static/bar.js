@@ -9,6 +9,8 @@ function go() {
 }
 
 if (form) {
+  const unfold = form.querySelector(".unfold");
+  unfold.addEventListener("click", () => unfold.setAttribute("aria-expanded", unfold.getAttribute("aria-expanded") !== "true"));
   form.addEventListener("change", (event) => {
     // A relative range ends now.
     if (event.target.name === "from" && event.target.nodeName === "SELECT") form.elements.to.value = "now";

@@ -1,0 +1,1 @@
+"""What `benchmarks/dashboard.py` measures, a module a section."""

@@ -1,0 +1,120 @@
+"""Every page in light, in dark and on a phone: no violation that axe-core finds, none wider than its screen."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, expect
+from playwright.sync_api import Page as Opened
+
+from controlplane.contract.bodies.configs import RevisionCreate
+from controlplane.contract.bodies.rollouts import RolloutCreate
+from controlplane.contract.errors import Conflict
+from tests.processes import wait_for
+from tests.web.conftest import signed_in
+from web.dashboard import PAGES
+
+pytestmark = pytest.mark.browser
+
+RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
+DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
+ELSEWHERE = ("/gallery", "/login", "/nobody-has-this-page")
+SLOW = {"metric": "ttft", "q": 0.5, "limit_s": 1e-6}
+"""A limit that every request exceeds."""
+CONDITION = {"kind": "absolute", "limits": [SLOW], "for_s": 0, "min_count": 1}
+
+
+@dataclass(frozen=True)
+class Look:
+    scheme: str
+    viewport: dict[str, int]
+
+
+LOOKS = {"light": Look("light", DESKTOP), "dark": Look("dark", DESKTOP), "phone": Look("light", PHONE)}
+
+
+@pytest.fixture(scope="module")
+def subjects(stack: Any) -> Iterator[dict[str, str]]:
+    """Something for each variable of a page's path, by the variable's name."""
+    for number in range(3):
+        assert stack.complete(f"def f{number}():", 6).status_code == 200
+    with stack.client() as client:
+        rule = client.create_alert_rule({"name": "slow", "severity": "ticket", "condition": CONDITION})
+        base = next(node.desired_revision or node.effective.revision for node in client.nodes() if node.effective)
+        revision = client.create_config(RevisionCreate(knobs={"max_num_seqs": 15}, base=base, note="to look at"))
+        rollout = client.create_rollout(RolloutCreate(pool="demo", revision=revision.number, start=False))
+        study = client.create_study({"pool": "demo", "objective": "ttft", "max_trials": 3})
+        wait_for("a request is in the log and an alert is open", lambda: client.requests().items and client.alerts())
+        yield {
+            "node_name": "node-1",
+            "request_id": client.requests().items[0].request_id,
+            "alert": str(client.alerts()[0].id),
+            "rollout": str(rollout.id),
+            "study": str(study.id),
+        }
+        with suppress(Conflict):  # It has failed already: no trial node is there.
+            client.cancel_study(study.id)
+        client.cancel_rollout(rollout.id)
+        client.delete_alert_rule(rule.id)
+
+
+def paths(subjects: dict[str, str]) -> list[str]:
+    """Each page's address, and those that are no page of the list."""
+    found = []
+    for page in PAGES.by_name.values():
+        path = page.path.replace(":path", "").replace(":row", "")
+        found.append(path.format(**subjects) + "?from=now-1h")
+    return [*found, *ELSEWHERE]
+
+
+def opened(page: Opened, path: str) -> None:
+    """The page with each of its parts drawn."""
+    page.goto(path)
+    expect(page.locator("h1").first).to_be_attached()
+    if path.startswith(ELSEWHERE):
+        return
+    undrawn = page.locator("[data-part]:not([data-as-of]):not(:has(*))")
+    expect(undrawn).to_have_count(0, timeout=30_000)
+
+
+@pytest.mark.parametrize("name", list(LOOKS))
+def test_every_page_is_without_violations_and_fits(
+    browser: Browser, stack: Any, subjects: dict[str, str], name: str
+) -> None:
+    look, axe, found = LOOKS[name], Axe(), []
+    context = signed_in(browser, stack.url, stack.fleet.token("admin-token"))
+    page = context.new_page()
+    page.set_viewport_size(look.viewport)  # type: ignore[arg-type]
+    page.emulate_media(color_scheme=look.scheme, reduced_motion="reduce")  # type: ignore[arg-type]
+    for path in paths(subjects):
+        opened(page, path)
+        for one in axe.run(page, options=RULES).response["violations"]:
+            found.append(f"{path}: {one['id']}: {one['nodes'][0]['html'][:160]}")
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        if wide > look.viewport["width"]:
+            found.append(f"{path}: {wide} px wide")
+    context.close()
+    assert found == []
+
+
+def test_a_phone_has_five_at_the_thumb_and_the_others_behind_more(browser: Browser, stack: Any) -> None:
+    context = signed_in(browser, stack.url, stack.fleet.token("admin-token"))
+    page = context.new_page()
+    page.set_viewport_size(PHONE)  # type: ignore[arg-type]
+    page.goto("/requests?from=now-1h")
+    bar = page.get_by_role("navigation", name="Pages", exact=True)
+    assert bar.locator("a, button").all_inner_texts() == ["Now", "Explore", "Requests", "Alerts", "More"]
+    expect(bar.get_by_role("link", name="Requests")).to_have_attribute("aria-current", "page")
+    expect(page.get_by_label("Pool")).to_be_hidden()
+    page.get_by_role("button", name="last hour, every pool").click()
+    page.get_by_label("Pool").select_option("demo")
+    expect(page.get_by_role("button", name="last hour, pool demo")).to_be_visible()
+    bar.get_by_role("button", name="More").click()
+    expect(page.get_by_role("button", name="Sign out")).to_be_visible()
+    page.get_by_role("link", name="Fleet").click()
+    expect(page.locator("h1")).to_have_text("Fleet")
+    assert "pool=demo" in page.url
+    context.close()
