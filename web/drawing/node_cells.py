@@ -5,6 +5,7 @@ Pure. Guarantee: every node has one cell, in its group's order; a node without a
 
 import json
 import math
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -55,12 +56,13 @@ def node_cells(nodes: Sequence[Node], value: str = "p99", words: Callable[[float
     shown = [(kind, counted[kind]) for kind in (Kind.BAD, Kind.WARN, Kind.STALE, Kind.UNKNOWN) if counted[kind]]
     groups = [(name, len(list(of))) for name, of in groupby(ordered, key=lambda node: node.group)]
     states = sorted({node.state for node in nodes})
+    least = [step.least for step in scale]
     told = {
         "value": value,
         "state_words": [state.replace("_", " ") for state in states],
         "groups": groups,
         "names": [node.name for node in ordered],
-        "levels": [-1 if node.value is None else _level(node.value, scale) for node in ordered],
+        "levels": [-1 if node.value is None else max(0, bisect_right(least, node.value) - 1) for node in ordered],
         "states": [states.index(node.state) for node in ordered],
         "kinds": "".join(kind[0] for kind in kinds),
         "words": ["" if node.value is None else words(node.value) for node in ordered],
@@ -88,10 +90,6 @@ def scale_of(values: Sequence[float], words: Callable[[float], str] = seconds) -
         least = [low + (high - low) * place / LEVELS for place in range(LEVELS)]
     ends = [*least[1:], high]
     return [Step(begin, f"{words(begin)} to {words(end)}") for begin, end in zip(least, ends, strict=True)]
-
-
-def _level(value: float, scale: Sequence[Step]) -> int:
-    return max(0, sum(step.least <= value for step in scale) - 1)
 
 
 def _sentence(
