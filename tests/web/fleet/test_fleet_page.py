@@ -155,5 +155,5 @@ def test_the_fleet_is_seen_sorted_and_filtered(page: Page) -> None:
     page.get_by_role("link", name="p99 ttft").click()
     expect(page.locator("th[aria-sort]")).to_have_text("p99 ttft")
     page.get_by_role("searchbox", name="Name or pool").fill("nobody")
-    page.get_by_role("button", name="Find").click()
+    page.get_by_role("button", name="Find", exact=True).click()
     expect(page.locator("#part-fleet")).to_contain_text("No node matches")
