@@ -2,6 +2,7 @@
 
 import struct
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -49,7 +50,7 @@ def with_a_past(service: Served, folder: Path, count: int) -> float:
             for node in range(count):
                 body = made[(ordinal * 7 + node) % len(made)].body(Report(node, node, b"-" * 16, ordinal, window))
                 out.write(struct.pack(">I", len(body)) + body)
-    command = [*TAILWRIGHT, "load", str(file), "--server", service.url]
+    command = [sys.executable, *TAILWRIGHT, "load", str(file), "--server", service.url]
     began = time.monotonic()
     command += ["--token-file", str(service.data_dir / "admin-token")]
     subprocess.run(command, check=True, timeout=LOAD_LIMIT_S, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
