@@ -18,7 +18,13 @@ from tests.processes import free_port, wait_for
 
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update")
 DESKTOP = {"width": 1280, "height": 900}
-PAINTED = "performance.getEntriesByName('first-contentful-paint').map((one) => one.startTime)[0] || 0"
+PAINTED = """() => new Promise((done) => {
+  const look = () => {
+    const [painted] = performance.getEntriesByName("first-contentful-paint");
+    if (painted) done(painted.startTime); else requestAnimationFrame(look);
+  };
+  look();
+})"""
 
 
 @dataclass(frozen=True)
@@ -82,7 +88,6 @@ def signed_in(browser: Browser, service: Served) -> BrowserContext:
 def painted_ms(page: Page, path: str) -> float:
     """Until the first contentful paint of the page."""
     page.goto(path, wait_until="load")
-    page.wait_for_function(f"{PAINTED} > 0")
     return float(page.evaluate(PAINTED))
 
 
