@@ -30,7 +30,7 @@ TAGS = [
     {"name": "ledger", "description": "Who or what did what, and on what evidence; append-only."},
     {"name": "tokens", "description": "Who may do what."},
     {"name": "people", "description": "People who sign in at an issuer, and everybody's sessions."},
-    {"name": "health", "description": "For probes; no token."},
+    {"name": "health", "description": "For probes, without a token; and what runs here."},
 ]
 
 

@@ -3,7 +3,7 @@
 from fastapi import APIRouter
 
 from controlplane.alerts import endpoints as alerts
-from controlplane.api import ledger_endpoints, onboarding_endpoints, probes
+from controlplane.api import ledger_endpoints, onboarding_endpoints, probes, service_endpoints
 from controlplane.auth import endpoints as tokens
 from controlplane.auth import people_endpoints, sign_in_endpoints
 from controlplane.auth.oidc import endpoints as sign_in_at_issuer
@@ -26,5 +26,6 @@ def all_routers() -> list[APIRouter]:
         sign_in_endpoints.router,
         sign_in_at_issuer.router,
         people_endpoints.router,
+        service_endpoints.router,
         probes.router,
     ]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from sqlalchemy import func, select, text
+from sqlalchemy import func, select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import col
 
@@ -21,6 +21,7 @@ from controlplane.auth.turned_away import Reason, TurnedAway
 from controlplane.contract.bodies.alerts import AlertState, Severity
 from controlplane.contract.bodies.nodes import NodeRole
 from controlplane.db.database import Database
+from controlplane.db.database_size import database_bytes
 from controlplane.db.disk_space import DiskSpace
 from controlplane.fleet.tables import NodeRow
 from controlplane.serving.limits import Doorkeeper, Refused
@@ -104,7 +105,7 @@ class ServiceHealth(Remembered):
 
     def _of_database(self) -> Iterable[Metric]:
         with self.database.read_session() as session:
-            size = session.execute(text(_SIZE[self.database.engine.dialect.name])).scalar_one()
+            size = database_bytes(session)
             told = col(NodeRow.health_detail) != ""
             nodes = session.execute(
                 select(col(NodeRow.role), col(NodeRow.connected), col(NodeRow.healthy), told, func.count()).group_by(
@@ -144,10 +145,6 @@ class ServiceHealth(Remembered):
 
 
 _Values = Iterable[tuple[tuple[str, ...], float]]
-_SIZE = {
-    "sqlite": "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()",
-    "postgresql": "SELECT pg_database_size(current_database())",
-}
 
 
 def _state(connected: bool, healthy: bool, detail: bool) -> str:

@@ -25,8 +25,9 @@ from controlplane.api.application import DESCRIPTION, TAGS, DocumentedApplicatio
 from controlplane.api.body_limit import BodyLimit
 from controlplane.api.json_kinds import refuse_wrong_kinds
 from controlplane.api.onboarding_endpoints import OnboardingParts
-from controlplane.api.probes import ProbeParts, Readiness
+from controlplane.api.probes import Readiness
 from controlplane.api.router import all_routers
+from controlplane.api.service_endpoints import ServiceParts
 from controlplane.api.storable_text import refuse_unstorable_text
 from controlplane.api.unknown_fields import refuse_unknown_fields
 from controlplane.app import secrets_files
@@ -38,6 +39,7 @@ from controlplane.app.own_place import place_of
 from controlplane.app.pool_limits import pool_limits
 from controlplane.app.remedies import check_remedy
 from controlplane.app.settings import ServiceSettings
+from controlplane.app.settings_in_force import settings_in_force
 from controlplane.app.ticks import ticks_of
 from controlplane.auth.node_certificate import NodeCertificates
 from controlplane.auth.oidc.issuer import REFRESH_S
@@ -72,7 +74,7 @@ from controlplane.terminal.checkout import release
 
 
 @dataclass(frozen=True, kw_only=True)
-class Service(AlertParts, RolloutParts, StudyParts, ProbeParts, SignInParts, OnboardingParts):
+class Service(AlertParts, RolloutParts, StudyParts, ServiceParts, SignInParts, OnboardingParts):
     """All that a running service is made of: what each domain's routes are served with, and what starts and ends."""
 
     settings: ServiceSettings
@@ -197,6 +199,7 @@ def _service(
         deliverer=deliverer,
         disk=disk,
         readiness=Readiness(),
+        in_force=settings_in_force(settings),
         ledger_key=ledger_key,
         exporters=exporters,
         ticks=background.report,

@@ -26,7 +26,7 @@ from controlplane.contract.bodies.alerts import (
     SilenceCreate,
 )
 from controlplane.contract.bodies.configs import Revision, RevisionCreate
-from controlplane.contract.bodies.health import ReadyReport
+from controlplane.contract.bodies.health import ReadyReport, ServiceView
 from controlplane.contract.bodies.ledger import LedgerCheck, LedgerEntry
 from controlplane.contract.bodies.nodes import FleetColumns, NodeView, TrialConfig
 from controlplane.contract.bodies.onboarding import Onboarding
@@ -111,6 +111,10 @@ class ResourceCalls(Connection):
     def end_session(self) -> None:
         """End the browser's session whose secret this client has."""
         self._request("DELETE", "/api/v1/sessions/self")
+
+    def service(self) -> ServiceView:
+        """What runs there: release, sizes, and the numbers it was started with."""
+        return self._one(ServiceView, "GET", "/api/v1/service")
 
     def onboarding(self) -> Onboarding:
         """What a new service still lacks, and the command for each step."""

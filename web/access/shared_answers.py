@@ -19,7 +19,15 @@ SHARED = (
     *("/api/v1/fleet", "/api/v1/node-figures"),
     *("/api/v1/nodes", "/api/v1/configs", "/api/v1/alerts", "/api/v1/alert-rules", "/api/v1/studies"),
     *("/api/v1/rollouts", "/api/v1/ledger", "/api/v1/quantiles", "/api/v1/scalars", "/api/v1/rates"),
-    *("/api/v1/shares", "/api/v1/heatmap", "/api/v1/exemplars", "/api/v1/requests", "/api/v1/compare"),
+    *(
+        "/api/v1/shares",
+        "/api/v1/heatmap",
+        "/api/v1/exemplars",
+        "/api/v1/requests",
+        "/api/v1/compare",
+        "/api/v1/onboarding",
+        "/api/v1/service",
+    ),
 )
 """What every session of a scope is answered alike, with all that stands below it."""
 

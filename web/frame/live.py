@@ -109,10 +109,10 @@ async def events(
     """One chore at a time. `timer` in seconds; `pause` waits for so many."""
     sent = Sent()
     beaten_s = timer()
-    due_s = {chore.name: beaten_s + (chore.every_s if chore.name in fresh else 0.0) for chore in chores}
+    due_s = {chore.name: next_round(beaten_s, chore.every_s) if chore.name in fresh else 0.0 for chore in chores}
     while not await is_disconnected():
         for chore in [chore for chore in chores if due_s[chore.name] <= timer()]:
-            due_s[chore.name] = timer() + chore.every_s
+            due_s[chore.name] = next_round(timer(), chore.every_s)
             looking = asyncio.ensure_future(in_thread(chore.look))
             waited = 0
             while not (await asyncio.wait({looking}, timeout=BEAT_S))[0]:
@@ -134,6 +134,11 @@ async def events(
             beaten_s = timer()
             yield sent.beat()
         await pause(TICK_S)
+
+
+def next_round(now_s: float, every_s: float) -> float:
+    """The next moment at which everybody looks: viewers that look together share the API's answers."""
+    return (now_s // every_s + 1.0) * every_s
 
 
 def look_at_part(request: Request, part: Part, client: Client, at_now: Callable[[], Selection]) -> Look:

@@ -213,7 +213,7 @@ PAGE = Page(
     "/",
     "Now",
     (
-        Part("first_steps", first_steps, 2),
+        Part("first_steps", first_steps),
         Part("pools", pools),
         Part("open_alerts", open_alerts),
         Part("decomposition", decomposition, 15),

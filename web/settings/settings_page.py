@@ -7,6 +7,7 @@ from datetime import datetime
 from controlplane.client import Client
 from controlplane.contract.bodies.access import Scope, TokenView
 from controlplane.contract.bodies.alerts import Delivery, DeliveryState, Destination
+from controlplane.contract.bodies.health import SettingInForce
 from controlplane.contract.clock import utc_now
 from controlplane.contract.errors import BadRequest, NotFound
 from web.frame.page import Asked, Context, Page, Part
@@ -23,6 +24,13 @@ SCOPES = {
 """Those that people give; an agent gets its token when it enrols."""
 LATEST = 100
 """Deliveries that a destination's health is told by."""
+SETTING_GROUPS = {
+    "What is kept how long": ("retention", "telemetry_max", "alert_history", "node_token"),
+    "Queries": ("query",),
+    "Exports": ("export",),
+}
+"""Of the retention's tab: names of settings, or what they begin with. The rest stands below them."""
+UNITS = {"_hours": " hours", "_days": " days", "_s": " seconds"}
 ENDED = 20
 """Tokens that have ended that are listed."""
 
@@ -106,7 +114,31 @@ def health_of(destination: Destination, latest: Sequence[Delivery]) -> Destinati
 
 
 def service(client: Client, selection: Selection) -> Context:
-    return {"ready": client.ready_report()}
+    return {"ready": client.ready_report(), "service": client.service()}
+
+
+def kept(client: Client, selection: Selection) -> Context:
+    """What is kept how long, and the other numbers that the service was started with."""
+    settings = client.service().settings
+    groups = {
+        title: [one for one in settings if one.name.startswith(begins)] for title, begins in SETTING_GROUPS.items()
+    }
+    told = {one.name for group in groups.values() for one in group}
+    groups["Others"] = [one for one in settings if one.name not in told]
+    return {"groups": groups, "setting_words": setting_words}
+
+
+def setting_words(setting: SettingInForce) -> str:
+    """A setting's value with its unit, which its name ends with: "8 hours", "on", "16 MiB"."""
+    value = setting.value
+    if value is None:
+        return "no limit"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if setting.name.endswith("_bytes"):
+        return f"{value / (1 << 20):,.4g} MiB"
+    unit = next((words for ending, words in UNITS.items() if setting.name.endswith(ending)), "")
+    return f"{value:,.6g}{unit}"
 
 
 TABS: dict[str, tuple[str, Asked]] = {
@@ -114,6 +146,7 @@ TABS: dict[str, tuple[str, Asked]] = {
     "tokens": ("Tokens", tokens),
     "people": ("People and sessions", people),
     "destinations": ("Destinations", destinations),
+    "kept": ("Retention and limits", kept),
 }
 """By name: the title, and what is asked for. The first is shown where the address says none."""
 USUAL = next(iter(TABS))

@@ -55,3 +55,23 @@ class ReadyReport(BaseModel):
         "`background_task_failing`, `tls_file_unusable`, `revocation_list_ended`"
     )
     ledger: LedgerHead | None = Field(description="the ledger's head, signed; null: it cannot be read")
+
+
+class SettingInForce(BaseModel):
+    """A number or a switch that the service was started with. Names of files, addresses and secrets are not told."""
+
+    name: str = Field(description="as a key of the settings file")
+    flag: str = Field(description="the option of `tailwright up` that sets it")
+    value: float | bool | None = Field(description="in force; null: no limit, or none was given")
+    is_default: bool = Field(description="whether it is what it is where nobody sets it")
+    description: str = Field(description="what it does, in a sentence")
+
+
+class ServiceView(BaseModel):
+    """`GET /api/v1/service`: what runs here, what it keeps, and by which numbers."""
+
+    version: str = Field(description="Tailwright's release")
+    database: Literal["sqlite", "postgresql"] = Field(description="what it keeps everything in")
+    database_bytes: int = Field(description="the database's size")
+    disk_free_bytes: int | None = Field(description="free where the database's file is; null: on another machine")
+    settings: list[SettingInForce] = Field(description="numbers and switches, in the order of docs/settings.md")

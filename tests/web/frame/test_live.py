@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from controlplane.contract.errors import BadRequest, Unauthenticated, Unavailable
 from web.frame import live, rendering
-from web.frame.live import SESSION, Chore, Look, Sent, events, look_at_part, look_at_session
+from web.frame.live import SESSION, Chore, Look, Sent, events, look_at_part, look_at_session, next_round
 from web.frame.page import Part
 
 
@@ -205,3 +205,8 @@ def test_a_part_that_is_refused_says_why(monkeypatch: pytest.MonkeyPatch) -> Non
     at_now: Callable[[], Any] = lambda: None  # noqa: E731
     part = Part("p", lambda client, selection: {})
     assert look_at_part(None, part, None, at_now) == Look(trouble="above: wants a number")  # type: ignore[arg-type]
+
+
+def test_viewers_that_came_at_different_moments_look_together() -> None:
+    rounds = {next_round(100.0 + late, 5.0) for late in (0.0, 0.4, 3.1, 4.9)}
+    assert rounds == {105.0} and next_round(105.0, 5.0) == 110.0
