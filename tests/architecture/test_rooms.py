@@ -25,6 +25,7 @@ FACES = {
     "controlplane": set(),
     "controlplane/alerts": {"checks", "endpoints", "evaluator", "store", "tables", "view", "words"},
     "controlplane/app": {"allocation", "background", "exports", "frames", "garbage", "health_metrics", "lost_secrets"}
+    | {"settings_in_force"}
     | {"new_migration", "own_place", "pool_limits", "secrets_files", "serve", "service", "settings"}
     | {"sign_in_settings", "tables", "ticks"},
     "controlplane/auth": {"browser_address", "browser_sessions", "endpoints", "enrolment_rules", "guard"}
@@ -45,7 +46,16 @@ FACES = {
         "metrics",
     }
     | {"retention_defaults", "retry", "shown_url", "signature", "step_limits"},
-    "controlplane/db": {"binary_transfer", "column_types", "database", "disk_space", "driver_statement", "fault", "ids"}
+    "controlplane/db": {
+        "binary_transfer",
+        "column_types",
+        "database",
+        "database_size",
+        "disk_space",
+        "driver_statement",
+        "fault",
+        "ids",
+    }
     | {"migrate", "paging", "partitions", "probe", "request_parts", "rows"}
     | {"sole_replica"},
     "controlplane/fleet": {"effective", "endpoints", "machine", "revisions", "store", "tables", "view", "whole_fleet"},

@@ -78,10 +78,10 @@ def test_no_page_breaks_its_policy_or_asks_elsewhere(page: Page, stack: Any) -> 
     found += violations(page, f"/rollouts/{rollout.id}", "h1")
     # What the stream brings in, the bar's choices, and a page that is not.
     page.wait_for_function("() => document.querySelector('[data-part]').dataset.refreshed", timeout=20_000)
-    page.goto("/fleet")
+    page.goto("/studies")
     page.locator("select[name=from]").select_option("now-1h")
-    page.wait_for_url("**/fleet?*from=now-1h*")
-    found += violations(page, "/fleet?from=now-1h", "[data-refreshed]")
+    page.wait_for_url("**/studies?*from=now-1h*")
+    found += violations(page, "/studies?from=now-1h", "[data-refreshed]")
     assert told == []
     found += violations(page, "/nope", "h1")
     assert told.pop().startswith("Failed to load resource: the server responded with a status of 404")
@@ -95,7 +95,7 @@ def test_no_page_breaks_its_policy_or_asks_elsewhere(page: Page, stack: Any) -> 
 
 def test_pages_run_no_text(page: Page) -> None:
     """The policy is what keeps htmx from evaluating, too: nothing on the page wants it to."""
-    page.goto("/fleet")
+    page.goto("/studies")
     page.wait_for_function("() => document.querySelector('[data-part]').dataset.refreshed", timeout=20_000)
     # Later, for what the test itself evaluates is not under the policy.
     later = "try { eval('1'); done('it ran'); } catch (error) { done(error.name); }"

@@ -35,7 +35,7 @@ def refreshed(page: Page) -> None:
 
 
 def test_a_service_that_hangs_is_told_within_ten_seconds_and_live_again_after(bare_page: Page, bare: Any) -> None:
-    bare_page.goto("/fleet")
+    bare_page.goto("/studies")
     status, as_of, trouble = bare_page.get_by_role("status"), bare_page.locator("#as-of"), bare_page.locator(".trouble")
     expect(status).to_have_text("live")
     refreshed(bare_page)
@@ -60,12 +60,12 @@ def event(name: str, **data: Any) -> str:
 
 def test_what_the_service_refuses_is_told_in_its_own_words_until_it_does_not(bare_page: Page) -> None:
     def answered(route: Route) -> None:
-        told = event("trouble", part="fleet", message="pool: there is none <b>")
+        told = event("trouble", part="studies", message="pool: there is none <b>")
         told += event("beat", time="2026-03-01T08:57:12+00:00", parts=[])
         route.fulfill(body=told, content_type="text/event-stream")
 
     bare_page.route("**/live/**", answered)
-    bare_page.goto("/fleet")
+    bare_page.goto("/studies")
     kept = bare_page.locator("[data-part]").inner_text()
     expect(bare_page.locator(".trouble")).to_contain_text(
         "not refreshed since: pool: there is none <b>", timeout=10_000
@@ -85,8 +85,8 @@ def test_trouble_that_a_page_came_with_ends_with_the_parts_first_refresh(bare_pa
         assert "it was busy" in text
         route.fulfill(response=answer, body=text)
 
-    bare_page.route("**/fleet", troubled)
-    bare_page.goto("/fleet")
+    bare_page.route("**/studies", troubled)
+    bare_page.goto("/studies")
     refreshed(bare_page)
     expect(bare_page.get_by_role("status")).to_have_text("live")
     expect(bare_page.locator(".trouble")).to_be_hidden()
@@ -133,19 +133,19 @@ def test_a_part_with_the_focus_in_it_goes_on_refreshing(bare_page: Page, bare: A
 def test_an_ended_session_leads_to_sign_in_and_back(browser: Any, bare: Any) -> None:
     context = signed_in(browser, bare.url, bare.token())
     opened = context.new_page()
-    opened.goto("/fleet?pool=a")
+    opened.goto("/studies?pool=a")
     refreshed(opened)
     secret = next(cookie["value"] for cookie in context.cookies() if cookie["name"] == "tailwright_session")
     with Client(bare.url, secret) as client:
         client.end_session()
-    expect(opened).to_have_url(f"{bare.url}/login?next=%2Ffleet%3Fpool%3Da", timeout=15_000)
+    expect(opened).to_have_url(f"{bare.url}/login?next=%2Fstudies%3Fpool%3Da", timeout=15_000)
     context.close()
 
 
 def test_a_hidden_page_has_no_stream_and_a_seen_one_has_one(bare_page: Page) -> None:
     begun: list[Request] = []
     bare_page.on("request", lambda request: begun.append(request) if "/live/" in request.url else None)
-    bare_page.goto("/fleet")
+    bare_page.goto("/studies")
     refreshed(bare_page)
     bare_page.evaluate(SEE, True)
     bare_page.wait_for_function("() => !document.querySelector('[data-stream]')._htmx.sse.reader")
@@ -188,7 +188,7 @@ class Restarted:
 
 def test_a_page_outlives_a_restart_of_its_service(alone: Restarted) -> None:
     for page in checked(alone.context):
-        page.goto("/fleet")
+        page.goto("/studies")
         refreshed(page)
         alone.processes.stop()
         expect(page.get_by_role("status")).to_have_text("stale: the service does not answer", timeout=15_000)
@@ -210,7 +210,7 @@ def test_a_first_connection_that_fails_is_tried_again(bare_page: Page) -> None:
             route.abort("connectionrefused")
 
     bare_page.route("**/live/**", refuse)
-    bare_page.goto("/fleet")
+    bare_page.goto("/studies")
     refreshed(bare_page)
     assert len(refused) == 3
     expect(bare_page.get_by_role("status")).to_have_text("live")

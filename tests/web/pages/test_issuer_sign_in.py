@@ -68,7 +68,7 @@ def test_a_person_signs_in_works_under_a_name_and_signs_out(page: Page, url: str
     expect(row).to_have_count(1)
     expect(row).to_contain_text("ada@example.com")
     expect(row).to_contain_text("127.0.0.1")
-    page.get_by_text("Sign out").click()
+    page.get_by_role("button", name="Sign out").click()
     expect(page.get_by_role("status")).to_contain_text("You are signed out here")
     assert page.context.cookies(url) == []
     page.get_by_text("too", exact=False).and_(page.locator("a")).click()
