@@ -17,7 +17,7 @@ from web.dashboard import PAGES
 pytestmark = pytest.mark.browser
 
 VALUES = """(metric) => {
-    const cursor = document.querySelector(`#part-chart-${metric} .cursor`);
+    const cursor = document.querySelector(`#part-multiple-${metric} .cursor`);
     return cursor && JSON.parse(cursor.dataset.values);
 }"""
 """What a chart was drawn from; null before its first drawing."""
@@ -71,12 +71,12 @@ def test_the_session_cookie_is_out_of_reach_for_scripts(page: Page) -> None:
     assert page.evaluate("document.cookie") == ""
 
 
-def test_fleet_shows_the_effective_configuration(page: Page) -> None:
+def test_fleet_shows_each_node_with_its_revision(page: Page) -> None:
     page.goto("/fleet")
     row = page.locator("tr[data-node='node-1']")
-    expect(row).to_contain_text("healthy")
-    expect(row).to_contain_text("512")
-    expect(row).to_contain_text("none")
+    expect(row).to_contain_text("healthy", timeout=60_000)
+    expect(row.locator("[data-label='Revision']")).to_contain_text(re.compile(r"^\s*\d+"))
+    expect(row.locator("[data-label='Pool']")).to_have_text("demo")
 
 
 def test_a_node_has_a_page_with_the_source_of_each_knob(page: Page) -> None:
@@ -118,7 +118,7 @@ def test_every_part_of_the_latency_has_its_chart(page: Page, stack: Any) -> None
     assert stack.complete("x = 1\n", 12).status_code == 200
     page.goto("/explore?from=now-5m&charts=all")
     for part in ("ttft", "itl", "e2e", "receive", "tokenize", "queue", "prefill", "decode", "send", "unaccounted"):
-        plot = page.locator(f"#part-chart-{part}")
+        plot = page.locator(f"#part-multiple-{part}")
         expect(plot.locator("svg").first).to_be_visible(timeout=60_000)
         expect(plot).to_have_attribute("data-points", re.compile("[1-9]"), timeout=60_000)
 
@@ -126,7 +126,7 @@ def test_every_part_of_the_latency_has_its_chart(page: Page, stack: Any) -> None
 def test_a_point_of_a_chart_leads_to_the_requests_behind_it(page: Page, stack: Any) -> None:
     assert stack.complete("def area(radius):\n", 12).status_code == 200
     page.goto("/explore?from=now-5m&timezone=Europe/Berlin")
-    plot = page.locator("#part-chart-ttft")
+    plot = page.locator("#part-multiple-ttft")
     expect(plot).to_have_attribute("data-points", re.compile("[1-9]"), timeout=60_000)
     cursor = plot.get_by_role("slider")
     values = page.evaluate(VALUES, "ttft")
@@ -151,7 +151,7 @@ def test_a_point_of_a_chart_leads_to_the_requests_behind_it(page: Page, stack: A
 def test_a_zoom_is_an_address_that_can_be_gone_back_from_and_reset(page: Page, stack: Any) -> None:
     assert stack.complete("y = 2\n", 12).status_code == 200
     page.goto("/explore?from=now-5m")
-    plot = page.locator("#part-chart-ttft")
+    plot = page.locator("#part-multiple-ttft")
     expect(plot).to_have_attribute("data-points", re.compile("[1-9]"), timeout=60_000)
     whole = page.evaluate(VALUES, "ttft")
     drag(page, plot.get_by_role("slider"), 0.4, 0.9)
@@ -216,7 +216,7 @@ def test_numbers_stand_to_the_right_under_their_heads_and_words_to_the_left(page
         cell = page.locator("tr[data-knob='max_num_seqs'] td").nth(column.evaluate("(head) => head.cellIndex"))
         assert (column.evaluate(aligned), cell.evaluate(aligned)) == (wanted, wanted)
     page.goto("/fleet")
-    for head, wanted in (("max_num_seqs", "right"), ("quantization", "left"), ("Pool", "left")):
+    for head, wanted in (("Revision", "right"), ("Node", "left"), ("Pool", "left")):
         column = page.locator("th", has_text=re.compile(f"^{head}$"))
         cell = page.locator("tr[data-node='node-1'] td").nth(column.evaluate("(head) => head.cellIndex"))
         assert (column.evaluate(aligned), cell.evaluate(aligned)) == (wanted, wanted)
