@@ -48,7 +48,7 @@ class Scene:
 
 def traffic(client: Client) -> Seen | None:
     answer = client.quantiles("ttft", window="1m", pool=POOL)
-    if not answer.series or answer.series[0].count < 100:
+    if not answer.series or answer.series[0].count < 30:
         return None
     pages = {"/": POOL, f"/explore?pool={POOL}": "Time to first token", "/requests": "newest first"}
     return pages | {"/fleet": "node-1", "/nodes/node-1": "node-1", "/configs": "max_num_batched_tokens"}
@@ -160,7 +160,7 @@ def test_the_story_is_seen_on_its_pages(demo: tuple[subprocess.Popen[str], str, 
     process, url, folder = demo
     pictures = Path(os.environ["TAILWRIGHT_PICTURES"]) if "TAILWRIGHT_PICTURES" in os.environ else None
     deadline_s = time.monotonic() + LIMIT_S
-    token_file = folder / "demo" / "admin-token"
+    token_file = folder / "demo" / "service" / "admin-token"
     while not token_file.exists():
         assert process.poll() is None and time.monotonic() < deadline_s, (folder / "told").read_text()
         time.sleep(POLL_S)
