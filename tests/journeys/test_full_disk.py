@@ -4,6 +4,7 @@ The disk is a tmpfs in a mount namespace of the service's own, which needs no pr
 /proc. `tests/controlplane/telemetry/journal/test_writer.py` has the same by SQLite's own limit on its file.
 """
 
+import errno
 import os
 import re
 import subprocess
@@ -45,6 +46,15 @@ class Full:
             command = ["unshare", *as_root, "--mount", "sh", "-eu", "-c", SCRIPT]
             self.process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
         self.folder = Path(f"/proc/{self.process.pid}/root{folder}")
+
+    def stuff(self) -> None:
+        """Take what room is left, and what the service gives back of its own in the meantime."""
+        try:
+            with (self.folder / "stuffing").open("ab", buffering=0) as file:
+                while file.write(b"x" * 4096):
+                    pass
+        except OSError as error:
+            assert error.errno == errno.ENOSPC
 
     def http(self) -> httpx.Client:
         token = (self.folder / "data" / "admin-token").read_text().strip()
@@ -97,12 +107,14 @@ def test_readiness_tells_of_a_full_disk_and_of_its_end(full: Full) -> None:
             if answer.status_code != 200:
                 break
             kept += POINTS
+        full.stuff()
         assert (answer.status_code, kept > 0) == (503, True), answer.text
         assert "the report could not be written: the disk is full" in answer.json()["error"]["message"]
         ready = http.get("/readyz")
         assert (ready.status_code, ready.json()["telemetry"]) == (503, "the disk is full"), ready.text
         assert "disk_low" in ready.json()["degraded"]
         wait_for("the metrics tell it", lambda: degraded(http, "telemetry_not_written") and degraded(http, "disk_low"))
+        full.stuff()
         assert send(ordinal).status_code == 503
         assert http.get("/readyz").status_code == 503
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import BrowserContext, Page, sync_playwright
+from playwright.sync_api import BrowserContext, Page, expect, sync_playwright
 
 from agents.demo.engines import TAILWRIGHT
 from agents.demo.processes import Child, Processes
@@ -19,6 +19,9 @@ FLAGS = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
+
+# A busy machine is slow, not wrong: what never comes fails all the same.
+expect.set_options(timeout=30_000)
 
 
 def chromium() -> str:
@@ -39,7 +42,7 @@ def browser() -> Iterator[Any]:
 
 @dataclass
 class Bare:
-    """A real service without nodes, in a process of its own that a test may stop for a while."""
+    """A real service without nodes, a module's own, in a process that a test may stop for a while."""
 
     url: str
     data_dir: Path
@@ -52,7 +55,7 @@ class Bare:
         return Client(self.url, self.token(), timeout_s=15)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bare]:
     folder = tmp_path_factory.mktemp("bare")
     processes = Processes(folder / "logs")

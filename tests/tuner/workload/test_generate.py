@@ -51,10 +51,10 @@ def test_rate() -> None:
     assert describe(generate(SHORT, seed=6, rate_per_s=7, requests=3000))["rate_per_s"] == pytest.approx(7, rel=0.15)
 
 
-@pytest.mark.parametrize(("name", "shape"), [("chat", CONV), ("code", CODE)])
+@pytest.mark.parametrize(("name", "shape"), [("conv", CONV), ("code", CODE)])
 def test_fits_the_real_trace(azure: Path, name: str, shape: object) -> None:
     real = load(azure / f"AzureLLMInferenceTrace_{name}.csv").requests
-    fit = CONV if name == "chat" else CODE
+    fit = CONV if name == "conv" else CODE
     inputs = np.log([request.input_length for request in real])
     outputs = np.log([max(1, request.output_length) for request in real])
     assert math.exp(float(np.median(inputs))) == pytest.approx(fit.input_median, rel=0.02)

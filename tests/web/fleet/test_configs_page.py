@@ -105,8 +105,10 @@ def test_a_wrong_number_is_refused_by_its_name(name: str) -> None:
 
 
 @pytest.mark.browser
-def test_configurations_are_listed(page: Page) -> None:
+def test_configurations_are_listed(page: Page, stack: Any) -> None:
+    with stack.client() as client:
+        serving = next(one.desired_revision for one in client.nodes() if one.pool == "demo")
     page.goto("/configs")
-    expect(page.locator('[data-revision="1"]')).to_contain_text("demo", timeout=15_000)
-    page.goto("/configs?a=1&b=1")
+    expect(page.locator(f'[data-revision="{serving}"]')).to_contain_text("demo")
+    page.goto(f"/configs?a={serving}&b={serving}")
     expect(page.locator("#part-config_changes")).to_contain_text("They are equal")

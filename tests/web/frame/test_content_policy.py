@@ -77,7 +77,7 @@ def test_no_page_breaks_its_policy_or_asks_elsewhere(page: Page, stack: Any) -> 
     rollout = proposed(stack)
     found += violations(page, f"/rollouts/{rollout.id}", "h1")
     # What the stream brings in, the bar's choices, and a page that is not.
-    page.wait_for_function("() => document.querySelector('[data-part]').dataset.refreshed", timeout=20_000)
+    page.wait_for_function("() => document.querySelector('[data-part]').dataset.refreshed")
     page.goto("/studies")
     page.locator("select[name=from]").select_option("now-1h")
     page.wait_for_url("**/studies?*from=now-1h*")
@@ -96,7 +96,7 @@ def test_no_page_breaks_its_policy_or_asks_elsewhere(page: Page, stack: Any) -> 
 def test_pages_run_no_text(page: Page) -> None:
     """The policy is what keeps htmx from evaluating, too: nothing on the page wants it to."""
     page.goto("/studies")
-    page.wait_for_function("() => document.querySelector('[data-part]').dataset.refreshed", timeout=20_000)
+    page.wait_for_function("() => document.querySelector('[data-part]').dataset.refreshed")
     # Later, for what the test itself evaluates is not under the policy.
     later = "try { eval('1'); done('it ran'); } catch (error) { done(error.name); }"
     assert page.evaluate(f"() => new Promise((done) => setTimeout(() => {{ {later} }}))") == "EvalError"
@@ -162,7 +162,7 @@ def test_a_stream_refused_while_signing_out_leads_nowhere_else(browser: Any, sta
     context: BrowserContext = browser.new_context(base_url=stack.url)
     opened = context.new_page()
     opened.goto(stack.fleet.sign_in_link())
-    opened.wait_for_function("() => document.querySelector('[data-stream]')._htmx?.sse?.reader", timeout=20_000)
+    opened.wait_for_function("() => document.querySelector('[data-stream]')._htmx?.sse?.reader")
     leaving: list[Route] = []
     refused: list[Route] = []
 

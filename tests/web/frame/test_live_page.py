@@ -31,24 +31,24 @@ SEE = """(hidden) => {
 def refreshed(page: Page) -> None:
     """Waits until the page's first part was refreshed once more."""
     before = page.evaluate("Number(document.querySelector('[data-part]').dataset.refreshed || 0)")
-    page.wait_for_function(REFRESHED, arg=before, timeout=20_000)
+    page.wait_for_function(REFRESHED, arg=before)
 
 
-def test_a_service_that_hangs_is_told_within_ten_seconds_and_live_again_after(bare_page: Page, bare: Any) -> None:
+def test_a_service_that_hangs_is_told_and_live_again_after(bare_page: Page, bare: Any) -> None:
     bare_page.goto("/studies")
     status, as_of, trouble = bare_page.get_by_role("status"), bare_page.locator("#as-of"), bare_page.locator(".trouble")
     expect(status).to_have_text("live")
     refreshed(bare_page)
     os.kill(bare.child.process.pid, signal.SIGSTOP)
     try:
-        expect(status).to_have_text("stale: the service does not answer", timeout=10_000)
+        expect(status).to_have_text("stale: the service does not answer")
         since = bare_page.locator("[data-part]").get_attribute("data-as-of")
         expect(trouble).to_have_text(f"As of {since}, not refreshed since: the service does not answer")
         assert status.evaluate(COLOUR) == trouble.evaluate(COLOUR) != bare_page.locator("h1").evaluate(COLOUR)
         stood = as_of.inner_text()
     finally:
         os.kill(bare.child.process.pid, signal.SIGCONT)
-    expect(status).to_have_text("live", timeout=20_000)
+    expect(status).to_have_text("live")
     expect(trouble).to_be_hidden()
     expect(as_of).not_to_have_text(stood)
     refreshed(bare_page)
@@ -67,14 +67,12 @@ def test_what_the_service_refuses_is_told_in_its_own_words_until_it_does_not(bar
     bare_page.route("**/live/**", answered)
     bare_page.goto("/studies")
     kept = bare_page.locator("[data-part]").inner_text()
-    expect(bare_page.locator(".trouble")).to_contain_text(
-        "not refreshed since: pool: there is none <b>", timeout=10_000
-    )
+    expect(bare_page.locator(".trouble")).to_contain_text("not refreshed since: pool: there is none <b>")
     expect(bare_page.get_by_role("status")).to_have_text("stale: pool: there is none <b>")
     expect(bare_page.locator("#as-of")).to_have_text("08:57:12 UTC")
     assert bare_page.locator("[data-part]").inner_text() == kept
     bare_page.unroute("**/live/**")
-    expect(bare_page.get_by_role("status")).to_have_text("live", timeout=20_000)
+    expect(bare_page.get_by_role("status")).to_have_text("live")
     expect(bare_page.locator(".trouble")).to_be_hidden()
 
 
@@ -124,7 +122,7 @@ def test_a_part_with_the_focus_in_it_goes_on_refreshing(bare_page: Page, bare: A
     part.locator("th").first.evaluate("(head) => getSelection().selectAllChildren(head)")
     with bare.client() as client:
         client.create_alert_rule(AlertRuleCreate.model_validate({"name": "one more", "condition": {"kind": "drift"}}))
-    expect(part).to_contain_text("one more", timeout=10_000)
+    expect(part).to_contain_text("one more")
     assert bare_page.evaluate("document.activeElement === window.focused")
     assert bare_page.evaluate("window.focused.parentElement.open && window.focused.isConnected")
     assert bare_page.evaluate("getSelection().toString().trim()") != ""
@@ -138,7 +136,7 @@ def test_an_ended_session_leads_to_sign_in_and_back(browser: Any, bare: Any) -> 
     secret = next(cookie["value"] for cookie in context.cookies() if cookie["name"] == "tailwright_session")
     with Client(bare.url, secret) as client:
         client.end_session()
-    expect(opened).to_have_url(f"{bare.url}/login?next=%2Fstudies%3Fpool%3Da", timeout=15_000)
+    expect(opened).to_have_url(f"{bare.url}/login?next=%2Fstudies%3Fpool%3Da")
     context.close()
 
 
@@ -191,7 +189,7 @@ def test_a_page_outlives_a_restart_of_its_service(alone: Restarted) -> None:
         page.goto("/studies")
         refreshed(page)
         alone.processes.stop()
-        expect(page.get_by_role("status")).to_have_text("stale: the service does not answer", timeout=15_000)
+        expect(page.get_by_role("status")).to_have_text("stale: the service does not answer")
         alone.start()
         expect(page.get_by_role("status")).to_have_text("live", timeout=30_000)
         refreshed(page)

@@ -27,7 +27,7 @@ def test_sign_in_leads_to_the_whole_address_that_was_asked_for(browser: Any, bar
     expect(opened).to_have_url(bare.url + LEDGER)
     # The session ends while the page is open: its scripts keep the address too.
     context.clear_cookies()
-    expect(opened.locator("header input[name=next]")).to_have_value(LEDGER, timeout=20_000)
+    expect(opened.locator("header input[name=next]")).to_have_value(LEDGER)
     context.close()
 
 
