@@ -80,19 +80,10 @@ def doctor(
     context: typer.Context,
     data_dir: Annotated[
         Path,
-        typer.Option(
-            envvar=["TAILWRIGHT_DOCTOR_DATA_DIR", "TAILWRIGHT_DATA_DIR"], help="Where `tailwright up` keeps its data."
-        ),
+        typer.Option(envvar="TAILWRIGHT_DATA_DIR", help="Where `tailwright up` keeps its data."),
     ] = Path("tailwright-data"),
-    host: Annotated[
-        str, typer.Option(envvar=["TAILWRIGHT_DOCTOR_HOST", "TAILWRIGHT_HOST"], help="Address it listens on.")
-    ] = "127.0.0.1",
-    port: Annotated[
-        int,
-        typer.Option(
-            envvar=["TAILWRIGHT_DOCTOR_PORT", "TAILWRIGHT_PORT"], help="Port it listens on.", min=1, max=65535
-        ),
-    ] = 7300,
+    host: Annotated[str, typer.Option(envvar="TAILWRIGHT_HOST", help="Address it listens on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(envvar="TAILWRIGHT_PORT", help="Port it listens on.", min=1, max=65535)] = 7300,
     as_json: Json = False,
 ) -> None:
     """Check this installation; status 1 when something would keep it from running. `doctor vllm` checks one of vLLM."""

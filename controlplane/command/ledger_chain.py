@@ -100,8 +100,8 @@ def archive(
 
 @app.command("head")
 @with_settings("TAILWRIGHT_")
-def head(settings: StoreSettings) -> None:
-    """Print the newest entry's number and hash as JSON, signed with the data directory's key."""
+def head(settings: StoreSettings, as_json: Json = False) -> None:
+    """Print the newest entry's number and hash, signed with the data directory's key, as JSON."""
     extras.need("ledger", "server")
     from controlplane.ledger import inspection, signing
 
@@ -110,7 +110,7 @@ def head(settings: StoreSettings) -> None:
         found = inspection.newest(database)
     finally:
         database.close()
-    typer.echo(signing.signed(found, signing.key_of(settings.data_dir)).model_dump_json())
+    print_json(signing.signed(found, signing.key_of(settings.data_dir)), in_one_line=not as_json)
 
 
 def _database(settings: StoreSettings) -> "Database":

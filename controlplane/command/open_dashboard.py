@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import typer
 
 from controlplane.contract.clock import utc_now
+from controlplane.terminal.output.printing import Json, print_json
 from controlplane.terminal.service_choice import Choice
 from controlplane.terminal.service_command import calls_service
 from controlplane.terminal.service_connection import fail, reaching
@@ -24,8 +25,9 @@ def open_dashboard(
     choice: Choice,
     page: Annotated[str, typer.Argument(help="The page to open, such as /alerts.")] = "/",
     only_print: Annotated[bool, typer.Option("--print", help="Print the link, and open nothing.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """Open the dashboard signed in as this token; without a desktop (over ssh) print the link instead."""
+    """Open the dashboard signed in as this token; without a desktop (over ssh), or with --json, print the link."""
     if not is_page(page):
         fail(f"page: wants a path of the dashboard such as /alerts, got {page!r}")
     with reaching(choice) as client:
@@ -33,6 +35,9 @@ def open_dashboard(
         # A Unix socket is the service's own way in: browsers have another.
         base = client.onboarding().service_url if choice.server.startswith("unix:") else choice.server
     link = code.link(base, page)
+    if as_json:
+        print_json({"link": link, "expires_at": code.expires_at.isoformat()})
+        return
     if not only_print and has_desktop(os.environ, sys.platform) and webbrowser.open(link):
         typer.echo(f"opened {base.rstrip('/')}{page} in the browser")
         return

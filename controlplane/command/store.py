@@ -1,7 +1,7 @@
 """`tailwright store`: look the database through, back it up while the service runs, and restore it."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -15,6 +15,7 @@ from controlplane.terminal.settings_options import with_settings
 from controlplane.terminal.subcommand import subcommand
 
 if TYPE_CHECKING:
+    from controlplane.telemetry.folding.backup import Restored, Unsound
     from controlplane.telemetry.folding.verify import Report
 
 app = subcommand(help="Check, back up and restore what the service keeps.", no_args_is_help=True)
@@ -41,9 +42,7 @@ def verify_store(settings: StoreSettings, as_json: Json = False) -> None:
         database.close()
     fine = report.sound and wrong is None
     if as_json:
-        found = {"findings": [str(one) for one in report.findings.all], "more_findings": report.findings.more}
-        looked_at = {"frames": report.frames, "pending": report.pending, "repeats": report.repeats}
-        print_json({"fine": fine, **found, **looked_at, "ledger": {"entries": head.id, "wrong": wrong}})
+        print_json({**_document(report), "fine": fine, "ledger": {"entries": head.id, "wrong": wrong}})
         raise typer.Exit(0 if fine else 1)
     _tell(report)
     typer.echo(f"ok   {head.id} ledger entries" if wrong is None else f"BAD  {wrong}")
@@ -55,6 +54,7 @@ def verify_store(settings: StoreSettings, as_json: Json = False) -> None:
 def back_up(
     file: Annotated[Path, typer.Argument(help="The file to write; it must not be there yet.", dir_okay=False)],
     settings: StoreSettings,
+    as_json: Json = False,
 ) -> None:
     """Copy the whole database to FILE while the service runs, and look the copy through."""
     extras.need("store", "server")
@@ -65,10 +65,12 @@ def back_up(
     try:
         report = backup.backup(_file_of(settings), file)
     except backup.Unsound as unsound:
-        _tell(unsound.report)
-        fail(unsound.message, 1)
+        _unsound(unsound, as_json)
     except (TailwrightError, OSError) as error:
         fail(str(error), 1)
+    if as_json:
+        print_json({**_document(report), "file": str(file), "key_file": str(settings.keyring.file)})
+        return
     _tell(report)
     typer.echo(f"backed up to {file}. The token files in {settings.data_dir} are not part of it.")
     key_file = settings.keyring.file
@@ -80,6 +82,7 @@ def back_up(
 def restore(
     file: Annotated[Path, typer.Argument(help="A file that `tailwright store backup` has written.", dir_okay=False)],
     settings: StoreSettings,
+    as_json: Json = False,
 ) -> None:
     """Put FILE in the place of the database; the service must not be running. The old database is set aside."""
     extras.need("store", "server")
@@ -90,21 +93,32 @@ def restore(
     try:
         done = backup.restore(file, _file_of(settings), utc_now())
     except backup.Unsound as unsound:
-        _tell(unsound.report)
-        fail(unsound.message, 1)
+        _unsound(unsound, as_json)
     except (TailwrightError, OSError) as error:
         fail(str(error), 1)
+    if not as_json:
+        _tell_restored(file, done)
+    lacking = _keys_lacking(settings)
+    if as_json:
+        aside = None if done.aside is None else str(done.aside)
+        told = {"file": str(file), "aside": aside, "revoked_again": done.revoked, "unreadable_secrets": lacking}
+        print_json({**_document(done.report), "fine": not lacking, **told})
+    for key_id, count in lacking.items():
+        typer.echo(f"BAD  {count} of its secrets cannot be read. {settings.keyring.lacks(key_id)}", err=True)
+    raise typer.Exit(1 if lacking else 0)
+
+
+def _tell_restored(file: Path, done: "Restored") -> None:
     _tell(done.report)
     typer.echo(f"restored from {file}" + (f"; what was there before is {done.aside}" if done.aside else ""))
     for name in done.revoked or []:
         typer.echo(f"the token {name!r} was revoked after the backup, and stays so")
     if done.revoked is None:
         typer.echo(f"BAD  {done.aside} does not say which tokens it had revoked: look at those that live now", err=True)
-    _tell_of_keys(settings)
 
 
-def _tell_of_keys(settings: StoreSettings) -> None:
-    """Whether the restored secrets can be read."""
+def _keys_lacking(settings: StoreSettings) -> dict[str, int]:
+    """The keys that the restored secrets want and the file lacks, and how many secrets each."""
     from controlplane.app.tables import all_tables
     from controlplane.db.database import Database
     from controlplane.keys import reencryption
@@ -113,15 +127,11 @@ def _tell_of_keys(settings: StoreSettings) -> None:
     try:
         with database.snapshot() as connection:
             counts = reencryption.counts(connection, all_tables())
-        lacking = [key_id for key_id in counts if keyring.find(key_id) is None]
+        return {key_id: count for key_id, count in counts.items() if keyring.find(key_id) is None}
     except TailwrightError as error:
         fail(error.message, 1)
     finally:
         database.close()
-    for key_id in lacking:
-        typer.echo(f"BAD  {counts[key_id]} of its secrets cannot be read. {keyring.lacks(key_id)}", err=True)
-    if lacking:
-        raise typer.Exit(1)
 
 
 def _file_of(settings: StoreSettings) -> Path:
@@ -129,6 +139,22 @@ def _file_of(settings: StoreSettings) -> Path:
     from sqlalchemy import make_url
 
     return Path(make_url(settings.url).database or "")
+
+
+def _unsound(unsound: "Unsound", as_json: bool) -> NoReturn:
+    """What is wrong with the copy; leaves with status 1."""
+    if as_json:
+        print_json(_document(unsound.report))
+    else:
+        _tell(unsound.report)
+    fail(unsound.message, 1)
+
+
+def _document(report: "Report") -> dict[str, Any]:
+    """What was looked at, and what is not as it must be."""
+    found = {"findings": [str(one) for one in report.findings.all], "more_findings": report.findings.more}
+    looked_at = {"frames": report.frames, "pending": report.pending, "repeats": report.repeats}
+    return {"fine": report.sound, **found, **looked_at}
 
 
 def _tell(report: "Report") -> None:

@@ -63,6 +63,9 @@ def _option(setting: Setting, prefix: str) -> inspect.Parameter:
     about += [setting.bounds] if setting.bounds else []
     about += ["required"] if setting.field.is_required() else []
     words = f"{setting.field.description}  [{'; '.join(about)}]"
-    option = typer.Option(None, *setting.flags, metavar=setting.form or None, help=words)
+    # `given` reads the variables, which the help names one of: typer's own would be a second name for the same.
+    option = typer.Option(
+        None, *setting.flags, metavar=setting.form or None, help=words, allow_from_autoenv=False, show_envvar=False
+    )
     annotation = {"": bool | None, PAIRS: list[str] | None}.get(setting.form, str | None)
     return inspect.Parameter(setting.name, inspect.Parameter.KEYWORD_ONLY, default=option, annotation=annotation)

@@ -1,8 +1,9 @@
 """`tailwright load`: telemetry out of files, with its own timestamps."""
 
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -10,6 +11,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 from controlplane.client import Client
 from controlplane.terminal import extras
+from controlplane.terminal.output.printing import Json, print_json
 from controlplane.terminal.service_command import calls_service
 from controlplane.terminal.service_connection import fail
 from controlplane.terminal.subcommand import subcommand
@@ -45,6 +47,7 @@ def load(
         Signal, typer.Option(help="What OTLP protobuf messages are, which they do not tell themselves.")
     ] = Signal.METRICS,
     parallel: Annotated[int, typer.Option(help="Requests under way at once.", min=1, max=64)] = 4,
+    as_json: Json = False,
 ) -> None:
     """Load history: OTLP or packed reports from files, each under an identity of its own, so that loading a file
     again, or going on after a break, doubles nothing. docs/history.md has the formats."""
@@ -57,7 +60,7 @@ def load(
 
     form = Form.TRACES_PROTOBUF if protobuf is Signal.TRACES else Form.METRICS_PROTOBUF
     console = Console(stderr=True)
-    refused = 0
+    loaded: list[tuple[Path, Totals]] = []
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     try:
         with Progress(*columns, TimeRemainingColumn(), console=console) as progress:
@@ -73,14 +76,26 @@ def load(
                     on_answer=lambda batch, task=task: progress.advance(task, batch.size),  # type: ignore[misc]
                 )
                 for stream, file in streams.items():
-                    found = totals.get(stream, Totals())
-                    progress.console.print(_told(file, found), markup=False, soft_wrap=True)
-                    for reason, times in found.reasons.most_common(3):
-                        progress.console.print(f"  {times} times: {reason[:REASON]}", markup=False, soft_wrap=True)
-                    refused += found.refused
+                    loaded.append((file, totals.get(stream, Totals())))
+                    for line in () if as_json else _lines(*loaded[-1]):
+                        progress.console.print(line, markup=False, soft_wrap=True)
     except OSError as error:
         fail(f"a file cannot be read: {error}", 1)
+    refused = sum(found.refused for _, found in loaded)
+    if as_json:
+        print_json({"files": [_document(file, found) for file, found in loaded], "refused": refused})
     raise typer.Exit(1 if refused else 0)
+
+
+def _document(file: Path, found: "Totals") -> dict[str, Any]:
+    counts = {"batches": found.batches, "messages": found.messages, "known": found.known, "refused": found.refused}
+    return {"file": str(file), **counts, "reasons": dict(found.reasons)}
+
+
+def _lines(file: Path, found: "Totals") -> Iterator[str]:
+    yield _told(file, found)
+    for reason, times in found.reasons.most_common(3):
+        yield f"  {times} times: {reason[:REASON]}"
 
 
 def _told(file: Path, totals: "Totals") -> str:

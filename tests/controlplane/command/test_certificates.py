@@ -1,5 +1,7 @@
 """`tailwright tls` makes files that TLS takes, and says in one line what it cannot do."""
 
+import json
+from datetime import datetime
 from pathlib import Path
 
 from typer.testing import CliRunner, Result
@@ -38,6 +40,29 @@ def test_a_node_is_revoked_and_comes_back_with_a_certificate_anew(tmp_path: Path
     (folder / "crl.pem").unlink()
     assert tls(folder, "renew").output.startswith(f"{folder}/crl.pem, until 20")
     assert tls(folder, "revoke", "gpu-9").exit_code == tls(folder, "revoke", "ca").exit_code == 2
+
+
+def test_programs_are_told_the_files_and_when_they_end(tmp_path: Path) -> None:
+    folder = tmp_path / "tls"
+
+    def told(*words: str) -> dict[str, object]:
+        found: dict[str, object] = json.loads(tls(folder, *words, "--json").stdout)
+        return found
+
+    assert told("init")["certificate"] == f"{folder}/ca.pem"
+    for words in (("server", "service", "--host", "tailwright.example"), ("node", "gpu-1")):
+        made = told(*words)
+        assert (made["name"], made["key"]) == (words[1], f"{folder}/{words[1]}.key")
+        assert datetime.fromisoformat(str(made["ends_at"])).tzinfo is not None
+    assert told("renew") == {"renewed": [], "list": None}
+    renewed = told("renew", "--within-days", "91")
+    assert [one["name"] for one in renewed["renewed"]] == ["gpu-1", "service"]  # type: ignore[attr-defined]
+    assert renewed["list"]["file"] == f"{folder}/crl.pem"  # type: ignore[index]
+    revoked = told("revoke", "gpu-1", "--reason", "key-compromise")
+    assert revoked["reason"] == "key-compromise" and len(revoked["serials"]) == 2  # type: ignore[arg-type]
+    assert told("revoke", "gpu-1")["serials"] == []
+    refused = tls(folder, "server", "service", "--host", "tailwright.example", "--json")
+    assert (refused.exit_code, refused.stdout) == (2, "") and "is there already" in refused.stderr
 
 
 def test_what_cannot_be_done_is_one_line(tmp_path: Path) -> None:

@@ -34,7 +34,8 @@ def command(name: str) -> Any:
 
 def rows() -> dict[str, set[str]]:
     """Of the table of nouns."""
-    found = re.findall(r"^\| `([a-z]+)` \| (.*) \|$", DOCUMENT, re.MULTILINE)
+    table = DOCUMENT.partition("\n## Nouns\n")[2].partition("\n## ")[0]
+    found = re.findall(r"^\| `([a-z]+)` \| (.*) \|$", table, re.MULTILINE)
     return {noun: set(re.findall(r"`([a-z-]+)`", verbs)) for noun, verbs in found}
 
 
@@ -52,13 +53,6 @@ def test_each_noun_is_in_the_document_with_its_verbs() -> None:
     for noun, verbs in told.items():
         there = set(getattr(command(noun), "commands", {}))
         assert {verb for verb in verbs if not verb.startswith("-")} == there, noun
-
-
-@pytest.mark.parametrize("noun", sorted(set(SUBCOMMANDS) - ON_ONE_MACHINE))
-def test_each_command_prints_for_programs_too(noun: str) -> None:
-    group = command(noun)
-    for verb, one in getattr(group, "commands", {noun: group}).items():
-        assert "--json" in options_of(one) or (noun, verb) == ("ledger", "head"), f"{noun} {verb}"
 
 
 @pytest.mark.parametrize("line", sorted(set(examples())))

@@ -1,5 +1,6 @@
 """`tailwright open` against a real service: a link that signs in, opened on a desktop and printed elsewhere."""
 
+import json
 import os
 import subprocess
 import sys
@@ -36,6 +37,8 @@ def test_the_link_is_printed_alone_and_counts_once(tmp_path: Path) -> None:
         assert parse_qs(urlsplit(link).query)["next"] == ["/alerts?state=open"]
         assert "once, within 60 s" in printed.stderr or "once, within 59 s" in printed.stderr
         assert signs_in(running, link) and not signs_in(running, link)
+        for_programs = json.loads(runner.invoke(app, ["open", "--json", *to], env=DESKTOP).stdout)
+        assert set(for_programs) == {"link", "expires_at"} and signs_in(running, for_programs["link"])
         over_ssh = runner.invoke(app, ["open", *to], env={**DESKTOP, "SSH_CONNECTION": "192.0.2.1 1 192.0.2.2 22"})
         assert over_ssh.exit_code == 0 and signs_in(running, over_ssh.stdout.strip())
 

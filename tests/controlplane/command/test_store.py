@@ -74,6 +74,31 @@ def test_there_and_back(folder: Path) -> None:
     assert run("verify", "--data-dir", folder)[0] == 0
 
 
+def test_programs_are_told_of_a_backup_and_its_way_back(folder: Path) -> None:
+    copy = folder / "copy.db"
+    status, said = run("backup", copy, "--data-dir", folder, "--json")
+    told = json.loads(said)
+    assert status == 0 and told["fine"] and told["file"] == str(copy) and told["frames"] > 0
+    assert told["key_file"] == str(folder / "secrets.key")
+    status, said = run("restore", copy, "--data-dir", folder, "--json")
+    back = json.loads(said)
+    assert status == 0 and back["fine"] and back["frames"] == told["frames"]
+    assert Path(back["aside"]).is_file() and back["revoked_again"] == [] and back["unreadable_secrets"] == {}
+    copy.write_bytes(b"nothing")
+    done = CliRunner().invoke(app, ["store", "restore", str(copy), "--data-dir", str(folder), "--json"])
+    assert (done.exit_code, done.stdout) == (1, "") and "is no database" in done.stderr
+
+
+def test_programs_are_told_what_is_wrong_with_a_copy(folder: Path) -> None:
+    database = Database(ServiceSettings(data_dir=folder).url)
+    with database.session() as session:
+        session.connection().execute(update(FrameRow).values(frame=b"nothing"))
+    database.close()
+    done = CliRunner().invoke(app, ["store", "backup", str(folder / "copy.db"), "--data-dir", str(folder), "--json"])
+    told = json.loads(done.stdout)
+    assert done.exit_code == 1 and not told["fine"] and told["findings"] and "is not sound" in done.stderr
+
+
 def test_what_is_not_there(tmp_path: Path) -> None:
     assert run("verify", "--data-dir", tmp_path)[0] == 2
     assert run("backup", tmp_path / "copy.db", "--data-dir", tmp_path)[0] == 1

@@ -49,7 +49,7 @@ def doctor_vllm(
         Path | None,
         typer.Option(
             "--dir",
-            envvar=["TAILWRIGHT_DOCTOR_VLLM_DIR", "TAILWRIGHT_VLLM_DIR"],
+            envvar="TAILWRIGHT_VLLM_DIR",
             help="The folder that the agent and the plugin share.",
         ),
     ] = None,

@@ -144,6 +144,18 @@ def test_what_is_too_old_is_told_and_the_status_says_so(url: str, data_dir: Path
     assert "older than" in answer.output
 
 
+def test_programs_are_told_of_each_file(url: str, data_dir: Path, tmp_path: Path) -> None:
+    good = written(tmp_path / "good.jsonl", [otlp_line("n1", NOW - timedelta(hours=1))])
+    old = written(tmp_path / "old.jsonl", [otlp_line("n1", NOW - timedelta(days=4000))])
+    words = ["load", str(good), str(old), "--json", "--server", url, "--token-file", str(data_dir / "admin-token")]
+    answer = CliRunner().invoke(command, words)
+    told = json.loads(answer.stdout)
+    assert answer.exit_code == 1 and told["refused"] == 1
+    first, second = told["files"]
+    assert (first["file"], first["messages"], first["known"], first["reasons"]) == (str(good), 1, 0, {})
+    assert second["refused"] == 1 and "older than" in next(iter(second["reasons"]))
+
+
 def test_a_file_that_is_none_is_one_line(url: str, data_dir: Path, tmp_path: Path) -> None:
     file = tmp_path / "picture.png"
     file.write_bytes(b"\x89PNG....")
