@@ -2,6 +2,7 @@
 
 Guarantee: a form without this session's token is a 403 and does nothing. A token's secret is in one answer, which no
 cache keeps. A token is made by a token: what outlives a session is not made by one, so its form asks for an admin's.
+Where the session is a person's, that person answers for it (`owner`, in the ledger too) unless the form names another.
 """
 
 from collections.abc import Mapping
@@ -20,7 +21,7 @@ from web.frame import row_number
 from web.frame.rendering import page_rendered
 from web.frame.selection import selection_of
 from web.settings.form_fields import made, problem_of, token_of
-from web.settings.settings_page import PAGE
+from web.settings.settings_page import PAGE, person_of
 
 row_number.register()
 router = APIRouter(prefix="/settings")
@@ -54,7 +55,8 @@ def create_token(
     fields = {"name": name, "scope": scope, "owner": owner, "lasts": lasts}
     fields |= {"uses": uses, "pools": pools, "roles": roles, "nodes": nodes}
     try:
-        created = holder_of(request, by.strip()).create_token(token_of(fields, utc_now()))
+        wanted = token_of({**fields, "owner": owner.strip() or person_of(client) or ""}, utc_now())
+        created = holder_of(request, by.strip()).create_token(wanted)
     except TailwrightError as error:
         return _refused(request, client, "tokens", error, {**fields, "by": ""}, {"Authorization": "by"})
     return _tab(request, client, "tokens", created=created)

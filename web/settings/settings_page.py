@@ -1,5 +1,6 @@
 """Settings, a tab each: how the service is, tokens, people and their sessions, destinations, what is kept how long."""
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -58,6 +59,30 @@ class DestinationHealth:
     kind: Kind
     words: str
     last: Delivery | None
+
+
+@dataclass(frozen=True)
+class TokenMaking:
+    """How somebody makes a token whose session does not: a person's. `command`: for a shell that has an admin's."""
+
+    person: str
+    command: str
+
+
+def token_making(client: Client) -> TokenMaking | None:
+    """None where the session is a token's: whoever began it has the token that the form asks for."""
+    person = person_of(client)
+    if person is None:
+        return None
+    words = ["tailwright", "tokens", "create", "NAME", "--scope", "operate", "--owner", person]
+    words += ["--server", client.onboarding().service_url, "--token-file", "FILE"]
+    return TokenMaking(person, shlex.join(words))
+
+
+def person_of(client: Client) -> str | None:
+    """Whose session it is, where it is a person's."""
+    session = client.own_session()
+    return session.name if session.person_id is not None else None
 
 
 def is_admin(client: Client) -> bool:
@@ -173,6 +198,7 @@ def whole(client: Client, selection: Selection) -> Context:
         "tab": tab,
         "tabs": {name: title for name, (title, _) in TABS.items()},
         "may_change": is_admin(client),
+        "making": token_making(client) if tab == "tokens" else None,
         "ending": ending_of(client, selection.own.get("end", "")),
         "lengths": LASTS,
         "scopes": SCOPES,

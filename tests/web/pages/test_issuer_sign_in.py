@@ -1,6 +1,7 @@
 """A person signs in at a real issuer with a real browser, works under a name, and signs out here and there."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -23,13 +24,19 @@ def issuer() -> Iterator[Issuer]:
 
 
 @pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory, issuer: Issuer) -> Iterator[str]:
-    folder, port = tmp_path_factory.mktemp("people"), free_port()
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("people")
+
+
+@pytest.fixture(scope="module")
+def url(folder: Path, issuer: Issuer) -> Iterator[str]:
+    port = free_port()
     (folder / "secret").touch(mode=0o600)
     (folder / "secret").write_text(CLIENT_SECRET)
     processes = Processes(folder / "logs")
     options = ["--data-dir", str(folder / "data"), "--port", str(port), "--no-tuner", "--no-token-sign-in"]
     options += ["--oidc-issuer", issuer.url, "--oidc-client-id", CLIENT_ID, "--oidc-operator-groups", "ops"]
+    options += ["--oidc-admin-groups", "platform"]
     options += ["--oidc-client-secret-file", str(folder / "secret")]
     processes.start("service", [*TAILWRIGHT, "up", *options])
     try:
@@ -83,7 +90,7 @@ def test_who_is_in_no_group_reads_which_groups_count(page: Page, issuer: Issuer)
     with page.expect_response(lambda answer: "/login/callback" in answer.url) as answered:
         page.locator("#yes").click()
     assert answered.value.status == 403
-    expect(page.get_by_role("alert")).to_contain_text("Groups that count are operator: ops")
+    expect(page.get_by_role("alert")).to_contain_text("Groups that count are admin: platform; operator: ops")
     issuer.says = {}
 
 
@@ -115,3 +122,28 @@ def test_a_person_ends_the_session_of_another_browser(browser: Any, page: Page, 
     forgotten.reload()
     expect(forgotten).to_have_url(f"{url}/login?next=/fleet")
     other.close()
+
+
+def test_a_person_is_told_how_tokens_are_made_and_answers_for_them(
+    page: Page, url: str, folder: Path, issuer: Issuer
+) -> None:
+    """An admin's session does not do: it stays a 403 at the API. An admin's token does, and the person is its owner."""
+    issuer.says = {"groups": ["platform"]}
+    to_issuer(page, "/settings?tab=tokens")
+    page.locator("#yes").click()
+    told = page.locator("section[aria-labelledby=new-token-title]")
+    expect(told).to_contain_text("You are signed in as ada@example.com, by a session.")
+    issuer.says = {}
+    expect(told.locator("pre")).to_contain_text("tailwright tokens create NAME --scope operate --owner ada@example.com")
+    page.locator("#field-name").fill("for ci")
+    page.locator("#field-by").fill(page.context.cookies()[0]["value"])
+    page.get_by_role("button", name="Make the token").click()
+    expect(page.locator("#about-by")).to_contain_text("tailwright_ and 43 characters")
+    token = (folder / "data/admin-token").read_text().strip()
+    page.locator("#field-by").fill(token)
+    page.get_by_role("button", name="Make the token").click()
+    expect(page.get_by_role("status").filter(has_text="is made")).to_contain_text("for ci")
+    expect(page.locator("table[data-table=tokens] tr", has_text="for ci")).to_contain_text("ada@example.com")
+    asked = {"kind": "token.created", "limit": 1}
+    entry = httpx.get(f"{url}/api/v1/ledger", params=asked, headers={"Authorization": f"Bearer {token}"}).json()
+    assert entry["items"][0]["evidence"]["owner"] == "ada@example.com"

@@ -92,6 +92,7 @@ def test_a_token_is_made_by_an_admins_token_and_shown_once(admin: httpx.Client, 
     assert wrong.status_code == 400 and 'id="about-uses"' in wrong.text and bare.token() not in wrong.text
     made = admin.post("/settings/tokens", data=said | {"by": bare.token()})
     assert (made.status_code, made.headers["Cache-Control"]) == (200, "no-store")
+    assert "You are signed in as" not in admin.get("/settings?tab=tokens").text, "a token is at hand"
     secret = re.search(r'<code class="secret">(tailwright_[\w-]{43})</code>', made.text)
     assert secret is not None
     assert secret[1] not in part(admin, "tokens") + admin.get("/settings?tab=tokens").text
