@@ -80,7 +80,15 @@ function watch() {
   else if (silence) open.reader?.cancel();
 }
 
+// htmx looks at the page in the task after its own script, whether its extension for streams has come by then or not; what
+// it has looked at without, it never connects. So it is told of the stream only here, after both and after that look.
+function begin() {
+  source.setAttribute("hx-sse:connect", source.dataset.stream);
+  window.htmx.process(source);
+}
+
 if (source) {
+  window.setTimeout(begin);
   source.addEventListener("beat", (event) => beat(JSON.parse(event.detail.data)));
   source.addEventListener("trouble", (event) => {
     const { part, message } = JSON.parse(event.detail.data);

@@ -212,3 +212,16 @@ def test_a_first_connection_that_fails_is_tried_again(bare_page: Page) -> None:
     refreshed(bare_page)
     assert len(refused) == 3
     expect(bare_page.get_by_role("status")).to_have_text("live")
+
+
+def test_a_stream_begins_however_late_its_script_comes(bare_page: Page) -> None:
+    held: list[Route] = []
+    bare_page.route("**/hx-sse.min.*", lambda route: held.append(route))
+    bare_page.goto("/studies", wait_until="commit")
+    bare_page.wait_for_function("() => window.htmx")
+    # htmx has looked at the page by the next task.
+    bare_page.evaluate("() => new Promise((done) => setTimeout(done))")
+    (late,) = held
+    late.continue_()
+    refreshed(bare_page)
+    expect(bare_page.get_by_role("status")).to_have_text("live")

@@ -73,10 +73,10 @@ def test_a_part_that_fails_is_told_in_its_place_and_asked_for_by_the_stream() ->
         text = opened(part("fleet", error))
         assert f"Nothing to show: {words}" in text and f'data-trouble="{words}"' in text
         assert f'<span id="freshness" role="status">stale: {words}</span>' in text
-        assert 'hx-sse:connect="/live/fleet"' in text
+        assert 'data-stream="/live/fleet"' in text
     well = opened(part("fleet"))
     assert "Nothing to show" not in well and 'role="status">live<' in well
-    assert 'hx-sse:connect="/live/fleet?fresh=fleet"' in well
+    assert 'data-stream="/live/fleet?fresh=fleet"' in well
 
 
 @pytest.mark.parametrize("error", [Unauthenticated("sign in first"), BadRequest("from: wants", field="from")])
