@@ -17,14 +17,12 @@ from controlplane.contract import metrics
 from controlplane.contract.bodies.cause_kinds import CauseKind
 from controlplane.contract.metrics import Metric
 from controlplane.contract.reports.gpu_clocks import HARDWARE, HEAT, POWER
+from controlplane.evidence.host_thresholds import MIN_GROWTH, MIN_STALL_GROWTH
 
-MIN_GROWTH = 0.1
-"""Growth, as a share, of CPU used by others, of steal or of throttled periods, from which on it counts."""
 MIN_STRETCH = 1.25
 """So many times longer the engine took for the same work, by waiting for CPUs, than before."""
 FULL = 0.9
 CROWDED = 0.35
-MIN_STALL_GROWTH = 0.05
 MIN_FAULTS_PER_S = 10.0
 STALLS_AT_WORST = 1.0 / 3.0
 """Growth of the time stalled for memory or I/O that is as grave as a trouble can be."""

@@ -40,7 +40,12 @@ class ExplainedValue(BaseModel):
 class ExplainedFactor(BaseModel):
     """A label, or a figure in bins, by how strongly it tells inside from outside."""
 
-    factor: str = Field(description="a label, `output_tokens`, or a figure of the batch at the first token")
+    factor: str = Field(
+        description="a label, `output_tokens`, a figure of the batch at the first token, or a state of the request's "
+        "node, not of the request: `step_limit`, what bound most of its engine's steps, and `host_state`, `busy` where "
+        "CPU, memory, I/O, a quota or steal held its host up, in the 5 s in the middle of what the request waited for "
+        "(wider where those are not kept, or too many)"
+    )
     label: bool = Field(description="whether it is a label, and its values filters of other queries")
     score: float = Field(description="bias-corrected Cramér's V: 0 tells nothing apart, 1 everything")
     p_value: float = Field(description="the smallest of its values', corrected")

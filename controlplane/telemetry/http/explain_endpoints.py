@@ -1,5 +1,6 @@
 """What tells the requests inside a box of a heat map from others."""
 
+from collections.abc import Mapping
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query
@@ -17,7 +18,8 @@ from controlplane.telemetry.queries.parameters import SpanOf
 from controlplane.telemetry.question import Cost
 from controlplane.telemetry.reports.exemplar import NOT_COUNTED
 from controlplane.telemetry.request_log.explain import Side, explain
-from controlplane.telemetry.request_log.request_columns import MOST, read_columns
+from controlplane.telemetry.request_log.node_states import node_states
+from controlplane.telemetry.request_log.request_columns import MOST, Coded, RequestColumns, read_columns
 from controlplane.telemetry.request_log.request_filter import (
     RequestFilter,
     completed_in,
@@ -59,18 +61,30 @@ def explain_box(
         Query(description="`span`: others of the same time, outside of the bounds; `before`: all of the time before"),
     ] = Against.SPAN,
 ) -> ExplainAnswer:
-    """Which labels and engine states tell the requests in a box of time and seconds from others, ranked.
+    """Which labels and states tell the requests in a box of time and seconds from others, ranked.
+
+    Of the engine at the first token as the request tells it; `step_limit` and `host_state` are its node's meanwhile.
 
     Corrected for looking at many: a box drawn over nothing names nothing, but for 5 in 100.
     """
-    with service.desk.query(principal.holder) as budget, service.database.snapshot() as connection:
-        inside = _side(connection, span, box, in_range(box, connection.dialect.name), budget)
-        if against is Against.BEFORE:
-            outside = _side(connection, Span(span.start - (span.end - span.start), span.start), box, [], budget)
-        else:
-            beyond = [not_(one) for one in in_range(box, connection.dialect.name)]
-            outside = _side(connection, span, box, [or_(*beyond)], budget)
-    return explain(inside, outside, box, against, service.telemetry.log_from())
+    store = service.telemetry
+    with service.desk.query(principal.holder) as budget:
+        with service.database.snapshot() as connection:
+            inside, outside = _sides(connection, span, box, against, budget)
+
+        def states(requests: RequestColumns) -> Mapping[str, Coded]:
+            return node_states(store, requests, box.metric, service.clock(), budget)
+
+        return explain(inside, outside, box, against, store.log_from(), states)
+
+
+def _sides(connection: Connection, span: Span, box: RequestFilter, against: Against, cost: Cost) -> tuple[Side, Side]:
+    """What is inside of the box, and what it is compared with."""
+    inside = _side(connection, span, box, in_range(box, connection.dialect.name), cost)
+    if against is Against.BEFORE:
+        return inside, _side(connection, Span(span.start - (span.end - span.start), span.start), box, [], cost)
+    beyond = [not_(one) for one in in_range(box, connection.dialect.name)]
+    return inside, _side(connection, span, box, [or_(*beyond)], cost)
 
 
 def _side(

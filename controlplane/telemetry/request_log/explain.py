@@ -1,6 +1,7 @@
 """Select to explain: the requests inside a box of time and seconds against others, as an answer (pure)."""
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -39,11 +40,18 @@ class Side:
         )
 
 
-def explain(inside: Side, outside: Side, box: RequestFilter, against: Against, log_from: datetime) -> ExplainAnswer:
-    """`box`: the filter that inside passes."""
+def explain(
+    inside: Side,
+    outside: Side,
+    box: RequestFilter,
+    against: Against,
+    log_from: datetime,
+    states: Callable[[RequestColumns], Mapping[str, Coded]] = lambda _: {},
+) -> ExplainAnswer:
+    """`box`: the filter that inside passes. `states`: factors of all requests that are not in the log."""
     every = joined(inside.requests, outside.requests)
     is_inside = np.arange(len(every)) < len(inside.requests)
-    columns = factors(every)
+    columns = {**factors(every), **states(every)}
     found = contrasts(columns, is_inside)
     shown = [_factor(one, found[0], columns, is_inside) for one in found]
     return ExplainAnswer(

@@ -51,6 +51,14 @@ _CACHE = {
     "partial": "found less than half of their prompt in the prefix cache",
     "hit": "found half or more of their prompt in the prefix cache",
 }
+_LIMITS = {
+    "kv_memory": "want of KV memory",
+    "token_budget": "the token budget",
+    "max_num_seqs": "max_num_seqs",
+    "chunk": "the chunk size",
+    "no_work": "nothing but what there was to do",
+    "drafts": "rejected drafts",
+}
 _PHRASES: Mapping[str, Callable[[str], str]] = {
     "pool": lambda value: f"were of pool {value}",
     "node": lambda value: f"ran on {value}",
@@ -65,5 +73,7 @@ _PHRASES: Mapping[str, Callable[[str], str]] = {
     "running": lambda value: f"got their first token with {value} requests running",
     "waiting": lambda value: f"got their first token with {value} requests waiting",
     "kv_usage": lambda value: f"got their first token with {value} of the KV cache in use",
+    "step_limit": lambda value: f"waited while most steps of their node were bound by {_LIMITS.get(value, value)}",
+    "host_state": lambda value: f"waited while the host of their node was {value}",
     "step_tokens": lambda value: f"got their first token in a step of {value} tokens",
 }

@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from controlplane.client import Client
+from controlplane.contract.metrics import HOST_STEAL, STEP_LIMIT
 from controlplane.telemetry.http import explain_endpoints
 
 PROTOBUF = {"Content-Type": "application/x-protobuf"}
@@ -59,6 +60,32 @@ def test_the_slow_node_is_named(client: Client, logged: datetime) -> None:
     assert found.parts[-1].part == "decode" and found.parts[-1].difference_s == 0.0
     inside = client.requests(metric="ttft", low=1.0, timed_by="completion", limit=500, **span(logged, 0, 300)).items
     assert {one.node for one in inside} == {"gpu-3"}, "its requests are listed by the same parameters"
+
+
+def test_what_the_node_went_through_is_a_factor_of_its_own(
+    client: Client, api: httpx.Client, logged: datetime, make_report: type[Any]
+) -> None:
+    """In the minute in which a node is slow, KV memory binds its steps and others take its CPU."""
+    for node in range(4):
+        for window in range(26):
+            report = make_report(f"gpu-{node}", start=logged + timedelta(seconds=5 * window))
+            bad = node == 3 and window >= 12
+            report.number(STEP_LIMIT.name, 90, limit="kv_memory" if bad else "no_work")
+            report.number(STEP_LIMIT.name, 10, limit="no_work" if bad else "chunk")
+            report.number(HOST_STEAL.name, 0.4 if bad else 0.01, kind="gauge")
+            body = report.request.SerializeToString()
+            assert api.post("/v1/metrics", content=body, headers=PROTOBUF).status_code == 200
+    found = client.explain("ttft", low=1.0, **span(logged, 0, 300))
+    by_name = {one.factor: one for one in found.factors}
+    limit, host = by_name["step_limit"], by_name["host_state"]
+    assert limit.named and not limit.label and limit.inside + limit.outside == 54 + 3 * 108 + 54
+    assert {(one.value, one.share_inside, one.share_outside) for one in limit.values} == {
+        ("kv_memory", 1.0, 0.0),
+        ("no_work", 0.0, 1.0),
+    }
+    assert host.named and host.sentence.startswith(
+        "100 % of the requests inside waited while the host of their node was busy, 0 % of those outside"
+    )
 
 
 def test_before_is_as_much_time_with_all_its_values(client: Client, logged: datetime) -> None:
