@@ -54,6 +54,16 @@ class Level:
 
 
 @dataclass(frozen=True)
+class Scale:
+    """Rows `low` to `high` - 1 of an answer, and the `most` that a cell counts: heat maps of one scale can be compared
+    by eye, if their answers have the same edges."""
+
+    low: int
+    high: int
+    most: int
+
+
+@dataclass(frozen=True)
 class ChosenBox:
     """A part of the map: seconds since 1970, and seconds of latency."""
 
@@ -96,21 +106,22 @@ def heat_map(
     marks: Sequence[Mark] = (),
     noun: str = "requests",
     box: ChosenBox | None = None,
+    scale: Scale | None = None,
 ) -> HeatMap:
     """Of all series of `answer` together, with `lines` (quantiles in seconds) and `marks` over it, and the `box` that
-    was chosen."""
+    was chosen. `scale`: of several; its own without."""
     start_s, end_s, step_s = answer.start.timestamp(), answer.end.timestamp(), answer.step_s
     cells = _cells(answer)
-    used = sorted({row for _, row in cells})
-    low, high = (used[0], used[-1] + 1) if used else (0, 0)
-    edges = answer.edges[low : high + 1] if used else []
+    scale = scale or scale_of(answer)
+    low = scale.low
+    edges = answer.edges[low : scale.high + 1] if scale.high else []
     first_s = min((time for time, _ in cells), default=start_s)
     origin_s = first_s - step_s * math.ceil((first_s - start_s) / step_s - 1e-9)
     columns = max(1, math.ceil((end_s - origin_s) / step_s - 1e-9))
     grid = {(round((time - origin_s) / step_s), row - low): count for (time, row), count in cells.items()}
     axis, across = Rows(edges or [0.0, 1.0]), Axis(origin_s, origin_s + columns * step_s, 0.0, WIDTH)
     up = Axis(0.0, len(axis.edges) - 1.0, HEIGHT, -HEIGHT)
-    ticks, levels = latency_ticks(edges), levels_of(max(cells.values(), default=0))
+    ticks, levels = latency_ticks(edges), levels_of(scale.most)
     span_s = end_s - start_s
     return HeatMap(
         columns=columns,
@@ -130,6 +141,14 @@ def heat_map(
         box=None if box is None else _placed(box, axis, across),
         data=_data(grid, edges, origin_s, step_s, levels, [axis.at(tick) for tick in ticks], noun),
     )
+
+
+def scale_of(*answers: HeatmapAnswer) -> Scale:
+    """The rows that any of them uses, and the fullest cell of all. Their edges are the same."""
+    cells = [_cells(one) for one in answers]
+    used = [row for of in cells for _, row in of]
+    most = max((count for of in cells for count in of.values()), default=0)
+    return Scale(min(used, default=0), max(used, default=-1) + 1, most)
 
 
 def _placed(box: ChosenBox, rows: Rows, across: Axis) -> DrawnBox | None:
@@ -178,7 +197,7 @@ def sentence(
     tail_from = next((row for row in range(len(edges) - 1) if edges[row] >= TAIL * edges[high + 1]), len(edges))
     tail = {cell: count for cell, count in grid.items() if cell[1] >= tail_from}
     if not tail:
-        return f"{said}, none over {seconds(edges[-1])}."
+        return f"{said}, none over {seconds(edges[max(by_row) + 1])}."
     share = sum(tail.values()) / count
     words = "under 0.1 %" if share < 0.001 else percent(share, 0 if share >= 0.01 else 1)
     return f"{said}; {words} took over {seconds(edges[tail_from])}{_since(tail, origin_s, step_s, grid)}."

@@ -7,7 +7,7 @@ from web.explore import comparison
 from web.explore.box_explained import box_explained
 from web.explore.choices import METRICS, TAILS, choices_of
 from web.explore.decomposition import tail_chart, two_stacks
-from web.explore.latency_map import latency_map
+from web.explore.latency_map import latency_map, two_maps
 from web.explore.multiples import FEW, MORE
 from web.explore.what_binds import what_binds
 from web.frame.page import Context, Page, Part
@@ -24,6 +24,10 @@ def every_chart(selection: Selection) -> bool:
 
 def has_box(selection: Selection) -> bool:
     return choices_of(selection).box is not None
+
+
+def is_alone(selection: Selection) -> bool:
+    return not comparison.has_comparison(selection)
 
 
 def about(client: Client, selection: Selection) -> Context:
@@ -44,7 +48,8 @@ PAGE = Page(
     "/explore",
     "Explore",
     (
-        Part("latency_map", latency_map, 10),
+        Part("latency_map", latency_map, 10, when=is_alone),
+        Part("two_maps", two_maps, 10, when=comparison.has_comparison),
         Part("what_binds", what_binds, 15),
         Part("box_explained", box_explained, 30, when=has_box),
         *comparison.PARTS_OF_PAGE,

@@ -1,7 +1,7 @@
 // Explore: a box on the heat map is explained, and all charts are asked for, by an address of their own.
 
-function goTo(changes) {
-  const url = new URL(window.location.href);
+function goTo(changes, from = window.location.href) {
+  const url = new URL(from, window.location.origin);
   for (const [name, value] of Object.entries(changes)) {
     if (value === null) url.searchParams.delete(name);
     else url.searchParams.set(name, value);
@@ -9,7 +9,9 @@ function goTo(changes) {
   window.location.assign(url);
 }
 
-document.addEventListener("tailwright:box", ({ detail: { start, end, low, high } }) => goTo({ box: [start, end, low, high].join(",") }));
+// One that is drawn on the other of two heat maps is explained among that one's requests.
+document.addEventListener("tailwright:box", ({ target, detail: { start, end, low, high } }) =>
+  goTo({ box: [start, end, low, high].join(",") }, target.dataset.explained || window.location.href));
 
 // The server sends the other charts only to who wants to see them.
 const more = document.getElementById("more-charts");

@@ -7,7 +7,9 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
+
+from tests.web.conftest import checked
 
 TITLES = ("Time to first token", "Time between tokens", "End to end", "Requests finished", "Errors", "KV cache in use")
 COPIED = "navigator.clipboard.writeText = async (text) => { window.copiedText = text }"
@@ -128,5 +130,44 @@ def test_an_earlier_span_stands_beside_this_one_on_one_scale(page: Page, stack: 
         tops.add(figure.locator(".up text").last.text_content())
     assert len(tops) == 1
     page.get_by_role("link", name="Do not compare").click()
-    expect(page.locator(".heat-map")).to_be_visible(timeout=20_000)
     expect(page.get_by_role("heading", name="Compared with")).to_have_count(0)
+    expect(page.locator(".heat-map")).to_be_visible(timeout=20_000)
+
+
+def test_two_heat_maps_have_one_scale_and_a_box_on_the_other_leads_to_its_page(page: Page, stack: Any) -> None:
+    assert stack.complete("def mapped():\n    return", 12).status_code == 200
+    page.goto("/explore?from=now-5m&compare=earlier:30s")
+    maps = page.locator(".heat-map")
+    expect(maps).to_have_count(2)
+    for at in range(2):
+        expect(maps.nth(at)).to_have_attribute("data-cells", re.compile("[1-9]"))
+    scales = {tuple(maps.nth(at).locator(part).all_inner_texts()) for part in (".up text", ".scale") for at in range(2)}
+    assert len(scales) == 2, "one of the axis, one of the colours"
+    own, other = (maps.nth(at).bounding_box() for at in range(2))
+    assert own is not None and other is not None and own["y"] == other["y"] and own["x"] < other["x"]
+    other_map = maps.nth(1)
+    other_map.get_by_role("button", name="Table").click()
+    expect(other_map.locator("table")).to_contain_text("Time, UTC")
+    cells = other_map.get_by_role("application")
+    cells.press("ArrowLeft")
+    cells.press("Enter")
+    cells.press("PageUp")
+    cells.press("Enter")
+    page.wait_for_url("**box=*")
+    asked = parse_qs(urlsplit(page.url).query)
+    assert "compare" not in asked
+    length = datetime.fromisoformat(asked["to"][0]) - datetime.fromisoformat(asked["from"][0])
+    assert length == timedelta(minutes=5)
+    expect(page.locator(".heat-map .box")).to_have_count(1)
+
+
+def test_on_a_phone_one_heat_map_stands_above_the_other(stack_context: BrowserContext, stack: Any) -> None:
+    assert stack.complete("def above():\n    return", 12).status_code == 200
+    for page in checked(stack_context):
+        page.set_viewport_size({"width": 390, "height": 844})
+        page.goto("/explore?from=now-5m&compare=earlier:30s")
+        maps = page.locator(".heat-map")
+        expect(maps).to_have_count(2)
+        own, other = (maps.nth(at).bounding_box() for at in range(2))
+        assert own is not None and other is not None
+        assert own["x"] == other["x"] and own["y"] + own["height"] <= other["y"] and own["width"] <= 390
