@@ -6,9 +6,10 @@ import sys
 import time
 from pathlib import Path
 
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser
 
 from agents.demo.engines import TAILWRIGHT
+from benchmarks.dashboard_measures import interactions
 from benchmarks.dashboard_measures.browsing import Goal, Served, middle, painted_ms, served, signed_in
 from benchmarks.telemetry_measures.report_bodies import Report, node_name, pool_name, templates
 from controlplane.contract.clock import utc_now
@@ -22,7 +23,6 @@ DAYS, APART_S, LATEST = 7, 6 * 3600, 15
 TIMES = 7
 LOAD_LIMIT_S = 240.0
 VARIANTS = 24
-SETTLED = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 
 
 def with_nodes(service: Served, count: int) -> None:
@@ -59,7 +59,7 @@ def with_a_past(service: Served, folder: Path, count: int) -> float:
 
 
 def measure(browser: Browser, folder: Path) -> list[Goal]:
-    """First paint and interaction over 1,000 nodes with seven days, and the palette."""
+    """First paint and each kind of interaction over 1,000 nodes with seven days."""
     with served(folder) as service:
         with_nodes(service, NODES)
         with_a_past(service, folder, NODES)
@@ -69,23 +69,10 @@ def measure(browser: Browser, folder: Path) -> list[Goal]:
         for path in ("/?from=now-7d", "/explore?pool=pool-0&from=now-7d", "/requests?from=now-7d"):
             painted = [painted_ms(page, path) for _ in range(TIMES)]
             found.append(Goal(f"first contentful paint, {NODES:,} nodes, 7 days: {path}", "300 ms", middle(painted)))
-        page.goto("/explore?pool=pool-0&from=now-7d")
-        page.locator("#freshness").wait_for()
-        found.append(Goal("a key until it is seen: the palette opens", "100 ms", middle(interactions(page))))
+        page.close()
+        found += interactions.measure(context)
         context.close()
         return found
-
-
-def interactions(page: Page) -> list[float]:
-    """Milliseconds from a key until two frames after what it did: the palette opened and closed."""
-    found = []
-    for _ in range(TIMES):
-        for key in ("Control+k", "Escape"):
-            began = time.monotonic()
-            page.keyboard.press(key)
-            page.evaluate(SETTLED)
-            found.append(1000 * (time.monotonic() - began))
-    return found
 
 
 def measure_many(browser: Browser, folder: Path) -> list[Goal]:
