@@ -25,6 +25,7 @@ TAGS = [
     {"name": "nodes", "description": "The fleet's nodes."},
     {"name": "configs", "description": "Configuration revisions: numbered, never changed."},
     {"name": "alerts", "description": "Alert rules, alerts, webhooks and silences."},
+    {"name": "incidents", "description": "One for the alerts of one cause: who looks at it, and what happened."},
     {"name": "rollouts", "description": "Bringing a revision to a pool as a judged canary."},
     {"name": "studies", "description": "Searching for a better configuration on trial nodes."},
     {"name": "ledger", "description": "Who or what did what, and on what evidence; append-only."},

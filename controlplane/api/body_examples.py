@@ -41,6 +41,14 @@ from controlplane.contract.bodies.studies import (
     TrialReport,
     TrialState,
 )
+from controlplane.contract.on_call.incidents import (
+    IncidentAcknowledge,
+    IncidentMerge,
+    IncidentNoteCreate,
+    IncidentResolve,
+    IncidentSplit,
+    RouteCreate,
+)
 
 _KNOBS = {"max_num_batched_tokens": 1024, "max_num_seqs": 32}
 _TTFT = Limit(metric="ttft", q=0.95, limit_s=0.8)
@@ -93,6 +101,15 @@ EXAMPLES: dict[str, dict[str, BaseModel]] = {
             ends_at=datetime(2030, 1, 1, 6, tzinfo=UTC),
             comment="load test",
         )
+    },
+    IncidentAcknowledge.__name__: {"with a word": IncidentAcknowledge(comment="taking revision 2 back")},
+    IncidentNoteCreate.__name__: {"a note": IncidentNoteCreate(text="the new prompt template doubled the prompts")},
+    IncidentMerge.__name__: {"take incident 4 in": IncidentMerge(incident_id=4)},
+    IncidentSplit.__name__: {"one alert": IncidentSplit(alert_ids=[12], reason="its node's disk is full")},
+    IncidentResolve.__name__: {"a reason": IncidentResolve(reason="a load test, which is over")},
+    RouteCreate.__name__: {
+        "the chat pool's": RouteCreate(name="chat", matchers={"pool": "chat"}, owner="team-chat"),
+        "everything else, whatever the pool": RouteCreate(name="rest", owner="platform", group_by=[]),
     },
     TokenCreate.__name__: {
         "for a dashboard": TokenCreate(name="wallboard", scope=Scope.READ),

@@ -8,6 +8,7 @@ from controlplane.auth import endpoints as tokens
 from controlplane.auth import people_endpoints, sign_in_endpoints
 from controlplane.auth.oidc import endpoints as sign_in_at_issuer
 from controlplane.fleet import endpoints as fleet
+from controlplane.incidents import endpoints as incidents
 from controlplane.rollouts import endpoints as rollouts
 from controlplane.studies import endpoints as studies
 from controlplane.telemetry.http import endpoints as telemetry
@@ -18,6 +19,7 @@ def all_routers() -> list[APIRouter]:
         telemetry.router,
         fleet.router,
         alerts.router,
+        incidents.router,
         rollouts.router,
         studies.router,
         onboarding_endpoints.router,

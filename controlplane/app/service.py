@@ -56,6 +56,7 @@ from controlplane.db.disk_space import DiskSpace
 from controlplane.db.migrate import upgrade
 from controlplane.fleet import FleetHub
 from controlplane.fleet import store as fleet
+from controlplane.incidents.upkeep import IncidentKeeper
 from controlplane.keys import Keyring
 from controlplane.ledger import signing
 from controlplane.outgoing import LOOPBACK
@@ -160,6 +161,7 @@ def _service(
         finest_kept_s=kept_s,
         token_uses=uses,
         expiry=Expiry(database, timedelta(days=settings.alert_history_days), shown),
+        incidents=IncidentKeeper(database, timedelta(days=settings.alert_history_days)),
     )
     issuer = settings.issuer(url, LOOPBACK if is_loopback(settings.host) else ())
     if issuer is not None:

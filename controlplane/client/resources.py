@@ -43,6 +43,18 @@ from controlplane.contract.bodies.studies import (
     TrialReport,
 )
 from controlplane.contract.errors import NotFound
+from controlplane.contract.on_call.incidents import (
+    Incident,
+    IncidentAcknowledge,
+    IncidentDetail,
+    IncidentMerge,
+    IncidentNote,
+    IncidentNoteCreate,
+    IncidentResolve,
+    IncidentSplit,
+    Route,
+    RouteCreate,
+)
 
 
 class ResourceCalls(Connection):
@@ -264,6 +276,52 @@ class ResourceCalls(Connection):
 
     def end_silence(self, silence_id: int) -> None:
         self._request("DELETE", f"/api/v1/silences/{silence_id}")
+
+    # Incidents: the alerts of one cause, and who looks after what.
+
+    def incidents(self, **params: Any) -> list[Incident]:
+        """Newest first; params: state, pool, open."""
+        return list(self.every(Incident, "/api/v1/incidents", **params))
+
+    def incident(self, incident_id: int) -> IncidentDetail:
+        return self._one(IncidentDetail, "GET", f"/api/v1/incidents/{incident_id}")
+
+    def post_mortem(self, incident_id: int) -> str:
+        """Markdown."""
+        return self._request("GET", f"/api/v1/incidents/{incident_id}/post-mortem").text
+
+    def acknowledge_incident(self, incident_id: int, comment: str = "") -> Incident:
+        wanted = IncidentAcknowledge(comment=comment)
+        return self._one(Incident, "POST", f"/api/v1/incidents/{incident_id}/acknowledge", body=wanted)
+
+    def add_incident_note(self, incident_id: int, text: str) -> IncidentNote:
+        wanted = IncidentNoteCreate(text=text)
+        return self._one(IncidentNote, "POST", f"/api/v1/incidents/{incident_id}/notes", body=wanted)
+
+    def merge_incidents(self, incident_id: int, other: int) -> Incident:
+        """The first takes in the other."""
+        wanted = IncidentMerge(incident_id=other)
+        return self._one(Incident, "POST", f"/api/v1/incidents/{incident_id}/merge", body=wanted)
+
+    def split_incident(self, incident_id: int, wanted: IncidentSplit) -> Incident:
+        """The incident that has the alerts then."""
+        return self._one(Incident, "POST", f"/api/v1/incidents/{incident_id}/split", body=wanted)
+
+    def resolve_incident(self, incident_id: int, reason: str) -> Incident:
+        wanted = IncidentResolve(reason=reason)
+        return self._one(Incident, "POST", f"/api/v1/incidents/{incident_id}/resolve", body=wanted)
+
+    def routes(self) -> list[Route]:
+        return list(self.every(Route, "/api/v1/routes"))
+
+    def create_route(self, wanted: RouteCreate) -> Route:
+        return self._one(Route, "POST", "/api/v1/routes", body=wanted)
+
+    def update_route(self, route_id: int, wanted: RouteCreate) -> Route:
+        return self._one(Route, "PUT", f"/api/v1/routes/{route_id}", body=wanted)
+
+    def delete_route(self, route_id: int) -> None:
+        self._request("DELETE", f"/api/v1/routes/{route_id}")
 
     # The ledger is only read.
 

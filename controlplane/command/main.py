@@ -36,6 +36,7 @@ SUBCOMMANDS = {
     "quantiles": "controlplane.command.nouns.quantile_commands",
     "requests": "controlplane.command.nouns.request_commands",
     "alerts": "controlplane.command.nouns.alert_commands",
+    "incidents": "controlplane.command.nouns.incident_commands",
     "rules": "controlplane.command.nouns.rule_commands",
     "silences": "controlplane.command.nouns.silence_commands",
     "destinations": "controlplane.command.nouns.destination_commands",

@@ -31,6 +31,8 @@ def test_every_tick_runs_and_none_fails(tmp_path: Path) -> None:
         "fleet_liveness",
         "token_uses",
         "alert_history",
+        "incidents",
+        "incident_history",
         "memory",
     }
     assert all(tick["runs"] and not tick["failures"] for tick in report.values()), report

@@ -173,6 +173,64 @@ def upgrade() -> None:
     for step in _APPEND_ONLY[op.get_bind().dialect.name]:
         op.execute(step)
     op.create_table(
+        "incident",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("state", sa.String(), nullable=False),
+        sa.Column("severity", sa.String(), nullable=False),
+        sa.Column("title", sa.String(), nullable=False),
+        sa.Column("pool", sa.String(), nullable=False),
+        sa.Column("owner", sa.String(), nullable=True),
+        sa.Column("route", sa.String(), nullable=True),
+        sa.Column("route_id", sa.Integer(), nullable=True),
+        sa.Column("group_key", sa.JSON(), nullable=False),
+        sa.Column("onset_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("opened_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("acknowledged_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("acknowledged_by", sa.String(), nullable=True),
+        sa.Column("quiet_since", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("resolved_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("resolved_by", sa.String(), nullable=True),
+        sa.Column("merged_into", sa.Integer(), nullable=True),
+        sa.Column("reopened", sa.Integer(), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+        sqlite_autoincrement=True,
+    )
+    op.create_index(op.f("ix_incident_merged_into"), "incident", ["merged_into"], unique=False)
+    op.create_index(op.f("ix_incident_pool"), "incident", ["pool"], unique=False)
+    op.create_index(op.f("ix_incident_state"), "incident", ["state"], unique=False)
+    op.create_table(
+        "incident_alert",
+        sa.Column("alert_id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("incident_id", sa.Integer(), nullable=False),
+        sa.Column("joined_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("why", sa.String(), nullable=False),
+        sa.PrimaryKeyConstraint("alert_id"),
+    )
+    op.create_index(op.f("ix_incident_alert_incident_id"), "incident_alert", ["incident_id"], unique=False)
+    op.create_table(
+        "incident_note",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("incident_id", sa.Integer(), nullable=False),
+        sa.Column("time", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("author", sa.String(), nullable=False),
+        sa.Column("text", sa.String(), nullable=False),
+        sa.Column("key", sa.String(), nullable=True),
+        sa.PrimaryKeyConstraint("id"),
+        sqlite_autoincrement=True,
+    )
+    op.create_index(op.f("ix_incident_note_incident_id"), "incident_note", ["incident_id"], unique=False)
+    op.create_table(
+        "incident_route",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("name", sa.String(), nullable=False),
+        sa.Column("matchers", sa.JSON(), nullable=False),
+        sa.Column("owner", sa.String(), nullable=False),
+        sa.Column("group_by", sa.JSON(), nullable=False),
+        sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+        sqlite_autoincrement=True,
+    )
+    op.create_table(
         "probe",
         sa.Column("id", sa.Integer(), nullable=False),
         sa.Column("time", sa.DateTime(timezone=True), nullable=False),
@@ -639,6 +697,15 @@ def downgrade() -> None:
     op.drop_index(op.f("ix_revision_hash"), table_name="revision")
     op.drop_table("revision")
     op.drop_table("probe")
+    op.drop_table("incident_route")
+    op.drop_index(op.f("ix_incident_note_incident_id"), table_name="incident_note")
+    op.drop_table("incident_note")
+    op.drop_index(op.f("ix_incident_alert_incident_id"), table_name="incident_alert")
+    op.drop_table("incident_alert")
+    op.drop_index(op.f("ix_incident_state"), table_name="incident")
+    op.drop_index(op.f("ix_incident_pool"), table_name="incident")
+    op.drop_index(op.f("ix_incident_merged_into"), table_name="incident")
+    op.drop_table("incident")
     op.drop_index(op.f("ix_ledger_time"), table_name="ledger")
     op.drop_index(op.f("ix_ledger_subject"), table_name="ledger")
     op.drop_index(op.f("ix_ledger_kind"), table_name="ledger")

@@ -1,0 +1,1 @@
+"""What on-call works with: incidents, and who looks after what."""

@@ -1,0 +1,1 @@
+"""Incidents: one for the alerts of one cause, from the first onset to the post-mortem."""

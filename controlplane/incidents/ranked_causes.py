@@ -1,0 +1,35 @@
+"""The causes that an incident's alerts name, as one list, the likeliest first. Pure."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from controlplane.contract.bodies.alerts import Alert
+from controlplane.contract.bodies.cause_kinds import CauseKind
+
+Named = tuple[str, str, str]
+
+
+def ranked_causes(alerts: Iterable[Alert]) -> list[dict[str, Any]]:
+    """Each once, with the evidence of the alert that gives it the highest score, and the alerts that name it.
+
+    That nothing was found is said only where no alert found anything.
+    """
+    best: dict[Named, dict[str, Any]] = {}
+    named_by: dict[Named, list[int]] = {}
+    for alert in alerts:
+        for cause in [] if alert.diagnosis is None else alert.diagnosis.causes:
+            name = _name(cause)
+            named_by.setdefault(name, []).append(alert.id)
+            if name not in best or _score(cause) > _score(best[name]):
+                best[name] = cause
+    known = [name for name in best if name[0] != CauseKind.UNKNOWN] or list(best)
+    known.sort(key=lambda name: (-_score(best[name]), -len(named_by[name]), name))
+    return [{**best[name], "alerts": named_by[name]} for name in known]
+
+
+def _name(cause: dict[str, Any]) -> Named:
+    return str(cause.get("cause", "")), str(cause.get("revision") or ""), str(cause.get("node") or "")
+
+
+def _score(cause: dict[str, Any]) -> float:
+    return float(cause.get("score") or 0.0)

@@ -1,0 +1,160 @@
+"""Whether an alert is of the same cause as an open incident, and of which (alert grouping, event correlation). Pure.
+
+Guarantees: an alert joins one incident at most; never one of another route, or one with another value of a label that
+its route groups by; the answer does not depend on the order in which incidents are looked at; what an alert is joined
+for is told in words.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from controlplane.contract.bodies.alerts import Alert, Severity
+from controlplane.contract.bodies.cause_kinds import CauseKind
+from controlplane.contract.metrics import E2E, TTFT
+
+NEAR = timedelta(minutes=5)
+"""Onsets so near to each other are taken for one: a detector finds an onset to within some minutes."""
+SUMS = frozenset({TTFT.short, E2E.short})
+"""Metrics that are sums of stages: an alert of one and an alert of its stage tell the same thing."""
+
+
+@dataclass(frozen=True)
+class Sign:
+    """Of an alert what tells its cause. `ended`: None while it fires."""
+
+    alert_id: int
+    fingerprint: str
+    kind: str
+    pool: str
+    severity: Severity
+    started: datetime
+    ended: datetime | None = None
+    metric: str = ""
+    stage: str = ""
+    node: str = ""
+    revision: int | None = None
+    title: str = ""
+
+    @property
+    def measures(self) -> frozenset[str]:
+        """The metric that is slow, and the stage that explains it."""
+        return frozenset(filter(None, (self.metric, self.stage)))
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """An open incident, or one resolved a moment ago, as a new alert sees it. `key`: values of its route's labels."""
+
+    incident_id: int
+    route: int | None
+    key: Mapping[str, str]
+    signs: Sequence[Sign]
+    is_open: bool = True
+
+
+@dataclass(frozen=True)
+class Joining:
+    """Which incident, and why."""
+
+    incident_id: int
+    why: str
+    strength: int
+
+
+def sign_of(alert: Alert) -> Sign:
+    """What an alert's labels and its diagnosis say of its cause."""
+    diagnosis = alert.diagnosis
+    first = diagnosis.causes[0] if diagnosis is not None and diagnosis.causes else {}
+    changed = first.get("cause") == CauseKind.CONFIG_CHANGE
+    return Sign(
+        alert_id=alert.id,
+        fingerprint=alert.fingerprint,
+        kind=alert.labels.get("kind", ""),
+        pool=alert.labels.get("pool", ""),
+        severity=alert.severity,
+        started=alert.started_at,
+        ended=alert.resolved_at,
+        metric=alert.labels.get("metric", ""),
+        stage=(diagnosis.stage or "") if diagnosis is not None else "",
+        node=alert.labels.get("node") or str(first.get("node") or ""),
+        revision=first.get("revision") if changed else None,
+        title=alert.summary,
+    )
+
+
+def joining(sign: Sign, route: int | None, key: Mapping[str, str], incidents: Iterable[Grouped]) -> Joining | None:
+    """The incident that the alert belongs to; None: it is of a cause of its own."""
+    found = [
+        Joining(incident.incident_id, *told)
+        for incident in incidents
+        if incident.route == route and incident.key == key
+        if (told := _why(sign, incident)) is not None
+    ]
+    return max(found, key=lambda one: (one.strength, one.incident_id), default=None)
+
+
+def _why(sign: Sign, incident: Grouped) -> tuple[str, int] | None:
+    """The strongest reason, with its strength."""
+    told = [reason for other in incident.signs if (reason := _related(sign, other)) is not None]
+    best = max(told, key=lambda one: (one[1], one[0]), default=None)
+    # What is over is opened again by the same alert alone.
+    return best if best is not None and (incident.is_open or best[1] == _SAME) else None
+
+
+_SAME, _REVISION, _STAGE, _NODES, _ONSET = 5, 4, 3, 2, 1
+
+
+def _related(sign: Sign, other: Sign) -> tuple[str, int] | None:
+    """Why two alerts are of one cause, the strongest reason there is; None: nothing says so."""
+    if sign.fingerprint == other.fingerprint:
+        return f"alert {other.alert_id} fired again", _SAME
+    if sign.revision is not None and sign.revision == other.revision and sign.pool == other.pool:
+        return f"revision {sign.revision} is the likeliest cause of both, as of alert {other.alert_id}", _REVISION
+    if not _overlap(sign, other) or sign.pool != other.pool:
+        return None
+    if shared := _shared_stage(sign, other):
+        return f"{shared} explains it, as it does alert {other.alert_id}", _STAGE
+    if sign.kind == other.kind and sign.metric == other.metric:
+        return f"another place of the same: {_place(sign)} beside {_place(other)}", _NODES
+    if abs(sign.started - other.started) <= NEAR:
+        return f"it began with alert {other.alert_id} in the same pool", _ONSET
+    return None
+
+
+def _shared_stage(sign: Sign, other: Sign) -> str:
+    """What both are slow in: the same stage, or the one is a sum and the other is its stage; "" for nothing."""
+    shared = sign.measures & other.measures
+    stages = {sign.stage, other.stage} - {""}
+    if shared & stages:
+        return min(shared & stages)
+    return min(shared, default="")
+
+
+def _overlap(one: Sign, other: Sign) -> bool:
+    """Whether both lasted at one time, or the one began shortly after the other's end."""
+    first, second = sorted((one, other), key=lambda sign: sign.started)
+    return first.ended is None or second.started <= first.ended + NEAR
+
+
+def _place(sign: Sign) -> str:
+    return f"node {sign.node}" if sign.node else f"pool {sign.pool}" if sign.pool else "the fleet"
+
+
+def worst(severities: Iterable[Severity]) -> Severity:
+    """A page where any of them pages."""
+    return Severity.PAGE if Severity.PAGE in set(severities) else Severity.TICKET
+
+
+def leading(signs: Sequence[Sign]) -> Sign:
+    """The alert that tells most: one that pages, one of many nodes over one node, a sum over its stage, the first."""
+    return min(
+        signs,
+        key=lambda sign: (
+            sign.severity is not Severity.PAGE,
+            bool(sign.node),
+            sign.metric not in SUMS,
+            sign.started,
+            sign.alert_id,
+        ),
+    )

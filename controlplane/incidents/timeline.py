@@ -1,0 +1,86 @@
+"""What happened in an incident, in order: from its alerts' rows, their deliveries and the ledger. Pure.
+
+Guarantee: an entry is in it once, whether it stands in a row or in the ledger.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from controlplane.contract.bodies.alerts import Alert
+from controlplane.contract.bodies.ledger import LedgerEntry
+from controlplane.contract.on_call.incidents import IncidentNote, TimelineEntry, TimelineKind
+
+OF_LEDGER = {
+    "incident.opened": TimelineKind.OPENED,
+    "incident.joined": TimelineKind.JOINED,
+    "incident.acknowledged": TimelineKind.ACKNOWLEDGED,
+    "incident.merged": TimelineKind.MERGED,
+    "incident.split": TimelineKind.SPLIT,
+    "incident.reopened": TimelineKind.REOPENED,
+    "incident.resolved": TimelineKind.RESOLVED,
+    "rollout": TimelineKind.CHANGE,
+    "study.started": TimelineKind.CHANGE,
+    "study.finished": TimelineKind.CHANGE,
+}
+"""Kinds of the ledger's entries, or what they begin with."""
+ORDER = {kind: place for place, kind in enumerate(TimelineKind)}
+
+
+@dataclass(frozen=True)
+class Telling:
+    """One message about an alert to `receiver`, which was told at `time`, or could not be told what it was meant to be
+    told of then."""
+
+    time: datetime
+    alert_id: int
+    receiver: str
+    status: str
+    error: str | None = None
+
+
+def timeline(
+    alerts: Sequence[Alert],
+    tellings: Iterable[Telling],
+    notes: Iterable[IncidentNote],
+    ledger: Iterable[LedgerEntry],
+) -> list[TimelineEntry]:
+    """The oldest first; what happened at one moment in the order of cause and effect."""
+    found = [entry for alert in alerts for entry in _of_alert(alert)]
+    found += [_of_telling(telling) for telling in tellings]
+    found += [
+        TimelineEntry(time=note.time, kind=TimelineKind.NOTE, text=note.text, actor=note.author) for note in notes
+    ]
+    found += [entry for told in ledger for entry in _of_ledger(told)]
+    return sorted(found, key=lambda entry: (entry.time, ORDER[entry.kind]))
+
+
+def _of_alert(alert: Alert) -> Iterator[TimelineEntry]:
+    subject = f"alert/{alert.id}"
+    began = f"{alert.rule} began" + (f" on node {alert.labels['node']}" if "node" in alert.labels else "")
+    yield TimelineEntry(time=alert.started_at, kind=TimelineKind.ONSET, text=began, subject=subject)
+    if alert.fired_at is not None:
+        silent = " (held back by a silence)" if alert.silenced else ""
+        yield TimelineEntry(time=alert.fired_at, kind=TimelineKind.FIRED, text=alert.summary + silent, subject=subject)
+    for update in alert.updates:
+        yield TimelineEntry(time=update.time, kind=TimelineKind.UPDATED, text=update.summary, subject=subject)
+    for step in alert.remedies:
+        text = f"{step.title}: {step.why}"
+        yield TimelineEntry(time=step.time, kind=TimelineKind.REMEDY, text=text, subject=subject)
+    if alert.resolved_at is not None:
+        text = f"{alert.rule} was over"
+        yield TimelineEntry(time=alert.resolved_at, kind=TimelineKind.OVER, text=text, subject=subject)
+
+
+def _of_telling(telling: Telling) -> TimelineEntry:
+    text = f"{telling.receiver} was told that it is {telling.status}"
+    if telling.error is not None:
+        text = f"{telling.receiver} could not be told that it is {telling.status}: {telling.error}"
+    kind = TimelineKind.SENT if telling.error is None else TimelineKind.NOT_SENT
+    return TimelineEntry(time=telling.time, kind=kind, text=text, subject=f"alert/{telling.alert_id}")
+
+
+def _of_ledger(entry: LedgerEntry) -> Iterator[TimelineEntry]:
+    kind = next((kind for begins, kind in OF_LEDGER.items() if entry.kind.startswith(begins)), None)
+    if kind is not None:
+        yield TimelineEntry(time=entry.time, kind=kind, text=entry.message, actor=entry.actor, subject=entry.subject)

@@ -1,0 +1,48 @@
+"""What happened, in order, each thing once."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+from controlplane.contract.bodies.alerts import Alert, AlertUpdate, UpdateKind
+from controlplane.contract.bodies.ledger import LedgerEntry
+from controlplane.contract.bodies.remedies import RemedyAction, RemedyState, RemedyStep
+from controlplane.contract.on_call.incidents import IncidentNote
+from controlplane.incidents.timeline import Telling, timeline
+from tests.controlplane.incidents.conftest import START
+
+
+def at(seconds: float):  # type: ignore[no-untyped-def]
+    return START + timedelta(seconds=seconds)
+
+
+def entry(seconds: float, kind: str, message: str = "m") -> LedgerEntry:
+    return LedgerEntry(id=1, time=at(seconds), actor="ada", kind=kind, subject="incident/1", message=message)
+
+
+def test_everything_stands_in_it_in_order(alert: Callable[..., Alert]) -> None:
+    made = alert(1, ended_s=300)
+    made.updates = [AlertUpdate(time=at(60), kinds=[UpdateKind.GREW], summary="it grew")]
+    step = RemedyStep(
+        time=at(11), action=RemedyAction.ROLL_BACK, state=RemedyState.STARTED, cause="config_change", why="because"
+    )
+    made.remedies = [step]
+    found = timeline(
+        [made],
+        [Telling(at(12), 1, "on-call", "firing"), Telling(at(13), 1, "mail", "firing", "503")],
+        [IncidentNote(id=1, time=at(90), author="ada", text="looking")],
+        [
+            entry(10, "incident.opened"),
+            entry(70, "incident.acknowledged"),
+            entry(80, "rollout.promoted"),
+            entry(81, "incident.noted"),
+            entry(600, "incident.resolved"),
+        ],
+    )
+    assert [each.kind.value for each in found] == [
+        *("onset", "fired", "opened", "remedy", "sent", "not_sent", "updated", "acknowledged"),
+        *("change", "note", "over", "resolved"),
+    ]
+    told = {each.kind.value: each.text for each in found}
+    assert told["sent"] == "on-call was told that it is firing"
+    assert told["not_sent"] == "mail could not be told that it is firing: 503"
+    assert told["note"] == "looking", "a note stands in its row; the ledger's word of it is left out"
