@@ -93,18 +93,20 @@ def delete_rule(rule_id: PathId, session: SessionDep, principal: Operator, servi
 def list_alerts(
     session: SessionDep,
     _: Reader,
+    service: Alerts,
     limit: Limit = 100,
     cursor: Cursor = None,
     state: Annotated[AlertState | None, Query(description="only alerts in this state")] = None,
 ) -> Page[Alert]:
     """Alerts, newest first."""
-    return page_of(store.alerts(session, before_id=cursor, limit=limit + 1, state=state), limit)
+    found = store.alerts(session, before_id=cursor, limit=limit + 1, state=state)
+    return page_of(store.silenced_at(session, found, service.clock()), limit)
 
 
 @router.get("/alerts/{alert_id}")
-def get_alert(alert_id: PathId, session: SessionDep, _: Reader) -> Alert:
+def get_alert(alert_id: PathId, session: SessionDep, _: Reader, service: Alerts) -> Alert:
     """One alert with its evidence, its diagnosis, and what was done about it."""
-    return store.alert(session, alert_id)
+    return store.silenced_at(session, [store.alert(session, alert_id)], service.clock())[0]
 
 
 # -- destinations and deliveries ---------------------------------------------------------------------------------------

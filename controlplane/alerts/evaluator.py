@@ -24,12 +24,12 @@ from controlplane.alerts.conditions.kind import Findings, Job, Kind, Scope, Snap
 from controlplane.alerts.lives.lifecycle import Draft, OnFire, Scribe, follow
 from controlplane.alerts.lives.machine import Event
 from controlplane.alerts.lives.storyteller import Storyteller
-from controlplane.alerts.store import OPEN_STATES
-from controlplane.alerts.tables import AlertRow, AlertRuleRow, DetectorStateRow, SilenceRow
-from controlplane.alerts.view import rule_view, silence_view
+from controlplane.alerts.store import OPEN_STATES, silences_now
+from controlplane.alerts.tables import AlertRow, AlertRuleRow, DetectorStateRow
+from controlplane.alerts.view import rule_view
 from controlplane.alerts.windows.history import instant
 from controlplane.alerts.windows.watched_nodes import WatchedNodes
-from controlplane.contract.bodies.alerts import AlertRule, AlertState, Silence
+from controlplane.contract.bodies.alerts import AlertRule, AlertState
 from controlplane.contract.bodies.nodes import NodeRole
 from controlplane.contract.metrics import E2E, POOL, TTFT, WINDOW_S
 from controlplane.db.database import Database
@@ -242,9 +242,3 @@ def _job(kind: Kind[Any], rule: AlertRule, version: int, pool: str, pools: int, 
     }
     position, state = (None, {}) if row is None else (row.position, row.state)
     return Job(kind, rule, version, pool, pools, position, state, mine)
-
-
-def silences_now(session: Session) -> list[Silence]:
-    return [
-        silence_view(row) for row in session.exec(select(SilenceRow).where(col(SilenceRow.ended_early_at).is_(None)))
-    ]

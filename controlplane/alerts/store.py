@@ -1,5 +1,6 @@
 """Rules, alerts, destinations, deliveries and silences in the database, inside the caller's transaction."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -7,6 +8,8 @@ from sqlmodel import Session, col, select
 
 from controlplane import ledger
 from controlplane.alerts.notify import outbox
+from controlplane.alerts.notify.payload import labels_of
+from controlplane.alerts.rules.silence import silenced
 from controlplane.alerts.tables import (
     AlertRow,
     AlertRuleRow,
@@ -131,6 +134,20 @@ def alert(session: Session, alert_id: int) -> Alert:
     return alert_view(existing(session, AlertRow, alert_id, "alert", field="alert_id"))
 
 
+def silenced_at(session: Session, found: Sequence[Alert], now: datetime) -> list[Alert]:
+    """The same alerts, the open ones `silenced` where a silence would hold back what there is to tell at `now`.
+
+    Their rows say whether one has: an alert that was told before its silence was made has nothing held back.
+    """
+    silences = silences_now(session)
+    return [
+        one
+        if one.state is AlertState.RESOLVED
+        else one.model_copy(update={"silenced": silenced(silences, labels_of(one), now)})
+        for one in found
+    ]
+
+
 # -- destinations and deliveries ---------------------------------------------------------------------------------------
 
 
@@ -185,6 +202,12 @@ def deliveries(session: Session, *, before_id: int | None, limit: int, alert_id:
 def silences(session: Session, *, before_id: int | None, limit: int) -> list[Silence]:
     """Newest first."""
     return [silence_view(row) for row in session.exec(newest(SilenceRow, before_id, limit))]
+
+
+def silences_now(session: Session) -> list[Silence]:
+    """Those that nobody ended early; each says when it begins and ends."""
+    rows = session.exec(select(SilenceRow).where(col(SilenceRow.ended_early_at).is_(None)))
+    return [silence_view(row) for row in rows]
 
 
 def create_silence(session: Session, wanted: SilenceCreate, *, actor: str, now: datetime) -> Silence:

@@ -166,6 +166,32 @@ def test_silences(clients: dict[str, TestClient]) -> None:
     assert clients["read"].get("/api/v1/silences").json()["items"][0]["ended_early_at"] is not None
 
 
+def test_an_alert_is_silenced_by_a_silence_made_after_it_fired(
+    clients: dict[str, TestClient], database: Database
+) -> None:
+    about: dict[str, Any] = {"fingerprint": "f", "rule_id": 1, "rule": "r", "kind": "regression", "severity": "page"}
+    began: dict[str, Any] = {"started_at": NOW, "breach_since": NOW, "fired_at": NOW, "summary": "s"}
+    with database.session() as session:
+        for pool, state in (("a", "firing"), ("a", "resolved"), ("b", "firing")):
+            session.add(AlertRow(pool=pool, labels={"pool": pool}, state=state, **about, **began))
+
+    def told() -> dict[tuple[str, str], bool]:
+        found = clients["read"].get("/api/v1/alerts").json()["items"]
+        again = [clients["read"].get(f"/api/v1/alerts/{one['id']}").json() for one in found]
+        assert [one["silenced"] for one in again] == [one["silenced"] for one in found]
+        return {(one["labels"]["pool"], one["state"]): one["silenced"] for one in found}
+
+    assert set(told().values()) == {False}
+    ends = (NOW + timedelta(hours=1)).isoformat()
+    wanted = {"matchers": {"pool": "a", "severity": "page"}, "ends_at": ends}
+    silence = clients["operate"].post("/api/v1/silences", json=wanted).json()
+    assert told() == {("a", "firing"): True, ("a", "resolved"): False, ("b", "firing"): False}
+    clients["operate"].delete(f"/api/v1/silences/{silence['id']}")
+    assert set(told().values()) == {False}
+    with database.session() as session:  # It was told already: no silence's end has anything to bring.
+        assert not any(row.silenced for row in session.exec(select(AlertRow)))
+
+
 def test_scopes(clients: dict[str, TestClient]) -> None:
     read, operate = clients["read"], clients["operate"]
     ends = (NOW + timedelta(hours=1)).isoformat()
