@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from controlplane.contract.bodies.explanation import Against
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.metrics import E2E, ITL, REQUEST_PARTS, TPOT, TTFT, UNACCOUNTED
+from web.frame.own_parameters import one_of
 from web.frame.selection import Selection
 
 METRICS = (*(metric.short for metric in (TTFT, ITL, TPOT, E2E, *REQUEST_PARTS)), UNACCOUNTED.short)
@@ -66,21 +67,14 @@ class Choices:
 
 def choices_of(selection: Selection) -> Choices:
     """Raises `BadRequest` that names the parameter."""
-    own = selection.own
     return Choices(
-        metric=_one_of(own.get("metric", TTFT.short), METRICS, "metric"),
-        tail=_one_of(own.get("tail", USUAL_TAIL), tuple(TAILS), "tail"),
-        box=_box(own.get("box", "")),
-        against=Against(_one_of(own.get("against", Against.SPAN), tuple(Against), "against")),
-        one_scale=_one_of(own.get("scale", "own"), ("own", SHARED), "scale") == SHARED,
-        every=_one_of(own.get("charts", "few"), ("few", OPEN), "charts") == OPEN,
+        metric=one_of(selection, "metric", METRICS, TTFT.short),
+        tail=one_of(selection, "tail", TAILS, USUAL_TAIL),
+        box=_box(selection.own.get("box", "")),
+        against=Against(one_of(selection, "against", Against, Against.SPAN)),
+        one_scale=one_of(selection, "scale", ("own", SHARED), "own") == SHARED,
+        every=one_of(selection, "charts", ("few", OPEN), "few") == OPEN,
     )
-
-
-def _one_of(word: str, known: tuple[str, ...], name: str) -> str:
-    if word not in known:
-        raise BadRequest(f"{name}: {word[:40]!r} is none of {', '.join(known)}", field=name)
-    return word
 
 
 def _box(text: str) -> Box | None:

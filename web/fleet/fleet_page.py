@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from controlplane.client import Client
-from controlplane.contract.errors import BadRequest
 from web.drawing.node_cells import Node, node_cells
 from web.drawing.units import share_words
 from web.fleet.fleet_rows import (
@@ -23,6 +22,7 @@ from web.fleet.fleet_rows import (
     wanted_of,
 )
 from web.frame.format import seconds
+from web.frame.own_parameters import one_of
 from web.frame.page import Context, Page, Part
 from web.frame.selection import Selection
 
@@ -64,7 +64,7 @@ def read(client: Client, selection: Selection) -> Fleet:
 
 def cells(client: Client, selection: Selection) -> Context:
     """One cell a node, of those that the bar's filters let in."""
-    figure, group = _one_of(selection, "figure", FIGURES, "p99"), _one_of(selection, "by", GROUPS, "pool")
+    figure, group = one_of(selection, "figure", FIGURES, "p99"), one_of(selection, "by", GROUPS, "pool")
     fleet = read(client, selection)
     told = fleet.told
     differing: list[float | None] = [since_s(since, selection.now) for since in told.drift_since]
@@ -139,13 +139,6 @@ def head(
 
 def _way(descending: bool) -> str:
     return "descending" if descending else "ascending"
-
-
-def _one_of(selection: Selection, name: str, offered: dict[str, Any], usual: str) -> str:
-    value = selection.own.get(name, usual)
-    if value not in offered:
-        raise BadRequest(f"{name}: {value[:40]!r} is none of {', '.join(offered)}", field=name)
-    return value
 
 
 PAGE = Page(

@@ -13,6 +13,7 @@ from controlplane.contract.bodies.nodes import FleetColumns, NodeState
 from controlplane.contract.bodies.telemetry import NodeFigures
 from controlplane.contract.errors import BadRequest
 from web.frame.format import ago
+from web.frame.own_parameters import one_of
 from web.frame.selection import Selection, is_number
 
 A_PAGE = 50
@@ -78,9 +79,7 @@ def fleet_of(told: FleetColumns, figures: NodeFigures) -> Fleet:
 def wanted_of(selection: Selection) -> Wanted:
     """Raises `BadRequest` that names the parameter."""
     own = selection.own
-    state, sort, page = own.get("state", ""), own.get("sort", "state"), own.get("page", "1")
-    if state and state not in STATES:
-        raise BadRequest(f"state: {state[:40]!r} is none of {', '.join(STATES)}", field="state")
+    state, sort, page = one_of(selection, "state", STATES, ""), own.get("sort", "state"), own.get("page", "1")
     if sort.removeprefix("-") not in COLUMNS:
         raise BadRequest(f"sort: {sort[:40]!r} is none of {', '.join(COLUMNS)}, or one with - before it", field="sort")
     if not is_number(page) or int(page) < 1:

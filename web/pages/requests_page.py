@@ -12,6 +12,7 @@ from controlplane.contract.errors import BadRequest
 from controlplane.contract.metrics import E2E, REQUEST_PARTS, TPOT, TTFT
 from web.drawing.waterfall import Request, Waterfalls, waterfalls
 from web.frame.format import seconds
+from web.frame.own_parameters import one_of, seconds_of
 from web.frame.page import Context, Page, Part
 from web.frame.selection import FILTERS, Selection
 
@@ -59,7 +60,7 @@ class Row:
 def listed(client: Client, selection: Selection) -> Context:
     """A page of the log, in the order asked for."""
     asked = filters_of(selection)
-    order = _one_of(selection, "order", tuple(ORDERS), "newest")
+    order = one_of(selection, "order", ORDERS, "newest")
     cursor = selection.own.get("cursor", "")
     if cursor and not cursor.isdecimal():
         raise BadRequest("cursor: wants the number that the page before gave", field="cursor")
@@ -123,8 +124,8 @@ def detail_of(client: Client, selection: Selection) -> RequestDetail:
 
 def filters_of(selection: Selection) -> dict[str, Any]:
     """The page's filters as the API takes them; with a range of seconds, those are meant that completed in the span."""
-    metric = _one_of(selection, "metric", METRICS, E2E.short)
-    low, high = _seconds(selection, "min"), _seconds(selection, "max")
+    metric = one_of(selection, "metric", METRICS, E2E.short)
+    low, high = seconds_of(selection, "min"), seconds_of(selection, "max")
     found: dict[str, Any] = {**selection.labels, "metric": metric, "low": low, "high": high}
     found |= {name: selection.own[name] for name in MORE_FILTERS if name in selection.own}
     if low is not None or high is not None:
@@ -134,7 +135,7 @@ def filters_of(selection: Selection) -> dict[str, Any]:
 
 def limits_of(selection: Selection) -> str:
     """The range of seconds in words: "ttft at least 1.20 s"; nothing without one."""
-    low, high = _seconds(selection, "min"), _seconds(selection, "max")
+    low, high = seconds_of(selection, "min"), seconds_of(selection, "max")
     metric = selection.own.get("metric", E2E.short)
     told = [f"at least {seconds(low)}"] if low is not None else []
     told += [f"at most {seconds(high)}"] if high is not None else []
@@ -206,26 +207,6 @@ def around(record: RequestRecord, selection: Selection) -> str:
         end = selection.now
     words = {name: moment.isoformat(timespec="seconds") for name, moment in (("from", start), ("to", end))}
     return selection.frame_query(**words, pool=record.pool, node=record.node)
-
-
-def _one_of(selection: Selection, name: str, offered: tuple[str, ...], usual: str) -> str:
-    value = selection.own.get(name, usual)
-    if value not in offered:
-        raise BadRequest(f"{name}: {value[:40]!r} is none of {', '.join(offered)}", field=name)
-    return value
-
-
-def _seconds(selection: Selection, name: str) -> float | None:
-    text = selection.own.get(name)
-    if not text:
-        return None
-    try:
-        value = float(text)
-    except ValueError:
-        raise BadRequest(f"{name}: wants a number of seconds", field=name) from None
-    if not 0 <= value < 1e9:
-        raise BadRequest(f"{name}: wants a number of seconds, 0 or more", field=name)
-    return value
 
 
 LIST = Page("requests", "/requests", "Requests", (Part("requests", listed), Part("facets", facets, 15)), key="q")

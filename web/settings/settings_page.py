@@ -10,7 +10,8 @@ from controlplane.contract.bodies.access import Scope, TokenView
 from controlplane.contract.bodies.alerts import Delivery, DeliveryState, Destination
 from controlplane.contract.bodies.health import SettingInForce
 from controlplane.contract.clock import utc_now
-from controlplane.contract.errors import BadRequest, NotFound
+from controlplane.contract.errors import NotFound
+from web.frame.own_parameters import one_of
 from web.frame.page import Asked, Context, Page, Part
 from web.frame.selection import Selection, is_number
 from web.frame.states import Kind
@@ -179,10 +180,7 @@ USUAL = next(iter(TABS))
 
 def tab_of(selection: Selection) -> str:
     """Raises `BadRequest` for one that there is not."""
-    tab = selection.own.get("tab", USUAL)
-    if tab not in TABS:
-        raise BadRequest(f"tab: {tab[:40]!r} is none of {', '.join(TABS)}", field="tab")
-    return tab
+    return one_of(selection, "tab", TABS, USUAL)
 
 
 def shown(client: Client, selection: Selection) -> Context:
