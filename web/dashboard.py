@@ -63,14 +63,22 @@ row_number.register()
 router = APIRouter()
 
 
-def mount(app: FastAPI, service_url: str, count_forged: Callable[[], object] = lambda: None, voucher: str = "") -> None:
+def mount(
+    app: FastAPI,
+    service_url: str,
+    count_forged: Callable[[], object] = lambda: None,
+    voucher: str = "",
+    trace_url: str | None = None,
+) -> None:
     """Have the dashboard answer what no route of `app` does. `service_url` is where the API answers (its own address);
-    `count_forged` hears of each form that was refused; `voucher` is what the API knows it by.
+    `count_forged` hears of each form that was refused; `voucher` is what the API knows it by; `trace_url` is where
+    traces are shown (`controlplane.contract.trace_url`).
 
     As the router's last resort, for a mount at "/" would take requests from routes that refuse only their method.
     """
     dashboard = FastAPI(openapi_url=None, dependencies=app.router.dependencies)
     sessions.install(dashboard, Api(service_url, count_forged, voucher))
+    dashboard.state.trace_url = trace_url
     dashboard.include_router(sign_in.router)
     dashboard.include_router(issuer_sign_in.router)
     dashboard.include_router(ledger_files.router)

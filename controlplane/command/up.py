@@ -8,10 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from controlplane.app.settings import ServiceSettings
 from controlplane.contract.errors import BadSettings, TailwrightError
+from controlplane.contract.trace_url import checked
 from controlplane.serving.tls import check_exposed
 from controlplane.terminal import extras
 from controlplane.terminal.checkout import ROOT
@@ -67,6 +68,16 @@ class UpSettings(ServiceSettings):
     port: int = Field(default=7300, ge=1, le=65535, description="Port to listen on.")
     tuner: bool = Field(default=True, description="Run a tuner worker beside the service.")
     dashboard: bool = Field(default=True, description="Serve the dashboard at /.")
+    trace_url: str | None = Field(
+        default=None,
+        description="Where a request's trace is shown, such as https://tempo.example/trace/{trace_id}; links on the "
+        "dashboard's pages of requests.",
+    )
+
+    @field_validator("trace_url")
+    @classmethod
+    def _leads_to_a_trace(cls, value: str | None) -> str | None:
+        return None if value is None else checked(value)
 
 
 app = subcommand()
@@ -88,7 +99,7 @@ def up(settings: UpSettings) -> None:
         if settings.dashboard:
             service = Service.of(app)
             forged = partial(service.door.refuse, Refused.CROSS_SITE)
-            extras.load(DASHBOARD).mount(app, settings.own_url, forged, service.voucher)
+            extras.load(DASHBOARD).mount(app, settings.own_url, forged, service.voucher, settings.trace_url)
         if settings.tuner:  # Not before: by now the application has written the worker's token.
             workers.append(Worker(settings.own_url, settings.data_dir / "tuner-token"))
             workers[-1].start()

@@ -45,7 +45,7 @@ FACES = {
         "knobs",
         "metrics",
     }
-    | {"retention_defaults", "retry", "shown_url", "signature", "step_limits"},
+    | {"retention_defaults", "retry", "shown_url", "signature", "step_limits", "trace_url"},
     "controlplane/db": {
         "binary_transfer",
         "column_types",

@@ -28,7 +28,7 @@ FLAGS = {
     "up": "data-dir host port database-url clickhouse-url retention-hours retention-5s-hours retention-10s-hours "
     "retention-1m-days retention-5m-days retention-1h-days telemetry-max-bytes external-url log-level export-otlp-url "
     "export-otlp-header export-otlp-scope export-otlp-interval-s export-remote-write-url export-remote-write-header "
-    "export-remote-write-interval-s export-delay-s tuner no-tuner dashboard no-dashboard",
+    "export-remote-write-interval-s export-delay-s tuner no-tuner dashboard no-dashboard trace-url",
     "store verify": "data-dir database-url",
     "agent": "node pool role region backend vllm-dir vllm-scrape-interval-s vllm-otlp-port vllm-node-file engine-url "
     "server-url otlp-url otlp-headers state-dir enrolment-token enrolment-token-file enrolment-token-wait-s "
@@ -46,7 +46,7 @@ VARIABLES = {
     "RETENTION_1M_DAYS RETENTION_5M_DAYS RETENTION_1H_DAYS TELEMETRY_MAX_BYTES EXTERNAL_URL LOG_LEVEL EXPORT_OTLP_URL "
     "EXPORT_OTLP_HEADERS EXPORT_OTLP_SCOPE EXPORT_OTLP_INTERVAL_S EXPORT_REMOTE_WRITE_URL EXPORT_REMOTE_WRITE_HEADERS "
     "EXPORT_REMOTE_WRITE_LABELS EXPORT_REMOTE_WRITE_INTERVAL_S EXPORT_DELAY_S EXPORT_LONGEST_LAG_S UP_TUNER "
-    "UP_DASHBOARD",
+    "UP_DASHBOARD TRACE_URL",
     "store verify": "DATA_DIR DATABASE_URL CLICKHOUSE_URL STORE_VERIFY_DATA_DIR",
 }
 VARIABLES["agent"] = FLAGS["agent"].removesuffix(" config").replace("-", "_").upper()

@@ -18,6 +18,7 @@ from controlplane.client import Client
 from controlplane.contract.clock import utc_now
 from controlplane.contract.errors import BadRequest, TailwrightError, Unauthenticated
 from controlplane.contract.metrics import PROMPT_BUCKETS
+from controlplane.contract.trace_url import trace_link
 from web.access.sessions import form_token
 from web.frame import themes
 from web.frame.assets import ASSETS
@@ -32,6 +33,7 @@ PATIENCE_S = 0.15
 
 templates = Jinja2Templates(Path(__file__).parent.parent / "templates")
 templates.env.filters.update(FILTERS)
+templates.env.filters["trace_link"] = trace_link
 templates.env.globals["utc_now"] = utc_now
 templates.env.globals["asset"] = ASSETS.address
 templates.env.globals["theme_after"] = themes.AFTER
@@ -94,6 +96,7 @@ def words_of(error: TailwrightError | httpx.TransportError) -> str:
 def part_drawn(request: Request, part: Part, client: Client, selection: Selection) -> TemplateModule:
     """One part as it stands in its place: text that templates take for markup."""
     told = {"request": request, "form_token": form_token(request), "selection": selection, "part": part}
+    told["trace_url"] = request.app.state.trace_url
     with shown_in(selection.zone):
         return templates.get_template(part.file).make_module(told | part.asked(client, selection))
 

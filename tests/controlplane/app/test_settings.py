@@ -101,3 +101,15 @@ def test_tls_and_this_machine_pass(settings: dict[str, str]) -> None:
 def test_links_name_an_address_that_others_reach(given: dict[str, Any], public: str, own: str) -> None:
     settings = ServiceSettings(**given)
     assert (settings.public_url, settings.own_url) == (public, own)
+
+
+def test_where_traces_are_shown_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = "https://tempo.example/trace/{trace_id}"
+    file = tmp_path / "tailwright.toml"
+    file.write_text(f'[up]\ntrace_url = "{url}"\n')
+    assert read(UpSettings, "up", ["--config", str(file)]).trace_url == url
+    monkeypatch.setenv("TAILWRIGHT_TRACE_URL", url.replace("tempo", "jaeger"))
+    assert read(UpSettings, "up", []).trace_url == url.replace("tempo", "jaeger")
+    assert read(UpSettings, "up", ["--trace-url", url]).trace_url == url
+    with pytest.raises(ValidationError, match=r"trace_url(.|\n)*one \{trace_id\} behind the host"):
+        UpSettings(trace_url="https://tempo.example/trace/")

@@ -2,19 +2,24 @@
 
 import re
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from fastapi import FastAPI
+from fastapi import Request as HttpRequest
 from hypothesis import given
 from hypothesis import strategies as st
 from playwright.sync_api import Page, expect
 
-from controlplane.contract.bodies.request_log import Facet, FacetValue, RequestFacets
+from controlplane.client import Client
+from controlplane.contract.bodies.request_log import Facet, FacetValue, RequestDetail, RequestFacets
 from controlplane.contract.bodies.workload import RequestRecord
 from controlplane.contract.errors import BadRequest
+from web import dashboard
+from web.frame.rendering import part_drawn
 from web.frame.selection import selection_of
-from web.pages.requests_page import address_of, around, batch_of, choices_of, filters_of, limits_of, notable
+from web.pages.requests_page import PAGE, address_of, around, batch_of, choices_of, filters_of, limits_of, notable
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -89,6 +94,38 @@ def test_an_address_of_a_request_says_which_whatever_its_id_is(request_id: str) 
 def test_around_a_request_of_just_now_ends_now() -> None:
     query = parse_qs(around(record(), selection_of({}, NOW))[1:])
     assert (query["to"], query["node"]) == (["2026-03-01T12:00:00+00:00"], ["gpu-1"])
+
+
+class OneRequest:
+    """Answers with a request of this trace, of which nothing else is known."""
+
+    def __init__(self, trace_id: str) -> None:
+        self._trace_id = trace_id
+
+    def request(self, request_id: str, **_: Any) -> RequestDetail:
+        usual = {"start": NOW, "end": NOW, "pool": "chat", "prompt_bucket": "<=128", "relative_error": 0.0, "parts": {}}
+        told = {"source": "log", "prompt_bucket": "<=128", "cache_class": "miss", "others": [], "peers": []}
+        whole = told | {"request": record(trace_id=self._trace_id), "typical": usual, "peers_found": 0}
+        return RequestDetail.model_validate(whole | {"peers_all": True})
+
+
+def about_one(trace_id: str, trace_url: str | None) -> str:
+    """The part of a request's page as the dashboard draws it that was told where traces are shown."""
+    mounted = FastAPI()
+    dashboard.mount(mounted, "http://127.0.0.1:1", trace_url=trace_url)
+    asked = HttpRequest({"type": "http", "path": "/", "headers": [], "app": mounted.router.default})
+    client, selection = cast(Client, OneRequest(trace_id)), selection_of({"request_id": "a"}, NOW)
+    return str(part_drawn(asked, PAGE.part("request"), client, selection))
+
+
+def test_a_request_leads_to_its_trace_where_the_service_was_told_where_traces_are() -> None:
+    url = "https://tempo.example/trace/{trace_id}?from=tailwright"
+    page = about_one("0af7651916cd43dd", url)
+    assert '<a href="https://tempo.example/trace/0af7651916cd43dd?from=tailwright" rel="noreferrer"' in page
+    assert 'data-copy="0af7651916cd43dd" aria-label="Copy the trace&#39;s id"' in page
+    assert 'href="https://tempo.example/trace/%22%3E%3Cb%3E%2F..?from' in about_one('"><b>/..', url)
+    for without in (about_one("0af7", None), about_one("", url)):
+        assert "data-trace" not in without
 
 
 @pytest.mark.browser
