@@ -1,14 +1,21 @@
 """Axes: where a value stands between two ends, and at which round values the grid's lines are.
 
-Pure. Times are seconds since 1970, UTC.
+Pure. Times are seconds since 1970; a tick is round on the clocks of the zone that is asked for, also on the day on
+which these are put forward or back.
 """
 
 import math
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 
-ROUND_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400)
+DAY_S = 86_400
+ROUND_S = (
+    *(1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200),
+    *(days * DAY_S for days in (1, 2, 7, 14, 28)),
+)
 """Distances between a time axis' ticks that a reader of clocks expects."""
+_OFFSET_HELD_S = 7 * DAY_S
+"""No zone puts its clocks forward and back again within so long."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +43,31 @@ def value_ticks(high: float, most: int = 4) -> list[float]:
     return [place * distance for place in range(count + 1)]
 
 
-def time_ticks(start_s: float, end_s: float, most: int = 5) -> list[float]:
-    """Moments between the two that are round on the clock in UTC, `most` at the most."""
+def time_ticks(start_s: float, end_s: float, most: int = 5, zone: tzinfo = UTC) -> list[float]:
+    """Moments between the two that are round on the zone's clocks: `most` at the most, and one more where these showed
+    the same hour twice."""
     distance = next((step for step in ROUND_S if (end_s - start_s) / step < most), ROUND_S[-1])
-    first = math.ceil(start_s / distance)
-    return [float(place * distance) for place in range(first, math.floor(end_s / distance) + 1)][:most]
+    found = [
+        float(place * distance - offset_s)
+        for offset_s in _offsets_s(start_s, end_s, zone)
+        for place in range(math.ceil((start_s + offset_s) / distance), math.floor((end_s + offset_s) / distance) + 1)
+        if _offset_s(place * distance - offset_s, zone) == offset_s
+    ]
+    return sorted(found)
 
 
-def clock_words(time_s: float, span_s: float) -> str:
-    """Of a tick on an axis of `span_s`: with seconds on a short one."""
-    return datetime.fromtimestamp(time_s, UTC).strftime("%H:%M:%S" if span_s <= 600 else "%H:%M")
+def _offsets_s(start_s: float, end_s: float, zone: tzinfo) -> set[int]:
+    """By how much the zone's clocks are before UTC between the two."""
+    looks = math.ceil((end_s - start_s) / _OFFSET_HELD_S)
+    return {_offset_s(min(start_s + look * _OFFSET_HELD_S, end_s), zone) for look in range(looks + 1)}
+
+
+def _offset_s(time_s: float, zone: tzinfo) -> int:
+    offset = datetime.fromtimestamp(time_s, zone).utcoffset()
+    return round(offset.total_seconds()) if offset is not None else 0
+
+
+def clock_words(time_s: float, span_s: float, zone: tzinfo = UTC) -> str:
+    """Of a tick on an axis of `span_s`, on the zone's clocks: with seconds on a short one, the day on a long one."""
+    form = "%H:%M:%S" if span_s <= 600 else "%H:%M" if span_s <= DAY_S else "%-d %b %H:%M"
+    return datetime.fromtimestamp(time_s, zone).strftime(form)

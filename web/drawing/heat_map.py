@@ -1,7 +1,8 @@
 """A heat map: how many requests took how long, over time; latency runs upwards on a logarithmic axis.
 
-Pure. Guarantees: counts are those of the API's answer, none is lost or made up; a colour stands for a range of counts,
-which the legend names; the sentence's ranges end at edges of rows, where counts are exact.
+Pure, but that its clock is the page's. Guarantees: counts are those of the API's answer, none is lost or made up; a
+colour stands for a range of counts, which the legend names; the sentence's ranges end at edges of rows, where counts
+are exact.
 """
 
 import json
@@ -14,10 +15,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from controlplane.contract.bodies.telemetry import HeatmapAnswer
-from web.drawing.axes import Axis, clock_words, time_ticks
+from web.drawing.axes import Axis, clock_words
 from web.drawing.curves import path
-from web.drawing.line_chart import HEIGHT, STYLES, WIDTH, DrawnLine, DrawnMark, Line, Mark, Tick, placed
-from web.frame.format import percent, seconds
+from web.drawing.line_chart import HEIGHT, STYLES, WIDTH, DrawnLine, DrawnMark, Line, Mark, Tick, clock_ticks, placed
+from web.frame.format import percent, seconds, zone_shown
 
 LEVELS = 7
 """Colours of the scale (`--heat-1` to `--heat-7`)."""
@@ -26,6 +27,8 @@ MOST, TAIL = 0.1, 2.0
 """Most requests: all but this share at either end. Their tail: above this many times the upper end."""
 NEW_TAIL = 0.95
 """A tail is told to have begun where this share of it lies behind, if that was not at the start."""
+SINCE_SPAN_S = 3600.0
+"""When it began is told as on an axis of at least so long: to the minute."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +125,6 @@ def heat_map(
     axis, across = Rows(edges or [0.0, 1.0]), Axis(origin_s, origin_s + columns * step_s, 0.0, WIDTH)
     up = Axis(0.0, len(axis.edges) - 1.0, HEIGHT, -HEIGHT)
     ticks, levels = latency_ticks(edges), levels_of(scale.most)
-    span_s = end_s - start_s
     return HeatMap(
         columns=columns,
         rows=len(axis.edges) - 1,
@@ -131,9 +133,7 @@ def heat_map(
             for place, line in enumerate(lines)
         ],
         up=[Tick(1 - axis.at(tick) / (len(axis.edges) - 1), seconds(tick)) for tick in ticks],
-        across=[
-            Tick(across.at(time) / WIDTH, clock_words(time, span_s)) for time in time_ticks(across.low, across.high)
-        ],
+        across=clock_ticks(across, end_s - start_s),
         marks=placed(marks, across.low, across.high),
         levels=levels,
         sentence=sentence(grid, edges, origin_s, step_s, noun),
@@ -215,7 +215,8 @@ def _since(tail: dict[tuple[int, int], int], origin_s: float, step_s: float, gri
             break
     if began <= columns[0] + 0.1 * (columns[-1] - columns[0]):
         return ""
-    return f", nearly all since {clock_words(origin_s + began * step_s, math.inf)}"
+    span_s = max(step_s * (columns[-1] - columns[0]), SINCE_SPAN_S)
+    return f", nearly all since {clock_words(origin_s + began * step_s, span_s, zone_shown())}"
 
 
 def _row_at(by_row: Counter[int], rank: float) -> int:

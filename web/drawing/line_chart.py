@@ -1,6 +1,7 @@
 """A chart of lines over time: its paths, grid, marks and the values that its cursor reads out.
 
-Pure. The plot is `WIDTH` by `HEIGHT` units and is stretched to its card; text stands beside it at shares of the width.
+Pure, but that its clock is the one that the page is shown in. The plot is `WIDTH` by `HEIGHT` units and is stretched to
+its card; text stands beside it at shares of the width.
 """
 
 import math
@@ -14,7 +15,7 @@ from web.drawing.axes import Axis, clock_words, time_ticks, value_ticks
 from web.drawing.curves import Points, bars, layers, path
 from web.drawing.trends import HELD, sentence, trend_of
 from web.drawing.units import SECONDS, Unit
-from web.frame.format import seconds
+from web.frame.format import moment, seconds, zone_shown
 
 WIDTH, HEIGHT = 1000.0, 180.0
 STYLES = 6
@@ -62,10 +63,11 @@ class DrawnLine:
 
 @dataclass(frozen=True)
 class DrawnMark:
-    """`labelled`: whether there is room for its words."""
+    """`when`: it happened, for a reader. `labelled`: whether there is room for its words."""
 
     share: float
     kind: str
+    when: str
     words: str
     message: str
     labelled: bool
@@ -149,11 +151,18 @@ def _framed(
     return LineChart(
         lines=shown,
         up=[Tick(1 - value / ticks[-1], unit.words(value) if value else "0") for value in ticks],
-        across=[Tick(across.at(time), clock_words(time, span_s)) for time in time_ticks(start_s, end_s)],
+        across=clock_ticks(across, span_s),
         marks=placed(marks, start_s, end_s),
         sentence=said,
         values=values_of(lines, start_s, end_s, ticks[-1]) | {"unit": unit.name, "step_s": step_s},
     )
+
+
+def clock_ticks(across: Axis, span_s: float) -> list[Tick]:
+    """Of a time axis whose length is its width, on the clock that the page is shown in."""
+    zone = zone_shown()
+    ticks = time_ticks(across.low, across.high, zone=zone)
+    return [Tick(across.at(time) / across.length, clock_words(time, span_s, zone)) for time in ticks]
 
 
 def placed(marks: Sequence[Mark], start_s: float, end_s: float) -> list[DrawnMark]:
@@ -166,7 +175,8 @@ def placed(marks: Sequence[Mark], start_s: float, end_s: float) -> list[DrawnMar
         share = axis.at(mark.time_s)
         labelled = free_from <= share <= 1 - LABEL_SHARE
         free_from = share + LABEL_SHARE if labelled else free_from
-        found.append(DrawnMark(share, mark.kind, mark.words, mark.message, labelled))
+        when = moment(datetime.fromtimestamp(mark.time_s, UTC))
+        found.append(DrawnMark(share, mark.kind, when, mark.words, mark.message, labelled))
     return found
 
 

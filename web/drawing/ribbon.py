@@ -1,6 +1,7 @@
 """A ribbon: which share of the engines' steps each limit bound, over time, and what lifts it.
 
-Pure. Guarantee: at each moment the shares add up to one, or there is a gap: no step was told.
+Pure, but that its clock is the page's. Guarantee: at each moment the shares add up to one, or there is a gap: no step
+was told.
 """
 
 from collections.abc import Mapping
@@ -9,9 +10,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from controlplane.contract.step_limits import LIFTED_BY, MEANING, StepLimit
-from web.drawing.axes import Axis, clock_words, time_ticks
+from web.drawing.axes import Axis
 from web.drawing.curves import Points, bars, layers
-from web.drawing.line_chart import WIDTH, Tick
+from web.drawing.line_chart import WIDTH, Tick, clock_ticks
 from web.frame.format import percent
 
 HEIGHT = 28.0
@@ -38,7 +39,8 @@ class Band:
 
 @dataclass(frozen=True)
 class Ribbon:
-    """All that the template writes: bands from the top down. `rows`: {"head", "rows"}, the shares by time, to copy."""
+    """All that the template writes: bands from the top down. `rows`: {"head", "rows"}, the shares by time, to copy and
+    to read."""
 
     bands: list[Band]
     across: list[Tick]
@@ -67,7 +69,6 @@ def ribbon(steps: Mapping[StepLimit, Points], start_s: float, end_s: float, step
         )
         for (limit, points), layer in zip(counted, edges, strict=True)
     ]
-    ticks = [Tick(across.at(time) / WIDTH, clock_words(time, end_s - start_s)) for time in time_ticks(start_s, end_s)]
     rows = [
         [
             datetime.fromtimestamp(time, UTC).isoformat(),
@@ -76,7 +77,7 @@ def ribbon(steps: Mapping[StepLimit, Points], start_s: float, end_s: float, step
         for time in told
     ]
     table = {"head": ["time", *(limit.value for limit, _ in counted)], "rows": rows}
-    return Ribbon(bands, ticks, _sentence(bands), start_s, end_s, table)
+    return Ribbon(bands, clock_ticks(across, end_s - start_s), _sentence(bands), start_s, end_s, table)
 
 
 def _sentence(bands: list[Band]) -> str:

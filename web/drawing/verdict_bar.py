@@ -6,6 +6,7 @@ equally far from the same.
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from web.drawing.axes import Axis
 from web.drawing.line_chart import Tick
@@ -44,7 +45,8 @@ class Zone:
 
 @dataclass(frozen=True)
 class VerdictBar:
-    """All that the template writes. The interval's ends are within the drawing; `open_low`, `open_high`: it goes on."""
+    """All that the template writes. The interval's ends are within the drawing; `open_low`, `open_high`: it goes on.
+    `rows`: {"head", "rows"}, its figures in words, to read."""
 
     zones: list[Zone]
     low: float
@@ -55,6 +57,7 @@ class VerdictBar:
     across: list[Tick]
     verdict: str
     sentence: str
+    rows: dict[str, Any]
 
 
 def verdict_bar(judged: Judged, name: str = "latency") -> VerdictBar:
@@ -84,6 +87,7 @@ def verdict_bar(judged: Judged, name: str = "latency") -> VerdictBar:
         across=_ticks(axis),
         verdict=judged.verdict,
         sentence=_sentence(judged, name),
+        rows=_rows(judged),
     )
 
 
@@ -100,10 +104,35 @@ def _ticks(axis: Axis) -> list[Tick]:
 def _sentence(judged: Judged, name: str) -> str:
     """Such as "Worse: latency is 12 % higher (3 % to 22 % higher); up to 5 % higher counts as not worse." """
     verdict = judged.verdict.replace("_", " ").capitalize()
-    low = "any amount lower" if judged.low <= 0 else _change(judged.low)
-    high = "any amount higher" if math.isinf(judged.high) else _change(judged.high)
+    low, high = _either_change(judged.low), _either_change(judged.high)
     bound = f"up to {_change(judged.not_worse_to)} counts as not worse"
     return f"{verdict}: {name} is {_change(judged.ratio)} ({low} to {high}); {bound}."
+
+
+def _rows(judged: Judged) -> dict[str, Any]:
+    """Each figure that is drawn, as a ratio and as a change."""
+    bound = "not worse up to" if judged.not_worse_to > judged.better_below else "better below, worse above"
+    figures = {
+        "estimate": judged.ratio,
+        "interval from": judged.low,
+        "interval to": judged.high,
+        **({"better below": judged.better_below} if judged.not_worse_to > judged.better_below else {}),
+        bound: judged.not_worse_to,
+    }
+    rows = [[name, _times(ratio), _either_change(ratio)] for name, ratio in figures.items()]
+    return {"head": ["figure", "ratio", "change"], "rows": rows}
+
+
+def _times(ratio: float) -> str:
+    """To four digits: "1.12×"."""
+    return "no bound" if ratio <= 0 or math.isinf(ratio) else f"{ratio:.4g}×"
+
+
+def _either_change(ratio: float) -> str:
+    """As `_change`; of an end that is open: "any amount lower"."""
+    if ratio <= 0:
+        return "any amount lower"
+    return "any amount higher" if math.isinf(ratio) else _change(ratio)
 
 
 def _change(ratio: float) -> str:

@@ -25,6 +25,11 @@ def shown_in(zone: tzinfo) -> Iterator[None]:
         _ZONE.reset(before)
 
 
+def zone_shown() -> tzinfo:
+    """That of the page or part that is being written."""
+    return _ZONE.get()
+
+
 def seconds(value: float | None) -> str:
     """A duration with three significant digits and a fitting unit; an en dash for absent."""
     return "–" if value is None else duration_text(value)
@@ -36,11 +41,11 @@ def percent(value: float | None, digits: int = 0) -> str:
 
 def clock(value: datetime | None) -> str:
     """Time of day, in the zone that the page is shown in."""
-    return "–" if value is None else value.astimezone(_ZONE.get()).strftime("%H:%M:%S")
+    return "–" if value is None else value.astimezone(zone_shown()).strftime("%H:%M:%S")
 
 
 def moment(value: datetime | None) -> str:
-    return "–" if value is None else value.astimezone(_ZONE.get()).strftime("%Y-%m-%d %H:%M:%S %Z")
+    return "–" if value is None else value.astimezone(zone_shown()).strftime("%Y-%m-%d %H:%M:%S %Z")
 
 
 def ago(value: datetime | None, now: datetime | None = None) -> str:

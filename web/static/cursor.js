@@ -2,7 +2,7 @@
 // by a click or Enter it asks for the requests behind them, by dragging it chooses a part. Each chart's values are also a table.
 
 import { follow, momentOf, moveTo } from "./moment.js";
-import { clock, tableOf, written } from "./words.js";
+import { stamp, tableOf, timeCell, timeHead, written } from "./words.js";
 
 const SVG_DRAG_PX = 6;
 
@@ -29,7 +29,7 @@ function nearest(values, ms) {
   return best;
 }
 
-const readOut = (values, place) => clock(values.at[place]) + " UTC: " + values.lines.map(({ name, y }) => name + " " + written(y[place], values.unit)).join(", ");
+const readOut = (values, place) => stamp(values.at[place], values.to - values.from) + ": " + values.lines.map(({ name, y }) => name + " " + written(y[place], values.unit)).join(", ");
 
 // Draws the shared cursor into a plot, and its values below it.
 export function show(plot) {
@@ -62,8 +62,8 @@ function fillTable(plot) {
   const part = plot.parentElement.querySelector(".values");
   const values = valuesOf(plot);
   if (part.hidden || !values) return;
-  const rows = values.at.map((at, place) => [clock(at), ...values.lines.map(({ y }) => written(y[place], values.unit))]);
-  part.replaceChildren(tableOf(["Time, UTC", ...values.lines.map(({ name }) => name)], rows.reverse()));
+  const rows = values.at.map((at, place) => [timeCell(at, values.to - values.from), ...values.lines.map(({ y }) => written(y[place], values.unit))]);
+  part.replaceChildren(tableOf([timeHead, ...values.lines.map(({ name }) => name)], rows.reverse()));
 }
 
 function momentAt(event, plot) {

@@ -4,7 +4,8 @@
 export const coloursOf = (root) =>
   [...root.querySelectorAll(".scale i")].map((swatch) => getComputedStyle(swatch).backgroundColor.match(/[\d.]+/g).slice(0, 3).map(Number));
 
-// Calls draw(root) for every element with `attribute`, now, when it comes, when its data change, and on another theme.
+// Calls draw(root) for every element with `attribute`, now, when it comes or the stream brings it anew, when its data change,
+// and on another theme.
 export function keepDrawn(attribute, draw) {
   const all = () => document.querySelectorAll("[" + attribute + "]").forEach((root) => draw(root));
   new MutationObserver((changes) => {
@@ -12,6 +13,7 @@ export function keepDrawn(attribute, draw) {
     if (changed) all();
   }).observe(document.documentElement, { subtree: true, childList: true, attributes: true, attributeFilter: [attribute, "data-theme"] });
   for (const query of ["(prefers-color-scheme: dark)", "print"]) window.matchMedia(query).addEventListener("change", all);
+  document.addEventListener("htmx:after:swap", all);
   all();
 }
 
@@ -23,14 +25,21 @@ export function dataOf(root, attribute) {
   return parsed.get(root).data;
 }
 
-// The button shows and hides the figure's values; `table` makes them when they are wanted.
+// The button shows and hides the figure's values; `table` makes them when they are wanted. What a reader opened stays
+// open: a part that is brought anew comes with it closed.
+const opened = new WeakSet();
 export function withTable(figure, table) {
   const button = figure.querySelector("[data-table]");
   const part = figure.querySelector(".values");
-  button.onclick = () => {
-    part.hidden = !part.hidden;
-    button.setAttribute("aria-expanded", String(!part.hidden));
-    if (!part.hidden) part.replaceChildren(table());
+  const show = () => {
+    const open = opened.has(figure);
+    if (part.hidden === open) part.hidden = !open;
+    button.setAttribute("aria-expanded", String(open));
+    if (open) part.replaceChildren(table());
   };
-  if (!part.hidden) part.replaceChildren(table());
+  button.onclick = () => {
+    if (!opened.delete(figure)) opened.add(figure);
+    show();
+  };
+  show();
 }

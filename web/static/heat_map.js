@@ -4,7 +4,7 @@
 
 import { coloursOf, dataOf, keepDrawn, withTable } from "./drawn.js";
 import { follow, momentOf, moveTo } from "./moment.js";
-import { clock, seconds, tableOf } from "./words.js";
+import { clock, seconds, stamp, tableOf, timeCell, timeHead } from "./words.js";
 
 const ATTRIBUTE = "data-heat-map";
 const DRAG_PX = 6;
@@ -20,8 +20,9 @@ function mapOf(figure) {
 
 const countAt = (map, { column, row }) => map.byColumn.get(column)?.counts[row - map.byColumn.get(column).row] ?? 0;
 const momentAt = (map, column) => map.from + 1000 * map.step_s * column;
+const spanOf = (map) => 1000 * map.step_s * map.columns;
 const words = (map, cell) =>
-  clock(momentAt(map, cell.column)) + " UTC, " + seconds(map.edges[cell.row]) + " to " + seconds(map.edges[cell.row + 1]) + ": " + countAt(map, cell) + " " + map.noun;
+  stamp(momentAt(map, cell.column), spanOf(map)) + ", " + seconds(map.edges[cell.row]) + " to " + seconds(map.edges[cell.row + 1]) + ": " + countAt(map, cell) + " " + map.noun;
 
 function paint(figure) {
   const map = mapOf(figure);
@@ -110,9 +111,9 @@ function table(figure) {
     for (let row = low; row < high; row++) sum += countAt(map, { column, row });
     return String(sum);
   };
-  const head = ["Time, UTC", ...bands.map(([low, high]) => seconds(map.edges[low]) + " to " + seconds(map.edges[high]))];
+  const head = [timeHead, ...bands.map(([low, high]) => seconds(map.edges[low]) + " to " + seconds(map.edges[high]))];
   const columns = map.cells.map(([column]) => column).reverse();
-  return tableOf(head, columns.map((column) => [clock(momentAt(map, column)), ...bands.map((band) => total(column, band))]));
+  return tableOf(head, columns.map((column) => [timeCell(momentAt(map, column), spanOf(map)), ...bands.map((band) => total(column, band))]));
 }
 
 const STEPS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1], PageUp: [0, 10], PageDown: [0, -10] };

@@ -1,6 +1,8 @@
 // Keeps a page live and says how fresh it is: one stream a page brings each part when it has changed (htmx swaps it),
 // and a beat in between. "live" stands in the header only while beats come; a part that could not be refreshed says so.
 
+import { ZONE, clock } from "./words.js";
+
 const SILENCE_S = 7; // Beats come every two seconds.
 const CHECKED_MS = 500;
 const AGAIN_S = 2;
@@ -38,15 +40,12 @@ function sayHowFresh() {
 }
 
 // The service's clock as the page's other times are written.
-function clock(moment) {
-  const zone = document.documentElement.dataset.timezone;
-  return new Date(moment).toLocaleTimeString("en-GB", { timeZone: zone, hour12: false }) + (zone === "UTC" ? " UTC" : "");
-}
+const told = (time) => clock(Date.parse(time)) + (ZONE === "UTC" ? " UTC" : "");
 
 function beat({ time, parts }) {
   heardMs = Date.now();
   silence = "";
-  const said = clock(time);
+  const said = told(time);
   asOf.textContent = said;
   for (const name of parts) {
     troubles.delete(name);

@@ -1,6 +1,38 @@
-// How values are written for a reader, as the server writes them.
+// How values are written for a reader, as the server writes them. Moments are on the clock that the page is shown in.
 
-export const clock = (ms) => new Date(ms).toISOString().slice(11, 19);
+const DAY_MS = 86_400_000;
+
+// The page's zone; UTC where this browser does not know it, as is then said beside each moment.
+function zoneOf(asked) {
+  try {
+    new Intl.DateTimeFormat("en-GB", { timeZone: asked });
+    return asked;
+  } catch {
+    return "UTC";
+  }
+}
+
+export const ZONE = zoneOf(document.documentElement.dataset.timezone || "UTC");
+
+const form = (options) => new Intl.DateTimeFormat("en-GB", { timeZone: ZONE, ...options });
+const TIME = form({ hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+const DAY = form({ day: "numeric" });
+const MONTH = new Intl.DateTimeFormat("en-US", { timeZone: ZONE, month: "short" }); // "Sep", not "Sept".
+const NAME = form({ hour: "2-digit", timeZoneName: "short" });
+
+export const clock = (ms) => TIME.format(ms);
+
+// "UTC", "CEST": which of two clocks it is on the day on which they are put back.
+const zoneName = (ms) => NAME.formatToParts(ms).find(({ type }) => type === "timeZoneName").value;
+
+// On an axis of `spanMs`: with the day where that is longer than one.
+const dated = (ms, spanMs) => (spanMs > DAY_MS ? DAY.format(ms) + " " + MONTH.format(ms) + " " : "") + clock(ms);
+
+export const stamp = (ms, spanMs) => dated(ms, spanMs) + " " + zoneName(ms);
+
+// The column of moments in a table of values.
+export const timeHead = "Time, " + ZONE;
+export const timeCell = (ms, spanMs) => (ZONE === "UTC" ? dated : stamp)(ms, spanMs);
 
 export function seconds(value) {
   if (value === null || value === undefined) return "–";
@@ -16,7 +48,8 @@ const share = (value) => (100 * value).toFixed(value === 0 || Math.abs(value) >=
 // A value of a chart in the unit that its values name (web/drawing/units.py).
 export function written(value, unit) {
   if (value === null || value === undefined) return "–";
-  const words = { share, count, rate: (rate) => count(rate) + " /s" }[unit] ?? seconds;
+  const of = (suffix) => (one) => count(one) + suffix;
+  const words = { share, count, rate: of(" /s"), megahertz: of(" MHz"), celsius: of(" °C"), watts: of(" W") }[unit] ?? seconds;
   return words(value);
 }
 

@@ -175,6 +175,53 @@ def test_stacks_and_verdicts_are_seen_and_said(gallery: Page) -> None:
     assert point and bound and point["x"] > bound["x"]
 
 
+def test_a_ribbons_shares_over_time_are_a_table(gallery: Page) -> None:
+    figure = gallery.get_by_role("figure", name="What bound the steps: idle")
+    expect(figure.locator(".values")).to_be_hidden()
+    figure.get_by_role("button", name="Table").press("Enter")
+    expect(figure.get_by_role("region", name="Values of What bound the steps: idle")).to_be_visible()
+    assert figure.locator(".values th").all_inner_texts() == ["Time, UTC", "no work"]
+    rows = figure.locator(".values tbody tr")
+    expect(rows).to_have_count(86)  # Of 90 steps, four of which were not told.
+    assert rows.first.locator("td").all_inner_texts() == ["00:14:50", "100 %"]
+    whole = gallery.get_by_role("figure", name="What bound the steps: every limit")
+    whole.get_by_role("button", name="Table").click()
+    shares = whole.locator(".values tbody tr").last.locator("td.number").all_inner_texts()
+    assert len(shares) == 6 and sum(float(share.removesuffix(" %")) for share in shares) == pytest.approx(100, abs=3)
+    nothing = gallery.get_by_role("figure", name="What bound the steps: nothing told")
+    expect(nothing.get_by_role("button", name="Table")).to_have_count(0)
+
+
+def test_a_table_stays_open_when_its_part_is_brought_anew(gallery: Page) -> None:
+    figure = gallery.get_by_role("figure", name="What bound the steps: idle")
+    figure.get_by_role("button", name="Table").click()
+    figure.evaluate(
+        """(figure) => {
+      figure.querySelector(".values").hidden = true;
+      figure.querySelector(".values").replaceChildren();
+      figure.querySelector("[data-table]").setAttribute("aria-expanded", "false");
+      document.dispatchEvent(new CustomEvent("htmx:after:swap"));
+    }"""
+    )
+    expect(figure.locator(".values tbody tr")).to_have_count(86)
+    expect(figure.get_by_role("button", name="Table")).to_have_attribute("aria-expanded", "true")
+
+
+def test_a_verdicts_figures_are_a_table(gallery: Page) -> None:
+    figure = gallery.get_by_role("figure", name="Inconclusive")
+    figure.get_by_role("button", name="Table").click()
+    told = [row.locator("td").all_inner_texts() for row in figure.locator(".values tbody tr").all()]
+    assert told == [
+        ["estimate", "1.1×", "10 % higher"],
+        ["interval from", "no bound", "any amount lower"],
+        ["interval to", "2.5×", "150 % higher"],
+        ["better below", "1×", "the same"],
+        ["not worse up to", "1.05×", "5 % higher"],
+    ]
+    figure.get_by_role("button", name="Table").click()
+    expect(figure.locator(".values")).to_be_hidden()
+
+
 def test_nodes_are_read_and_opened_by_keys_and_by_pointer(gallery: Page) -> None:
     figure = gallery.get_by_role("figure", name="Nodes by pool")
     cells = gallery.get_by_role("application", name="Nodes of Nodes by pool")
