@@ -9,6 +9,7 @@ from fastapi import APIRouter, Depends, Query
 from controlplane.alerts import store
 from controlplane.alerts.checks import check_destination, check_rule, check_silence
 from controlplane.alerts.lives.tried_destination import try_destination
+from controlplane.alerts.rules.silence import seen_at
 from controlplane.auth import Admin, Operator, Reader
 from controlplane.auth.token_cache import AuthParts
 from controlplane.contract.bodies.alerts import (
@@ -100,13 +101,14 @@ def list_alerts(
 ) -> Page[Alert]:
     """Alerts, newest first."""
     found = store.alerts(session, before_id=cursor, limit=limit + 1, state=state)
-    return page_of(store.silenced_at(session, found, service.clock()), limit)
+    silences, now = store.silences_now(session), service.clock()
+    return page_of([seen_at(one, silences, now) for one in found], limit)
 
 
 @router.get("/alerts/{alert_id}")
 def get_alert(alert_id: PathId, session: SessionDep, _: Reader, service: Alerts) -> Alert:
     """One alert with its evidence, its diagnosis, and what was done about it."""
-    return store.silenced_at(session, [store.alert(session, alert_id)], service.clock())[0]
+    return seen_at(store.alert(session, alert_id), store.silences_now(session), service.clock())
 
 
 # -- destinations and deliveries ---------------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 """Rules, alerts, destinations, deliveries and silences in the database, inside the caller's transaction."""
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -8,8 +7,6 @@ from sqlmodel import Session, col, select
 
 from controlplane import ledger
 from controlplane.alerts.notify import outbox
-from controlplane.alerts.notify.payload import labels_of
-from controlplane.alerts.rules.silence import silenced
 from controlplane.alerts.tables import (
     AlertRow,
     AlertRuleRow,
@@ -132,20 +129,6 @@ def alerts(session: Session, *, before_id: int | None, limit: int, state: AlertS
 
 def alert(session: Session, alert_id: int) -> Alert:
     return alert_view(existing(session, AlertRow, alert_id, "alert", field="alert_id"))
-
-
-def silenced_at(session: Session, found: Sequence[Alert], now: datetime) -> list[Alert]:
-    """The same alerts, the open ones `silenced` where a silence would hold back what there is to tell at `now`.
-
-    Their rows say whether one has: an alert that was told before its silence was made has nothing held back.
-    """
-    silences = silences_now(session)
-    return [
-        one
-        if one.state is AlertState.RESOLVED
-        else one.model_copy(update={"silenced": silenced(silences, labels_of(one), now)})
-        for one in found
-    ]
 
 
 # -- destinations and deliveries ---------------------------------------------------------------------------------------

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from controlplane.contract.bodies.alerts import Silence
+from controlplane.alerts.notify.payload import labels_of
+from controlplane.contract.bodies.alerts import Alert, AlertState, Silence
 
 
 def matches(matchers: Mapping[str, str], labels: Mapping[str, str]) -> bool:
@@ -19,3 +20,13 @@ def active(silence: Silence, at: datetime) -> bool:
 def silenced(silences: Iterable[Silence], labels: Mapping[str, str], at: datetime) -> bool:
     """True when any silence that is active at `at` matches the labels."""
     return any(active(silence, at) and matches(silence.matchers, labels) for silence in silences)
+
+
+def seen_at(alert: Alert, silences: Iterable[Silence], at: datetime) -> Alert:
+    """The alert as it is shown: an open one is `silenced` where a silence would hold back its news at `at`.
+
+    Its row says whether one has: an alert that was told before its silence was made has nothing held back.
+    """
+    if alert.state is AlertState.RESOLVED:
+        return alert
+    return alert.model_copy(update={"silenced": silenced(silences, labels_of(alert), at)})
