@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Debian packages the tests use as real counterparts: a browser, PostgreSQL, promtool, docker-compose's parser and
-# systemd's own look at units (nothing of either is started); and a C++ compiler, without which the engine runs on its
+# Debian packages the tests use as real counterparts: a browser, PostgreSQL, promtool, Alertmanager,
+# docker-compose's parser and systemd's own look at units (nothing of either is started); and a C++ compiler, without which the engine runs on its
 # torch operations and the native ones go untested.
 set -euo pipefail
 missing=()
 command -v chromium >/dev/null || command -v chromium-browser >/dev/null || missing+=(chromium)
 ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing+=(postgresql)
 command -v promtool >/dev/null || missing+=(prometheus)
+command -v prometheus-alertmanager >/dev/null || missing+=(prometheus-alertmanager)
 command -v systemd-analyze >/dev/null || missing+=(systemd)
 command -v docker-compose >/dev/null || missing+=(docker-compose)
 command -v g++ >/dev/null || missing+=(g++)

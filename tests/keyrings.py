@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from controlplane.alerts import store
-from controlplane.contract.bodies.alerts import DestinationCreate
+from controlplane.contract.channels.destinations import DestinationCreate
 from controlplane.db.database import Database
 from controlplane.keys import Keyring
 

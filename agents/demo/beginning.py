@@ -7,9 +7,10 @@ import httpx
 from agents.demo.figures import Span, read_span
 from agents.demo.plan import POOL
 from agents.demo.scene import Scene, Step, headline
-from controlplane.contract.bodies.alerts import AlertRuleCreate, DestinationCreate, Remedy
+from controlplane.contract.bodies.alerts import AlertRuleCreate, Remedy
 from controlplane.contract.bodies.nodes import NodeView
 from controlplane.contract.bodies.remedies import RemedyPolicy
+from controlplane.contract.channels.destinations import DestinationCreate
 from controlplane.contract.clock import utc_now
 
 BASELINE_REQUESTS = 100

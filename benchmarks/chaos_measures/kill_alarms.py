@@ -19,8 +19,9 @@ from opentelemetry.proto.metrics.v1 import metrics_pb2 as otlp
 
 from benchmarks.telemetry_measures.service import Service
 from controlplane.contract import metrics
-from controlplane.contract.bodies.alerts import AbsoluteCondition, Alert, AlertRuleCreate, DestinationCreate
+from controlplane.contract.bodies.alerts import AbsoluteCondition, Alert, AlertRuleCreate
 from controlplane.contract.bodies.slo import Limit
+from controlplane.contract.channels.destinations import DestinationCreate
 from controlplane.contract.histogram import AXIS_MIN, SCALE, axis_position
 
 POOL = "alarm"

@@ -17,14 +17,19 @@ from controlplane.contract.bodies.alerts import (
     AlertRule,
     AlertRuleCreate,
     AlertState,
-    Delivery,
-    Destination,
-    DestinationCreate,
     Remedy,
     Silence,
     SilenceCreate,
 )
 from controlplane.contract.bodies.pages import Page
+from controlplane.contract.channels.destinations import (
+    DeadLettersReplay,
+    DeadLettersReplayed,
+    Delivery,
+    DeliveryState,
+    Destination,
+    DestinationCreate,
+)
 from controlplane.db import SessionDep
 from controlplane.db.ids import PathId, QueryId
 from controlplane.db.paging import Cursor, Limit, page_of
@@ -115,16 +120,18 @@ def get_alert(alert_id: PathId, session: SessionDep, _: Reader, service: Alerts)
 
 
 @router.get("/destinations")
-def list_destinations(session: SessionDep, _: Reader, limit: Limit = 100, cursor: Cursor = None) -> Page[Destination]:
-    """Destinations, newest first. Of a URL the scheme and the host are shown, of a secret nothing, to whomever."""
-    return page_of(store.destinations(session, before_id=cursor, limit=limit + 1), limit)
+def list_destinations(
+    session: SessionDep, _: Reader, service: Alerts, limit: Limit = 100, cursor: Cursor = None
+) -> Page[Destination]:
+    """Destinations with how they do, newest first. Of a URL scheme and host are shown, of a secret nothing."""
+    return page_of(store.destinations(session, before_id=cursor, limit=limit + 1, now=service.clock()), limit)
 
 
 @router.post("/destinations", status_code=201)
 def create_destination(
     wanted: DestinationCreate, session: SessionDep, principal: Admin, service: Alerts
 ) -> Destination:
-    """Make a webhook that every alert which fires or resolves is sent to, in the form of Alertmanager's version 4."""
+    """Make a destination that every alert which fires or resolves is told to. `kind` says what is there."""
     check_destination(wanted)
     return store.create_destination(session, wanted, service.keyring, actor=principal.actor, now=service.clock())
 
@@ -137,7 +144,7 @@ def delete_destination(destination_id: PathId, session: SessionDep, principal: A
 
 @router.post("/destinations/{destination_id}/test")
 def test_destination(destination_id: PathId, principal: Admin, service: Alerts) -> Delivery:
-    """Send a signed test alert now, once, and say what came of it. The answer's ids are 0: nothing is kept."""
+    """Send a test alert now, once, and say what came of it. The answer's ids are 0: nothing is kept."""
     return try_destination(
         service.database,
         service.keyring,
@@ -149,12 +156,29 @@ def test_destination(destination_id: PathId, principal: Admin, service: Alerts) 
     )
 
 
+@router.post("/destinations/{destination_id}/dead-letters:replay")
+def replay_dead_letters(
+    destination_id: PathId, wanted: DeadLettersReplay, session: SessionDep, principal: Operator, service: Alerts
+) -> DeadLettersReplayed:
+    """Send what was given up once more, as it was written then; it is tried for a day again."""
+    return store.replay_dead(session, destination_id, wanted.ids, actor=principal.actor, now=service.clock())
+
+
 @router.get("/deliveries")
 def list_deliveries(
-    session: SessionDep, _: Reader, limit: Limit = 100, cursor: Cursor = None, alert_id: QueryId = None
+    session: SessionDep,
+    _: Reader,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+    alert_id: QueryId = None,
+    destination_id: QueryId = None,
+    state: Annotated[DeliveryState | None, Query(description="only deliveries in this state")] = None,
 ) -> Page[Delivery]:
-    """Deliveries, newest first."""
-    return page_of(store.deliveries(session, before_id=cursor, limit=limit + 1, alert_id=alert_id), limit)
+    """Deliveries, newest first; the dead letters are those with state `given_up`."""
+    found = store.deliveries(
+        session, before_id=cursor, limit=limit + 1, alert_id=alert_id, destination_id=destination_id, state=state
+    )
+    return page_of(found, limit)
 
 
 # -- silences ----------------------------------------------------------------------------------------------------------

@@ -6,7 +6,8 @@ from typing import Any
 from sqlmodel import Session, col, select
 
 from controlplane import ledger
-from controlplane.alerts.notify import outbox
+from controlplane.alerts.notify import letters, outbox
+from controlplane.alerts.notify.destination_view import destination_view
 from controlplane.alerts.tables import (
     AlertRow,
     AlertRuleRow,
@@ -16,18 +17,22 @@ from controlplane.alerts.tables import (
     SilenceRow,
     place_of,
 )
-from controlplane.alerts.view import alert_view, delivery_view, destination_view, rule_view, silence_view
+from controlplane.alerts.view import alert_view, delivery_view, rule_view, silence_view
 from controlplane.contract.bodies.alerts import (
     Alert,
     AlertRule,
     AlertRuleCreate,
     AlertState,
+    Silence,
+    SilenceCreate,
+)
+from controlplane.contract.channels.destination_kinds import DESTINATION_KINDS
+from controlplane.contract.channels.destinations import (
+    DeadLettersReplayed,
     Delivery,
     DeliveryState,
     Destination,
     DestinationCreate,
-    Silence,
-    SilenceCreate,
 )
 from controlplane.contract.shown_url import masked
 from controlplane.db.rows import existing, newest
@@ -134,49 +139,85 @@ def alert(session: Session, alert_id: int) -> Alert:
 # -- destinations and deliveries ---------------------------------------------------------------------------------------
 
 
-def destinations(session: Session, *, before_id: int | None, limit: int) -> list[Destination]:
-    """Newest first."""
-    return [destination_view(row) for row in session.exec(newest(DestinationRow, before_id, limit))]
+def destinations(session: Session, *, before_id: int | None, limit: int, now: datetime) -> list[Destination]:
+    """Newest first, with how they do."""
+    rows = list(session.exec(newest(DestinationRow, before_id, limit)))
+    counted = letters.counts(session, [row.id for row in rows if row.id is not None])
+    return [destination_view(row, counted, now) for row in rows]
 
 
 def create_destination(
     session: Session, wanted: DestinationCreate, keyring: Keyring, *, actor: str, now: datetime
 ) -> Destination:
-    shown = masked(wanted.url)
-    row = DestinationRow(name=wanted.name, shown=shown, enabled=wanted.enabled, created_at=now)
+    wants = DESTINATION_KINDS[wanted.kind]
+    url = wanted.url or wants.usual_url or ""
+    shown = masked(url)
+    row = DestinationRow(
+        name=wanted.name,
+        kind=wanted.kind.value,
+        shown=shown,
+        login=wanted.login,
+        sender=wanted.sender,
+        recipients=wanted.recipients,
+        per_minute=wanted.per_minute or wants.per_minute,
+        enabled=wanted.enabled,
+        created_at=now,
+    )
     session.add(row)
     session.flush()
     assert row.id is not None
-    row.url = keyring.encrypt(session, place_of(row.id, "url"), wanted.url)
+    row.url = keyring.encrypt(session, place_of(row.id, "url"), url)
     if wanted.secret is not None:
         row.secret = keyring.encrypt(session, place_of(row.id, "secret"), wanted.secret)
+    if wanted.callback_secret is not None:
+        row.callback_secret = keyring.encrypt(session, place_of(row.id, "callback_secret"), wanted.callback_secret)
     session.add(row)
     message = f"destination {row.name!r} at {shown}"
-    ledger.append(session, now, actor, "destination.created", f"destination/{row.id}", message)
-    return destination_view(row)
+    said = {"destination_kind": row.kind, "recipients": row.recipients}
+    ledger.append(session, now, actor, "destination.created", f"destination/{row.id}", message, **said)
+    return destination_view(row, {}, now)
 
 
 def delete_destination(session: Session, destination_id: int, *, actor: str, now: datetime) -> None:
     """Remove a destination and give up what still waits for it."""
     row = existing(session, DestinationRow, destination_id, "destination", field="destination_id")
-    waiting = select(DeliveryRow).where(
-        DeliveryRow.destination_id == destination_id, DeliveryRow.state == DeliveryState.WAITING.value
-    )
-    for delivery in session.exec(waiting):
-        delivery.state, delivery.last_error = DeliveryState.GIVEN_UP.value, "the destination was removed"
-        delivery.next_attempt_at = None
-        session.add(delivery)
+    letters.give_up(session, destination_id, "the destination was removed")
     session.delete(row)
     message = f"destination {row.name!r} deleted"
     ledger.append(session, now, actor, "destination.deleted", f"destination/{row.id}", message)
 
 
-def deliveries(session: Session, *, before_id: int | None, limit: int, alert_id: int | None = None) -> list[Delivery]:
+def deliveries(
+    session: Session,
+    *,
+    before_id: int | None,
+    limit: int,
+    alert_id: int | None = None,
+    destination_id: int | None = None,
+    state: DeliveryState | None = None,
+) -> list[Delivery]:
     """Newest first."""
     query = newest(DeliveryRow, before_id, limit)
     if alert_id is not None:
         query = query.where(DeliveryRow.alert_id == alert_id)
+    if destination_id is not None:
+        query = query.where(DeliveryRow.destination_id == destination_id)
+    if state is not None:
+        query = query.where(DeliveryRow.state == state.value)
     return [delivery_view(row) for row in session.exec(query)]
+
+
+def replay_dead(
+    session: Session, destination_id: int, only: list[int] | None, *, actor: str, now: datetime
+) -> DeadLettersReplayed:
+    """Send dead letters once more. Raises `NotFound`."""
+    row = existing(session, DestinationRow, destination_id, "destination", field="destination_id", lock=True)
+    done = letters.replay(session, destination_id, only, now)
+    row.failures, row.rests_until = 0, None
+    session.add(row)
+    message = f"{done.replayed} dead letters of destination {row.name!r} are sent once more"
+    ledger.append(session, now, actor, "destination.replayed", f"destination/{row.id}", message, **done.model_dump())
+    return done
 
 
 # -- silences ----------------------------------------------------------------------------------------------------------

@@ -7,8 +7,10 @@ Alert ids are never used twice, also after a pending alert that came to nothing 
 from datetime import datetime
 from typing import Any
 
+from sqlalchemy import Index
 from sqlmodel import Column, Field, SQLModel
 
+from controlplane.contract.channels.destination_kinds import DestinationKind
 from controlplane.db.column_types import JsonColumn, UtcDateTime
 from controlplane.keys import Place
 from controlplane.keys.tables import EncryptedText
@@ -66,18 +68,35 @@ class AlertRow(SQLModel, table=True):
 
 
 class DestinationRow(SQLModel, table=True):
-    """`shown`: of the URL what anybody may see. `url` is null only until the row has a number, within a transaction."""
+    """`shown`: of the URL what anybody may see. `url` is null only until the row has a number, within a transaction.
+
+    Below `created_at` stands how it does; only who delivers there writes it. tokens, tokens_at: of its rate's bucket.
+    """
 
     __tablename__ = "destination"
     __table_args__ = {"sqlite_autoincrement": True}
 
     id: int | None = Field(default=None, primary_key=True)
     name: str
+    kind: str = DestinationKind.WEBHOOK.value
     shown: str
     url: str | None = Field(default=None, sa_column=Column(EncryptedText, nullable=True))
     secret: str | None = Field(default=None, sa_column=Column(EncryptedText, nullable=True))
+    callback_secret: str | None = Field(default=None, sa_column=Column(EncryptedText, nullable=True))
+    login: str | None = None
+    sender: str | None = None
+    recipients: list[str] = Field(
+        default_factory=list, sa_column=Column(JsonColumn, nullable=False, server_default="[]")
+    )
+    per_minute: int | None = None
     enabled: bool = True
     created_at: datetime = Field(sa_column=Column(UtcDateTime, nullable=False))
+    succeeded_at: datetime | None = Field(default=None, sa_column=Column(UtcDateTime, nullable=True))
+    failures: int = 0
+    last_error: str | None = None
+    rests_until: datetime | None = Field(default=None, sa_column=Column(UtcDateTime, nullable=True))
+    tokens: float | None = None
+    tokens_at: datetime | None = Field(default=None, sa_column=Column(UtcDateTime, nullable=True))
 
 
 def place_of(destination_id: int, column: str) -> Place:
@@ -88,16 +107,21 @@ def place_of(destination_id: int, column: str) -> Place:
 class DeliveryRow(SQLModel, table=True):
     """The outbox: written in the transaction that changes the alert, sent afterwards.
 
-    `body` is what will be sent, word for word the same at each attempt. `next_attempt_at` is also the lease of
-    whoever is sending now: a sender that dies leaves the row to be tried again.
+    `body` is what will be told, word for word the same at each attempt. Whoever is sending now holds it until
+    `leased_until`: a sender that dies leaves the row to be tried again. `waits_since`: what giving up is counted from.
     """
 
     __tablename__ = "delivery"
-    __table_args__ = {"sqlite_autoincrement": True}
+    __table_args__ = (
+        Index("ix_delivery_due", "destination_id", "state", "attempts", "id"),
+        Index("ix_delivery_order", "destination_id", "state", "fingerprint", "id"),
+        {"sqlite_autoincrement": True},
+    )
 
     id: int | None = Field(default=None, primary_key=True)
     alert_id: int = Field(index=True)
-    destination_id: int = Field(index=True)
+    destination_id: int
+    fingerprint: str = ""
     status: str
     state: str = Field(index=True)
     idempotency_key: str
@@ -105,7 +129,9 @@ class DeliveryRow(SQLModel, table=True):
     attempts: int = 0
     last_error: str | None = None
     created_at: datetime = Field(sa_column=Column(UtcDateTime, nullable=False))
-    next_attempt_at: datetime | None = Field(default=None, sa_column=Column(UtcDateTime, nullable=True, index=True))
+    waits_since: datetime | None = Field(default=None, sa_column=Column(UtcDateTime, nullable=True))
+    next_attempt_at: datetime | None = Field(default=None, sa_column=Column(UtcDateTime, nullable=True))
+    leased_until: datetime | None = Field(default=None, sa_column=Column(UtcDateTime, nullable=True))
     delivered_at: datetime | None = Field(default=None, sa_column=Column(UtcDateTime, nullable=True))
 
 

@@ -16,7 +16,6 @@ from controlplane.contract.bodies.alerts import (
     AbsoluteCondition,
     AlertRuleCreate,
     ConfigFailedCondition,
-    DestinationCreate,
     DriftCondition,
     NodeClaimedCondition,
     RegressionCondition,
@@ -41,6 +40,7 @@ from controlplane.contract.bodies.studies import (
     TrialReport,
     TrialState,
 )
+from controlplane.contract.channels.destinations import DeadLettersReplay, DestinationCreate
 from controlplane.contract.on_call.incidents import (
     IncidentAcknowledge,
     IncidentMerge,
@@ -92,6 +92,7 @@ EXAMPLES: dict[str, dict[str, BaseModel]] = {
             condition=TelemetryLostCondition(kind="telemetry_lost", quiet_s=300),
         ),
     },
+    DeadLettersReplay.__name__: {"two of them": DeadLettersReplay(ids=[17, 23])},
     DestinationCreate.__name__: {
         "a signed webhook": DestinationCreate(name="on-call", url="https://pager.example/hook", secret="a long secret")
     },

@@ -15,16 +15,7 @@ from controlplane.contract.bodies.access import (
     TokenCreated,
     TokenView,
 )
-from controlplane.contract.bodies.alerts import (
-    Alert,
-    AlertRule,
-    AlertRuleCreate,
-    Delivery,
-    Destination,
-    DestinationCreate,
-    Silence,
-    SilenceCreate,
-)
+from controlplane.contract.bodies.alerts import Alert, AlertRule, AlertRuleCreate, Silence, SilenceCreate
 from controlplane.contract.bodies.configs import Revision, RevisionCreate
 from controlplane.contract.bodies.health import ReadyReport, ServiceView
 from controlplane.contract.bodies.ledger import LedgerCheck, LedgerEntry
@@ -41,6 +32,13 @@ from controlplane.contract.bodies.studies import (
     StudyHeartbeat,
     Trial,
     TrialReport,
+)
+from controlplane.contract.channels.destinations import (
+    DeadLettersReplay,
+    DeadLettersReplayed,
+    Delivery,
+    Destination,
+    DestinationCreate,
 )
 from controlplane.contract.errors import NotFound
 from controlplane.contract.on_call.incidents import (
@@ -261,8 +259,17 @@ class ResourceCalls(Connection):
         """Send a signed test alert now, once; the answer says what came of it."""
         return self._one(Delivery, "POST", f"/api/v1/destinations/{destination_id}/test")
 
-    def deliveries(self, alert_id: int | None = None) -> list[Delivery]:
-        return list(self.every(Delivery, "/api/v1/deliveries", alert_id=alert_id))
+    def replay_dead_letters(self, destination_id: int, ids: list[int] | None = None) -> DeadLettersReplayed:
+        """Send what was given up once more; ids: of these deliveries, None for all."""
+        path = f"/api/v1/destinations/{destination_id}/dead-letters:replay"
+        return self._one(DeadLettersReplayed, "POST", path, body=DeadLettersReplay(ids=ids))
+
+    def deliveries(
+        self, alert_id: int | None = None, *, destination_id: int | None = None, state: str | None = None
+    ) -> list[Delivery]:
+        """Newest first; the dead letters are those with state `given_up`."""
+        params = {"alert_id": alert_id, "destination_id": destination_id, "state": state}
+        return list(self.every(Delivery, "/api/v1/deliveries", **params))
 
     def latest_deliveries(self, limit: int) -> list[Delivery]:
         """The newest, at most `limit`."""

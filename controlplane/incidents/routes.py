@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from controlplane.alerts.notify import payload
+from controlplane.alerts.channels import payload
 from controlplane.contract.bodies.alerts import Alert
 from controlplane.contract.on_call.incidents import Route
 

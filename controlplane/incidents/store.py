@@ -14,8 +14,9 @@ from sqlmodel.sql.expression import SelectOfScalar
 from controlplane import ledger
 from controlplane.alerts.tables import AlertRow, DeliveryRow, DestinationRow
 from controlplane.alerts.view import alert_view
-from controlplane.contract.bodies.alerts import Alert, AlertState, DeliveryState
+from controlplane.contract.bodies.alerts import Alert, AlertState
 from controlplane.contract.bodies.ledger import LedgerEntry
+from controlplane.contract.channels.destinations import DeliveryState
 from controlplane.contract.errors import BadRequest, Conflict
 from controlplane.contract.on_call.incidents import (
     Incident,

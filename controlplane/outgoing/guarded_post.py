@@ -65,7 +65,7 @@ def exchange(
     method: Literal["POST", "GET"] = "POST",
 ) -> Answer:
     """Send `content`. Raises httpx's errors: `DeadlineExceeded`, `httpx.HTTPError`, `httpx.InvalidURL`."""
-    watchdog = _Watchdog(deadline_s)
+    watchdog = Watchdog(deadline_s)
     try:
         with (
             watchdog,
@@ -97,8 +97,11 @@ def _beginning(response: httpx.Response, most_bytes: int) -> bytes:
     return bytes(body[:most_bytes])
 
 
-class _Watchdog:
-    """Shuts the exchange's socket down at the deadline: whoever waits on it then fails at once."""
+class Watchdog:
+    """Shuts the exchange's socket down at the deadline: whoever waits on it then fails at once.
+
+    httpx tells it of the socket by `see`; whoever has one at hand, by `hold`.
+    """
 
     def __init__(self, deadline_s: float) -> None:
         self._deadline_s = deadline_s
@@ -109,7 +112,7 @@ class _Watchdog:
         self._timer.daemon = True
         self._ends_at = 0.0
 
-    def __enter__(self) -> "_Watchdog":
+    def __enter__(self) -> "Watchdog":
         self._ends_at = time.monotonic() + self._deadline_s
         self._timer.start()
         return self
@@ -128,6 +131,13 @@ class _Watchdog:
                 self._socket = info["return_value"].get_extra_info("socket")
         if self.over and event.endswith((".complete", "send_request_headers.started")):
             raise DeadlineExceeded(f"not connected within {self._deadline_s:g} s")
+
+    def hold(self, held: socket.socket) -> None:
+        """This is the connection from now on. Raises `DeadlineExceeded` when its time is over already."""
+        with self._lock:
+            self._socket = held
+            if self._fired:
+                raise DeadlineExceeded(f"not connected within {self._deadline_s:g} s")
 
     def _end(self) -> None:
         with self._lock:

@@ -33,11 +33,20 @@ class GuardedTransport(httpx.HTTPTransport):
 
     def _address(self, host: str, port: int, request: httpx.Request) -> str:
         try:
-            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except (OSError, UnicodeError) as error:
-            raise httpx.ConnectError(f"{host}: {error}", request=request) from error
-        addresses = [str(entry[4][0]) for entry in found]
-        for address in addresses:
-            if refusal := self._policy.refusal(address):
-                raise RefusedAddress(f"{host}: {refusal}", request=request)
-        return addresses[0]
+            return allowed_address(self._policy, host, port)
+        except httpx.ConnectError as error:
+            error.request = request
+            raise
+
+
+def allowed_address(policy: AddressPolicy, host: str, port: int) -> str:
+    """The number to connect to, of a name all of whose addresses are allowed. Raises httpx.ConnectError."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise httpx.ConnectError(f"{host}: {error}") from error
+    addresses = [str(entry[4][0]) for entry in found]
+    for address in addresses:
+        if refusal := policy.refusal(address):
+            raise RefusedAddress(f"{host}: {refusal}")
+    return addresses[0]

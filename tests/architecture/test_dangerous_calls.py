@@ -11,8 +11,10 @@ TOPS = ("controlplane", "agents", "tuner", "web")
 MODULES = {"pickle", "cPickle", "dill", "shelve", "marshal", "yaml", "xml", "lxml", "telnetlib", "ftplib", "smtplib"}
 CALLS = {"eval", "exec", "compile", "os.system", "os.popen", "hashlib.md5", "hashlib.sha1", "tempfile.mktemp"}
 CALLS |= {"ssl._create_unverified_context", "jinja2.Template", "markupsafe.Markup", "Markup"}
-BY_CHANCE = {"agents/host/backoff.py", "tuner/search/search.py"}
+BY_CHANCE = {"agents/host/backoff.py", "controlplane/alerts/notify/delivery.py", "tuner/search/search.py"}
 """Who imports `random`: waits between attempts, and the order of a search."""
+MAILER = ("controlplane/outgoing/guarded_mail.py", "smtplib")
+"""The one place that speaks to mail servers: guarded, with a deadline, never in clear with a login."""
 SCRIPT = re.compile(r"\beval\(|new Function|document\.write|localStorage|sessionStorage|indexedDB|document\.cookie")
 
 
@@ -32,7 +34,7 @@ def imported(node: ast.AST) -> list[str]:
 
 def test_nothing_reads_objects_or_xml() -> None:
     found = [(name, module) for name, tree in trees() for node in ast.walk(tree) for module in imported(node)]
-    assert [pair for pair in found if pair[1] in MODULES] == []
+    assert [pair for pair in found if pair[1] in MODULES] == [MAILER]
     assert {name for name, module in found if module == "random"} == BY_CHANCE
 
 

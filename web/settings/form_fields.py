@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from controlplane.contract.bodies.access import EnrolmentRules, Scope, TokenCreate
+from controlplane.contract.channels.destinations import DestinationCreate
 from controlplane.contract.errors import BadRequest, TailwrightError
 
 LASTS = {
@@ -71,6 +72,14 @@ def token_of(fields: Mapping[str, str], now: datetime) -> TokenCreate:
         lists: dict[str, Any] = {name: words(rules[name]) for name in ("pools", "roles") if name in rules}
         said["enrolment"] = made(EnrolmentRules, {**rules, **lists})
     return made(TokenCreate, said)
+
+
+def destination_of(fields: Mapping[str, str]) -> DestinationCreate:
+    """What is left empty is not said. Raises `BadRequest` that names the field."""
+    said: dict[str, Any] = {name: text.strip() for name, text in fields.items() if text.strip()}
+    if "recipients" in said:
+        said["recipients"] = words(said["recipients"])
+    return made(DestinationCreate, {"name": "", **said})
 
 
 def words(text: str) -> list[str]:

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Form, Request, Response
 from fastapi.responses import RedirectResponse
 
 from controlplane.client import Client
-from controlplane.contract.bodies.alerts import DestinationCreate
+from controlplane.contract.channels.destination_kinds import DestinationKind
 from controlplane.contract.clock import utc_now
 from controlplane.contract.errors import TailwrightError, Unauthenticated
 from web.access.sessions import holder_of, signed_client_of
@@ -20,7 +20,7 @@ from web.access.threads import on_own_threads
 from web.frame import row_number
 from web.frame.rendering import page_rendered
 from web.frame.selection import selection_of
-from web.settings.form_fields import made, problem_of, token_of
+from web.settings.form_fields import destination_of, problem_of, token_of
 from web.settings.settings_page import PAGE, person_of
 
 row_number.register()
@@ -65,18 +65,38 @@ def create_token(
 @router.post("/destinations")
 @on_own_threads
 def create_destination(
-    request: Request, name: Field = "", url: Field = "", secret: Field = "", form: Field = ""
+    request: Request,
+    name: Field = "",
+    kind: Field = DestinationKind.WEBHOOK.value,
+    url: Field = "",
+    secret: Field = "",
+    login: Field = "",
+    recipients: Field = "",
+    sender: Field = "",
+    callback_secret: Field = "",
+    per_minute: Field = "",
+    form: Field = "",
 ) -> Response:
-    """Make a webhook."""
+    """Make a destination."""
     client = signed_client_of(request, form)
+    fields = {"name": name, "kind": kind, "url": url, "login": login, "recipients": recipients, "sender": sender}
+    fields["per_minute"] = per_minute
+    hidden = {"secret": secret, "callback_secret": callback_secret}
     try:
-        said = {"name": name.strip(), "url": url.strip(), "secret": secret or None}
-        client.create_destination(made(DestinationCreate, said))
+        client.create_destination(destination_of({**fields, **hidden}))
     except Unauthenticated:
         raise
     except TailwrightError as error:
-        return _refused(request, client, "destinations", error, {"name": name, "url": url, "secret": ""}, {})
+        return _refused(request, client, "destinations", error, {**fields, **dict.fromkeys(hidden, "")}, {})
     return RedirectResponse("/settings?tab=destinations", status_code=303)
+
+
+@router.post("/destinations/{number:row}/replay")
+@on_own_threads
+def replay_dead_letters(request: Request, number: int, form: Field = "") -> Response:
+    """Send what was given up once more."""
+    client = signed_client_of(request, form)
+    return _tab(request, client, "destinations", replayed=client.replay_dead_letters(number))
 
 
 @router.post("/destinations/{number:row}/test")

@@ -7,8 +7,9 @@ from datetime import datetime
 
 from controlplane.client import Client
 from controlplane.contract.bodies.access import Scope, TokenView
-from controlplane.contract.bodies.alerts import Delivery, DeliveryState, Destination
 from controlplane.contract.bodies.health import SettingInForce
+from controlplane.contract.channels.destination_kinds import DESTINATION_KINDS
+from controlplane.contract.channels.destinations import Delivery, Destination
 from controlplane.contract.clock import utc_now
 from controlplane.contract.errors import NotFound
 from web.frame.own_parameters import one_of
@@ -54,7 +55,7 @@ class Ending:
 
 
 @dataclass(frozen=True)
-class DestinationHealth:
+class DestinationState:
     """`last`: the newest delivery that was tried."""
 
     kind: Kind
@@ -124,19 +125,21 @@ def destinations(client: Client, selection: Selection) -> Context:
     }
 
 
-def health_of(destination: Destination, latest: Sequence[Delivery]) -> DestinationHealth:
-    """By the newest delivery that was tried; `latest` is newest first."""
+def health_of(destination: Destination, latest: Sequence[Delivery]) -> DestinationState:
+    """In a word, by what the service says; `latest` is newest first."""
     tried = [one for one in latest if one.destination_id == destination.id and one.attempts]
-    last = tried[0] if tried else None
+    last, health = tried[0] if tried else None, destination.health
     if not destination.enabled:
-        return DestinationHealth(Kind.STALE, "off", last)
-    if last is None:
-        return DestinationHealth(Kind.UNKNOWN, "nothing sent yet", None)
-    if last.state is DeliveryState.DELIVERED:
-        return DestinationHealth(Kind.GOOD, "delivered", last)
-    if last.state is DeliveryState.GIVEN_UP:
-        return DestinationHealth(Kind.BAD, "given up", last)
-    return DestinationHealth(Kind.WARN, "is tried again", last)
+        return DestinationState(Kind.STALE, "off", last)
+    if health.failures_in_row:
+        return DestinationState(Kind.BAD, f"failed {health.failures_in_row} times in a row", last)
+    if health.dead:
+        return DestinationState(Kind.WARN, "gave some up", last)
+    if health.held_by_rate_until is not None:
+        return DestinationState(Kind.WARN, "its rate is reached", last)
+    if health.last_success_at is None:
+        return DestinationState(Kind.UNKNOWN, "nothing sent yet", last)
+    return DestinationState(Kind.GOOD, "delivered", last)
 
 
 def service(client: Client, selection: Selection) -> Context:
@@ -199,6 +202,7 @@ def whole(client: Client, selection: Selection) -> Context:
         "making": token_making(client) if tab == "tokens" else None,
         "ending": ending_of(client, selection.own.get("end", "")),
         "lengths": LASTS,
+        "kind_titles": {kind.value: wants.title for kind, wants in DESTINATION_KINDS.items()},
         "scopes": SCOPES,
     }
 

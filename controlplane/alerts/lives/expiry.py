@@ -11,7 +11,8 @@ from sqlalchemy import delete, exists, select
 from sqlmodel import Session, col
 
 from controlplane.alerts.tables import AlertRow, DeliveryRow
-from controlplane.contract.bodies.alerts import AlertState, DeliveryState
+from controlplane.contract.bodies.alerts import AlertState
+from controlplane.contract.channels.destinations import DeliveryState
 from controlplane.db.database import Database
 
 PERIOD_S = 600.0

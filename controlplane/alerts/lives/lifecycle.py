@@ -11,12 +11,13 @@ from datetime import datetime
 from sqlmodel import Session
 
 from controlplane import ledger
+from controlplane.alerts.channels import payload
 from controlplane.alerts.conditions.finding import Finding
 from controlplane.alerts.lives.fingerprint import fingerprint
 from controlplane.alerts.lives.machine import Event, Life, advance
 from controlplane.alerts.lives.remedy_steps import add_steps
 from controlplane.alerts.lives.updates import Told
-from controlplane.alerts.notify import outbox, payload
+from controlplane.alerts.notify import outbox
 from controlplane.alerts.rules.silence import silenced
 from controlplane.alerts.tables import AlertRow
 from controlplane.alerts.view import alert_view

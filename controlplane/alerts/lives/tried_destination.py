@@ -3,16 +3,22 @@
 from datetime import datetime
 
 from controlplane import ledger
+from controlplane.alerts.channels import payload
+from controlplane.alerts.channels.channel import Letter, Status
+from controlplane.alerts.channels.registry import CHANNELS
 from controlplane.alerts.lives.fingerprint import fingerprint
-from controlplane.alerts.notify import payload
-from controlplane.alerts.notify.delivery import DEADLINE_S, Letter, address_of, post
+from controlplane.alerts.notify.delivery import address_of
+from controlplane.alerts.notify.one_attempt import Carriers, attempt
+from controlplane.alerts.notify.outbox import News, notification_of
 from controlplane.alerts.tables import DestinationRow
-from controlplane.contract.bodies.alerts import Alert, AlertState, Delivery, DeliveryState, Severity
+from controlplane.contract.bodies.alerts import Alert, AlertState, Severity
+from controlplane.contract.channels.destination_kinds import DestinationKind
+from controlplane.contract.channels.destinations import Delivery, DeliveryState
 from controlplane.contract.clock import Clock
 from controlplane.db import Database
 from controlplane.db.rows import existing
 from controlplane.keys import Keyring
-from controlplane.outgoing import AddressPolicy, new_client
+from controlplane.outgoing import AddressPolicy
 
 
 def try_destination(
@@ -30,13 +36,17 @@ def try_destination(
     alert = _made_up(now)
     with database.read_session() as session:
         row = existing(session, DestinationRow, number, "destination", field="destination_id")
-        body = payload.body(alert, alert.state.value, row.name, external_url)
-        key = payload.idempotency_key(alert, "test")
-        name, letter = row.name, Letter(0, number, row.url, row.secret, body, key, 1, now)
-    address = address_of(letter, keyring)
+        name, url, secret, login = row.name, row.url, row.secret, row.login
+        kind = DestinationKind(row.kind)
+        body = CHANNELS[kind].render(notification_of(News(alert, Status.FIRING, now, external_url), row))
+    letter = Letter(0, kind, Status.FIRING, alert.fingerprint, body, payload.idempotency_key(alert, "test"))
+    address = address_of(number, url, secret, login, keyring)
     # No transaction is open while somebody else's server thinks about its answer.
-    with new_client(DEADLINE_S, policy) as http:
-        error = post(http, letter, address, now).error
+    carriers = Carriers.new(policy)
+    try:
+        error = attempt(carriers, letter, address, now).error
+    finally:
+        carriers.close()
     answered_at = clock()
     with database.session() as session:
         message = f"test of destination {name!r}: {error or 'delivered'}"
@@ -63,7 +73,7 @@ def _made_up(now: datetime) -> Alert:
         state=AlertState.FIRING,
         severity=Severity.TICKET,
         labels=labels,
-        summary="This is a test of the webhook; nothing is wrong.",
+        summary="This is a test of the destination; nothing is wrong.",
         started_at=now,
         fired_at=now,
     )

@@ -1,106 +1,50 @@
 """Sending the outbox: at least once, in order, without ever holding a transaction open while the network is slow.
 
-Guarantees: a delivery is tried until a 2xx answer or for `GIVE_UP_AFTER_S`; of one alert a destination hears "firing"
-before "resolved"; every attempt of a delivery carries the same body and the same Idempotency-Key, so that a receiver
-can drop what it has seen. A sender that dies in between is followed by another after `LEASE_S`. A destination that is
-slow or hostile holds its own letters alone, for `DEADLINE_S` each, and is never read from beyond its headers.
+Guarantees: a delivery is tried until it is taken, refused for good, or `GIVE_UP_AFTER_S` are over; every attempt of a
+delivery carries the same body and the same key, so that a receiver can drop what it has seen. A sender that dies in
+between is followed by another after `LEASE_S`. A destination that is slow or hostile holds its own letters alone, for
+`DEADLINE_S` each; those that fail never take more than half of the threads from those that work.
 """
 
 import logging
+import random
 import threading
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 import httpx
-from sqlalchemy import select
-from sqlmodel import Session, col, update
 
-from controlplane.alerts.tables import DeliveryRow, DestinationRow, place_of
-from controlplane.contract import signature
-from controlplane.contract.bodies.alerts import DeliveryState
+from controlplane.alerts.channels.channel import Address, Outcome
+from controlplane.alerts.notify.one_attempt import DEADLINE_S, Attempt, Carriers, attempt
+from controlplane.alerts.notify.outbox_queue import Done, Due, Lease, OutboxQueue
+from controlplane.alerts.notify.pacing import Dice
+from controlplane.alerts.tables import place_of
 from controlplane.contract.clock import Clock, utc_now
-from controlplane.contract.retry import doubling_s, retry_after_s
-from controlplane.contract.shown_url import without
 from controlplane.db.database import Database
 from controlplane.keys import Keyring, Undecryptable
-from controlplane.ledger import sealing, signing
-from controlplane.outgoing import NOWHERE_INSIDE, AddressPolicy, exchange, new_client
+from controlplane.outgoing import NOWHERE_INSIDE, AddressPolicy
 
 log = logging.getLogger(__name__)
 
-DEADLINE_S = 10.0
-"""For the whole of one attempt. Well below the lease: nobody else begins a letter while it is still under way."""
-LEASE_S = 30.0
-GIVE_UP_AFTER_S = 24 * 3600.0
-BATCH = 50
-"""Letters of one destination that one thread sends before it looks again."""
-MOST_AT_ONCE = 32
+BATCH = 20
+"""Letters of one destination that are leased at once."""
+RECORDED_AFTER, RECORDED_AFTER_S = 10, 0.5
+"""What was sent is written after so many letters, or so long: whoever dies before sends these once more."""
+MOST_AT_ONCE = 64
 """Destinations that are sent to at once: threads."""
 CLOSE_S = 1.0
-LEDGER_HEADER = "Tailwright-Ledger-Head"
 
 
-@dataclass(frozen=True)
-class Attempt:
-    """What came of one attempt: `error` None when it was answered 2xx."""
-
-    error: str | None = None
-    retry_after_s: float | None = None
-
-
-@dataclass(frozen=True)
-class Letter:
-    """All one attempt needs, copied out of the database. url, secret: encrypted."""
-
-    delivery_id: int
-    destination_id: int
-    url: str | None
-    secret: str | None
-    body: str
-    idempotency_key: str
-    attempt: int
-    created_at: datetime
-    ledger_head: str | None = None
-
-
-@dataclass(frozen=True)
-class Address:
-    """Where a letter goes, and what signs it, in clear: for as long as one attempt takes."""
-
-    url: str = field(repr=False)
-    secret: str | None = field(repr=False)
-
-
-def address_of(letter: Letter, keyring: Keyring) -> Address:
-    """Raises `Undecryptable`."""
-    secret, number = letter.secret, letter.destination_id
+def address_of(
+    destination_id: int, url: str | None, secret: str | None, login: str | None, keyring: Keyring
+) -> Address:
+    """In clear. Raises `Undecryptable`."""
     return Address(
-        keyring.decrypt(place_of(number, "url"), letter.url or ""),
-        None if secret is None else keyring.decrypt(place_of(number, "secret"), secret),
+        keyring.decrypt(place_of(destination_id, "url"), url or ""),
+        None if secret is None else keyring.decrypt(place_of(destination_id, "secret"), secret),
+        login,
     )
-
-
-def post(http: httpx.Client, letter: Letter, address: Address, now: datetime) -> Attempt:
-    """One HTTP attempt. Never raises for what the receiver does."""
-    content = letter.body.encode()
-    headers = {
-        "Content-Type": "application/json",
-        "User-Agent": "tailwright",
-        "Tailwright-Delivery": str(letter.delivery_id),
-        "Idempotency-Key": letter.idempotency_key,
-    }
-    if letter.ledger_head is not None:
-        headers[LEDGER_HEADER] = letter.ledger_head
-    if address.secret:
-        headers[signature.HEADER] = signature.sign(address.secret, content, int(now.timestamp()))
-    try:
-        answer = exchange(http, address.url, content, headers, deadline_s=DEADLINE_S)
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-        return Attempt(without(address.url, f"{type(error).__name__}: {error}")[:300])
-    if answer.is_success:
-        return Attempt()
-    return Attempt(f"answered {answer.status}", retry_after_s(answer.headers.get("Retry-After"), now))
 
 
 class Deliverer:
@@ -119,15 +63,15 @@ class Deliverer:
         policy: AddressPolicy = NOWHERE_INSIDE,
         most_at_once: int = MOST_AT_ONCE,
         ledger_key: bytes | None = None,
+        dice: Dice = random.random,
     ) -> None:
-        self._database = database
+        self._queue = OutboxQueue(database, ledger_key, dice)
         self._keyring = keyring
-        self._http = http or new_client(DEADLINE_S, policy)
+        self._carriers = Carriers.new(policy) if http is None else Carriers(http, policy)
         self._clock = clock
         self._most_at_once = most_at_once
-        self._ledger_key = ledger_key
         self._changed = threading.Condition()
-        self._busy: set[int] = set()
+        self._busy: dict[int, bool] = {}
         self._error: BaseException | None = None
         self._closing = False
         self.delivered = 0
@@ -137,164 +81,90 @@ class Deliverer:
         with self._changed:
             self._closing = True
         self.settle(CLOSE_S)
-        self._http.close()
+        self._carriers.close()
 
     def tick(self, now: datetime) -> int:
         """Begin what is due at every destination that nothing is sent to yet; returns at how many. Never waits.
 
         Raises what went wrong on this side since the last call; what receivers do is in their deliveries' rows.
         """
-        begun = 0
-        for destination_id, delivery_ids in self._due(now).items():
-            with self._changed:
-                if self._closing or len(self._busy) >= self._most_at_once:
-                    break
-                if destination_id in self._busy:
-                    continue
-                self._busy.add(destination_id)
-            threading.Thread(
-                target=self._serve, args=(destination_id, delivery_ids), name=f"webhook-{destination_id}", daemon=True
-            ).start()
-            begun += 1
+        begun = sum(self._begin(due) for due in self._queue.due(now))
         with self._changed:
             error, self._error = self._error, None
         if error is not None:
             raise error
         return begun
 
+    def _begin(self, due: Due) -> bool:
+        with self._changed:
+            number = due.destination_id
+            full = len(self._busy) >= self._most_at_once
+            too_many_failing = due.failing and sum(self._busy.values()) >= max(1, self._most_at_once // 2)
+            if self._closing or full or too_many_failing or number in self._busy:
+                return False
+            self._busy[number] = due.failing
+        threading.Thread(target=self._serve, args=(number,), name=f"webhook-{number}", daemon=True).start()
+        return True
+
     def settle(self, timeout_s: float | None = None) -> bool:
         """Wait until nothing is being sent; False when that takes longer."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._busy, timeout_s)
 
-    def _serve(self, destination_id: int, delivery_ids: Sequence[int]) -> None:
+    def _serve(self, destination_id: int) -> None:
+        """One destination's letters until nothing is due, or one fails: then it rests."""
         try:
-            self._send(delivery_ids)
+            while not self._closing:
+                leases = self._queue.take(destination_id, self._clock(), BATCH)
+                if not leases or not self._send(leases):
+                    break
         except BaseException as error:  # noqa: BLE001 - it goes on to the next tick, which is shown and counted.
             with self._changed:
                 self._error = error
         finally:
             with self._changed:
-                self._busy.discard(destination_id)
+                self._busy.pop(destination_id, None)
                 self._changed.notify_all()
 
-    def _send(self, delivery_ids: Sequence[int]) -> None:
-        """One destination's letters, oldest first, until one fails: then the destination rests."""
-        for delivery_id in delivery_ids:
-            if self._closing:
-                return
-            letter = self._lease(delivery_id, self._clock())
-            if letter is None:
-                continue
-            attempt = self._attempt(letter)
-            self._record(letter, attempt, self._clock())
-            if attempt.error is not None:
-                return
-            with self._changed:
-                self.delivered += 1
+    def _send(self, leases: Sequence[Lease]) -> bool:
+        """One by one; False when one failed. What is not tried before its lease runs out is given back."""
+        done: list[Done] = []
+        recorded_at = time.monotonic()
+        for place, lease in enumerate(leases):
+            if self._closing or lease.until - self._clock() < timedelta(seconds=DEADLINE_S):
+                self._queue.release(leases[place:])
+                break
+            done.append(self._tried(lease, leases[place + 1 :]))
+            if done[-1].attempt.outcome is Outcome.RETRY:
+                self._record(done)
+                self._queue.release(leases[place + 1 :])
+                return False
+            if len(done) >= RECORDED_AFTER or time.monotonic() - recorded_at >= RECORDED_AFTER_S:
+                self._record(done)
+                done, recorded_at = [], time.monotonic()
+        self._record(done)
+        return True
 
-    def _attempt(self, letter: Letter) -> Attempt:
+    def _tried(self, lease: Lease, others: Sequence[Lease]) -> Done:
         try:
-            address = address_of(letter, self._keyring)
+            return Done(lease, self._attempt(lease), self._clock())
+        except Exception:
+            self._queue.release(others)
+            raise
+
+    def _attempt(self, lease: Lease) -> Attempt:
+        try:
+            address = address_of(lease.destination_id, lease.url, lease.secret, lease.login, self._keyring)
         except Undecryptable as error:
-            log.warning("webhook %s cannot be sent: %s", letter.delivery_id, error.message)
-            return Attempt(error.message[:300])
-        return post(self._http, letter, address, self._clock())
+            log.warning("delivery %s cannot be sent: %s", lease.letter.delivery_id, error.message)
+            return Attempt(Outcome.RETRY, error.message[:300])
+        return attempt(self._carriers, lease.letter, address, self._clock())
 
-    def _due(self, now: datetime) -> dict[int, list[int]]:
-        """Due deliveries by destination, none of which has an earlier one of the same alert still waiting.
-
-        Those that were tried least come first, and of these the oldest: a new page never waits behind retries.
-        """
-        waiting = DeliveryState.WAITING.value
-        with self._database.read_session() as session:
-            query = (
-                select(
-                    col(DeliveryRow.id),
-                    col(DeliveryRow.alert_id),
-                    col(DeliveryRow.destination_id),
-                    col(DeliveryRow.attempts),
-                    col(DeliveryRow.next_attempt_at),
-                )
-                .where(col(DeliveryRow.state) == waiting)
-                .order_by(col(DeliveryRow.id))
-            )
-            heads: dict[tuple[int, int], tuple[int, int, datetime | None]] = {}
-            for delivery_id, alert_id, destination_id, attempts, due_at in session.execute(query):
-                heads.setdefault((alert_id, destination_id), (attempts, delivery_id or 0, due_at))
-        due = sorted(
-            (attempts, delivery_id, destination_id)
-            for (_, destination_id), (attempts, delivery_id, due_at) in heads.items()
-            if due_at is None or due_at <= now
-        )
-        found: dict[int, list[int]] = {}
-        for _, delivery_id, destination_id in due:
-            letters = found.setdefault(destination_id, [])
-            if len(letters) < BATCH:
-                letters.append(delivery_id)
-        return found
-
-    def _lease(self, delivery_id: int, now: datetime) -> Letter | None:
-        """Count the attempt and move the row's next one past the lease; None when another sender was faster."""
-        with self._database.session() as session:
-            row = session.get(DeliveryRow, delivery_id)
-            if row is None or row.state != DeliveryState.WAITING.value:
-                return None
-            if row.next_attempt_at is not None and row.next_attempt_at > now:
-                return None  # Leased to another sender since the list was made.
-            destination = session.get(DestinationRow, row.destination_id)
-            if destination is None or not destination.enabled:
-                row.state, row.next_attempt_at = DeliveryState.GIVEN_UP.value, None
-                row.last_error = "the destination was removed" if destination is None else "the destination is disabled"
-                session.add(row)
-                return None
-            if not _take(session, row, now):
-                return None
-            return Letter(
-                delivery_id,
-                row.destination_id,
-                destination.url,
-                destination.secret,
-                row.body,
-                row.idempotency_key,
-                row.attempts + 1,
-                row.created_at,
-                self._ledger_head(session),
-            )
-
-    def _ledger_head(self, session: Session) -> str | None:
-        """The ledger's newest entry, `ID:HASH:SIGNATURE`: kept by a receiver, it tells of a ledger that was changed."""
-        if self._ledger_key is None:
-            return None
-        head = signing.signed(sealing.head(session.connection()), self._ledger_key)
-        return f"{head.id}:{head.hash}:{head.signature}"
-
-    def _record(self, letter: Letter, attempt: Attempt, now: datetime) -> None:
-        with self._database.session() as session:
-            row = session.get(DeliveryRow, letter.delivery_id)
-            if row is None or row.state != DeliveryState.WAITING.value:
-                return
-            if attempt.error is not None and row.attempts != letter.attempt:
-                return  # Its lease has ended, and another sender is at it: that one's outcome counts.
-            row.last_error = attempt.error
-            if attempt.error is None:
-                row.state, row.delivered_at, row.next_attempt_at = DeliveryState.DELIVERED.value, now, None
-            else:
-                again = now + timedelta(seconds=max(doubling_s(letter.attempt), attempt.retry_after_s or 0.0))
-                if again > letter.created_at + timedelta(seconds=GIVE_UP_AFTER_S):
-                    row.state, row.next_attempt_at = DeliveryState.GIVEN_UP.value, None
-                    log.warning("webhook %s given up after %d attempts: %s", row.id, row.attempts, attempt.error)
-                else:
-                    row.next_attempt_at = again
-            session.add(row)
-
-
-def _take(session: Session, row: DeliveryRow, now: datetime) -> bool:
-    """Compare and set on the attempt counter: of two senders exactly one gets the row."""
-    statement = (
-        update(DeliveryRow)
-        .where(col(DeliveryRow.id) == row.id, col(DeliveryRow.attempts) == row.attempts)
-        .values(attempts=row.attempts + 1, next_attempt_at=now + timedelta(seconds=LEASE_S))
-        .execution_options(synchronize_session=False)
-    )
-    return bool(session.exec(statement).rowcount == 1)
+    def _record(self, done: Sequence[Done]) -> None:
+        if not done:
+            return
+        for dead in self._queue.record(done):
+            number, error = dead.lease.letter.delivery_id, dead.attempt.error
+            log.warning("delivery %s given up after %d attempts: %s", number, dead.lease.attempt, error)
+        with self._changed:
+            self.delivered += sum(one.attempt.outcome is Outcome.SENT for one in done)

@@ -4,13 +4,31 @@ Guarantee: an alert that is in the database as fired has its deliveries there to
 destinations that were told of "firing", also during a silence: it closes what was opened and wakes nobody.
 """
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime
 
 from sqlmodel import Session, col, select
 
-from controlplane.alerts.notify import payload
+from controlplane.alerts.channels import payload
+from controlplane.alerts.channels.channel import Notification, Status
+from controlplane.alerts.channels.registry import CHANNELS
 from controlplane.alerts.tables import DeliveryRow, DestinationRow
-from controlplane.contract.bodies.alerts import Alert, AlertState, DeliveryState
+from controlplane.contract.bodies.alerts import Alert
+from controlplane.contract.channels.destination_kinds import DestinationKind
+from controlplane.contract.channels.destinations import DeliveryState
+
+
+@dataclass(frozen=True)
+class News:
+    """What is to be told of an alert. key: where it is not the usual one of alert and status."""
+
+    alert: Alert
+    status: Status
+    at: datetime
+    external_url: str
+    key: str | None = None
+    by: str | None = None
 
 
 def enqueue_firing(session: Session, alert: Alert, now: datetime, external_url: str, key: str | None = None) -> int:
@@ -18,7 +36,7 @@ def enqueue_firing(session: Session, alert: Alert, now: datetime, external_url: 
     rows = session.exec(
         select(DestinationRow).where(col(DestinationRow.enabled).is_(True)).order_by(col(DestinationRow.id))
     )
-    return _enqueue(session, alert, AlertState.FIRING.value, list(rows), now, external_url, key)
+    return _enqueue(session, News(alert, Status.FIRING, now, external_url, key), rows)
 
 
 def is_told(session: Session, alert: Alert) -> bool:
@@ -28,31 +46,59 @@ def is_told(session: Session, alert: Alert) -> bool:
 
 def enqueue_resolved(session: Session, alert: Alert, now: datetime, external_url: str) -> int:
     """To each destination that was told of the alert, once."""
-    told = select(DeliveryRow.destination_id).where(DeliveryRow.alert_id == alert.id)
-    rows = session.exec(select(DestinationRow).where(col(DestinationRow.id).in_(told)).order_by(col(DestinationRow.id)))
-    return _enqueue(session, alert, AlertState.RESOLVED.value, list(rows), now, external_url)
+    return _enqueue(session, News(alert, Status.RESOLVED, now, external_url), _told(session, alert))
 
 
-def _enqueue(
-    session: Session,
-    alert: Alert,
-    status: str,
-    destinations: list[DestinationRow],
-    now: datetime,
-    external_url: str,
-    key: str | None = None,
+def enqueue_acknowledged(
+    session: Session, alert: Alert, now: datetime, external_url: str, by: str, *, but: int | None = None
 ) -> int:
+    """To each destination that was told of the alert and has a word for it. but: where it was acknowledged."""
+    rows = [row for row in _told(session, alert) if row.id != but]
+    return _enqueue(session, News(alert, Status.ACKNOWLEDGED, now, external_url, by=by), rows)
+
+
+def _told(session: Session, alert: Alert) -> list[DestinationRow]:
+    told = select(DeliveryRow.destination_id).where(DeliveryRow.alert_id == alert.id)
+    return list(
+        session.exec(select(DestinationRow).where(col(DestinationRow.id).in_(told)).order_by(col(DestinationRow.id)))
+    )
+
+
+def notification_of(news: News, destination: DestinationRow) -> Notification:
+    """As this destination is told of it."""
+    return Notification(
+        news.alert,
+        news.status,
+        destination.name,
+        news.external_url,
+        news.at,
+        recipients=tuple(destination.recipients),
+        sender=destination.sender,
+        acknowledges=destination.callback_secret is not None,
+        by=news.by,
+    )
+
+
+def _enqueue(session: Session, news: News, destinations: Iterable[DestinationRow]) -> int:
+    """How many."""
+    written = 0
     for destination in destinations:
+        channel = CHANNELS[DestinationKind(destination.kind)]
+        if news.status not in channel.tells:
+            continue
         assert destination.id is not None
         row = DeliveryRow(
-            alert_id=alert.id,
+            alert_id=news.alert.id,
             destination_id=destination.id,
-            status=status,
+            fingerprint=news.alert.fingerprint,
+            status=news.status.value,
             state=DeliveryState.WAITING.value,
-            idempotency_key=key or payload.idempotency_key(alert, status),
-            body=payload.body(alert, status, destination.name, external_url),
-            created_at=now,
-            next_attempt_at=now,
+            idempotency_key=news.key or payload.idempotency_key(news.alert, news.status.value),
+            body=channel.render(notification_of(news, destination)),
+            created_at=news.at,
+            waits_since=news.at,
+            next_attempt_at=news.at,
         )
         session.add(row)
-    return len(destinations)
+        written += 1
+    return written

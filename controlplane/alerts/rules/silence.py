@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from controlplane.alerts.notify.payload import labels_of
+from controlplane.alerts.channels.payload import labels_of
 from controlplane.contract.bodies.alerts import Alert, AlertState, Silence
 
 

@@ -5,7 +5,8 @@ from typing import Annotated
 import typer
 
 from controlplane.client import Client
-from controlplane.contract.bodies.alerts import Alert, AlertState, Delivery, StageShift
+from controlplane.contract.bodies.alerts import Alert, AlertState, StageShift
+from controlplane.contract.channels.destinations import Delivery
 from controlplane.contract.duration_text import duration_text
 from controlplane.terminal.output.printing import (
     Columns,

@@ -1,4 +1,4 @@
-"""`tailwright destinations`: webhooks that alerts are told to."""
+"""`tailwright destinations`: where alerts are told, how that goes, and what was given up."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,7 +7,8 @@ import typer
 from pydantic import ValidationError
 
 from controlplane.client import Client
-from controlplane.contract.bodies.alerts import Delivery, DeliveryState, Destination, DestinationCreate
+from controlplane.contract.channels.destination_kinds import DESTINATION_KINDS, DestinationKind
+from controlplane.contract.channels.destinations import Delivery, DeliveryState, Destination, DestinationCreate
 from controlplane.contract.errors import NotFound
 from controlplane.terminal.output.printing import (
     Columns,
@@ -23,19 +24,24 @@ from controlplane.terminal.service_command import calls_service
 from controlplane.terminal.service_connection import explain_values, fail
 from controlplane.terminal.subcommand import subcommand
 
-app = subcommand(help="Webhooks that alerts are told to.", no_args_is_help=True)
+app = subcommand(help="Where alerts are told: webhooks, chat, pagers, e-mail.", no_args_is_help=True)
 
 Number = Annotated[int, typer.Argument(help="Its id, as the list shows it.")]
 
 COLUMNS: Columns[Destination] = {
     "id": lambda one: str(one.id),
     "name": lambda one: one.name,
+    "kind": lambda one: one.kind.value,
     "url": lambda one: one.url,
-    "signed": lambda one: "yes" if one.signed else "no",
+    "secret": lambda one: "yes" if one.signed else "no",
     "enabled": lambda one: "yes" if one.enabled else "no",
-    "made": lambda one: moment_text(one.created_at),
+    "last taken": lambda one: moment_text(one.health.last_success_at),
+    "failures": lambda one: str(one.health.failures_in_row),
+    "waiting": lambda one: str(one.health.waiting),
+    "dead": lambda one: str(one.health.dead),
 }
 DELIVERIES: Columns[Delivery] = {
+    "id": lambda one: str(one.id),
     "alert": lambda one: str(one.alert_id),
     "tells": lambda one: one.status,
     "state": lambda one: one.state.value,
@@ -62,7 +68,7 @@ def show(client: Client, number: Number, as_json: Json = False) -> None:
     if found is None:
         raise NotFound(f"no destination {number}")
     show_record(found, as_json=as_json)
-    sent = [] if as_json else [one for one in client.deliveries() if one.destination_id == number][:SHOWN]
+    sent = [] if as_json else client.deliveries(destination_id=number)[:SHOWN]
     if sent:
         typer.echo("")
         print_items(sent, DELIVERIES)
@@ -73,21 +79,37 @@ def show(client: Client, number: Number, as_json: Json = False) -> None:
 def create(
     client: Client,
     name: Annotated[str, typer.Argument(help="What people call it.")],
-    url: Annotated[str | None, typer.Option(help="Where alerts are posted; others on this machine may see it.")] = None,
+    kind: Annotated[DestinationKind, typer.Option(help="What is there.")] = DestinationKind.WEBHOOK,
+    url: Annotated[str | None, typer.Option(help="Where it is; others on this machine may see it.")] = None,
     url_file: Annotated[Path | None, typer.Option(help="Instead: a file that holds the URL.", exists=True)] = None,
     secret_file: Annotated[
-        Path | None, typer.Option(help="A file of what deliveries are signed with.", exists=True)
+        Path | None, typer.Option(help="A file of what signs or lets in: secret, token, key, password.", exists=True)
     ] = None,
+    to: Annotated[list[str] | None, typer.Option(help="The channel, or an address; may be repeated.")] = None,
+    sender: Annotated[str | None, typer.Option(help="The address that e-mail comes from.")] = None,
+    login: Annotated[str | None, typer.Option(help="Whose password the secret is.")] = None,
+    callback_secret_file: Annotated[
+        Path | None, typer.Option(help="A file of what acknowledgements from there are signed with.", exists=True)
+    ] = None,
+    per_minute: Annotated[int | None, typer.Option(help="Messages a minute at most; unset: as the kind bears.")] = None,
     enabled: Annotated[bool, typer.Option(help="Whether anything is sent there.")] = True,
     as_json: Json = False,
 ) -> None:
-    """Make a webhook; needs an admin's token. `test` says whether it is reached."""
-    if (url is None) == (url_file is None):
-        fail("say where: --url URL, or --url-file FILE")
-    where = url_file.read_text().strip() if url_file is not None else url
-    secret = None if secret_file is None else secret_file.read_text().strip()
+    """Make a destination; needs an admin's token. `test` says whether it is reached."""
+    somewhere = DESTINATION_KINDS[kind].usual_url is not None or url is not None or url_file is not None
+    if not somewhere or (url is not None and url_file is not None):
+        fail("say where, once: --url URL, or --url-file FILE")
+    said: dict[str, object] = {
+        "name": name,
+        "kind": kind,
+        "url": url or _text_of(url_file),
+        "secret": _text_of(secret_file),
+    }
+    said |= {"recipients": to or [], "sender": sender, "login": login, "per_minute": per_minute}
     try:
-        wanted = DestinationCreate(name=name, url=str(where), secret=secret, enabled=enabled)
+        wanted = DestinationCreate.model_validate(
+            {**said, "callback_secret": _text_of(callback_secret_file), "enabled": enabled}
+        )
     except ValidationError as error:
         fail(explain_values(error))
     made = client.create_destination(wanted)
@@ -95,6 +117,34 @@ def create(
         print_json(made)
     else:
         typer.echo(f"destination {made.id} {made.name!r}: {made.url}")
+
+
+def _text_of(file: Path | None) -> str | None:
+    return None if file is None else file.read_text().strip()
+
+
+@app.command("dead")
+@calls_service()
+def dead(client: Client, number: Number, as_json: Json = False) -> None:
+    """What was given up of what was meant for it, newest first."""
+    found = client.deliveries(destination_id=number, state=DeliveryState.GIVEN_UP.value)
+    show_list(found, DELIVERIES, as_json=as_json, what="dead letter")
+
+
+@app.command("replay")
+@calls_service()
+def replay(
+    client: Client,
+    number: Number,
+    letter: Annotated[list[int] | None, typer.Option(help="Only this delivery; may be repeated.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Send its dead letters once more; those that something newer of their alert has overtaken stay as they are."""
+    done = client.replay_dead_letters(number, letter)
+    if as_json:
+        print_json(done)
+    else:
+        typer.echo(f"{done.replayed} sent once more, {done.passed_over} passed over")
 
 
 @app.command("test")

@@ -276,52 +276,6 @@ class Alert(BaseModel):
     remedies: list[RemedyStep] = Field(default=[], description="what was chosen, and why, the oldest first")
 
 
-class DestinationCreate(BaseModel):
-    """A webhook. With a secret, it is signed: `Tailwright-Signature: t=UNIX,v1=HEX`, HMAC-SHA256 of "t.body"."""
-
-    name: str = Field(min_length=1, max_length=128, description="what people call it")
-    url: str = Field(pattern=r"^https?://", description="where alerts are posted, http or https")
-    secret: str | None = Field(
-        default=None,
-        json_schema_extra={"minLength": 8},
-        description="signs each delivery where it is given; never shown again",
-    )
-    enabled: bool = Field(default=True, description="false: nothing is sent there")
-
-
-class Destination(BaseModel):
-    """A webhook as it is kept, without its secrets. Another URL wants another destination."""
-
-    id: int = Field(description="the destination's number")
-    name: str = Field(description="what people call it")
-    url: str = Field(description="scheme and host of where alerts are posted; the rest is a secret, shown as ***")
-    signed: bool = Field(description="whether it has a secret")
-    enabled: bool = Field(description="false: nothing is sent there")
-    created_at: datetime = Field(description="when it was made")
-
-
-class DeliveryState(StrEnum):
-    """How far a delivery is."""
-
-    WAITING = "waiting"  # Not yet tried, or to be tried again at next_attempt_at.
-    DELIVERED = "delivered"  # Answered 2xx.
-    GIVEN_UP = "given_up"  # Out of attempts; counted and shown.
-
-
-class Delivery(BaseModel):
-    """One message to one destination about one alert."""
-
-    id: int = Field(description="the delivery's number; 0 for a test")
-    alert_id: int = Field(description="the alert it tells of; 0 for a test")
-    destination_id: int = Field(description="where it goes")
-    state: DeliveryState = Field(description="how far it is")
-    status: str = Field(description="the alert's state that it tells of: `firing` or `resolved`")
-    attempts: int = Field(description="how often it was tried")
-    last_error: str | None = Field(default=None, description="what came of the last attempt; null when it went well")
-    next_attempt_at: datetime | None = Field(default=None, description="when it is tried again; null when it is not")
-    delivered_at: datetime | None = Field(default=None, description="when it was answered with 2xx")
-
-
 class SilenceCreate(BaseModel):
     """Alerts whose labels all equal `matchers` are not delivered until `ends_at`."""
 

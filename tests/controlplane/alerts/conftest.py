@@ -139,6 +139,7 @@ class Receiver:
     url: str
     answers: list[int | tuple[int, dict[str, str]]] = field(default_factory=list)
     got: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
+    body: bytes = b""
 
     def bodies(self) -> list[dict[str, Any]]:
         return [json.loads(body) for _, body in self.got]
@@ -155,8 +156,9 @@ def receiver() -> Iterator[Receiver]:
             self.send_response(status)
             for name, value in headers.items():
                 self.send_header(name, value)
-            self.send_header("Content-Length", "0")
+            self.send_header("Content-Length", str(len(box.body)))
             self.end_headers()
+            self.wfile.write(box.body)
 
         def log_message(self, *_: Any) -> None: ...
 

@@ -119,6 +119,76 @@ def test_destinations_never_show_their_secret(clients: dict[str, TestClient]) ->
     assert clients["admin"].delete(f"/api/v1/destinations/{made.json()['id']}").status_code == 404
 
 
+MAIL = {"kind": "email", "url": "smtp://m.test", "recipients": ["a@b.test"], "sender": "t@b.test"}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "field"),
+    [
+        ({"kind": "webhook"}, "url"),
+        ({"kind": "webhook", "url": "smtp://m.test"}, "url"),
+        ({"kind": "webhook", "url": "http://x.test", "recipients": ["a"]}, "recipients"),
+        ({"kind": "webhook", "url": "http://x.test", "callback_secret": "long enough"}, "callback_secret"),
+        ({"kind": "pagerduty"}, "secret"),
+        ({"kind": "pagerduty", "secret": "a\r\nX-Other: header"}, "secret"),
+        ({"kind": "slack_app", "secret": "xoxb-123456"}, "recipients"),
+        ({"kind": "slack_app", "secret": "xoxb-123456", "recipients": ["#a", "#b"]}, "recipients"),
+        ({"kind": "teams", "url": "https://x.test", "secret": "long enough"}, "secret"),
+        ({**MAIL, "url": "https://m.test"}, "url"),
+        ({**MAIL, "recipients": []}, "recipients"),
+        ({**MAIL, "recipients": ["a@b.test", "nobody"]}, "recipients[1]"),
+        ({**MAIL, "recipients": ["a@b.test\r\nBcc: c@d.test"]}, "recipients[0]"),
+        ({**MAIL, "sender": None}, "sender"),
+        ({**MAIL, "login": "me"}, "login"),
+        ({**MAIL, "url": "smtp+plain://m.test", "login": "me", "secret": "password"}, "login"),
+    ],
+)
+def test_what_a_kind_wants_and_has_not(clients: dict[str, TestClient], wanted: dict[str, Any], field: str) -> None:
+    answer = clients["admin"].post("/api/v1/destinations", json={"name": "d", **wanted})
+    assert answer.status_code == 400 and answer.json()["error"]["detail"]["field"] == field, answer.text
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {"kind": "pagerduty", "secret": "key-of-pagerduty", "callback_secret": "signing-secret"},
+        {"kind": "opsgenie", "secret": "key-of-opsgenie"},
+        {"kind": "slack_app", "secret": "xoxb-of-slack", "recipients": ["#on-call"]},
+        {**MAIL, "login": "me", "secret": "password-of-mail"},
+    ],
+)
+def test_each_kind_can_be_made_and_shows_nothing_secret(clients: dict[str, TestClient], wanted: Any) -> None:
+    made = clients["admin"].post("/api/v1/destinations", json={"name": "d", **wanted})
+    assert made.status_code == 201, made.text
+    shown = made.text + clients["read"].get("/api/v1/destinations").text
+    assert wanted["secret"] not in shown and "signing-secret" not in shown
+    assert made.json()["acknowledges"] == ("callback_secret" in wanted) and made.json()["per_minute"] > 0
+
+
+def test_dead_letters_are_listed_and_replayed(clients: dict[str, TestClient], database: Database) -> None:
+    made = clients["admin"].post("/api/v1/destinations", json={"name": "d", "url": "http://x.test"}).json()
+    letter: dict[str, Any] = {
+        "alert_id": 1,
+        "status": "firing",
+        "idempotency_key": "k",
+        "body": "{}",
+        "created_at": NOW,
+    }
+    with database.session() as session:
+        for number, state in enumerate(("waiting", "given_up", "delivered")):
+            session.add(DeliveryRow(destination_id=made["id"], fingerprint=str(number), state=state, **letter))
+        session.add(DeliveryRow(destination_id=99, fingerprint="x", state="given_up", **letter))
+    params = {"destination_id": made["id"], "state": "given_up"}
+    assert [one["id"] for one in clients["read"].get("/api/v1/deliveries", params=params).json()["items"]] == [2]
+    path = f"/api/v1/destinations/{made['id']}/dead-letters:replay"
+    assert clients["read"].post(path, json={}).status_code == 403
+    assert clients["operate"].post(path, json={"ids": [1, 3]}).json() == {"replayed": 0, "passed_over": 0}
+    assert clients["operate"].post(path, json={}).json() == {"replayed": 1, "passed_over": 0}
+    health = clients["read"].get("/api/v1/destinations").json()["items"][0]["health"]
+    assert (health["waiting"], health["dead"]) == (2, 0)
+    assert clients["operate"].post("/api/v1/destinations/98/dead-letters:replay", json={}).status_code == 404
+
+
 def test_a_test_delivery_goes_out_now(clients: dict[str, TestClient], receiver: Any) -> None:
     wanted = {"name": "pager", "url": receiver.url, "secret": "top-secret-1"}
     made = clients["admin"].post("/api/v1/destinations", json=wanted).json()

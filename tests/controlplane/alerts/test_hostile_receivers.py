@@ -9,8 +9,10 @@ import httpx
 import pytest
 from sqlmodel import select
 
-from controlplane.alerts.notify import delivery
-from controlplane.alerts.notify.delivery import DEADLINE_S, LEASE_S, Deliverer
+from controlplane.alerts.notify import one_attempt
+from controlplane.alerts.notify.delivery import Deliverer
+from controlplane.alerts.notify.one_attempt import DEADLINE_S
+from controlplane.alerts.notify.outbox_queue import LEASE_S, OutboxQueue
 from controlplane.alerts.tables import DeliveryRow
 from controlplane.db import Database
 from controlplane.outgoing import ANYWHERE
@@ -36,6 +38,7 @@ def write_letter(database: Database, destination_id: int, alert_id: int = 1) -> 
         row = DeliveryRow(
             alert_id=alert_id,
             destination_id=destination_id,
+            fingerprint=f"f{alert_id}",
             status="firing",
             state="waiting",
             idempotency_key=f"{alert_id}",
@@ -62,7 +65,7 @@ def hostile(request: pytest.FixtureRequest) -> Iterator[HostileReceiver]:
 def test_another_destination_is_paged_beside_it(
     database: Database, receiver: Any, hostile: HostileReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delivery, "DEADLINE_S", NEVER_S)
+    monkeypatch.setattr(one_attempt, "DEADLINE_S", NEVER_S)
     slow, quick = add_destination(database, hostile.url), add_destination(database, receiver.url)
     held, *told = [
         write_letter(database, slow),
@@ -86,10 +89,10 @@ def test_another_destination_is_paged_beside_it(
 def test_the_attempt_ends_at_its_deadline_and_is_recorded(
     database: Database, hostile: HostileReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delivery, "DEADLINE_S", 0.2)
+    monkeypatch.setattr(one_attempt, "DEADLINE_S", 0.2)
     letter = write_letter(database, add_destination(database, hostile.url))
     now = [NOW]
-    deliverer = Deliverer(database, keyring_of(database), clock=lambda: now[0], policy=ANYWHERE)
+    deliverer = Deliverer(database, keyring_of(database), clock=lambda: now[0], policy=ANYWHERE, dice=lambda: 0.0)
     for attempt, wait in ((1, 1), (2, 2)):
         deliverer.tick(now[0])
         assert deliverer.settle(NEVER_S)
@@ -146,6 +149,7 @@ def test_whoever_was_overtaken_does_not_undo_what_came_after(database: Database,
             keyring_of(database),
             httpx.Client(transport=httpx.MockTransport(lambda _: httpx.Response(503))),
             lambda: overtaking,
+            dice=lambda: 0.0,
         )
         other.tick(overtaking)
         assert other.settle(NEVER_S)
@@ -175,7 +179,7 @@ def test_threads_are_bounded_and_a_new_page_goes_before_retries(database: Databa
         hostile.end()
         assert deliverer.settle(NEVER_S)
     write_letter(database, add_destination(database, receiver.url), 4)
-    due = list(Deliverer(database, keyring_of(database))._due(NOW + seconds(60)))
+    due = [one.destination_id for one in OutboxQueue(database, None, lambda: 0.0).due(NOW + seconds(60))]
     assert due[:2] == [3, 4] and set(due[2:]) == {1, 2}
 
 

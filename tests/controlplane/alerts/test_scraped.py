@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from controlplane.alerts import store
+from controlplane.alerts.channels import payload
 from controlplane.alerts.evaluator import AlertEvaluator
-from controlplane.alerts.notify import payload
 from controlplane.contract.bodies.alerts import AbsoluteCondition, Alert, AlertRuleCreate, RegressionCondition
 from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.metrics import WINDOW_S

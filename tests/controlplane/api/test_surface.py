@@ -110,11 +110,11 @@ BY_SCOPE = {
     },
     "operate": {
         *("put /api/v1/nodes/{node}/trial-config", "post /api/v1/nodes/{node}/cache-reset", "post /api/v1/configs"),
-        "post /api/v1/alert-rules",
         *("post /api/v1/incidents/{incident_id}/acknowledge", "post /api/v1/incidents/{incident_id}/notes"),
         *("post /api/v1/incidents/{incident_id}/merge", "post /api/v1/incidents/{incident_id}/split"),
         *("post /api/v1/incidents/{incident_id}/resolve", "post /api/v1/routes"),
         *("put /api/v1/routes/{route_id}", "delete /api/v1/routes/{route_id}"),
+        *("post /api/v1/alert-rules", "post /api/v1/destinations/{destination_id}/dead-letters:replay"),
         *("put /api/v1/alert-rules/{rule_id}", "delete /api/v1/alert-rules/{rule_id}", "post /api/v1/silences"),
         *("delete /api/v1/silences/{silence_id}", "post /api/v1/rollouts", "post /api/v1/rollouts/{rollout_id}/start"),
         *("post /api/v1/rollouts/{rollout_id}/cancel", "post /api/v1/studies", "post /api/v1/studies/claim"),

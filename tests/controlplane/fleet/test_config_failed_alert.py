@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from opentelemetry._opamp.proto import opamp_pb2
 
-from controlplane.contract.bodies.alerts import Alert, DestinationCreate
+from controlplane.contract.bodies.alerts import Alert
 from controlplane.contract.bodies.configs import RevisionCreate
 from controlplane.contract.bodies.rollouts import RolloutCreate, RolloutPhase
+from controlplane.contract.channels.destinations import DestinationCreate
 from controlplane.contract.knobs import EngineConfig
 
 pytestmark = pytest.mark.slow

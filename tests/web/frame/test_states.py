@@ -5,9 +5,10 @@ from enum import StrEnum
 
 import pytest
 
-from controlplane.contract.bodies.alerts import AlertState, DeliveryState
+from controlplane.contract.bodies.alerts import AlertState
 from controlplane.contract.bodies.rollouts import RolloutPhase, Verdict
 from controlplane.contract.bodies.studies import StudyState, StudyVerdict
+from controlplane.contract.channels.destinations import DeliveryState
 from web.frame.rendering import templates
 from web.frame.states import WORDS, Kind, kind_of
 

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from controlplane.command.status import alert_text
-from controlplane.contract.bodies.alerts import Alert, AlertState, Delivery, Diagnosis, Severity
+from controlplane.contract.bodies.alerts import Alert, AlertState, Diagnosis, Severity
 from controlplane.contract.bodies.remedies import RemedyAction, RemedyState, RemedyStep
 from controlplane.contract.bodies.rollouts import Rollout, RolloutCreate, RolloutPhase
+from controlplane.contract.channels.destinations import Delivery
 from tests.web.part_html import part_html
 from web.pages.alerts_page import PAGE
 

@@ -10,7 +10,13 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from controlplane.contract.bodies.access import Scope, TokenCreate
-from controlplane.contract.bodies.alerts import Delivery, DeliveryState, Destination, DestinationCreate
+from controlplane.contract.channels.destinations import (
+    Delivery,
+    DeliveryState,
+    Destination,
+    DestinationCreate,
+    DestinationHealth,
+)
 from web.settings.settings_page import TABS, health_of
 
 FORM = re.compile(r'name="form" value="([0-9a-f]+)"')
@@ -110,18 +116,40 @@ def test_where_a_form_was_sent_leads_to_its_tab(admin: httpx.Client) -> None:
     assert admin.get("/settings?end=pool/1").status_code == 404
 
 
-def test_a_destinations_health_is_its_newest_tried_delivery() -> None:
+def test_a_destination_s_state_is_its_health_in_a_word() -> None:
     destination = Destination(id=1, name="a", url="https://a/***", signed=False, enabled=True, created_at=NOW)
 
     def sent(state: DeliveryState, attempts: int = 1, to: int = 1) -> Delivery:
         return Delivery(id=1, alert_id=1, destination_id=to, state=state, status="firing", attempts=attempts)
 
-    good, bad = sent(DeliveryState.DELIVERED), sent(DeliveryState.GIVEN_UP)
-    assert health_of(destination, []).kind == "unknown"
-    assert health_of(destination, [sent(DeliveryState.WAITING, 0), good, bad]).kind == "good"
-    assert health_of(destination, [sent(DeliveryState.GIVEN_UP, to=2), bad, good]).kind == "bad"
-    assert health_of(destination, [sent(DeliveryState.WAITING, 2), good]).kind == "warn"
-    assert health_of(destination.model_copy(update={"enabled": False}), [good]).kind == "stale"
+    def kind_with(**health: Any) -> str:
+        return health_of(destination.model_copy(update={"health": DestinationHealth(**health)}), []).kind
+
+    assert kind_with() == "unknown"
+    assert kind_with(last_success_at=NOW) == "good"
+    assert kind_with(last_success_at=NOW, failures_in_row=2, dead=1) == "bad"
+    assert kind_with(last_success_at=NOW, dead=1) == "warn"
+    assert kind_with(last_success_at=NOW, held_by_rate_until=NOW) == "warn"
+    newest = sent(DeliveryState.DELIVERED)
+    others = [sent(DeliveryState.WAITING, 0), sent(DeliveryState.GIVEN_UP, to=2), newest, sent(DeliveryState.GIVEN_UP)]
+    assert health_of(destination, others).last is newest
+    assert health_of(destination.model_copy(update={"enabled": False}), [newest]).kind == "stale"
+
+
+def test_a_destination_of_any_kind_is_made_and_what_is_wrong_stands_at_its_field(
+    admin: httpx.Client, bare: Any
+) -> None:
+    said = {"form": form_of(admin), "name": "mail", "kind": "email", "url": "smtp://mail.test:587"}
+    said |= {"recipients": "a@b.test, c@d.test", "sender": "no address", "secret": "password-1", "login": "me"}
+    refused = admin.post("/settings/destinations", data=said)
+    assert refused.status_code == 400 and 'id="about-sender"' in refused.text and "password-1" not in refused.text
+    assert admin.post("/settings/destinations", data={**said, "sender": "t@b.test"}).status_code == 303
+    with bare.client() as client:
+        made = client.destinations()[0]
+        assert (made.kind, made.recipients, made.sender) == ("email", ["a@b.test", "c@d.test"], "t@b.test")
+        answer = admin.post(f"/settings/destinations/{made.id}/replay", data={"form": said["form"]})
+        assert answer.status_code == 200 and "0 dead letters" in answer.text
+        client.delete_destination(made.id)
 
 
 @pytest.mark.browser

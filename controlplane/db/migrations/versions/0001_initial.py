@@ -87,6 +87,7 @@ def upgrade() -> None:
         sa.Column("id", sa.Integer(), nullable=False),
         sa.Column("alert_id", sa.Integer(), nullable=False),
         sa.Column("destination_id", sa.Integer(), nullable=False),
+        sa.Column("fingerprint", sa.String(), nullable=False),
         sa.Column("status", sa.String(), nullable=False),
         sa.Column("state", sa.String(), nullable=False),
         sa.Column("idempotency_key", sa.String(), nullable=False),
@@ -94,24 +95,38 @@ def upgrade() -> None:
         sa.Column("attempts", sa.Integer(), nullable=False),
         sa.Column("last_error", sa.String(), nullable=True),
         sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("waits_since", sa.DateTime(timezone=True), nullable=True),
         sa.Column("next_attempt_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("leased_until", sa.DateTime(timezone=True), nullable=True),
         sa.Column("delivered_at", sa.DateTime(timezone=True), nullable=True),
         sa.PrimaryKeyConstraint("id"),
         sqlite_autoincrement=True,
     )
     op.create_index(op.f("ix_delivery_alert_id"), "delivery", ["alert_id"], unique=False)
-    op.create_index(op.f("ix_delivery_destination_id"), "delivery", ["destination_id"], unique=False)
-    op.create_index(op.f("ix_delivery_next_attempt_at"), "delivery", ["next_attempt_at"], unique=False)
+    op.create_index("ix_delivery_due", "delivery", ["destination_id", "state", "attempts", "id"], unique=False)
+    op.create_index("ix_delivery_order", "delivery", ["destination_id", "state", "fingerprint", "id"], unique=False)
     op.create_index(op.f("ix_delivery_state"), "delivery", ["state"], unique=False)
     op.create_table(
         "destination",
         sa.Column("id", sa.Integer(), nullable=False),
         sa.Column("name", sa.String(), nullable=False),
+        sa.Column("kind", sa.String(), nullable=False),
         sa.Column("shown", sa.String(), nullable=False),
         sa.Column("url", sa.String(), nullable=True),
         sa.Column("secret", sa.String(), nullable=True),
+        sa.Column("callback_secret", sa.String(), nullable=True),
+        sa.Column("login", sa.String(), nullable=True),
+        sa.Column("sender", sa.String(), nullable=True),
+        sa.Column("recipients", sa.JSON(), server_default="[]", nullable=False),
+        sa.Column("per_minute", sa.Integer(), nullable=True),
         sa.Column("enabled", sa.Boolean(), nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("succeeded_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("failures", sa.Integer(), nullable=False),
+        sa.Column("last_error", sa.String(), nullable=True),
+        sa.Column("rests_until", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("tokens", sa.Float(), nullable=True),
+        sa.Column("tokens_at", sa.DateTime(timezone=True), nullable=True),
         sa.PrimaryKeyConstraint("id"),
         sqlite_autoincrement=True,
     )
@@ -720,8 +735,8 @@ def downgrade() -> None:
     op.drop_table("detector_state")
     op.drop_table("destination")
     op.drop_index(op.f("ix_delivery_state"), table_name="delivery")
-    op.drop_index(op.f("ix_delivery_next_attempt_at"), table_name="delivery")
-    op.drop_index(op.f("ix_delivery_destination_id"), table_name="delivery")
+    op.drop_index("ix_delivery_order", table_name="delivery")
+    op.drop_index("ix_delivery_due", table_name="delivery")
     op.drop_index(op.f("ix_delivery_alert_id"), table_name="delivery")
     op.drop_table("delivery")
     op.drop_table("alert_rule")

@@ -73,7 +73,13 @@ class Sender:
     def __init__(self, database: Database, http: httpx.Client | None = None, ledger_key: bytes | None = None) -> None:
         self.now = NOW
         self.deliverer = Deliverer(
-            database, keyring_of(database), http, lambda: self.now, policy=ANYWHERE, ledger_key=ledger_key
+            database,
+            keyring_of(database),
+            http,
+            lambda: self.now,
+            policy=ANYWHERE,
+            ledger_key=ledger_key,
+            dice=lambda: 0.0,
         )
 
     def tick(self, now: datetime) -> int:

@@ -31,10 +31,13 @@ def update_key(alert: Alert) -> str:
     return f"{idempotency_key(alert, 'updated')}:{len(alert.updates)}"
 
 
-def body(alert: Alert, status: str, receiver: str, external_url: str) -> str:
-    """The JSON text to send. `status` is "firing" or "resolved"."""
+def body(
+    alert: Alert, status: str, receiver: str, external_url: str, *, title: str | None = None, text: str | None = None
+) -> str:
+    """The JSON text to send. `status` is "firing" or "resolved". title, text: of the destination's templates."""
     labels = labels_of(alert)
-    annotations = annotations_of(alert)
+    written = {name: value for name, value in (("title", title), ("description", text)) if value is not None}
+    annotations = {**annotations_of(alert), **written}
     # A test's alert is made up (id 0) and has no page of its own: the list is where a real one would stand.
     link = f"{external_url}/alerts/{alert.id}" if alert.id else f"{external_url}/alerts"
     resolved = status == AlertState.RESOLVED.value and alert.resolved_at is not None

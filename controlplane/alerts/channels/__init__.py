@@ -1,0 +1,1 @@
+"""How each kind of destination is spoken to: one class a kind, of one face (`channel.Channel`)."""

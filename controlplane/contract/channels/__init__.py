@@ -1,0 +1,1 @@
+"""Where alerts are told, and how that goes: destinations, their kinds, and what was sent to them."""

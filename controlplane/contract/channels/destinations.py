@@ -1,0 +1,112 @@
+"""Destinations and deliveries: wire models. What is secret in a destination goes in and never comes out."""
+
+from datetime import datetime
+from enum import StrEnum
+
+from pydantic import BaseModel, Field
+
+from controlplane.contract.channels.destination_kinds import DestinationKind
+
+
+class DestinationCreate(BaseModel):
+    """Where alerts are told. What else than a name it wants depends on its kind (docs/on-call.md, "Destinations").
+
+    A webhook with a secret is signed: `Tailwright-Signature: t=UNIX,v1=HEX`, HMAC-SHA256 of "t.body".
+    """
+
+    name: str = Field(min_length=1, max_length=128, description="what people call it")
+    kind: DestinationKind = Field(default=DestinationKind.WEBHOOK, description="what is there, and how it is spoken to")
+    url: str | None = Field(
+        default=None,
+        pattern=r"^(https?|smtps?|smtp\+plain)://",
+        max_length=4096,
+        description="where it is; null: where the kind usually is",
+    )
+    secret: str | None = Field(
+        default=None,
+        max_length=4096,
+        json_schema_extra={"minLength": 8},
+        description="what signs, or what lets in: a signing secret, a token, a key, a password; never shown again",
+    )
+    login: str | None = Field(default=None, max_length=256, description="whose password the secret is")
+    recipients: list[str] = Field(default=[], max_length=50, description="the channel, or the addresses that get it")
+    sender: str | None = Field(default=None, max_length=256, description="the address that e-mail comes from")
+    callback_secret: str | None = Field(
+        default=None,
+        max_length=4096,
+        json_schema_extra={"minLength": 8},
+        description="what acknowledgements that come from there are signed with; never shown again",
+    )
+    per_minute: int | None = Field(
+        default=None, ge=1, le=60_000, description="messages a minute that it gets at most; null: as its kind bears"
+    )
+    enabled: bool = Field(default=True, description="false: nothing is sent there")
+
+
+class DestinationHealth(BaseModel):
+    """How a destination does, by what was sent there."""
+
+    last_success_at: datetime | None = Field(default=None, description="when it last took something; null: never")
+    failures_in_row: int = Field(default=0, description="attempts that failed since then")
+    last_error: str | None = Field(default=None, description="what came of the last attempt; null when it went well")
+    rests_until: datetime | None = Field(default=None, description="after a failure: when it is tried again")
+    waiting: int = Field(default=0, description="messages that wait for it")
+    dead: int = Field(default=0, description="messages that were given up; they can be replayed")
+    held_by_rate_until: datetime | None = Field(
+        default=None, description="when its rate lets the next message go; null where the rate holds nothing back"
+    )
+
+
+class Destination(BaseModel):
+    """A destination as it is kept, without its secrets. Another URL wants another destination."""
+
+    id: int = Field(description="the destination's number")
+    name: str = Field(description="what people call it")
+    kind: DestinationKind = Field(default=DestinationKind.WEBHOOK, description="what is there")
+    url: str = Field(description="scheme and host of where it is; the rest is a secret, shown as ***")
+    signed: bool = Field(description="whether it has a secret")
+    login: str | None = Field(default=None, description="whose password the secret is")
+    recipients: list[str] = Field(default=[], description="the channel, or the addresses that get it")
+    sender: str | None = Field(default=None, description="the address that e-mail comes from")
+    acknowledges: bool = Field(default=False, description="whether acknowledgements may come from there")
+    per_minute: int | None = Field(default=None, description="messages a minute that it gets at most; null: no limit")
+    enabled: bool = Field(description="false: nothing is sent there")
+    created_at: datetime = Field(description="when it was made")
+    health: DestinationHealth = Field(default=DestinationHealth(), description="how it does")
+
+
+class DeliveryState(StrEnum):
+    """How far a delivery is."""
+
+    WAITING = "waiting"  # Not yet tried, or to be tried again at next_attempt_at.
+    DELIVERED = "delivered"  # The receiver has taken it.
+    GIVEN_UP = "given_up"  # Refused, or out of time: a dead letter, counted, shown, and to be replayed.
+
+
+class Delivery(BaseModel):
+    """One message to one destination about one alert."""
+
+    id: int = Field(description="the delivery's number; 0 for a test")
+    alert_id: int = Field(description="the alert it tells of; 0 for a test")
+    destination_id: int = Field(description="where it goes")
+    state: DeliveryState = Field(description="how far it is")
+    status: str = Field(description="what of the alert it tells: `firing`, `acknowledged` or `resolved`")
+    attempts: int = Field(description="how often it was tried")
+    last_error: str | None = Field(default=None, description="what came of the last attempt; null when it went well")
+    next_attempt_at: datetime | None = Field(default=None, description="when it is tried again; null when it is not")
+    delivered_at: datetime | None = Field(default=None, description="when the receiver took it")
+
+
+class DeadLettersReplay(BaseModel):
+    """Which dead letters are sent once more."""
+
+    ids: list[int] | None = Field(
+        default=None, max_length=10_000, description="the deliveries' numbers; null: all of the destination"
+    )
+
+
+class DeadLettersReplayed(BaseModel):
+    """What came of it."""
+
+    replayed: int = Field(description="dead letters that wait again")
+    passed_over: int = Field(description="those left as they are: something newer of their alert has arrived since")
