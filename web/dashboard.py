@@ -1,6 +1,7 @@
 """The dashboard: pages, their live streams and files, an application of its own beneath the service's.
 
-Guarantee: it shows only what the API answered to this browser's own token; it has no access of its own.
+Guarantee: it shows only what the API answered to this browser's own session, or a moment ago to another of the same
+scope; it has no access of its own.
 """
 
 from collections.abc import Callable
@@ -11,13 +12,14 @@ from fastapi.responses import RedirectResponse, StreamingResponse
 
 from controlplane.contract.clock import utc_now
 from controlplane.contract.errors import NotFound
+from controlplane.serving.joint_lookup import JointLookup
 from web.access import sessions
-from web.access.sessions import Api, client_of, signed_client_of, viewer_of
+from web.access.sessions import Api, ScopesOf, client_of, signed_client_of, viewer_of
 from web.access.threads import on_own_threads
 from web.drawing import made_up
 from web.explore import explore_page
 from web.fleet import configs_page, fleet_page, node_page
-from web.frame import live, row_number, states, themes
+from web.frame import broken_parts, live, row_number, states, themes
 from web.frame.assets import ASSETS, KEPT, chosen
 from web.frame.page import Page, Pages
 from web.frame.rendering import page_rendered, part_drawn, rendered, templates
@@ -69,15 +71,22 @@ def mount(
     count_forged: Callable[[], object] = lambda: None,
     voucher: str = "",
     trace_url: str | None = None,
+    count_broken: Callable[[str], object] = lambda _: None,
+    scopes_of: ScopesOf | None = None,
 ) -> None:
     """Have the dashboard answer what no route of `app` does. `service_url` is where the API answers (its own address);
     `count_forged` hears of each form that was refused; `voucher` is what the API knows it by; `trace_url` is where
-    traces are shown (`controlplane.contract.trace_url`).
+    traces are shown (`controlplane.contract.trace_url`); `count_broken` hears of each part that an error of our own
+    kept from being drawn ("now/pools"); `scopes_of` looks up the sessions of all open pages at once, which are asked
+    for one by one without it.
 
     As the router's last resort, for a mount at "/" would take requests from routes that refuse only their method.
     """
     dashboard = FastAPI(openapi_url=None, dependencies=app.router.dependencies)
-    sessions.install(dashboard, Api(service_url, count_forged, voucher))
+    api = Api(service_url, count_forged, voucher, scopes_of)
+    sessions.install(dashboard, api)
+    broken_parts.install(dashboard, broken_parts.BrokenParts(count_broken))
+    dashboard.state.together = live.Together(JointLookup(api.scopes_of))
     dashboard.state.trace_url = trace_url
     dashboard.include_router(sign_in.router)
     dashboard.include_router(issuer_sign_in.router)
@@ -106,15 +115,16 @@ async def stream(request: Request, name: str) -> Response:
     """A page's parts as they change."""
     page = PAGES[name]
     params = dict(request.query_params)
-    fresh = frozenset(params.pop("fresh", "").split(","))
+    fresh, heard = params.pop("fresh", ""), request.headers.get("last-event-id")
     selection_of(params, utc_now())  # What is wrong in the address is refused before the stream begins.
-    client = await live.in_thread(lambda: viewer_of(request))
+    viewer = await live.in_thread(lambda: viewer_of(request))
 
     def at_now() -> Selection:
         return selection_of(params, utc_now())
 
+    together: live.Together = request.app.state.together
     return StreamingResponse(
-        live.stream_of(request, page, client, at_now, fresh),
+        live.stream_of(request, live.Opened(page, viewer, at_now, fresh, heard), together),
         media_type="text/event-stream",
         headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
     )

@@ -7,6 +7,7 @@ rest both are hashes only, and a session's token is nowhere: its number is kept.
 
 import re
 import secrets
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -113,16 +114,16 @@ def begin(
 
 def authenticate_session(database: Database, secret: str, now: datetime) -> Principal:
     """Whose session it is; its use is noted. Raises `Unauthenticated`, `Unavailable`."""
-    try:
-        with database.read_session() as session:
-            found = _live(session, secret, now)
-        if found is None:
-            raise Unauthenticated("this session has ended; sign in again", field="Authorization")
-        if found.row.used_at + timedelta(seconds=NOTED_S) <= now:
-            _note_use(database, found.row.digest, now)
-    except SQLAlchemyError as error:
-        raise Unavailable("the database does not answer; try again later") from error
-    return found.principal
+    found = _used(database, [secret], now)
+    if secret not in found:
+        raise Unauthenticated("this session has ended; sign in again", field="Authorization")
+    return found[secret].principal
+
+
+def scopes_of(database: Database, secrets: Sequence[str], now: datetime) -> dict[str, Scope | None]:
+    """What each of these sessions may do, None where it has ended; their use is noted. Raises `Unavailable`."""
+    found = _used(database, secrets, now)
+    return {secret: found[secret].principal.scope if secret in found else None for secret in secrets}
 
 
 def listing(
@@ -171,24 +172,55 @@ def end_all(session: Session) -> None:
     session.execute(delete(SignInCodeRow))
 
 
-def _live(session: Session, secret: str, now: datetime) -> Found | None:
-    row = session.exec(select(BrowserSessionRow).where(BrowserSessionRow.digest == digest(secret))).first()
-    if row is None or not is_live(row.started_at, row.used_at, now):
-        return None
-    if row.person_id is not None:
-        person = session.get_one(PersonRow, row.person_id)
-        scope = SCOPE_OF[Role(person.role)]
-        return Found(row, Principal(person.name, scope, None, session_id=row.id, person_id=person.id))
-    token = session.exec(select(TokenRow).where(TokenRow.id == row.token_id, store.lives(now))).first()
-    if token is None:
-        return None
-    return Found(row, Principal(token.name, Scope(token.scope), token.id, token.node, row.id))
+def _used(database: Database, secrets: Sequence[str], now: datetime) -> dict[str, Found]:
+    """Those that are live, by secret; their use is noted. Raises `Unavailable`."""
+    try:
+        with database.read_session() as session:
+            found = _live(session, secrets, now)
+        noted_until = now - timedelta(seconds=NOTED_S)
+        _note_use(database, [one.row.digest for one in found.values() if one.row.used_at <= noted_until], now)
+    except SQLAlchemyError as error:
+        raise Unavailable("the database does not answer; try again later") from error
+    return found
 
 
-def _note_use(database: Database, secret_digest: str, now: datetime) -> None:
+def _live(session: Session, secrets: Sequence[str], now: datetime) -> dict[str, Found]:
+    secret_of = {digest(secret): secret for secret in secrets}
+    known = session.exec(select(BrowserSessionRow).where(col(BrowserSessionRow.digest).in_(secret_of))).all()
+    rows = [row for row in known if is_live(row.started_at, row.used_at, now)]
+    principals = {**_of_people(session, rows), **_of_tokens(session, rows, now)}
+    return {secret_of[row.digest]: Found(row, principals[row.id]) for row in rows if row.id in principals}
+
+
+def _of_people(session: Session, rows: Sequence[BrowserSessionRow]) -> dict[int | None, Principal]:
+    """The sessions of people among `rows`, by number."""
+    wanted = {row.person_id for row in rows if row.person_id is not None}
+    if not wanted:
+        return {}
+    people = {one.id: one for one in session.exec(select(PersonRow).where(col(PersonRow.id).in_(wanted)))}
+    found = [(row.id, people[row.person_id]) for row in rows if row.person_id in people]
+    return {
+        number: Principal(one.name, SCOPE_OF[Role(one.role)], None, session_id=number, person_id=one.id)
+        for number, one in found
+    }
+
+
+def _of_tokens(session: Session, rows: Sequence[BrowserSessionRow], now: datetime) -> dict[int | None, Principal]:
+    """The sessions among `rows` whose token lives, by number."""
+    wanted = {row.token_id for row in rows if row.token_id is not None}
+    if not wanted:
+        return {}
+    living = session.exec(select(TokenRow).where(col(TokenRow.id).in_(wanted), store.lives(now)))
+    tokens = {one.id: one for one in living}
+    found = [(row.id, tokens[row.token_id]) for row in rows if row.token_id in tokens]
+    return {number: Principal(one.name, Scope(one.scope), one.id, one.node, number) for number, one in found}
+
+
+def _note_use(database: Database, digests: Sequence[str], now: datetime) -> None:
+    if not digests:
+        return
     with database.session() as session:
-        row = session.exec(select(BrowserSessionRow).where(BrowserSessionRow.digest == secret_digest)).first()
-        if row is not None:
+        for row in session.exec(select(BrowserSessionRow).where(col(BrowserSessionRow.digest).in_(digests))):
             row.used_at = now
 
 

@@ -25,7 +25,6 @@ from controlplane.auth import revocations
 from controlplane.auth.node_certificate import NodeCertificates
 from controlplane.auth.principal import Principal, authenticate_all, check_time
 from controlplane.auth.tables import TokenRow
-from controlplane.auth.token_lookup import TokenLookup
 from controlplane.auth.token_uses import TokenUses
 from controlplane.auth.turned_away import TurnedAway
 from controlplane.contract.clock import Clock, utc_now
@@ -33,6 +32,7 @@ from controlplane.contract.errors import Unauthenticated, Unavailable
 from controlplane.db.database import Database
 from controlplane.db.request_parts import Parts
 from controlplane.keys import Keyring
+from controlplane.serving.joint_lookup import JointLookup
 
 FRESH_S = 1.0
 STALE_S = 2.0
@@ -67,7 +67,7 @@ class TokenCache:
         self._looked_at = -STALE_S
         self._revocations = -1
         self._look: asyncio.Task[None] | None = None
-        self._lookups: WeakKeyDictionary[asyncio.AbstractEventLoop, TokenLookup[Principal | str]] = WeakKeyDictionary()
+        self._lookups: WeakKeyDictionary[asyncio.AbstractEventLoop, JointLookup[Principal | str]] = WeakKeyDictionary()
 
     def known(self, authorization: str) -> Principal | None:
         """The principal behind an Authorization header, if it is remembered and may be trusted. Raises if refused."""
@@ -118,11 +118,11 @@ class TokenCache:
         except SQLAlchemyError as error:
             raise Unavailable("the database does not answer; try again later") from error
 
-    def _lookup(self) -> TokenLookup[Principal | str]:
+    def _lookup(self) -> JointLookup[Principal | str]:
         """The running loop's own."""
         loop = asyncio.get_running_loop()
         if loop not in self._lookups:
-            self._lookups[loop] = TokenLookup(partial(authenticate_all, self._database))
+            self._lookups[loop] = JointLookup(partial(authenticate_all, self._database))
         return self._lookups[loop]
 
     def _start_look(self) -> "asyncio.Task[None]":

@@ -92,14 +92,11 @@ def up(settings: UpSettings) -> None:
     from controlplane.app.serve import run
     from controlplane.app.service import Service
     from controlplane.command.ready.say_ready import say_ready
-    from controlplane.serving.limits import Refused
 
     def mount(app: "FastAPI") -> None:
         served.append(app)
         if settings.dashboard:
-            service = Service.of(app)
-            forged = partial(service.door.refuse, Refused.CROSS_SITE)
-            extras.load(DASHBOARD).mount(app, settings.own_url, forged, service.voucher, settings.trace_url)
+            _mount_dashboard(app, settings.own_url, settings.trace_url)
         if settings.tuner:  # Not before: by now the application has written the worker's token.
             workers.append(Worker(settings.own_url, settings.data_dir / "tuner-token"))
             workers[-1].start()
@@ -120,3 +117,29 @@ def up(settings: UpSettings) -> None:
         for worker in workers:
             worker.stop()
     leave(status)
+
+
+def _mount_dashboard(app: "FastAPI", own_url: str, trace_url: str | None) -> None:
+    """With what the API does not offer: counters of refusals and faults, and many sessions looked up at once."""
+    from prometheus_client import Counter
+
+    from controlplane.app.service import Service
+    from controlplane.auth import browser_sessions
+    from controlplane.serving.limits import Refused
+
+    service = Service.of(app)
+    broken = Counter(
+        "tailwright_dashboard_part_failures",
+        "Times that an error of the dashboard's own kept a part of a page from being drawn, by page and part.",
+        ["part"],
+        registry=service.telemetry.meters.registry,
+    )
+    extras.load(DASHBOARD).mount(
+        app,
+        own_url,
+        count_forged=partial(service.door.refuse, Refused.CROSS_SITE),
+        voucher=service.voucher,
+        trace_url=trace_url,
+        count_broken=lambda part: broken.labels(part).inc(),
+        scopes_of=lambda secrets: browser_sessions.scopes_of(service.database, secrets, service.clock()),
+    )

@@ -7,16 +7,18 @@ token that was written into it for this very session (`form_token`).
 import hashlib
 import hmac
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 
 import httpx
 from fastapi import FastAPI, Request, Response
 
 from controlplane.client import Client
-from controlplane.contract.bodies.access import SESSION_PATTERN, TOKEN_PATTERN, SessionStart
+from controlplane.contract.bodies.access import SESSION_PATTERN, TOKEN_PATTERN, Scope, SessionStart
 from controlplane.contract.bodies.people import ADDRESS_HEADER, VOUCHER_HEADER
 from controlplane.contract.errors import Forbidden, Unauthenticated
 from web.access.shared_answers import ChangingTransport, SharedAnswers, SharingTransport
+from web.access.viewer import Viewer
 
 COOKIE, SECURE_COOKIE = "tailwright_session", "__Host-tailwright_session"
 """Under TLS the prefix keeps other hosts of the domain from setting it (RFC 6265bis, section 4.1.3.2)."""
@@ -27,6 +29,9 @@ FORM_FIELD = "form"
 SIGN_IN_TIMEOUT_S = 40.0
 """The issuer is asked meanwhile, three times at most."""
 
+ScopesOf = Callable[[Sequence[str]], Mapping[str, Scope | None]]
+"""What sessions may do, by their secrets, all of which the answer has; None for one that has ended."""
+
 _TOKEN = re.compile(TOKEN_PATTERN)
 _SESSION = re.compile(SESSION_PATTERN)
 
@@ -35,28 +40,43 @@ class Api:
     """The service's API for all browsers: one pool of connections and one TLS context.
 
     `count_forged` hears of each form that was refused. `voucher`: what the API knows this dashboard by; it believes it
-    where a browser is.
+    where a browser is. `scopes_of`: looks up many sessions at once; else each is asked for.
     """
 
-    def __init__(self, service_url: str, count_forged: Callable[[], object], voucher: str = "") -> None:
+    def __init__(
+        self,
+        service_url: str,
+        count_forged: Callable[[], object],
+        voucher: str = "",
+        scopes_of: ScopesOf | None = None,
+    ) -> None:
         socket = service_url.removeprefix(UNIX) if service_url.startswith(UNIX) else None
         self._service_url = "http://localhost" if socket else service_url
         self._transport = httpx.HTTPTransport(uds=socket)
         self.count_forged = count_forged
         self._voucher = voucher
         self._answers = SharedAnswers()
+        self.scopes_of = scopes_of or self._scopes_asked_for
 
     def as_holder(self, secret: str | None) -> Client:
         """What a session or a token may ask. It shares the pool, so it is not closed."""
         return Client(self._service_url, secret, transport=ChangingTransport(self._transport, self._answers))
 
-    def as_viewer(self, secret: str) -> Client:
+    def as_viewer(self, secret: str) -> Viewer:
         """As `as_holder`, to look with: what others of the same scope were answered a moment ago is not asked anew.
 
         Raises `Unauthenticated` for a session that is not open.
         """
         scope = self.as_holder(secret).own_session().scope
-        return Client(self._service_url, secret, transport=SharingTransport(self._transport, self._answers, scope))
+        return Viewer(self._service_url, secret, SharingTransport(self._transport, self._answers, scope))
+
+    def _scopes_asked_for(self, secrets: Sequence[str]) -> dict[str, Scope | None]:
+        """One after the other, of the API."""
+        found: dict[str, Scope | None] = dict.fromkeys(secrets)
+        for secret in secrets:
+            with suppress(Unauthenticated):
+                found[secret] = self.as_holder(secret).own_session().scope
+        return found
 
     def of_token(self, token: str) -> Client:
         """What a token may ask. Raises `Unauthenticated` for what has not the form of one."""
@@ -95,7 +115,7 @@ def client_of(request: Request) -> Client:
     return api_of(request).as_holder(_secret_of(request))
 
 
-def viewer_of(request: Request) -> Client:
+def viewer_of(request: Request) -> Viewer:
     """As `client_of`, for what is only looked at. Raises `Unauthenticated` where no session is open."""
     return api_of(request).as_viewer(_secret_of(request))
 
@@ -120,11 +140,6 @@ def signed_client_of(request: Request, form: str) -> Client:
 def holder_of(request: Request, token: str) -> Client:
     """The API as this token may use it, which its holder has just shown. Raises `Unauthenticated` for what is none."""
     return api_of(request).of_token(token)
-
-
-def may_operate(client: Client) -> bool:
-    """Whether the session may change what runs."""
-    return client.own_session().scope in {"operate", "admin"}
 
 
 def sign_in(request: Request, response: Response, secret: str) -> None:

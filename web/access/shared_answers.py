@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import httpx
 from cachetools import TTLCache
 
+from controlplane.contract.bodies.access import Scope
+
 KEPT_S = 1.5
 MOST_KEPT = 512
 SHARED = (
@@ -72,6 +74,11 @@ class SharedAnswers:
             self._changes += 1
             self._kept.clear()
 
+    @property
+    def changes(self) -> int:
+        """How often something was changed."""
+        return self._changes
+
 
 class ChangingTransport(httpx.BaseTransport):
     """Hands on to `inner`; after what is no GET, the answers are forgotten."""
@@ -90,13 +97,20 @@ class ChangingTransport(httpx.BaseTransport):
 class SharingTransport(httpx.BaseTransport):
     """Hands on to `inner` what is not shared, or has not been answered a moment ago to a session of this scope."""
 
-    def __init__(self, inner: httpx.BaseTransport, answers: SharedAnswers, scope: str) -> None:
-        self._inner, self._answers, self._scope = inner, answers, scope
+    def __init__(self, inner: httpx.BaseTransport, answers: SharedAnswers, scope: Scope) -> None:
+        self._inner, self._answers, self.scope = inner, answers, scope
+        self.own_answers = 0
+        """How many were not shared."""
+
+    @property
+    def changes(self) -> int:
+        return self._answers.changes
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         if request.method != "GET" or not request.url.path.startswith(SHARED):
+            self.own_answers += 1
             return self._inner.handle_request(request)
-        return self._answers.answer((self._scope, str(request.url)), lambda: self._asked(request)).response()
+        return self._answers.answer((self.scope, str(request.url)), lambda: self._asked(request)).response()
 
     def _asked(self, request: httpx.Request) -> Kept:
         response = self._inner.handle_request(request)

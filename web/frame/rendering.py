@@ -4,7 +4,7 @@ Guarantee: a part is drawn by the same template and function whether it comes wi
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,9 @@ from web.access.sessions import form_token
 from web.frame import themes
 from web.frame.assets import ASSETS
 from web.frame.bar import bar_of
+from web.frame.broken_parts import TOLD, broken_parts_of
 from web.frame.format import FILTERS, shown_in
+from web.frame.marks import mark_of, words_of_marks
 from web.frame.page import Page, Part
 from web.frame.selection import Selection
 
@@ -72,6 +74,9 @@ def page_rendered(request: Request, page: Page, client: Client, selection: Selec
             raise  # Of a session that has ended, or of the page's own address.
         except (TailwrightError, httpx.TransportError) as error:
             trouble[part.name] = words_of(error)
+        except Exception as error:  # noqa: BLE001 - the other parts are shown.
+            broken_parts_of(request).note(f"{page.name}/{part.name}", error)
+            trouble[part.name] = TOLD
     context = (
         whole
         | more
@@ -94,13 +99,17 @@ def words_of(error: TailwrightError | httpx.TransportError) -> str:
 
 
 def part_drawn(request: Request, part: Part, client: Client, selection: Selection) -> TemplateModule:
-    """One part as it stands in its place: text that templates take for markup."""
-    told = {"request": request, "form_token": form_token(request), "selection": selection, "part": part}
+    """One part as it stands in its place: text that templates take for markup.
+
+    Of who asks it is told the form's token alone: what has it not, and was answered to all alike, others may be shown.
+    """
+    told = {"form_token": form_token(request), "selection": selection, "part": part}
     told["trace_url"] = request.app.state.trace_url
     with shown_in(selection.zone):
         return templates.get_template(part.file).make_module(told | part.asked(client, selection))
 
 
-def live_address(page: Page, selection: Selection, fresh: Iterable[str]) -> str:
-    """Where the page's stream is. `fresh`: parts that the page has come with."""
-    return f"/live/{page.name}{selection.query(fresh=','.join(fresh))}"
+def live_address(page: Page, selection: Selection, shown: Mapping[str, object]) -> str:
+    """Where the page's stream is. `shown`: the parts that the page has come with, whose text is markup."""
+    fresh = words_of_marks({name: mark_of(str(markup)) for name, markup in shown.items()})
+    return f"/live/{page.name}{selection.query(fresh=fresh)}"

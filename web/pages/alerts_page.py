@@ -2,7 +2,7 @@
 
 from controlplane.client import Client
 from controlplane.contract.bodies.rollouts import RolloutPhase
-from web.access.sessions import may_operate
+from web.access.viewer import may_operate
 from web.frame.page import Context, Page, Part, number
 from web.frame.selection import Selection
 

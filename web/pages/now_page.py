@@ -10,7 +10,7 @@ from controlplane.contract.bodies.remedies import RemedyState, RemedyStep
 from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.bodies.telemetry import QuantileSeries, ShareSeries
 from controlplane.contract.metrics import E2E, FINISH_REASON, ITL, OUTPUT_TOKENS, REQUESTS, TTFT
-from web.access.sessions import may_operate
+from web.access.viewer import may_operate
 from web.drawing.sparkline import sparkline
 from web.drawing.stacks import stacked_bars
 from web.drawing.waterfall import PARTS, Request

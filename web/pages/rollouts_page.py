@@ -1,12 +1,14 @@
 """Rollouts: the list, and one rollout with what its nodes run."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from controlplane.client import Client
+from controlplane.contract.bodies.access import Scope
 from controlplane.contract.bodies.nodes import NodeView
 from controlplane.contract.bodies.rollouts import Rollout, RolloutPhase
 from controlplane.contract.knobs import KNOBS
-from web.access.sessions import may_operate
+from web.access.viewer import may_operate, scope_of
 from web.frame.page import Context, Page, Part, number
 from web.frame.selection import Selection
 
@@ -24,7 +26,6 @@ def rollout(client: Client, selection: Selection) -> Context:
     """What its nodes run today is its own only while it is under way; afterwards it stands apart."""
     found = client.rollout(number(selection, "rollout"))
     previous = client.config(found.previous_revision) if found.previous_revision else None
-    nodes = {node.node: node for node in client.nodes() if node.pool == found.spec.pool}
     at_end = _ran_at_end(found)
     names = list(dict.fromkeys([*found.canary_nodes, *found.control_nodes, *at_end]))
     waits = found.phase is RolloutPhase.PROPOSED and found.needs_approval
@@ -33,13 +34,26 @@ def rollout(client: Client, selection: Selection) -> Context:
         "wanted": client.config(found.spec.revision),
         "previous": previous,
         "node_names": names,
-        "runs_now": {name: _runs(nodes[name]) if name in nodes else {} for name in names},
+        "runs_now": runs_now(client, found.spec.pool, names),
         "ran_at_end": at_end,
         "knobs": list(KNOBS),
         "may_operate": may_operate(client),
         "waits": waits,
-        "may_approve": waits and client.own_session().scope == "admin",
+        "may_approve": waits and scope_of(client) is Scope.ADMIN,
     }
+
+
+def runs_now(client: Client, pool: str, names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Knobs by node. Of nodes that run alike, as the whole fleet's columns tell, one is read; a node that has left the
+    pool, or has not told, has none."""
+    fleet = client.fleet(pool)
+    hashes = dict(zip(fleet.node, fleet.config_hash, strict=True))
+    first: dict[str, str] = {}
+    for name in names:
+        if hashes.get(name):
+            first.setdefault(hashes[name], name)
+    knobs = {hashed: _runs(client.node(name)) for hashed, name in first.items()}
+    return {name: knobs.get(hashes.get(name, ""), {}) for name in names}
 
 
 def _runs(node: NodeView) -> dict[str, Any]:

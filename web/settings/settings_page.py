@@ -12,6 +12,7 @@ from controlplane.contract.channels.destination_kinds import DESTINATION_KINDS
 from controlplane.contract.channels.destinations import Delivery, Destination
 from controlplane.contract.clock import utc_now
 from controlplane.contract.errors import NotFound
+from web.access.viewer import scope_of
 from web.frame.own_parameters import one_of
 from web.frame.page import Asked, Context, Page, Part
 from web.frame.selection import Selection, is_number
@@ -88,7 +89,7 @@ def person_of(client: Client) -> str | None:
 
 
 def is_admin(client: Client) -> bool:
-    return client.own_session().scope is Scope.ADMIN
+    return scope_of(client) is Scope.ADMIN
 
 
 def tokens(client: Client, selection: Selection) -> Context:

@@ -19,6 +19,7 @@ let heardMs = Date.now();
 let triedMs = Date.now();
 let connecting = false;
 let leaving = false;
+let brought = false;
 
 const partOf = (name) => document.getElementById("part-" + name);
 
@@ -96,6 +97,11 @@ if (source) {
   });
   source.addEventListener("signed-out", signInAgain);
   source.addEventListener("htmx:sse:error", (event) => { if (event.detail.status === 401) signInAgain(); });
+  // Its address says what the page came with, which is no longer what it shows once anything was brought.
+  source.addEventListener("htmx:sse:before:message", (event) => { if (!event.detail.message.event) brought = true; });
+  source.addEventListener("htmx:config:request", ({ detail: { ctx } }) => {
+    if (brought) ctx.request.action = ctx.request.action.replace(/([?&])fresh=[^&]*/, "$1");
+  });
   // The first connection is htmx's ordinary request: what refuses it comes as its answer.
   source.addEventListener("htmx:before:request", () => { connecting = true; });
   source.addEventListener("htmx:finally:request", () => { connecting = false; triedMs = Date.now(); });

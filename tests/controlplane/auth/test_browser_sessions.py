@@ -6,9 +6,18 @@ import pytest
 from sqlmodel import select
 
 from controlplane.auth import browser_sessions, store
-from controlplane.auth.browser_sessions import CODE_S, IDLE_S, LONGEST_S, NOTED_S, authenticate_session, is_live
-from controlplane.auth.tables import BrowserSessionRow, SignInCodeRow
+from controlplane.auth.browser_sessions import (
+    CODE_S,
+    IDLE_S,
+    LONGEST_S,
+    NOTED_S,
+    authenticate_session,
+    is_live,
+    scopes_of,
+)
+from controlplane.auth.tables import BrowserSessionRow, PersonRow, SignInCodeRow
 from controlplane.contract.bodies.access import Scope
+from controlplane.contract.bodies.people import Role
 from controlplane.contract.errors import Unauthenticated
 from controlplane.db.database import Database
 
@@ -96,6 +105,28 @@ def test_use_puts_the_idle_end_off_but_not_the_last_one(database: Database) -> N
     idle = started(database, issue(database))
     with pytest.raises(Unauthenticated):
         authenticate_session(database, idle, later(IDLE_S))
+
+
+def test_many_sessions_are_looked_up_at_once_each_with_what_it_may_do_now(database: Database) -> None:
+    operates, revoked, idle = issue(database), issue(database), issue(database)
+    mine, ended, left = started(database, operates), started(database, revoked), started(database, idle)
+    with database.session() as session:
+        person = PersonRow(
+            issuer="i", subject="s", name="ann", role=Role.ADMIN.value, first_seen_at=NOW, signed_in_at=NOW
+        )
+        session.add(person)
+        session.flush()
+        anns = browser_sessions.begin(session, NOW, person_id=person.id).secret
+        person_id = person.id
+        store.revoke(session, revoked, actor="t", now=NOW)
+    asked = [mine, ended, anns, "tailwright_session_" + "x" * 43]
+    assert scopes_of(database, asked, NOW) == dict(zip(asked, [Scope.OPERATE, None, Scope.ADMIN, None], strict=True))
+    with database.session() as session:
+        session.get_one(PersonRow, person_id).role = Role.VIEWER.value
+    for used_s in range(0, 2 * IDLE_S, IDLE_S // 2):  # To be looked up is to be used.
+        assert scopes_of(database, [mine, anns], later(used_s)) == {mine: Scope.OPERATE, anns: Scope.READ}
+    assert scopes_of(database, [left, mine], later(2 * IDLE_S)) == {left: None, mine: Scope.OPERATE}
+    assert scopes_of(database, [], NOW) == {}
 
 
 @pytest.mark.parametrize(

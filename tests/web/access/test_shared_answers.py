@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controlplane.contract.bodies.access import Scope
 from web.access.shared_answers import KEPT_S, SHARED, ChangingTransport, Kept, SharedAnswers, SharingTransport
 
 URL = "http://service"
@@ -26,7 +27,7 @@ class Counted(httpx.BaseTransport):
         return httpx.Response(self.status, json={"number": len(self.asked)})
 
 
-def viewer(inner: httpx.BaseTransport, answers: SharedAnswers, scope: str = "read") -> httpx.Client:
+def viewer(inner: httpx.BaseTransport, answers: SharedAnswers, scope: Scope = Scope.READ) -> httpx.Client:
     return httpx.Client(base_url=URL, transport=SharingTransport(inner, answers, scope))
 
 
@@ -56,9 +57,9 @@ def test_what_changes_something_is_never_shared(method: str) -> None:
 
 def test_another_scope_and_another_query_are_other_answers() -> None:
     inner, answers = Counted(), SharedAnswers()
-    assert viewer(inner, answers, "read").get("/api/v1/nodes").json()["number"] == 1
-    assert viewer(inner, answers, "admin").get("/api/v1/nodes").json()["number"] == 2
-    assert viewer(inner, answers, "read").get("/api/v1/nodes?pool=chat").json()["number"] == 3
+    assert viewer(inner, answers, Scope.READ).get("/api/v1/nodes").json()["number"] == 1
+    assert viewer(inner, answers, Scope.ADMIN).get("/api/v1/nodes").json()["number"] == 2
+    assert viewer(inner, answers, Scope.READ).get("/api/v1/nodes?pool=chat").json()["number"] == 3
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 500, 503])

@@ -1,4 +1,7 @@
-"""A page's stream: what has changed and nothing else, trouble told and ended, beats however slow a part is."""
+"""A page's stream: what has changed and nothing else, trouble told and ended, beats however slow a part is.
+
+Of viewers who look together each is sent what the own session may see, and nobody another's token.
+"""
 
 import asyncio
 import json
@@ -10,19 +13,31 @@ from typing import Any
 
 import httpx
 import pytest
+from fastapi import Request
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.contract.errors import BadRequest, Unauthenticated, Unavailable
-from web.frame import live, rendering
-from web.frame.live import SESSION, Chore, Look, Sent, events, look_at_part, look_at_session, next_round
-from web.frame.page import Part
+from controlplane.contract.bodies.access import Scope
+from controlplane.contract.bodies.nodes import FleetColumns
+from controlplane.serving.joint_lookup import JointLookup
+from tests.web.browser_request import request_of, secret_of
+from web.access.sessions import form_token
+from web.access.shared_answers import SharedAnswers, SharingTransport
+from web.access.viewer import Viewer
+from web.frame import live
+from web.frame.live import SESSION, Chore, Opened, Sent, Together, events, in_thread, next_round, stream_of
+from web.frame.look import Look
+from web.frame.marks import mark_of, marks_in
+from web.frame.page import Page, Part
+from web.frame.selection import selection_of
+from web.pages.rollouts_page import PAGE
 
 
 @dataclass
 class Message:
     name: str | None
     data: str
+    id: str = ""
 
     @property
     def told(self) -> Any:
@@ -32,7 +47,8 @@ class Message:
 def read(message: bytes) -> Message:
     lines = message.decode().split("\n")
     name = next((line.removeprefix("event: ") for line in lines if line.startswith("event: ")), None)
-    return Message(name, "\n".join(line.removeprefix("data: ") for line in lines if line.startswith("data: ")))
+    shown = next((line.removeprefix("id: ") for line in lines if line.startswith("id: ")), "")
+    return Message(name, "\n".join(line.removeprefix("data: ") for line in lines if line.startswith("data: ")), shown)
 
 
 class Clock:
@@ -48,21 +64,31 @@ class Clock:
         self.now_s += for_s
 
 
-def streamed(chores: list[Chore], until_s: float, fresh: frozenset[str] = frozenset()) -> list[tuple[float, Message]]:
-    """All messages of a browser that leaves after `until_s`, each with its time."""
+def streamed(
+    chores: list[Chore], until_s: float, not_at_once: frozenset[str] = frozenset(), **shown: str
+) -> list[tuple[float, Message]]:
+    """All messages of a browser that leaves after `until_s`, each with its time. `shown`: markup by part."""
     clock = Clock()
 
     async def gone() -> bool:
         return clock() > until_s
 
     async def all_of() -> list[tuple[float, Message]]:
-        return [(clock(), read(one)) async for one in events(gone, chores, fresh, clock, clock.pause)]
+        sent = Sent({name: mark_of(markup) for name, markup in shown.items()})
+        return [(clock(), read(one)) async for one in events(gone, chores, not_at_once, sent, clock, clock.pause)]
 
     return asyncio.run(all_of())
 
 
 def chore(name: str, looks: Iterator[Look], every_s: float = 5.0) -> Chore:
-    return Chore(name, every_s, lambda: next(looks))
+    return doing(name, every_s, lambda: next(looks))
+
+
+def doing(name: str, every_s: float, look: Callable[[], Look]) -> Chore:
+    async def looked() -> Look:
+        return look()
+
+    return Chore(name, every_s, looked)
 
 
 def same(look: Look) -> Iterator[Look]:
@@ -90,6 +116,27 @@ def test_what_the_page_came_with_is_not_asked_for_at_once() -> None:
     assert [message.data.count("part-missing") for _, message in found if message.name is None] == [1]
 
 
+def test_what_the_browser_shows_already_is_refreshed_and_not_sent() -> None:
+    looks = iter([Look("as it came"), Look("other"), Look("as it came")])
+    found = streamed([chore("part", looks)], 12, frozenset({"part"}), part="as it came")
+    assert [(at, message.data.split(">")[1].split("<")[0]) for at, message in found if message.name is None] == [
+        (10.0, "other")
+    ]
+    refreshed = [at for at, message in found if message.name == "beat" and message.told["parts"] == ["part"]]
+    assert refreshed == [5.0, 10.0]
+
+
+def test_an_events_id_says_all_that_the_browser_shows_from_then_on() -> None:
+    chores = [chore("still", same(Look("<p>one</p>"))), chore("moving", iter([Look("a"), Look("b")]))]
+    found = [message for _, message in streamed(chores, 9) if message.name is None]
+    still, first, second = mark_of("<p>one</p>"), mark_of("a"), mark_of("b")
+    assert [marks_in(message.id) for message in found] == [
+        {"still": still},
+        {"still": still, "moving": first},
+        {"still": still, "moving": second},
+    ]
+
+
 def test_a_part_is_asked_for_as_often_as_it_wants() -> None:
     asked: list[str] = []
 
@@ -97,7 +144,7 @@ def test_a_part_is_asked_for_as_often_as_it_wants() -> None:
         asked.append(name)
         return Look("")
 
-    streamed([Chore("slow", 15.0, lambda: often("slow")), Chore("quick", 2.0, lambda: often("quick"))], 29)
+    streamed([doing("slow", 15.0, lambda: often("slow")), doing("quick", 2.0, lambda: often("quick"))], 29)
     assert (asked.count("slow"), asked.count("quick")) == (2, 15)
 
 
@@ -138,7 +185,7 @@ def test_a_part_that_is_waited_for_holds_no_beat_and_is_told(monkeypatch: pytest
         async def gone() -> bool:
             return any("at last" in one.data for one in found)
 
-        async for one in events(gone, [Chore("part", 5.0, hangs)], frozenset()):
+        async for one in events(gone, [Chore("part", 5.0, lambda: in_thread(hangs))], frozenset(), Sent()):
             found.append(read(one))
             if len([one for one in found if one.name == "beat"]) == 6:
                 answered.set()
@@ -174,39 +221,110 @@ def test_whoever_hears_all_shows_the_newest_markup_and_the_trouble_of_now(looks:
         assert (shown, troubled) == (newest, kept_from)
 
 
-class Raising:
-    """An API that answers each call with this error."""
-
-    def __init__(self, error: Exception) -> None:
-        self.error = error
-
-    def own_session(self) -> None:
-        raise self.error
-
-
-@pytest.mark.parametrize(
-    ("error", "look"),
-    [
-        (Unauthenticated("sign in first"), Look(ended=True)),
-        (Unavailable("busy"), Look(trouble="busy")),
-        (httpx.ConnectError("refused"), Look(trouble=rendering.NO_ANSWER)),
-        (httpx.ReadTimeout("late"), Look(trouble=rendering.NO_ANSWER)),
-    ],
-)
-def test_an_api_that_does_not_answer_has_not_ended_the_session(error: Exception, look: Look) -> None:
-    assert look_at_session(Raising(error)) == look  # type: ignore[arg-type]
-
-
-def test_a_part_that_is_refused_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(*_: Any) -> str:
-        raise BadRequest("above: wants a number", field="above")
-
-    monkeypatch.setattr(live, "part_drawn", refused)
-    at_now: Callable[[], Any] = lambda: None  # noqa: E731
-    part = Part("p", lambda client, selection: {})
-    assert look_at_part(None, part, None, at_now) == Look(trouble="above: wants a number")  # type: ignore[arg-type]
-
-
 def test_viewers_that_came_at_different_moments_look_together() -> None:
     rounds = {next_round(100.0 + late, 5.0) for late in (0.0, 0.4, 3.1, 4.9)}
     assert rounds == {105.0} and next_round(105.0, 5.0) == 110.0
+
+
+def opened(**given: Any) -> Opened:
+    return Opened(PAGE, None, lambda: selection_of({}, live.utc_now()), **given)  # type: ignore[arg-type]
+
+
+def test_what_was_heard_last_goes_before_what_the_page_came_with() -> None:
+    came, heard = f"a.{mark_of('1')},b.{mark_of('2')}", f"a.{mark_of('3')}"
+    assert opened(fresh=came).shown == {"a": mark_of("1"), "b": mark_of("2")}
+    assert opened(fresh=came).not_at_once == {"a", "b", SESSION}
+    # Whoever comes again may have been away for long: each part is looked at, and sent where it is another.
+    assert opened(fresh=came, heard=heard).shown == {"a": mark_of("3")}
+    assert opened(fresh=came, heard=heard).not_at_once == {SESSION}
+    assert opened(fresh=came, heard="").shown == opened(fresh="a,b,x.y").shown == {}
+
+
+ROLLOUT = {
+    "id": 1,
+    "phase": "proposed",
+    "spec": {"pool": "chat", "revision": 2},
+    "canary_nodes": ["gpu-1"],
+    "needs_approval": True,
+    "created_by": "ann",
+    "created_at": "2030-01-01T00:00:00Z",
+}
+REVISION = {"number": 2, "hash": "h", "knobs": {}, "created_by": "t", "created_at": "2030-01-01T00:00:00Z"}
+NO_NODES: dict[str, list[Any]] = {name: [] for name in FleetColumns.model_fields}
+ANSWERS = {"/api/v1/rollouts/1": ROLLOUT, "/api/v1/configs/2": REVISION, "/api/v1/fleet": NO_NODES}
+
+
+class Service:
+    """An API that answers all alike, and the dashboard's streams of it."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.answers = SharedAnswers()
+        self.together = Together(JointLookup(lambda secrets: dict.fromkeys(secrets, Scope.READ)))
+
+    def answer(self, request: httpx.Request) -> httpx.Response:
+        self.asked.append(request.url.path)
+        return httpx.Response(200, json=ANSWERS[request.url.path])
+
+    def viewer(self, who: str, scope: Scope) -> Viewer:
+        inner = httpx.MockTransport(self.answer)
+        return Viewer("http://service", secret_of(who), SharingTransport(inner, self.answers, scope))
+
+    async def first(self, page: Page, who: str, scope: Scope, **params: str) -> str:
+        """The markup that this one's browser gets first."""
+        request = request_of(who)
+        stream = stream_of(stays(request), Opened(page, self.viewer(who, scope), lambda: at(params)), self.together)
+        async for one in stream:
+            message = read(one)
+            if message.name is None:
+                return message.data
+        raise AssertionError("the stream ended")
+
+
+def at(params: dict[str, str]) -> Any:
+    return selection_of(params, live.utc_now())
+
+
+def stays(request: Request) -> Request:
+    async def gone() -> bool:
+        return False
+
+    request.is_disconnected = gone  # type: ignore[method-assign]
+    return request
+
+
+def test_viewers_who_look_together_get_their_own_forms_and_what_their_scope_may_see() -> None:
+    """One page at the same moment: two admins, two operators, two who read."""
+    scopes = [Scope.ADMIN, Scope.ADMIN, Scope.OPERATE, Scope.OPERATE, Scope.READ, Scope.READ]
+    people = [f"viewer-{number}" for number in range(len(scopes))]
+    service = Service()
+
+    async def all_of() -> list[str]:
+        them = [service.first(PAGE, who, scope, rollout="1") for who, scope in zip(people, scopes, strict=True)]
+        return await asyncio.gather(*them)
+
+    shown = asyncio.run(all_of())
+    tokens = [form_token(request_of(who)) for who in people]
+    assert len(set(tokens)) == len(people) and all(tokens)
+    for place, (scope, markup) in enumerate(zip(scopes, shown, strict=True)):
+        assert "Waits for the approval" in markup
+        assert [token in markup for token in tokens] == [one == place and scope != Scope.READ for one in range(6)]
+        assert ("/rollouts/1/approve" in markup) is (scope == Scope.ADMIN)
+        assert ("/rollouts/1/cancel" in markup) is (scope != Scope.READ)
+
+
+def test_viewers_of_one_scope_have_a_part_drawn_once_and_those_of_another_theirs() -> None:
+    drawn: list[Scope] = []
+
+    def asked(client: Any, _: Any) -> dict[str, Any]:
+        drawn.append(client.scope)
+        return {"rollouts": []}
+
+    page, service = Page("rollouts", "/rollouts", "Rollouts", (Part("rollouts", asked),)), Service()
+
+    async def all_of() -> list[str]:
+        them = [service.first(page, f"reader-{number}", Scope.READ) for number in range(10)]
+        return await asyncio.gather(*them, service.first(page, "ann", Scope.ADMIN))
+
+    assert len(set(asyncio.run(all_of()))) == 1
+    assert sorted(drawn) == [Scope.ADMIN, Scope.READ]

@@ -1,21 +1,25 @@
 """Pages are named once and found by name; a page with parts that fail is shown without them, and soon."""
 
+import re
 from datetime import UTC, datetime
 from typing import Any
 
 import httpx
 import pytest
-from fastapi import Request
+from markupsafe import escape
 
 from controlplane.contract.errors import BadRequest, NotFound, Unauthenticated, Unavailable
+from tests.web.browser_request import request_of
 from web.dashboard import PAGES
 from web.frame import rendering
+from web.frame.broken_parts import TOLD
+from web.frame.marks import mark_of
 from web.frame.page import Page, Pages, Part, number
 from web.frame.rendering import NO_ANSWER, live_address, page_rendered, templates
 from web.frame.selection import Selection, selection_of
 
 NOW = datetime(2026, 3, 1, 12, 5, tzinfo=UTC)
-REQUEST = Request({"type": "http", "method": "GET", "path": "/fleet", "query_string": b"", "headers": []})
+REQUEST = request_of("ann")
 
 
 def selected(**params: str) -> Selection:
@@ -50,8 +54,10 @@ def test_a_number_in_an_address_is_one_or_there_is_no_such_thing() -> None:
 
 def test_the_stream_has_the_pages_address_and_what_it_came_with() -> None:
     page = Page("fleet", "/fleet", "Fleet")
-    assert live_address(page, selected(pool="a & b"), ["x", "y"]) == "/live/fleet?pool=a+%26+b&fresh=x%2Cy"
-    assert live_address(page, selected(), []) == "/live/fleet"
+    x, y = mark_of("<b>"), mark_of("")
+    shown = {"x": "<b>", "y": ""}
+    assert live_address(page, selected(pool="a & b"), shown) == f"/live/fleet?pool=a+%26+b&fresh=x.{x}%2Cy.{y}"
+    assert live_address(page, selected(), {}) == "/live/fleet"
 
 
 def part(name: str, *errors: Exception) -> Part:
@@ -76,7 +82,14 @@ def test_a_part_that_fails_is_told_in_its_place_and_asked_for_by_the_stream() ->
         assert 'data-stream="/live/fleet"' in text
     well = opened(part("fleet"))
     assert "Nothing to show" not in well and 'role="status">live<' in well
-    assert 'data-stream="/live/fleet?fresh=fleet"' in well
+    assert re.search('data-stream="/live/fleet[?]fresh=fleet[.][0-9a-f]{16}"', well)
+
+
+def test_an_error_of_our_own_in_a_part_takes_no_other_with_it() -> None:
+    broken: list[str] = []
+    page = Page("fleet", "/fleet", "Fleet", (part("fleet", ZeroDivisionError("x")),), bar=False)
+    answer = page_rendered(request_of("ann", broken), page, None, selected())  # type: ignore[arg-type]
+    assert f"Nothing to show: {escape(TOLD)}" in bytes(answer.body).decode() and broken == ["fleet/fleet"]
 
 
 @pytest.mark.parametrize("error", [Unauthenticated("sign in first"), BadRequest("from: wants", field="from")])

@@ -1,19 +1,33 @@
 """What a rollout's page says of its nodes: what they ran then is the rollout's, what they run today is not."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
+from controlplane.client import Client
 from controlplane.contract.bodies.access import Scope
 from controlplane.contract.bodies.configs import Revision
-from controlplane.contract.bodies.nodes import EffectiveConfig, NodeView
+from controlplane.contract.bodies.nodes import EffectiveConfig, FleetColumns, NodeRole, NodeView
 from controlplane.contract.bodies.rollouts import Rollout, RolloutCreate, RolloutPhase
 from controlplane.contract.knobs import EngineConfig
+from tests.web.columns_of import columns_of
 from tests.web.part_html import part_html
-from web.pages.rollouts_page import PAGE
+from web.pages.rollouts_page import PAGE, runs_now
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 BEFORE, WANTED, TODAY = 512, 300, 7777
 """Tokens a step: of the revision before, of the wanted one, and of what a later change gave the node."""
+
+
+NODE = NodeView(
+    node="gpu-1",
+    pool="chat",
+    role=NodeRole.SERVING,
+    backend="embedded",
+    model="m",
+    connected=True,
+    healthy=True,
+    effective=EffectiveConfig(revision=9, knobs=EngineConfig(max_num_batched_tokens=TODAY).knobs()),
+)
 
 
 class OneRollout:
@@ -21,6 +35,7 @@ class OneRollout:
 
     def __init__(self, phase: RolloutPhase, evidence: dict[str, Any]) -> None:
         ended = None if phase is RolloutPhase.JUDGING else NOW
+        self.serving, self.read = ["gpu-1"], list[str]()
         self._rollout = Rollout(
             id=1,
             phase=phase,
@@ -40,11 +55,12 @@ class OneRollout:
         knobs = EngineConfig(max_num_batched_tokens=BEFORE if number == 1 else WANTED)
         return Revision(number=number, hash="h", knobs=knobs, created_by="t", created_at=NOW)
 
-    def nodes(self) -> list[NodeView]:
-        knobs = EngineConfig(max_num_batched_tokens=TODAY).knobs()
-        effective = EffectiveConfig(revision=9, knobs=knobs)
-        about: dict[str, Any] = {"pool": "chat", "role": "serving", "backend": "embedded", "model": "m"}
-        return [NodeView(node="gpu-1", connected=True, healthy=True, effective=effective, **about)]
+    def fleet(self, pool: str) -> FleetColumns:
+        return columns_of([NODE.model_copy(update={"node": name}) for name in self.serving])
+
+    def node(self, name: str) -> NodeView:
+        self.read.append(name)
+        return NODE.model_copy(update={"node": name})
 
     def own_session(self) -> Any:
         class Me:
@@ -83,6 +99,15 @@ def test_a_rollout_under_way_shows_what_its_nodes_run_now() -> None:
     assert "today" not in after
     # The changed knob is marked in the wanted row.
     assert f'<td class="number picked">{WANTED}</td>' in own
+
+
+def test_of_nodes_that_run_alike_one_is_read() -> None:
+    service = OneRollout(RolloutPhase.JUDGING, {})
+    service.serving = [f"gpu-{number}" for number in range(1, 6)]
+    told = runs_now(cast(Client, service), "chat", ["gpu-2", "gpu-3", "gone"])
+    assert service.read == ["gpu-2"]
+    assert told["gpu-2"] == told["gpu-3"] and told["gpu-2"]["max_num_batched_tokens"] == TODAY
+    assert told["gone"] == {}
 
 
 def shown(scope: Scope, **more: Any) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from controlplane.auth.token_lookup import TokenLookup
+from controlplane.serving.joint_lookup import JointLookup
 
 
 class Table:
@@ -30,7 +30,7 @@ def test_those_that_come_during_a_look_share_the_next() -> None:
     table = Table()
 
     async def run() -> list[str]:
-        lookup = TokenLookup(table.look)
+        lookup = JointLookup(table.look)
         first = asyncio.create_task(lookup.find("a"))
         await asyncio.to_thread(table.begun.acquire)
         others = [asyncio.create_task(lookup.find(token)) for token in ("a", "b", "b", "c")]
@@ -46,7 +46,7 @@ def test_who_hangs_up_takes_nothing_from_the_others() -> None:
     table = Table()
 
     async def run() -> str:
-        lookup = TokenLookup(table.look)
+        lookup = JointLookup(table.look)
         gone, stays = (asyncio.create_task(lookup.find("a")) for _ in range(2))
         await asyncio.to_thread(table.begun.acquire)
         gone.cancel()
@@ -61,7 +61,7 @@ def test_a_look_that_fails_fails_for_all_of_it_and_the_next_one_works() -> None:
     table.may_answer.release(2)
 
     async def run() -> str:
-        lookup = TokenLookup(table.look)
+        lookup = JointLookup(table.look)
         failed = await asyncio.gather(lookup.find("broken"), lookup.find("a"), return_exceptions=True)
         assert [type(one) for one in failed] == [OSError, OSError]
         return await lookup.find("a")
@@ -74,4 +74,4 @@ def test_it_raises_what_the_look_has_raised() -> None:
     table = Table()
     table.may_answer.release()
     with pytest.raises(OSError, match="gone"):
-        asyncio.run(TokenLookup(table.look).find("broken"))
+        asyncio.run(JointLookup(table.look).find("broken"))

@@ -1,6 +1,8 @@
-"""Tokens looked up together: a fleet that connects all at once, after a restart, asks for thousands in a second.
+"""Look-ups made together (request coalescing): a fleet that connects at once asks for thousands of tokens in a second,
+and all pages that are open for their sessions at the same moment.
 
-Guarantee: each is looked up after it was asked for. Those that are asked for while a look is under way share the next.
+Guarantee: each key is looked up after it was asked for. Those that are asked for while a look is under way share the
+next.
 """
 
 import asyncio
@@ -10,21 +12,21 @@ from typing import Generic, TypeVar
 Found = TypeVar("Found")
 
 
-class TokenLookup(Generic[Found]):
-    """For one event loop. `look` answers for each of the tokens it is given; it runs in a thread."""
+class JointLookup(Generic[Found]):
+    """For one event loop. `look` answers for each of the keys it is given; it runs in a thread."""
 
     def __init__(self, look: Callable[[Sequence[str]], Mapping[str, Found]]) -> None:
         self._look = look
         self._wanted: dict[str, asyncio.Future[Found]] = {}
         self._looking: asyncio.Task[None] | None = None
 
-    async def find(self, token: str) -> Found:
+    async def find(self, key: str) -> Found:
         """Raises what the look has raised."""
-        future = self._wanted.get(token)
+        future = self._wanted.get(key)
         if future is None:
-            future = self._wanted[token] = asyncio.get_running_loop().create_future()
+            future = self._wanted[key] = asyncio.get_running_loop().create_future()
         if self._looking is None or self._looking.done():
-            self._looking = asyncio.create_task(self._answer(), name="token-lookup")
+            self._looking = asyncio.create_task(self._answer(), name="joint-lookup")
         return await asyncio.shield(future)  # Who hangs up must not take the answer from the others.
 
     async def _answer(self) -> None:
@@ -37,5 +39,5 @@ class TokenLookup(Generic[Found]):
                     future.set_exception(error)
                     future.exception()  # Nobody may be waiting any more.
             else:
-                for token, future in wanted.items():
-                    future.set_result(found[token])
+                for key, future in wanted.items():
+                    future.set_result(found[key])
