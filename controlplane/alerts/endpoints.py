@@ -8,8 +8,11 @@ from fastapi import APIRouter, Depends, Query
 
 from controlplane.alerts import store
 from controlplane.alerts.checks import check_destination, check_rule, check_silence
+from controlplane.alerts.dry_run.dry_run_desk import DryRunDesk
 from controlplane.alerts.lives.tried_destination import try_destination
 from controlplane.alerts.rules.silence import seen_at
+from controlplane.alerts.symptoms.runbooks import symptom_view
+from controlplane.alerts.symptoms.symptom_catalogue import catalogue
 from controlplane.auth import Admin, Operator, Reader
 from controlplane.auth.token_cache import AuthParts
 from controlplane.contract.bodies.alerts import (
@@ -17,9 +20,12 @@ from controlplane.contract.bodies.alerts import (
     AlertRule,
     AlertRuleCreate,
     AlertState,
+    DryRun,
+    DryRunCreate,
     Remedy,
     Silence,
     SilenceCreate,
+    SymptomList,
 )
 from controlplane.contract.bodies.pages import Page
 from controlplane.contract.channels.destinations import (
@@ -30,6 +36,8 @@ from controlplane.contract.channels.destinations import (
     Destination,
     DestinationCreate,
 )
+from controlplane.contract.error_answer import answers
+from controlplane.contract.errors import Overloaded
 from controlplane.db import SessionDep
 from controlplane.db.ids import PathId, QueryId
 from controlplane.db.paging import Cursor, Limit, page_of
@@ -49,6 +57,7 @@ class AlertParts(AuthParts):
     public_url: str
     outgoing: AddressPolicy
     check_remedy: Callable[[Remedy], None]
+    dry_runs: DryRunDesk
 
 
 Alerts = Annotated[AlertParts, Depends(AlertParts.given)]
@@ -90,6 +99,18 @@ def update_rule(
 def delete_rule(rule_id: PathId, session: SessionDep, principal: Operator, service: Alerts) -> None:
     """Remove a rule; its open alerts are resolved."""
     store.delete_rule(session, rule_id, service.clock(), service.public_url, actor=principal.actor)
+
+
+@router.post("/alert-rules:dry-run", responses=answers(Overloaded))
+def dry_run_rule(wanted: DryRunCreate, _: Operator, service: Alerts) -> DryRun:
+    """When a rule would have fired over the past, by its own judges on what telemetry keeps of it; nothing is kept."""
+    return service.dry_runs.run(wanted, service.clock())
+
+
+@router.get("/symptoms")
+def list_symptoms(_: Reader) -> SymptomList:
+    """The catalogue of symptoms: what rules of the kind `symptom` can watch for, and the runbook of each."""
+    return SymptomList(items=[symptom_view(one) for one in catalogue().values()])
 
 
 # -- alerts ------------------------------------------------------------------------------------------------------------

@@ -19,9 +19,9 @@ from sqlmodel import Session, col, select
 
 from controlplane import ledger
 from controlplane.alerts.conditions import KINDS
-from controlplane.alerts.conditions.fleet_scope import that_matter
 from controlplane.alerts.conditions.kind import Findings, Job, Kind, Scope, Snapshot, Sources
-from controlplane.alerts.lives.lifecycle import Draft, OnFire, Scribe, follow
+from controlplane.alerts.lives.judged import judged
+from controlplane.alerts.lives.lifecycle import Draft, OnFire, Scribe
 from controlplane.alerts.lives.machine import Event
 from controlplane.alerts.lives.storyteller import Storyteller
 from controlplane.alerts.store import OPEN_STATES, silences_now
@@ -127,13 +127,10 @@ class AlertEvaluator:
         """What is to be written of one job; nothing where nothing is new."""
         of_fleet = job.kind.scope is Scope.FLEET
         until = now if of_fleet or end is None else end
-        if not of_fleet and job.position is not None and job.position >= until:
+        result = judged(job, seen, until, now)
+        if result is None:
             return []
-        findings = job.kind.judge(job, seen, until)
-        if findings is None:
-            return []
-        found = that_matter(job, findings.found, now) if of_fleet else findings.found
-        drafts = follow(job.rule.id, job.open_alerts, found)
+        findings, drafts = result
         for draft in drafts:
             where = seen.where(job.pool)
             if Event.FIRED in draft.events and draft.story is not None:

@@ -17,12 +17,14 @@ from controlplane.contract.bodies.alerts import (
     AlertRuleCreate,
     ConfigFailedCondition,
     DriftCondition,
+    DryRunCreate,
     NodeClaimedCondition,
     RegressionCondition,
     Remedy,
     RequestsFailedCondition,
     Severity,
     SilenceCreate,
+    SymptomCondition,
     TelemetryLostCondition,
 )
 from controlplane.contract.bodies.configs import RevisionCreate
@@ -74,6 +76,12 @@ EXAMPLES: dict[str, dict[str, BaseModel]] = {
             name="Chat: requests lost",
             pool="chat",
             condition=RequestsFailedCondition(kind="requests_failed", allowed_share=0.02),
+        ),
+        "symptom: requests wait though memory is free": AlertRuleCreate(
+            name="Chat: a knob holds requests back",
+            pool="chat",
+            severity=Severity.TICKET,
+            condition=SymptomCondition(kind="symptom", symptom="waiting_with_free_kv", threshold=3),
         ),
         "drift: a node does not run what it should": AlertRuleCreate(
             name="Drift", severity=Severity.TICKET, condition=DriftCondition(kind="drift", for_s=60)
@@ -149,6 +157,12 @@ EXAMPLES: dict[str, dict[str, BaseModel]] = {
             pool="chat", revision=1, takes_back=2, reason="alert 3: revision 2 is slower"
         ),
         "at once, unjudged": RolloutCreate(pool="chat", revision=1, emergency=True, reason="revision 2 crashes"),
+    },
+    DryRunCreate.__name__: {
+        "a week of a symptom": DryRunCreate(
+            rule=AlertRuleCreate(name="KV", condition=SymptomCondition(kind="symptom", symptom="kv_near_full")),
+            window_s=604800,
+        )
     },
     StudyCreate.__name__: {
         "the tail of the first token, under a limit": StudyCreate(

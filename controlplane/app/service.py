@@ -16,6 +16,7 @@ from anyio import CapacityLimiter, to_thread
 from fastapi import Depends, FastAPI
 from prometheus_client import ProcessCollector, disable_created_metrics
 
+from controlplane.alerts.dry_run.dry_run_desk import DryRunDesk
 from controlplane.alerts.endpoints import AlertParts
 from controlplane.alerts.lives.expiry import Expiry
 from controlplane.alerts.notify.delivery import Deliverer
@@ -195,6 +196,7 @@ def _service(
         place=place_of(settings),
         local=is_loopback(settings.host),
         check_remedy=check_remedy,
+        dry_runs=DryRunDesk(database, telemetry, settings.retention.levels_s),
         pool_limits=pool_limits,
         outgoing=settings.outgoing,
         rollouts_under_way=rollouts.busy_pools,

@@ -58,10 +58,18 @@ class Connection:
         self.close()
 
     def _request(
-        self, method: str, path: str, *, body: Body | None = None, params: Mapping[str, Any] | None = None
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Body | None = None,
+        params: Mapping[str, Any] | None = None,
+        timeout_s: float | None = None,
     ) -> httpx.Response:
+        """timeout_s: of a call that takes longer than others; None: the client's own."""
         json = body.model_dump(mode="json", exclude_unset=False) if isinstance(body, BaseModel) else body
-        response = self._http.request(method, path, params=query_of(params or {}), json=json)
+        timeout = self._http.timeout if timeout_s is None else httpx.Timeout(timeout_s)
+        response = self._http.request(method, path, params=query_of(params or {}), json=json, timeout=timeout)
         raise_for_error(response)
         return response
 
@@ -73,8 +81,10 @@ class Connection:
         *,
         body: Body | None = None,
         params: Mapping[str, Any] | None = None,
+        timeout_s: float | None = None,
     ) -> M:
-        return model.model_validate_json(self._request(method, path, body=body, params=params).content)
+        answer = self._request(method, path, body=body, params=params, timeout_s=timeout_s)
+        return model.model_validate_json(answer.content)
 
     def _page(self, model: type[M], path: str, **params: Any) -> Page[M]:
         """One page. An item that cannot be read is left out, named in the log and kept in `left_out`."""

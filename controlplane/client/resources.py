@@ -15,7 +15,17 @@ from controlplane.contract.bodies.access import (
     TokenCreated,
     TokenView,
 )
-from controlplane.contract.bodies.alerts import Alert, AlertRule, AlertRuleCreate, Silence, SilenceCreate
+from controlplane.contract.bodies.alerts import (
+    Alert,
+    AlertRule,
+    AlertRuleCreate,
+    DryRun,
+    DryRunCreate,
+    Silence,
+    SilenceCreate,
+    SymptomList,
+    SymptomView,
+)
 from controlplane.contract.bodies.configs import Revision, RevisionCreate
 from controlplane.contract.bodies.health import ReadyReport, ServiceView
 from controlplane.contract.bodies.ledger import LedgerCheck, LedgerEntry
@@ -53,6 +63,8 @@ from controlplane.contract.on_call.incidents import (
     Route,
     RouteCreate,
 )
+
+DRY_RUN_TIMEOUT_S = 90.0
 
 
 class ResourceCalls(Connection):
@@ -238,6 +250,15 @@ class ResourceCalls(Connection):
 
     def delete_alert_rule(self, rule_id: int) -> None:
         self._request("DELETE", f"/api/v1/alert-rules/{rule_id}")
+
+    def dry_run_rule(self, wanted: DryRunCreate | Mapping[str, Any]) -> DryRun:
+        """When a rule would have fired; a long past takes its time."""
+        path = "/api/v1/alert-rules:dry-run"
+        return self._one(DryRun, "POST", path, body=wanted, timeout_s=DRY_RUN_TIMEOUT_S)
+
+    def symptoms(self) -> list[SymptomView]:
+        """The catalogue that rules of the kind `symptom` watch for."""
+        return self._one(SymptomList, "GET", "/api/v1/symptoms").items
 
     def alerts(self, state: str | None = None) -> list[Alert]:
         """Newest first."""

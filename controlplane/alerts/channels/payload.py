@@ -37,7 +37,7 @@ def body(
     """The JSON text to send. `status` is "firing" or "resolved". title, text: of the destination's templates."""
     labels = labels_of(alert)
     written = {name: value for name, value in (("title", title), ("description", text)) if value is not None}
-    annotations = {**annotations_of(alert), **written}
+    annotations = {**annotations_of(alert), **_runbook(alert, external_url), **written}
     # A test's alert is made up (id 0) and has no page of its own: the list is where a real one would stand.
     link = f"{external_url}/alerts/{alert.id}" if alert.id else f"{external_url}/alerts"
     resolved = status == AlertState.RESOLVED.value and alert.resolved_at is not None
@@ -83,6 +83,12 @@ def annotations_of(alert: Alert) -> dict[str, str]:
         "remedy": "; ".join(f"{step.title}: {step.why}" for step in alert.remedies),
     }
     return {name: value for name, value in found.items() if value}
+
+
+def _runbook(alert: Alert, external_url: str) -> dict[str, str]:
+    """Alertmanager's usual name for it: the page of the symptom that the alert is about."""
+    symptom = alert.labels.get("symptom")
+    return {} if symptom is None else {"runbook_url": f"{external_url}/runbooks/{symptom}"}
 
 
 def _text(value: object) -> str | None:

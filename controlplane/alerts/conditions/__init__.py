@@ -12,12 +12,13 @@ from controlplane.alerts.conditions.kind import Kind
 from controlplane.alerts.conditions.node_claimed import NodeClaimed
 from controlplane.alerts.conditions.regression import Regression
 from controlplane.alerts.conditions.requests_failed import RequestsFailed
+from controlplane.alerts.conditions.symptom import SymptomKind
 from controlplane.alerts.conditions.telemetry_lost import TelemetryLost
 
 __all__ = ["KINDS"]
 
 KINDS: Mapping[type[BaseModel], type[Kind[Any]]] = {
     kind.condition: kind
-    for kind in (Absolute, Regression, RequestsFailed, Drift, ConfigFailed, NodeClaimed, TelemetryLost)
+    for kind in (Absolute, Regression, RequestsFailed, Drift, ConfigFailed, NodeClaimed, TelemetryLost, SymptomKind)
 }
 """By the condition's body in the contract."""

@@ -33,6 +33,7 @@ MOST_WINDOWS = 12
 class Absolute(Kind[AbsoluteCondition]):
     condition = AbsoluteCondition
     threshold_is_limit = True
+    dry_run_step_s = MOST_WINDOWS * WINDOW_S
     _totals: PoolTotals
 
     @classmethod

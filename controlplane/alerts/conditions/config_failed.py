@@ -63,6 +63,7 @@ class ConfigHistory:
 class ConfigFailed(Kind[ConfigFailedCondition]):
     condition = ConfigFailedCondition
     scope = Scope.FLEET
+    dry_run_step_s = None
     _history = ConfigHistory()
 
     def read(self, session: Session, conditions: Sequence[ConfigFailedCondition], now: datetime) -> None:

@@ -16,6 +16,7 @@ from controlplane.fleet import store as fleet
 class Drift(Kind[DriftCondition]):
     condition = DriftCondition
     scope = Scope.FLEET
+    dry_run_step_s = None
 
     def judge(self, job: Job[DriftCondition], seen: Snapshot, end: datetime) -> Findings:
         nodes = concerned(job, seen, lambda node: node.drift)

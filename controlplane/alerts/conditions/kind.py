@@ -51,11 +51,13 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True)
 class Sources:
-    """Where kinds read. finest_kept_s: how long telemetry keeps windows of `WINDOW_S`."""
+    """Where kinds read. finest_kept_s: how long telemetry keeps windows of `WINDOW_S`; width_s: how wide the windows
+    are that it has of the time that is judged (of a past, only wider ones may be left)."""
 
     database: Database
     telemetry: TelemetryReader
     finest_kept_s: float
+    width_s: float = WINDOW_S
 
 
 @dataclass
@@ -138,6 +140,8 @@ class Kind(ABC, Generic[C]):
     scope: ClassVar[Scope] = Scope.POOL
     threshold_is_limit: ClassVar[bool] = False
     """Whether a finding's threshold is what somebody allowed, not what was normal."""
+    dry_run_step_s: ClassVar[float | None] = CATCH_UP_S
+    """Over a past it is asked to judge so many seconds at once; None: its past is not kept, so it cannot be tried."""
     seeks_causes: ClassVar[bool] = False
     """Whether a finding without a metric has causes that are worth looking for."""
 

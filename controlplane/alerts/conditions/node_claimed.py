@@ -15,6 +15,7 @@ from controlplane.contract.bodies.nodes import NodeView
 class NodeClaimed(Kind[NodeClaimedCondition]):
     condition = NodeClaimedCondition
     scope = Scope.FLEET
+    dry_run_step_s = None
 
     def judge(self, job: Job[NodeClaimedCondition], seen: Snapshot, end: datetime) -> Findings:
         nodes = concerned(job, seen, lambda node: is_claimed(node, job.condition.hold_s, end))

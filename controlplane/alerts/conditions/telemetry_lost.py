@@ -58,6 +58,7 @@ Steps = Mapping[int, Loss]
 class TelemetryLost(Kind[TelemetryLostCondition]):
     condition = TelemetryLostCondition
     scope = Scope.FLEET
+    dry_run_step_s = None
 
     def judge(self, job: Job[TelemetryLostCondition], seen: Snapshot, end: datetime) -> Findings:
         losses = losses_of(self._sources.telemetry, end)

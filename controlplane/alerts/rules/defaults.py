@@ -1,11 +1,14 @@
 """The rules a new installation starts with, so that it alerts before anybody has configured anything."""
 
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 from sqlmodel import Session, select
 
 from controlplane import ledger
 from controlplane.alerts import store
+from controlplane.alerts.symptoms.symptom_catalogue import catalogue
 from controlplane.alerts.tables import AlertRuleRow
 from controlplane.contract.bodies.alerts import (
     AlertRuleCreate,
@@ -15,6 +18,7 @@ from controlplane.contract.bodies.alerts import (
     RegressionCondition,
     RequestsFailedCondition,
     Severity,
+    SymptomCondition,
     TelemetryLostCondition,
 )
 from controlplane.ledger.tables import LedgerRow
@@ -28,9 +32,20 @@ DEFAULT_RULES: tuple[AlertRuleCreate, ...] = (
     AlertRuleCreate(name="Configuration failed", condition=ConfigFailedCondition(), severity=Severity.PAGE),
     AlertRuleCreate(name="Two agents, one node", condition=NodeClaimedCondition(), severity=Severity.TICKET),
     AlertRuleCreate(name="Telemetry lost", condition=TelemetryLostCondition(), severity=Severity.TICKET),
+    *(
+        AlertRuleCreate(name=one.title, condition=SymptomCondition(symptom=one.id), severity=one.severity)
+        for one in catalogue().values()
+        if one.default and one.limit is not None
+    ),
 )
 FIRST_RULES = frozenset({"regression", "drift"})
 """The kinds of default rules that there were before the ledger entry named them."""
+
+
+def watched_for(condition: Mapping[str, Any]) -> str:
+    """What tells default rules apart: the kind, and of the catalogue's symptoms which."""
+    kind = str(condition["kind"])
+    return f"{kind}:{condition['symptom']}" if "symptom" in condition else kind
 
 
 def ensure_default_rules(session: Session, now: datetime) -> int:
@@ -40,17 +55,21 @@ def ensure_default_rules(session: Session, now: datetime) -> int:
     have made a rule of its kind themselves.
     """
     entries = session.exec(select(LedgerRow).where(LedgerRow.kind == LEDGER_KIND)).all()
-    made = {str(row.condition["kind"]) for row in session.exec(select(AlertRuleRow))}
+    made = {watched_for(row.condition) for row in session.exec(select(AlertRuleRow))}
     given: set[str] = {kind for entry in entries for kind in entry.evidence.get("kinds", FIRST_RULES)}
     if made and not entries:
         given = set(FIRST_RULES)  # Somebody's own rules are older than any default.
-    missing = [wanted for wanted in DEFAULT_RULES if wanted.condition.kind not in given]
+    missing = [wanted for wanted in DEFAULT_RULES if _name(wanted) not in given]
     if not missing:
         return 0
-    created = [wanted for wanted in missing if wanted.condition.kind not in made]
+    created = [wanted for wanted in missing if _name(wanted) not in made]
     for wanted in created:
         store.add_rule(session, wanted, now)
     names = ", ".join(repr(wanted.name) for wanted in created) or "none: rules of these kinds are there already"
-    kinds = sorted(given | {wanted.condition.kind for wanted in missing})
+    kinds = sorted(given | {_name(wanted) for wanted in missing})
     ledger.append(session, now, ledger.SERVICE, LEDGER_KIND, "alert-rules", f"default rules {names}", kinds=kinds)
     return len(created)
+
+
+def _name(wanted: AlertRuleCreate) -> str:
+    return watched_for(wanted.condition.model_dump(mode="json"))

@@ -5,12 +5,14 @@ from typing import Annotated, Any
 import typer
 
 from controlplane.client import Client
+from controlplane.command.nouns.rule_trials import rules_of, show_backtest, show_trial, tried
 from controlplane.contract.bodies.alerts import AlertRule
 from controlplane.contract.errors import NotFound
 from controlplane.terminal.document_file import DocumentFile, read_document
 from controlplane.terminal.output.printing import Columns, Json, print_json, show_done, show_list, show_record
 from controlplane.terminal.service_command import calls_service
 from controlplane.terminal.subcommand import subcommand
+from controlplane.terminal.time_options import End, length_s, moment
 
 app = subcommand(help="Alert rules: what is watched.", no_args_is_help=True)
 
@@ -65,6 +67,26 @@ def delete(client: Client, number: Number, as_json: Json = False) -> None:
     """Delete a rule; its open alerts are resolved."""
     client.delete_alert_rule(number)
     show_done(f"rule {number} is deleted", as_json=as_json)
+
+
+@app.command("dry-run")
+@calls_service()
+def dry_run(
+    client: Client,
+    file: DocumentFile,
+    window: Annotated[str, typer.Option(help="How far back from --end, e.g. 12h or 7d.")] = "7d",
+    end: End = None,
+    as_json: Json = False,
+) -> None:
+    """When the rule of a file would have fired; of a file with [[alert_rule]] tables, how often each."""
+    rules, window_s, until = rules_of(read_document(file)), length_s("window", window), moment("end", end)
+    found = [tried(client, _wanted(rule), window_s, None if until is None else until.isoformat()) for rule in rules]
+    if as_json:
+        print_json(found[0] if len(found) == 1 else {"items": [one.model_dump(mode="json") for one in found]})
+    elif len(found) == 1:
+        show_trial(rules[0], found[0])
+    else:
+        show_backtest(rules, found)
 
 
 def _wanted(document: dict[str, Any]) -> dict[str, Any]:

@@ -149,6 +149,26 @@ class RequestsFailedCondition(BaseModel):
     )
 
 
+class SymptomCondition(BaseModel):
+    """A symptom of the catalogue (`GET /api/v1/symptoms`, docs/runbooks): what commonly goes wrong, by its own
+    expression. The catalogue says what is measured, over how long, and when it is called over."""
+
+    kind: Literal["symptom"] = Field(default="symptom", description="a symptom of the catalogue")
+    symptom: str = Field(min_length=1, max_length=64, description="its id, as `GET /api/v1/symptoms` lists it")
+    threshold: float | None = Field(
+        default=None,
+        ge=-1e12,
+        le=1e12,
+        description="replaces the catalogue's limit, in the same unit; null: as the catalogue has it",
+    )
+    for_s: float | None = Field(
+        default=None,
+        ge=0,
+        le=86400,
+        description="seconds that it must last before the alert fires; null: as the catalogue has it",
+    )
+
+
 Condition = (
     AbsoluteCondition
     | RegressionCondition
@@ -157,6 +177,7 @@ Condition = (
     | ConfigFailedCondition
     | NodeClaimedCondition
     | TelemetryLostCondition
+    | SymptomCondition
 )
 
 
@@ -293,3 +314,63 @@ class Silence(SilenceCreate):
     starts_at: datetime = Field(description="since when")
     created_by: str = Field(description="the name of the token that made it")
     ended_early_at: datetime | None = Field(default=None, description="when somebody ended it; null when nobody did")
+
+
+class SymptomView(BaseModel):
+    """One symptom: what it means, when it fires, and what to do. A rule watches for it by its `id`."""
+
+    id: str = Field(description="what a rule's condition names as `symptom`")
+    title: str = Field(description="what people call it")
+    meaning: str = Field(description="what it means, in a sentence")
+    severity: Severity = Field(description="how urgent it usually is")
+    default: bool = Field(description="whether a new installation watches for it")
+    why_default: str = Field(description="why it does, or does not")
+    limit: float | None = Field(
+        description="the limit that a rule's `threshold` replaces; null: judged by a kind of rule of its own"
+    )
+    judged_by: str = Field(description="what is measured, and when it fires")
+    look_at: list[str] = Field(description="what else to look at")
+    remedy: str = Field(description="what to do first")
+    runbook: str = Field(description="what to do then")
+
+
+class SymptomList(BaseModel):
+    """`GET /api/v1/symptoms`."""
+
+    items: list[SymptomView] = Field(description="in the catalogue's order")
+
+
+class DryRunCreate(BaseModel):
+    """`POST /api/v1/alert-rules:dry-run`: a rule as it would be made, and the past that it is tried over."""
+
+    rule: AlertRuleCreate = Field(description="the rule, as it would be made; nothing is kept of it")
+    window_s: float = Field(
+        default=7 * 86400, ge=600, le=31 * 86400, description="seconds of the past that it is tried over"
+    )
+    end: datetime | None = Field(default=None, description="where that past ends; null: now")
+
+
+class WouldHaveFired(BaseModel):
+    """One time that the rule would have fired."""
+
+    labels: dict[str, str] = Field(description="what the alert would have been about")
+    started_at: datetime = Field(description="when its condition began to hold")
+    fired_at: datetime = Field(description="when it would have fired, by the time of the data")
+    resolved_at: datetime | None = Field(default=None, description="when it would have ended; null: it lasts")
+    lasted_s: float = Field(description="seconds from firing to its end, or to the end of the past that was tried")
+    summary: str = Field(description="what the alert would have said")
+
+
+class DryRun(BaseModel):
+    """What a rule would have done. `fired` counts all; `times` holds the first of them, the oldest first."""
+
+    start: datetime = Field(description="from when on it was tried")
+    end: datetime = Field(description="up to when")
+    judged_to: datetime = Field(description="how far it came; before `end` where the time for trying was used up")
+    width_s: float = Field(description="seconds of the windows that telemetry still keeps of that past")
+    pools: list[str] = Field(description="the pools that it was tried on")
+    fired: int = Field(description="how many times it would have fired")
+    a_week: float = Field(description="how many times a week that is")
+    firing_s: float = Field(description="seconds in which at least one of its alerts would have been firing")
+    times: list[WouldHaveFired] = Field(description="each time, the oldest first, at most 200")
+    notes: list[str] = Field(default=[], description="what of the past was not kept, and what that means")

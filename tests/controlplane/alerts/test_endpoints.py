@@ -11,6 +11,7 @@ from fastapi.responses import JSONResponse
 from fastapi.testclient import TestClient
 from sqlmodel import select
 
+from controlplane.alerts.dry_run.dry_run_desk import DryRunDesk
 from controlplane.alerts.endpoints import AlertParts, router
 from controlplane.alerts.notify import outbox
 from controlplane.alerts.tables import AlertRow, DeliveryRow
@@ -20,9 +21,11 @@ from controlplane.auth import store as tokens
 from controlplane.auth.token_cache import TokenCache
 from controlplane.contract.bodies.access import Scope
 from controlplane.contract.errors import TailwrightError
+from controlplane.contract.retention_defaults import LEVELS_S
 from controlplane.db import Database
 from controlplane.ledger import entries
 from controlplane.outgoing import ANYWHERE
+from tests.controlplane.telemetry.fake_reader import FakeReader
 from tests.keyrings import keyring_of
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -39,6 +42,7 @@ def clients(database: Database) -> Iterator[dict[str, TestClient]]:
         keyring=keyring_of(database),
         public_url="https://tailwright.example",
         check_remedy=check_remedy,
+        dry_runs=DryRunDesk(database, FakeReader(), LEVELS_S),
         outgoing=ANYWHERE,
     )
 
@@ -310,3 +314,24 @@ def test_alerts_and_deliveries_page(clients: dict[str, TestClient], database: Da
     assert read.get("/api/v1/alerts/3").json()["state"] == "resolved"
     assert read.get("/api/v1/alerts/99").status_code == 404
     assert len(read.get("/api/v1/deliveries", params={"alert_id": 2}).json()["items"]) == 1
+
+
+def test_a_rule_is_tried_before_it_is_made_and_nothing_is_kept(clients: dict[str, TestClient]) -> None:
+    wanted = {"rule": rule(), "window_s": 3600}
+    assert clients["read"].post("/api/v1/alert-rules:dry-run", json=wanted).status_code == 403
+    found = clients["operate"].post("/api/v1/alert-rules:dry-run", json=wanted).json()
+    assert (found["fired"], found["times"], found["pools"]) == (0, [], [])
+    assert found["notes"][0] == "no pool had any traffic in that time"
+    assert clients["read"].get("/api/v1/alert-rules").json()["items"] == []
+
+
+def test_a_rule_on_what_is_not_kept_by_time_cannot_be_tried(clients: dict[str, TestClient]) -> None:
+    wanted = {"rule": {"name": "r", "condition": {"kind": "drift"}}}
+    answer = clients["operate"].post("/api/v1/alert-rules:dry-run", json=wanted)
+    assert answer.status_code == 400 and answer.json()["error"]["detail"]["field"] == "rule.condition.kind"
+
+
+def test_the_catalogue_is_there_to_be_read(clients: dict[str, TestClient]) -> None:
+    items = clients["read"].get("/api/v1/symptoms").json()["items"]
+    (one,) = [item for item in items if item["id"] == "kv_near_full"]
+    assert one["limit"] == 0.95 and "kv_usage" in one["judged_by"] and one["remedy"]

@@ -20,7 +20,7 @@ from controlplane.contract.bodies import alerts as bodies
 from controlplane.contract.bodies.access import EnrolmentRequest
 from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.errors import BadRequest
-from controlplane.contract.metrics import REQUESTS, SPOOL_DROPPED
+from controlplane.contract.metrics import REQUESTS, RUNNING, SPOOL_DROPPED, WAITING
 from controlplane.db import Database
 from controlplane.fleet import store as fleet
 from controlplane.fleet.opamp.session import CONFIG_FAILED
@@ -157,6 +157,21 @@ class TelemetryLostWorld(World):
         self.plant.serve(5)
 
 
+class SymptomWorld(World):
+    condition = bodies.SymptomCondition(symptom="idle_with_queue")
+
+    def report(self, running: float) -> None:
+        for metric, value in ((RUNNING, running), (WAITING, 2.0)):
+            self.telemetry.add(metric.short, self.plant.now, value, node="a", pool="main")
+        self.plant.serve(5, evenly=True)
+
+    def calm(self) -> None:
+        self.report(4.0)
+
+    def broken(self) -> None:
+        self.report(0.0)
+
+
 WORLDS = {world.condition.__class__: world for world in World.__subclasses__()}
 
 
@@ -226,6 +241,8 @@ def test_a_default_condition_passes_and_no_rules_want_nothing(world: World) -> N
     [
         (bodies.AbsoluteCondition(), "condition.limits"),
         (bodies.AbsoluteCondition(limits=[Limit(metric="x", q=0.9, limit_s=1.0)]), "condition.limits[0].metric"),
+        (bodies.SymptomCondition(symptom="kv_near_ful"), "condition.symptom"),
+        (bodies.SymptomCondition(symptom="drift"), "condition.symptom"),
         (bodies.RegressionCondition(metrics=[]), "condition.metrics"),
         (bodies.RegressionCondition(metrics=["ttft", "ttft"]), "condition.metrics"),
         (bodies.RegressionCondition(q=[0.95, 0.4]), "condition.q[1]"),

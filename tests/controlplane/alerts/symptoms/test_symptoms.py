@@ -1,0 +1,50 @@
+"""Each symptom of the catalogue, through the real store and evaluator, on its two series."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from controlplane.alerts.symptoms.symptom_catalogue import catalogue
+from controlplane.contract.bodies.alerts import AlertState
+from controlplane.db import Database
+from tests.controlplane.alerts.symptoms.made_fleet import MadeFleet
+from tests.controlplane.alerts.symptoms.series import SERIES
+
+JUDGED = [name for name, symptom in catalogue().items() if symptom.limit is not None]
+
+
+@pytest.fixture
+def fleet(database: Database) -> Iterator[MadeFleet]:
+    made = MadeFleet(database)
+    yield made
+    made.store.close()
+
+
+def test_catalogue_and_series_cover_each_other() -> None:
+    assert set(SERIES) == set(JUDGED)
+
+
+@pytest.mark.parametrize("name", JUDGED)
+def test_it_fires_when_it_must_and_is_resolved_when_it_is_over(fleet: MadeFleet, name: str) -> None:
+    series = SERIES[name]
+    fleet.watch(name, series)
+    fleet.serve(series, series.calm_s, wrong=False)
+    assert fleet.alerts() == []
+    began = fleet.now
+    fleet.serve(series, series.lasts_s, wrong=True, until=AlertState.FIRING)
+    (alert,) = fleet.alerts()
+    assert alert.labels == {"kind": "symptom", "symptom": name, "pool": "main", **series.on}
+    assert alert.state is AlertState.FIRING and alert.fired_at is not None
+    low, high = series.fires_s
+    assert low <= (alert.fired_at - began).total_seconds() <= high
+    assert alert.evidence["error_rate"]["statement"] and catalogue()[name].title in alert.summary
+    fleet.serve(series, 2 * series.lasts_s, wrong=False, until=AlertState.RESOLVED)
+    assert [one.state for one in fleet.alerts()] == [AlertState.RESOLVED]
+
+
+@pytest.mark.parametrize("name", JUDGED)
+def test_it_does_not_fire_when_all_is_well(fleet: MadeFleet, name: str) -> None:
+    series = SERIES[name]
+    fleet.watch(name, series)
+    fleet.serve(series, max(series.calm_s, series.lasts_s), wrong=False)
+    assert fleet.alerts() == []
