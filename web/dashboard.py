@@ -33,6 +33,7 @@ from web.pages import (
     refusals,
     requests_page,
     rollouts_page,
+    runbook_page,
     sign_in,
     studies_page,
 )
@@ -46,6 +47,7 @@ PAGES = Pages.of(
     requests_page.PAGE,
     alerts_page.LIST,
     alerts_page.PAGE,
+    runbook_page.PAGE,
     fleet_page.PAGE,
     node_page.PAGE,
     configs_page.PAGE,

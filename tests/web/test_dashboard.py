@@ -252,6 +252,8 @@ def test_unknown_things_are_404_and_agent_tokens_do_not_open_it(stack: Any) -> N
     with httpx.Client(base_url=stack.url) as browser_like:
         assert browser_like.post("/login", data={"token": token}).status_code == 303
         assert browser_like.get("/rollouts/99999").status_code == 404
+        assert browser_like.get("/runbooks/kv_full").status_code == 404
+        assert "KV cache nearly full" in browser_like.get("/runbooks/kv_near_full").text
         for path in ("/parts/fleet/nothing", "/parts/nothing/fleet", "/live/nothing"):
             assert browser_like.get(path).status_code == 404
     with stack.client() as client:
