@@ -38,6 +38,7 @@ from agents.host.neighbours import Neighbours, default_folder
 from agents.host.watch import HostWatch
 from controlplane.contract.bodies.nodes import EffectiveConfig
 from controlplane.contract.errors import BadSettings, TailwrightError
+from controlplane.contract.reports.engine_event import Hello
 from controlplane.serving import service_manager
 from controlplane.serving.tls import ClientTls
 from controlplane.terminal.setting_values import pairs_in_file
@@ -65,7 +66,7 @@ class Agent:
         self._stopping = asyncio.Event()
         self._started_ns = time.time_ns()
         self._version = agent_version()
-        self._model = ""
+        self._hello: Hello | None = None
         self._engine = EngineHealth(False, "not reached yet")
         self._effective: EffectiveConfig | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -132,7 +133,7 @@ class Agent:
             interval_s=settings.report_interval_s,
             grace_s=settings.report_grace_s,
             window_s=settings.report_window_s,
-            on_engine=lambda boot, model: self._engine_seen(opamp, applier, boot, model),
+            on_engine=lambda hello: self._engine_seen(opamp, applier, hello),
             on_report=report_stored,
             clock=lambda: shipper.clock.best(time.monotonic()),
             host=host.take,
@@ -187,10 +188,10 @@ class Agent:
             self._effective = effective
         opamp.changed()
 
-    def _engine_seen(self, opamp: OpampClient, applier: Applier, boot: str, model: str) -> None:
-        self._model = model
+    def _engine_seen(self, opamp: OpampClient, applier: Applier, hello: Hello) -> None:
+        self._hello = hello
         self._engine = EngineHealth(True)
-        applier.engine_seen(boot)
+        applier.engine_seen(hello["boot"])
         opamp.changed()
 
     def _snapshot(self, spool: Spool, shipper: Shipper, collector: Collector, applier: Applier) -> NodeSnapshot:
@@ -201,7 +202,7 @@ class Agent:
         problems.append(f"{spool.foreign} reports of another node set aside" if spool.foreign else "")
         problems.append(f"{spool.renewed} reports given a new identity" if spool.renewed else "")
         detail = "; ".join(problem for problem in problems if problem)
-        depth = spool.depth
+        depth, hello = spool.depth, self._hello
         return NodeSnapshot(
             node=settings.node,
             pool=settings.pool,
@@ -210,7 +211,9 @@ class Agent:
             engine_url=self._backend.url,
             version=self._version,
             started_ns=self._started_ns,
-            model=self._model,
+            model=hello["model"] if hello else "",
+            engine_process=hello.get("process", "") if hello else "",
+            engine_version=hello.get("version", "") if hello else "",
             engine=self._engine,
             spool=EngineHealth(not detail, detail),
             spool_status=f"{depth} reports waiting" + (f", {shipper.last_error}" if shipper.last_error else ""),

@@ -24,6 +24,7 @@ from agents.backends.base import Backend, EngineUnreachable
 from agents.host.backoff import Backoff
 from agents.host.snapshot import Figures
 from controlplane.contract.metrics import WINDOW_S
+from controlplane.contract.reports.engine_event import Hello
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +46,7 @@ class Collector:
         interval_s: float,
         grace_s: float,
         window_s: float = WINDOW_S,
-        on_engine: Callable[[str, str], None],
+        on_engine: Callable[[Hello], None],
         on_report: Callable[[], None],
         clock: Callable[[], ClockReading | None] = lambda: None,
         host: Callable[[], Mapping[int, Figures]] = dict,
@@ -86,7 +87,7 @@ class Collector:
                     if item["kind"] == "hello":
                         backoff.reset()
                         self._accumulator.hello(item)
-                        self._on_engine(item["boot"], item["model"])
+                        self._on_engine(item)
                     else:
                         self._accumulator.count(item)
                     if self._accumulator.has_sealed:

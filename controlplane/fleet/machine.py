@@ -6,6 +6,7 @@ itself is left alone; a knob that an engine does not report is never called drif
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 from controlplane.contract.bodies.configs import Revision
@@ -20,6 +21,25 @@ class Acknowledged:
     hash: str = ""
     status: ConfigStatus = ConfigStatus.UNSET
     error: str = ""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What an agent says of the engine's process ("SOURCE:ID") and version; empty where it does not tell."""
+
+    process: str = ""
+    version: str = ""
+
+    def or_as(self, before: "Engine") -> "Engine":
+        """What is not told is as it was."""
+        return Engine(self.process or before.process, self.version or before.version)
+
+
+class EngineNews(StrEnum):
+    """What became of an engine, as the ledger's kind of it."""
+
+    VERSION = "node.engine_version"  # Another version serves, and so another process.
+    RESTARTED = "node.engine_restarted"  # Another process serves.
 
 
 @dataclass(frozen=True)
@@ -110,6 +130,17 @@ def began_earlier(uid: str, held_uid: str | None) -> bool:
     if held_uid is None or uid[12:13] != "7" or held_uid[12:13] != "7":
         return False
     return uid[:12] < held_uid[:12]
+
+
+def engine_news(before: Engine, now: Engine) -> EngineNews | None:
+    """What is known to have happened between them. Processes are told apart only by one source's own names: a vLLM
+    server has another name to its plugin than by its start time."""
+    if before.version and now.version and before.version != now.version:
+        return EngineNews.VERSION
+    one_source = before.process.partition(":")[0] == now.process.partition(":")[0]
+    if before.process and one_source and before.process != now.process:
+        return EngineNews.RESTARTED
+    return None
 
 
 def in_sequence(stored_uid: str | None, stored_sequence: int, uid: str, sequence: int) -> bool:

@@ -43,6 +43,8 @@ class NodeRow(SQLModel, table=True):
     model: str | None = None
     engine_url: str | None = None
     agent_version: str | None = None
+    engine_process: str = ""  # "SOURCE:ID", as its agent names it; empty until it has.
+    engine_version: str = ""
     override_revision: int | None = Field(default=None, foreign_key="revision.number")
     cache_reset: int = 0  # How many times its prefix cache was to be emptied.
     instance_uid: str | None = Field(default=None, index=True)  # Of the agent process, hexadecimal.

@@ -188,7 +188,8 @@ def test_a_chart_is_a_named_figure_with_a_sentence_a_table_and_a_cursor(page: Pa
     button = figure.get_by_role("button", name="Table")
     button.click()
     table = figure.get_by_role("table")
-    expect(table.locator("thead th")).to_have_text(["Time, UTC", "p50", "p95", "p99"])
+    # What happened meanwhile is a column more, where there was something.
+    expect(table.locator("thead th:nth-child(-n+4)")).to_have_text(["Time, UTC", "p50", "p95", "p99"])
     expect(table.locator("tbody tr")).not_to_have_count(0)
     cursor = figure.get_by_role("slider")
     cursor.focus()

@@ -17,7 +17,19 @@ from typing import Any
 from controlplane.contract.bodies.telemetry import HeatmapAnswer
 from web.drawing.axes import Axis, clock_words
 from web.drawing.curves import path
-from web.drawing.line_chart import HEIGHT, STYLES, WIDTH, DrawnLine, DrawnMark, Line, Mark, Tick, clock_ticks, placed
+from web.drawing.line_chart import (
+    HEIGHT,
+    STYLES,
+    WIDTH,
+    DrawnLine,
+    DrawnMark,
+    Line,
+    Mark,
+    Tick,
+    clock_ticks,
+    placed,
+    told_marks,
+)
 from web.frame.format import percent, seconds, zone_shown
 
 LEVELS = 7
@@ -139,7 +151,16 @@ def heat_map(
         sentence=sentence(grid, edges, origin_s, step_s, noun),
         count=sum(cells.values()),
         box=None if box is None else _placed(box, axis, across),
-        data=_data(grid, edges, origin_s, step_s, levels, [axis.at(tick) for tick in ticks], noun),
+        data=_data(
+            grid,
+            edges,
+            origin_s,
+            step_s,
+            levels,
+            [axis.at(tick) for tick in ticks],
+            noun,
+            told_marks(marks, across.low, across.high),
+        ),
     )
 
 
@@ -254,9 +275,10 @@ def _data(
     levels: Sequence[Level],
     ticks: Sequence[float],
     noun: str,
+    marks: Sequence[Sequence[str]],
 ) -> str:
-    """JSON: start and step, edges, `levels` (least counts), `bands` (rows where the table's columns part), and `cells`
-    as [column, lowest row, counts upwards]."""
+    """JSON: start and step, edges, `marks` (moment, words), `levels` (least counts), `bands` (rows where the table's
+    columns part), and `cells` as [column, lowest row, counts upwards]."""
     columns: dict[int, dict[int, int]] = {}
     for (column, row), count in grid.items():
         columns.setdefault(column, {})[row] = count
@@ -265,6 +287,7 @@ def _data(
         "start": datetime.fromtimestamp(origin_s, UTC).isoformat(),
         "step_s": step_s,
         "noun": noun,
+        "marks": marks,
         "edges": [float(f"{edge:.6g}") for edge in edges],
         "levels": [level.least for level in levels],
         "bands": sorted({0, *(round(tick) for tick in ticks), rows}),

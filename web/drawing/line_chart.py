@@ -154,7 +154,8 @@ def _framed(
         across=clock_ticks(across, span_s),
         marks=placed(marks, start_s, end_s),
         sentence=said,
-        values=values_of(lines, start_s, end_s, ticks[-1]) | {"unit": unit.name, "step_s": step_s},
+        values=values_of(lines, start_s, end_s, ticks[-1])
+        | {"unit": unit.name, "step_s": step_s, "marks": told_marks(marks, start_s, end_s)},
     )
 
 
@@ -178,6 +179,12 @@ def placed(marks: Sequence[Mark], start_s: float, end_s: float) -> list[DrawnMar
         when = moment(datetime.fromtimestamp(mark.time_s, UTC))
         found.append(DrawnMark(share, mark.kind, when, mark.words, mark.message, labelled))
     return found
+
+
+def told_marks(marks: Sequence[Mark], start_s: float, end_s: float) -> list[list[str]]:
+    """[moment, words and message] of each within the span, by time: for the chart's table."""
+    within = sorted((mark for mark in marks if start_s <= mark.time_s <= end_s), key=lambda mark: mark.time_s)
+    return [[_moment(mark.time_s), f"{mark.words}: {mark.message}"] for mark in within]
 
 
 def values_of(lines: Sequence[Line], start_s: float, end_s: float, top: float) -> dict[str, Any]:

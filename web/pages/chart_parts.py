@@ -25,6 +25,8 @@ MARKS = {
     "node.enrolled": "node",
     "node.removed": "node",
     "node.config_failed": "node",
+    "node.engine_version": "engine",
+    "node.engine_restarted": "engine",
 }
 """Kinds of the ledger's entries, or what they begin with, and how a mark of theirs is drawn."""
 MARKED_DOMAINS = tuple(dict.fromkeys(kind.partition(".")[0] for kind in MARKS))
@@ -121,7 +123,8 @@ def quantile_lines(answer: QuantilesAnswer, by: Sequence[str] = ()) -> list[Line
 
 
 def marks(client: Client) -> list[Mark]:
-    """Rollouts, alerts, revisions and nodes that came or went, from the ledger. Each domain is asked for by itself: the
+    """Rollouts, alerts, revisions, nodes that came or went, and engines that were started again or are of another
+    version, from the ledger. Each domain is asked for by itself: the
     trials of one study would drive all else out of the newest entries."""
     return [
         mark

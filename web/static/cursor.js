@@ -2,7 +2,7 @@
 // by a click or Enter it asks for the requests behind them, by dragging it chooses a part. Each chart's values are also a table.
 
 import { follow, momentOf, moveTo } from "./moment.js";
-import { stamp, tableOf, timeCell, timeHead, written } from "./words.js";
+import { HAPPENED, happenedAt, stamp, tableOf, timeCell, timeHead, written } from "./words.js";
 
 const SVG_DRAG_PX = 6;
 
@@ -62,8 +62,10 @@ function fillTable(plot) {
   const part = plot.parentElement.querySelector(".values");
   const values = valuesOf(plot);
   if (part.hidden || !values) return;
-  const rows = values.at.map((at, place) => [timeCell(at, values.to - values.from), ...values.lines.map(({ y }) => written(y[place], values.unit))]);
-  part.replaceChildren(tableOf([timeHead, ...values.lines.map(({ name }) => name)], rows.reverse()));
+  const marked = values.marks.length > 0;
+  const happened = happenedAt(values.at, values.marks);
+  const rows = values.at.map((at, place) => [timeCell(at, values.to - values.from), ...values.lines.map(({ y }) => written(y[place], values.unit)), ...(marked ? [happened[place]] : [])]);
+  part.replaceChildren(tableOf([timeHead, ...values.lines.map(({ name }) => name), ...(marked ? [HAPPENED] : [])], rows.reverse()));
 }
 
 function momentAt(event, plot) {

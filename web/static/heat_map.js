@@ -4,7 +4,7 @@
 
 import { coloursOf, dataOf, keepDrawn, withTable } from "./drawn.js";
 import { follow, momentOf, moveTo } from "./moment.js";
-import { clock, seconds, stamp, tableOf, timeCell, timeHead } from "./words.js";
+import { HAPPENED, clock, happenedAt, seconds, stamp, tableOf, timeCell, timeHead } from "./words.js";
 
 const ATTRIBUTE = "data-heat-map";
 const DRAG_PX = 6;
@@ -111,9 +111,12 @@ function table(figure) {
     for (let row = low; row < high; row++) sum += countAt(map, { column, row });
     return String(sum);
   };
-  const head = [timeHead, ...bands.map(([low, high]) => seconds(map.edges[low]) + " to " + seconds(map.edges[high]))];
-  const columns = map.cells.map(([column]) => column).reverse();
-  return tableOf(head, columns.map((column) => [timeCell(momentAt(map, column), spanOf(map)), ...bands.map((band) => total(column, band))]));
+  const marked = map.marks.length > 0;
+  const columns = map.cells.map(([column]) => column);
+  const happened = happenedAt(columns.map((column) => momentAt(map, column)), map.marks);
+  const head = [timeHead, ...bands.map(([low, high]) => seconds(map.edges[low]) + " to " + seconds(map.edges[high])), ...(marked ? [HAPPENED] : [])];
+  const rows = columns.map((column, place) => [timeCell(momentAt(map, column), spanOf(map)), ...bands.map((band) => total(column, band)), ...(marked ? [happened[place]] : [])]);
+  return tableOf(head, rows.reverse());
 }
 
 const STEPS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1], PageUp: [0, 10], PageDown: [0, -10] };

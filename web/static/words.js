@@ -53,7 +53,20 @@ export function written(value, unit) {
   return words(value);
 }
 
-// A table of text: a head of column names, rows of cells. All but the first of each row are numbers.
+// Of each of `times` (ms, rising) what happened from then to the next, as the marks [moment, words] tell.
+export function happenedAt(times, marks) {
+  const found = times.map(() => []);
+  for (const [moment, words] of marks) {
+    const next = times.findIndex((time) => time > Date.parse(moment));
+    found.at(next < 0 ? -1 : Math.max(next - 1, 0))?.push(clock(Date.parse(moment)) + " " + words);
+  }
+  return found.map((words) => words.join("; "));
+}
+
+// Such a column's name.
+export const HAPPENED = "Meanwhile";
+
+// A table of text: a head of column names, rows of cells. All but the first of each row, and what happened, are numbers.
 export function tableOf(head, rows) {
   const table = document.createElement("table");
   const row = (cells, name) => {
@@ -61,7 +74,7 @@ export function tableOf(head, rows) {
     cells.forEach((text, place) => {
       const cell = document.createElement(name);
       cell.textContent = text;
-      if (place) cell.className = "number";
+      if (place && head[place] !== HAPPENED) cell.className = "number";
       made.append(cell);
     });
     return made;

@@ -45,6 +45,8 @@ class NodeSnapshot:
     spool: EngineHealth
     outcome: ConfigOutcome
     model: str = ""
+    engine_process: str = ""
+    engine_version: str = ""
     spool_status: str = ""
     unaccounted_share: float | None = None
     effective: EffectiveConfig | None = None
@@ -114,6 +116,8 @@ def describe(snapshot: NodeSnapshot) -> opamp_pb2.AgentDescription:
                 opamp.BACKEND: snapshot.backend,
                 metrics.MODEL.name: snapshot.model,
                 opamp.ENGINE_URL: snapshot.engine_url,
+                opamp.ENGINE_PROCESS: snapshot.engine_process,
+                opamp.ENGINE_VERSION: snapshot.engine_version,
             }
         ),
     )

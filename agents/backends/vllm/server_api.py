@@ -54,6 +54,14 @@ class ServerApi:
         found = _START.search((await self._get("/metrics")).text)
         return None if found is None else float(found[1])
 
+    async def version(self) -> str | None:
+        """ "vllm 0.32.0" by GET /version; None where it does not tell."""
+        try:
+            told = (await self._get("/version")).json()["version"]
+        except (EngineUnreachable, ValueError, KeyError, TypeError):
+            return None
+        return f"vllm {told}" if isinstance(told, str) else None
+
     async def server_info(self, started: float | None) -> dict[str, Any] | None:
         """vLLM's whole configuration, None where it does not tell it (VLLM_SERVER_DEV_MODE=1 makes it tell).
 

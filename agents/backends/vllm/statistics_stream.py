@@ -160,11 +160,11 @@ class Statistics:
         """/metrics and traces, until the plugin speaks. Raises EngineUnreachable when /metrics cannot be read."""
         now = await self._reading()
         self._now_from(Source.METRICS, f"vLLM's statistics come from /metrics: {self._why_no_plugin}")
-        yield self._scraper.begin(position, now, self._raw_until)
+        yield await self._versioned(self._scraper.begin(position, now, self._raw_until))
         try:
             while True:
                 for item in self._scraper.read(now, self._revision(), tracing=self._tracing()):
-                    yield item
+                    yield await self._versioned(item) if item["kind"] == "hello" else item
                 due = asyncio.get_running_loop().time() + self._interval_s
                 while await self._traces_before(due):
                     for event in self._exact():
@@ -177,6 +177,10 @@ class Statistics:
                     return
         finally:
             self._open = False
+
+    async def _versioned(self, hello: Hello) -> Hello:
+        version = await self._api.version()
+        return hello if version is None else {**hello, "version": version}
 
     async def _reading(self) -> Reading:
         try:

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from agents.engine.core.event_log import EventLog
+from controlplane.terminal.checkout import release
 
 _BATCH_S = 0.1
 
@@ -27,7 +28,9 @@ class EventFeed(Response):
         headers = [(b"content-type", b"application/x-ndjson"), (b"cache-control", b"no-store")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         hello = {"kind": "hello", "boot": self._log.boot, "oldest": self._log.oldest, "model": self._model}
-        await send({"type": "http.response.body", "body": orjson.dumps(hello) + b"\n", "more_body": True})
+        of_engine = {"process": f"engine:{self._log.boot}", "version": f"tailwright {release()}"}
+        body = orjson.dumps({**hello, **of_engine}) + b"\n"
+        await send({"type": "http.response.body", "body": body, "more_body": True})
         gone = asyncio.create_task(_gone(receive))
         follow = asyncio.create_task(self._follow(send))
         try:

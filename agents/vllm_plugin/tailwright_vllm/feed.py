@@ -23,7 +23,7 @@ from pathlib import Path
 
 from tailwright_vllm import __version__
 from tailwright_vllm.folder import EFFECTIVE, VARIABLE
-from tailwright_vllm.installation import Installation
+from tailwright_vllm.installation import Installation, vllm_version
 from tailwright_vllm.records import BoundSteps, events_of
 from tailwright_vllm.relay import Inlet, Outlet
 from tailwright_vllm.revisions import Revisions
@@ -185,7 +185,8 @@ class Feed:
         reader.settimeout(_SEND_TIMEOUT_S)
         hello = {"kind": "hello", "boot": self._boot, "oldest": self.ring.oldest, "model": self._model}
         counted = {"dropped": self._count_dropped(), "plugin": __version__, "surprises": surprises.counts}
-        reader.sendall(json.dumps({**hello, **counted}).encode() + b"\n")
+        of_engine = {"process": f"plugin:{self._boot}", "version": f"vllm {vllm_version()}"}
+        reader.sendall(json.dumps({**hello, **of_engine, **counted}).encode() + b"\n")
         looked = time.monotonic()
         while not self._stop.is_set():
             if time.monotonic() - looked >= _LOOK_S:

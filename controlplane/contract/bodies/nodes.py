@@ -113,6 +113,7 @@ class NodeView(BaseModel):
     )
     engine_url: str | None = Field(default=None, description="where its engine listens")
     agent_version: str | None = Field(default=None, description="its agent's version")
+    engine_version: str = Field(default="", description="its engine's name and version; empty until it has said so")
     claimed_at: datetime | None = Field(
         default=None, description="when another agent last claimed its name; null: none has"
     )

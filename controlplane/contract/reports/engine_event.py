@@ -15,6 +15,8 @@ class Hello(TypedDict):
     boot: str  # Identity of this engine process.
     oldest: int  # Lowest sequence number still in the ring.
     model: str
+    process: NotRequired[str]  # Which process serves, as "SOURCE:ID"; those of one source differ after a restart.
+    version: NotRequired[str]  # Of the engine, with its name: "vllm 0.32.0".
 
 
 class StepEvent(TypedDict):

@@ -13,6 +13,9 @@ REPLACED_PAUSE_S = 30.0
 ROLE = "tailwright.role"
 BACKEND = "tailwright.backend"
 ENGINE_URL = "tailwright.engine_url"
+ENGINE_PROCESS = "tailwright.engine.process"
+"""Which process the engine is, as "SOURCE:ID" (`engine_event.Hello`)."""
+ENGINE_VERSION = "tailwright.engine.version"
 
 SERVING = "serving"
 SERVING_DEGRADED = "serving, degraded"

@@ -6,7 +6,7 @@ its agent says. Of two agents that speak for one node the one that began last is
 counts as a claim while that one is there.
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
@@ -181,6 +181,7 @@ def _take_in(session: Session, row: NodeRow, report: AgentReport, now: datetime,
         row.agent_version = report.description.version
         row.model = report.description.model or row.model
         row.engine_url = report.description.engine_url
+        _engine(session, row, report.description.engine, now, terms)
     if report.health is not None:
         row.healthy, row.health_detail = report.health.healthy, report.health.detail
         if report.health.unaccounted_share is not None:
@@ -191,6 +192,22 @@ def _take_in(session: Session, row: NodeRow, report: AgentReport, now: datetime,
         _acknowledge(session, row, report.config, now, terms)
     session.add(row)
     session.flush()
+
+
+def _engine(session: Session, row: NodeRow, said: machine.Engine, now: datetime, terms: Terms) -> None:
+    """Charts mark restarts and other versions by these entries. A trial node's are part of its study."""
+    before = machine.Engine(row.engine_process, row.engine_version)
+    after = said.or_as(before)
+    row.engine_process, row.engine_version = after.process, after.version
+    news = machine.engine_news(before, after)
+    if news is None or row.role == NodeRole.TRIAL.value or not terms.events.allows(row.node):
+        return
+    if news is machine.EngineNews.VERSION:
+        message = f"the engine of node {row.node} is {after.version}, was {before.version}"
+    else:
+        message = f"the engine of node {row.node} was started again" + (f": {after.version}" if after.version else "")
+    told = {"process": after.process, "version": after.version, "before": asdict(before)}
+    ledger.append(session, now, f"agent {row.node}", news.value, f"node/{row.node}", message, pool=row.pool, **told)
 
 
 def _acknowledge(session: Session, row: NodeRow, said: machine.Acknowledged, now: datetime, terms: Terms) -> None:

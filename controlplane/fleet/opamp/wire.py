@@ -24,7 +24,9 @@ from controlplane.contract.reports.opamp import (
     DECOMPOSITION,
     EFFECTIVE_CONFIG,
     ENGINE_CONFIG,
+    ENGINE_PROCESS,
     ENGINE_URL,
+    ENGINE_VERSION,
     ROLE,
     SERVING_DEGRADED,
 )
@@ -38,6 +40,7 @@ TAKES_CONNECTION_SETTINGS = 0x100
 
 _NAME = re.compile(r"^[A-Za-z0-9._:-]{1,128}$")
 _TEXT_LIMIT = 2000
+_NAME_LIMIT = 200
 _STATUS = {
     opamp_pb2.RemoteConfigStatuses_UNSET: ConfigStatus.UNSET,
     opamp_pb2.RemoteConfigStatuses_APPLIED: ConfigStatus.APPLIED,
@@ -57,6 +60,7 @@ class Description:
     backend: str | None = None
     model: str | None = None
     engine_url: str | None = None
+    engine: machine.Engine = field(default_factory=machine.Engine)
 
 
 @dataclass(frozen=True)
@@ -170,6 +174,7 @@ def _description(sent: opamp_pb2.AgentDescription, problems: list[str]) -> Descr
         backend=said.get(BACKEND) or None,
         model=said.get(metrics.MODEL.name) or None,
         engine_url=_engine_url(said.get(ENGINE_URL, ""), problems),
+        engine=machine.Engine(said.get(ENGINE_PROCESS, "")[:_NAME_LIMIT], said.get(ENGINE_VERSION, "")[:_NAME_LIMIT]),
     )
 
 

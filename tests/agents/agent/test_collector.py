@@ -57,7 +57,7 @@ def collector(backend: ListBackend, spool: Spool, **more: Any) -> Collector:
         **{
             "interval_s": 5.0,
             "grace_s": 0.5,
-            "on_engine": lambda boot, model: None,
+            "on_engine": lambda hello: None,
             "on_report": lambda: None,
             "now": lambda: START + 100,
             **more,

@@ -52,6 +52,7 @@ def test_events_arrive_numbered_and_whole(feed: Feed, tmp_path: Path) -> None:
         feed.ring.append(_iteration(), _iteration().events)
     hello, *events = asyncio.run(_read(tmp_path, 12))
     assert hello["kind"] == "hello" and hello["model"] == "m" and hello["oldest"] == 1
+    assert hello["process"] == f"plugin:{hello['boot']}" and hello["version"].startswith("vllm ")
     assert [event["seq"] for event in events] == list(range(1, 13))
     assert [event["kind"] for event in events[:4]] == ["step", "first_token", "gaps", "finished"]
     ended = events[3]

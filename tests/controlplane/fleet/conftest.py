@@ -16,6 +16,7 @@ from controlplane.app.settings import ServiceSettings
 from controlplane.client import Client
 from controlplane.contract.bodies.access import EnrolmentRequest
 from controlplane.contract.bodies.nodes import EffectiveConfig
+from controlplane.contract.reports.opamp import ENGINE_PROCESS, ENGINE_VERSION
 from controlplane.db.database import Database
 from controlplane.db.migrate import upgrade
 from controlplane.fleet.opamp.hub import FleetParts
@@ -161,6 +162,13 @@ class Agent:
         return opamp_pb2.AgentToServer(
             instance_uid=self.uid, sequence_num=self.sequence, capabilities=FULL_CAPABILITIES
         )
+
+    def of_engine(self, process: str, version: str) -> opamp_pb2.AgentToServer:
+        """A full message that says which engine serves."""
+        message = self.full()
+        for key, value in ((ENGINE_PROCESS, process), (ENGINE_VERSION, version)):
+            message.agent_description.non_identifying_attributes.add(key=key).value.string_value = value
+        return message
 
     def full(self, knobs: dict[str, Any] | None = None, revision: int = 0) -> opamp_pb2.AgentToServer:
         message = self.message()

@@ -167,3 +167,26 @@ def test_of_two_agent_processes_the_one_that_began_earlier_is_known(first: int, 
 def test_of_uids_of_other_versions_nothing_is_known(first: int, second: int, versions: tuple[int, int]) -> None:
     assert not machine.began_earlier(instance_uid(first, versions[0]), instance_uid(second, versions[1]))
     assert not machine.began_earlier(instance_uid(first), None)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "news"),
+    [
+        (("engine:a", "tailwright 1"), ("engine:a", "tailwright 1"), None),
+        (("engine:a", "tailwright 1"), ("engine:b", "tailwright 1"), machine.EngineNews.RESTARTED),
+        (("engine:a", "tailwright 1"), ("engine:b", "tailwright 2"), machine.EngineNews.VERSION),
+        (("engine:a", ""), ("engine:b", ""), machine.EngineNews.RESTARTED),
+        # The same server is named by its plugin at first, and by its start time when that is gone.
+        (("plugin:a", "vllm 1"), ("started:7", "vllm 1"), None),
+        (("plugin:a", "vllm 1"), ("started:7", "vllm 2"), machine.EngineNews.VERSION),
+        (("", ""), ("engine:a", "tailwright 1"), None),
+    ],
+)
+def test_what_became_of_an_engine_is_told_by_names_of_one_source(before: Any, now: Any, news: Any) -> None:
+    assert machine.engine_news(machine.Engine(*before), machine.Engine(*now)) is news
+
+
+def test_an_agent_that_has_not_reached_its_engine_yet_says_nothing_new_of_it() -> None:
+    before = machine.Engine("engine:a", "tailwright 1")
+    assert machine.Engine().or_as(before) == before
+    assert machine.engine_news(before, machine.Engine().or_as(before)) is None

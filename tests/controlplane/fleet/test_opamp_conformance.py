@@ -52,6 +52,34 @@ def test_a_full_report_becomes_the_node_s_view(service: Any, wire: Any, make_age
     assert view.effective.sources == {"max_num_seqs": "GET /config"}
 
 
+def test_an_engine_s_restarts_and_versions_are_kept_in_the_ledger(
+    service: Any, wire: Any, make_agent: Any, name: str
+) -> None:
+    agent = make_agent(name, name)
+    with wire(service.enrol(name, name)) as line:
+        line.exchange(agent.full())  # It has not reached its engine.
+        for process, version in (("plugin:a", "vllm 1"), ("plugin:a", "vllm 1"), ("plugin:b", "vllm 1")):
+            line.exchange(agent.of_engine(process, version))
+        line.exchange(agent.full())
+        line.exchange(agent.of_engine("plugin:c", "vllm 2"))
+    entries = service.admin.ledger(kind="node", subject=f"node/{name}")
+    told = [(one.kind, one.message) for one in entries if one.kind.startswith("node.engine_")]
+    assert told == [
+        ("node.engine_version", f"the engine of node {name} is vllm 2, was vllm 1"),
+        ("node.engine_restarted", f"the engine of node {name} was started again: vllm 1"),
+    ]
+    assert service.admin.node(name).engine_version == "vllm 2"
+
+
+def test_a_trial_node_s_engine_is_its_study_s_matter(service: Any, wire: Any, make_agent: Any, name: str) -> None:
+    agent = make_agent(name, name, "trial")
+    with wire(service.enrol(name, name, role="trial")) as line:
+        for process in ("engine:a", "engine:b"):
+            line.exchange(agent.of_engine(process, "tailwright 1"))
+    kinds = {one.kind for one in service.admin.ledger(kind="node", subject=f"node/{name}")}
+    assert "node.enrolled" in kinds and "node.engine_restarted" not in kinds
+
+
 def test_a_gap_in_the_sequence_asks_for_the_full_state(service: Any, wire: Any, make_agent: Any, name: str) -> None:
     agent = make_agent(name, name)
     with wire(service.enrol(name, name)) as line:

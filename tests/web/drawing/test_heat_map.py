@@ -143,6 +143,8 @@ def test_lines_and_marks_lie_over_the_cells_they_speak_of() -> None:
     assert float(across) == pytest.approx(1000 * 445 / 900, abs=0.1)
     assert 180 * (1 - 1 / chart.rows) <= float(up) <= 180  # In the lowest row.
     assert chart.marks[0].share == 0.5
+    told = json.loads(chart.data)["marks"]
+    assert told == [[(START + timedelta(seconds=450)).isoformat(), "alert 1 fired: whole"]]
 
 
 def test_the_markup_is_the_same_with_any_title_and_needs_no_style() -> None:

@@ -2,13 +2,20 @@
 
 import json
 import re
+import time
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import httpx
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
+from agents.agent.control.applier import ConfigOutcome
+from agents.agent.control.opamp_messages import MessageBuilder, NodeSnapshot, new_instance_uid
+from agents.backends.base import EngineHealth
+from controlplane.contract.bodies.access import EnrolmentRequest
 from tests.web.conftest import checked
 
 TITLES = ("Time to first token", "Time between tokens", "End to end", "Requests finished", "Errors", "KV cache in use")
@@ -23,6 +30,42 @@ def explored(page: Page, stack: Any) -> Page:
     page.goto("/explore?from=now-5m")
     expect(page.locator(".heat-map")).to_have_attribute("data-cells", re.compile("[1-9]"), timeout=30_000)
     return page
+
+
+@pytest.fixture
+def restarted(stack: Any) -> Iterator[str]:
+    """A node whose agent has told of two processes of its engine, the second of another version."""
+    node = "restarted"
+    with stack.client() as client:
+        token = client.enrol(EnrolmentRequest(node=node, pool="elsewhere", backend="vllm")).token
+        builder = MessageBuilder(new_instance_uid(time.time_ns() // 1_000_000))
+        for process, version in (("plugin:a", "vllm 0.31.0"), ("plugin:b", "vllm 0.31.0"), ("plugin:c", "vllm 0.32.0")):
+            told = NodeSnapshot(
+                *(node, "elsewhere", "serving", "vllm", "http://127.0.0.1:8000", "1", 0),
+                *(EngineHealth(True), EngineHealth(True), ConfigOutcome()),
+                engine_process=process,
+                engine_version=version,
+            )
+            headers = {"Content-Type": "application/x-protobuf", "Authorization": f"Bearer {token}"}
+            body = builder.build(told, full=True).SerializeToString()
+            assert httpx.post(f"{stack.url}/v1/opamp", content=body, headers=headers).status_code == 200
+        yield node
+        client.remove_node(node)
+
+
+def test_engines_that_were_started_again_or_anew_are_marked_on_charts_and_in_their_tables(
+    restarted: str, explored: Page
+) -> None:
+    for figure in (explored.locator(".heat-map"), explored.get_by_role("figure", name="End to end", exact=True)):
+        expect(figure.locator(".mark.engine")).to_have_count(2)
+        titles = " ".join(figure.locator(".mark.engine title").all_text_contents())
+        assert f"node {restarted} engine restarted: the engine of node {restarted} was started again" in titles
+        assert f"the engine of node {restarted} is vllm 0.32.0, was vllm 0.31.0" in titles
+        figure.get_by_role("button", name="Table").click()
+        expect(figure.locator("thead th").last).to_have_text("Meanwhile")
+        expect(figure.locator("tbody")).to_contain_text(f"node {restarted} engine version")
+    explored.goto(f"/nodes/{restarted}")
+    expect(explored.locator("#part-node")).to_contain_text("vllm 0.32.0")
 
 
 def test_every_part_of_the_page_tells_of_the_fleet(explored: Page) -> None:

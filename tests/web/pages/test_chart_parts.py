@@ -148,3 +148,16 @@ def test_a_chart_of_what_is_no_latency_is_a_mistake_in_the_program() -> None:
     for metric in ("running", "nothing"):
         with pytest.raises(ValueError, match=metric):
             quantile_chart(metric)
+
+
+def test_an_engine_that_was_started_again_or_is_of_another_version_is_marked() -> None:
+    for kind, words in (("node.engine_restarted", "engine restarted"), ("node.engine_version", "engine version")):
+        mark = mark_of(START, kind, "node/gpu-1", "the engine of node gpu-1 was started again: vllm 1")
+        assert mark is not None and (mark.kind, mark.words) == ("engine", f"node gpu-1 {words}")
+
+
+def test_what_is_marked_is_listed_for_the_table() -> None:
+    values = latency(Measured(series(0, 1)), selected(), "ttft")["chart"].values  # type: ignore[arg-type]
+    ((moment, words),) = values["marks"]
+    assert moment == (START + timedelta(minutes=1)).isoformat()
+    assert words == "rollout 3 promoted: revision 7 serves pool chat"

@@ -113,7 +113,10 @@ class Scraper:
         return told
 
     def _hello(self, now: Reading) -> Hello:
-        return {"kind": "hello", "boot": self._boot, "oldest": self._seq + 1, "model": now.model}
+        hello: Hello = {"kind": "hello", "boot": self._boot, "oldest": self._seq + 1, "model": now.model}
+        if now.started is not None:
+            hello["process"] = f"started:{now.started:.0f}"
+        return hello
 
     def _numbered(self, made: Iterable[dict[str, Any]]) -> list[EngineEvent]:
         told: list[EngineEvent] = []

@@ -618,6 +618,8 @@ def upgrade() -> None:
         sa.Column("model", sa.String(), nullable=True),
         sa.Column("engine_url", sa.String(), nullable=True),
         sa.Column("agent_version", sa.String(), nullable=True),
+        sa.Column("engine_process", sa.String(), nullable=False),
+        sa.Column("engine_version", sa.String(), nullable=False),
         sa.Column("override_revision", sa.Integer(), nullable=True),
         sa.Column("cache_reset", sa.Integer(), nullable=False),
         sa.Column("instance_uid", sa.String(), nullable=True),

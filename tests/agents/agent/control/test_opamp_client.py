@@ -14,7 +14,13 @@ from opentelemetry._opamp.proto import opamp_pb2
 from agents.agent.control import opamp_client
 from agents.agent.control.applier import ConfigOutcome
 from agents.agent.control.opamp_client import OpampClient
-from agents.agent.control.opamp_messages import CAPABILITIES, MessageBuilder, NodeSnapshot, new_instance_uid
+from agents.agent.control.opamp_messages import (
+    CAPABILITIES,
+    MessageBuilder,
+    NodeSnapshot,
+    describe,
+    new_instance_uid,
+)
 from agents.agent.delivery import credentials
 from agents.agent.delivery.credentials import Credentials
 from agents.agent.delivery.enrolment import Enrolment
@@ -69,6 +75,9 @@ def test_the_first_message_says_everything_and_the_next_what_changed() -> None:
         "sources": {"max_num_seqs": "scheduler"},
         "cache_reset": 0,
     }
+    told = describe(snapshot(engine_process="engine:a", engine_version="tailwright 1"))
+    engine = {item.key: item.value.string_value for item in told.non_identifying_attributes if "engine." in item.key}
+    assert engine == {"tailwright.engine.process": "engine:a", "tailwright.engine.version": "tailwright 1"}
     second = builder.build(snapshot(), full=False)
     parts = ("agent_description", "health", "effective_config", "remote_config_status")
     assert [second.HasField(part) for part in parts] == [False] * 4

@@ -78,6 +78,9 @@ def test_a_server_that_comes_back_with_the_plugin_is_counted_raw_and_one_without
     assert found["missed"] == 0
     boots = [one["boot"] for one in following.hellos]
     assert len(set(boots)) >= 3
+    sources = [one["process"].partition(":")[0] for one in following.hellos]
+    assert set(sources) == {"plugin", "started"}
+    assert {one["version"] for one in following.hellos if one["process"].startswith("started:")} == {"vllm 0.32.0"}
     said = [one.message for one in caplog.records]
     assert ["/metrics" in one for one in said] == [True, False, True]
 

@@ -394,6 +394,7 @@ def test_events_are_followed_resumed_and_nobody_has_to_read(served: Served) -> N
     hello, *events = read("", 4)
     assert hello["kind"] == "hello" and hello["model"] == "tiny" and hello["oldest"] == events[0]["seq"]
     boot, newest = hello["boot"], served.engine.log.newest
+    assert hello["process"] == f"engine:{boot}" and hello["version"].startswith("tailwright ")
     with ThreadPoolExecutor(1) as pool:
         following = pool.submit(read, f"boot={boot}&after={newest}", 3)
         time.sleep(0.05)

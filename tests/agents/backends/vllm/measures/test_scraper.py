@@ -56,6 +56,7 @@ def test_a_server_started_anew_is_another_boot_and_counts_from_its_start() -> No
     after = scraper.read(server.read(110.0), 0, tracing=False)
     assert requests_in(before) == 1
     assert after[0]["kind"] == "hello" and after[0]["boot"] != hello["boot"] and after[0]["oldest"] == 1
+    assert (hello["process"], after[0]["process"]) == ("started:0", "started:107")
     assert after[1]["seq"] == 1 and requests_in(after) == e2e_in(after) == 2
 
 
