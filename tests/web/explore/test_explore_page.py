@@ -179,7 +179,7 @@ def test_an_earlier_span_stands_beside_this_one_on_one_scale(page: Page, stack: 
 
 def test_two_heat_maps_have_one_scale_and_a_box_on_the_other_leads_to_its_page(page: Page, stack: Any) -> None:
     assert stack.complete("def mapped():\n    return", 12).status_code == 200
-    page.goto("/explore?from=now-5m&compare=earlier:30s")
+    page.goto("/explore?from=now-5m&compare=earlier:5s")
     maps = page.locator(".heat-map")
     expect(maps).to_have_count(2)
     for at in range(2):
@@ -188,6 +188,9 @@ def test_two_heat_maps_have_one_scale_and_a_box_on_the_other_leads_to_its_page(p
     assert len(scales) == 2, "one of the axis, one of the colours"
     own, other = (maps.nth(at).bounding_box() for at in range(2))
     assert own is not None and other is not None and own["y"] == other["y"] and own["x"] < other["x"]
+    plots = [maps.nth(at).locator("canvas").bounding_box() for at in range(2)]
+    assert plots[0] is not None and plots[1] is not None, "one height is one latency, across"
+    assert (plots[0]["y"], plots[0]["height"]) == (plots[1]["y"], plots[1]["height"])
     other_map = maps.nth(1)
     other_map.get_by_role("button", name="Table").click()
     expect(other_map.locator("table")).to_contain_text("Time, UTC")
@@ -208,7 +211,7 @@ def test_on_a_phone_one_heat_map_stands_above_the_other(stack_context: BrowserCo
     assert stack.complete("def above():\n    return", 12).status_code == 200
     for page in checked(stack_context):
         page.set_viewport_size({"width": 390, "height": 844})
-        page.goto("/explore?from=now-5m&compare=earlier:30s")
+        page.goto("/explore?from=now-5m&compare=earlier:5s")
         maps = page.locator(".heat-map")
         expect(maps).to_have_count(2)
         own, other = (maps.nth(at).bounding_box() for at in range(2))
