@@ -6,10 +6,11 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from controlplane.alerts.channels import alert_template
 from controlplane.alerts.conditions import KINDS
 from controlplane.contract.bodies.alerts import AlertRuleCreate, SilenceCreate
 from controlplane.contract.channels.destination_kinds import DESTINATION_KINDS, DestinationKind, Wants
-from controlplane.contract.channels.destinations import DestinationCreate
+from controlplane.contract.channels.destinations import DestinationCreate, DestinationPreview
 from controlplane.contract.errors import BadRequest
 
 
@@ -32,6 +33,14 @@ def check_destination(wanted: DestinationCreate) -> None:
     if wants.sender and not _is_mailbox(wanted.sender or ""):
         raise BadRequest("sender: wants an address, as in alerts@example.org", field="sender")
     _check_login(wanted)
+    check_templates(wanted)
+
+
+def check_templates(wanted: DestinationCreate | DestinationPreview) -> None:
+    for field in ("title_template", "text_template"):
+        template = getattr(wanted, field)
+        if template is not None:
+            alert_template.check(template, field)
 
 
 def _check_url(wanted: DestinationCreate, wants: Wants) -> None:

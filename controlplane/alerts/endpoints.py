@@ -7,8 +7,9 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query
 
 from controlplane.alerts import store
-from controlplane.alerts.checks import check_destination, check_rule, check_silence
+from controlplane.alerts.checks import check_destination, check_rule, check_silence, check_templates
 from controlplane.alerts.dry_run.dry_run_desk import DryRunDesk
+from controlplane.alerts.lives.preview import previewed
 from controlplane.alerts.lives.tried_destination import try_destination
 from controlplane.alerts.rules.silence import seen_at
 from controlplane.alerts.symptoms.runbooks import symptom_view
@@ -35,6 +36,8 @@ from controlplane.contract.channels.destinations import (
     DeliveryState,
     Destination,
     DestinationCreate,
+    DestinationPreview,
+    DestinationPreviewed,
 )
 from controlplane.contract.error_answer import answers
 from controlplane.contract.errors import Overloaded
@@ -155,6 +158,16 @@ def create_destination(
     """Make a destination that every alert which fires or resolves is told to. `kind` says what is there."""
     check_destination(wanted)
     return store.create_destination(session, wanted, service.keyring, actor=principal.actor, now=service.clock())
+
+
+@router.post("/destinations:preview")
+def preview_destination(
+    wanted: DestinationPreview, session: SessionDep, _: Reader, service: Alerts
+) -> DestinationPreviewed:
+    """What a destination would be told with these templates, of an alert or of a made-up one. Nothing is sent."""
+    check_templates(wanted)
+    alert = None if wanted.alert_id is None else store.alert(session, wanted.alert_id)
+    return previewed(wanted, alert, service.clock(), service.public_url)
 
 
 @router.delete("/destinations/{destination_id}", status_code=204)

@@ -160,6 +160,8 @@ def create_destination(
         sender=wanted.sender,
         recipients=wanted.recipients,
         per_minute=wanted.per_minute or wants.per_minute,
+        title_template=wanted.title_template,
+        text_template=wanted.text_template,
         enabled=wanted.enabled,
         created_at=now,
     )

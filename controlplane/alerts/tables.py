@@ -89,6 +89,9 @@ class DestinationRow(SQLModel, table=True):
         default_factory=list, sa_column=Column(JsonColumn, nullable=False, server_default="[]")
     )
     per_minute: int | None = None
+    title_template: str | None = None
+    text_template: str | None = None
+    template_failures: int = 0
     enabled: bool = True
     created_at: datetime = Field(sa_column=Column(UtcDateTime, nullable=False))
     succeeded_at: datetime | None = Field(default=None, sa_column=Column(UtcDateTime, nullable=True))

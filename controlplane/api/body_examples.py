@@ -42,7 +42,8 @@ from controlplane.contract.bodies.studies import (
     TrialReport,
     TrialState,
 )
-from controlplane.contract.channels.destinations import DeadLettersReplay, DestinationCreate
+from controlplane.contract.channels.destination_kinds import DestinationKind
+from controlplane.contract.channels.destinations import DeadLettersReplay, DestinationCreate, DestinationPreview
 from controlplane.contract.on_call.incidents import (
     IncidentAcknowledge,
     IncidentMerge,
@@ -99,6 +100,11 @@ EXAMPLES: dict[str, dict[str, BaseModel]] = {
             severity=Severity.TICKET,
             condition=TelemetryLostCondition(kind="telemetry_lost", quiet_s=300),
         ),
+    },
+    DestinationPreview.__name__: {
+        "a chat's title": DestinationPreview(
+            kind=DestinationKind.SLACK, title_template="{{ pool | upper }}: {{ summary }}"
+        )
     },
     DeadLettersReplay.__name__: {"two of them": DeadLettersReplay(ids=[17, 23])},
     DestinationCreate.__name__: {

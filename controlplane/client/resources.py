@@ -49,6 +49,8 @@ from controlplane.contract.channels.destinations import (
     Delivery,
     Destination,
     DestinationCreate,
+    DestinationPreview,
+    DestinationPreviewed,
 )
 from controlplane.contract.errors import NotFound
 from controlplane.contract.on_call.incidents import (
@@ -279,6 +281,10 @@ class ResourceCalls(Connection):
     def test_destination(self, destination_id: int) -> Delivery:
         """Send a signed test alert now, once; the answer says what came of it."""
         return self._one(Delivery, "POST", f"/api/v1/destinations/{destination_id}/test")
+
+    def preview_destination(self, wanted: DestinationPreview) -> DestinationPreviewed:
+        """What it would be told with these templates; nothing is sent."""
+        return self._one(DestinationPreviewed, "POST", "/api/v1/destinations:preview", body=wanted)
 
     def replay_dead_letters(self, destination_id: int, ids: list[int] | None = None) -> DeadLettersReplayed:
         """Send what was given up once more; ids: of these deliveries, None for all."""

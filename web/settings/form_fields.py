@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from controlplane.contract.bodies.access import EnrolmentRules, Scope, TokenCreate
-from controlplane.contract.channels.destinations import DestinationCreate
+from controlplane.contract.channels.destinations import DestinationCreate, DestinationPreview
 from controlplane.contract.errors import BadRequest, TailwrightError
 
 LASTS = {
@@ -80,6 +80,12 @@ def destination_of(fields: Mapping[str, str]) -> DestinationCreate:
     if "recipients" in said:
         said["recipients"] = words(said["recipients"])
     return made(DestinationCreate, {"name": "", **said})
+
+
+def preview_of(fields: Mapping[str, str]) -> DestinationPreview:
+    """The form's kind and templates alone. Raises `BadRequest` that names the field."""
+    said = {name: fields[name] for name in ("kind", "title_template", "text_template") if fields.get(name, "").strip()}
+    return made(DestinationPreview, said)
 
 
 def words(text: str) -> list[str]:

@@ -20,7 +20,7 @@ from web.access.threads import on_own_threads
 from web.frame import row_number
 from web.frame.rendering import page_rendered
 from web.frame.selection import selection_of
-from web.settings.form_fields import destination_of, problem_of, token_of
+from web.settings.form_fields import destination_of, preview_of, problem_of, token_of
 from web.settings.settings_page import PAGE, person_of
 
 row_number.register()
@@ -75,14 +75,22 @@ def create_destination(
     sender: Field = "",
     callback_secret: Field = "",
     per_minute: Field = "",
+    title_template: Field = "",
+    text_template: Field = "",
+    act: Field = "",
     form: Field = "",
 ) -> Response:
-    """Make a destination."""
+    """Make a destination, or only show what it would be told."""
     client = signed_client_of(request, form)
     fields = {"name": name, "kind": kind, "url": url, "login": login, "recipients": recipients, "sender": sender}
-    fields["per_minute"] = per_minute
+    fields |= {"per_minute": per_minute, "title_template": title_template, "text_template": text_template}
     hidden = {"secret": secret, "callback_secret": callback_secret}
     try:
+        if act == "preview":
+            said = {**fields, **dict.fromkeys(hidden, "")}
+            return _tab(
+                request, client, "destinations", said=said, preview=client.preview_destination(preview_of(fields))
+            )
         client.create_destination(destination_of({**fields, **hidden}))
     except Unauthenticated:
         raise

@@ -24,6 +24,8 @@ def destination_view(row: DestinationRow, counted: Mapping[tuple[int, str], int]
         sender=row.sender,
         acknowledges=bool(row.callback_secret),
         per_minute=row.per_minute,
+        title_template=row.title_template,
+        text_template=row.text_template,
         enabled=row.enabled,
         created_at=row.created_at,
         health=_health(row, counted, now),
@@ -40,6 +42,7 @@ def _health(row: DestinationRow, counted: Mapping[tuple[int, str], int], now: da
         rests_until=row.rests_until if resting else None,
         waiting=waiting,
         dead=counted.get((row.id or 0, DeliveryState.GIVEN_UP.value), 0),
+        template_failures=row.template_failures,
         held_by_rate_until=_held_until(row, now) if waiting and not resting else None,
     )
 

@@ -4,19 +4,24 @@ Guarantee: an alert that is in the database as fired has its deliveries there to
 destinations that were told of "firing", also during a silence: it closes what was opened and wakes nobody.
 """
 
+import logging
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
+from jinja2 import TemplateError
 from sqlmodel import Session, col, select
 
 from controlplane.alerts.channels import payload
+from controlplane.alerts.channels.alert_template import rendered
 from controlplane.alerts.channels.channel import Notification, Status
 from controlplane.alerts.channels.registry import CHANNELS
 from controlplane.alerts.tables import DeliveryRow, DestinationRow
 from controlplane.contract.bodies.alerts import Alert
 from controlplane.contract.channels.destination_kinds import DestinationKind
 from controlplane.contract.channels.destinations import DeliveryState
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -65,7 +70,28 @@ def _told(session: Session, alert: Alert) -> list[DestinationRow]:
 
 
 def notification_of(news: News, destination: DestinationRow) -> Notification:
-    """As this destination is told of it."""
+    """As this destination is told of it, in its own words where it has any."""
+    usual = _in_usual_words(news, destination)
+    return replace(
+        usual,
+        title=_worded(destination, destination.title_template, usual),
+        text=_worded(destination, destination.text_template, usual),
+    )
+
+
+def _worded(destination: DestinationRow, template: str | None, notification: Notification) -> str | None:
+    """None for the usual words, also where a template fails: an alert is told whatever its words do."""
+    if template is None:
+        return None
+    try:
+        return rendered(template, notification, CHANNELS[DestinationKind(destination.kind)].escape)
+    except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError) as error:
+        destination.template_failures += 1
+        log.warning("the template of destination %s cannot be rendered: %s", destination.id, error)
+        return None
+
+
+def _in_usual_words(news: News, destination: DestinationRow) -> Notification:
     return Notification(
         news.alert,
         news.status,

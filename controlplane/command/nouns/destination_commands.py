@@ -8,7 +8,13 @@ from pydantic import ValidationError
 
 from controlplane.client import Client
 from controlplane.contract.channels.destination_kinds import DESTINATION_KINDS, DestinationKind
-from controlplane.contract.channels.destinations import Delivery, DeliveryState, Destination, DestinationCreate
+from controlplane.contract.channels.destinations import (
+    Delivery,
+    DeliveryState,
+    Destination,
+    DestinationCreate,
+    DestinationPreview,
+)
 from controlplane.contract.errors import NotFound
 from controlplane.terminal.output.printing import (
     Columns,
@@ -92,6 +98,8 @@ def create(
         Path | None, typer.Option(help="A file of what acknowledgements from there are signed with.", exists=True)
     ] = None,
     per_minute: Annotated[int | None, typer.Option(help="Messages a minute at most; unset: as the kind bears.")] = None,
+    title_file: Annotated[Path | None, typer.Option(help="A file with its title's template.", exists=True)] = None,
+    text_file: Annotated[Path | None, typer.Option(help="A file with its text's template.", exists=True)] = None,
     enabled: Annotated[bool, typer.Option(help="Whether anything is sent there.")] = True,
     as_json: Json = False,
 ) -> None:
@@ -106,6 +114,7 @@ def create(
         "secret": _text_of(secret_file),
     }
     said |= {"recipients": to or [], "sender": sender, "login": login, "per_minute": per_minute}
+    said |= {"title_template": _text_of(title_file), "text_template": _text_of(text_file)}
     try:
         wanted = DestinationCreate.model_validate(
             {**said, "callback_secret": _text_of(callback_secret_file), "enabled": enabled}
@@ -121,6 +130,29 @@ def create(
 
 def _text_of(file: Path | None) -> str | None:
     return None if file is None else file.read_text().strip()
+
+
+@app.command("preview")
+@calls_service()
+def preview(
+    client: Client,
+    kind: Annotated[DestinationKind, typer.Option(help="What is there.")] = DestinationKind.WEBHOOK,
+    title_file: Annotated[Path | None, typer.Option(help="A file with the title's template.", exists=True)] = None,
+    text_file: Annotated[Path | None, typer.Option(help="A file with the text's template.", exists=True)] = None,
+    alert: Annotated[int | None, typer.Option(help="The alert it is tried on; unset: a made-up one.")] = None,
+    as_json: Json = False,
+) -> None:
+    """What a destination would be told with these templates; nothing is sent."""
+    said = {"kind": kind, "title_template": _text_of(title_file), "text_template": _text_of(text_file)}
+    try:
+        wanted = DestinationPreview.model_validate({**said, "alert_id": alert})
+    except ValidationError as error:
+        fail(explain_values(error))
+    found = client.preview_destination(wanted)
+    if as_json:
+        print_json(found)
+    else:
+        typer.echo(f"{found.title}\n\n{found.text}")
 
 
 @app.command("dead")

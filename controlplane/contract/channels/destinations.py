@@ -2,6 +2,7 @@
 
 from datetime import datetime
 from enum import StrEnum
+from typing import Literal
 
 from pydantic import BaseModel, Field
 
@@ -40,6 +41,12 @@ class DestinationCreate(BaseModel):
     per_minute: int | None = Field(
         default=None, ge=1, le=60_000, description="messages a minute that it gets at most; null: as its kind bears"
     )
+    title_template: str | None = Field(
+        default=None, max_length=1000, description="its title, in Jinja2 (docs/destinations.md); null: the usual words"
+    )
+    text_template: str | None = Field(
+        default=None, max_length=4000, description="its text, in Jinja2; null: the usual words"
+    )
     enabled: bool = Field(default=True, description="false: nothing is sent there")
 
 
@@ -52,6 +59,9 @@ class DestinationHealth(BaseModel):
     rests_until: datetime | None = Field(default=None, description="after a failure: when it is tried again")
     waiting: int = Field(default=0, description="messages that wait for it")
     dead: int = Field(default=0, description="messages that were given up; they can be replayed")
+    template_failures: int = Field(
+        default=0, description="messages told in the usual words, for its template could not be rendered"
+    )
     held_by_rate_until: datetime | None = Field(
         default=None, description="when its rate lets the next message go; null where the rate holds nothing back"
     )
@@ -70,6 +80,8 @@ class Destination(BaseModel):
     sender: str | None = Field(default=None, description="the address that e-mail comes from")
     acknowledges: bool = Field(default=False, description="whether acknowledgements may come from there")
     per_minute: int | None = Field(default=None, description="messages a minute that it gets at most; null: no limit")
+    title_template: str | None = Field(default=None, description="its title; null: the usual words")
+    text_template: str | None = Field(default=None, description="its text; null: the usual words")
     enabled: bool = Field(description="false: nothing is sent there")
     created_at: datetime = Field(description="when it was made")
     health: DestinationHealth = Field(default=DestinationHealth(), description="how it does")
@@ -110,3 +122,21 @@ class DeadLettersReplayed(BaseModel):
 
     replayed: int = Field(description="dead letters that wait again")
     passed_over: int = Field(description="those left as they are: something newer of their alert has arrived since")
+
+
+class DestinationPreview(BaseModel):
+    """What a destination of a kind would be told, with these templates."""
+
+    kind: DestinationKind = Field(default=DestinationKind.WEBHOOK, description="what is there")
+    title_template: str | None = Field(default=None, max_length=1000, description="the title; null: the usual words")
+    text_template: str | None = Field(default=None, max_length=4000, description="the text; null: the usual words")
+    alert_id: int | None = Field(default=None, ge=1, description="the alert it is tried on; null: a made-up one")
+    status: Literal["firing", "acknowledged", "resolved"] = Field(default="firing", description="what of it is told")
+
+
+class DestinationPreviewed(BaseModel):
+    """A message as it would be sent, without what is secret in it."""
+
+    title: str = Field(description="in one line")
+    text: str = Field(description="the text")
+    body: str = Field(description="what goes over the wire, as it is kept until it is sent")

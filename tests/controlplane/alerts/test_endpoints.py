@@ -14,7 +14,7 @@ from sqlmodel import select
 from controlplane.alerts.dry_run.dry_run_desk import DryRunDesk
 from controlplane.alerts.endpoints import AlertParts, router
 from controlplane.alerts.notify import outbox
-from controlplane.alerts.tables import AlertRow, DeliveryRow
+from controlplane.alerts.tables import AlertRow, DeliveryRow, DestinationRow
 from controlplane.alerts.view import alert_view
 from controlplane.app.remedies import check_remedy
 from controlplane.auth import store as tokens
@@ -25,6 +25,7 @@ from controlplane.contract.retention_defaults import LEVELS_S
 from controlplane.db import Database
 from controlplane.ledger import entries
 from controlplane.outgoing import ANYWHERE
+from tests.alerts_made import alert_made
 from tests.controlplane.telemetry.fake_reader import FakeReader
 from tests.keyrings import keyring_of
 
@@ -191,6 +192,32 @@ def test_dead_letters_are_listed_and_replayed(clients: dict[str, TestClient], da
     health = clients["read"].get("/api/v1/destinations").json()["items"][0]["health"]
     assert (health["waiting"], health["dead"]) == (2, 0)
     assert clients["operate"].post("/api/v1/destinations/98/dead-letters:replay", json={}).status_code == 404
+
+
+def test_a_destination_s_own_words_are_previewed_and_told(
+    clients: dict[str, TestClient], database: Database, receiver: Any
+) -> None:
+    words = {"title_template": "{{ rule }}!", "text_template": "see {{ link }}"}
+    shown = clients["read"].post("/api/v1/destinations:preview", json={**words, "kind": "email"}).json()
+    assert shown["title"] == "Latency regression!" and shown["text"] == "see https://tailwright.example/alerts"
+    assert json.loads(shown["body"])["subject"] == "Latency regression!"
+    assert clients["read"].post("/api/v1/destinations:preview", json={"alert_id": 99}).status_code == 404
+    for path in ("/api/v1/destinations:preview", "/api/v1/destinations"):
+        wrong = {"name": "d", "url": receiver.url} if path.endswith("s") else {}
+        refused = clients["admin"].post(path, json={**wrong, "text_template": "{{ sumary }}"})
+        assert refused.status_code == 400 and "did you mean 'summary'?" in refused.json()["error"]["message"]
+    made = clients["admin"].post("/api/v1/destinations", json={"name": "d", "url": receiver.url, **words}).json()
+    assert clients["admin"].post(f"/api/v1/destinations/{made['id']}/test").json()["state"] == "delivered"
+    assert receiver.bodies()[0]["commonAnnotations"]["title"] == "tailwright test!"
+    with database.session() as session:  # As if an older release had let it pass.
+        session.get_one(DestinationRow, made["id"]).text_template = "{{ 1 / 0 }}"
+        session.flush()
+        outbox.enqueue_firing(session, alert_made(), NOW, "https://tailwright.example")
+    with database.session() as session:
+        told = json.loads(session.exec(select(DeliveryRow)).one().body)
+    assert "description" not in told["commonAnnotations"] and told["commonAnnotations"]["summary"]
+    health = clients["read"].get("/api/v1/destinations").json()["items"][0]["health"]
+    assert health["template_failures"] == 1
 
 
 def test_a_test_delivery_goes_out_now(clients: dict[str, TestClient], receiver: Any) -> None:

@@ -107,6 +107,7 @@ BY_SCOPE = {
             "get /api/v1/onboarding",
             "get /api/v1/service",
             "post /api/v1/sign-in-codes",
+            "post /api/v1/destinations:preview",
         ),
     },
     "operate": {

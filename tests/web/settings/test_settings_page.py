@@ -108,6 +108,17 @@ def test_a_token_is_made_by_an_admins_token_and_shown_once(admin: httpx.Client, 
         client.revoke_token(token.id)
 
 
+def test_own_words_are_previewed_before_anything_is_made(admin: httpx.Client, bare: Any) -> None:
+    said = {"form": form_of(admin), "name": "chat", "kind": "slack", "act": "preview", "text_template": "{{ rule }}?"}
+    shown = admin.post("/settings/destinations", data=said)
+    assert shown.status_code == 200 and "<pre>Latency regression?</pre>" in shown.text
+    assert 'value="chat"' in shown.text and "{{ rule }}?" in shown.text
+    wrong = admin.post("/settings/destinations", data={**said, "text_template": "{{ rul }}"})
+    assert wrong.status_code == 400 and "did you mean &#39;rule&#39;?" in wrong.text
+    with bare.client() as client:
+        assert [one for one in client.destinations() if one.name == "chat"] == []
+
+
 def test_where_a_form_was_sent_leads_to_its_tab(admin: httpx.Client) -> None:
     answer = admin.get("/settings/tokens")
     assert (answer.status_code, answer.headers["Location"]) == (303, "/settings?tab=tokens")
