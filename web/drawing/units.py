@@ -34,3 +34,10 @@ SECONDS = Unit("seconds", seconds)
 SHARE = Unit("share", share_words)
 PER_SECOND = Unit("rate", rate_words)
 COUNT = Unit("count", count_words)
+
+
+def _with(suffix: str) -> Callable[[float | None], str]:
+    return lambda value: "–" if value is None else f"{count_words(value)} {suffix}"
+
+
+MEGAHERTZ, CELSIUS, WATTS = Unit("megahertz", _with("MHz")), Unit("celsius", _with("°C")), Unit("watts", _with("W"))

@@ -1,4 +1,4 @@
-"""One node over time: its latency over its pool's on one axis, and what its engine, host and GPU did meanwhile."""
+"""One node over time: its latency over its pool's on one axis, and what its engine and host did meanwhile."""
 
 from dataclasses import replace
 
@@ -87,13 +87,6 @@ CHARTS = tuple(
             _curve(metrics.HOST_STEAL, "stolen"),
             _curve(metrics.HOST_ENGINE_CPU, "engine"),
             _curve(metrics.HOST_OTHER_CPU, "others"),
-        ),
-        gauge_chart(
-            "gpu",
-            "GPU: memory, and use by others",
-            SHARE,
-            _curve(metrics.GPU_OTHER_UTILIZATION, "used by others"),
-            _curve(metrics.GPU_MEMORY, "memory"),
         ),
     )
 )

@@ -1,4 +1,5 @@
-"""One node: against its pool, its knobs with classes, limits and costs, its host, its alerts, and what became of it."""
+"""One node: against its pool, its knobs with classes, limits and costs, its host and GPU, what it served, its incidents
+and alerts, and what became of it."""
 
 from controlplane.client import Client
 from controlplane.client.clocks import node_clocks
@@ -7,11 +8,15 @@ from controlplane.contract.bodies.alerts import AlertState
 from controlplane.contract.bodies.change import class_of
 from controlplane.contract.bodies.nodes import EffectiveConfig
 from controlplane.contract.knobs import KNOBS, difference
+from controlplane.contract.on_call.incidents import IncidentDetail
+from web.fleet import node_gpu
 from web.fleet.node_charts import AGAINST_POOL, CHARTS, name_of
+from web.fleet.node_served import revisions, slow_requests
 from web.frame.page import Context, Page, Part
 from web.frame.selection import Selection
 
 MOST_TOLD = 10
+MOST_INCIDENTS = 5
 
 
 def node(client: Client, selection: Selection) -> Context:
@@ -51,27 +56,47 @@ def host(client: Client, selection: Selection) -> Context:
 
 
 def story(client: Client, selection: Selection) -> Context:
-    """Alerts about it, and what the ledger has of it: revisions it was given, and that it came and went."""
+    """Incidents and alerts about it, and what the ledger has of it: what it was given, and that it came and went."""
     name = name_of(selection)
     alerts = [alert for alert in client.alerts() if alert.labels.get("node") == name]
     return {
+        "incidents": incidents(client, name),
         "alerts": sorted(alerts, key=lambda alert: alert.state == AlertState.RESOLVED)[:MOST_TOLD],
         "entries": client.ledger(limit=MOST_TOLD, subject=f"node/{name}"),
-        "slow": selection.frame_query(node=name, order="slowest"),
         "all_entries": selection.frame_query(subject=f"node/{name}", **{"from": None, "to": None}),
     }
 
 
+def incidents(client: Client, name: str) -> list[IncidentDetail]:
+    """Those of its pool that are open and have an alert about it, among the newest."""
+    found = client.incidents(pool=client.node(name).pool, open=True)[:MOST_INCIDENTS]
+    details = [client.incident(one.id) for one in found]
+    return [one for one in details if any(member.alert.labels.get("node") == name for member in one.members)]
+
+
 def whole(client: Client, selection: Selection) -> Context:
     """Raises `NotFound` for a node that there is not."""
-    return {"name": client.node(name_of(selection)).node, "against_pool": AGAINST_POOL, "charts": CHARTS}
+    return {"name": client.node(name_of(selection)).node, "against_pool": AGAINST_POOL} | {
+        "charts": CHARTS,
+        "gpu_charts": node_gpu.CHARTS,
+    }
 
 
 PAGE = Page(
     "node",
     "/nodes/{node_name}",
     "Node",
-    (Part("node", node), AGAINST_POOL, Part("node_story", story, 15), *CHARTS, Part("host", host, 15)),
+    (
+        Part("node", node),
+        AGAINST_POOL,
+        Part("node_story", story, 15),
+        Part("node_requests", slow_requests, 15),
+        Part("node_revisions", revisions, 15),
+        *CHARTS,
+        Part("host", host, 15),
+        Part("gpu", node_gpu.gpu, 15),
+        *node_gpu.CHARTS,
+    ),
     section="fleet",
     whole=whole,
     scripts=("charts.js",),

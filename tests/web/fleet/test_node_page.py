@@ -1,25 +1,31 @@
 """What a page says of a node: knobs with source and class, limits, costs, what is degraded; and of coarse quantiles."""
 
+import re
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from controlplane.command.node_text import changes_text, knobs_text
 from controlplane.contract.bodies.alerts import Alert
 from controlplane.contract.bodies.configs import Revision
 from controlplane.contract.bodies.nodes import ChangeCost, EffectiveConfig, NodeView
+from controlplane.contract.bodies.pages import Page
 from controlplane.contract.bodies.telemetry import (
     QuantilePoint,
     QuantilesAnswer,
     QuantileSeries,
+    ScalarPoint,
     ScalarsAnswer,
     ScalarSeries,
 )
+from controlplane.contract.bodies.workload import RequestRecord
 from controlplane.contract.histogram import error_text
 from controlplane.contract.knobs import ChangeClass, EngineConfig
 from controlplane.contract.metrics import CLOCK_OFFSET, CLOCK_OFFSET_ERROR
+from controlplane.contract.on_call.incidents import Incident, IncidentDetail
 from tests.web.part_html import NOW, part_html
-from web.fleet import node_page
+from web.fleet import node_gpu, node_page
 
 NODE = NodeView(
     node="gpu 1",
@@ -106,11 +112,32 @@ class Told(OneNode):
             )
         ]
 
+    def incidents(self, **asked: Any) -> list[Incident]:
+        assert asked == {"pool": NODE.pool, "open": True}
+        return [self.incident(number) for number in (8, 7)]
+
+    def incident(self, number: int) -> IncidentDetail:
+        """The seventh has the node's alert, the other another node's."""
+        about = {"id": number, "state": "open", "severity": "page", "title": f"title {number}", "pool": NODE.pool}
+        about |= {"owner": None, "route": None, "onset_at": NOW, "opened_at": NOW, "alerts": 1, "firing": 1}
+        about |= {"silenced": False, "stage": None, "causes": [], "notes": [], "timeline": []}
+        alert = next(one for one in self.alerts() if one.id == (2 if number == 7 else 3))
+        return IncidentDetail.model_validate(about | {"members": [{"alert": alert, "joined_at": NOW, "why": "first"}]})
+
+    def requests(self, **asked: Any) -> Page[RequestRecord]:
+        assert (asked["node"], asked["order"], asked["pool"]) == (NODE.node, "slowest", None)
+        told = {"pool": "chat", "model": "m", "request_id": "a/b", "arrival": NOW, "parts": {"e2e": 2.0, "ttft": 1.5}}
+        counts = {"revision": 2, "prompt_tokens": 9, "cached_tokens": 0, "output_tokens": 4, "finish_reason": "stop"}
+        return Page(items=[RequestRecord.model_validate({"node": NODE.node, **told, **counts})], next=None)
+
     def ledger(self, *, subject: str = "", **_: Any) -> list[Any]:
         assert subject in ("", f"node/{NODE.node}")
         return []
 
     def quantiles(self, metric: str, q: Sequence[float], **asked: Any) -> QuantilesAnswer:
+        if asked.get("by"):
+            ran = [QuantileSeries(labels={"revision": "1"}, count=1200, quantiles={"0.99": 0.7})]
+            return QuantilesAnswer(metric=metric, unit="s", start=NOW, end=NOW, relative_error=0.01, series=ran)
         value = 0.4 if asked.get("node") == NODE.node else 0.9
         point = QuantilePoint(time=NOW, count=5, quantiles={"0.99": value})
         series = [QuantileSeries(labels={}, count=5, quantiles=point.quantiles, points=[point])]
@@ -120,7 +147,28 @@ class Told(OneNode):
 def test_its_own_alerts_are_told_the_open_ones_first() -> None:
     page = rendered("node_story", Told())
     assert page.index(">New<") < page.index(">Old<") and ">Other<" not in page
+
+
+def test_an_open_incident_that_has_its_alert_is_told_before_all_else() -> None:
+    page = rendered("node_story", Told())
+    assert page.index("title 7") < page.index(">New<") and "title 8" not in page
+
+
+def test_its_slowest_requests_lead_to_their_pages_and_to_all() -> None:
+    page = rendered("node_requests", Told())
+    assert 'href="/requests/a%2Fb?' in page and "on=gpu+1" in page
+    assert '<td class="number" data-label="e2e">2.00 s</td>' in page
     assert "/requests?node=gpu+1&amp;order=slowest" in page or "order=slowest&amp;node=gpu+1" in page
+
+
+def test_its_revisions_are_those_that_served_that_run_and_that_are_wanted() -> None:
+    page = rendered("node_revisions", Told())
+    rows = re.findall(r'<tr data-revision="(\d+)">(.*?)</tr>', page)
+    assert [number for number, _ in rows] == ["3", "2", "1"]
+    wanted, runs, served = (row for _, row in rows)
+    assert ">wanted<" in wanted and ">runs<" in runs and "<td" in served and ">runs<" not in served
+    assert ">1,200</td>" in served and ">700 ms</td>" in served and ">0</td>" in runs and ">–</td>" in runs
+    assert '<a href="/configs?a=1" data-row>1</a>' in served
 
 
 def test_its_p99_is_drawn_over_its_pools() -> None:
@@ -147,6 +195,45 @@ def test_a_clock_is_shown_where_it_is_known_with_a_hint_where_it_is_far_off() ->
 def test_coarse_quantiles_are_marked_and_exact_ones_are_not() -> None:
     assert error_text(0.6) == "± 60 %: from /metrics buckets"
     assert error_text(0.0218) == ""
+
+
+class WithGpu(OneNode):
+    """A node whose agent told of its GPU at three moments; `values` by the metric's short name."""
+
+    def __init__(self, **values: Sequence[float]) -> None:
+        super().__init__()
+        self._values = values
+
+    def scalars(self, metric: str, *, step: str = "", **asked: Any) -> ScalarsAnswer:
+        assert asked["node"] == NODE.node
+        told = [
+            ScalarPoint(time=NOW + timedelta(seconds=place), value=value)
+            for place, value in enumerate(self._values.get(metric, ()))
+        ]
+        series = [ScalarSeries(labels={}, value=told[-1].value, points=told if step else None)] if told else []
+        return ScalarsAnswer(metric=metric, unit="1", kind="gauge", start=NOW, end=NOW, series=series)
+
+    def ledger(self, **_: Any) -> list[Any]:
+        return []
+
+
+def test_a_gpu_is_drawn_where_the_node_tells_of_one_and_its_throttling_is_said_in_words() -> None:
+    told = WithGpu(gpu_clock=(900, 1200), gpu_clock_max=(1980, 1980), gpu_throttle_reason=(0x4, 0x44, 0x4, 0x0))
+    clock = rendered("node-gpu-clock", told)
+    assert "clock was 1,200 MHz at last." in clock and "2,000 MHz</text>" in clock and clock.count('class="curve') == 4
+    page = rendered("gpu", told)
+    found = re.findall(r'<tr data-reason="([^"]+)"><td>[^<]+</td><td class="number">(\d+ %)', page)
+    assert found == [("power cap", "75 %"), ("heat (hardware)", "25 %")]
+    assert "Nothing held its clocks down" in rendered("gpu", WithGpu(gpu_clock=(900,), gpu_throttle_reason=(0,)))
+    assert "driver does not tell why" in rendered("gpu", WithGpu(gpu_temperature=(60,)))
+
+
+def test_without_a_gpu_the_page_says_what_would_fill_it_and_draws_nothing() -> None:
+    page = rendered("gpu", WithGpu())
+    assert "nvidia-ml-py" in page and "deploy/locks/gpu.txt" in page and "--host-metrics" in page
+    assert Path("deploy/locks/gpu.txt").is_file()
+    for part in node_gpu.CHARTS:
+        assert 'class="curve' not in rendered(part.name, WithGpu())
 
 
 class Measured(OneNode):

@@ -77,6 +77,8 @@ def test_more_is_opened_walked_and_left_by_keys(at: Any) -> None:
     page.keyboard.press("Enter")
     rollouts = page.get_by_role("navigation", name="Main").get_by_role("link", name="Rollouts")
     expect(rollouts).to_be_visible()
+    above, below = more.bounding_box(), rollouts.bounding_box()
+    assert above and below and below["y"] > above["y"] + above["height"] and abs(below["x"] - above["x"]) < 30
     page.keyboard.press("Escape")
     expect(rollouts).to_be_hidden()
     expect(more).to_be_focused()
