@@ -67,7 +67,7 @@ def paths(subjects: dict[str, str]) -> list[str]:
     for page in PAGES.by_name.values():
         path = page.path.replace(":path", "").replace(":row", "")
         found.append(path.format(**subjects) + "?from=now-1h")
-    return [*found, *ELSEWHERE]
+    return [*found, "/explore?from=now-1h&compare=earlier:5s", *ELSEWHERE]
 
 
 def opened(page: Opened, path: str) -> None:
