@@ -33,9 +33,13 @@ class Axis:
         return self.start + self.length * ((value - self.low) / width if width else 0.5)
 
 
+LEAST = 1e-300
+"""What is less is nothing: a fraction of it may not be a number any more."""
+
+
 def value_ticks(high: float, most: int = 4) -> list[float]:
     """Round values from 0, 1, 2 or 5 times a power of ten apart, the last of which is `high` or the first above it."""
-    if not high > 0 or not math.isfinite(high):
+    if not high > LEAST or not math.isfinite(high):
         return [0.0, 1.0]
     power = 10.0 ** math.floor(math.log10(high / most))
     distance = next(step * power for step in (1, 2, 5, 10, 20) if step * power * most >= high * (1 - 1e-9))

@@ -30,6 +30,10 @@ def test_bars_follow_each_other_on_one_scale(of: list[dict[str, float]], usual: 
     assert [chart.across[0].share, chart.across[-1].share] == [0, 1]
 
 
+def test_what_is_next_to_nothing_has_a_scale_too() -> None:
+    assert waterfalls([Request("a", {"queue": 5e-324})]).across[-1].share == 1
+
+
 def test_a_request_says_its_largest_part_and_what_is_usual_of_it() -> None:
     usual = {"queue": 0.1, "decode": 1.0}
     row = waterfalls([Request("a", {"queue": 3.0, "decode": 1.0})], usual).rows[0]
