@@ -173,13 +173,17 @@ def test_a_stream_refused_while_signing_out_leads_nowhere_else(browser: Any, sta
         refused.append(route)
         route.fulfill(status=401, body="{}", content_type="application/json")
 
+    led: list[str] = []
+    opened.on("request", lambda request: led.append(request.url) if request.is_navigation_request() else None)
     opened.route("**/logout", hold)
     opened.route("**/live/**", refuse)
     # Not Playwright's click, which waits for where it leads; the stream breaks while the answer is awaited.
     breaks = "setTimeout(() => document.querySelector('[data-stream]')._htmx.sse.reader.cancel(), 300);"
     opened.get_by_role("button", name="Sign out").evaluate(f"(button) => {{ {breaks} button.click(); }}")
-    while len(refused) < 2 or not leaving:  # The second try comes after what the first one has led to.
+    # The second try comes after what the first one has led to; a page that was led away makes none.
+    while (len(refused) < 2 or not leaving) and not any("/login" in url for url in led):
         opened.wait_for_timeout(100)
+    assert [url for url in led if "/login" in url] == []
     leaving[0].continue_()
     expect(opened).to_have_url(f"{stack.url}/login")
     context.close()

@@ -25,6 +25,7 @@ from web.access.sessions import form_token
 from web.access.shared_answers import SharedAnswers, SharingTransport
 from web.access.viewer import Viewer
 from web.frame import live
+from web.frame.broken_parts import TOLD
 from web.frame.live import SESSION, Chore, Opened, Sent, Together, events, in_thread, next_round, stream_of
 from web.frame.look import Look
 from web.frame.marks import mark_of, marks_in
@@ -311,6 +312,36 @@ def test_viewers_who_look_together_get_their_own_forms_and_what_their_scope_may_
         assert [token in markup for token in tokens] == [one == place and scope != Scope.READ for one in range(6)]
         assert ("/rollouts/1/approve" in markup) is (scope == Scope.ADMIN)
         assert ("/rollouts/1/cancel" in markup) is (scope != Scope.READ)
+
+
+def test_an_error_of_our_own_in_a_part_leaves_the_others_going_on() -> None:
+    drawn: list[str] = []
+
+    def fails(*_: Any) -> dict[str, Any]:
+        raise ZeroDivisionError("of nothing")
+
+    def works(*_: Any) -> dict[str, Any]:
+        drawn.append("rollouts")
+        return {"rollouts": []}
+
+    broken: list[str] = []
+    parts = (Part("broken", fails, 0.01, template="rollouts"), Part("rollouts", works, 0.01))
+    page, service = Page("rollouts", "/rollouts", "Rollouts", parts), Service()
+
+    async def seen() -> list[Message]:
+        asked = Opened(page, service.viewer("ann", Scope.READ), lambda: at({}))
+        found: list[Message] = []
+        async for one in stream_of(stays(request_of("ann", broken)), asked, service.together):
+            found.append(read(one))
+            if len(broken) > 2 and len(drawn) > 2:
+                return found
+        raise AssertionError("the stream ended")
+
+    found = asyncio.run(seen())
+    assert [one.told for one in found if one.name == "trouble"] == [{"part": "broken", "message": TOLD}]
+    assert [one.data.count("part-rollouts") for one in found if one.name is None] == [1]
+    assert {name for one in found if one.name == "beat" for name in one.told["parts"]} - {SESSION} == {"rollouts"}
+    assert set(broken) == {"rollouts/broken"}
 
 
 def test_viewers_of_one_scope_have_a_part_drawn_once_and_those_of_another_theirs() -> None:

@@ -128,6 +128,50 @@ def test_a_part_with_the_focus_in_it_goes_on_refreshing(bare_page: Page, bare: A
     assert bare_page.evaluate("getSelection().toString().trim()") != ""
 
 
+BROUGHT = """
+window.brought = 0;
+addEventListener("htmx:sse:after:message", (event) => { if (!event.detail.message.event) window.brought += 1; }, true);
+"""
+"""Counts the parts that streams bring."""
+STREAM = "document.querySelector('[data-stream]')._htmx.sse"
+
+
+def test_a_stream_brings_what_has_changed_alone_also_when_it_comes_again(bare_page: Page, bare: Any) -> None:
+    begun: list[Request] = []
+    bare_page.on("request", lambda request: begun.append(request) if "/live/" in request.url else None)
+    bare_page.add_init_script(BROUGHT)
+    bare_page.goto("/alerts")
+    refreshed(bare_page)
+    assert bare_page.evaluate("window.brought") == 0  # It came with the page.
+    with bare.client() as client:
+        client.create_alert_rule(AlertRuleCreate.model_validate({"name": "brought", "condition": {"kind": "drift"}}))
+    expect(bare_page.locator("[data-part]")).to_contain_text("brought")
+    bare_page.evaluate(f"{STREAM}.reader.cancel()")
+    refreshed(bare_page)
+    assert bare_page.evaluate("window.brought") == 1 and len(begun) == 2
+    assert "fresh=alerts." in begun[0].url and "last-event-id" not in begun[0].all_headers()
+    assert begun[1].all_headers()["last-event-id"].startswith("alerts.")
+
+
+def test_a_stream_that_is_begun_anew_does_not_say_what_the_page_once_came_with(bare_page: Page, bare: Any) -> None:
+    held: list[Route] = []
+    bare_page.goto("/alerts")
+    with bare.client() as client:
+        client.create_alert_rule(AlertRuleCreate.model_validate({"name": "since", "condition": {"kind": "drift"}}))
+    expect(bare_page.locator("[data-part]")).to_contain_text("since")
+    bare_page.route("**/live/**", lambda route: held.append(route))
+    bare_page.evaluate(f"{STREAM}.reader.cancel()")
+    bare_page.wait_for_function(f"() => !{STREAM}.reader")
+    while not held:
+        bare_page.wait_for_timeout(50)
+    bare_page.evaluate(f"{STREAM}.abortController.abort()")  # As a stream that never came to be.
+    while len(held) < 2:
+        bare_page.wait_for_timeout(50)
+    assert "fresh=alerts." in held[0].request.url and "fresh" not in held[1].request.url
+    held[1].continue_()
+    refreshed(bare_page)
+
+
 def test_an_ended_session_leads_to_sign_in_and_back(browser: Any, bare: Any) -> None:
     context = signed_in(browser, bare.url, bare.token())
     opened = context.new_page()
