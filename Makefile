@@ -38,7 +38,7 @@ long: .venv/.test-ready ## The tests that attack and kill for minutes: 100,000 r
 	@deploy/test_packages.sh
 	@$(BIN)/pytest --durations 5 -m long tests/journeys
 
-story: .venv/.test-ready ## The story of `make run` as a test, then seen on its pages: about six minutes each, wants a machine that is otherwise quiet.
+story: .venv/.test-ready ## The story of `make run` as a test, then seen on its pages: six minutes, and nine, wants a machine that is otherwise quiet.
 	@$(BIN)/pytest -m story tests/journeys/test_story.py tests/journeys/test_story_pages.py
 
 schemathesis: .venv/.test-ready ## Check the API against its own document with seeds 1 to 3 (tens of minutes); a short run is part of the tests.
