@@ -15,6 +15,7 @@ from controlplane.contract.bodies.access import (
 from controlplane.contract.bodies.alerts import (
     AbsoluteCondition,
     AlertRuleCreate,
+    BurnRateCondition,
     ConfigFailedCondition,
     DriftCondition,
     DryRunCreate,
@@ -77,6 +78,12 @@ EXAMPLES: dict[str, dict[str, BaseModel]] = {
             name="Chat: requests lost",
             pool="chat",
             condition=RequestsFailedCondition(kind="requests_failed", allowed_share=0.02),
+        ),
+        "burn_rate: the budget of an objective is used up too fast": AlertRuleCreate(
+            name="Chat: first token, budget",
+            pool="chat",
+            severity=Severity.PAGE,
+            condition=BurnRateCondition(kind="burn_rate", objectives=[_TTFT]),
         ),
         "symptom: requests wait though memory is free": AlertRuleCreate(
             name="Chat: a knob holds requests back",

@@ -6,6 +6,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from controlplane.alerts.conditions.absolute import Absolute
+from controlplane.alerts.conditions.burn_rate import BurnRate
 from controlplane.alerts.conditions.config_failed import ConfigFailed
 from controlplane.alerts.conditions.drift import Drift
 from controlplane.alerts.conditions.kind import Kind
@@ -19,6 +20,16 @@ __all__ = ["KINDS"]
 
 KINDS: Mapping[type[BaseModel], type[Kind[Any]]] = {
     kind.condition: kind
-    for kind in (Absolute, Regression, RequestsFailed, Drift, ConfigFailed, NodeClaimed, TelemetryLost, SymptomKind)
+    for kind in (
+        Absolute,
+        Regression,
+        RequestsFailed,
+        Drift,
+        ConfigFailed,
+        NodeClaimed,
+        TelemetryLost,
+        BurnRate,
+        SymptomKind,
+    )
 }
 """By the condition's body in the contract."""

@@ -53,7 +53,7 @@ class SymptomKind(Kind[SymptomCondition]):
                 first = math.floor((first_s - back_s) / source.step_s)
                 known = wanted.get(source, (first, 0))
                 wanted[source] = (min(known[0], first), math.floor(end.timestamp() / source.step_s))
-        self._tables.cover(wanted, frozenset(job.pool for job in jobs))
+        self._tables.cover(wanted, {job.pool: seen.where(job.pool) for job in jobs})
 
     def judge(self, job: Job[SymptomCondition], seen: Snapshot, end: datetime) -> Findings:
         entry = symptom(job.condition.symptom)

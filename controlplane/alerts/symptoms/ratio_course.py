@@ -72,7 +72,7 @@ def _source(ratio: Ratio, amount: Amount) -> Source:
     """Amounts of one metric share a table, told apart by all labels that any of them filters."""
     labels = {label for other in _amounts(ratio) if other.metric == amount.metric for label in other.where}
     is_histogram = BY_SHORT[amount.metric].kind is MetricKind.HISTOGRAM
-    return Source(amount.metric, WINDOW_S, tuple(sorted(labels)), 1, _seconds if is_histogram else None)
+    return Source(amount.metric, WINDOW_S, tuple(sorted(labels)), reduced=_seconds if is_histogram else None)
 
 
 def _seconds(sketch: Sketch) -> tuple[float]:

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from controlplane.alerts.windows.histories import SKETCHES_AT_ONCE, shareable
 from controlplane.alerts.windows.history import instant
 from controlplane.contract.metrics import BY_SHORT, NODE, POOL, WINDOW_S, MetricKind
 from controlplane.evidence.sketch import Sketch
-from controlplane.telemetry import Question, Span, TelemetryReader
+from controlplane.telemetry import Question, Span, TelemetryReader, Where
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +29,7 @@ SPARE_STEPS = 64
 
 @dataclass(frozen=True)
 class Source:
-    """What one table holds. by: labels beside pool and node.
+    """What one table holds. by: labels beside pool and node; by_node: false where a pool is one series.
 
     A histogram is `reduced` to figures that add up, such as its count and its sum; any other metric has one figure.
     """
@@ -36,12 +37,15 @@ class Source:
     metric: str
     step_s: float
     by: tuple[str, ...] = ()
+    by_node: bool = True
     figures: int = 1
     reduced: Reduced | None = None
 
 
 Key = tuple[str, ...]
-"""Pool, node, and a value for each label of `by`."""
+"""Pool, node where they are told apart, and a value for each label of `by`."""
+Wheres = Mapping[str, Where]
+"""Pool to the filter of its serving nodes."""
 
 
 @dataclass
@@ -56,16 +60,18 @@ class WindowTable:
     _values: Values = field(default_factory=lambda: np.empty((0, 0, 1)))
     _pools: frozenset[str] = frozenset()
 
-    def cover(self, telemetry: TelemetryReader, pools: frozenset[str], first: int, last: int) -> None:
+    def cover(self, telemetry: TelemetryReader, wheres: Wheres, first: int, last: int) -> None:
         """Hold [first, last) of these pools: what is not yet there is read, what lies before is forgotten."""
+        pools = frozenset(wheres)
         if first < self.first or first > self.last or not pools <= self._pools:
             self.first = self.last = first
             self.rows, self._values = {}, np.empty((0, 0, self.source.figures))
         self._pools = pools
         self._make_room(first, last)
         while self.last < last:
-            stop = min(self.last + READ_STEPS, last)
-            self._read(telemetry, self.last, stop)
+            stop = min(self.last + self._steps_at_once(), last)
+            for where in self._asked(wheres):
+                self._read(telemetry, where, self.last, stop)
             if self.width_s > self.source.step_s and BY_SHORT[self.source.metric].kind is MetricKind.GAUGE:
                 self._repeat(self.last, stop)
             self.last = stop
@@ -76,7 +82,7 @@ class WindowTable:
         return {
             key[1:]: self._values[row, start:end]
             for key, row in self.rows.items()
-            if key[0] == pool and (nodes is None or key[1] in nodes)
+            if key[0] == pool and (nodes is None or not self.source.by_node or key[1] in nodes)
         }
 
     def _make_room(self, first: int, last: int) -> None:
@@ -99,11 +105,24 @@ class WindowTable:
                 column, before = self._values[:, step - self.first], self._values[:, step - self.first - 1]
                 np.copyto(column, before, where=np.isnan(column))
 
-    def _read(self, telemetry: TelemetryReader, first: int, last: int) -> None:
+    def _steps_at_once(self) -> int:
+        if self.source.by_node or self.source.reduced is None:
+            return READ_STEPS
+        return max(SKETCHES_AT_ONCE // max(len(self._pools), 1), 1)
+
+    def _asked(self, wheres: Wheres) -> list[Where]:
+        """All pools at once; where nodes are not told apart, each of which some do not count by itself."""
+        if self.source.by_node:
+            return [{POOL.label: sorted(wheres)}]
+        together = sorted(pool for pool, where in wheres.items() if shareable(where))
+        alone = [where for where in wheres.values() if not shareable(where)]
+        return [{POOL.label: together}, *alone] if together else alone
+
+    def _read(self, telemetry: TelemetryReader, where: Where, first: int, last: int) -> None:
         source = self.source
         span = Span(instant(first * source.step_s), instant(last * source.step_s))
-        by = (POOL.label, NODE.label, *source.by)
-        question = Question(source.metric, span, by, {POOL.label: sorted(self._pools)}, source.step_s)
+        by = (POOL.label, *((NODE.label,) if source.by_node else ()), *source.by)
+        question = Question(source.metric, span, by, where, source.step_s)
         if source.reduced is None:
             for series in telemetry.scalars(question):
                 self._put(series.labels, by, [(time.timestamp(), (value,)) for time, value in series.steps])
@@ -140,16 +159,16 @@ class WindowTables:
         self._width_s = width_s
         self._tables: dict[Source, WindowTable] = {}
 
-    def cover(self, wanted: Mapping[Source, tuple[int, int]], pools: frozenset[str]) -> None:
+    def cover(self, wanted: Mapping[Source, tuple[int, int]], wheres: Wheres) -> None:
         """wanted: source to the steps [first, last) that are looked at."""
         self._tables = {source: table for source, table in self._tables.items() if source in wanted}
         for source, (first, last) in wanted.items():
             table = self._tables.setdefault(source, WindowTable(source, self._width_s))
             try:
-                table.cover(self._telemetry, pools, first, last)
+                table.cover(self._telemetry, wheres, first, last)
             except Exception:
                 del self._tables[source]
-                log.exception("%s of %d pools could not be read", source.metric, len(pools))
+                log.exception("%s of %d pools could not be read", source.metric, len(wheres))
 
     def get(self, source: Source) -> WindowTable:
         """Raises KeyError where it could not be read."""

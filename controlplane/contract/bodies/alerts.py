@@ -149,6 +149,28 @@ class RequestsFailedCondition(BaseModel):
     )
 
 
+class BurnRateCondition(BaseModel):
+    """An SLO's error budget is used up too fast, by multi-window, multi-burn-rate (Google, "The Site Reliability
+    Workbook", 2018, chapter 5).
+
+    An objective is a `Limit`: the share `q` of requests must stay at or below `limit_s`, so the budget is 1 - q. A rule
+    of severity `page` fires at 14.4 times the even rate over 1 h and 5 min, or 6 times over 6 h and 30 min; a `ticket`
+    at 3 times over 1 d and 2 h, or 1 time over 3 d and 6 h. These are for a period of 30 days; windows scale with it.
+    """
+
+    kind: Literal["burn_rate"] = Field(default="burn_rate", description="an SLO's budget is used up too fast")
+    profile: UseCase | None = Field(
+        default=None, description="the use case whose limits apply where `objectives` is empty"
+    )
+    objectives: list[Limit] = Field(default=[], description="what is promised; they go before the profile's")
+    period_s: float = Field(
+        default=30 * 86400, ge=86400, le=90 * 86400, description="seconds that the promise is made over"
+    )
+    min_count: int = Field(
+        default=100, ge=1, le=10**9, description="requests that the longer window must hold to be judged"
+    )
+
+
 class SymptomCondition(BaseModel):
     """A symptom of the catalogue (`GET /api/v1/symptoms`, docs/runbooks): what commonly goes wrong, by its own
     expression. The catalogue says what is measured, over how long, and when it is called over."""
@@ -177,6 +199,7 @@ Condition = (
     | ConfigFailedCondition
     | NodeClaimedCondition
     | TelemetryLostCondition
+    | BurnRateCondition
     | SymptomCondition
 )
 

@@ -157,6 +157,13 @@ class TelemetryLostWorld(World):
         self.plant.serve(5)
 
 
+class BurnRateWorld(World):
+    condition = bodies.BurnRateCondition(objectives=[Limit(metric="ttft", q=0.99, limit_s=1.0)])
+
+    def broken(self) -> None:
+        self.plant.serve(5, evenly=True, queue=100.0)
+
+
 class SymptomWorld(World):
     condition = bodies.SymptomCondition(symptom="idle_with_queue")
 
@@ -204,7 +211,7 @@ def test_a_finding_names_its_kind_and_pool_and_a_breach_says_how_sure_it_is(worl
 
 def test_findings_are_in_the_order_of_time_also_after_an_absence(world: World) -> None:
     world.after(world.calm, 24)
-    for _ in range(6):
+    for _ in range(12):
         world.broken()
     times = [finding.at for finding in world.tick().found]
     assert times == sorted(times) and times[-1] == world.plant.now
@@ -241,6 +248,11 @@ def test_a_default_condition_passes_and_no_rules_want_nothing(world: World) -> N
     [
         (bodies.AbsoluteCondition(), "condition.limits"),
         (bodies.AbsoluteCondition(limits=[Limit(metric="x", q=0.9, limit_s=1.0)]), "condition.limits[0].metric"),
+        (bodies.BurnRateCondition(), "condition.objectives"),
+        (
+            bodies.BurnRateCondition(objectives=[Limit(metric="x", q=0.9, limit_s=1.0)]),
+            "condition.objectives[0].metric",
+        ),
         (bodies.SymptomCondition(symptom="kv_near_ful"), "condition.symptom"),
         (bodies.SymptomCondition(symptom="drift"), "condition.symptom"),
         (bodies.RegressionCondition(metrics=[]), "condition.metrics"),

@@ -13,7 +13,14 @@ import controlplane.telemetry.tables
 from controlplane.alerts import store as alert_store
 from controlplane.alerts.evaluator import AlertEvaluator
 from controlplane.contract.bodies.access import EnrolmentRequest
-from controlplane.contract.bodies.alerts import Alert, AlertRuleCreate, AlertState, SymptomCondition
+from controlplane.contract.bodies.alerts import (
+    Alert,
+    AlertRuleCreate,
+    AlertState,
+    Condition,
+    Severity,
+    SymptomCondition,
+)
 from controlplane.contract.histogram import AXIS_MIN, SCALE, axis_position
 from controlplane.contract.metrics import BY_SHORT, LABEL_OF, MetricKind
 from controlplane.db import Database
@@ -41,9 +48,9 @@ class MadeFleet:
         self.evaluator = AlertEvaluator(database, self.store)
 
     def watch(self, name: str, series: Series) -> None:
-        wanted = AlertRuleCreate(name=name, condition=SymptomCondition(symptom=name))
+        """A symptom's rule, and the nodes that its series is of."""
+        self.make_rule(SymptomCondition(symptom=name), Severity.PAGE)
         with self.database.session() as session:
-            alert_store.create_rule(session, wanted, self.now)
             for node in "ab":
                 enrolment = EnrolmentRequest(node=node, pool="main", backend="vllm")
                 fleet.enrol(session, enrolment, actor="t", now=self.now)
@@ -52,6 +59,11 @@ class MadeFleet:
                 knobs = {"quantization": "int8" if node in series.quantized else "none"}
                 row.effective = {"revision": 1, "knobs": knobs}
                 session.add(row)
+
+    def make_rule(self, condition: Condition, severity: Severity) -> None:
+        wanted = AlertRuleCreate(name=condition.kind, condition=condition, severity=severity)
+        with self.database.session() as session:
+            alert_store.create_rule(session, wanted, self.now)
 
     def serve(self, series: Series, seconds: float, *, wrong: bool, until: AlertState | None = None) -> None:
         """The series in the next `seconds`, or until the alert is so; reports and ticks come in every `TICK_S`."""
