@@ -38,7 +38,7 @@ def report(node: str, values: dict[str, float]) -> bytes:
 @pytest.fixture(scope="module")
 def nodes(bare: Bare) -> None:
     with Client(bare.url, bare.token("enrolment-token")) as enrolling:
-        for name, values in (("gpu-1", TOLD | SHARES), ("cpu-1", {})):
+        for name, values in (("gpu-1", TOLD | SHARES), ("gpu-2", {"temperature": 55.0}), ("cpu-1", {})):
             token = enrolling.enrol(EnrolmentRequest(node=name, pool="chat", backend="vllm")).token
             with Client(bare.url, token) as agent:
                 agent.send_report("/v1/metrics", report(name, values), {"Content-Type": "application/json"})
@@ -62,6 +62,13 @@ def test_a_node_with_a_gpu_has_its_charts(looked_at: Page) -> None:
     expect(figure.locator(".readout")).to_have_text(re.compile("UTC: limit 700 W, power 610 W$"))
     expect(looked_at.locator("tr[data-reason='power cap']")).to_contain_text("100 %")
     assert [one["id"] for one in Axe().run(looked_at).response["violations"]] == []
+
+
+def test_only_what_a_gpu_tells_is_drawn(looked_at: Page) -> None:
+    looked_at.goto("/nodes/gpu-2?from=now-5m")
+    expect(looked_at.get_by_role("figure", name="GPU: temperature", exact=True)).to_be_visible()
+    expect(looked_at.locator("#part-node-gpu-power")).to_contain_text("no data in this span")
+    expect(looked_at.get_by_role("figure", name="GPU: power", exact=True)).to_have_count(0)
 
 
 @pytest.mark.parametrize("width", [1280, 390])
