@@ -24,6 +24,7 @@ from web.frame.assets import ASSETS, KEPT, chosen
 from web.frame.page import Page, Pages
 from web.frame.rendering import page_rendered, part_drawn, rendered, templates
 from web.frame.selection import Selection, selection_of
+from web.incidents import incident_forms, incident_page, incidents_page
 from web.ledger import ledger_files, ledger_page
 from web.pages import (
     alerts_page,
@@ -45,6 +46,8 @@ PAGES = Pages.of(
     explore_page.PAGE,
     requests_page.LIST,
     requests_page.PAGE,
+    incidents_page.PAGE,
+    incident_page.PAGE,
     alerts_page.LIST,
     alerts_page.PAGE,
     runbook_page.PAGE,
@@ -93,6 +96,7 @@ def mount(
     dashboard.include_router(sign_in.router)
     dashboard.include_router(issuer_sign_in.router)
     dashboard.include_router(ledger_files.router)
+    dashboard.include_router(incident_forms.router)
     dashboard.include_router(settings_forms.router)
     dashboard.include_router(router)
     for page in PAGES.by_name.values():

@@ -34,7 +34,7 @@ PAGES = (
     ),
     *(
         f"/parts/{name}"
-        for name in ("now/headline", "now/open_alerts", "now/recent", "fleet/fleet", "alerts/alerts", "ledger/ledger")
+        for name in ("now/pools", "now/open_incidents", "now/recent", "fleet/fleet", "alerts/alerts", "ledger/ledger")
     ),
     *(f"/parts/{name}" for name in (f"node/node?node_name={NODE}", "node/host", "alert/alert?alert=1", "now/nothing")),
     *(

@@ -8,7 +8,8 @@ import httpx
 
 from controlplane.alerts.channels import alert_template
 from controlplane.alerts.conditions import KINDS
-from controlplane.contract.bodies.alerts import AlertRuleCreate, SilenceCreate
+from controlplane.alerts.rules.label_pattern import compiled
+from controlplane.contract.bodies.alerts import AlertRuleCreate, InhibitRuleCreate, SilenceCreate, Silenced
 from controlplane.contract.channels.destination_kinds import DESTINATION_KINDS, DestinationKind, Wants
 from controlplane.contract.channels.destinations import DestinationCreate, DestinationPreview
 from controlplane.contract.errors import BadRequest
@@ -100,7 +101,26 @@ def _is_mailbox(text: str) -> bool:
     return bool(name and at and host and plain and " " not in name + host and not name.startswith("-"))
 
 
+def check_silenced(wanted: Silenced, within: str = "") -> None:
+    """What alerts it is about: something, in patterns that are understood. within: the field that holds it, and "."."""
+    if not wanted.matchers and not wanted.patterns:
+        field = f"{within}matchers"
+        raise BadRequest(f"{field}: give a label and its value, or a pattern in `patterns`", field=field)
+    for label, text in wanted.patterns.items():
+        try:
+            compiled(text)
+        except BadRequest as error:
+            field = f"{within}patterns.{label}"
+            raise BadRequest(f"{field}: {error.message}", field=field) from None
+
+
+def check_inhibit_rule(wanted: InhibitRuleCreate) -> None:
+    check_silenced(wanted.source, "source.")
+    check_silenced(wanted.target, "target.")
+
+
 def check_silence(wanted: SilenceCreate, now: datetime) -> None:
+    check_silenced(wanted)
     if wanted.ends_at.tzinfo is None:
         raise BadRequest("ends_at: give a timezone, as in 2030-01-01T00:00:00Z", field="ends_at")
     if wanted.ends_at <= now:

@@ -7,11 +7,20 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query
 
 from controlplane.alerts import store
-from controlplane.alerts.checks import check_destination, check_rule, check_silence, check_templates
+from controlplane.alerts.channels.payload import labels_of
+from controlplane.alerts.checks import (
+    check_destination,
+    check_inhibit_rule,
+    check_rule,
+    check_silence,
+    check_silenced,
+    check_templates,
+)
 from controlplane.alerts.dry_run.dry_run_desk import DryRunDesk
 from controlplane.alerts.lives.preview import previewed
 from controlplane.alerts.lives.tried_destination import try_destination
-from controlplane.alerts.rules.silence import seen_at
+from controlplane.alerts.rules.inhibition import holding_now
+from controlplane.alerts.rules.silence import matches, seen_at
 from controlplane.alerts.symptoms.runbooks import symptom_view
 from controlplane.alerts.symptoms.symptom_catalogue import catalogue
 from controlplane.auth import Admin, Operator, Reader
@@ -23,9 +32,12 @@ from controlplane.contract.bodies.alerts import (
     AlertState,
     DryRun,
     DryRunCreate,
+    InhibitRule,
+    InhibitRuleCreate,
     Remedy,
     Silence,
     SilenceCreate,
+    Silenced,
     SymptomList,
 )
 from controlplane.contract.bodies.pages import Page
@@ -130,14 +142,14 @@ def list_alerts(
 ) -> Page[Alert]:
     """Alerts, newest first."""
     found = store.alerts(session, before_id=cursor, limit=limit + 1, state=state)
-    silences, now = store.silences_now(session), service.clock()
+    silences, now = holding_now(session), service.clock()
     return page_of([seen_at(one, silences, now) for one in found], limit)
 
 
 @router.get("/alerts/{alert_id}")
 def get_alert(alert_id: PathId, session: SessionDep, _: Reader, service: Alerts) -> Alert:
     """One alert with its evidence, its diagnosis, and what was done about it."""
-    return seen_at(store.alert(session, alert_id), store.silences_now(session), service.clock())
+    return seen_at(store.alert(session, alert_id), holding_now(session), service.clock())
 
 
 # -- destinations and deliveries ---------------------------------------------------------------------------------------
@@ -226,13 +238,46 @@ def list_silences(session: SessionDep, _: Reader, limit: Limit = 100, cursor: Cu
 
 @router.post("/silences", status_code=201)
 def create_silence(wanted: SilenceCreate, session: SessionDep, principal: Operator, service: Alerts) -> Silence:
-    """Hold back alerts whose labels (also `rule` and `severity`) equal all matchers. What has fired stays told."""
+    """Hold back alerts that have all of these labels (also `rule` and `severity`). What has fired stays told."""
     now = service.clock()
     check_silence(wanted, now)
     return store.create_silence(session, wanted, actor=principal.actor, now=now)
+
+
+@router.post("/silences:preview")
+def preview_silence(wanted: Silenced, session: SessionDep, _: Reader) -> Page[Alert]:
+    """The open alerts that a silence of these labels would hold back; nothing is made."""
+    check_silenced(wanted)
+    held = [alert for alert in store.open_alerts(session) if matches(wanted, labels_of(alert))]
+    return Page(items=held)
 
 
 @router.delete("/silences/{silence_id}", status_code=204)
 def end_silence(silence_id: PathId, session: SessionDep, principal: Operator, service: Alerts) -> None:
     """End a silence early. Alerts it held back that still fire are delivered then."""
     store.end_silence(session, silence_id, actor=principal.actor, now=service.clock())
+
+
+# -- inhibit rules -----------------------------------------------------------------------------------------------------
+
+
+@router.get("/inhibit-rules")
+def list_inhibit_rules(session: SessionDep, _: Reader, limit: Limit = 100, cursor: Cursor = None) -> Page[InhibitRule]:
+    """Inhibit rules, newest first."""
+    return page_of(store.inhibit_rules(session, before_id=cursor, limit=limit + 1), limit)
+
+
+@router.post("/inhibit-rules", status_code=201)
+def create_inhibit_rule(
+    wanted: InhibitRuleCreate, session: SessionDep, principal: Operator, service: Alerts
+) -> InhibitRule:
+    """Hold back alerts of `target` while one of `source` fires and both agree in the labels `equal`. What is held back
+    stands in the list as silenced, and is delivered when its source has ended. No two hold each other back."""
+    check_inhibit_rule(wanted)
+    return store.create_inhibit_rule(session, wanted, actor=principal.actor, now=service.clock())
+
+
+@router.delete("/inhibit-rules/{rule_id}", status_code=204)
+def delete_inhibit_rule(rule_id: PathId, session: SessionDep, principal: Operator, service: Alerts) -> None:
+    """Remove an inhibit rule. Alerts it held back that still fire are delivered then."""
+    store.delete_inhibit_rule(session, rule_id, actor=principal.actor, now=service.clock())

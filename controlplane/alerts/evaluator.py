@@ -24,7 +24,8 @@ from controlplane.alerts.lives.judged import judged
 from controlplane.alerts.lives.lifecycle import Draft, OnFire, Scribe
 from controlplane.alerts.lives.machine import Event
 from controlplane.alerts.lives.storyteller import Storyteller
-from controlplane.alerts.store import OPEN_STATES, silences_now
+from controlplane.alerts.rules.inhibition import holding_now
+from controlplane.alerts.store import OPEN_STATES
 from controlplane.alerts.tables import AlertRow, AlertRuleRow, DetectorStateRow
 from controlplane.alerts.view import rule_view
 from controlplane.alerts.windows.history import instant
@@ -167,7 +168,7 @@ class AlertEvaluator:
             states = select(DetectorStateRow).where(col(DetectorStateRow.rule_id).in_(ids))
             states = states.order_by(col(DetectorStateRow.rule_id), col(DetectorStateRow.pool))
             state_of = {(row.rule_id, row.pool): row for row in session.exec(states.with_for_update())}
-            silences = silences_now(session) if any(outcome.drafts for outcome in outcomes) else []
+            silences = holding_now(session) if any(outcome.drafts for outcome in outcomes) else []
             scribe = Scribe(now, self._external_url, self._on_fire)
             for job, end, findings, drafts in outcomes:
                 rule, row = rule_of.get(job.rule.id), state_of.get((job.rule.id, job.pool))
@@ -189,7 +190,7 @@ class AlertEvaluator:
         if not held:
             return
         with self._database.session() as session:
-            silences = silences_now(session)
+            silences = holding_now(session)
             scribe = Scribe(now, self._external_url, None)
             for alert_id in held:
                 row = session.get(AlertRow, alert_id, with_for_update=True)

@@ -14,15 +14,18 @@ from controlplane.alerts.tables import (
     DeliveryRow,
     DestinationRow,
     DetectorStateRow,
+    InhibitRuleRow,
     SilenceRow,
     place_of,
 )
-from controlplane.alerts.view import alert_view, delivery_view, rule_view, silence_view
+from controlplane.alerts.view import alert_view, delivery_view, inhibit_rule_view, rule_view, silence_view
 from controlplane.contract.bodies.alerts import (
     Alert,
     AlertRule,
     AlertRuleCreate,
     AlertState,
+    InhibitRule,
+    InhibitRuleCreate,
     Silence,
     SilenceCreate,
 )
@@ -129,6 +132,12 @@ def alerts(session: Session, *, before_id: int | None, limit: int, state: AlertS
     query = newest(AlertRow, before_id, limit)
     if state is not None:
         query = query.where(AlertRow.state == state.value)
+    return [alert_view(row) for row in session.exec(query)]
+
+
+def open_alerts(session: Session) -> list[Alert]:
+    """Pending and firing, newest first."""
+    query = select(AlertRow).where(col(AlertRow.state).in_(OPEN_STATES)).order_by(col(AlertRow.id).desc())
     return [alert_view(row) for row in session.exec(query)]
 
 
@@ -240,8 +249,9 @@ def create_silence(session: Session, wanted: SilenceCreate, *, actor: str, now: 
     row = SilenceRow(**wanted.model_dump(), created_by=actor, starts_at=now)
     session.add(row)
     session.flush()
-    words = ", ".join(f"{name}={value}" for name, value in sorted(wanted.matchers.items()))
-    message = f"silence of {words} until {wanted.ends_at.isoformat()}"
+    words = [f"{name}={value}" for name, value in sorted(wanted.matchers.items())]
+    words += [f"{name}=~{text}" for name, text in sorted(wanted.patterns.items())]
+    message = f"silence of {', '.join(words)} until {wanted.ends_at.isoformat()}"
     ledger.append(session, now, actor, "silence.created", f"silence/{row.id}", message, comment=wanted.comment)
     return silence_view(row)
 
@@ -253,3 +263,28 @@ def end_silence(session: Session, silence_id: int, *, actor: str, now: datetime)
         row.ended_early_at = now
         session.add(row)
     ledger.append(session, now, actor, "silence.ended", f"silence/{row.id}", f"silence {row.id} ended early")
+
+
+# -- inhibit rules -----------------------------------------------------------------------------------------------------
+
+
+def inhibit_rules(session: Session, *, before_id: int | None, limit: int) -> list[InhibitRule]:
+    """Newest first."""
+    return [inhibit_rule_view(row) for row in session.exec(newest(InhibitRuleRow, before_id, limit))]
+
+
+def create_inhibit_rule(session: Session, wanted: InhibitRuleCreate, *, actor: str, now: datetime) -> InhibitRule:
+    said = wanted.model_dump(mode="json")
+    row = InhibitRuleRow(**said, created_at=now)
+    session.add(row)
+    session.flush()
+    message = f"inhibit rule {row.name!r}"
+    ledger.append(session, now, actor, "inhibit_rule.created", f"inhibit-rule/{row.id}", message, rule=said)
+    return inhibit_rule_view(row)
+
+
+def delete_inhibit_rule(session: Session, rule_id: int, *, actor: str, now: datetime) -> None:
+    row = existing(session, InhibitRuleRow, rule_id, "inhibit rule", field="rule_id")
+    session.delete(row)
+    message = f"inhibit rule {row.name!r} deleted"
+    ledger.append(session, now, actor, "inhibit_rule.deleted", f"inhibit-rule/{rule_id}", message)

@@ -144,11 +144,24 @@ class SilenceRow(SQLModel, table=True):
 
     id: int | None = Field(default=None, primary_key=True)
     matchers: dict[str, str] = Field(sa_column=Column(JsonColumn, nullable=False))
-    comment: str = ""
+    patterns: dict[str, str] = Field(default_factory=dict, sa_column=Column(JsonColumn, nullable=False))
+    comment: str
     created_by: str
     starts_at: datetime = Field(sa_column=Column(UtcDateTime, nullable=False))
     ends_at: datetime = Field(sa_column=Column(UtcDateTime, nullable=False))
     ended_early_at: datetime | None = Field(default=None, sa_column=Column(UtcDateTime, nullable=True))
+
+
+class InhibitRuleRow(SQLModel, table=True):
+    __tablename__ = "inhibit_rule"
+    __table_args__ = {"sqlite_autoincrement": True}
+
+    id: int | None = Field(default=None, primary_key=True)
+    name: str
+    source: dict[str, Any] = Field(sa_column=Column(JsonColumn, nullable=False))
+    target: dict[str, Any] = Field(sa_column=Column(JsonColumn, nullable=False))
+    equal: list[str] = Field(sa_column=Column(JsonColumn, nullable=False))
+    created_at: datetime = Field(sa_column=Column(UtcDateTime, nullable=False))
 
 
 class DetectorStateRow(SQLModel, table=True):

@@ -1,7 +1,7 @@
 """Rows as the API shows them."""
 
-from controlplane.alerts.tables import AlertRow, AlertRuleRow, DeliveryRow, SilenceRow
-from controlplane.contract.bodies.alerts import Alert, AlertRule, Silence
+from controlplane.alerts.tables import AlertRow, AlertRuleRow, DeliveryRow, InhibitRuleRow, SilenceRow
+from controlplane.contract.bodies.alerts import Alert, AlertRule, InhibitRule, Silence
 from controlplane.contract.channels.destinations import Delivery
 
 
@@ -19,3 +19,7 @@ def delivery_view(row: DeliveryRow) -> Delivery:
 
 def silence_view(row: SilenceRow) -> Silence:
     return Silence.model_validate(row.model_dump())
+
+
+def inhibit_rule_view(row: InhibitRuleRow) -> InhibitRule:
+    return InhibitRule.model_validate(row.model_dump())

@@ -19,12 +19,14 @@ from controlplane.contract.bodies.alerts import (
     ConfigFailedCondition,
     DriftCondition,
     DryRunCreate,
+    InhibitRuleCreate,
     NodeClaimedCondition,
     RegressionCondition,
     Remedy,
     RequestsFailedCondition,
     Severity,
     SilenceCreate,
+    Silenced,
     SymptomCondition,
     TelemetryLostCondition,
 )
@@ -122,8 +124,19 @@ EXAMPLES: dict[str, dict[str, BaseModel]] = {
             matchers={"pool": "chat", "severity": "ticket"},
             ends_at=datetime(2030, 1, 1, 6, tzinfo=UTC),
             comment="load test",
+        ),
+        "every chat pool": SilenceCreate(
+            patterns={"pool": "chat-.*"}, ends_at=datetime(2030, 1, 1, 6, tzinfo=UTC), comment="a migration"
+        ),
+    },
+    InhibitRuleCreate.__name__: {
+        "a pool's tickets while it pages": InhibitRuleCreate(
+            name="pages before tickets",
+            source=Silenced(matchers={"severity": "page"}),
+            target=Silenced(matchers={"severity": "ticket"}),
         )
     },
+    Silenced.__name__: {"what a silence of every chat pool would hold": Silenced(patterns={"pool": "chat-.*"})},
     IncidentAcknowledge.__name__: {"with a word": IncidentAcknowledge(comment="taking revision 2 back")},
     IncidentNoteCreate.__name__: {"a note": IncidentNoteCreate(text="the new prompt template doubled the prompts")},
     IncidentMerge.__name__: {"take incident 4 in": IncidentMerge(incident_id=4)},

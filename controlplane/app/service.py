@@ -57,6 +57,7 @@ from controlplane.db.disk_space import DiskSpace
 from controlplane.db.migrate import upgrade
 from controlplane.fleet import FleetHub
 from controlplane.fleet import store as fleet
+from controlplane.incidents.endpoints import IncidentParts
 from controlplane.incidents.upkeep import IncidentKeeper
 from controlplane.keys import Keyring
 from controlplane.ledger import signing
@@ -76,7 +77,7 @@ from controlplane.terminal.checkout import release
 
 
 @dataclass(frozen=True, kw_only=True)
-class Service(AlertParts, RolloutParts, StudyParts, ServiceParts, SignInParts, OnboardingParts):
+class Service(AlertParts, IncidentParts, RolloutParts, StudyParts, ServiceParts, SignInParts, OnboardingParts):
     """All that a running service is made of: what each domain's routes are served with, and what starts and ends."""
 
     settings: ServiceSettings

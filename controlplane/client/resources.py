@@ -21,8 +21,11 @@ from controlplane.contract.bodies.alerts import (
     AlertRuleCreate,
     DryRun,
     DryRunCreate,
+    InhibitRule,
+    InhibitRuleCreate,
     Silence,
     SilenceCreate,
+    Silenced,
     SymptomList,
     SymptomView,
 )
@@ -308,14 +311,32 @@ class ResourceCalls(Connection):
     def create_silence(self, wanted: SilenceCreate) -> Silence:
         return self._one(Silence, "POST", "/api/v1/silences", body=wanted)
 
+    def silence_preview(self, wanted: Silenced) -> list[Alert]:
+        """The open alerts that it would hold back."""
+        answer = self._request("POST", "/api/v1/silences:preview", body=wanted)
+        return Page[Alert].model_validate_json(answer.content).items
+
     def end_silence(self, silence_id: int) -> None:
         self._request("DELETE", f"/api/v1/silences/{silence_id}")
+
+    def inhibit_rules(self) -> list[InhibitRule]:
+        return list(self.every(InhibitRule, "/api/v1/inhibit-rules"))
+
+    def create_inhibit_rule(self, wanted: InhibitRuleCreate) -> InhibitRule:
+        return self._one(InhibitRule, "POST", "/api/v1/inhibit-rules", body=wanted)
+
+    def delete_inhibit_rule(self, rule_id: int) -> None:
+        self._request("DELETE", f"/api/v1/inhibit-rules/{rule_id}")
 
     # Incidents: the alerts of one cause, and who looks after what.
 
     def incidents(self, **params: Any) -> list[Incident]:
         """Newest first; params: state, pool, open."""
         return list(self.every(Incident, "/api/v1/incidents", **params))
+
+    def latest_incidents(self, limit: int, **params: Any) -> list[Incident]:
+        """The newest, at most `limit`."""
+        return self._page(Incident, "/api/v1/incidents", limit=limit, **params).items
 
     def incident(self, incident_id: int) -> IncidentDetail:
         return self._one(IncidentDetail, "GET", f"/api/v1/incidents/{incident_id}")

@@ -1,11 +1,12 @@
 """Incidents and routes over HTTP."""
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Query, Response
 
-from controlplane.alerts.endpoints import AlertParts
 from controlplane.auth import Operator, Reader
+from controlplane.auth.token_cache import AuthParts
 from controlplane.contract.bodies.pages import Page
 from controlplane.contract.on_call.incidents import (
     Incident,
@@ -29,8 +30,15 @@ from controlplane.incidents.post_mortem import post_mortem
 
 router = APIRouter(prefix="/api/v1", tags=["incidents"])
 
-Incidents = Annotated[AlertParts, Depends(AlertParts.given)]
-"""What these routes are served with: the same as alerts'."""
+
+@dataclass(frozen=True, kw_only=True)
+class IncidentParts(AuthParts):
+    """What these routes are served with. public_url: the base of links that go out."""
+
+    public_url: str
+
+
+Incidents = Annotated[IncidentParts, Depends(IncidentParts.given)]
 Key = Annotated[
     str | None,
     Header(

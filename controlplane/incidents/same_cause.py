@@ -114,7 +114,7 @@ def _related(sign: Sign, other: Sign) -> tuple[str, int] | None:
     if not _overlap(sign, other) or sign.pool != other.pool:
         return None
     if shared := _shared_stage(sign, other):
-        return f"{shared} explains it, as it does alert {other.alert_id}", _STAGE
+        return f"{shared}, as in alert {other.alert_id}", _STAGE
     if sign.kind == other.kind and sign.metric == other.metric:
         return f"another place of the same: {_place(sign)} beside {_place(other)}", _NODES
     if abs(sign.started - other.started) <= NEAR:
@@ -123,12 +123,12 @@ def _related(sign: Sign, other: Sign) -> tuple[str, int] | None:
 
 
 def _shared_stage(sign: Sign, other: Sign) -> str:
-    """What both are slow in: the same stage, or the one is a sum and the other is its stage; "" for nothing."""
+    """In words what both are slow in: a stage that explains either, or the same metric; "" for nothing."""
     shared = sign.measures & other.measures
-    stages = {sign.stage, other.stage} - {""}
-    if shared & stages:
-        return min(shared & stages)
-    return min(shared, default="")
+    explaining = shared & {sign.stage, other.stage}
+    if explaining:
+        return f"{min(explaining)} explains it"
+    return f"it is {min(shared)}" if shared else ""
 
 
 def _overlap(one: Sign, other: Sign) -> bool:

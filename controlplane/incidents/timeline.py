@@ -60,7 +60,7 @@ def _of_alert(alert: Alert) -> Iterator[TimelineEntry]:
     began = f"{alert.rule} began" + (f" on node {alert.labels['node']}" if "node" in alert.labels else "")
     yield TimelineEntry(time=alert.started_at, kind=TimelineKind.ONSET, text=began, subject=subject)
     if alert.fired_at is not None:
-        silent = " (held back by a silence)" if alert.silenced else ""
+        silent = " (held back by a silence or an inhibit rule)" if alert.silenced else ""
         yield TimelineEntry(time=alert.fired_at, kind=TimelineKind.FIRED, text=alert.summary + silent, subject=subject)
     for update in alert.updates:
         yield TimelineEntry(time=update.time, kind=TimelineKind.UPDATED, text=update.summary, subject=subject)

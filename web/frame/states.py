@@ -19,10 +19,21 @@ class Kind(StrEnum):
 WORDS = {
     Kind.GOOD: ("healthy", "promoted", "better", "not_worse", "resolved", "finished", "delivered"),
     Kind.WARN: (
-        *("degraded", "differs", "pending", "judging", "canary", "running", "promoting", "proposed", "applying"),
+        *(
+            "degraded",
+            "differs",
+            "pending",
+            "acknowledged",
+            "judging",
+            "canary",
+            "running",
+            "promoting",
+            "proposed",
+            "applying",
+        ),
         *("inconclusive", "not_better", "unjudged", "queued", "offered", "waiting"),
     ),
-    Kind.BAD: ("offline", "unhealthy", "firing", "failed", "worse", "rolled_back", "rolling_back", "given_up"),
+    Kind.BAD: ("offline", "unhealthy", "firing", "open", "failed", "worse", "rolled_back", "rolling_back", "given_up"),
     Kind.STALE: ("stale",),
     Kind.UNKNOWN: ("unknown",),
 }

@@ -1,4 +1,4 @@
-"""Now: what on-call sees first. Each pool's tail, open alerts with their next action, what is under way."""
+"""Now: what on-call sees first. Each pool's tail, open incidents with their next action, what is under way."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -45,6 +45,7 @@ STEP_WORDS = {
 PEOPLE = (
     "rollout",
     "alert",
+    "incident",
     "revision",
     "study.started",
     "study.finished",
@@ -132,17 +133,23 @@ def first_steps(client: Client, selection: Selection) -> Context:
     return {"steps": [] if done else answer.steps, "following": following, "words": STEP_WORDS}
 
 
-def open_alerts(client: Client, selection: Selection) -> Context:
-    """Those that page before those that wait, each with what is to be done next."""
-    found = [alert for alert in client.alerts() if alert.state != "resolved"]
-    found.sort(key=lambda alert: (alert.state != "firing", alert.severity != "page", -alert.started_at.timestamp()))
-    return {"alerts": [(alert, next_action(alert)) for alert in found], "may_operate": may_operate(client)}
+def open_incidents(client: Client, selection: Selection) -> Context:
+    """Those that page before those that wait, each with what is to be done next; and how many alerts are none yet."""
+    found = client.incidents(open=True)
+    found.sort(key=lambda one: (one.severity != "page", one.state != "open", -one.onset_at.timestamp()))
+    alerts = {one.id: [member.alert for member in client.incident(one.id).members] for one in found}
+    return {
+        "incidents": [(one, next_action(*alerts[one.id])) for one in found],
+        "pending": len(client.alerts("pending")),
+        "may_operate": may_operate(client),
+    }
 
 
-def next_action(alert: Alert) -> RemedyStep | None:
-    """The newest remedy that waits for somebody or is under way; None where none was chosen."""
-    open_ones = [step for step in alert.remedies if step.state is not RemedyState.DECLINED]
-    return max(open_ones or alert.remedies, key=lambda step: step.time, default=None)
+def next_action(*alerts: Alert) -> RemedyStep | None:
+    """The newest remedy of these alerts that waits for somebody or is under way; None where none was chosen."""
+    chosen = [step for alert in alerts for step in alert.remedies]
+    open_ones = [step for step in chosen if step.state is not RemedyState.DECLINED]
+    return max(open_ones or chosen, key=lambda step: step.time, default=None)
 
 
 def decomposition(client: Client, selection: Selection) -> Context:
@@ -215,7 +222,7 @@ PAGE = Page(
     (
         Part("first_steps", first_steps),
         Part("pools", pools),
-        Part("open_alerts", open_alerts),
+        Part("open_incidents", open_incidents),
         Part("decomposition", decomposition, 15),
         Part("activity", activity),
         Part("recent", recent),

@@ -10,6 +10,7 @@ from controlplane.contract.bodies.alerts import Alert
 from controlplane.contract.bodies.nodes import NodeView
 from controlplane.contract.bodies.rollouts import Rollout
 from controlplane.contract.bodies.studies import Study
+from controlplane.contract.on_call.incidents import Incident
 from web.frame.page import Page
 from web.frame.selection import Selection
 from web.palette.matching import MOST, Entry, matching
@@ -52,6 +53,9 @@ def _known_to_the_service(client: Client, selection: Selection, typed: str) -> I
     for alert in islice(client.every(Alert, "/api/v1/alerts", limit=NEWEST), NEWEST):
         about = " ".join(alert.labels.values())
         yield Entry("alert", alert.rule, f"/alerts/{alert.id}", detail=f"{alert.id}, {alert.state.value}, {about}")
+    for one in islice(client.every(Incident, "/api/v1/incidents", limit=NEWEST), NEWEST):
+        told = f"{one.state.value}, {one.pool}, {one.title}"
+        yield Entry("incident", f"Incident {one.id}", f"/incidents/{one.id}", detail=told)
     for rollout in islice(client.every(Rollout, "/api/v1/rollouts", limit=NEWEST), NEWEST):
         told = f"revision {rollout.spec.revision} to {rollout.spec.pool}, {rollout.phase.value.replace('_', ' ')}"
         yield Entry("rollout", f"Rollout {rollout.id}", f"/rollouts/{rollout.id}", detail=told)

@@ -4,12 +4,18 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from controlplane.alerts.channels.payload import labels_of
-from controlplane.contract.bodies.alerts import Alert, AlertState, Silence
+from controlplane.alerts.rules.label_pattern import compiled
+from controlplane.contract.bodies.alerts import Alert, AlertState, Silence, Silenced
 
 
-def matches(matchers: Mapping[str, str], labels: Mapping[str, str]) -> bool:
-    """True when the alert has each of the silence's labels with the same value. No matchers match nothing."""
-    return bool(matchers) and all(labels.get(name) == value for name, value in matchers.items())
+def matches(wanted: Silenced, labels: Mapping[str, str]) -> bool:
+    """True when the alert has each of the silence's labels with the same value, or with one of its pattern. A silence
+    of no labels matches nothing."""
+    if not wanted.matchers and not wanted.patterns:
+        return False
+    same = all(labels.get(name) == value for name, value in wanted.matchers.items())
+    patterns = ((name, compiled(text)) for name, text in wanted.patterns.items())
+    return same and all(name in labels and pattern.matches(labels[name]) for name, pattern in patterns)
 
 
 def active(silence: Silence, at: datetime) -> bool:
@@ -19,7 +25,7 @@ def active(silence: Silence, at: datetime) -> bool:
 
 def silenced(silences: Iterable[Silence], labels: Mapping[str, str], at: datetime) -> bool:
     """True when any silence that is active at `at` matches the labels."""
-    return any(active(silence, at) and matches(silence.matchers, labels) for silence in silences)
+    return any(active(silence, at) and matches(silence, labels) for silence in silences)
 
 
 def seen_at(alert: Alert, silences: Iterable[Silence], at: datetime) -> Alert:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from controlplane.client import Client
-from controlplane.contract.bodies.alerts import Silence, SilenceCreate
+from controlplane.contract.bodies.alerts import Alert, Silence, SilenceCreate, Silenced
 from controlplane.contract.clock import utc_now
 from controlplane.contract.errors import NotFound
 from controlplane.terminal.assignments import parse_labels
@@ -29,13 +29,27 @@ app = subcommand(help="Silences: what is not told for a while.", no_args_is_help
 
 Number = Annotated[int, typer.Argument(help="Its id, as the list shows it.")]
 
+Match = Annotated[
+    list[str], typer.Option(help="label=value that an alert must have, also rule and severity; repeat it for more.")
+]
+MatchRe = Annotated[
+    list[str], typer.Option(help="label=pattern that an alert's whole value must match, as pool=chat-.*; repeat it.")
+]
+
 COLUMNS: Columns[Silence] = {
     "id": lambda silence: str(silence.id),
-    "matches": lambda silence: labels_text(silence.matchers),
+    "matches": lambda silence: matched_text(silence),
     "since": lambda silence: moment_text(silence.starts_at),
     "until": lambda silence: moment_text(silence.ended_early_at or silence.ends_at),
     "by": lambda silence: silence.created_by,
     "comment": lambda silence: silence.comment or "-",
+}
+
+HELD: Columns[Alert] = {
+    "id": lambda alert: str(alert.id),
+    "state": lambda alert: alert.state.value,
+    "rule": lambda alert: alert.rule,
+    "labels": lambda alert: labels_text(alert.labels),
 }
 
 
@@ -66,28 +80,43 @@ def show(client: Client, number: Number, as_json: Json = False) -> None:
 @calls_service()
 def create(
     client: Client,
-    match: Annotated[
-        list[str], typer.Option(help="label=value that an alert must have, also rule and severity; repeat it for more.")
-    ] = [],  # noqa: B006 - typer needs a list default
+    match: Match = [],  # noqa: B006 - typer needs a list default
+    match_re: MatchRe = [],  # noqa: B006
     alert: Annotated[int | None, typer.Option(help="Instead: all labels of this alert.")] = None,
     for_: Annotated[str | None, typer.Option("--for", help="How long, e.g. 2h.")] = None,
     until: Annotated[str | None, typer.Option(help="Instead: a moment, RFC 3339.")] = None,
-    comment: Annotated[str, typer.Option(help="Why, for people.")] = "",
+    comment: Annotated[str, typer.Option(help="Why, for people; it has to be said.")] = "",
     as_json: Json = False,
 ) -> None:
     """Hold alerts back whose labels all match: tailwright silences create --match pool=chat --for 2h."""
-    if bool(match) == (alert is not None):
-        fail("say what is silenced: --match label=value, or --alert ID")
+    if bool(match or match_re) == (alert is not None):
+        fail("say what is silenced: --match label=value, --match-re label=pattern, or --alert ID")
     if (for_ is None) == (until is None):
         fail("say how long: --for 2h, or --until TIME")
+    if not comment.strip():
+        fail("say why: --comment TEXT")
     ends = utc_now() + timedelta(seconds=length_s("--for", for_)) if for_ is not None else moment("--until", until)
     assert ends is not None
-    matchers = _matchers(match) if alert is None else client.alert(alert).labels
-    made = client.create_silence(SilenceCreate(matchers=matchers, ends_at=ends, comment=comment))
+    what = _silenced(match, match_re) if alert is None else Silenced(matchers=client.alert(alert).labels)
+    made = client.create_silence(SilenceCreate(**what.model_dump(), ends_at=ends, comment=comment))
     if as_json:
         print_json(made)
     else:
-        typer.echo(f"silence {made.id}: {labels_text(made.matchers)} until {moment_text(made.ends_at)}")
+        typer.echo(f"silence {made.id}: {matched_text(made)} until {moment_text(made.ends_at)}")
+
+
+@app.command("preview")
+@calls_service()
+def preview(
+    client: Client,
+    match: Match = [],  # noqa: B006
+    match_re: MatchRe = [],  # noqa: B006
+    as_json: Json = False,
+) -> None:
+    """The open alerts that a silence would hold back: tailwright silences preview --match-re "pool=chat-.*"."""
+    if not match and not match_re:
+        fail("say what is silenced: --match label=value, or --match-re label=pattern")
+    show_list(client.silence_preview(_silenced(match, match_re)), HELD, as_json=as_json, what="open alert that matches")
 
 
 @app.command("expire")
@@ -98,10 +127,20 @@ def expire(client: Client, number: Number, as_json: Json = False) -> None:
     show_done(f"silence {number} is over", as_json=as_json)
 
 
-def _matchers(match: list[str]) -> dict[str, str]:
+def matched_text(silence: Silenced) -> str:
+    """As people write it: pool=chat node=~gpu-.*"""
+    found = [labels_text(silence.matchers)] if silence.matchers else []
+    return " ".join([*found, *(f"{label}=~{text}" for label, text in sorted(silence.patterns.items()))])
+
+
+def _silenced(match: list[str], match_re: list[str]) -> Silenced:
+    return Silenced(matchers=_once("--match", match), patterns=_once("--match-re", match_re))
+
+
+def _once(option: str, pairs: list[str]) -> dict[str, str]:
     """Leaves with status 2 where a label has two values, which no alert has."""
-    found = parse_labels("--match", match)
+    found = parse_labels(option, pairs)
     twice = next((label for label, values in found.items() if len(values) > 1), None)
     if twice is not None:
-        fail(f"--match: {twice} is given twice; make a silence for each")
+        fail(f"{option}: {twice} is given twice; make a silence for each")
     return {label: values[0] for label, values in found.items()}

@@ -320,14 +320,25 @@ class Alert(BaseModel):
     remedies: list[RemedyStep] = Field(default=[], description="what was chosen, and why, the oldest first")
 
 
-class SilenceCreate(BaseModel):
-    """Alerts whose labels all equal `matchers` are not delivered until `ends_at`."""
+class Silenced(BaseModel):
+    """Alerts that have all of these labels; one that lacks a label is not among them. One at least must be given."""
 
     matchers: dict[str, str] = Field(
-        min_length=1, description="labels and the values they must have, all of them; also `rule` and `severity`"
+        default={}, description="labels and the values they must have, all of them; also `rule` and `severity`"
     )
+    patterns: dict[str, str] = Field(
+        default={},
+        max_length=10,
+        description="labels and the regular expressions that their whole values must match: literals, `.`, `[a-z]`, "
+        "`\\d \\w \\s`, groups, `|` and `* + ? {n,m}`, at most 200 characters",
+    )
+
+
+class SilenceCreate(Silenced):
+    """Alerts that match are not delivered until `ends_at`."""
+
     ends_at: datetime = Field(description="until when")
-    comment: str = Field(default="", max_length=500, description="why")
+    comment: str = Field(min_length=1, max_length=500, description="why")
 
 
 class Silence(SilenceCreate):
@@ -397,3 +408,19 @@ class DryRun(BaseModel):
     firing_s: float = Field(description="seconds in which at least one of its alerts would have been firing")
     times: list[WouldHaveFired] = Field(description="each time, the oldest first, at most 200")
     notes: list[str] = Field(default=[], description="what of the past was not kept, and what that means")
+
+
+class InhibitRuleCreate(BaseModel):
+    """While an alert of `source` fires, those of `target` are not delivered: they say the same."""
+
+    name: str = Field(min_length=1, max_length=128, description="what people call the rule")
+    source: Silenced = Field(description="the alerts that say enough")
+    target: Silenced = Field(description="the alerts that are held back meanwhile")
+    equal: list[str] = Field(default=["pool"], max_length=10, description="labels in which both agree")
+
+
+class InhibitRule(InhibitRuleCreate):
+    """An inhibit rule as it is kept."""
+
+    id: int = Field(description="the rule's number")
+    created_at: datetime = Field(description="when it was made")

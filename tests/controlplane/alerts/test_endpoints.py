@@ -255,16 +255,78 @@ def test_what_a_deleted_rule_ends_is_told_with_links(clients: dict[str, TestClie
 
 
 def test_silences(clients: dict[str, TestClient]) -> None:
-    operate = clients["operate"]
-    past = operate.post("/api/v1/silences", json={"matchers": {"pool": "a"}, "ends_at": "2029-01-01T00:00:00Z"})
-    assert past.status_code == 400 and past.json()["error"]["detail"]["field"] == "ends_at"
-    naive = operate.post("/api/v1/silences", json={"matchers": {"pool": "a"}, "ends_at": "2031-01-01T00:00:00"})
-    assert naive.status_code == 400 and "timezone" in naive.json()["error"]["message"]
+    operate, why = clients["operate"], {"comment": "known"}
+    past = {"matchers": {"pool": "a"}, "ends_at": "2029-01-01T00:00:00Z", **why}
+    naive = {"matchers": {"pool": "a"}, "ends_at": "2031-01-01T00:00:00", **why}
     ends = (NOW + timedelta(hours=1)).isoformat()
-    made = operate.post("/api/v1/silences", json={"matchers": {"pool": "a"}, "ends_at": ends}).json()
+    for body, field, says in (
+        (past, "ends_at", "is not in the future"),
+        (naive, "ends_at", "timezone"),
+        ({"ends_at": ends, **why}, "matchers", "give a label and its value"),
+        ({"patterns": {"pool": "(a"}, "ends_at": ends, **why}, "patterns.pool", "a `(` without its `)`"),
+    ):
+        answer = operate.post("/api/v1/silences", json=body)
+        assert answer.status_code == 400 and answer.json()["error"]["detail"]["field"] == field
+        assert says in answer.json()["error"]["message"]
+    assert operate.post("/api/v1/silences", json={"matchers": {"pool": "a"}, "ends_at": ends}).status_code == 422
+    body = {"matchers": {"pool": "a"}, "patterns": {"node": "gpu-.*"}, "ends_at": ends, **why}
+    made = operate.post("/api/v1/silences", json=body).json()
     assert made["created_by"] == "operate" and made["ended_early_at"] is None
     assert operate.delete(f"/api/v1/silences/{made['id']}").status_code == 204
-    assert clients["read"].get("/api/v1/silences").json()["items"][0]["ended_early_at"] is not None
+    shown = clients["read"].get("/api/v1/silences").json()["items"][0]
+    assert shown["ended_early_at"] is not None and shown["patterns"] == {"node": "gpu-.*"}
+
+
+def test_inhibit_rules_come_and_go(clients: dict[str, TestClient]) -> None:
+    operate = clients["operate"]
+    sides = {"source": {"matchers": {"severity": "page"}}, "target": {"patterns": {"severity": "tick.*"}}}
+    made = operate.post("/api/v1/inhibit-rules", json={"name": "r", **sides})
+    assert made.status_code == 201 and made.json()["equal"] == ["pool"]
+    assert clients["read"].get("/api/v1/inhibit-rules").json()["items"] == [made.json()]
+    for wrong, field in (
+        ({"source": {}}, "source.matchers"),
+        ({"target": {"patterns": {"a": "("}}}, "target.patterns.a"),
+    ):
+        answer = operate.post("/api/v1/inhibit-rules", json={"name": "r", **sides, **wrong})
+        assert answer.status_code == 400 and answer.json()["error"]["detail"]["field"] == field
+    assert operate.delete("/api/v1/inhibit-rules/1").status_code == 204
+    assert operate.delete("/api/v1/inhibit-rules/1").status_code == 404
+
+
+def test_a_silence_is_previewed_and_nothing_is_made(clients: dict[str, TestClient], database: Database) -> None:
+    with database.session() as session:
+        for pool, state in (
+            ("chat-eu", "firing"),
+            ("chat-us", "pending"),
+            ("chat-us", "resolved"),
+            ("batch", "firing"),
+        ):
+            session.add(
+                AlertRow(
+                    fingerprint=f"{pool}{state}",
+                    rule_id=1,
+                    rule="r",
+                    kind="regression",
+                    pool=pool,
+                    state=state,
+                    severity="page",
+                    labels={"pool": pool},
+                    summary="s",
+                    started_at=NOW,
+                    breach_since=NOW,
+                )
+            )
+    read = clients["read"]
+
+    def held(**body: Any) -> list[tuple[str, str]]:
+        items = read.post("/api/v1/silences:preview", json=body).json()["items"]
+        return [(one["labels"]["pool"], one["state"]) for one in items]
+
+    assert held(patterns={"pool": "chat-.*"}) == [("chat-us", "pending"), ("chat-eu", "firing")]
+    assert held(patterns={"pool": "chat-.*"}, matchers={"severity": "ticket"}) == []
+    assert held(matchers={"rule": "r"}, patterns={"pool": "b.*"}) == [("batch", "firing")]
+    assert read.post("/api/v1/silences:preview", json={}).status_code == 400
+    assert read.get("/api/v1/silences").json()["items"] == []
 
 
 def test_an_alert_is_silenced_by_a_silence_made_after_it_fired(
@@ -284,7 +346,7 @@ def test_an_alert_is_silenced_by_a_silence_made_after_it_fired(
 
     assert set(told().values()) == {False}
     ends = (NOW + timedelta(hours=1)).isoformat()
-    wanted = {"matchers": {"pool": "a", "severity": "page"}, "ends_at": ends}
+    wanted = {"matchers": {"pool": "a", "severity": "page"}, "ends_at": ends, "comment": "known"}
     silence = clients["operate"].post("/api/v1/silences", json=wanted).json()
     assert told() == {("a", "firing"): True, ("a", "resolved"): False, ("b", "firing"): False}
     clients["operate"].delete(f"/api/v1/silences/{silence['id']}")

@@ -262,7 +262,9 @@ class TestAbsolute:
         with database.session() as session:
             session.add(
                 SilenceRow(
-                    matchers={"pool": "main", "severity": "page"},
+                    matchers={"severity": "page"},
+                    patterns={"pool": "ma.n"},
+                    comment="known",
                     created_by="me",
                     starts_at=plant.now,
                     ends_at=plant.now + timedelta(seconds=150),

@@ -154,7 +154,8 @@ def test_a_silence_holds_updates_back_until_it_ends(database: Database, plant: A
     assert len(deliveries(database)) == 1
     with database.session() as session:
         ends = plant.now + timedelta(seconds=120)
-        session.add(SilenceRow(matchers={"pool": "main"}, created_by="me", starts_at=plant.now, ends_at=ends))
+        told = {"created_by": "me", "comment": "known"}
+        session.add(SilenceRow(matchers={"pool": "main"}, starts_at=plant.now, ends_at=ends, **told))
     run(evaluator, 115, plant, prefill=20.0)
     alert = alerts(database)[0]
     assert len(alert.updates) == 1 and alert.silenced and len(deliveries(database)) == 1

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from controlplane.alerts.lives.fingerprint import fingerprint
 from controlplane.alerts.rules.silence import active, matches, silenced
-from controlplane.contract.bodies.alerts import Silence
+from controlplane.contract.bodies.alerts import Silence, Silenced
 from controlplane.contract.signature import sign, verify
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -28,10 +28,14 @@ def test_fingerprint_ignores_the_order_of_labels(labels: dict[str, str], rule: i
 
 
 def test_silence() -> None:
-    one = Silence(id=1, matchers={"pool": "main"}, starts_at=NOW, ends_at=NOW + timedelta(hours=1), created_by="me")
+    told: dict[str, Any] = {"starts_at": NOW, "ends_at": NOW + timedelta(hours=1), "created_by": "me", "comment": "c"}
+    one = Silence(id=1, matchers={"pool": "main"}, **told)
     labels = {"pool": "main", "metric": "ttft"}
-    assert matches({"pool": "main"}, labels) and not matches({"pool": "other"}, labels)
-    assert not matches({"node": "a"}, labels) and not matches({}, labels)
+    assert matches(one, labels) and not matches(Silenced(matchers={"pool": "other"}), labels)
+    assert not matches(Silenced(matchers={"node": "a"}), labels) and not matches(Silenced(), labels)
+    assert matches(Silenced(matchers={"pool": "main"}, patterns={"metric": "ttft|itl"}), labels)
+    assert not matches(Silenced(matchers={"pool": "main"}, patterns={"metric": "tt"}), labels), "the whole value counts"
+    assert not matches(Silenced(patterns={"node": ".*"}), labels), "a label that is not there matches nothing"
     assert (
         active(one, NOW) and not active(one, NOW + timedelta(hours=1)) and not active(one, NOW - timedelta(seconds=1))
     )

@@ -9,16 +9,14 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 from fastapi.testclient import TestClient
 
-from controlplane.alerts.endpoints import AlertParts
 from controlplane.auth import store as tokens
 from controlplane.auth.token_cache import TokenCache
 from controlplane.contract.bodies.access import Scope
 from controlplane.contract.bodies.alerts import Alert
 from controlplane.contract.errors import TailwrightError
 from controlplane.db import Database
-from controlplane.incidents.endpoints import router
+from controlplane.incidents.endpoints import IncidentParts, router
 from controlplane.incidents.upkeep import IncidentKeeper
-from controlplane.outgoing import ANYWHERE
 from tests.controlplane.incidents.conftest import START
 from tests.keyrings import keyring_of
 
@@ -30,14 +28,12 @@ BASE = "/api/v1/incidents"
 def http(database: Database) -> Iterator[TestClient]:
     app = FastAPI()
     app.include_router(router)
-    app.state.service = AlertParts(
+    app.state.service = IncidentParts(
         database=database,
         clock=lambda: NOW,
         tokens=TokenCache(database),
         keyring=keyring_of(database),
         public_url="https://tailwright.example",
-        check_remedy=lambda _: None,
-        outgoing=ANYWHERE,
     )
 
     @app.exception_handler(TailwrightError)

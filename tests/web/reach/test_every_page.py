@@ -47,11 +47,12 @@ def subjects(stack: Any) -> Iterator[dict[str, str]]:
         revision = client.create_config(RevisionCreate(knobs={"max_num_seqs": 15}, base=base, note="to look at"))
         rollout = client.create_rollout(RolloutCreate(pool="demo", revision=revision.number, start=False))
         study = client.create_study({"pool": "demo", "objective": "ttft", "max_trials": 3})
-        wait_for("a request is in the log and an alert is open", lambda: client.requests().items and client.alerts())
+        wait_for("a request is in the log and an alert is open", lambda: client.requests().items and client.incidents())
         yield {
             "node_name": "node-1",
             "request_id": client.requests().items[0].request_id,
             "alert": str(client.alerts()[0].id),
+            "incident": str(client.incidents()[0].id),
             "rollout": str(rollout.id),
             "study": str(study.id),
         }
@@ -106,7 +107,7 @@ def test_a_phone_has_five_at_the_thumb_and_the_others_behind_more(browser: Brows
     page.set_viewport_size(PHONE)  # type: ignore[arg-type]
     page.goto("/requests?from=now-1h")
     bar = page.get_by_role("navigation", name="Pages", exact=True)
-    assert bar.locator("a, button").all_inner_texts() == ["Now", "Explore", "Requests", "Alerts", "More"]
+    assert bar.locator("a, button").all_inner_texts() == ["Now", "Explore", "Requests", "Incidents", "More"]
     expect(bar.get_by_role("link", name="Requests")).to_have_attribute("aria-current", "page")
     expect(page.get_by_label("Pool")).to_be_hidden()
     page.get_by_role("button", name="last hour, every pool").click()

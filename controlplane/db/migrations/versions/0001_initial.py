@@ -249,6 +249,17 @@ def upgrade() -> None:
         sqlite_autoincrement=True,
     )
     op.create_table(
+        "inhibit_rule",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("name", sa.String(), nullable=False),
+        sa.Column("source", sa.JSON(), nullable=False),
+        sa.Column("target", sa.JSON(), nullable=False),
+        sa.Column("equal", sa.JSON(), nullable=False),
+        sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+        sqlite_autoincrement=True,
+    )
+    op.create_table(
         "probe",
         sa.Column("id", sa.Integer(), nullable=False),
         sa.Column("time", sa.DateTime(timezone=True), nullable=False),
@@ -305,6 +316,7 @@ def upgrade() -> None:
         "silence",
         sa.Column("id", sa.Integer(), nullable=False),
         sa.Column("matchers", sa.JSON(), nullable=False),
+        sa.Column("patterns", sa.JSON(), nullable=False),
         sa.Column("comment", sa.String(), nullable=False),
         sa.Column("created_by", sa.String(), nullable=False),
         sa.Column("starts_at", sa.DateTime(timezone=True), nullable=False),
@@ -717,6 +729,7 @@ def downgrade() -> None:
     op.drop_index(op.f("ix_revision_hash"), table_name="revision")
     op.drop_table("revision")
     op.drop_table("probe")
+    op.drop_table("inhibit_rule")
     op.drop_table("incident_route")
     op.drop_index(op.f("ix_incident_note_incident_id"), table_name="incident_note")
     op.drop_table("incident_note")

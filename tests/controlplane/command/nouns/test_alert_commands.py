@@ -13,6 +13,7 @@ from tests.controlplane.command.nouns.plane import Plane
 from tests.peers import Service, send
 from tests.processes import free_port, wait_for
 
+UNTIL, WHY = "2030-01-01T00:00:00Z", ("--comment", "known")
 RULE = """
 name = "first tokens"
 pool = "chat"
@@ -103,15 +104,21 @@ def test_an_alert_is_shown_and_silenced(plane: Plane, rule_file: Path) -> None:
 
 
 def test_a_silence_wants_labels_and_an_end(plane: Plane) -> None:
-    made = plane.run("silences", "create", "--match", "pool=chat", "--until", "2030-01-01T00:00:00Z").stdout
-    assert "pool=chat until 2030-01-01 00:00:00Z" in made
+    made = plane.run(
+        "silences", "create", "--match", "pool=chat", "--match-re", "node=gpu-.*", "--until", UNTIL, *WHY
+    ).stdout
+    assert "pool=chat node=~gpu-.* until 2030-01-01 00:00:00Z" in made
+    assert "no open alert that matches" in plane.run("silences", "preview", "--match-re", "pool=nobody.*").stderr
+    wrong = plane.run("silences", "create", "--match-re", "pool=(", "--for", "2h", *WHY, status=1).stderr
+    assert "patterns.pool" in wrong and "without its" in wrong
     for arguments, told in (
         (["--for", "2h"], "say what is silenced"),
         (["--match", "pool=chat", "--alert", "1", "--for", "2h"], "say what is silenced"),
         (["--match", "pool=chat"], "say how long"),
-        (["--match", "pool=chat", "--for", "soon"], "--for: 'soon' is not a duration"),
-        (["--match", "pool", "--for", "2h"], "--match: wants label=value"),
-        (["--match", "pool=a", "--match", "pool=b", "--for", "2h"], "pool is given twice"),
+        (["--match", "pool=chat", "--for", "2h"], "say why"),
+        (["--match", "pool=chat", "--for", "soon", *WHY], "--for: 'soon' is not a duration"),
+        (["--match", "pool", "--for", "2h", *WHY], "--match: wants label=value"),
+        (["--match", "pool=a", "--match", "pool=b", "--for", "2h", *WHY], "pool is given twice"),
     ):
         assert told in plane.run("silences", "create", *arguments, status=2).stderr
 

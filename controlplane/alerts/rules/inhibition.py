@@ -1,0 +1,61 @@
+"""Which alerts are held back because another one says the same (inhibition). The first half is pure.
+
+What a rule holds back is told as silences that last as long as their source fires: with the alert, or the rule, they
+end. Guarantees: an alert that is held back itself holds back none, so that no two hide each other; one that is both
+source and target of a rule is no source of it; what is held back is shown, and told once its source has ended.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+
+from sqlmodel import Session, select
+
+from controlplane.alerts import store
+from controlplane.alerts.channels.payload import labels_of
+from controlplane.alerts.rules.silence import matches
+from controlplane.alerts.tables import AlertRow, InhibitRuleRow
+from controlplane.alerts.view import alert_view, inhibit_rule_view
+from controlplane.contract.bodies.alerts import AlertState, InhibitRule, Silence
+
+FIRST, LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
+OF_NO_SILENCE = 0
+"""The number of a silence that is no row."""
+
+
+def held_by(rules: Iterable[InhibitRule], sources: Iterable[Mapping[str, str]]) -> list[Silence]:
+    """What alerts with these labels, which fire and are told, hold back."""
+    told = list(sources)
+    return [
+        _silence(rule, labels)
+        for rule in rules
+        for labels in told
+        if matches(rule.source, labels)
+        and not matches(rule.target, labels)
+        and all(name in labels for name in rule.equal)
+    ]
+
+
+def _silence(rule: InhibitRule, labels: Mapping[str, str]) -> Silence:
+    return Silence(
+        id=OF_NO_SILENCE,
+        matchers={**rule.target.matchers, **{name: labels[name] for name in rule.equal}},
+        patterns=rule.target.patterns,
+        starts_at=FIRST,
+        ends_at=LAST,
+        created_by=rule.name,
+        comment=f"inhibit rule {rule.name!r}",
+    )
+
+
+def held_now(session: Session) -> list[Silence]:
+    """By the rules that there are, of the alerts that fire and are not held back."""
+    rules = [inhibit_rule_view(row) for row in session.exec(select(InhibitRuleRow))]
+    if not rules:
+        return []
+    told = select(AlertRow).where(AlertRow.state == AlertState.FIRING.value, AlertRow.silenced == False)  # noqa: E712
+    return held_by(rules, (labels_of(alert_view(row)) for row in session.exec(told)))
+
+
+def holding_now(session: Session) -> list[Silence]:
+    """All that holds alerts back: what people silenced, and what inhibit rules hold back while their sources fire."""
+    return [*store.silences_now(session), *held_now(session)]

@@ -1,0 +1,117 @@
+"""What the incident's page lets people do: each form is sent by who is signed in; the API decides if they may.
+
+Guarantee: a form without this session's token is a 403 and does nothing.
+"""
+
+from datetime import timedelta
+from typing import Annotated
+
+from fastapi import APIRouter, Form, Request, Response
+from fastapi.responses import RedirectResponse
+
+from controlplane.client import Client
+from controlplane.contract.bodies.alerts import SilenceCreate
+from controlplane.contract.clock import utc_now
+from controlplane.contract.errors import BadRequest
+from controlplane.contract.on_call.incidents import IncidentDetail, IncidentSplit
+from web.access.sessions import client_of, signed_client_of
+from web.access.threads import on_own_threads
+from web.frame import row_number
+from web.incidents.incident_span import metric_of
+
+row_number.register()
+router = APIRouter(prefix="/incidents")
+
+Field = Annotated[str, Form()]
+LENGTHS = {"30m": timedelta(minutes=30), "2h": timedelta(hours=2), "8h": timedelta(hours=8), "1d": timedelta(days=1)}
+OBJECTIVES = frozenset({"ttft", "tpot", "itl", "e2e"})
+
+
+@router.get("/{number:row}/post-mortem.md")
+@on_own_threads
+def post_mortem(request: Request, number: int) -> Response:
+    """The Markdown document as a file."""
+    headers = {"Content-Disposition": f'attachment; filename="incident-{number}.md"', "Cache-Control": "no-store"}
+    text = client_of(request).post_mortem(number)
+    return Response(text, media_type="text/markdown; charset=utf-8", headers=headers)
+
+
+@router.post("/{number:row}/acknowledge")
+@on_own_threads
+def acknowledge(request: Request, number: int, form: Field = "") -> Response:
+    signed_client_of(request, form).acknowledge_incident(number)
+    return _back(number)
+
+
+@router.post("/{number:row}/notes")
+@on_own_threads
+def add_note(request: Request, number: int, text: Field = "", form: Field = "") -> Response:
+    client = signed_client_of(request, form)
+    client.add_incident_note(number, _said(text, "text", "the note says nothing"))
+    return _back(number)
+
+
+@router.post("/{number:row}/resolve")
+@on_own_threads
+def resolve(request: Request, number: int, reason: Field = "", form: Field = "") -> Response:
+    client = signed_client_of(request, form)
+    client.resolve_incident(number, _said(reason, "reason", "say why it is closed"))
+    return _back(number)
+
+
+@router.post("/{number:row}/split")
+@on_own_threads
+def split(request: Request, number: int, alert: Annotated[int, Form()], form: Field = "") -> Response:
+    """One alert is of another cause; the answer leads to its own incident."""
+    made = signed_client_of(request, form).split_incident(number, IncidentSplit(alert_ids=[alert]))
+    return _back(made.id)
+
+
+@router.post("/{number:row}/silence")
+@on_own_threads
+def silence(request: Request, number: int, lasts: Field = "", reason: Field = "", form: Field = "") -> Response:
+    """Hold back what its alerts that fire would tell."""
+    client = signed_client_of(request, form)
+    if lasts not in LENGTHS:
+        raise BadRequest(f"lasts: wants one of {', '.join(LENGTHS)}", field="lasts")
+    why = _said(reason, "reason", "say why it is silenced")
+    for labels in firing_labels(client.incident(number)):
+        wanted = SilenceCreate(matchers=labels, ends_at=utc_now() + LENGTHS[lasts], comment=why)
+        client.create_silence(wanted)
+    client.add_incident_note(number, f"Silenced for {lasts}: {why}")
+    return _back(number)
+
+
+@router.post("/{number:row}/study")
+@on_own_threads
+def study(request: Request, number: int, form: Field = "") -> Response:
+    """Look for a better configuration of its pool, by the metric that got slow."""
+    client = signed_client_of(request, form)
+    return RedirectResponse(f"/studies/{started_study(client, client.incident(number))}", status_code=303)
+
+
+def firing_labels(incident: IncidentDetail) -> list[dict[str, str]]:
+    """Of its alerts that fire, each once."""
+    found: list[dict[str, str]] = []
+    for member in incident.members:
+        if member.alert.resolved_at is None and member.alert.labels not in found:
+            found.append(member.alert.labels)
+    return found
+
+
+def started_study(client: Client, incident: IncidentDetail) -> int:
+    metric = metric_of(incident)
+    wanted = {"pool": incident.pool} | ({"objective": metric} if metric in OBJECTIVES else {})
+    made = client.create_study(wanted)
+    client.add_incident_note(incident.id, f"Study {made.id} was started.")
+    return made.id
+
+
+def _said(text: str, field: str, missing: str) -> str:
+    if not text.strip():
+        raise BadRequest(f"{field}: {missing}", field=field)
+    return text.strip()
+
+
+def _back(number: int) -> Response:
+    return RedirectResponse(f"/incidents/{number}", status_code=303)

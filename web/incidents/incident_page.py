@@ -1,0 +1,129 @@
+"""One incident: what is wrong and why, what can be done now, the metric before and during, and what has happened."""
+
+from datetime import timedelta
+
+from controlplane.client import Client
+from controlplane.contract.bodies.remedies import RemedyState, RemedyStep
+from controlplane.contract.bodies.rollouts import RolloutPhase
+from controlplane.contract.metrics import E2E
+from controlplane.contract.on_call.incidents import IncidentDetail, IncidentState
+from web.access.viewer import may_operate
+from web.drawing.line_chart import Line, Mark, drawn
+from web.drawing.stacks import stacked_bars
+from web.drawing.waterfall import Request
+from web.explore.decomposition import mean_parts
+from web.frame.page import Context, Page, Part, number
+from web.frame.selection import Selection
+from web.incidents.incident_span import span_of
+from web.pages.chart_parts import BEHIND, api_call, marks, quantile_lines, shown
+from web.pages.requests_page import address_of
+
+SHOWN = (0.95, 0.99)
+SLOWEST = 8
+EARLY = timedelta(minutes=1)
+"""The requests that an onset was seen by were complete before it."""
+OPEN = (IncidentState.OPEN, IncidentState.ACKNOWLEDGED)
+
+
+def whole(client: Client, selection: Selection) -> Context:
+    """What the page's own forms need; raises `NotFound` for an incident that there is not."""
+    found = client.incident(number(selection, "incident"))
+    span = span_of(found, selection)
+    return {
+        "incident": found,
+        "is_open": found.state in OPEN,
+        "may_operate": may_operate(client),
+        "take_backs": take_backs(client, found),
+        "explore": span.selection.query(),
+        "silenceable": [one.alert for one in found.members if one.alert.resolved_at is None],
+        "chart": CHART,
+    }
+
+
+def state(client: Client, selection: Selection) -> Context:
+    found = client.incident(number(selection, "incident"))
+    return {"incident": found, "now": selection.now, "explore": span_of(found, selection).selection.query()}
+
+
+def history(client: Client, selection: Selection) -> Context:
+    return {"incident": client.incident(number(selection, "incident"))}
+
+
+def chart(client: Client, selection: Selection) -> Context:
+    """The metric's tail before and during, what it was judged against, and what happened; parts/line_chart.html."""
+    found = client.incident(number(selection, "incident"))
+    span = span_of(found, selection)
+    of = span.selection
+    asked = {"step": of.step, **of.span, **span.labels}
+    answer = client.quantiles(span.metric, SHOWN, **asked)
+    start_s, end_s = answer.start.timestamp(), answer.end.timestamp()
+    lines = [line for line in quantile_lines(answer) if line.points]
+    if span.threshold_s is not None:
+        steps = range(int(start_s), int(end_s), of.step_s)
+        lines.insert(0, Line("judged against", [(float(at), span.threshold_s) for at in steps]))
+    onset = Mark(found.onset_at.timestamp(), "alert", "onset", found.title)
+    drawing = drawn(lines, start_s, end_s, of.step_s, [onset, *marks(client)])
+    count = sum(series.count for series in answer.series)
+    call = api_call("quantiles", {"metric": span.metric, "q": SHOWN, **asked})
+    return shown(drawing, call, metric=span.metric, count=count) | {"title": f"{span.metric}, before and during"}
+
+
+def stacks(client: Client, selection: Selection) -> Context:
+    """Where the mean request's time went before the onset, and since."""
+    span = span_of(client.incident(number(selection, "incident")), selection)
+    sides = {"before": span.before, "during": span.during}
+    means = {
+        name: mean_parts(client.shares(start=start, end=end, **span.labels)) for name, (start, end) in sides.items()
+    }
+    bars = [Request(name, parts) for name, parts in means.items() if parts]
+    start, end = span.during
+    call = api_call("shares", {"start": start, "end": end, **span.labels})
+    return {"stacks": stacked_bars(bars) if len(bars) == 2 else None, "call": call}
+
+
+def slowest(client: Client, selection: Selection) -> Context:
+    """The requests behind it: the slowest since the onset."""
+    span = span_of(client.incident(number(selection, "incident")), selection)
+    metric = BEHIND.get(span.metric, E2E.short)
+    onset, end = span.during
+    found = client.requests(
+        **span.labels,
+        metric=metric,
+        timed_by="completion",
+        order="slowest",
+        limit=SLOWEST,
+        start=onset - EARLY,
+        end=end,
+    )
+    rows = [(one, address_of(one, span.selection)) for one in found.items]
+    return {"rows": rows, "metric": metric, "all": span.selection.query(metric=metric, order="slowest")}
+
+
+def take_backs(client: Client, incident: IncidentDetail) -> list[RemedyStep]:
+    """Those whose rollouts were proposed and wait for somebody, each rollout once."""
+    offered = {
+        step.rollout_id: step
+        for member in incident.members
+        for step in member.alert.remedies
+        if step.rollout_id is not None and step.state is RemedyState.OFFERED
+    }
+    return [step for number, step in offered.items() if client.rollout(number).phase is RolloutPhase.PROPOSED]
+
+
+CHART = Part("incident_chart", chart, 10, "line_chart", "The metric, before and during")
+PAGE = Page(
+    "incident",
+    "/incidents/{incident}",
+    "Incident",
+    (
+        Part("incident", state),
+        CHART,
+        Part("incident_stacks", stacks, 15),
+        Part("incident_requests", slowest, 15),
+        Part("timeline", history),
+    ),
+    section="incidents",
+    bar=False,
+    whole=whole,
+    scripts=("charts.js",),
+)
