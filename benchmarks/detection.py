@@ -1,14 +1,13 @@
-"""How often regression detection cries wolf, and how soon it sees a real slowdown: a simulation.
+"""Regression detection: how often it cries wolf, and how soon it sees a real slowdown.
 
-    python benchmarks/detection.py --hours 56
+    python -m benchmarks.detection --only nulls,delays --weeks 1 --trials 5
+    python -m benchmarks.detection --only model
 
-Requests arrive as a Poisson process whose rate follows a curve of two hours, +-50 %. Latency is lognormal (sigma 0.6)
-around 0.2 s; its logarithm moves with the load (0.3 per factor e) and with AR(1) noise (sd 0.05, time constant 60 s).
-Null hours have no shift; each shift multiplies every latency from one moment on. One metric, p95 and p99, one prompt
-bucket; the baseline is two hours long. The threshold is the product's default: one false alarm in a week.
-
-Rivals see the same windows. `p99 rule` is `p99[5m] > 1.2 x baseline for 5m`. The ablations take away the load bins, the
-tempering, or both with a baseline that is never renewed. A model is not production: read the figures as its answers.
+`nulls` and `delays` drive worlds of real arrivals through a queue a node, on machines that drift
+(`detection_measures/worlds.py`); a null world has nothing wrong for `--weeks`, and each alarm there is false. `model`
+is the older stationary model, which is kinder than any fleet (`detection_measures/model.py`). All methods watch the
+same worlds; `candidate` is a detector that is measured before it becomes the product's. A model is not production: read
+the figures as its answers.
 """
 
 import argparse
@@ -16,233 +15,103 @@ import math
 import platform
 import statistics
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from controlplane.alerts.conditions.baseline import Baseline, BucketBaseline
-from controlplane.alerts.conditions.detector import Detector, Workshop
-from controlplane.alerts.conditions.learner import Learner
-from controlplane.alerts.windows.history import Tail, Window, merged
-from controlplane.alerts.windows.load import LoadMeter, load_bin
-from controlplane.contract.bodies.alerts import RegressionCondition
-from controlplane.contract.histogram import AXIS_LENGTH, AXIS_MAX, AXIS_MIN, SCALE, axis_position
+from benchmarks.detection_measures import model
+from benchmarks.detection_measures.arrivals import Lap, lap
+from benchmarks.detection_measures.methods import METHODS, WARM_S
+from benchmarks.detection_measures.model import poisson_interval
+from benchmarks.detection_measures.worlds import Fault, Shape, World
 from controlplane.contract.metrics import WINDOW_S
-from controlplane.evidence.sketch import Sketch
 
-METRIC, BUCKET = "ttft", "<=512"
-SIGMA, NOISE_SD, NOISE_TAU_S, LOAD_SLOPE = 0.6, 0.05, 60.0, 0.3
-CURVE_S = BASELINE_S = 7200.0
-HOUR = round(3600 / WINDOW_S)
-WARM = round(BASELINE_S / WINDOW_S)
-SETTLE = 24  # Windows a detector judges before a shift begins.
-PATIENCE = 1800.0 / WINDOW_S
-RATES = (5.0, 20.0, 100.0)
-SHIFTS = (1.2, 1.5, 3.0)
-RULE_WINDOWS = 60
-
-
-@dataclass
-class Plant:
-    """A simulated pool of one node; `windows` continues where it was, so that a shift can be laid over it."""
-
-    rate: float
-    random: np.random.Generator
-    noise: float = 0.0
-    step: int = 0
-
-    def __post_init__(self) -> None:
-        self.meter = LoadMeter()
-
-    def windows(self, count: int, shift: float = 1.0) -> list[Window]:
-        keep = math.exp(-WINDOW_S / NOISE_TAU_S)
-        made = []
-        for _ in range(count):
-            start_s = self.step * WINDOW_S
-            busy = 1.0 + 0.5 * math.sin(2.0 * math.pi * start_s / CURVE_S)
-            n = int(self.random.poisson(self.rate * busy * WINDOW_S))
-            self.noise = keep * self.noise + NOISE_SD * math.sqrt(1.0 - keep * keep) * self.random.normal()
-            center = math.log(0.2 * shift) + LOAD_SLOPE * math.log(busy) + self.noise
-            log2 = (center + SIGMA * self.random.normal(size=n)) / math.log(2.0)
-            places = np.clip(np.ceil(log2 * 2**SCALE).astype(np.int64) - 1, AXIS_MIN, AXIS_MAX) - AXIS_MIN
-            counts = np.bincount(places, minlength=AXIS_LENGTH)
-            load = self.meter.push(start_s, {"n": n}, {})
-            made.append(Window(start_s, load, {METRIC: {BUCKET: Tail.of(Sketch(counts=counts))}} if n else {}))
-            self.step += 1
-        return made
-
-
-class Ablated(Detector):
-    """The detector without tempering, without load bins, or with the first baseline for ever."""
-
-    tempered = binned = renewed = True
-
-    def workshop(self, history: Sequence[Window]) -> Workshop:
-        return AblatedWorkshop(self, history)
-
-    def ablate(self, built: Baseline) -> Baseline:
-        if not self.tempered:
-            built = replace(built, phi=dict.fromkeys(built.phi, 1.0))
-        if not self.binned:
-            middle = load_bin(built.highest_load)
-            flat = {name: BucketBaseline(b.edge, {middle: b.total}, b.total) for name, b in built.buckets.items()}
-            built = replace(built, buckets=flat, highest_load=math.inf)
-        return built
-
-
-class AblatedWorkshop(Workshop):
-    def __init__(self, detector: Ablated, history: Sequence[Window]) -> None:
-        super().__init__(detector.condition, history)
-        self._detector = detector
-
-    def build(self, learner: Learner, end_s: float, least: int) -> dict[float, Baseline]:
-        if learner.baselines and not self._detector.renewed:
-            return learner.baselines
-        return {q: self._detector.ablate(built) for q, built in super().build(learner, end_s, least).items()}
-
-
-class Unbinned(Ablated):
-    binned = False
-
-
-class Untempered(Ablated):
-    tempered = False
-
-
-class StaticUntempered(Ablated):
-    tempered = binned = renewed = False
-
-
-def condition() -> RegressionCondition:
-    return RegressionCondition(metrics=[METRIC], baseline_s=BASELINE_S)
-
-
-def alarms_of(kind: type[Detector], windows: Sequence[Window], first: int, *, stop_at_first: bool) -> list[int]:
-    """Indices at which a new alarm is raised, judging from `first` on. After an alarm the evidence starts afresh."""
-    detector = kind(condition())
-    raised = []
-    for index in range(first, len(windows)):
-        # A view of the recent past only, as the product forgets what no baseline needs.
-        past = windows[max(0, index - WARM - HOUR) : index] if _due(detector, windows[index]) else windows[:1]
-        detector.advance(windows[index], past)
-        if detector.alarmed(METRIC):
-            raised.append(index)
-            for learner in detector.learners.values():
-                learner.streams.clear()
-                learner.crowded.clear()
-            if stop_at_first:
-                break
-    return raised
-
-
-def _due(detector: Detector, window: Window) -> bool:
-    learners = [learner for learner in detector.learners.values() if learner.metric == METRIC]
-    return any(not one.baselines or window.start_s - one.built_s >= 300.0 for one in learners)
-
-
-def alarms_of_rule(windows: Sequence[Window], first: int, *, stop_at_first: bool) -> list[int]:
-    """`p99[5m] > 1.2 x p99 of the two hours before the first judged window, for 5m`."""
-    normal = merged(windows[max(0, first - WARM) : first], METRIC).quantile(0.99)
-    edge = axis_position(1.2 * normal)
-    pairs = [_counts(window, edge) for window in windows]
-    total = np.cumsum([0, *(count for count, _ in pairs)])
-    above = np.cumsum([0, *(slow for _, slow in pairs)])
-    raised, lasted = [], 0
-    for index in range(max(first, RULE_WINDOWS), len(windows)):
-        share = (above[index + 1] - above[index + 1 - RULE_WINDOWS]) / max(
-            1, total[index + 1] - total[index + 1 - RULE_WINDOWS]
-        )
-        lasted = lasted + 1 if share > 0.01 else 0
-        if lasted == RULE_WINDOWS:
-            raised.append(index)
-            if stop_at_first:
-                break
-    return raised
-
-
-def _counts(window: Window, edge: int) -> tuple[int, int]:
-    tail = window.tails.get(METRIC, {}).get(BUCKET)
-    return (0, 0) if tail is None else (tail.count, tail.above(edge))
-
-
-Method = Callable[[Sequence[Window], int, bool], list[int]]
-
-
-def _with(kind: type[Detector]) -> Method:
-    return lambda windows, first, stop: alarms_of(kind, windows, first, stop_at_first=stop)
-
-
-METHODS: dict[str, Method] = {
-    "tailwright": _with(Detector),
-    "without load bins": _with(Unbinned),
-    "without tempering": _with(Untempered),
-    "static, untempered": _with(StaticUntempered),
-    "p99 rule": lambda windows, first, stop: alarms_of_rule(windows, first, stop_at_first=stop),
+WEEK_S = 7 * 86400.0
+EASY = Shape("easy: util .3, drift of 1 % in an hour", 5.0, slow=((0.01, 3600.0),))
+DRIFT = Shape("drift: 4 % in an hour, and in six", 5.0, slow=((0.04, 3600.0), (0.03, 21600.0)))
+BUSY = Shape(
+    "busy: util .6 at noon, day curve, drift, jumps of 2 %",
+    5.0,
+    util=0.6,
+    depth=0.6,
+    slow=((0.03, 1200.0), (0.03, 7200.0)),
+    jumps=(0.02, 7200.0),
+)
+NULLS = tuple(replace(shape, rate=rate) for shape in (EASY, DRIFT, BUSY) for rate in (5.0, 20.0))
+FAULT_S = WARM_S + 1200.0
+PATIENCE_S = 3600.0
+FAULTS = {
+    "all x1.2": Fault(FAULT_S, 1.2),
+    "all x1.5": Fault(FAULT_S, 1.5),
+    "9 % of requests x2": Fault(FAULT_S, 2.0, share=0.09),
+    "one node of four x1.5": Fault(FAULT_S, 1.5, node=0),
+    "prompts over 2k x1.5": Fault(FAULT_S, 1.5, least_prompt=2049),
+    "creep to x1.5 in an hour": Fault(FAULT_S, 1.5, ramp_s=3600.0),
+    "all x1.05": Fault(FAULT_S, 1.05),
 }
+RATES = (5.0, 20.0, 100.0)
 
 
-def poisson_interval(count: int) -> tuple[float, float]:
-    """95 % interval of a Poisson mean (Garwood 1936), found by bisection on the exact tail."""
+def nulls(source: Lap, names: Sequence[str], weeks: float, seed: int) -> None:
+    print(f"\nFalse alarms a pool-week, {weeks:g} weeks each, 95 % Poisson interval\n")
+    print("| world | rate | " + " | ".join(names) + " |")
+    print("|---|---|" + "---|" * len(names))
+    for place, shape in enumerate(NULLS):
+        cells = []
+        for name in names:
+            world = World(shape, source, (seed, place))
+            raised = len(METHODS[name](world.chunks(WARM_S + weeks * WEEK_S)))
+            low, high = (bound / weeks for bound in poisson_interval(raised))
+            cells.append(f"{raised / weeks:.3g} ({low:.2g} to {high:.2g})")
+        print(f"| {shape.name} | {shape.rate:g}/s | " + " | ".join(cells) + " |", flush=True)
 
-    def below(mean: float, k: int) -> float:
-        return sum(math.exp(-mean + i * math.log(mean) - math.lgamma(i + 1)) for i in range(k + 1))
 
-    def solve(goal: float, k: int) -> float:
-        low, high = 1e-9, 10.0 * (k + 10)
-        for _ in range(100):
-            middle = (low + high) / 2
-            low, high = (middle, high) if below(middle, k) > goal else (low, middle)
-        return low
-
-    return (0.0 if count == 0 else solve(0.975, count - 1)), solve(0.025, count)
+def delays(source: Lap, names: Sequence[str], trials: int, seed: int) -> None:
+    print(f"\nDelay in seconds on the easy world, median of {trials}; in brackets missed within an hour, or early\n")
+    print("| fault | rate | " + " | ".join(names) + " |")
+    print("|---|---|" + "---|" * len(names))
+    for number, (title, fault) in enumerate(FAULTS.items()):
+        for rate in RATES:
+            cells = []
+            for name in names:
+                found = []
+                for trial in range(trials):
+                    world = World(replace(EASY, rate=rate), source, (seed, 100 + number, round(rate), trial), (fault,))
+                    raised = METHODS[name](world.chunks(FAULT_S + PATIENCE_S))
+                    late = [at_s - FAULT_S for at_s in raised]
+                    found.append(late[0] if late and late[0] > 0 else math.inf)
+                missed = sum(delay == math.inf for delay in found)
+                median = statistics.median_high(found)
+                cells.append((f"{median:.0f}" if median < math.inf else "> 3600") + (f" ({missed})" if missed else ""))
+            print(f"| {title} | {rate:g}/s | " + " | ".join(cells) + " |", flush=True)
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--hours", type=float, default=24.0, help="null hours for each request rate")
-    options.add_argument("--trials", type=int, default=15, help="slowdowns of each size and rate")
+    options.add_argument("--only", default="nulls,delays", help="of nulls, delays, model")
+    options.add_argument("--methods", help="comma-separated, as named in the tables' heads, with ; between")
+    options.add_argument("--weeks", type=float, default=1.0, help="of each null world")
+    options.add_argument("--trials", type=int, default=5, help="of each fault and rate")
     options.add_argument("--seed", type=int, default=1)
-    options.add_argument("--only", help="comma-separated method names")
+    options.add_argument("--hours", type=float, default=24.0, help="model: null hours of each rate")
     chosen = options.parse_args()
-    names = [name for name in METHODS if not chosen.only or name in chosen.only.split(",")]
-    print(
-        f"seed {chosen.seed}, {chosen.hours:g} null hours and {chosen.trials} trials per cell, rates {RATES} requests/s"
-    )
+    parts = chosen.only.split(",")
+    if unknown := sorted(set(parts) - {"nulls", "delays", "model"}):
+        options.error(f"--only: there is no {unknown[0]!r}; nulls, delays and model there are")
+    names = chosen.methods.split(";") if chosen.methods else list(METHODS)
+    if unknown := [name for name in names if name not in METHODS]:
+        options.error(f"--methods: there is no {unknown[0]!r}; there are {'; '.join(METHODS)}")
+    source = lap()
+    print(f"seed {chosen.seed}; arrivals: {source.source}; ticks of {WINDOW_S:g} s")
     print(f"python {platform.python_version()}, numpy {np.__version__}, {platform.machine()}")
     began = time.monotonic()
-    false: dict[str, int] = dict.fromkeys(names, 0)
-    delays: dict[tuple[str, float, float], list[float]] = {}
-    for place, rate in enumerate(RATES):
-        plant = Plant(rate, np.random.default_rng([chosen.seed, place]))
-        windows = plant.windows(WARM + round(chosen.hours * HOUR))
-        for name in names:
-            false[name] += len(METHODS[name](windows, WARM, False))
-        for number, shift in enumerate(SHIFTS):
-            for trial in range(chosen.trials):
-                plant = Plant(rate, np.random.default_rng([chosen.seed, place, 1 + number, trial]))
-                plant.step = round(CURVE_S / WINDOW_S * trial / chosen.trials)
-                run = plant.windows(WARM + SETTLE) + plant.windows(round(PATIENCE), shift)
-                for name in names:
-                    raised = [index for index in METHODS[name](run, WARM, True) if index >= WARM + SETTLE]
-                    late = math.inf if not raised else (raised[0] - WARM - SETTLE + 1) * WINDOW_S
-                    delays.setdefault((name, rate, shift), []).append(late)
-    weeks = chosen.hours * len(RATES) / 168
-    print(f"\n{weeks:.2f} null weeks; false alarms a week with 95 % Poisson interval;")
-    print("median delay in seconds, in brackets how many were missed or had alarmed before the slowdown")
-    heads = [f"x{shift:g} at {rate:g}/s" for shift in SHIFTS for rate in RATES]
-    print("| method | false alarms a week | " + " | ".join(heads) + " |")
-    print("|---|---|" + "---|" * len(heads))
-    for name in names:
-        low, high = (bound / weeks for bound in poisson_interval(false[name]))
-        cells = []
-        for shift in SHIFTS:
-            for rate in RATES:
-                found = delays[name, rate, shift]
-                missed = sum(1 for delay in found if delay == math.inf)
-                median = statistics.median(found)
-                cells.append((f"{median:.0f}" if median < math.inf else "> 1800") + (f" ({missed})" if missed else ""))
-        print(f"| {name} | {false[name] / weeks:.1f} ({low:.1f} to {high:.1f}) | " + " | ".join(cells) + " |")
+    if "nulls" in parts:
+        nulls(source, names, chosen.weeks, chosen.seed)
+    if "delays" in parts:
+        delays(source, names, chosen.trials, chosen.seed)
+    if "model" in parts:
+        model.report(hours=chosen.hours, trials=3 * chosen.trials, seed=chosen.seed)
     print(f"\n{time.monotonic() - began:.0f} s")
 
 

@@ -1,0 +1,1 @@
+"""Worlds, methods and measures of `benchmarks/detection.py`."""

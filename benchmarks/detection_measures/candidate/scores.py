@@ -1,0 +1,88 @@
+"""Scores: what one request says of a change, by its place in the distribution that was usual. Pure.
+
+A score is a function of the axis position, of mean 0 among the usual requests of its stratum, and bounded, so that no
+single request says much. The mean score of a tick is what the detector watches (`shift_scan`):
+
+- `location`: the normal score of the request's rank (van der Waerden). For a shift of a lognormal distribution it is
+  the efficient score: nothing that is in the data is thrown away.
+- `tail`: grows exponentially with the normal score, less a multiple of `location` that makes it blind to a small shift
+  of all: it speaks of a part of the requests that got much slower.
+
+What a change would do to a mean score is computed from the same usual distribution (`after`), whatever its shape.
+"""
+
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from controlplane.contract.histogram import BASE
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+NORMAL = NormalDist()
+CLIP = 2.6
+TAIL_STEEPNESS = 1.4
+SMALL_SHIFT = 1.1
+
+
+@dataclass(frozen=True)
+class Change:
+    """A share of the requests takes `factor` times as long."""
+
+    factor: float
+    share: float = 1.0
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """One stratum's scores. table: float64[axis]; variance: of one request's score; shares: float64[axis], the usual
+    distribution."""
+
+    table: Floats
+    variance: float
+    shares: Floats
+
+    def after(self, change: Change) -> float:
+        """The mean score of the usual requests after the change."""
+        return change.share * float(self.shares @ _moved(self.table, change.factor))
+
+
+def location(counts: Ints) -> Scoring:
+    """counts: int64[axis], not empty."""
+    shares = counts / counts.sum()
+    return _centred(_normal_scores(counts), shares)
+
+
+def tail(counts: Ints) -> Scoring:
+    """counts: int64[axis], not empty."""
+    shares = counts / counts.sum()
+    usual = _centred(_normal_scores(counts), shares)
+    steep = _centred(np.exp(TAIL_STEEPNESS * _normal_scores(counts)), shares)
+    small = Change(SMALL_SHIFT)
+    blind = steep.table - steep.after(small) / max(usual.after(small), 1e-9) * usual.table
+    return _centred(blind, shares)
+
+
+def _centred(table: Floats, shares: Floats) -> Scoring:
+    """With mean 0 and variance 1 where the requests differ at all."""
+    centred = table - shares @ table
+    variance = float(shares @ centred**2)
+    if variance < 1e-12:
+        return Scoring(np.zeros_like(table), 0.0, shares)
+    return Scoring(centred / np.sqrt(variance), 1.0, shares)
+
+
+def _normal_scores(counts: Ints) -> Floats:
+    below = np.cumsum(counts) - counts
+    rank = (below + 0.5 * counts + 0.5) / (counts.sum() + 1.0)
+    return np.clip([NORMAL.inv_cdf(one) for one in rank], -CLIP, CLIP)
+
+
+def _moved(table: Floats, factor: float) -> Floats:
+    """The score that a request at each position gets when it takes `factor` times as long."""
+    buckets = np.log(factor) / np.log(BASE)
+    places = np.arange(table.size) + buckets
+    return np.asarray(np.interp(places, np.arange(table.size), table))

@@ -1,0 +1,182 @@
+"""Pools that serve: real arrivals, a queue a node, machines that drift. What a detector sees of them, tick by tick.
+
+A request's prefill takes (fixed + per token x prompt) seconds, times noise of its own (lognormal), times what the whole
+pool has in common at that moment: fast noise (an Ornstein-Uhlenbeck process of a minute), and the drift of machines
+(slow ones, and small jumps). It waits for its node in order of arrival (Lindley's recursion), so that a busy pool's
+time to first token holds what the engine did not do. Nothing here is learnt from the detector, nor the other way round.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.detection_measures.arrivals import Lap, Traffic
+from controlplane.contract.histogram import AXIS_LENGTH, AXIS_MAX, AXIS_MIN, SCALE
+from controlplane.contract.metrics import WINDOW_S
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+BUCKET_TOPS = (128, 512, 2048, 8192, 32768)
+BUCKETS = ("<=128", "<=512", "<=2k", "<=8k", "<=32k", ">32k")
+CHUNK_S = 3600.0
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is wrong from `at_s` on: `factor` on the prefill of those it hits, coming in over `ramp_s`."""
+
+    at_s: float
+    factor: float
+    share: float = 1.0
+    least_prompt: int = 0
+    node: int | None = None
+    ramp_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Shape:
+    """rate: requests a second at the busiest moment; util: of a node, at that moment; depth: of the daily curve.
+
+    slow: (sd, time constant in s) of each slow process; jumps: (sd, mean seconds between) of lasting
+    steps, to a level drawn anew.
+    """
+
+    name: str
+    rate: float
+    util: float = 0.3
+    depth: float = 0.0
+    nodes: int = 4
+    sigma: float = 0.3
+    fast_sd: float = 0.05
+    fast_tau_s: float = 60.0
+    slow: tuple[tuple[float, float], ...] = ()
+    jumps: tuple[float, float] | None = None
+    fixed_tokens: int = 250
+
+
+class Wander:
+    """An Ornstein-Uhlenbeck process sampled each tick."""
+
+    def __init__(self, sd: float, tau_s: float, random: np.random.Generator) -> None:
+        self._sd, self._keep, self._random = sd, math.exp(-WINDOW_S / tau_s), random
+        self._at = sd * float(random.normal())
+
+    def steps(self, count: int) -> Floats:
+        fresh = self._sd * math.sqrt(1.0 - self._keep**2) * self._random.normal(size=count)
+        made = np.empty(count)
+        at = self._at
+        for place in range(count):
+            at = self._keep * at + fresh[place]
+            made[place] = at
+        self._at = at
+        return made
+
+
+@dataclass
+class Chunk:
+    """Ticks in order. ttft, prefill: int64[ticks, buckets, axis] of the pool's requests; arrived: int64[ticks]."""
+
+    start_s: float
+    prefill: Ints
+    ttft: Ints
+    arrived: Ints
+
+
+@dataclass
+class World:
+    """`chunks` goes on where it was."""
+
+    shape: Shape
+    source: Lap
+    seed: tuple[int, ...]
+    faults: tuple[Fault, ...] = ()
+    surge: tuple[float, float, float] | None = None
+    at_s: float = 0.0
+    _free_s: Floats = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._random = np.random.default_rng(self.seed)
+        shape = self.shape
+        self._traffic = Traffic(
+            self.source, shape.rate * (self.surge[2] if self.surge else 1.0), shape.depth, self._random
+        )
+        kinds = [(shape.fast_sd, shape.fast_tau_s), *shape.slow]
+        self._common = [Wander(sd, tau, self._random) for sd, tau in kinds if sd]
+        self._level = 0.0
+        self._free_s = np.zeros(shape.nodes)
+        mean = float(np.minimum(self.source.prompts, 32768).mean()) + shape.fixed_tokens
+        self._per_token_s = shape.util * shape.nodes / shape.rate / mean
+
+    def chunks(self, until_s: float) -> Iterator[Chunk]:
+        while self.at_s < until_s - 1e-6:
+            yield self._chunk(min(until_s, self.at_s + CHUNK_S))
+
+    def _chunk(self, end_s: float) -> Chunk:
+        ticks = round((end_s - self.at_s) / WINDOW_S)
+        at, prompts = self._traffic.until(end_s)
+        if self.surge is not None:
+            begin, stop, factor = self.surge
+            kept = ((at >= begin) & (at < stop)) | (self._random.random(at.size) < 1.0 / factor)
+            at, prompts = at[kept], prompts[kept]
+        tick = np.minimum(((at - self.at_s) / WINDOW_S).astype(np.int64), ticks - 1)
+        node = self._random.integers(self.shape.nodes, size=at.size)
+        log = self._common_noise(ticks)[tick] + self.shape.sigma * self._random.normal(size=at.size)
+        service = (self.shape.fixed_tokens + prompts) * self._per_token_s * np.exp(log)
+        for fault in self.faults:
+            service *= self._fault(fault, at, prompts, node)
+        waiting = self._waiting(at, service, node)
+        bucket = np.searchsorted(BUCKET_TOPS, prompts)
+        chunk = Chunk(
+            self.at_s,
+            _histograms(ticks, tick, bucket, service),
+            _histograms(ticks, tick, bucket, service + waiting),
+            np.bincount(tick, minlength=ticks),
+        )
+        self.at_s = end_s
+        return chunk
+
+    def _common_noise(self, ticks: int) -> Floats:
+        total = np.zeros(ticks)
+        for one in self._common:
+            total += one.steps(ticks)
+        if self.shape.jumps is not None:
+            sd, every_s = self.shape.jumps
+            levels = np.concatenate([[self._level], sd * self._random.normal(size=ticks)])
+            jumped = self._random.random(ticks) < WINDOW_S / every_s
+            level = levels[np.maximum.accumulate(np.where(jumped, np.arange(1, ticks + 1), 0))]
+            self._level = float(level[-1])
+            total += level
+        return total
+
+    def _fault(self, fault: Fault, at: Floats, prompts: Ints, node: Ints) -> Floats:
+        hit = (at >= fault.at_s) & (prompts >= fault.least_prompt)
+        if fault.node is not None:
+            hit &= node == fault.node
+        if fault.share < 1.0:
+            hit &= self._random.random(at.size) < fault.share
+        grown = np.clip((at - fault.at_s) / fault.ramp_s, 0.0, 1.0) if fault.ramp_s else np.ones_like(at)
+        return np.where(hit, fault.factor**grown, 1.0)
+
+    def _waiting(self, at: Floats, service: Floats, node: Ints) -> Floats:
+        found = np.zeros_like(at)
+        for one in range(self.shape.nodes):
+            mine = np.flatnonzero(node == one)
+            if not mine.size:
+                continue
+            # The time at which the node is free before each request: a running maximum of arrival less work so far.
+            work = np.cumsum(service[mine])
+            before = work - service[mine]
+            free = np.maximum(np.maximum.accumulate(at[mine] - before), self._free_s[one]) + before
+            found[mine] = free - at[mine]
+            self._free_s[one] = free[-1] + service[mine][-1]
+        return found
+
+
+def _histograms(ticks: int, tick: Ints, bucket: Ints, values_s: Floats) -> Ints:
+    places = np.clip(np.ceil(np.log2(values_s) * 2**SCALE).astype(np.int64) - 1, AXIS_MIN, AXIS_MAX) - AXIS_MIN
+    flat = (tick * len(BUCKETS) + bucket) * AXIS_LENGTH + places
+    return np.bincount(flat, minlength=ticks * len(BUCKETS) * AXIS_LENGTH).reshape(ticks, len(BUCKETS), AXIS_LENGTH)

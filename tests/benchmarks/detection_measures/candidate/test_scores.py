@@ -1,0 +1,44 @@
+"""Scores have mean 0 and variance 1 among the usual, and say what a change does to them."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from benchmarks.detection_measures.candidate.scores import Change, location, tail
+from controlplane.contract.histogram import AXIS_LENGTH, BASE
+
+counts = arrays(np.int64, 40, elements=st.integers(0, 50)).filter(lambda found: np.count_nonzero(found) > 2)
+
+
+def on_axis(found: np.ndarray) -> np.ndarray:
+    whole = np.zeros(AXIS_LENGTH, dtype=np.int64)
+    whole[500 : 500 + found.size] = found
+    return whole
+
+
+@given(counts)
+def test_the_usual_have_mean_0_and_variance_1(found: np.ndarray) -> None:
+    for scoring in (location(on_axis(found)), tail(on_axis(found))):
+        assert scoring.shares @ scoring.table == pytest.approx(0.0, abs=1e-9)
+        assert scoring.shares @ scoring.table**2 == pytest.approx(scoring.variance, abs=1e-9)
+
+
+@given(counts)
+def test_slower_is_never_a_lower_score_by_place(found: np.ndarray) -> None:
+    assert (np.diff(location(on_axis(found)).table) >= 0).all()
+
+
+def test_requests_that_do_not_differ_say_nothing() -> None:
+    assert location(on_axis(np.array([7]))).variance == 0.0
+
+
+def test_a_shift_of_lognormal_requests_moves_their_score_by_its_size() -> None:
+    random = np.random.default_rng(1)
+    usual = on_axis(np.bincount(np.clip(100 + 0.3 / np.log(BASE) * random.normal(size=200_000), 0, 199).astype(int)))
+    by_place, by_tail = location(usual), tail(usual)
+    assert by_place.after(Change(1.1)) == pytest.approx(np.log(1.1) / 0.3, rel=0.1)
+    assert by_tail.after(Change(1.1)) == pytest.approx(0.0, abs=1e-9)
+    assert by_tail.after(Change(2.0, 0.1)) > by_place.after(Change(2.0, 0.1))  # What it is for.
+    assert by_place.after(Change(2.0, 0.1)) == pytest.approx(0.1 * by_place.after(Change(2.0)))

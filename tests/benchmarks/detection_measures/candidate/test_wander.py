@@ -1,0 +1,51 @@
+"""The fit finds the noise that was put in, and its covariances are those of the process."""
+
+import math
+
+import numpy as np
+import pytest
+
+from benchmarks.detection_measures.candidate.wander import TAUS_TICKS, Wander, fit
+
+NO_FLOORS = [0.0] * len(TAUS_TICKS)
+
+
+def process(sd: float, tau: float, ticks: int, seed: int) -> np.ndarray:
+    random, keep = np.random.default_rng(seed), math.exp(-1.0 / tau)
+    at, found = sd * random.normal(), np.empty(ticks)
+    for place in range(ticks):
+        at = keep * at + sd * math.sqrt(1 - keep**2) * random.normal()
+        found[place] = at
+    return found
+
+
+def test_independent_ticks_have_no_wandering() -> None:
+    sampling = np.full(4000, 0.04)
+    found = fit(0.2 * np.random.default_rng(2).normal(size=4000), sampling, NO_FLOORS)
+    assert found.tick < 0.1 * 0.04
+
+
+def test_a_process_is_found_under_sampling_noise() -> None:
+    sampling = np.full(8000, 0.04)
+    values = process(0.3, 12.0, 8000, 3) + 0.2 * np.random.default_rng(4).normal(size=8000)
+    values[100:140] = np.nan
+    found = fit(values, sampling, NO_FLOORS)
+    assert found.tick == pytest.approx(0.09, rel=0.35)
+    assert found.variances[2] + found.variances[1] + found.variances[3] > 0.7 * found.tick
+
+
+def test_floors_hold_and_a_history_of_nothing_has_only_them() -> None:
+    floors = [0.0, 0.0, 0.0, 0.0, 0.0, 0.1, 0.2]
+    assert fit(np.full(100, np.nan), np.full(100, 1.0), floors).variances == tuple(floors)
+    assert fit(np.zeros(100), np.full(100, 1.0), floors).variances[-1] == 0.2
+
+
+def test_covariances_are_those_of_the_means_of_spans() -> None:
+    edges = np.array([0.0, 2.0, 6.0, 20.0])
+    found = Wander((0.0, 0.0, 0.5, 0.0, 0.0, 0.0, 0.0)).covariance(edges)
+    fine = np.arange(0.0, 20.0, 0.02) + 0.01
+    exact = 0.5 * np.exp(-np.abs(fine[:, None] - fine[None, :]) / TAUS_TICKS[2])
+    span = np.searchsorted(edges, fine) - 1
+    weights = (span[None, :] == np.arange(3)[:, None]) / np.bincount(span)[:, None]
+    assert found == pytest.approx(weights @ exact @ weights.T, rel=1e-3)
+    assert (np.linalg.eigvalsh(found) > 0).all()
