@@ -37,6 +37,7 @@ from web.pages import (
     runbook_page,
     sign_in,
     studies_page,
+    trial_page,
 )
 from web.palette import entries
 from web.settings import settings_forms, settings_page
@@ -51,6 +52,7 @@ PAGES = Pages.of(
     alerts_page.LIST,
     alerts_page.PAGE,
     runbook_page.PAGE,
+    trial_page.PAGE,
     fleet_page.PAGE,
     node_page.PAGE,
     configs_page.PAGE,

@@ -6,6 +6,9 @@ from web.access.viewer import may_operate
 from web.frame.page import Context, Page, Part, number
 from web.frame.selection import Selection
 
+NOT_TRIED = frozenset({"drift", "config_failed", "node_claimed", "telemetry_lost"})
+"""Kinds of rules on what nodes were told and said, of which only the present is kept."""
+
 
 def alerts(client: Client, selection: Selection) -> Context:
     """Those of the pool and the time, where the address says one, and the rules that watch it."""
@@ -18,6 +21,8 @@ def alerts(client: Client, selection: Selection) -> Context:
     return {
         "alerts": found,
         "rules": [rule for rule in client.alert_rules() if pool is None or rule.pool in (None, pool)],
+        "may_try": may_operate(client),
+        "not_tried": NOT_TRIED,
     }
 
 
