@@ -40,7 +40,7 @@ def is_one_row(page: Page, width: int) -> bool:
     return bool(in_one and apart[-1][1] <= width and page.evaluate("document.documentElement.scrollWidth") <= width)
 
 
-@pytest.mark.parametrize("width", [1920, 1500, 1499, 1280, 1279, 1024])
+@pytest.mark.parametrize("width", [1920, 1600, 1599, 1280, 1279, 1024])
 @pytest.mark.parametrize("path", ["/ledger", "/rollouts", "/"])
 def test_the_header_is_one_row(at: Any, width: int, path: str) -> None:
     page = at(width, path)
