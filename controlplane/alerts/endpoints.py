@@ -1,7 +1,7 @@
 """Alert rules, alerts, destinations, deliveries and silences over HTTP."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query
@@ -19,6 +19,7 @@ from controlplane.alerts.checks import (
 from controlplane.alerts.dry_run.dry_run_desk import DryRunDesk
 from controlplane.alerts.lives.preview import previewed
 from controlplane.alerts.lives.tried_destination import try_destination
+from controlplane.alerts.notify.attempts import Attempts
 from controlplane.alerts.rules.inhibition import holding_now
 from controlplane.alerts.rules.silence import matches, seen_at
 from controlplane.alerts.symptoms.runbooks import symptom_view
@@ -60,6 +61,9 @@ from controlplane.outgoing import AddressPolicy
 
 router = APIRouter(prefix="/api/v1", tags=["alerts"])
 
+CALLBACKS_PER_MINUTE = 120
+"""Of one address: acknowledgements that come by callback."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class AlertParts(AuthParts):
@@ -71,6 +75,7 @@ class AlertParts(AuthParts):
 
     public_url: str
     outgoing: AddressPolicy
+    callback_attempts: Attempts = field(default_factory=lambda: Attempts(CALLBACKS_PER_MINUTE))
     check_remedy: Callable[[Remedy], None]
     dry_runs: DryRunDesk
 

@@ -9,7 +9,7 @@ from controlplane.telemetry.http.receiver import Application
 
 DESCRIPTION = """The control plane beside an LLM serving fleet: sees the latency tail first, says why, and fixes it.
 
-Send `Authorization: Bearer TOKEN`. Scopes: `read` < `operate` < `admin`; `agent` and `enrol` stand apart.
+Send `Authorization: Bearer TOKEN`. Scopes: `read` < `operate` < `admin`; `agent`, `enrol` and `post` stand apart.
 
 Collections are `{"items": [...], "next": cursor | null}`, newest first: pass `next` back as `?cursor=`.
 
@@ -26,6 +26,7 @@ TAGS = [
     {"name": "configs", "description": "Configuration revisions: numbered, never changed."},
     {"name": "alerts", "description": "Alert rules, alerts, webhooks and silences."},
     {"name": "incidents", "description": "One for the alerts of one cause: who looks at it, and what happened."},
+    {"name": "inbound", "description": "What others send: acknowledgements, alerts of other systems, deploys."},
     {"name": "rollouts", "description": "Bringing a revision to a pool as a judged canary."},
     {"name": "studies", "description": "Searching for a better configuration on trial nodes."},
     {"name": "ledger", "description": "Who or what did what, and on what evidence; append-only."},

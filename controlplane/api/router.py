@@ -8,6 +8,8 @@ from controlplane.auth import endpoints as tokens
 from controlplane.auth import people_endpoints, sign_in_endpoints
 from controlplane.auth.oidc import endpoints as sign_in_at_issuer
 from controlplane.fleet import endpoints as fleet
+from controlplane.inbound import callback_endpoints
+from controlplane.inbound import endpoints as inbound
 from controlplane.incidents import endpoints as incidents
 from controlplane.rollouts import endpoints as rollouts
 from controlplane.studies import endpoints as studies
@@ -20,6 +22,8 @@ def all_routers() -> list[APIRouter]:
         fleet.router,
         alerts.router,
         incidents.router,
+        inbound.router,
+        callback_endpoints.router,
         rollouts.router,
         studies.router,
         onboarding_endpoints.router,

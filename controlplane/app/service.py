@@ -137,7 +137,10 @@ def _service(
     disk, stop = DiskSpace(database), threading.Event()
     hub = FleetHub(database, door, token_days=settings.node_token_days, clock=clock)
     ledger_key = signing.key_of(settings.data_dir)
-    deliverer = Deliverer(database, keyring, clock=clock, policy=settings.outgoing, ledger_key=ledger_key)
+    # One folder of data is one process's: on SQLite nobody else sends.
+    deliverer = Deliverer(
+        database, keyring, clock=clock, policy=settings.outgoing, ledger_key=ledger_key, sole=database.is_sqlite
+    )
     telemetry = TelemetryStore(
         database,
         clock,

@@ -7,6 +7,7 @@ from controlplane.alerts import tables as _alerts
 from controlplane.auth import tables as _auth
 from controlplane.db import probe as _probe
 from controlplane.fleet import tables as _fleet
+from controlplane.inbound import tables as _inbound
 from controlplane.incidents import tables as _incidents
 from controlplane.keys import tables as _keys
 from controlplane.ledger import tables as _ledger
@@ -15,7 +16,10 @@ from controlplane.studies import tables as _studies
 from controlplane.telemetry import tables as _telemetry
 from controlplane.telemetry.values import export_tables as _exports
 
-MODULES = (_alerts, _auth, _exports, _fleet, _incidents, _keys, _ledger, _probe, _rollouts, _studies, _telemetry)
+MODULES = (
+    *(_alerts, _auth, _exports, _fleet, _inbound, _incidents, _keys),
+    *(_ledger, _probe, _rollouts, _studies, _telemetry),
+)
 """Where tables are declared: a module is in the metadata once it has been imported."""
 
 

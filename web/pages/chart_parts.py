@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 from controlplane.client import Client
 from controlplane.client.connection import query_of
+from controlplane.contract.bodies.ledger import LedgerEntry
 from controlplane.contract.bodies.telemetry import QuantilesAnswer
 from controlplane.contract.histogram import error_text
 from controlplane.contract.metrics import BY_SHORT, E2E, ITL, REQUEST_PARTS, TPOT, TTFT, UNACCOUNTED, MetricKind
@@ -25,6 +26,7 @@ MARKS = {
     "node.enrolled": "node",
     "node.removed": "node",
     "node.config_failed": "node",
+    "event.posted": "event",
     "node.engine_version": "engine",
     "node.engine_restarted": "engine",
 }
@@ -130,8 +132,16 @@ def marks(client: Client) -> list[Mark]:
         mark
         for domain in MARKED_DOMAINS
         for entry in client.ledger(kind=domain, limit=MARKS_LOOKED_AT)
-        if (mark := mark_of(entry.time, entry.kind, entry.subject, entry.message)) is not None
+        if (mark := _posted(entry) or mark_of(entry.time, entry.kind, entry.subject, entry.message)) is not None
     ]
+
+
+def _posted(entry: LedgerEntry) -> Mark | None:
+    """Of a deed of others: where it happened in time, in their words."""
+    said = entry.evidence.get("time") if entry.kind == "event.posted" else None
+    if not isinstance(said, str):
+        return None
+    return Mark(datetime.fromisoformat(said).timestamp(), "event", entry.message, entry.message)
 
 
 def mark_of(time: datetime, kind: str, subject: str, message: str) -> Mark | None:

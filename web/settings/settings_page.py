@@ -24,6 +24,7 @@ SCOPES = {
     Scope.OPERATE: "operate: rules, studies, rollouts, silences",
     Scope.ADMIN: "admin: everything",
     Scope.ENROL: "enrol: register nodes",
+    Scope.POST: "post: tell of other systems' alerts, and of deploys",
 }
 """Those that people give; an agent gets its token when it enrols."""
 LATEST = 100

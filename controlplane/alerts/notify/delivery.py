@@ -51,6 +51,7 @@ class Deliverer:
     """Sends what is due, each destination's letters in a thread of their own.
 
     Several may run, in several replicas: a row is leased to one sender at a time. `delivered` counts what was taken.
+    sole: there is no other; what one that died had leased is free at once, without waiting for the leases' end.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class Deliverer:
         most_at_once: int = MOST_AT_ONCE,
         ledger_key: bytes | None = None,
         dice: Dice = random.random,
+        sole: bool = False,
     ) -> None:
         self._queue = OutboxQueue(database, ledger_key, dice)
         self._keyring = keyring
@@ -75,6 +77,8 @@ class Deliverer:
         self._error: BaseException | None = None
         self._closing = False
         self.delivered = 0
+        if sole:
+            self._queue.free_all()
 
     def close(self) -> None:
         """No letter is begun any more; those under way get `CLOSE_S` to end."""

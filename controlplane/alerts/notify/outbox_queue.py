@@ -117,6 +117,16 @@ class OutboxQueue:
         head = signing.signed(sealing.head(session.connection()), self._ledger_key)
         return f"{head.id}:{head.hash}:{head.signature}"
 
+    def free_all(self) -> None:
+        """End every lease: for the only sender that there is, when it starts."""
+        with self._database.session() as session:
+            session.execute(
+                update(DeliveryRow)
+                .where(col(DeliveryRow.leased_until).is_not(None))
+                .values(leased_until=None)
+                .execution_options(synchronize_session=False)
+            )
+
     def release(self, leases: Sequence[Lease]) -> None:
         """Give back what was not tried: as if it had never been leased."""
         if not leases:

@@ -20,21 +20,23 @@ Role = Literal["serving", "trial"]
 
 
 class Scope(StrEnum):
-    """What a token allows. `admin` implies `operate`, which implies `read`; `agent` and `enrol` stand apart."""
+    """What a token allows. `admin` implies `operate`, and that `read` and `post`; `agent` and `enrol` stand apart."""
 
     READ = "read"  # See everything.
     OPERATE = "operate"  # Rules, studies, rollouts, silences.
     ADMIN = "admin"  # Tokens, destinations, emergency changes.
     AGENT = "agent"  # Send telemetry and speak OpAMP as one node.
     ENROL = "enrol"  # Register a new node, nothing else.
+    POST = "post"  # Tell of alerts of other systems and of deploys, nothing else.
 
 
 IMPLIED: dict[Scope, frozenset[Scope]] = {
     Scope.READ: frozenset({Scope.READ}),
-    Scope.OPERATE: frozenset({Scope.OPERATE, Scope.READ}),
-    Scope.ADMIN: frozenset({Scope.ADMIN, Scope.OPERATE, Scope.READ, Scope.AGENT, Scope.ENROL}),
+    Scope.OPERATE: frozenset({Scope.OPERATE, Scope.READ, Scope.POST}),
+    Scope.ADMIN: frozenset({Scope.ADMIN, Scope.OPERATE, Scope.READ, Scope.AGENT, Scope.ENROL, Scope.POST}),
     Scope.AGENT: frozenset({Scope.AGENT}),
     Scope.ENROL: frozenset({Scope.ENROL}),
+    Scope.POST: frozenset({Scope.POST}),
 }
 
 

@@ -14,6 +14,7 @@ from controlplane.db.database import Database
 OPEN = {
     *("get /healthz", "get /readyz", "post /api/v1/sessions", "get /api/v1/sign-in", "post /api/v1/sign-in/begin"),
     "post /api/v1/sign-in/finish",
+    *("post /api/v1/callbacks/slack/{destination_id}", "post /api/v1/callbacks/pagerduty/{destination_id}"),
 }
 FIXED = {
     "/v1/metrics": "post",
@@ -111,6 +112,8 @@ BY_SCOPE = {
             "get /api/v1/service",
             "post /api/v1/sign-in-codes",
             "post /api/v1/destinations:preview",
+            "get /api/v1/events",
+            "get /api/v1/inbound/alerts",
         ),
     },
     "operate": {
@@ -136,13 +139,15 @@ BY_SCOPE = {
     },
     "agent": {"post /v1/history", "post /v1/metrics", "post /v1/traces", "post /v1/opamp"},
     "enrol": {"post /api/v1/enrol"},
+    "post": {"post /api/v1/events", "post /api/v1/inbound/alertmanager", "post /api/v1/inbound/grafana"},
 }
 """The scope that each operation wants, once more: a route opened wider by mistake must not pass by its own document."""
 
 MAY = {
     "read": ["", "read"],
-    "operate": ["", "read", "operate"],
-    "admin": ["", "read", "operate", "admin", "agent", "enrol"],
+    "operate": ["", "read", "operate", "post"],
+    "admin": ["", "read", "operate", "admin", "agent", "enrol", "post"],
+    "post": ["", "post"],
     "agent": ["", "agent"],
     "enrol": ["", "enrol"],
 }

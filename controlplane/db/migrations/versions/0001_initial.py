@@ -134,6 +134,45 @@ def upgrade() -> None:
         sqlite_autoincrement=True,
     )
     op.create_table(
+        "callback_taken",
+        sa.Column("digest", sa.String(), nullable=False),
+        sa.Column("taken_at", sa.DateTime(timezone=True), nullable=False),
+        sa.PrimaryKeyConstraint("digest"),
+    )
+    op.create_index(op.f("ix_callback_taken_taken_at"), "callback_taken", ["taken_at"], unique=False)
+    op.create_table(
+        "event",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("kind", sa.String(), nullable=False),
+        sa.Column("subject", sa.String(), nullable=False),
+        sa.Column("time", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("labels", sa.JSON(), nullable=False),
+        sa.Column("link", sa.String(), nullable=True),
+        sa.Column("posted_by", sa.String(), nullable=False),
+        sa.Column("received_at", sa.DateTime(timezone=True), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+        sqlite_autoincrement=True,
+    )
+    op.create_index(op.f("ix_event_time"), "event", ["time"], unique=False)
+    op.create_table(
+        "inbound_alert",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("source", sa.String(), nullable=False),
+        sa.Column("fingerprint", sa.String(), nullable=False),
+        sa.Column("status", sa.String(), nullable=False),
+        sa.Column("labels", sa.JSON(), nullable=False),
+        sa.Column("annotations", sa.JSON(), nullable=False),
+        sa.Column("link", sa.String(), nullable=False),
+        sa.Column("starts_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("ends_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("received_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("sent_by", sa.String(), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+        sa.UniqueConstraint("source", "fingerprint", "starts_at"),
+        sqlite_autoincrement=True,
+    )
+    op.create_index(op.f("ix_inbound_alert_status"), "inbound_alert", ["status"], unique=False)
+    op.create_table(
         "detector_state",
         sa.Column("rule_id", sa.Integer(), nullable=False),
         sa.Column("pool", sa.String(), nullable=False),
@@ -750,6 +789,12 @@ def downgrade() -> None:
         op.execute("DROP FUNCTION ledger_refuses()")
     op.drop_table("fleet_secret")
     op.drop_table("encryption_key")
+    op.drop_index(op.f("ix_inbound_alert_status"), table_name="inbound_alert")
+    op.drop_table("inbound_alert")
+    op.drop_index(op.f("ix_event_time"), table_name="event")
+    op.drop_table("event")
+    op.drop_index(op.f("ix_callback_taken_taken_at"), table_name="callback_taken")
+    op.drop_table("callback_taken")
     op.drop_table("detector_state")
     op.drop_table("destination")
     op.drop_index(op.f("ix_delivery_state"), table_name="delivery")

@@ -1,0 +1,76 @@
+"""Alerts of other systems and marks over HTTP; a token of scope `post` may send both, and nothing else."""
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Query, Request
+
+from controlplane.auth import Poster, Reader
+from controlplane.contract.bodies.pages import Page
+from controlplane.contract.channels.inbound import EventCreate, InboundAlert, InboundTaken, PostedEvent
+from controlplane.contract.error_answer import answers
+from controlplane.contract.errors import BadRequest, TooLarge
+from controlplane.db import SessionDep
+from controlplane.db.paging import Cursor, Limit, page_of
+from controlplane.db.request_parts import Basis
+from controlplane.inbound import store
+from controlplane.inbound.checks import check_event
+from controlplane.inbound.foreign_alerts import read
+
+router = APIRouter(prefix="/api/v1", tags=["inbound"])
+
+MOST_BYTES = 4 << 20
+_ANY_OBJECT = {"content": {"application/json": {"schema": {"type": "object"}}}, "required": True}
+AS_THEY_WRITE: dict[str, Any] = {"requestBody": _ANY_OBJECT}
+MAY_FAIL = answers(BadRequest, TooLarge)
+
+
+async def as_it_came(request: Request) -> bytes:
+    """Others' formats have fields of their own: they are read by hand. Raises `TooLarge`."""
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > MOST_BYTES:
+            raise TooLarge(f"at most {MOST_BYTES} bytes at once")
+    return bytes(body)
+
+
+Raw = Annotated[bytes, Depends(as_it_came)]
+
+
+@router.post("/inbound/alertmanager", responses=MAY_FAIL, openapi_extra=AS_THEY_WRITE)
+def post_alertmanager(principal: Poster, body: Raw, session: SessionDep, basis: Basis) -> InboundTaken:
+    """Take alerts as Alertmanager's `webhook_config` posts them (version 4); told twice, they are there once."""
+    now = basis.clock()
+    return store.take_in(session, "alertmanager", read(body, now), actor=principal.actor, now=now)
+
+
+@router.post("/inbound/grafana", responses=MAY_FAIL, openapi_extra=AS_THEY_WRITE)
+def post_grafana(principal: Poster, body: Raw, session: SessionDep, basis: Basis) -> InboundTaken:
+    """Take alerts as Grafana's webhook contact point posts them; told twice, they are there once."""
+    now = basis.clock()
+    return store.take_in(session, "grafana", read(body, now), actor=principal.actor, now=now)
+
+
+@router.get("/inbound/alerts")
+def list_inbound_alerts(
+    session: SessionDep,
+    _: Reader,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+    status: Annotated[Literal["firing", "resolved"] | None, Query(description="only those in this state")] = None,
+) -> Page[InboundAlert]:
+    """Alerts of other systems, newest first, as they told of them last."""
+    return page_of(store.inbound_alerts(session, before_id=cursor, limit=limit + 1, status=status), limit)
+
+
+@router.post("/events", status_code=201)
+def post_event(wanted: EventCreate, session: SessionDep, principal: Poster, basis: Basis) -> PostedEvent:
+    """Tell of a deed of your own, such as a deploy: the ledger has it, and charts show it as a mark."""
+    check_event(wanted)
+    return store.post_event(session, wanted, actor=principal.actor, now=basis.clock())
+
+
+@router.get("/events")
+def list_events(session: SessionDep, _: Reader, limit: Limit = 100, cursor: Cursor = None) -> Page[PostedEvent]:
+    """Marks, the one that came in last first."""
+    return page_of(store.events(session, before_id=cursor, limit=limit + 1), limit)
