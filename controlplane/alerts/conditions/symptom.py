@@ -7,6 +7,7 @@ is called over only where the value is back beyond `resolve_at` of the limit.
 import logging
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -94,7 +95,29 @@ class SymptomKind(Kind[SymptomCondition]):
         if job.alert(labels) is None:
             breaches = np.flatnonzero(course.breach)
             first = int(breaches[0]) if len(breaches) else len(scene.ends)
-        return [self._finding(job, entry, scene, course, labels, at) for at in range(first, len(scene.ends))]
+        found = [self._finding(job, entry, scene, course, labels, at) for at in range(first, len(scene.ends))]
+        return found if entry.explain is None else self._explained(job, entry, scene, labels, found)
+
+    def _explained(
+        self,
+        job: Job[SymptomCondition],
+        entry: Symptom,
+        scene: Scene,
+        labels: dict[str, str],
+        found: Sequence[Finding],
+    ) -> Sequence[Finding]:
+        """Once, where the alert fires: it is a lot to read."""
+        breaches = [place for place, one in enumerate(found) if one.reading is Reading.BREACH]
+        if not breaches or job.is_firing(labels):
+            return found
+        row, for_s = job.alert(labels), for_of(job.condition, entry)
+        begun = found[breaches[0]].at if row is None else row.breach_since
+        fires = next((n for n in breaches if (found[n].at - begun).total_seconds() >= for_s), None)
+        if fires is None:
+            return found
+        one = found[fires]
+        told = replace(one, evidence={**one.evidence, "divergence": self._divergence(scene, one.at)})
+        return [*found[:fires], told, *found[fires + 1 :]]
 
     def _finding(
         self,
@@ -111,8 +134,6 @@ class SymptomKind(Kind[SymptomCondition]):
             return Finding(labels, time, Reading.CLEAR if course.calm[at] else Reading.HOLD, patience)
         limit = limit_of(job.condition, entry)
         evidence: dict[str, Any] = {"limit": limit, "measured": float(course.value[at]), **course.tell(at)}
-        if entry.explain is not None and job.alert(labels) is None:
-            evidence["divergence"] = self._divergence(scene, time)
         return Finding(
             labels,
             time,

@@ -38,6 +38,8 @@ def test_it_fires_when_it_must_and_is_resolved_when_it_is_over(fleet: MadeFleet,
     low, high = series.fires_s
     assert low <= (alert.fired_at - began).total_seconds() <= high
     assert alert.evidence["error_rate"]["statement"] and catalogue()[name].title in alert.summary
+    assert ("divergence" in alert.evidence) == (catalogue()[name].explain is not None)
+    assert "not recorded" in alert.evidence.get("divergence", "not recorded")  # These nodes send no request log.
     fleet.serve(series, 2 * series.lasts_s, wrong=False, until=AlertState.RESOLVED)
     assert [one.state for one in fleet.alerts()] == [AlertState.RESOLVED]
 
