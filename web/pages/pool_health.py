@@ -147,6 +147,8 @@ def health_of(
         kind, word = Kind.WARN, "worth a look"
     elif tail_s is None:
         kind, word = (Kind.STALE, "quiet") if points else (Kind.UNKNOWN, "nothing heard")
+    elif usual is None and not objectives:
+        kind, word = Kind.UNKNOWN, "new here"
     else:
         kind, word = Kind.GOOD, "healthy"
     sentence = _sentence(tail_s, requests, times, usual, usual_when, missed, len(firing))
@@ -185,13 +187,19 @@ def worst_first(pools: Sequence[Health]) -> list[Health]:
     return sorted(pools, key=lambda one: (WORST_FIRST.index(one.kind), -(one.times_usual or 0.0), one.pool))
 
 
+def is_new(pool: Health) -> bool:
+    """Whether it serves, and there is nothing to call that good or bad by."""
+    return pool.kind is Kind.UNKNOWN and pool.tail_s is not None
+
+
 def fleet_sentence(pools: Sequence[Health]) -> str:
     """Such as "chat is burning; 2 pools are healthy." for `pools` in the order of `worst_first`."""
     if not pools:
         return "No pool serves yet."
     told = [f"{one.pool} is burning: {one.sentence[:-1]}" for one in pools if one.kind is Kind.BAD]
     told += [f"{one.pool} is {one.word}: {one.sentence[:-1]}" for one in pools if one.kind is Kind.WARN]
-    silent = [one.pool for one in pools if one.kind in (Kind.STALE, Kind.UNKNOWN)]
+    told += [f"{one.pool} is {one.word}: {one.sentence[:-1]}" for one in pools if is_new(one)]
+    silent = [one.pool for one in pools if one.kind in (Kind.STALE, Kind.UNKNOWN) and not is_new(one)]
     if silent:
         told.append(f"nothing was heard of {', '.join(silent)} in the last five minutes")
     good = [one.pool for one in pools if one.kind is Kind.GOOD]

@@ -26,6 +26,8 @@ A_PAGE = 40
 MOST_VALUES = 8
 """Values of a facet that are shown before the rest is folded."""
 MOST_PEERS = 20
+FEWEST_TOKENS = 8
+"""Two tokens of one step came at any rate one likes."""
 NOTABLE = 2.0
 """A part is told of that took so many times what is usual."""
 
@@ -170,9 +172,9 @@ def drawn(records: list[RequestRecord]) -> Waterfalls:
 
 
 def tokens_per_s(record: RequestRecord) -> float | None:
-    """Output tokens a second once the first had come; None where that was never measured."""
+    """Output tokens a second once the first had come; None where that was never measured, or of too few to say."""
     tpot = record.parts.get(TPOT.short)
-    return 1 / tpot if tpot else None
+    return 1 / tpot if tpot and record.output_tokens >= FEWEST_TOKENS else None
 
 
 def notable(parts: dict[str, float], usual: dict[str, float]) -> list[str]:

@@ -126,3 +126,13 @@ def test_the_fleet_is_told_worst_first() -> None:
 
 def test_shares_near_the_whole_keep_their_digits() -> None:
     assert [share_words(one) for one in (1.0, 0.9995, 0.9, None)] == ["100.0 %", "99.95 %", "90.0 %", "–"]
+
+
+def test_without_a_past_and_without_objectives_nobody_can_call_it_healthy() -> None:
+    new = health(33.8, usual=None)
+    assert (new.kind, new.word) == (Kind.UNKNOWN, "new here")
+    assert fleet_sentence([new]) == "chat is new here: ttft p99 33.8 s; nothing older to compare with."
+    assert (
+        health(0.4, usual=None, objectives=[Objective(Limit(metric="ttft", q=0.95, limit_s=0.5), 0.3)]).kind
+        is Kind.GOOD
+    )
