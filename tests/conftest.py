@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from agents.demo.demo_fleet import Fleet
 from agents.demo.plan import MODEL, POOL, Plan
@@ -22,8 +22,10 @@ WORKER_BYTES = 4 * 2**30
 """Memory of a worker with the stack, the database and the browser that it may have started."""
 STARTING = frozenset({"stack", "bare", "browser", "postgres_url", "embedded_clickhouse", "postgresql", "clickhouse"})
 """Fixtures and parameters that start a program, once for a worker: who asks for one is `slow`."""
-settings.register_profile("no_clock", deadline=None)  # How long an example takes is the machine's business.
-settings.load_profile("no_clock")
+# The same examples at each run, however slow the machine; `HYPOTHESIS_PROFILE=search` looks for more.
+settings.register_profile("same", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("search", parent=settings.get_profile("same"), derandomize=False, max_examples=1000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
 @pytest.hookimpl(optionalhook=True)
