@@ -20,6 +20,8 @@ from controlplane.contract.bodies.alerts import Alert, AlertState, Diagnosis, Se
 from controlplane.contract.errors import BadRequest
 
 MOST_RESULT = 16_000
+MOST_DEPTH = 40
+"""Of expressions within each other; Python's own parser takes about twice as many."""
 MOST_VALUE, MOST_ITEMS = 4_000, 50
 """Characters of a text that is inserted, and items of a list."""
 LISTS = ("causes", "remedies", "updates", "label_lines")
@@ -71,14 +73,26 @@ def check(template: str, field: str) -> None:
         tree = _environment(str).parse(template)
     except TemplateSyntaxError as error:
         raise BadRequest(f"{field}: line {error.lineno}: {error.message}", field=field) from None
+    except (RecursionError, ValueError, OverflowError):
+        raise BadRequest(f"{field}: nests too deeply, or has too large a number", field=field) from None
+    if _depth(tree) > MOST_DEPTH:
+        raise BadRequest(f"{field}: nests too deeply", field=field)
     for node in _walk(tree):
         _check_node(node, field)
     _check_names(tree, frozenset(), field)
     for status in Status:
         try:
             rendered(template, sample(status), str)
-        except (TemplateError, TypeError, ValueError) as error:
+        except (TemplateError, TypeError, ValueError, SyntaxError, ArithmeticError) as error:
             raise BadRequest(f"{field}: cannot be rendered: {error}", field=field) from None
+
+
+def _depth(tree: nodes.Node) -> int:
+    """Without recursion: what is too deep to be compiled is told before anything walks it."""
+    level, found = [tree], 0
+    while level:
+        level, found = [child for node in level for child in node.iter_child_nodes()], found + 1
+    return found
 
 
 def _walk(node: nodes.Node) -> Iterator[nodes.Node]:

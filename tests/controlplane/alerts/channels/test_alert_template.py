@@ -59,6 +59,11 @@ def test_templates_say_what_an_alert_has(template: str, says: str) -> None:
         ("{% for a in causes recursive %}{% endfor %}", "for goes over causes"),
         ("{{ summary | truncate('x') }}", "cannot be rendered"),
         ("{{ [1, 2] }}", "a template has no list"),
+        ("{{ " + "(" * 1900 + "1" + ")" * 1900 + " }}", "nests too deeply"),
+        ("{{ " + "not " * 900 + "rule }}", "nests too deeply"),
+        ("{{ 5 | join }}", "cannot be rendered"),
+        ("{{ rule " + "| trim " * 100 + "}}", "nests too deeply"),
+        ("{% if rule %}" * 100 + "{% endif %}" * 100, "nests too deeply"),
     ],
 )
 def test_what_is_refused_says_where_and_what_there_is(template: str, says: str) -> None:
