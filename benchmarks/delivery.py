@@ -43,7 +43,7 @@ BEHAVIOURS = ("good", "good too", "fails", "hangs", "drips", "closes")
 GOOD = frozenset({"good", "good too"})
 AT_RANDOM = {"fails": 0.2, "closes": 0.2}
 """Share of the requests that go wrong, all the time; `hangs` and `drips` always do, in the first part of a run."""
-FIRST_PART = 0.5
+FIRST_PART, AT_LEAST_S = 0.5, 5.0
 RESOLVED_EVERY = 5
 TICK_S = 1.0
 """As the service looks."""
@@ -98,6 +98,8 @@ class Receiver:
                     with suppress(OSError):
                         self._misbehave()
                     return
+                if len(body) < int(self.headers["Content-Length"]):
+                    return  # The sender was killed over it.
                 receiver.note(self.headers["Idempotency-Key"], json.loads(body))
                 self._answer(200)
 
@@ -233,14 +235,16 @@ def measure(folder: Path, alerts: int, per_second: float, kills: int, seed: int,
     """One run; returns when every receiver has every letter, or `patience_s` after the last alert."""
     dice = random.Random(seed)
     database, keyring = open_database(folder)
-    began = time.time()
     lasts_s = alerts / per_second
-    receivers = [Receiver(name, seed + n, began + FIRST_PART * lasts_s) for n, name in enumerate(BEHAVIOURS)]
+    receivers = [Receiver(name, seed + n) for n, name in enumerate(BEHAVIOURS)]
     with database.session() as session:
         for one in receivers:
             wanted = DestinationCreate(name=one.behaviour, url=one.url)
             create_destination(session, wanted, keyring, actor="bench", now=utc_now())
     sender = Sender(folder)
+    began = time.time()
+    for one in receivers:
+        one.bad_until = began + FIRST_PART * lasts_s + AT_LEAST_S
     kill_at = sorted(dice.uniform(0, lasts_s) for _ in range(kills))
     killer = threading.Thread(target=_kill_at, args=(sender, [began + at for at in kill_at]), daemon=True)
     killer.start()

@@ -116,12 +116,13 @@ class Deliverer:
             return self._changed.wait_for(lambda: not self._busy, timeout_s)
 
     def _serve(self, destination_id: int) -> None:
-        """One destination's letters until nothing is due, or one fails: then it rests."""
+        """One destination's letters until nothing is due, or it rests for it failed too often."""
         try:
             while not self._closing:
                 leases = self._queue.take(destination_id, self._clock(), BATCH)
-                if not leases or not self._send(leases):
+                if not leases:
                     break
+                self._send(leases)
         except BaseException as error:  # noqa: BLE001 - it goes on to the next tick, which is shown and counted.
             with self._changed:
                 self._error = error
@@ -130,8 +131,8 @@ class Deliverer:
                 self._busy.pop(destination_id, None)
                 self._changed.notify_all()
 
-    def _send(self, leases: Sequence[Lease]) -> bool:
-        """One by one; False when one failed. What is not tried before its lease runs out is given back."""
+    def _send(self, leases: Sequence[Lease]) -> None:
+        """One by one, until one fails. What is not tried then, or before its lease runs out, is given back."""
         done: list[Done] = []
         recorded_at = time.monotonic()
         for place, lease in enumerate(leases):
@@ -142,12 +143,11 @@ class Deliverer:
             if done[-1].attempt.outcome is Outcome.RETRY:
                 self._record(done)
                 self._queue.release(leases[place + 1 :])
-                return False
+                return
             if len(done) >= RECORDED_AFTER or time.monotonic() - recorded_at >= RECORDED_AFTER_S:
                 self._record(done)
                 done, recorded_at = [], time.monotonic()
         self._record(done)
-        return True
 
     def _tried(self, lease: Lease, others: Sequence[Lease]) -> Done:
         try:

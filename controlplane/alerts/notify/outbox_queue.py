@@ -189,7 +189,8 @@ class OutboxQueue:
                 session.execute(_wake(done.lease.destination_id, done.at))
         elif attempt.outcome is Outcome.RETRY:
             row.failures = failures + 1
-            row.rests_until = done.at + timedelta(seconds=rest_s(row.failures, attempt.retry_after_s, self._dice))
+            pause_s = rest_s(row.failures, attempt.retry_after_s, self._dice)
+            row.rests_until = done.at + timedelta(seconds=pause_s) if pause_s else None
         session.add(row)
 
 

@@ -15,7 +15,8 @@ JITTER = 0.25
 """Pauses are longer by up to this share: whoever failed together does not come back together."""
 LONGEST_REST_S = 30.0
 OUTAGE = 3
-"""Failures in a row after which one success lets everything that waits go at once, whatever its own pause."""
+"""Failures in a row after which a destination rests: one that fails now and then is not slowed down. After as many, one
+success lets everything that waits go at once, whatever its own pause."""
 
 
 def letter_pause_s(attempts: int, retry_after_s: float | None, dice: Dice) -> float:
@@ -24,5 +25,6 @@ def letter_pause_s(attempts: int, retry_after_s: float | None, dice: Dice) -> fl
 
 
 def rest_s(failures: int, retry_after_s: float | None, dice: Dice) -> float:
-    """After so many failures in a row of a destination."""
-    return max(doubling_s(failures, longest_s=LONGEST_REST_S), retry_after_s or 0.0) * (1.0 + JITTER * dice())
+    """After so many failures in a row of a destination; 0 where it goes on with another letter."""
+    own = 0.0 if failures < OUTAGE else doubling_s(failures - OUTAGE + 1, longest_s=LONGEST_REST_S)
+    return max(own, retry_after_s or 0.0) * (1.0 + JITTER * dice())
