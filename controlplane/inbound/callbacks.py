@@ -56,7 +56,7 @@ def acknowledge(session: Session, said: Acknowledged, source: From, now: datetim
     number = incidents.incident_of(session, row.id)
     if number is None:
         raise Conflict("the alert is not in an incident yet: try again in some seconds", field="alert")
-    if incidents.incident(session, number).acknowledged_at is not None:
+    if incidents.incident(session, number, now).acknowledged_at is not None:
         return
     actor = f"{said.by} by {source.name}"
     incidents.acknowledge(session, number, actor=actor, now=now)

@@ -58,6 +58,7 @@ _MARKDOWN: dict[int | str, dict[str, Any]] = {
 def list_incidents(
     session: SessionDep,
     _: Reader,
+    service: Incidents,
     limit: Limit = 100,
     cursor: Cursor = None,
     state: Annotated[IncidentState | None, Query(description="only incidents in this state")] = None,
@@ -65,21 +66,22 @@ def list_incidents(
     open: Annotated[bool, Query(description="only those that are open or acknowledged")] = False,
 ) -> Page[Incident]:
     """Incidents, newest first."""
-    found = store.incidents(session, before_id=cursor, limit=limit + 1, state=state, pool=pool, is_open=open)
+    now = service.clock()
+    found = store.incidents(session, before_id=cursor, limit=limit + 1, now=now, state=state, pool=pool, is_open=open)
     return page_of(found, limit)
 
 
 @router.get("/incidents/{incident_id}")
-def get_incident(incident_id: PathId, session: SessionDep, _: Reader) -> IncidentDetail:
+def get_incident(incident_id: PathId, session: SessionDep, _: Reader, service: Incidents) -> IncidentDetail:
     """One incident with its alerts, the causes they name, its notes and its timeline."""
-    return store.detail(session, incident_id)
+    return store.detail(session, incident_id, service.clock())
 
 
 @router.get("/incidents/{incident_id}/post-mortem", response_class=Response, responses=_MARKDOWN)
 def get_post_mortem(incident_id: PathId, session: SessionDep, _: Reader, service: Incidents) -> Response:
     """All of it as a Markdown document, with headings for what only people know."""
     link = f"{service.public_url}/incidents/{incident_id}"
-    text = post_mortem(store.detail(session, incident_id), link)
+    text = post_mortem(store.detail(session, incident_id, service.clock()), link)
     return Response(text, media_type="text/markdown; charset=utf-8")
 
 
@@ -89,7 +91,7 @@ def acknowledge_incident(
 ) -> Incident:
     """Say that you look at it. The first who does stays named; again, nothing more happens."""
     store.acknowledge(session, incident_id, actor=principal.actor, now=service.clock(), comment=wanted.comment)
-    return store.incident(session, incident_id)
+    return store.incident(session, incident_id, service.clock())
 
 
 @router.post("/incidents/{incident_id}/notes", status_code=201)
@@ -111,7 +113,7 @@ def merge_incident(
 ) -> Incident:
     """Take in another incident's alerts and notes: it was of the same cause."""
     store.merge(session, incident_id, wanted.incident_id, actor=principal.actor, now=service.clock())
-    return store.incident(session, incident_id)
+    return store.incident(session, incident_id, service.clock())
 
 
 @router.post("/incidents/{incident_id}/split")
@@ -120,7 +122,7 @@ def split_incident(
 ) -> Incident:
     """Make another incident of some of its alerts: they are of another cause. The answer is that incident."""
     made = store.split(session, incident_id, wanted, actor=principal.actor, now=service.clock())
-    return store.incident(session, made)
+    return store.incident(session, made, service.clock())
 
 
 @router.post("/incidents/{incident_id}/resolve")
@@ -129,7 +131,7 @@ def resolve_incident(
 ) -> Incident:
     """Close it, whatever its alerts do. By itself it is resolved when none of them has fired for five minutes."""
     store.resolve(session, incident_id, wanted.reason, actor=principal.actor, now=service.clock())
-    return store.incident(session, incident_id)
+    return store.incident(session, incident_id, service.clock())
 
 
 @router.get("/routes")

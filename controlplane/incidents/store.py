@@ -7,11 +7,13 @@ locks them in the order of their numbers.
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from sqlalchemy import delete, func, update
+from sqlalchemy import delete, update
 from sqlmodel import Session, col, select
 from sqlmodel.sql.expression import SelectOfScalar
 
 from controlplane import ledger
+from controlplane.alerts.rules.inhibition import holding_now
+from controlplane.alerts.rules.silence import seen_at
 from controlplane.alerts.tables import AlertRow, DeliveryRow, DestinationRow
 from controlplane.alerts.view import alert_view
 from controlplane.contract.bodies.alerts import Alert, AlertState
@@ -51,6 +53,7 @@ def incidents(
     *,
     before_id: int | None,
     limit: int,
+    now: datetime,
     state: IncidentState | None = None,
     pool: str | None = None,
     is_open: bool = False,
@@ -64,19 +67,20 @@ def incidents(
     if pool is not None:
         query = query.where(IncidentRow.pool == pool)
     rows = list(session.exec(query))
-    tallies = _tallies(session, numbers(rows))
-    return [incident_view(row, tallies.get(row.id or 0, Tally())) for row in rows]
+    held = holding_now(session)
+    members = members_of(session, numbers(rows))
+    return [incident_view(row, _tally([seen_at(alert, held, now) for alert in members[row.id or 0]])) for row in rows]
 
 
-def incident(session: Session, incident_id: int) -> Incident:
+def incident(session: Session, incident_id: int, now: datetime) -> Incident:
     row = _existing(session, incident_id)
-    return incident_view(row, _tallies(session, [incident_id]).get(incident_id, Tally()))
+    return incident_view(row, _tally([one.alert for one in _members(session, incident_id, now)]))
 
 
-def detail(session: Session, incident_id: int) -> IncidentDetail:
+def detail(session: Session, incident_id: int, now: datetime) -> IncidentDetail:
     """With its alerts, the one that tells most first, and its timeline."""
-    shown = incident(session, incident_id)
-    members = _members(session, incident_id)
+    members = _members(session, incident_id, now)
+    shown = incident_view(_existing(session, incident_id), _tally([one.alert for one in members]))
     alerts = [one.alert for one in members]
     if alerts:
         lead = leading([sign_of(one) for one in alerts]).alert_id
@@ -115,24 +119,17 @@ def _existing(session: Session, incident_id: int, *, lock: bool = False) -> Inci
     return existing(session, IncidentRow, incident_id, "incident", field="incident_id", lock=lock)
 
 
-def _tallies(session: Session, incident_ids: Sequence[int]) -> dict[int, Tally]:
-    query = (
-        select(IncidentAlertRow.incident_id, AlertRow.state, AlertRow.silenced, func.count())
-        .join(AlertRow, col(AlertRow.id) == col(IncidentAlertRow.alert_id))
-        .where(col(IncidentAlertRow.incident_id).in_(incident_ids))
-        .group_by(col(IncidentAlertRow.incident_id), col(AlertRow.state), col(AlertRow.silenced))
-    )
-    found: dict[int, Tally] = {}
-    for number, state, silenced, count in session.exec(query):
-        old, firing = found.get(number, Tally()), count if state == AlertState.FIRING.value else 0
-        found[number] = Tally(old.alerts + count, old.firing + firing, old.held + (firing if silenced else 0))
-    return found
+def _tally(alerts: Sequence[Alert]) -> Tally:
+    firing = [alert for alert in alerts if alert.state is AlertState.FIRING]
+    return Tally(len(alerts), len(firing), sum(alert.silenced for alert in firing))
 
 
-def _members(session: Session, incident_id: int) -> list[IncidentAlert]:
+def _members(session: Session, incident_id: int, now: datetime) -> list[IncidentAlert]:
+    """Its alerts as they are shown at `now`: silenced where something holds their news back."""
+    held = holding_now(session)
     query = select(IncidentAlertRow, AlertRow).join(AlertRow, col(AlertRow.id) == col(IncidentAlertRow.alert_id))
     return [
-        IncidentAlert(alert=alert_view(row), joined_at=link.joined_at, why=link.why)
+        IncidentAlert(alert=seen_at(alert_view(row), held, now), joined_at=link.joined_at, why=link.why)
         for link, row in session.exec(query.where(IncidentAlertRow.incident_id == incident_id))
     ]
 

@@ -103,7 +103,7 @@ class World:
 
     def acknowledged_by(self) -> str | None:
         with self.database.read_session() as session:
-            return incidents.incident(session, self.incident).acknowledged_by
+            return incidents.incident(session, self.incident, NOW).acknowledged_by
 
     def letters(self) -> list[tuple[int, str]]:
         with self.database.read_session() as session:

@@ -5,7 +5,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from controlplane.contract.bodies.alerts import Alert, Severity
+from controlplane.alerts import store as alerts
+from controlplane.contract.bodies.alerts import Alert, Severity, SilenceCreate
 from controlplane.contract.on_call.incidents import Incident, IncidentDetail, IncidentState, RouteCreate
 from controlplane.db import Database
 from controlplane.incidents import machine, store
@@ -28,12 +29,12 @@ def keeper(database: Database) -> IncidentKeeper:
 
 def all_of(database: Database) -> list[Incident]:
     with database.read_session() as session:
-        return store.incidents(session, before_id=None, limit=100)
+        return store.incidents(session, before_id=None, limit=100, now=START)
 
 
 def detail(database: Database, number: int = 1) -> IncidentDetail:
     with database.read_session() as session:
-        return store.detail(session, number)
+        return store.detail(session, number, START)
 
 
 def test_alerts_of_one_cause_are_one_incident(
@@ -135,11 +136,17 @@ def test_the_route_names_the_owner_and_what_may_be_one(
     assert found == {"night": 2, None: 1}
 
 
-def test_a_silenced_alert_is_shown_as_such(database: Database, keeper: IncidentKeeper, alert: Make, put: Put) -> None:
-    put(alert(1, silenced=True))
+def test_it_is_shown_as_silenced_where_all_that_fires_is(
+    database: Database, keeper: IncidentKeeper, alert: Make, put: Put
+) -> None:
+    put(alert(1))
     keeper.tick(at(20))
-    assert [one.silenced for one in all_of(database)] == [True]
-    put(alert(2, began_s=20))
+    with database.session() as session:
+        told = {"matchers": {"metric": "ttft"}, "ends_at": at(3600), "comment": "known"}
+        alerts.create_silence(session, SilenceCreate.model_validate(told), actor="ada", now=START)
+    assert [one.silenced for one in all_of(database)] == [True], "also one that was told before it was silenced"
+    assert [one.alert.silenced for one in detail(database).members] == [True]
+    put(alert(2, began_s=20, labels={"metric": "itl"}))
     keeper.tick(at(40))
     assert [(one.silenced, one.alerts) for one in all_of(database)] == [(False, 2)]
 

@@ -1,4 +1,4 @@
-"""Now: the fleet in a sentence, a card a pool, open alerts with what is next, and nothing of trials in the ledger."""
+"""Now: the fleet in a sentence, a card a pool, open incidents with what is next, no trials in the ledger."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -53,6 +53,8 @@ def subjects(stack: Any) -> Iterator[dict[str, str]]:
             "request_id": client.requests().items[0].request_id,
             "alert": str(client.alerts()[0].id),
             "incident": str(client.incidents()[0].id),
+            "symptom": "acceptance_low",
+            "rule": str(rule.id),
             "rollout": str(rollout.id),
             "study": str(study.id),
         }
