@@ -43,7 +43,7 @@ BEHAVIOURS = ("good", "good too", "fails", "hangs", "drips", "closes")
 GOOD = frozenset({"good", "good too"})
 AT_RANDOM = {"fails": 0.2, "closes": 0.2}
 """Share of the requests that go wrong, all the time; `hangs` and `drips` always do, in the first part of a run."""
-FIRST_PART, AT_LEAST_S = 0.5, 5.0
+FIRST_PART, AT_LEAST_S = 0.5, 2.0
 RESOLVED_EVERY = 5
 TICK_S = 1.0
 """As the service looks."""
@@ -52,11 +52,12 @@ LIMIT_S = 5.0
 
 @dataclass
 class Receiver:
-    """took: by key, when it first took it, and how often. bad_until: Unix time until which it hangs or drips."""
+    """took: by key, when it first took it, and how often. bad_for_s: from its first request on it hangs or drips."""
 
     behaviour: str
     seed: int
-    bad_until: float = 0.0
+    bad_for_s: float
+    bad_until: float | None = None
     took: dict[str, float] = field(default_factory=dict)
     order: list[tuple[str, str]] = field(default_factory=list)
     again: int = 0
@@ -77,6 +78,7 @@ class Receiver:
     def misbehaves(self) -> bool:
         with self._lock:
             bad = self._dice.random() < AT_RANDOM.get(self.behaviour, 0.0)
+            self.bad_until = self.bad_until or time.time() + self.bad_for_s
             bad |= self.behaviour in ("hangs", "drips") and time.time() < self.bad_until
             self.wrong += bad
             return bad
@@ -236,15 +238,14 @@ def measure(folder: Path, alerts: int, per_second: float, kills: int, seed: int,
     dice = random.Random(seed)
     database, keyring = open_database(folder)
     lasts_s = alerts / per_second
-    receivers = [Receiver(name, seed + n) for n, name in enumerate(BEHAVIOURS)]
+    bad_for_s = max(FIRST_PART * lasts_s, AT_LEAST_S)
+    receivers = [Receiver(name, seed + n, bad_for_s) for n, name in enumerate(BEHAVIOURS)]
     with database.session() as session:
         for one in receivers:
             wanted = DestinationCreate(name=one.behaviour, url=one.url)
             create_destination(session, wanted, keyring, actor="bench", now=utc_now())
     sender = Sender(folder)
     began = time.time()
-    for one in receivers:
-        one.bad_until = began + FIRST_PART * lasts_s + AT_LEAST_S
     kill_at = sorted(dice.uniform(0, lasts_s) for _ in range(kills))
     killer = threading.Thread(target=_kill_at, args=(sender, [began + at for at in kill_at]), daemon=True)
     killer.start()
