@@ -574,6 +574,8 @@ DEEDS = {
     "send telemetry, speak OpAMP": ("POST", "/v1/opamp", None),
     "register a node": ("POST", "/api/v1/enrol", None),
     "see and end the own sessions": ("GET", "/api/v1/sessions", None),
+    "tell of other systems' alerts and of deploys": ("POST", "/api/v1/events", None),
+    "send dead letters once more": ("POST", "/api/v1/destinations/999/dead-letters:replay", None),
 }
 """One operation of each row of the document's matrix."""
 SECURITY = (Path(__file__).resolve().parents[2] / "docs/security.md").read_text()
@@ -597,7 +599,7 @@ def test_the_document_says_who_may_do_what(http: TestClient, attacked: Attacked)
         with attacked.service.database.session() as session:
             started = known_people.start_session(session, who, role, row, now, None)
         held.append({"Authorization": f"Bearer {started.secret}"})
-    held += [made(http, attacked, scope=scope) for scope in ("read", "operate", "admin", "agent", "enrol")]
+    held += [made(http, attacked, scope=scope) for scope in ("read", "operate", "admin", "agent", "enrol", "post")]
     for deed, (method, path, body) in DEEDS.items():
         statuses = [http.request(method, path, json=body, headers=one).status_code for one in held]
         assert [status != 403 for status in statuses] == told[deed], f"{deed}: {statuses}"
