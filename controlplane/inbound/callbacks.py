@@ -12,14 +12,14 @@ from sqlalchemy import delete
 from sqlmodel import Session, col, select
 
 from controlplane import ledger
-from controlplane.alerts.notify import outbox
 from controlplane.alerts.tables import AlertRow, DeliveryRow, DestinationRow
-from controlplane.alerts.view import alert_view
 from controlplane.contract.errors import Conflict, NotFound
 from controlplane.inbound.callback_bodies import Acknowledged
 from controlplane.inbound.callback_signatures import PAGERDUTY_WINDOW_S
 from controlplane.inbound.tables import CallbackRow
 from controlplane.incidents import store as incidents
+from controlplane.incidents.acknowledging import Said
+from controlplane.incidents.acknowledging import acknowledge as acknowledge_incident
 
 REMEMBERED = timedelta(seconds=2 * PAGERDUTY_WINDOW_S)
 
@@ -56,14 +56,11 @@ def acknowledge(session: Session, said: Acknowledged, source: From, now: datetim
     number = incidents.incident_of(session, row.id)
     if number is None:
         raise Conflict("the alert is not in an incident yet: try again in some seconds", field="alert")
-    if incidents.incident(session, number, now).acknowledged_at is not None:
-        return
     actor = f"{said.by} by {source.name}"
-    incidents.acknowledge(session, number, actor=actor, now=now)
-    message = f"{said.by} looks at it, says {source.name}"
-    ledger.append(session, now, actor, "alert.acknowledged", f"alert/{row.id}", message, incident=number)
-    but = None if source.tells_again else source.destination_id
-    outbox.enqueue_acknowledged(session, alert_view(row), now, external_url, actor, but=but)
+    at = None if source.tells_again else Said(row.id, source.destination_id)
+    if acknowledge_incident(session, number, actor=actor, now=now, public_url=external_url, said=at):
+        message = f"{said.by} looks at it, says {source.name}"
+        ledger.append(session, now, actor, "alert.acknowledged", f"alert/{row.id}", message, incident=number)
 
 
 def _told(session: Session, said: Acknowledged, destination_id: int) -> AlertRow:

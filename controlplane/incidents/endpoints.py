@@ -25,6 +25,7 @@ from controlplane.db import SessionDep
 from controlplane.db.ids import PathId
 from controlplane.db.paging import Cursor, Limit, PoolFilter, page_of
 from controlplane.incidents import store
+from controlplane.incidents.acknowledging import acknowledge
 from controlplane.incidents.checks import check_route
 from controlplane.incidents.post_mortem import post_mortem
 
@@ -89,8 +90,10 @@ def get_post_mortem(incident_id: PathId, session: SessionDep, _: Reader, service
 def acknowledge_incident(
     incident_id: PathId, wanted: IncidentAcknowledge, session: SessionDep, principal: Operator, service: Incidents
 ) -> Incident:
-    """Say that you look at it. The first who does stays named; again, nothing more happens."""
-    store.acknowledge(session, incident_id, actor=principal.actor, now=service.clock(), comment=wanted.comment)
+    """Say that you look at it. The first who does stays named, and who was told of its alerts hears it; again, nothing
+    more happens."""
+    said = {"actor": principal.actor, "comment": wanted.comment, "public_url": service.public_url}
+    acknowledge(session, incident_id, now=service.clock(), **said)
     return store.incident(session, incident_id, service.clock())
 
 

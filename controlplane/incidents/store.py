@@ -168,17 +168,18 @@ def _entries(session: Session, incident_id: int, alerts: Sequence[Alert]) -> lis
 # -- what people do ----------------------------------------------------------------------------------------------------
 
 
-def acknowledge(session: Session, incident_id: int, *, actor: str, now: datetime, comment: str = "") -> None:
-    """Somebody looks at it: the first who says so stays named. Again by the same: nothing more happens."""
+def acknowledge(session: Session, incident_id: int, *, actor: str, now: datetime, comment: str = "") -> bool:
+    """Somebody looks at it: the first who says so stays named. False where somebody did already."""
     row = _existing(session, incident_id, lock=True)
     after = machine.after(IncidentState(row.state), Signal.ACKNOWLEDGE)
     if comment:
         add_note(session, incident_id, comment, actor=actor, now=now)
     if row.acknowledged_at is not None:
-        return
+        return False
     row.state, row.acknowledged_at, row.acknowledged_by = after.value, now, str(actor)
     session.add(row)
     _tell(session, now, actor, "acknowledged", incident_id, f"{actor} looks at it")
+    return True
 
 
 def add_note(
