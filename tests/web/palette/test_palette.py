@@ -66,7 +66,8 @@ def test_arrows_move_the_choice_and_an_action_is_the_pages_own(page: Page) -> No
     page.keyboard.press("Control+a")
     page.keyboard.type("theme")
     expect(options).to_have_count(1)
-    page.keyboard.press("Enter")
+    with page.expect_response("**/theme"):
+        page.keyboard.press("Enter")
     expect(page.locator("html")).to_have_attribute("data-theme", "light")
     page.context.clear_cookies(name="tailwright_theme")
 
