@@ -53,7 +53,7 @@ from controlplane.contract.channels.destinations import (
     DestinationPreviewed,
 )
 from controlplane.contract.error_answer import answers
-from controlplane.contract.errors import Overloaded
+from controlplane.contract.errors import NotFound, Overloaded
 from controlplane.db import SessionDep
 from controlplane.db.ids import PathId, QueryId
 from controlplane.db.paging import Cursor, Limit, page_of
@@ -177,7 +177,7 @@ def create_destination(
     return store.create_destination(session, wanted, service.keyring, actor=principal.actor, now=service.clock())
 
 
-@router.post("/destinations:preview")
+@router.post("/destinations:preview", responses=answers(NotFound))
 def preview_destination(
     wanted: DestinationPreview, session: SessionDep, _: Reader, service: Alerts
 ) -> DestinationPreviewed:

@@ -47,6 +47,7 @@ from controlplane.contract.bodies.studies import (
 )
 from controlplane.contract.channels.destination_kinds import DestinationKind
 from controlplane.contract.channels.destinations import DeadLettersReplay, DestinationCreate, DestinationPreview
+from controlplane.contract.channels.inbound import EventCreate
 from controlplane.contract.on_call.incidents import (
     IncidentAcknowledge,
     IncidentMerge,
@@ -197,6 +198,15 @@ EXAMPLES: dict[str, dict[str, BaseModel]] = {
             objective_q=0.95,
             constraints=[Limit(metric="itl", q=0.99, limit_s=0.2)],
             space={"max_num_batched_tokens": KnobRange(minimum=256, maximum=8192, log=True)},
+        )
+    },
+    EventCreate.__name__: {
+        "a deploy of the gateway": EventCreate(
+            kind="deploy",
+            subject="gateway 4.2.1",
+            time=datetime(2026, 3, 1, 9, 30, tzinfo=UTC),
+            labels={"pool": "chat"},
+            link="https://ci.example/builds/4711",
         )
     },
     StudyClaim.__name__: {"a worker": StudyClaim(worker="tuner-1")},

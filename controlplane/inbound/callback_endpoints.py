@@ -48,7 +48,9 @@ async def raw_body(request: Request, service: Service) -> bytes:
 
 
 Raw = Annotated[bytes, Depends(raw_body)]
-Text = Annotated[str, Header(max_length=2048)]
+SlackSignature = Annotated[str, Header(max_length=2048, description="v0= and the HMAC of time and body, by Slack")]
+SlackTime = Annotated[str, Header(max_length=2048, description="when Slack signed it, seconds since 1970")]
+PagerDutySignature = Annotated[str, Header(max_length=2048, description="v1= and the HMAC of the body, one or several")]
 
 
 @router.post("/callbacks/slack/{destination_id}", status_code=204, responses=MAY_FAIL)
@@ -56,8 +58,8 @@ def slack_callback(
     destination_id: PathId,
     body: Raw,
     service: Service,
-    x_slack_signature: Text = "",
-    x_slack_request_timestamp: Text = "",
+    x_slack_signature: SlackSignature = "",
+    x_slack_request_timestamp: SlackTime = "",
 ) -> None:
     """Slack's interactivity request URL: its button acknowledges. Signed with the app's signing secret (v0)."""
     now = service.clock()
@@ -70,7 +72,9 @@ def slack_callback(
 
 
 @router.post("/callbacks/pagerduty/{destination_id}", status_code=204, responses=MAY_FAIL)
-def pagerduty_callback(destination_id: PathId, body: Raw, service: Service, x_pagerduty_signature: Text = "") -> None:
+def pagerduty_callback(
+    destination_id: PathId, body: Raw, service: Service, x_pagerduty_signature: PagerDutySignature = ""
+) -> None:
     """PagerDuty's webhook (version 3): `incident.acknowledged` acknowledges here, too; other events are passed over."""
     now = service.clock()
     _check(service, destination_id, PAGERDUTY, lambda secret: pagerduty_signed(secret, body, x_pagerduty_signature))

@@ -8,7 +8,7 @@ from controlplane.auth import Poster, Reader
 from controlplane.contract.bodies.pages import Page
 from controlplane.contract.channels.inbound import EventCreate, InboundAlert, InboundTaken, PostedEvent
 from controlplane.contract.error_answer import answers
-from controlplane.contract.errors import BadRequest, TooLarge
+from controlplane.contract.errors import BadRequest, TooLarge, Unsupported
 from controlplane.db import SessionDep
 from controlplane.db.paging import Cursor, Limit, page_of
 from controlplane.db.request_parts import Basis
@@ -21,11 +21,14 @@ router = APIRouter(prefix="/api/v1", tags=["inbound"])
 MOST_BYTES = 4 << 20
 _ANY_OBJECT = {"content": {"application/json": {"schema": {"type": "object"}}}, "required": True}
 AS_THEY_WRITE: dict[str, Any] = {"requestBody": _ANY_OBJECT}
-MAY_FAIL = answers(BadRequest, TooLarge)
+MAY_FAIL = answers(BadRequest, TooLarge, Unsupported)
 
 
 async def as_it_came(request: Request) -> bytes:
-    """Others' formats have fields of their own: they are read by hand. Raises `TooLarge`."""
+    """Others' formats have fields of their own: they are read by hand. Raises `Unsupported`, `TooLarge`."""
+    stated = request.headers.get("Content-Type", "")
+    if stated.partition(";")[0].strip().lower() != "application/json":
+        raise Unsupported(f"Content-Type: wants application/json, got {stated[:100]!r}", field="Content-Type")
     body = bytearray()
     async for piece in request.stream():
         body += piece

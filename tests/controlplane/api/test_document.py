@@ -24,8 +24,9 @@ from controlplane.contract.errors import Forbidden, TailwrightError
 from controlplane.telemetry.http.receiver import Receiver
 from tests.controlplane.api.raised_errors import raised_by
 
-SAID_BY_ITS_BODY = {"post /api/v1/sessions", "post /api/v1/sign-in/finish"}
-"""Who asks."""
+CALLBACKS = {f"post /api/v1/callbacks/{channel}/{{destination_id}}" for channel in ("slack", "pagerduty")}
+SAID_BY_ITS_BODY = {"post /api/v1/sessions", "post /api/v1/sign-in/finish", *CALLBACKS}
+"""Who asks: a secret in it, or a signature over it."""
 OPEN = {"get /healthz", "get /readyz", "get /api/v1/sign-in", "post /api/v1/sign-in/begin", *SAID_BY_ITS_BODY}
 NOT_OURS = "/failing"  # A route of the tests.
 READ_JSON = {refuse_unstorable_text, refuse_unknown_fields, refuse_wrong_kinds}

@@ -9,7 +9,7 @@ from fastapi.testclient import TestClient
 
 from controlplane.api import error_handlers
 from controlplane.auth import store
-from controlplane.auth.guard import Admin, AgentAccess, Enroller, Holder, Operator, Reader
+from controlplane.auth.guard import Admin, AgentAccess, Enroller, Holder, Operator, Poster, Reader
 from controlplane.auth.token_cache import AuthParts, TokenCache
 from controlplane.contract.bodies.access import Scope
 from controlplane.contract.clock import utc_now
@@ -18,12 +18,13 @@ from tests.keyrings import keyring_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LET_IN = {
-    "holder": {"read", "operate", "admin", "agent", "enrol"},
+    "holder": {"read", "operate", "admin", "agent", "enrol", "post"},
     "reader": {"read", "operate", "admin"},
     "operator": {"operate", "admin"},
     "admin": {"admin"},
     "agent": {"agent", "admin"},
     "enroller": {"enrol", "admin"},
+    "poster": {"post", "operate", "admin"},
 }
 """By guard the scopes that it lets in."""
 
@@ -58,6 +59,10 @@ def http(database: Database) -> Iterator[TestClient]:
 
     @app.get("/enroller")
     def enroller(principal: Enroller) -> str:
+        return principal.name
+
+    @app.get("/poster")
+    def poster(principal: Poster) -> str:
         return principal.name
 
     with TestClient(app) as client:

@@ -21,6 +21,7 @@ from controlplane.db import Database
 from controlplane.inbound.endpoints import router
 from tests.keyrings import keyring_of
 
+JSON = {"Content-Type": "application/json"}
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 ALERTMANAGER: dict[str, Any] = {
     "version": "4",
@@ -121,18 +122,18 @@ def test_grafanas_own_fields_do_no_harm(clients: dict[str, TestClient]) -> None:
     ],
 )
 def test_what_is_no_alert_names_its_field(clients: dict[str, TestClient], body: bytes, field: str) -> None:
-    answer = clients["post"].post("/api/v1/inbound/alertmanager", content=body)
+    answer = clients["post"].post("/api/v1/inbound/alertmanager", content=body, headers=JSON)
     assert answer.status_code == 400 and answer.json()["error"]["detail"]["field"] == field
 
 
 def test_texts_are_bounded_and_storable(clients: dict[str, TestClient]) -> None:
     labels = {"alertname": "a\x00b\ud800", **{f"l{number}": "x" * 9000 for number in range(200)}}
     body = json.dumps(with_alert(labels=labels, fingerprint="")).encode()
-    assert clients["post"].post("/api/v1/inbound/alertmanager", content=body).status_code == 200
+    assert clients["post"].post("/api/v1/inbound/alertmanager", content=body, headers=JSON).status_code == 200
     kept = clients["read"].get("/api/v1/inbound/alerts").json()["items"][0]
     assert len(kept["labels"]) == 64 and max(map(len, kept["labels"].values())) == 2048
     assert kept["labels"]["alertname"] == "ab?" and len(kept["fingerprint"]) == 16
-    too_large = clients["post"].post("/api/v1/inbound/alertmanager", content=b" " * (5 << 20))
+    too_large = clients["post"].post("/api/v1/inbound/alertmanager", content=b" " * (5 << 20), headers=JSON)
     assert too_large.status_code == 413
 
 

@@ -39,7 +39,12 @@ def urls(database: Database, keyring: Keyring) -> list[str]:
 
 def test_the_columns_of_secrets_are_known() -> None:
     names = [f"{column.table.name}.{column.name}" for column in encrypted_columns(all_tables())]
-    assert sorted(names) == ["destination.callback_secret", "destination.secret", "destination.url", "fleet_secret.value"]
+    assert sorted(names) == [
+        "destination.callback_secret",
+        "destination.secret",
+        "destination.url",
+        "fleet_secret.value",
+    ]
     assert all_tables() is SQLModel.metadata
 
 
