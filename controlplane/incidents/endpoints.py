@@ -92,8 +92,8 @@ def acknowledge_incident(
 ) -> Incident:
     """Say that you look at it. The first who does stays named, and who was told of its alerts hears it; again, nothing
     more happens."""
-    said = {"actor": principal.actor, "comment": wanted.comment, "public_url": service.public_url}
-    acknowledge(session, incident_id, now=service.clock(), **said)
+    now, link = service.clock(), service.public_url
+    acknowledge(session, incident_id, actor=principal.actor, now=now, public_url=link, comment=wanted.comment)
     return store.incident(session, incident_id, service.clock())
 
 
