@@ -106,7 +106,8 @@ if (source) {
   source.addEventListener("htmx:before:request", () => { connecting = true; });
   source.addEventListener("htmx:finally:request", () => { connecting = false; triedMs = Date.now(); });
   source.addEventListener("htmx:after:request", (event) => { if (event.detail.ctx?.response?.status === 401) signInAgain(); });
-  document.querySelector('form[action="/logout"]')?.addEventListener("submit", () => { leaving = true; });
+  // The header, its menu and the phone's bar have a form each.
+  document.addEventListener("submit", ({ target }) => { if (target.matches('form[action="/logout"]')) leaving = true; });
   window.addEventListener("pagehide", () => { leaving = true; });
   window.addEventListener("pageshow", (event) => { if (event.persisted) leaving = false; });
   window.setInterval(watch, CHECKED_MS);
