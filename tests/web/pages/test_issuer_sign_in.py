@@ -69,6 +69,7 @@ def test_a_person_signs_in_works_under_a_name_and_signs_out(page: Page, url: str
     expect(page.get_by_text("ada@example.com signed in as operator").first).to_be_visible()
     names = {cookie["name"] for cookie in page.context.cookies(url)}
     assert names == {"tailwright_session"}  # The attempt's own is gone.
+    page.get_by_role("button", name="More").click()
     page.get_by_role("link", name="Settings").click()
     page.get_by_role("link", name="People and sessions").click()
     row = page.locator("table[data-table=sessions] tbody tr")

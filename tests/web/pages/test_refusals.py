@@ -1,7 +1,7 @@
 """Sign-in keeps the whole address and never leads elsewhere; unknown pages and things are named, with a way back."""
 
 from typing import Any
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import quote, urljoin, urlsplit
 
 import httpx
 import pytest
@@ -25,9 +25,12 @@ def test_sign_in_leads_to_the_whole_address_that_was_asked_for(browser: Any, bar
     opened.get_by_label("Token").fill(bare.token())
     opened.get_by_role("button", name="Sign in").click()
     expect(opened).to_have_url(bare.url + LEDGER)
-    # The session ends while the page is open: its scripts keep the address too.
-    context.clear_cookies()
-    expect(opened.locator("header input[name=next]")).to_have_value(LEDGER)
+    # The session ends elsewhere while the page is open: its script keeps the address, too.
+    elsewhere = context.new_page()
+    elsewhere.goto("/fleet")
+    elsewhere.get_by_role("button", name="Sign out").click()
+    expect(opened).to_have_url(bare.url + "/login?next=" + quote(LEDGER, safe="!'()*"))
+    expect(opened.locator("main input[name=next]")).to_have_value(LEDGER)
     context.close()
 
 
@@ -37,7 +40,9 @@ def test_an_unknown_page_is_a_404_in_the_dashboards_layout(bare_page: Page) -> N
         answer = bare_page.goto(path)
         assert answer is not None and answer.status == 404
         expect(bare_page.locator("main")).to_contain_text(f"There is no page {path}.")
-        expect(bare_page.get_by_role("navigation").get_by_role("link")).to_have_count(len(PAGES.navigation()))
+        navigation = bare_page.get_by_role("navigation", name="Main")
+        navigation.get_by_role("button", name="More").click()
+        expect(navigation.get_by_role("link")).to_have_count(len(PAGES.navigation()))
         expect(bare_page.locator("main").get_by_role("link", name="Now", exact=True)).to_have_attribute("href", "/")
 
 

@@ -182,8 +182,8 @@ def test_a_token_is_revoked_in_two_steps(bare_page: Page, bare: Any) -> None:
 @pytest.mark.browser
 def test_a_destination_is_added_tested_and_removed(bare_page: Page, bare: Any) -> None:
     bare_page.goto("/settings?tab=destinations")
-    bare_page.get_by_label("Name").fill("a hook")
-    bare_page.get_by_label("URL").fill(f"{bare.url}/nowhere/of/secret")
+    bare_page.get_by_label("Name", exact=True).fill("a hook")
+    bare_page.get_by_label("URL", exact=True).fill(f"{bare.url}/nowhere/of/secret")
     bare_page.get_by_role("button", name="Add it").click()
     row = bare_page.locator("[data-table=destinations] tr", has_text="a hook")
     expect(row).to_contain_text("/***")
