@@ -133,10 +133,5 @@ INTERACTIONS = (
     Interaction("another pool, to its page", EXPLORE, choose_next_pool, leads_on=True),
     Interaction("the fleet by p99, to its page", FLEET, sort_by_p99, leads_on=True),
     Interaction("a box on the heat map, to its page", EXPLORE, lambda page: page.mouse.up(), begin_box, leads_on=True),
-    Interaction(
-        "another theme, to the page in it",
-        FLEET,
-        lambda page: page.locator("header button[data-action=theme]").click(),
-        leads_on=True,
-    ),
+    Interaction("another theme", FLEET, lambda page: page.locator("header > form button[data-action=theme]").click()),
 )

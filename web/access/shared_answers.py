@@ -18,20 +18,20 @@ from controlplane.contract.bodies.access import Scope
 KEPT_S = 1.5
 MOST_KEPT = 512
 SHARED = (
-    *("/api/v1/fleet", "/api/v1/node-figures"),
-    *("/api/v1/nodes", "/api/v1/configs", "/api/v1/alerts", "/api/v1/alert-rules", "/api/v1/studies"),
-    *("/api/v1/rollouts", "/api/v1/ledger", "/api/v1/quantiles", "/api/v1/scalars", "/api/v1/rates"),
-    *(
-        "/api/v1/shares",
-        "/api/v1/heatmap",
-        "/api/v1/exemplars",
-        "/api/v1/requests",
-        "/api/v1/compare",
-        "/api/v1/onboarding",
-        "/api/v1/service",
-    ),
+    *("/api/v1/fleet", "/api/v1/node-figures", "/api/v1/nodes", "/api/v1/configs"),
+    *("/api/v1/alerts", "/api/v1/alert-rules", "/api/v1/symptoms", "/api/v1/silences", "/api/v1/inhibit-rules"),
+    *("/api/v1/incidents", "/api/v1/routes", "/api/v1/events", "/api/v1/inbound/alerts"),
+    *("/api/v1/destinations", "/api/v1/deliveries", "/api/v1/studies", "/api/v1/rollouts", "/api/v1/ledger"),
+    *("/api/v1/quantiles", "/api/v1/scalars", "/api/v1/rates", "/api/v1/shares", "/api/v1/heatmap", "/api/v1/compare"),
+    *("/api/v1/exemplars", "/api/v1/requests", "/api/v1/request-facets", "/api/v1/explain", "/api/v1/workload"),
+    *("/api/v1/onboarding", "/api/v1/service"),
 )
 """What every session of a scope is answered alike, with all that stands below it."""
+
+
+def is_shared(path: str) -> bool:
+    """Whether the path is of `SHARED`, or below one of them."""
+    return any(path == one or path.startswith(f"{one}/") for one in SHARED)
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class SharingTransport(httpx.BaseTransport):
         return self._answers.changes
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        if request.method != "GET" or not request.url.path.startswith(SHARED):
+        if request.method != "GET" or not is_shared(request.url.path):
             self.own_answers += 1
             return self._inner.handle_request(request)
         return self._answers.answer((self.scope, str(request.url)), lambda: self._asked(request)).response()

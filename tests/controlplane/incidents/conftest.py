@@ -62,6 +62,10 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 @pytest.fixture
 def put(database: Database) -> Callable[[Alert], None]:
+    return writer_of(database)
+
+
+def writer_of(database: Database) -> Callable[[Alert], None]:
     """Writes an alert as the evaluator would have, or what has become of it since."""
 
     def write(made: Alert) -> None:

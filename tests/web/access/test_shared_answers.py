@@ -10,7 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.contract.bodies.access import Scope
-from web.access.shared_answers import KEPT_S, SHARED, ChangingTransport, Kept, SharedAnswers, SharingTransport
+from tests.controlplane.api.test_surface import BY_SCOPE
+from web.access.shared_answers import (
+    KEPT_S,
+    SHARED,
+    ChangingTransport,
+    Kept,
+    SharedAnswers,
+    SharingTransport,
+    is_shared,
+)
 
 URL = "http://service"
 
@@ -38,7 +47,33 @@ def test_what_one_was_answered_is_answered_to_the_next(path: str) -> None:
     assert inner.asked == [f"GET {path}"]
 
 
-MINE = ("/api/v1/sessions", "/api/v1/session", "/api/v1/tokens", "/api/v1/people", "/metrics")
+APART = {
+    *("/api/v1/stream", "/api/v1/export"),  # They have no end, or are long: nobody keeps one whole.
+}
+
+
+def test_whatever_a_reader_may_get_is_shared_or_said_not_to_be() -> None:
+    """What a new domain answers all alike must not be asked for by each viewer because nobody has thought of it."""
+    gets = {
+        path for path in (one.split()[1] for one in BY_SCOPE["read"] if one.startswith("get ")) if path not in APART
+    }
+    assert len(gets) > 30
+    assert [path for path in sorted(gets) if not is_shared(path)] == []
+    assert [path for path in sorted(APART) if is_shared(path)] == []
+
+
+def test_a_name_that_only_begins_like_a_shared_one_is_not_shared() -> None:
+    assert is_shared("/api/v1/nodes/gpu-1") and not is_shared("/api/v1/nodes-of-mine")
+
+
+MINE = (
+    "/api/v1/sessions",
+    "/api/v1/sessions/self",
+    "/api/v1/tokens/self",
+    "/api/v1/tokens",
+    "/api/v1/people",
+    "/metrics",
+)
 
 
 @pytest.mark.parametrize("path", MINE)
