@@ -6,7 +6,7 @@ from typing import Any
 from sqlmodel import Session, col, select
 
 from controlplane import ledger
-from controlplane.alerts.notify import letters, outbox
+from controlplane.alerts.notify import destination_fields, letters, outbox
 from controlplane.alerts.notify.destination_view import destination_view
 from controlplane.alerts.tables import (
     AlertRow,
@@ -16,7 +16,6 @@ from controlplane.alerts.tables import (
     DetectorStateRow,
     InhibitRuleRow,
     SilenceRow,
-    place_of,
 )
 from controlplane.alerts.view import alert_view, delivery_view, inhibit_rule_view, rule_view, silence_view
 from controlplane.contract.bodies.alerts import (
@@ -29,7 +28,6 @@ from controlplane.contract.bodies.alerts import (
     Silence,
     SilenceCreate,
 )
-from controlplane.contract.channels.destination_kinds import DESTINATION_KINDS
 from controlplane.contract.channels.destinations import (
     DeadLettersReplayed,
     Delivery,
@@ -37,7 +35,6 @@ from controlplane.contract.channels.destinations import (
     Destination,
     DestinationCreate,
 )
-from controlplane.contract.shown_url import masked
 from controlplane.db.rows import existing, newest
 from controlplane.keys import Keyring
 
@@ -57,30 +54,49 @@ def rules(
     return [rule_view(row) for row in session.exec(query)]
 
 
-def create_rule(session: Session, wanted: AlertRuleCreate, now: datetime, *, actor: str = ledger.SERVICE) -> AlertRule:
-    rule = add_rule(session, wanted, now)
+def create_rule(
+    session: Session,
+    wanted: AlertRuleCreate,
+    now: datetime,
+    *,
+    actor: str = ledger.SERVICE,
+    origin: str | None = None,
+) -> AlertRule:
+    """origin: the file that makes it."""
+    rule = add_rule(session, wanted, now, origin)
     message, said = f"alert rule {rule.name!r} ({rule.condition.kind})", wanted.model_dump(mode="json")
     ledger.append(session, now, actor, "alert_rule.created", f"alert-rule/{rule.id}", message, rule=said)
     return rule
 
 
-def add_rule(session: Session, wanted: AlertRuleCreate, now: datetime) -> AlertRule:
+def add_rule(session: Session, wanted: AlertRuleCreate, now: datetime, origin: str | None = None) -> AlertRule:
     """As `create_rule`, without a word in the ledger: that is for who adds several at once."""
-    row = AlertRuleRow(**_rule_fields(wanted), created_at=now)
+    row = AlertRuleRow(**_rule_fields(wanted), created_at=now, origin=origin)
     session.add(row)
     session.flush()
     return rule_view(row)
 
 
 def update_rule(
-    session: Session, rule_id: int, wanted: AlertRuleCreate, now: datetime, external_url: str, *, actor: str
+    session: Session,
+    rule_id: int,
+    wanted: AlertRuleCreate,
+    now: datetime,
+    external_url: str,
+    *,
+    actor: str,
+    origin: str | None = None,
 ) -> AlertRule:
-    """Replace a rule. A changed condition or pool starts afresh: its evidence is forgotten, its open alerts end."""
+    """Replace a rule. A changed condition or pool starts afresh: its evidence is forgotten, its open alerts end.
+
+    origin: the file that says so; one that a file made is that one's from now on.
+    """
     row = existing(session, AlertRuleRow, rule_id, "alert rule", field="rule_id")
     fields = _rule_fields(wanted)
     afresh = (row.condition, row.pool) != (fields["condition"], fields["pool"]) or not wanted.enabled
     row.sqlmodel_update(fields)
     row.version += 1
+    row.origin = moved(row.origin, origin)
     session.add(row)
     if afresh:
         _end_rule(session, rule_id, now, "its rule was changed", external_url)
@@ -120,8 +136,13 @@ def _end_rule(session: Session, rule_id: int, now: datetime, why: str, external_
 
 
 def _rule_fields(wanted: AlertRuleCreate) -> dict[str, Any]:
-    fields = wanted.model_dump(mode="json", exclude={"severity"})
+    fields = wanted.model_dump(mode="json", include=set(AlertRuleCreate.model_fields), exclude={"severity"})
     return {**fields, "severity": wanted.severity.value}
+
+
+def moved(origin: str | None, file: str | None) -> str | None:
+    """The origin of a thing that a file changes, None for no file: what was not made by a file stays so."""
+    return file if origin is not None and file is not None else origin
 
 
 # -- alerts ------------------------------------------------------------------------------------------------------------
@@ -156,36 +177,47 @@ def destinations(session: Session, *, before_id: int | None, limit: int, now: da
 
 
 def create_destination(
-    session: Session, wanted: DestinationCreate, keyring: Keyring, *, actor: str, now: datetime
+    session: Session,
+    wanted: DestinationCreate,
+    keyring: Keyring,
+    *,
+    actor: str,
+    now: datetime,
+    origin: str | None = None,
 ) -> Destination:
-    wants = DESTINATION_KINDS[wanted.kind]
-    url = wanted.url or wants.usual_url or ""
-    shown = masked(url)
-    row = DestinationRow(
-        name=wanted.name,
-        kind=wanted.kind.value,
-        shown=shown,
-        login=wanted.login,
-        sender=wanted.sender,
-        recipients=wanted.recipients,
-        per_minute=wanted.per_minute or wants.per_minute,
-        title_template=wanted.title_template,
-        text_template=wanted.text_template,
-        enabled=wanted.enabled,
-        created_at=now,
-    )
+    """origin: the file that makes it."""
+    row = DestinationRow(name=wanted.name, shown="", created_at=now, origin=origin)
     session.add(row)
     session.flush()
-    assert row.id is not None
-    row.url = keyring.encrypt(session, place_of(row.id, "url"), url)
-    if wanted.secret is not None:
-        row.secret = keyring.encrypt(session, place_of(row.id, "secret"), wanted.secret)
-    if wanted.callback_secret is not None:
-        row.callback_secret = keyring.encrypt(session, place_of(row.id, "callback_secret"), wanted.callback_secret)
+    destination_fields.fill(session, row, wanted, keyring)
     session.add(row)
-    message = f"destination {row.name!r} at {shown}"
-    said = {"destination_kind": row.kind, "recipients": row.recipients}
+    message = f"destination {row.name!r} at {row.shown}"
+    said = {"destination_kind": row.kind, "recipients": row.recipients} | ({"origin": origin} if origin else {})
     ledger.append(session, now, actor, "destination.created", f"destination/{row.id}", message, **said)
+    return destination_view(row, {}, now)
+
+
+def update_destination(
+    session: Session,
+    destination_id: int,
+    wanted: DestinationCreate,
+    keyring: Keyring,
+    *,
+    actor: str,
+    now: datetime,
+    origin: str | None = None,
+) -> Destination:
+    """Replace a destination. What waits for it is given up where it is of another kind now, which speaks otherwise; at
+    another URL it is tried at once."""
+    row = existing(session, DestinationRow, destination_id, "destination", field="destination_id", lock=True)
+    if row.kind != wanted.kind.value:
+        letters.give_up(session, destination_id, "the destination's kind was changed")
+    destination_fields.fill(session, row, wanted, keyring)
+    row.failures, row.rests_until, row.origin = 0, None, moved(row.origin, origin)
+    session.add(row)
+    message = f"destination {row.name!r} changed, at {row.shown}"
+    said = {"destination_kind": row.kind, "recipients": row.recipients} | ({"origin": origin} if origin else {})
+    ledger.append(session, now, actor, "destination.updated", f"destination/{row.id}", message, **said)
     return destination_view(row, {}, now)
 
 

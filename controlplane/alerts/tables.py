@@ -1,5 +1,6 @@
 """The tables of alerts: rules, alerts, the outbox of deliveries, and what the detectors have learned so far.
 
+`origin`: the file that a thing was made by, where one made it.
 A destination's URL and secret are stored encrypted (`controlplane.keys`): the service must call and sign with them.
 Alert ids are never used twice, also after a pending alert that came to nothing was removed.
 """
@@ -28,6 +29,7 @@ class AlertRuleRow(SQLModel, table=True):
     remedy: dict[str, Any] | None = Field(default=None, sa_column=Column(JsonColumn, nullable=True))
     enabled: bool = True
     version: int = 1  # Counts changes; evidence gathered under another version is worth nothing.
+    origin: str | None = None
     created_at: datetime = Field(sa_column=Column(UtcDateTime, nullable=False))
 
 
@@ -93,6 +95,7 @@ class DestinationRow(SQLModel, table=True):
     text_template: str | None = None
     template_failures: int = 0
     enabled: bool = True
+    origin: str | None = None
     created_at: datetime = Field(sa_column=Column(UtcDateTime, nullable=False))
     succeeded_at: datetime | None = Field(default=None, sa_column=Column(UtcDateTime, nullable=True))
     failures: int = 0

@@ -48,6 +48,7 @@ from controlplane.contract.bodies.studies import (
 from controlplane.contract.channels.destination_kinds import DestinationKind
 from controlplane.contract.channels.destinations import DeadLettersReplay, DestinationCreate, DestinationPreview
 from controlplane.contract.channels.inbound import EventCreate
+from controlplane.contract.on_call.declared_alerting import AlertingSet, DeclaredRule
 from controlplane.contract.on_call.incidents import (
     IncidentAcknowledge,
     IncidentMerge,
@@ -135,6 +136,16 @@ EXAMPLES: dict[str, dict[str, BaseModel]] = {
             name="pages before tickets",
             source=Silenced(matchers={"severity": "page"}),
             target=Silenced(matchers={"severity": "ticket"}),
+        )
+    },
+    AlertingSet.__name__: {
+        "what a file of one rule would change": AlertingSet(
+            alert_rules=[
+                DeclaredRule(
+                    name="Chat objectives", origin="chat.toml", condition=AbsoluteCondition(profile=UseCase.CHAT)
+                )
+            ],
+            dry_run=True,
         )
     },
     Silenced.__name__: {"what a silence of every chat pool would hold": Silenced(patterns={"pool": "chat-.*"})},

@@ -25,7 +25,7 @@ from controlplane.db.fault import SAYING, named
 
 logger = logging.getLogger(__name__)
 
-SECRET = frozenset({"url", "secret", "token", "code", "password"})
+SECRET = frozenset({"url", "secret", "callback_secret", "token", "code", "password"})
 """Fields whose value no error repeats."""
 _CODES = {400: "bad_request", 401: "unauthenticated", 403: "forbidden", 404: "not_found", 405: "method_not_allowed"}
 

@@ -7,6 +7,7 @@ from controlplane.api import ledger_endpoints, onboarding_endpoints, probes, ser
 from controlplane.auth import endpoints as tokens
 from controlplane.auth import people_endpoints, sign_in_endpoints
 from controlplane.auth.oidc import endpoints as sign_in_at_issuer
+from controlplane.declared import endpoints as declared
 from controlplane.fleet import endpoints as fleet
 from controlplane.inbound import callback_endpoints
 from controlplane.inbound import endpoints as inbound
@@ -21,6 +22,7 @@ def all_routers() -> list[APIRouter]:
         telemetry.router,
         fleet.router,
         alerts.router,
+        declared.router,
         incidents.router,
         inbound.router,
         callback_endpoints.router,

@@ -56,6 +56,7 @@ from controlplane.contract.channels.destinations import (
     DestinationPreviewed,
 )
 from controlplane.contract.errors import NotFound
+from controlplane.contract.on_call.declared_alerting import AlertingChanges, AlertingSet
 from controlplane.contract.on_call.incidents import (
     Incident,
     IncidentAcknowledge,
@@ -70,6 +71,7 @@ from controlplane.contract.on_call.incidents import (
 )
 
 DRY_RUN_TIMEOUT_S = 90.0
+APPLY_TIMEOUT_S = 60.0
 
 
 class ResourceCalls(Connection):
@@ -327,6 +329,10 @@ class ResourceCalls(Connection):
 
     def delete_inhibit_rule(self, rule_id: int) -> None:
         self._request("DELETE", f"/api/v1/inhibit-rules/{rule_id}")
+
+    def apply_alerting(self, wanted: AlertingSet | Mapping[str, Any]) -> AlertingChanges:
+        """Make alerting as files declare it, whole or not at all; with `dry_run` only say what that would change."""
+        return self._one(AlertingChanges, "PUT", "/api/v1/alerting", body=wanted, timeout_s=APPLY_TIMEOUT_S)
 
     # Incidents: the alerts of one cause, and who looks after what.
 

@@ -35,6 +35,8 @@ SUBCOMMANDS = {
     "configs": "controlplane.command.nouns.config_commands",
     "quantiles": "controlplane.command.nouns.quantile_commands",
     "requests": "controlplane.command.nouns.request_commands",
+    "plan": "controlplane.command.alerting.plan_command",
+    "apply": "controlplane.command.alerting.apply_command",
     "alerts": "controlplane.command.nouns.alert_commands",
     "incidents": "controlplane.command.nouns.incident_commands",
     "rules": "controlplane.command.nouns.rule_commands",

@@ -28,6 +28,7 @@ def destination_view(row: DestinationRow, counted: Mapping[tuple[int, str], int]
         text_template=row.text_template,
         enabled=row.enabled,
         created_at=row.created_at,
+        origin=row.origin,
         health=_health(row, counted, now),
     )
 

@@ -27,7 +27,7 @@ COLUMNS: Columns[AlertRule] = {
     "enabled": lambda rule: "yes" if rule.enabled else "no",
     "remedy": lambda rule: "-" if rule.remedy is None else rule.remedy.policy.value,
 }
-KEPT_BY_THE_SERVICE = ("id", "created_at")
+KEPT_BY_THE_SERVICE = ("id", "created_at", "origin")
 
 
 @app.command("list")

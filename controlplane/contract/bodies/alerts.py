@@ -250,6 +250,7 @@ class AlertRule(AlertRuleCreate):
 
     id: int = Field(description="the rule's number")
     created_at: datetime = Field(description="when it was made")
+    origin: str | None = Field(default=None, description="the file that made it (`tailwright apply`); null: no file")
 
 
 class StageShift(BaseModel):

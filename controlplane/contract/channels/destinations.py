@@ -84,6 +84,7 @@ class Destination(BaseModel):
     text_template: str | None = Field(default=None, description="its text; null: the usual words")
     enabled: bool = Field(description="false: nothing is sent there")
     created_at: datetime = Field(description="when it was made")
+    origin: str | None = Field(default=None, description="the file that made it (`tailwright apply`); null: no file")
     health: DestinationHealth = Field(default=DestinationHealth(), description="how it does")
 
 

@@ -1,0 +1,1 @@
+"""Alerting as code: files that are planned, applied and exported."""

@@ -1,0 +1,93 @@
+"""Alerting as files declare it: the whole of what they want, and what that changes.
+
+A thing's identity is its name; a silence has none, and is known by the labels and patterns it matches.
+"""
+
+from enum import StrEnum
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from controlplane.contract.bodies.alerts import AlertRuleCreate
+from controlplane.contract.channels.destinations import DestinationCreate
+
+MOST = 1_000
+"""Things of one kind in one request."""
+
+ORIGIN = Field(min_length=1, max_length=256, description="the file it stands in, as `alerting/chat.toml`")
+
+
+class DeclaredKind(StrEnum):
+    """What can be declared; a file's tables have these names."""
+
+    ALERT_RULE = "alert_rule"  # What is watched.
+    DESTINATION = "destination"  # Where alerts are told.
+
+
+class DeclaredRule(AlertRuleCreate):
+    """An alert rule in a file."""
+
+    origin: str = ORIGIN
+
+
+class DeclaredDestination(DestinationCreate):
+    """A destination in a file. A secret that is kept is not sent: the one that is there stays."""
+
+    origin: str = ORIGIN
+    url_kept: bool = Field(default=False, description="whether the URL that is there stays; it must be there")
+    secret_kept: bool = Field(default=False, description="whether the secret that is there stays; it must be there")
+    callback_secret_kept: bool = Field(default=False, description="the same of what acknowledgements are signed with")
+
+
+class AlertingSet(BaseModel):
+    """`PUT /api/v1/alerting`: all that some files declare. It is applied whole, or not at all."""
+
+    alert_rules: list[DeclaredRule] = Field(default=[], max_length=MOST, description="the rules wanted")
+    destinations: list[DeclaredDestination] = Field(default=[], max_length=MOST, description="the destinations wanted")
+    origins: list[str] = Field(
+        default=[],
+        max_length=MOST,
+        description="the files that were read: what one of them made before, and none has now, is told of, and removed "
+        "with `prune`; a name that ends with / is a folder, whose files count although they are gone",
+    )
+    prune: bool = Field(default=False, description="whether what the files made before and lack now is removed")
+    dry_run: bool = Field(default=False, description="true: say what would be changed, and change nothing")
+
+
+class DeclaredAction(StrEnum):
+    """What is done with one thing."""
+
+    CREATE = "create"  # It is not there yet.
+    CHANGE = "change"  # It is there, and differs.
+    REMOVE = "remove"  # One of the files made it, and none has it now.
+    UNCHANGED = "unchanged"  # It is there as the files want it.
+    LEAVE = "leave"  # It would be removed with `prune`.
+    OVER = "over"  # A silence whose time has passed.
+
+
+class FieldChange(BaseModel):
+    """One field that differs. Of a secret both values are shown as ***."""
+
+    field: str = Field(description="its name, as `condition.window_s`")
+    old: Any = Field(default=None, description="what is there; null: nothing")
+    new: Any = Field(default=None, description="what is wanted; null: nothing")
+
+
+class DeclaredStep(BaseModel):
+    """What is done, or would be, with one thing."""
+
+    kind: DeclaredKind = Field(description="what it is")
+    name: str = Field(description="its name; of a silence what it matches")
+    id: int | None = Field(default=None, description="its number; null where it is not there yet")
+    origin: str | None = Field(description="the file it stands in, or stood in")
+    action: DeclaredAction = Field(description="what is done with it")
+    changes: list[FieldChange] = Field(default=[], description="what differs, field by field")
+
+
+class AlertingChanges(BaseModel):
+    """What a declared set changes, or would: each thing that the files have or had, in the order of the request."""
+
+    dry_run: bool = Field(description="whether nothing was changed")
+    changed: bool = Field(description="whether anything differs from what the files want")
+    steps: list[DeclaredStep] = Field(description="what is done with each thing")
+    others: int = Field(description="things that were made otherwise, or by other files: they are left alone")

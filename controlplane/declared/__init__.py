@@ -1,0 +1,1 @@
+"""Alerting as code: what files declare, compared with what is there, and made so."""
