@@ -30,7 +30,7 @@ from controlplane.alerts.tables import AlertRow, AlertRuleRow, DetectorStateRow
 from controlplane.alerts.view import rule_view
 from controlplane.alerts.windows.history import instant
 from controlplane.alerts.windows.watched_nodes import WatchedNodes
-from controlplane.contract.bodies.alerts import AlertRule, AlertState
+from controlplane.contract.bodies.alerts import OURS, AlertRule, AlertState
 from controlplane.contract.bodies.nodes import NodeRole
 from controlplane.contract.metrics import E2E, POOL, TTFT, WINDOW_S
 from controlplane.db.database import Database
@@ -214,7 +214,9 @@ def read(session: Session, watched: WatchedNodes) -> Snapshot:
         rules=[(rule_view(row), row.version) for row in rows],
         nodes=watched.read(session),
         states={(row.rule_id, row.pool): row for row in session.exec(select(DetectorStateRow))},
-        alerts=list(session.exec(select(AlertRow).where(col(AlertRow.state).in_(OPEN_STATES)))),
+        alerts=list(
+            session.exec(select(AlertRow).where(AlertRow.source == OURS, col(AlertRow.state).in_(OPEN_STATES)))
+        ),
     )
 
 

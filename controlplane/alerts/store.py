@@ -19,6 +19,7 @@ from controlplane.alerts.tables import (
 )
 from controlplane.alerts.view import alert_view, delivery_view, inhibit_rule_view, rule_view, silence_view
 from controlplane.contract.bodies.alerts import (
+    OURS,
     Alert,
     AlertRule,
     AlertRuleCreate,
@@ -149,16 +150,20 @@ def moved(origin: str | None, file: str | None) -> str | None:
 
 
 def alerts(session: Session, *, before_id: int | None, limit: int, state: AlertState | None = None) -> list[Alert]:
-    """Newest first."""
-    query = newest(AlertRow, before_id, limit)
+    """Our own, newest first; those of other systems stand in their incidents."""
+    query = newest(AlertRow, before_id, limit).where(AlertRow.source == OURS)
     if state is not None:
         query = query.where(AlertRow.state == state.value)
     return [alert_view(row) for row in session.exec(query)]
 
 
 def open_alerts(session: Session) -> list[Alert]:
-    """Pending and firing, newest first."""
-    query = select(AlertRow).where(col(AlertRow.state).in_(OPEN_STATES)).order_by(col(AlertRow.id).desc())
+    """Our own, pending and firing, newest first."""
+    query = (
+        select(AlertRow)
+        .where(AlertRow.source == OURS, col(AlertRow.state).in_(OPEN_STATES))
+        .order_by(col(AlertRow.id).desc())
+    )
     return [alert_view(row) for row in session.exec(query)]
 
 

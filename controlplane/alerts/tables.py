@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import Index
 from sqlmodel import Column, Field, SQLModel
 
+from controlplane.contract.bodies.alerts import OURS
 from controlplane.contract.channels.destination_kinds import DestinationKind
 from controlplane.db.column_types import JsonColumn, UtcDateTime
 from controlplane.keys import Place
@@ -34,7 +35,10 @@ class AlertRuleRow(SQLModel, table=True):
 
 
 class AlertRow(SQLModel, table=True):
-    """One alert. At most one of a fingerprint is open (pending or firing) at a time."""
+    """One alert. At most one of a fingerprint is open (pending or firing) at a time.
+
+    One of another system has its name as `source`: no rule judges it, no remedy fits it, and no destination is told.
+    """
 
     __tablename__ = "alert"
     __table_args__ = {"sqlite_autoincrement": True}
@@ -44,6 +48,8 @@ class AlertRow(SQLModel, table=True):
     rule_id: int = Field(index=True)
     rule: str
     kind: str
+    source: str = OURS
+    link: str = ""
     pool: str = Field(index=True)
     state: str = Field(index=True)
     severity: str

@@ -18,7 +18,7 @@ from sqlmodel import col
 from controlplane.alerts.tables import AlertRow
 from controlplane.app.background import Background
 from controlplane.auth.turned_away import Reason, TurnedAway
-from controlplane.contract.bodies.alerts import AlertState, Severity
+from controlplane.contract.bodies.alerts import OURS, AlertState, Severity
 from controlplane.contract.bodies.nodes import NodeRole
 from controlplane.db.database import Database
 from controlplane.db.database_size import database_bytes
@@ -114,7 +114,7 @@ class ServiceHealth(Remembered):
             ).all()
             alerts = session.execute(
                 select(col(AlertRow.state), col(AlertRow.severity), func.count())
-                .where(col(AlertRow.state).in_([state.value for state in OPEN]))
+                .where(col(AlertRow.source) == OURS, col(AlertRow.state).in_([state.value for state in OPEN]))
                 .group_by(col(AlertRow.state), col(AlertRow.severity))
             ).all()
         yield _gauge("tailwright_database_size_bytes", "Bytes of the database.", [], [((), float(size))])

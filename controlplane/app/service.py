@@ -57,6 +57,9 @@ from controlplane.db.disk_space import DiskSpace
 from controlplane.db.migrate import upgrade
 from controlplane.fleet import FleetHub
 from controlplane.fleet import store as fleet
+from controlplane.inbound.endings import InboundKeeper
+from controlplane.inbound.endpoints import InboundParts
+from controlplane.inbound.no_room import Refusals
 from controlplane.incidents.endpoints import IncidentParts
 from controlplane.incidents.upkeep import IncidentKeeper
 from controlplane.keys import Keyring
@@ -77,7 +80,9 @@ from controlplane.terminal.checkout import release
 
 
 @dataclass(frozen=True, kw_only=True)
-class Service(AlertParts, IncidentParts, RolloutParts, StudyParts, ServiceParts, SignInParts, OnboardingParts):
+class Service(
+    AlertParts, IncidentParts, InboundParts, RolloutParts, StudyParts, ServiceParts, SignInParts, OnboardingParts
+):
     """All that a running service is made of: what each domain's routes are served with, and what starts and ends."""
 
     settings: ServiceSettings
@@ -167,6 +172,7 @@ def _service(
         token_uses=uses,
         expiry=Expiry(database, timedelta(days=settings.alert_history_days), shown),
         incidents=IncidentKeeper(database, timedelta(days=settings.alert_history_days)),
+        inbound=InboundKeeper(database, timedelta(days=settings.alert_history_days)),
     )
     issuer = settings.issuer(url, LOOPBACK if is_loopback(settings.host) else ())
     if issuer is not None:
@@ -199,6 +205,7 @@ def _service(
         public_url=url,
         place=place_of(settings),
         local=is_loopback(settings.host),
+        inbound_refusals=Refusals(shown),
         check_remedy=check_remedy,
         dry_runs=DryRunDesk(database, telemetry, settings.retention.levels_s),
         pool_limits=pool_limits,

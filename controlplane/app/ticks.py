@@ -17,6 +17,7 @@ from controlplane.db.database import Database
 from controlplane.db.sole_replica import SoleReplica
 from controlplane.fleet import FleetHub
 from controlplane.fleet import store as fleet
+from controlplane.inbound.endings import InboundKeeper
 from controlplane.incidents.upkeep import IncidentKeeper
 from controlplane.rollouts.controller import RolloutController
 from controlplane.studies import store as studies
@@ -38,6 +39,7 @@ def ticks_of(
     token_uses: TokenUses | None = None,
     expiry: Expiry | None = None,
     incidents: IncidentKeeper | None = None,
+    inbound: InboundKeeper | None = None,
 ) -> list[Tick]:
     def in_transaction(act: Callable[[Session, datetime], object]) -> Callable[[datetime], None]:
         def run(now: datetime) -> None:
@@ -59,11 +61,13 @@ def ticks_of(
             hub.poke()
 
     keeper = incidents or IncidentKeeper(database)
+    foreign = inbound or InboundKeeper(database)
     # Both read all that has come in lately, whichever replica has taken it in: where one reads it, no other has to.
     reading = SoleReplica(database, READING_LOCK)
     return [
         Tick("telemetry_compaction", 5.0, reading.only(telemetry.tick, otherwise=telemetry.follow)),
         Tick("alert_evaluation", 5.0, reading.only(evaluate)),
+        Tick("inbound_alerts", 5.0, reading.only(foreign.tick)),
         Tick("incidents", 5.0, reading.only(keeper.tick)),
         Tick("webhook_delivery", 1.0, deliverer.tick),
         Tick("rollouts", 1.0, RolloutController(database, telemetry, hub.poke).tick),
@@ -72,6 +76,7 @@ def ticks_of(
         Tick("token_uses", PERIOD_S, lambda now: uses.write(database, now)),
         *([] if expiry is None else [Tick("alert_history", EXPIRY_S, expiry.tick)]),
         Tick("incident_history", EXPIRY_S, reading.only(keeper.expire)),
+        Tick("inbound_history", EXPIRY_S, reading.only(foreign.expire)),
         Tick("memory", 60.0, allocation.trim),
         *(Tick(f"export_{exporter.name}", 1.0, exporter.tick) for exporter in exporters),
     ]

@@ -1,10 +1,13 @@
 """Alerts of other systems and marks over HTTP; a token of scope `post` may send both, and nothing else."""
 
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request
+from sqlmodel import Session
 
 from controlplane.auth import Poster, Reader
+from controlplane.auth.token_cache import AuthParts
 from controlplane.contract.bodies.pages import Page
 from controlplane.contract.channels.inbound import EventCreate, InboundAlert, InboundTaken, PostedEvent
 from controlplane.contract.error_answer import answers
@@ -15,6 +18,8 @@ from controlplane.db.request_parts import Basis
 from controlplane.inbound import store
 from controlplane.inbound.checks import check_event
 from controlplane.inbound.foreign_alerts import read
+from controlplane.inbound.no_room import Refusals
+from controlplane.inbound.taking_in import take_in
 
 router = APIRouter(prefix="/api/v1", tags=["inbound"])
 
@@ -40,18 +45,33 @@ async def as_it_came(request: Request) -> bytes:
 Raw = Annotated[bytes, Depends(as_it_came)]
 
 
+@dataclass(frozen=True, kw_only=True)
+class InboundParts(AuthParts):
+    """What these routes are served with."""
+
+    inbound_refusals: Refusals = field(default_factory=Refusals)
+
+    def take(self, session: Session, source: str, body: bytes, actor: str) -> InboundTaken:
+        now = self.clock()
+        told, refused = take_in(session, source, read(body, now), actor=actor, now=now)
+        self.inbound_refusals.note(source, refused)
+        return told
+
+
+Inbound = Annotated[InboundParts, Depends(InboundParts.given)]
+
+
 @router.post("/inbound/alertmanager", responses=MAY_FAIL, openapi_extra=AS_THEY_WRITE)
-def post_alertmanager(principal: Poster, body: Raw, session: SessionDep, basis: Basis) -> InboundTaken:
-    """Take alerts as Alertmanager's `webhook_config` posts them (version 4); told twice, they are there once."""
-    now = basis.clock()
-    return store.take_in(session, "alertmanager", read(body, now), actor=principal.actor, now=now)
+def post_alertmanager(principal: Poster, body: Raw, session: SessionDep, service: Inbound) -> InboundTaken:
+    """Take alerts as Alertmanager's `webhook_config` posts them (version 4). One that fires joins the incident of its
+    cause, or opens one; told twice, it is there once. New ones beyond what there is room for are `refused`."""
+    return service.take(session, "alertmanager", body, principal.actor)
 
 
 @router.post("/inbound/grafana", responses=MAY_FAIL, openapi_extra=AS_THEY_WRITE)
-def post_grafana(principal: Poster, body: Raw, session: SessionDep, basis: Basis) -> InboundTaken:
-    """Take alerts as Grafana's webhook contact point posts them; told twice, they are there once."""
-    now = basis.clock()
-    return store.take_in(session, "grafana", read(body, now), actor=principal.actor, now=now)
+def post_grafana(principal: Poster, body: Raw, session: SessionDep, service: Inbound) -> InboundTaken:
+    """Take alerts as Grafana's webhook contact point posts them, as those of Alertmanager."""
+    return service.take(session, "grafana", body, principal.actor)
 
 
 @router.get("/inbound/alerts")

@@ -1,11 +1,12 @@
 """Alerts as Alertmanager (webhook, version 4) and Grafana post them: read leniently, for others' formats grow. Pure.
 
 Guarantee: what is needed is there or the field is named; what is not known is passed over; texts and their number are
-bounded, so that no sender can fill the database with one request.
+bounded, so that no sender can fill the database with one request; a link is an address of the web, or none.
 """
 
 import hashlib
 import json
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -13,12 +14,17 @@ from typing import Any
 from controlplane.alerts.channels.wording import cut
 from controlplane.contract.errors import BadRequest
 
-MOST_ALERTS, MOST_TEXTS, MOST_NAME, MOST_TEXT = 1000, 64, 128, 2048
+MOST_ALERTS, MOST_TEXTS, MOST_NAME, MOST_TEXT, MOST_TOGETHER = 1000, 64, 128, 2048, 4096
+"""MOST_TOGETHER: characters of all labels of an alert, and of all its annotations."""
+FIRST = ("alertname", "severity", "pool", "node", "instance", "summary", "description", "runbook_url")
+"""Kept before all others where not all can be."""
+_LINK = re.compile(r"https?://[^\s<>|\"'\\]{1,2000}")
 
 
 @dataclass(frozen=True)
 class ForeignAlert:
-    """status: `firing` or `resolved`. fingerprint: the sender's own, or made of the labels."""
+    """status: `firing` or `resolved`. fingerprint: the sender's own, or made of the labels. ends_at: when it ended, or
+    will unless it is told of again. shortened: whether not all of its texts are there."""
 
     fingerprint: str
     status: str
@@ -27,10 +33,11 @@ class ForeignAlert:
     link: str
     starts_at: datetime
     ends_at: datetime | None
+    shortened: bool = False
 
     @property
     def columns(self) -> dict[str, Any]:
-        return dict(vars(self))
+        return {name: value for name, value in vars(self).items() if name != "shortened"}
 
 
 def read(body: bytes, now: datetime) -> list[ForeignAlert]:
@@ -53,29 +60,45 @@ def _one(alert: Any, field: str, now: datetime) -> ForeignAlert:
     status = alert.get("status")
     if status not in ("firing", "resolved"):
         raise BadRequest(f"{field}.status: wants firing or resolved", field=f"{field}.status")
-    labels = _texts(alert.get("labels"), f"{field}.labels")
+    labels, cut_labels = _texts(alert.get("labels"), f"{field}.labels")
     if not labels:
         raise BadRequest(f"{field}.labels: wants at least one", field=f"{field}.labels")
+    annotations, cut_annotations = _texts(alert.get("annotations"), f"{field}.annotations")
     said = alert.get("fingerprint")
     ends = _moment(alert.get("endsAt"), f"{field}.endsAt")
+    over = status == "resolved" or (ends is not None and ends <= now)
     return ForeignAlert(
-        _storable(said, MOST_NAME) if isinstance(said, str) and said else _made_of(labels),
-        status,
+        _storable(said, MOST_NAME) if isinstance(said, str) and said else _made_of(alert["labels"]),
+        "resolved" if over else "firing",
         labels,
-        _texts(alert.get("annotations"), f"{field}.annotations"),
-        _storable(alert.get("generatorURL") or "", MOST_TEXT),
-        _moment(alert.get("startsAt"), f"{field}.startsAt") or now,
-        (ends or now) if status == "resolved" else None,
+        annotations,
+        _link(alert.get("generatorURL")),
+        min(_moment(alert.get("startsAt"), f"{field}.startsAt") or now, now),
+        min(ends or now, now) if over else ends,
+        cut_labels or cut_annotations,
     )
 
 
-def _texts(said: Any, field: str) -> dict[str, str]:
+def _texts(said: Any, field: str) -> tuple[dict[str, str], bool]:
+    """At most so many and so long; whether something is missing."""
     if said is None:
-        return {}
+        return {}, False
     if not isinstance(said, dict):
         raise BadRequest(f"{field}: wants an object of texts", field=field)
-    first = list(said.items())[:MOST_TEXTS]
-    return {_storable(name, MOST_NAME): _storable(text, MOST_TEXT) for name, text in first}
+    kept: dict[str, str] = {}
+    left, missing = MOST_TOGETHER, False
+    for name, text in sorted(said.items(), key=lambda one: one[0] not in FIRST):
+        short_name, short = _storable(name, MOST_NAME), _storable(text, MOST_TEXT)
+        left -= len(short_name) + len(short)
+        if left < 0 or len(kept) == MOST_TEXTS:
+            return kept, True
+        kept[short_name] = short
+        missing = missing or len(str(text)) > MOST_TEXT or len(name) > MOST_NAME
+    return kept, missing
+
+
+def _link(said: Any) -> str:
+    return said if isinstance(said, str) and _LINK.fullmatch(said) else ""
 
 
 def _storable(said: Any, most: int) -> str:
@@ -102,5 +125,6 @@ def _to_microseconds(text: str) -> str:
     return f"{head}{dot}{rest[:digits][:6]}{rest[digits:]}"
 
 
-def _made_of(labels: dict[str, str]) -> str:
+def _made_of(labels: dict[str, Any]) -> str:
+    """Of all of them, those that are not kept too: two alerts stay two."""
     return hashlib.sha256(json.dumps(labels, sort_keys=True).encode()).hexdigest()[:16]

@@ -18,7 +18,11 @@ class CallbackRow(SQLModel, table=True):
 
 
 class InboundAlertRow(SQLModel, table=True):
-    """An alert of another system, as it told of it last."""
+    """An alert of another system, as it told of it last: a row a life, from firing to its end.
+
+    taken_at, received_at: when it was heard of first, and last. alert_id: the alert that stands for it here; null where
+    it was over before it was heard of.
+    """
 
     __tablename__ = "inbound_alert"
     __table_args__ = (UniqueConstraint("source", "fingerprint", "starts_at"), {"sqlite_autoincrement": True})
@@ -32,8 +36,10 @@ class InboundAlertRow(SQLModel, table=True):
     link: str = ""
     starts_at: datetime = Field(sa_column=Column(UtcDateTime, nullable=False))
     ends_at: datetime | None = Field(default=None, sa_column=Column(UtcDateTime, nullable=True))
+    taken_at: datetime = Field(sa_column=Column(UtcDateTime, nullable=False, index=True))
     received_at: datetime = Field(sa_column=Column(UtcDateTime, nullable=False))
     sent_by: str
+    alert_id: int | None = None
 
 
 class EventRow(SQLModel, table=True):

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
-from controlplane.contract.bodies.alerts import Alert, StageShift
+from controlplane.contract.bodies.alerts import OURS, Alert, StageShift
 from controlplane.contract.duration_text import duration_text
 from controlplane.contract.on_call.incidents import IncidentDetail
 
@@ -90,10 +90,16 @@ def _timeline(incident: IncidentDetail) -> Iterator[str]:
 
 def _alerts(incident: IncidentDetail) -> Iterator[str]:
     yield from ("", "## Alerts", "")
-    rows = (
-        (str(one.alert.id), plain(one.alert.rule), plain(one.alert.summary), plain(one.why)) for one in incident.members
-    )
+    rows = ((str(one.alert.id), _rule(one.alert), plain(one.alert.summary), plain(one.why)) for one in incident.members)
     yield from _table(("Alert", "Rule", "What", "Why here"), rows)
+
+
+def _rule(alert: Alert) -> str:
+    """With its system and where that shows it, where it is not one of our own."""
+    if alert.source == OURS:
+        return plain(alert.rule)
+    link = f", <{alert.link}>" if alert.link else ""
+    return f"{plain(alert.rule)} ({plain(alert.source)}{link})"
 
 
 def _notes(incident: IncidentDetail) -> Iterator[str]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from controlplane.contract.bodies.alerts import Alert, Severity
+from controlplane.contract.bodies.alerts import OURS, Alert, Severity
 from controlplane.contract.bodies.cause_kinds import CauseKind
 from controlplane.contract.metrics import E2E, TTFT
 
@@ -21,7 +21,7 @@ SUMS = frozenset({TTFT.short, E2E.short})
 
 @dataclass(frozen=True)
 class Sign:
-    """Of an alert what tells its cause. `ended`: None while it fires."""
+    """Of an alert what tells its cause. `ended`: None while it fires. `foreign`: another system judges it."""
 
     alert_id: int
     fingerprint: str
@@ -35,6 +35,7 @@ class Sign:
     node: str = ""
     revision: int | None = None
     title: str = ""
+    foreign: bool = False
 
     @property
     def measures(self) -> frozenset[str]:
@@ -67,19 +68,21 @@ def sign_of(alert: Alert) -> Sign:
     diagnosis = alert.diagnosis
     first = diagnosis.causes[0] if diagnosis is not None and diagnosis.causes else {}
     changed = first.get("cause") == CauseKind.CONFIG_CHANGE
+    foreign = alert.source != OURS
     return Sign(
         alert_id=alert.id,
         fingerprint=alert.fingerprint,
-        kind=alert.labels.get("kind", ""),
+        kind=f"{alert.source}: {alert.rule}" if foreign else alert.labels.get("kind", ""),
         pool=alert.labels.get("pool", ""),
         severity=alert.severity,
         started=alert.started_at,
         ended=alert.resolved_at,
-        metric=alert.labels.get("metric", ""),
+        metric="" if foreign else alert.labels.get("metric", ""),
         stage=(diagnosis.stage or "") if diagnosis is not None else "",
         node=alert.labels.get("node") or str(first.get("node") or ""),
         revision=first.get("revision") if changed else None,
         title=alert.summary,
+        foreign=foreign,
     )
 
 
@@ -111,8 +114,13 @@ def _related(sign: Sign, other: Sign) -> tuple[str, int] | None:
         return f"alert {other.alert_id} fired again", _SAME
     if sign.revision is not None and sign.revision == other.revision and sign.pool == other.pool:
         return f"revision {sign.revision} is the likeliest cause of both, as of alert {other.alert_id}", _REVISION
+    foreign = sign.foreign or other.foreign
     if not _overlap(sign, other) or sign.pool != other.pool:
         return None
+    if foreign and sign.node and sign.node == other.node:
+        return f"it is on node {sign.node}, as alert {other.alert_id}", _NODES
+    if foreign and not sign.pool:
+        return None  # Of another system, and of no pool: nothing says that they have to do with each other.
     if shared := _shared_stage(sign, other):
         return f"{shared}, as in alert {other.alert_id}", _STAGE
     if sign.kind == other.kind and sign.metric == other.metric:
@@ -147,11 +155,13 @@ def worst(severities: Iterable[Severity]) -> Severity:
 
 
 def leading(signs: Sequence[Sign]) -> Sign:
-    """The alert that tells most: one that pages, one of many nodes over one node, a sum over its stage, the first."""
+    """The alert that tells most: one that pages, one of our own, one of many nodes over one node, a sum over its stage,
+    the first."""
     return min(
         signs,
         key=lambda sign: (
             sign.severity is not Severity.PAGE,
+            sign.foreign,
             bool(sign.node),
             sign.metric not in SUMS,
             sign.started,

@@ -16,7 +16,7 @@ from controlplane.alerts.rules.inhibition import holding_now
 from controlplane.alerts.rules.silence import seen_at
 from controlplane.alerts.tables import AlertRow, DeliveryRow, DestinationRow
 from controlplane.alerts.view import alert_view
-from controlplane.contract.bodies.alerts import Alert, AlertState
+from controlplane.contract.bodies.alerts import OURS, Alert, AlertState
 from controlplane.contract.bodies.ledger import LedgerEntry
 from controlplane.contract.channels.destinations import DeliveryState
 from controlplane.contract.errors import BadRequest, Conflict
@@ -121,7 +121,8 @@ def _existing(session: Session, incident_id: int, *, lock: bool = False) -> Inci
 
 def _tally(alerts: Sequence[Alert]) -> Tally:
     firing = [alert for alert in alerts if alert.state is AlertState.FIRING]
-    return Tally(len(alerts), len(firing), sum(alert.silenced for alert in firing))
+    sources = tuple(sorted({alert.source for alert in alerts}, key=lambda source: (source != OURS, source)))
+    return Tally(len(alerts), len(firing), sum(alert.silenced for alert in firing), sources)
 
 
 def _members(session: Session, incident_id: int, now: datetime) -> list[IncidentAlert]:

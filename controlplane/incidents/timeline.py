@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from controlplane.contract.bodies.alerts import Alert
+from controlplane.contract.bodies.alerts import OURS, Alert
 from controlplane.contract.bodies.ledger import LedgerEntry
 from controlplane.contract.on_call.incidents import IncidentNote, TimelineEntry, TimelineKind
 
@@ -57,7 +57,8 @@ def timeline(
 
 def _of_alert(alert: Alert) -> Iterator[TimelineEntry]:
     subject = f"alert/{alert.id}"
-    began = f"{alert.rule} began" + (f" on node {alert.labels['node']}" if "node" in alert.labels else "")
+    name = alert.rule if alert.source == OURS else f"{alert.rule} ({alert.source})"
+    began = f"{name} began" + (f" on node {alert.labels['node']}" if "node" in alert.labels else "")
     yield TimelineEntry(time=alert.started_at, kind=TimelineKind.ONSET, text=began, subject=subject)
     if alert.fired_at is not None:
         silent = " (held back by a silence or an inhibit rule)" if alert.silenced else ""
@@ -68,7 +69,7 @@ def _of_alert(alert: Alert) -> Iterator[TimelineEntry]:
         text = f"{step.title}: {step.why}"
         yield TimelineEntry(time=step.time, kind=TimelineKind.REMEDY, text=text, subject=subject)
     if alert.resolved_at is not None:
-        text = f"{alert.rule} was over"
+        text = f"{name} was over"
         yield TimelineEntry(time=alert.resolved_at, kind=TimelineKind.OVER, text=text, subject=subject)
 
 

@@ -10,18 +10,20 @@ from controlplane.incidents.tables import IncidentNoteRow, IncidentRow, RouteRow
 
 @dataclass(frozen=True)
 class Tally:
-    """How many alerts an incident has, how many fire, and how many of those a silence holds back."""
+    """How many alerts an incident has, how many fire, how many of those a silence holds back, and who judges them."""
 
     alerts: int = 0
     firing: int = 0
     held: int = 0
+    sources: tuple[str, ...] = ()
 
 
 def incident_view(row: IncidentRow, tally: Tally) -> Incident:
     fields = row.model_dump(exclude={"group_key", "route_id"})
     fields |= {"state": IncidentState(row.state), "severity": Severity(row.severity)}
     silenced = tally.firing > 0 and tally.held == tally.firing
-    return Incident(**fields, alerts=tally.alerts, firing=tally.firing, silenced=silenced)
+    counted = {"alerts": tally.alerts, "firing": tally.firing, "silenced": silenced}
+    return Incident(**fields, **counted, sources=list(tally.sources))
 
 
 def note_view(row: IncidentNoteRow) -> IncidentNote:

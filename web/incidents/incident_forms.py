@@ -10,7 +10,7 @@ from fastapi import APIRouter, Form, Request, Response
 from fastapi.responses import RedirectResponse
 
 from controlplane.client import Client
-from controlplane.contract.bodies.alerts import SilenceCreate
+from controlplane.contract.bodies.alerts import OURS, SilenceCreate
 from controlplane.contract.clock import utc_now
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.on_call.incidents import IncidentDetail, IncidentSplit
@@ -91,11 +91,11 @@ def study(request: Request, number: int, form: Field = "") -> Response:
 
 
 def firing_labels(incident: IncidentDetail) -> list[dict[str, str]]:
-    """Of its alerts that fire, each once."""
+    """Of its alerts that fire, each once. Nobody is told here of those of other systems."""
     found: list[dict[str, str]] = []
-    for member in incident.members:
-        if member.alert.resolved_at is None and member.alert.labels not in found:
-            found.append(member.alert.labels)
+    for alert in (member.alert for member in incident.members if member.alert.source == OURS):
+        if alert.resolved_at is None and alert.labels not in found:
+            found.append(alert.labels)
     return found
 
 

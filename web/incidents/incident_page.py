@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 from controlplane.client import Client
+from controlplane.contract.bodies.alerts import OURS
 from controlplane.contract.bodies.remedies import RemedyState, RemedyStep
 from controlplane.contract.bodies.rollouts import RolloutPhase
 from controlplane.contract.metrics import E2E
@@ -35,7 +36,9 @@ def whole(client: Client, selection: Selection) -> Context:
         "may_operate": may_operate(client),
         "take_backs": take_backs(client, found),
         "explore": span.selection.query(),
-        "silenceable": [one.alert for one in found.members if one.alert.resolved_at is None],
+        "silenceable": [
+            one.alert for one in found.members if one.alert.resolved_at is None and one.alert.source == OURS
+        ],
         "chart": CHART,
     }
 

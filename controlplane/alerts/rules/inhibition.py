@@ -15,7 +15,7 @@ from controlplane.alerts.channels.payload import labels_of
 from controlplane.alerts.rules.silence import matches
 from controlplane.alerts.tables import AlertRow, InhibitRuleRow
 from controlplane.alerts.view import alert_view, inhibit_rule_view
-from controlplane.contract.bodies.alerts import AlertState, InhibitRule, Silence
+from controlplane.contract.bodies.alerts import OURS, AlertState, InhibitRule, Silence
 
 FIRST, LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
 OF_NO_SILENCE = 0
@@ -52,7 +52,11 @@ def held_now(session: Session) -> list[Silence]:
     rules = [inhibit_rule_view(row) for row in session.exec(select(InhibitRuleRow))]
     if not rules:
         return []
-    told = select(AlertRow).where(AlertRow.state == AlertState.FIRING.value, AlertRow.silenced == False)  # noqa: E712
+    told = select(AlertRow).where(
+        AlertRow.source == OURS,  # Who may post alerts must not hold back ours by them.
+        AlertRow.state == AlertState.FIRING.value,
+        AlertRow.silenced == False,  # noqa: E712
+    )
     return held_by(rules, (labels_of(alert_view(row)) for row in session.exec(told)))
 
 

@@ -12,7 +12,7 @@ from controlplane.alerts.lives.remedy_steps import add_steps
 from controlplane.alerts.tables import AlertRow, AlertRuleRow
 from controlplane.alerts.view import alert_view, rule_view
 from controlplane.app.remedies.hook import Remedies
-from controlplane.contract.bodies.alerts import Alert, AlertState
+from controlplane.contract.bodies.alerts import OURS, Alert, AlertState
 from controlplane.contract.bodies.remedies import RemedyState
 from controlplane.db.database import Database
 
@@ -22,7 +22,11 @@ log = logging.getLogger(__name__)
 def try_again(database: Database, remedies: Remedies, now: datetime) -> None:
     """One transaction for each such alert. One that fails is logged and does not stop the others."""
     with database.read_session() as session:
-        firing = select(AlertRow).where(AlertRow.state == AlertState.FIRING.value).order_by(col(AlertRow.id))
+        firing = (
+            select(AlertRow)
+            .where(AlertRow.source == OURS, AlertRow.state == AlertState.FIRING.value)
+            .order_by(col(AlertRow.id))
+        )
         waiting = [row.id for row in session.exec(firing) if row.remedies and is_waiting(alert_view(row))]
     for alert_id in waiting:
         try:

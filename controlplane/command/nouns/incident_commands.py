@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from controlplane.client import Client
+from controlplane.contract.bodies.alerts import OURS
 from controlplane.contract.duration_text import duration_text
 from controlplane.contract.on_call.incidents import Incident, IncidentAlert, IncidentSplit, TimelineEntry
 from controlplane.terminal.output.printing import (
@@ -37,7 +38,7 @@ COLUMNS: Columns[Incident] = {
 MEMBERS: Columns[IncidentAlert] = {
     "alert": lambda one: str(one.alert.id),
     "state": lambda one: one.alert.state.value,
-    "rule": lambda one: one.alert.rule,
+    "rule": lambda one: one.alert.rule if one.alert.source == OURS else f"{one.alert.rule} ({one.alert.source})",
     "since": lambda one: moment_text(one.alert.started_at),
     "why here": lambda one: one.why,
 }

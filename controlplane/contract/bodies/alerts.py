@@ -11,6 +11,9 @@ from controlplane.contract.bodies.remedies import RemedyPolicy, RemedyStep
 from controlplane.contract.bodies.slo import Limit, UseCase
 from controlplane.contract.bodies.studies import StudyCreate
 
+OURS = "tailwright"
+"""The source of alerts that this service judged itself."""
+
 
 class AlertState(StrEnum):
     """Where an alert is in its life."""
@@ -298,8 +301,10 @@ class Alert(BaseModel):
 
     id: int = Field(description="the alert's number")
     fingerprint: str = Field(description="the same for the same rule and labels, at all times")
-    rule_id: int = Field(description="the number of its rule")
+    rule_id: int = Field(description="the number of its rule; 0 where another system judges it")
     rule: str = Field(description="the name of its rule")
+    source: str = Field(default=OURS, description="who judges it: `tailwright`, or `alertmanager` or `grafana`")
+    link: str = Field(default="", description="where another system shows it; empty for one of our own")
     state: AlertState = Field(description="where it is in its life")
     severity: Severity = Field(description="its rule's severity")
     labels: dict[str, str] = Field(description="what it is about: pool, metric, node ...; silences match them")

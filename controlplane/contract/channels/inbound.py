@@ -8,8 +8,11 @@ from pydantic import AwareDatetime, BaseModel, Field
 class InboundTaken(BaseModel):
     """What came of a message of another system."""
 
-    taken: int = Field(description="alerts that it told of")
+    taken: int = Field(description="alerts that it told of and that are kept")
     changed: int = Field(description="those that are new, or in another state than before")
+    ours: int = Field(default=0, description="alerts of our own that came back; they are known, and passed over")
+    refused: int = Field(default=0, description="new alerts that there was no room for: counted, and not kept")
+    shortened: int = Field(default=0, description="alerts of which not all labels and annotations are kept")
 
 
 class InboundAlert(BaseModel):
@@ -23,7 +26,9 @@ class InboundAlert(BaseModel):
     annotations: dict[str, str] = Field(description="what it says")
     link: str = Field(description="where it comes from; empty: not told")
     starts_at: datetime = Field(description="when it began")
-    ends_at: datetime | None = Field(default=None, description="when it ended; null while it fires")
+    ends_at: datetime | None = Field(default=None, description="when it ended, or will unless it is told of again")
+    alert_id: int | None = Field(default=None, description="the alert that stands for it in incidents")
+    taken_at: datetime = Field(description="when it was first told of")
     received_at: datetime = Field(description="when it was last told of")
     sent_by: str = Field(description="whose token told of it")
 

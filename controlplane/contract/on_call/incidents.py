@@ -80,6 +80,7 @@ class Incident(BaseModel):
     alerts: int = Field(description="how many alerts it has")
     firing: int = Field(description="how many of them fire now")
     silenced: bool = Field(description="whether a silence holds back all of its alerts that fire")
+    sources: list[str] = Field(default=[], description="who judges its alerts: `tailwright`, `alertmanager`, `grafana`")
 
 
 class IncidentAlert(BaseModel):

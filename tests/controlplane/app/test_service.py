@@ -33,6 +33,8 @@ def test_every_tick_runs_and_none_fails(tmp_path: Path) -> None:
         "alert_history",
         "incidents",
         "incident_history",
+        "inbound_alerts",
+        "inbound_history",
         "memory",
     }
     assert all(tick["runs"] and not tick["failures"] for tick in report.values()), report

@@ -136,3 +136,10 @@ def test_being_of_one_cause_is_mutual(one: Sign, other: Sign) -> None:
     back = joining(other, None, {}, [Grouped(1, None, {}, (one,))])
     assert (there is None) == (back is None)
     assert there is None or back is None or there.strength == back.strength
+
+
+def test_of_what_pages_an_alert_of_our_own_leads(alert: Make) -> None:
+    theirs = sign_of(alert(1).model_copy(update={"source": "grafana", "rule": "Down"}))
+    assert theirs.foreign and (theirs.kind, theirs.metric) == ("grafana: Down", "")
+    assert leading([theirs, sign_of(alert(2, began_s=9, labels={"node": "gpu-1"}))]).alert_id == 2
+    assert leading([theirs, sign_of(alert(2, severity=Severity.TICKET))]).alert_id == 1

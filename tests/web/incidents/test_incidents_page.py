@@ -87,6 +87,19 @@ def test_an_incident_says_why_and_leads_on() -> None:
     assert "since 12:00:00; it is resolved when it stays so" in quiet
 
 
+def test_alerts_of_others_say_whose_they_are_and_lead_there() -> None:
+    client = OneIncident(sources=["tailwright", "grafana"])
+    theirs = {"source": "grafana", "link": "https://grafana.test/a?b=1&c=2", "rule": "Down"}
+    client.found.members[1].alert = client.found.members[1].alert.model_copy(update=theirs)
+    shown = said(incident_page.PAGE, "incident", client, incident="3")
+    assert shown.count("Open it there") == 1
+    assert (
+        '<span class="tag">grafana</span> <a href="https://grafana.test/a?b=1&amp;c=2" rel="noopener noreferrer">'
+        in shown
+    )
+    assert said(incidents_page.PAGE, "incidents", client).count('<span class="tag">grafana</span>') == 3
+
+
 def test_the_timeline_links_what_it_is_about() -> None:
     entries = [
         TimelineEntry(time=ONSET + timedelta(seconds=place), kind=kind, text=f"t{place}", subject=subject)
@@ -117,5 +130,6 @@ def test_a_study_is_of_the_pool_and_the_metric_that_got_slow() -> None:
 
 def test_alerts_that_are_over_are_not_silenced() -> None:
     over = alert_of(1, metric="ttft").model_copy(update={"resolved_at": ONSET})
-    found = incident_of(over, alert_of(2, metric="itl"), alert_of(3, metric="itl"))
+    theirs = alert_of(4, metric="e2e").model_copy(update={"source": "grafana"})
+    found = incident_of(over, alert_of(2, metric="itl"), alert_of(3, metric="itl"), theirs)
     assert incident_forms.firing_labels(found) == [{"pool": "chat", "metric": "itl"}]

@@ -42,6 +42,8 @@ def upgrade() -> None:
         sa.Column("rule_id", sa.Integer(), nullable=False),
         sa.Column("rule", sa.String(), nullable=False),
         sa.Column("kind", sa.String(), nullable=False),
+        sa.Column("source", sa.String(), nullable=False),
+        sa.Column("link", sa.String(), nullable=False),
         sa.Column("pool", sa.String(), nullable=False),
         sa.Column("state", sa.String(), nullable=False),
         sa.Column("severity", sa.String(), nullable=False),
@@ -167,13 +169,16 @@ def upgrade() -> None:
         sa.Column("link", sa.String(), nullable=False),
         sa.Column("starts_at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("ends_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("taken_at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("received_at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("sent_by", sa.String(), nullable=False),
+        sa.Column("alert_id", sa.Integer(), nullable=True),
         sa.PrimaryKeyConstraint("id"),
         sa.UniqueConstraint("source", "fingerprint", "starts_at"),
         sqlite_autoincrement=True,
     )
     op.create_index(op.f("ix_inbound_alert_status"), "inbound_alert", ["status"], unique=False)
+    op.create_index(op.f("ix_inbound_alert_taken_at"), "inbound_alert", ["taken_at"], unique=False)
     op.create_table(
         "detector_state",
         sa.Column("rule_id", sa.Integer(), nullable=False),
@@ -791,6 +796,7 @@ def downgrade() -> None:
         op.execute("DROP FUNCTION ledger_refuses()")
     op.drop_table("fleet_secret")
     op.drop_table("encryption_key")
+    op.drop_index(op.f("ix_inbound_alert_taken_at"), table_name="inbound_alert")
     op.drop_index(op.f("ix_inbound_alert_status"), table_name="inbound_alert")
     op.drop_table("inbound_alert")
     op.drop_index(op.f("ix_event_time"), table_name="event")
