@@ -147,11 +147,14 @@ class Receiver:
 
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
+    one_by_one = threading.Lock()
+
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            box.got.append((dict(self.headers.items()), body))
-            answer = box.answers.pop(0) if box.answers else 200
+            with one_by_one:
+                box.got.append((dict(self.headers.items()), body))
+                answer = box.answers.pop(0) if box.answers else 200
             status, headers = (answer, {}) if isinstance(answer, int) else answer
             self.send_response(status)
             for name, value in headers.items():

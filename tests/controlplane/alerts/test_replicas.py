@@ -1,15 +1,23 @@
-"""Replicas that tick at the same time over one PostgreSQL: each letter goes out once, and in its alert's order."""
+"""Replicas that tick at the same time over one PostgreSQL: each letter goes out once, in its alert's order, and no
+destination gets more than its rate from all of them together."""
 
+import random
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from sqlmodel import col, select
 
+from controlplane.alerts.channels.channel import Outcome
 from controlplane.alerts.notify.delivery import Deliverer
-from controlplane.alerts.tables import DeliveryRow
+from controlplane.alerts.notify.one_attempt import Attempt
+from controlplane.alerts.notify.outbox_queue import LEASE_S, Done, OutboxQueue
+from controlplane.alerts.notify.token_bucket import capacity
+from controlplane.alerts.tables import DeliveryRow, DestinationRow
 from controlplane.db.database import Database
 from controlplane.db.migrate import upgrade
 from controlplane.outgoing import ANYWHERE
@@ -29,45 +37,151 @@ def databases(postgres_schema_url: str) -> Iterator[list[Database]]:
         database.close()
 
 
+class Fleet:
+    """Replicas at a time of the test's own."""
+
+    def __init__(self, databases: Sequence[Database]) -> None:
+        self.now = NOW
+        self.deliverers = [
+            Deliverer(database, keyring_of(database), clock=lambda: self.now, policy=ANYWHERE, dice=lambda: 0.0)
+            for database in databases
+        ]
+
+    def tick(self, after_s: float = 0.0) -> None:
+        """All of them at once; returns when all have sent what they took."""
+        self.now += timedelta(seconds=after_s)
+        at_once([lambda one=one: self._tick(one) for one in self.deliverers])
+
+    def _tick(self, deliverer: Deliverer) -> None:
+        deliverer.tick(self.now)
+        assert deliverer.settle(30)
+
+
+def at_once(deeds: Sequence[Callable[[], object]]) -> None:
+    together = threading.Barrier(len(deeds))
+
+    def run(deed: Callable[[], object]) -> None:
+        together.wait()
+        deed()
+
+    with ThreadPoolExecutor(len(deeds)) as threads:
+        for done in [threads.submit(run, deed) for deed in deeds]:
+            done.result()
+
+
+def write(database: Database, destination: int, *letters: tuple[str, str]) -> None:
+    """letters: fingerprint and status, in the order in which they happened."""
+    with database.session() as session:
+        for fingerprint, status in letters:
+            session.add(
+                DeliveryRow(
+                    alert_id=1,
+                    destination_id=destination,
+                    fingerprint=fingerprint,
+                    status=status,
+                    state="waiting",
+                    idempotency_key=f"{destination}:{fingerprint}:{status}",
+                    body="{}",
+                    created_at=NOW,
+                    waits_since=NOW,
+                    next_attempt_at=NOW,
+                )
+            )
+            session.flush()
+
+
+def keys_of(receiver: Any) -> list[str]:
+    return [headers["Idempotency-Key"] for headers, _ in receiver.got]
+
+
+def in_order(keys: Sequence[str]) -> bool:
+    """Whether of each alert "firing" was first taken before "resolved"."""
+    ends = (key for key in keys if key.endswith("resolved"))
+    return all(keys.index(key.replace("resolved", "firing")) < keys.index(key) for key in ends)
+
+
+def states(database: Database) -> Counter[str]:
+    with database.session() as session:
+        return Counter(session.exec(select(DeliveryRow.state)))
+
+
 def test_each_letter_is_sent_once_and_in_order(databases: list[Database], receiver: Any) -> None:
-    destinations = [add_destination(databases[0], receiver.url, NOW) for _ in range(3)]
-    with databases[0].session() as session:
-        for destination in destinations:
-            for alert in range(ALERTS):
-                for status in ("firing", "resolved"):
-                    session.add(
-                        DeliveryRow(
-                            alert_id=alert,
-                            destination_id=destination,
-                            status=status,
-                            state="waiting",
-                            idempotency_key=f"{destination}:{alert}:{status}",
-                            body="{}",
-                            created_at=NOW,
-                            next_attempt_at=NOW,
-                        )
-                    )
-    deliverers = [
-        Deliverer(database, keyring_of(database), clock=lambda: NOW, policy=ANYWHERE) for database in databases
-    ]
-    for round_ in range(ROUNDS):
-        together = threading.Barrier(REPLICAS)
-
-        def tick(
-            deliverer: Deliverer, at: datetime = NOW + timedelta(seconds=round_), met: threading.Barrier = together
-        ) -> None:
-            met.wait()
-            deliverer.tick(at)
-            deliverer.settle()
-
-        threads = [threading.Thread(target=tick, args=(deliverer,)) for deliverer in deliverers]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    keys = [headers["Idempotency-Key"] for headers, _ in receiver.got]
+    lives = [(f"alert-{number}", status) for number in range(ALERTS) for status in ("firing", "resolved")]
+    for _ in range(3):
+        write(databases[0], add_destination(databases[0], receiver.url, NOW), *lives)
+    fleet = Fleet(databases)
+    for _ in range(ROUNDS):
+        fleet.tick(1)
+    keys = keys_of(receiver)
     assert set(Counter(keys).values()) == {1} and len(keys) == 3 * ALERTS * 2
-    for key in keys:
-        if key.endswith("resolved"):
-            assert keys.index(key.replace("resolved", "firing")) < keys.index(key)
-    assert sum(deliverer.delivered for deliverer in deliverers) == len(keys)
+    assert in_order(keys)
+    assert sum(deliverer.delivered for deliverer in fleet.deliverers) == len(keys)
+
+
+def test_order_holds_where_the_first_fails_at_one_and_others_are_there_for_the_second(
+    databases: list[Database], receiver: Any
+) -> None:
+    """Receivers that fail at random: of each alert the second waits, whichever replica tries the first again."""
+    destination = add_destination(databases[0], receiver.url, NOW)
+    write(
+        databases[0], destination, *((f"alert-{n}", status) for n in range(ALERTS) for status in ("firing", "resolved"))
+    )
+    dice = random.Random(5)
+    receiver.answers = [500 if dice.random() < 0.4 else 200 for _ in range(60)]
+    answers = list(receiver.answers)
+    fleet = Fleet(databases)
+    for _ in range(40):
+        fleet.tick(30)
+    taken = [key for key, answer in zip(keys_of(receiver), [*answers, *[200] * 999], strict=False) if answer == 200]
+    assert states(databases[0]) == {"delivered": 2 * ALERTS}
+    assert set(Counter(taken).values()) == {1} and in_order(taken)
+
+
+def test_all_replicas_together_keep_a_destinations_rate(databases: list[Database], receiver: Any) -> None:
+    per_minute, letters = 60, 40
+    destination = add_destination(databases[0], receiver.url, NOW)
+    with databases[0].session() as session:
+        session.get_one(DestinationRow, destination).per_minute = per_minute
+    write(databases[0], destination, *((str(number), "firing") for number in range(letters)))
+    fleet = Fleet(databases)
+    burst = int(capacity(per_minute))
+    fleet.tick()
+    assert len(receiver.got) == burst
+    for second in range(1, letters - burst + 1):
+        fleet.tick(1)
+        assert len(receiver.got) == burst + second  # One a second, from all of them together.
+    fleet.tick(60)
+    assert len(receiver.got) == letters and states(databases[0]) == {"delivered": letters}
+
+
+def test_what_a_dead_replica_had_is_anothers_after_the_lease_and_once(databases: list[Database], receiver: Any) -> None:
+    destination = add_destination(databases[0], receiver.url, NOW)
+    write(databases[0], destination, ("a", "firing"), ("a", "resolved"), ("b", "firing"))
+    dead = OutboxQueue(databases[0], None, lambda: 0.0)
+    (first, second) = dead.take(destination, NOW, 20)
+    assert [first.letter.fingerprint, second.letter.fingerprint] == ["a", "b"]
+    fleet = Fleet(databases[1:])
+    fleet.tick(LEASE_S - 1)
+    assert receiver.got == []  # Neither its letters, nor the one that follows one of them.
+    fleet.tick(1)
+    fleet.tick(1)
+    assert sorted(keys_of(receiver)) == [f"{destination}:{what}" for what in ("a:firing", "a:resolved", "b:firing")]
+    assert in_order(keys_of(receiver))
+    dead.record([Done(one, Attempt(Outcome.RETRY, "late"), fleet.now) for one in (first, second)])
+    assert states(databases[0]) == {"delivered": 3}
+
+
+def test_of_many_that_take_at_once_each_letter_is_leased_to_one(databases: list[Database], receiver: Any) -> None:
+    destination = add_destination(databases[0], receiver.url, NOW)
+    write(databases[0], destination, *((str(number), "firing") for number in range(60)))
+    queues = [OutboxQueue(database, None, lambda: 0.0) for database in databases]
+    leased: list[int] = []
+    for _ in range(4):
+        at_once([lambda one=one: leased.extend(_numbers(one, destination)) for one in queues])
+    assert len(leased) == len(set(leased)) == 60
+    with databases[0].session() as session:
+        assert set(session.exec(select(DeliveryRow.attempts).order_by(col(DeliveryRow.id)))) == {1}
+
+
+def _numbers(queue: OutboxQueue, destination: int) -> list[int]:
+    return [lease.letter.delivery_id for lease in queue.take(destination, NOW, 7)]
