@@ -121,7 +121,11 @@ def check_inhibit_rule(wanted: InhibitRuleCreate) -> None:
 
 def check_silence(wanted: SilenceCreate, now: datetime) -> None:
     check_silenced(wanted)
-    if wanted.ends_at.tzinfo is None:
-        raise BadRequest("ends_at: give a timezone, as in 2030-01-01T00:00:00Z", field="ends_at")
+    check_end(wanted)
     if wanted.ends_at <= now:
         raise BadRequest(f"ends_at: {wanted.ends_at.isoformat()} is not in the future", field="ends_at")
+
+
+def check_end(wanted: SilenceCreate) -> None:
+    if wanted.ends_at.tzinfo is None:
+        raise BadRequest("ends_at: give a timezone, as in 2030-01-01T00:00:00Z", field="ends_at")

@@ -20,6 +20,7 @@ from controlplane.alerts.dry_run.dry_run_desk import DryRunDesk
 from controlplane.alerts.lives.preview import previewed
 from controlplane.alerts.lives.tried_destination import try_destination
 from controlplane.alerts.notify.attempts import Attempts
+from controlplane.alerts.rules import inhibit_rows
 from controlplane.alerts.rules.inhibition import holding_now
 from controlplane.alerts.rules.silence import matches, seen_at
 from controlplane.alerts.symptoms.runbooks import symptom_view
@@ -269,7 +270,7 @@ def end_silence(silence_id: PathId, session: SessionDep, principal: Operator, se
 @router.get("/inhibit-rules")
 def list_inhibit_rules(session: SessionDep, _: Reader, limit: Limit = 100, cursor: Cursor = None) -> Page[InhibitRule]:
     """Inhibit rules, newest first."""
-    return page_of(store.inhibit_rules(session, before_id=cursor, limit=limit + 1), limit)
+    return page_of(inhibit_rows.inhibit_rules(session, before_id=cursor, limit=limit + 1), limit)
 
 
 @router.post("/inhibit-rules", status_code=201)
@@ -279,10 +280,19 @@ def create_inhibit_rule(
     """Hold back alerts of `target` while one of `source` fires and both agree in the labels `equal`. What is held back
     stands in the list as silenced, and is delivered when its source has ended. No two hold each other back."""
     check_inhibit_rule(wanted)
-    return store.create_inhibit_rule(session, wanted, actor=principal.actor, now=service.clock())
+    return inhibit_rows.create_inhibit_rule(session, wanted, actor=principal.actor, now=service.clock())
+
+
+@router.put("/inhibit-rules/{rule_id}")
+def update_inhibit_rule(
+    rule_id: PathId, wanted: InhibitRuleCreate, session: SessionDep, principal: Operator, service: Alerts
+) -> InhibitRule:
+    """Replace an inhibit rule. Alerts that the old one held back, that still fire, are delivered then."""
+    check_inhibit_rule(wanted)
+    return inhibit_rows.update_inhibit_rule(session, rule_id, wanted, actor=principal.actor, now=service.clock())
 
 
 @router.delete("/inhibit-rules/{rule_id}", status_code=204)
 def delete_inhibit_rule(rule_id: PathId, session: SessionDep, principal: Operator, service: Alerts) -> None:
     """Remove an inhibit rule. Alerts it held back that still fire are delivered then."""
-    store.delete_inhibit_rule(session, rule_id, actor=principal.actor, now=service.clock())
+    inhibit_rows.delete_inhibit_rule(session, rule_id, actor=principal.actor, now=service.clock())

@@ -14,18 +14,15 @@ from controlplane.alerts.tables import (
     DeliveryRow,
     DestinationRow,
     DetectorStateRow,
-    InhibitRuleRow,
     SilenceRow,
 )
-from controlplane.alerts.view import alert_view, delivery_view, inhibit_rule_view, rule_view, silence_view
+from controlplane.alerts.view import alert_view, delivery_view, rule_view, silence_view
 from controlplane.contract.bodies.alerts import (
     OURS,
     Alert,
     AlertRule,
     AlertRuleCreate,
     AlertState,
-    InhibitRule,
-    InhibitRuleCreate,
     Silence,
     SilenceCreate,
 )
@@ -282,15 +279,32 @@ def silences_now(session: Session) -> list[Silence]:
     return [silence_view(row) for row in rows]
 
 
-def create_silence(session: Session, wanted: SilenceCreate, *, actor: str, now: datetime) -> Silence:
-    row = SilenceRow(**wanted.model_dump(), created_by=actor, starts_at=now)
+def create_silence(
+    session: Session, wanted: SilenceCreate, *, actor: str, now: datetime, origin: str | None = None
+) -> Silence:
+    """origin: the file that makes it."""
+    said = wanted.model_dump(include=set(SilenceCreate.model_fields))
+    row = SilenceRow(**said, created_by=actor, starts_at=now, origin=origin)
     session.add(row)
     session.flush()
     words = [f"{name}={value}" for name, value in sorted(wanted.matchers.items())]
     words += [f"{name}=~{text}" for name, text in sorted(wanted.patterns.items())]
     message = f"silence of {', '.join(words)} until {wanted.ends_at.isoformat()}"
-    ledger.append(session, now, actor, "silence.created", f"silence/{row.id}", message, comment=wanted.comment)
+    said = {"comment": wanted.comment} | ({"origin": origin} if origin else {})
+    ledger.append(session, now, actor, "silence.created", f"silence/{row.id}", message, **said)
     return silence_view(row)
+
+
+def change_silence(
+    session: Session, silence_id: int, wanted: SilenceCreate, *, actor: str, now: datetime, origin: str | None = None
+) -> None:
+    """Another end, or another comment, of one that lasts."""
+    row = existing(session, SilenceRow, silence_id, "silence", field="silence_id")
+    row.ends_at, row.comment, row.origin = wanted.ends_at, wanted.comment, moved(row.origin, origin)
+    session.add(row)
+    message = f"silence {row.id} lasts until {wanted.ends_at.isoformat()}"
+    said = {"comment": wanted.comment} | ({"origin": origin} if origin else {})
+    ledger.append(session, now, actor, "silence.updated", f"silence/{row.id}", message, **said)
 
 
 def end_silence(session: Session, silence_id: int, *, actor: str, now: datetime) -> None:
@@ -300,28 +314,3 @@ def end_silence(session: Session, silence_id: int, *, actor: str, now: datetime)
         row.ended_early_at = now
         session.add(row)
     ledger.append(session, now, actor, "silence.ended", f"silence/{row.id}", f"silence {row.id} ended early")
-
-
-# -- inhibit rules -----------------------------------------------------------------------------------------------------
-
-
-def inhibit_rules(session: Session, *, before_id: int | None, limit: int) -> list[InhibitRule]:
-    """Newest first."""
-    return [inhibit_rule_view(row) for row in session.exec(newest(InhibitRuleRow, before_id, limit))]
-
-
-def create_inhibit_rule(session: Session, wanted: InhibitRuleCreate, *, actor: str, now: datetime) -> InhibitRule:
-    said = wanted.model_dump(mode="json")
-    row = InhibitRuleRow(**said, created_at=now)
-    session.add(row)
-    session.flush()
-    message = f"inhibit rule {row.name!r}"
-    ledger.append(session, now, actor, "inhibit_rule.created", f"inhibit-rule/{row.id}", message, rule=said)
-    return inhibit_rule_view(row)
-
-
-def delete_inhibit_rule(session: Session, rule_id: int, *, actor: str, now: datetime) -> None:
-    row = existing(session, InhibitRuleRow, rule_id, "inhibit rule", field="rule_id")
-    session.delete(row)
-    message = f"inhibit rule {row.name!r} deleted"
-    ledger.append(session, now, actor, "inhibit_rule.deleted", f"inhibit-rule/{rule_id}", message)

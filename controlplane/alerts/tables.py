@@ -159,6 +159,7 @@ class SilenceRow(SQLModel, table=True):
     starts_at: datetime = Field(sa_column=Column(UtcDateTime, nullable=False))
     ends_at: datetime = Field(sa_column=Column(UtcDateTime, nullable=False))
     ended_early_at: datetime | None = Field(default=None, sa_column=Column(UtcDateTime, nullable=True))
+    origin: str | None = None
 
 
 class InhibitRuleRow(SQLModel, table=True):
@@ -170,6 +171,7 @@ class InhibitRuleRow(SQLModel, table=True):
     source: dict[str, Any] = Field(sa_column=Column(JsonColumn, nullable=False))
     target: dict[str, Any] = Field(sa_column=Column(JsonColumn, nullable=False))
     equal: list[str] = Field(sa_column=Column(JsonColumn, nullable=False))
+    origin: str | None = None
     created_at: datetime = Field(sa_column=Column(UtcDateTime, nullable=False))
 
 

@@ -327,6 +327,9 @@ class ResourceCalls(Connection):
     def create_inhibit_rule(self, wanted: InhibitRuleCreate) -> InhibitRule:
         return self._one(InhibitRule, "POST", "/api/v1/inhibit-rules", body=wanted)
 
+    def update_inhibit_rule(self, rule_id: int, wanted: InhibitRuleCreate) -> InhibitRule:
+        return self._one(InhibitRule, "PUT", f"/api/v1/inhibit-rules/{rule_id}", body=wanted)
+
     def delete_inhibit_rule(self, rule_id: int) -> None:
         self._request("DELETE", f"/api/v1/inhibit-rules/{rule_id}")
 

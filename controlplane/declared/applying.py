@@ -24,7 +24,10 @@ from controlplane.contract.on_call.declared_alerting import (
 )
 from controlplane.declared.declarable import Declarable, Hand
 from controlplane.declared.declared_destinations import DeclaredDestinations
+from controlplane.declared.declared_inhibit_rules import DeclaredInhibitRules
+from controlplane.declared.declared_routes import DeclaredRoutes
 from controlplane.declared.declared_rules import DeclaredRules
+from controlplane.declared.declared_silences import DeclaredSilences
 from controlplane.declared.reconciliation import Files, Step, Thing, reconcile
 
 LEDGER_KIND = "alerting.applied"
@@ -40,6 +43,9 @@ def apply(wanted: AlertingSet, hand: Hand, principal: Principal) -> AlertingChan
     _wait_for_others(hand.session)
     kinds: list[Declarable[Any]] = [
         DeclaredRules(wanted.alert_rules, hand),
+        DeclaredRoutes(wanted.routes, hand),
+        DeclaredInhibitRules(wanted.inhibit_rules, hand),
+        DeclaredSilences(wanted.silences, hand),
         DeclaredDestinations(wanted.destinations, hand),
     ]
     if wanted.destinations:
@@ -77,7 +83,7 @@ def _refuse(problems: Sequence[dict[str, str]]) -> None:
 
 
 def _decide(one: Declarable[Any], there: Sequence[Thing], files: Files) -> list[Step]:
-    return reconcile(one.things(there), there, files, one.place)
+    return reconcile(one.things(there), there, files, one.place, one.identity)
 
 
 def _carried_out(one: Declarable[Any], step: Step, *, dry_run: bool) -> DeclaredStep:

@@ -51,6 +51,8 @@ class Declarable(ABC, Generic[W]):
     kind: ClassVar[DeclaredKind]
     list_name: ClassVar[str]
     """Of the request's field that holds them."""
+    identity: ClassVar[str] = "name"
+    """The field that a thing is known by."""
 
     def __init__(self, wanted: Sequence[W], hand: Hand) -> None:
         self.wanted, self.hand = wanted, hand

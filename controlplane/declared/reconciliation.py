@@ -74,10 +74,12 @@ class Files:
         )
 
 
-def reconcile(wanted: Sequence[Thing], there: Sequence[Thing], files: Files, place: str) -> list[Step]:
+def reconcile(
+    wanted: Sequence[Thing], there: Sequence[Thing], files: Files, place: str, identity: str = "name"
+) -> list[Step]:
     """The steps for the things of one kind, as they are declared, then what is not declared any more. Raises
-    `BadRequest`; place: of the wanted ones in the request."""
-    refuse_twice(wanted, place)
+    `BadRequest`; place: of the wanted ones in the request; identity: the field that they are known by."""
+    refuse_twice(wanted, place, identity)
     by_key: dict[str, list[Thing]] = {}
     for one in there:
         by_key.setdefault(one.key, []).append(one)
@@ -85,7 +87,7 @@ def reconcile(wanted: Sequence[Thing], there: Sequence[Thing], files: Files, pla
     for number, one in enumerate(wanted):
         same = by_key.pop(one.key, [])
         if len(same) > 1:
-            field, numbers = f"{place}.{number}.name", ", ".join(str(other.id) for other in same)
+            field, numbers = f"{place}.{number}.{identity}", ", ".join(str(other.id) for other in same)
             raise BadRequest(
                 f"{field}: {len(same)} have the name {one.name!r} (numbers {numbers}): delete or rename all but one",
                 field=field,
@@ -96,12 +98,12 @@ def reconcile(wanted: Sequence[Thing], there: Sequence[Thing], files: Files, pla
     return [*steps, *(Step(action, one.name, one.origin, None, one) for one in gone)]
 
 
-def refuse_twice(wanted: Sequence[Thing], place: str) -> None:
+def refuse_twice(wanted: Sequence[Thing], place: str, identity: str) -> None:
     first: dict[str, int] = {}
     for number, one in enumerate(wanted):
         before = first.setdefault(one.key, number)
         if before != number:
-            field, origin = f"{place}.{number}.name", wanted[before].origin
+            field, origin = f"{place}.{number}.{identity}", wanted[before].origin
             raise BadRequest(f"{field}: {one.name!r} is declared twice, before in {origin}", field=field)
 
 

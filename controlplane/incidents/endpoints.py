@@ -139,7 +139,7 @@ def resolve_incident(
 
 @router.get("/routes")
 def list_routes(session: SessionDep, _: Reader, limit: Limit = 100, cursor: Cursor = None) -> Page[Route]:
-    """Routes, newest first. The one with the lowest number that matches an alert is the one that counts."""
+    """Routes, newest first. Of those that match an alert the one counts that stands first by its `position`."""
     return page_of(store.routes(session, before_id=cursor, limit=limit + 1), limit)
 
 

@@ -11,9 +11,9 @@ GROUPED_BY = ("pool",)
 
 
 def route_of(routes: Iterable[Route], labels: Mapping[str, str]) -> Route | None:
-    """The matching route with the lowest number. One without matchers matches all."""
+    """The matching route that stands first. One without matchers matches all."""
     found = [one for one in routes if all(labels.get(name) == value for name, value in one.matchers.items())]
-    return min(found, key=lambda one: one.id, default=None)
+    return min(found, key=lambda one: (one.position, one.id), default=None)
 
 
 def key_of(route: Route | None, labels: Mapping[str, str]) -> dict[str, str]:

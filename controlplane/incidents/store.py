@@ -6,6 +6,7 @@ locks them in the order of their numbers.
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 from sqlalchemy import delete, update
 from sqlmodel import Session, col, select
@@ -14,6 +15,7 @@ from sqlmodel.sql.expression import SelectOfScalar
 from controlplane import ledger
 from controlplane.alerts.rules.inhibition import holding_now
 from controlplane.alerts.rules.silence import seen_at
+from controlplane.alerts.store import moved
 from controlplane.alerts.tables import AlertRow, DeliveryRow, DestinationRow
 from controlplane.alerts.view import alert_view
 from controlplane.contract.bodies.alerts import OURS, Alert, AlertState
@@ -385,8 +387,11 @@ def routes(session: Session, *, before_id: int | None = None, limit: int = 1_000
     return [route_view(row) for row in session.exec(newest(RouteRow, before_id, limit))]
 
 
-def create_route(session: Session, wanted: RouteCreate, *, actor: str, now: datetime) -> Route:
-    row = RouteRow(**wanted.model_dump(), created_at=now)
+def create_route(
+    session: Session, wanted: RouteCreate, *, actor: str, now: datetime, origin: str | None = None
+) -> Route:
+    """origin: the file that makes it."""
+    row = RouteRow(**_route_fields(wanted), created_at=now, origin=origin)
     session.add(row)
     session.flush()
     said = wanted.model_dump(mode="json")
@@ -394,14 +399,20 @@ def create_route(session: Session, wanted: RouteCreate, *, actor: str, now: date
     return route_view(row)
 
 
-def update_route(session: Session, route_id: int, wanted: RouteCreate, *, actor: str, now: datetime) -> Route:
+def update_route(
+    session: Session, route_id: int, wanted: RouteCreate, *, actor: str, now: datetime, origin: str | None = None
+) -> Route:
     """Replace a route; incidents that are open keep their owner."""
     row = existing(session, RouteRow, route_id, "route", field="route_id", lock=True)
-    row.sqlmodel_update(wanted.model_dump())
+    row.sqlmodel_update({**_route_fields(wanted), "origin": moved(row.origin, origin)})
     session.add(row)
     said = wanted.model_dump(mode="json")
     ledger.append(session, now, actor, "route.updated", f"route/{row.id}", f"route {row.name!r} changed", route=said)
     return route_view(row)
+
+
+def _route_fields(wanted: RouteCreate) -> dict[str, Any]:
+    return wanted.model_dump(include=set(RouteCreate.model_fields))
 
 
 def delete_route(session: Session, route_id: int, *, actor: str, now: datetime) -> None:

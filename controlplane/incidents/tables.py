@@ -68,4 +68,6 @@ class RouteRow(SQLModel, table=True):
     matchers: dict[str, str] = Field(sa_column=Column(JsonColumn, nullable=False))
     owner: str
     group_by: list[str] = Field(sa_column=Column(JsonColumn, nullable=False))
+    position: int = 100
+    origin: str | None = None
     created_at: datetime = Field(sa_column=Column(UtcDateTime, nullable=False))

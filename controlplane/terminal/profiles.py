@@ -10,7 +10,6 @@
 Guarantee: the file names token files and holds no token; it is replaced whole or not at all.
 """
 
-import json
 import os
 import re
 from collections.abc import Mapping
@@ -21,7 +20,7 @@ from typing import Any
 import typer
 
 from controlplane.contract.errors import BadSettings, nearest
-from controlplane.terminal.toml_file import read_toml
+from controlplane.terminal.toml_file import read_toml, toml_string
 
 NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
@@ -99,11 +98,11 @@ def write_profiles(path: Path, profiles: Profiles) -> None:
 
 def toml_of(profiles: Profiles) -> str:
     """The file's text; `read_profiles` reads the same out of it."""
-    lines = [] if profiles.default is None else [f"default = {_string(profiles.default)}", ""]
+    lines = [] if profiles.default is None else [f"default = {toml_string(profiles.default)}", ""]
     for name, profile in sorted(profiles.named.items()):
         given = {one.name: getattr(profile, one.name) for one in fields(profile)}
-        lines += [f"[profiles.{_string(name)}]"]
-        lines += [f"{key} = {_string(str(value))}" for key, value in given.items() if value is not None] + [""]
+        lines += [f"[profiles.{toml_string(name)}]"]
+        lines += [f"{key} = {toml_string(str(value))}" for key, value in given.items() if value is not None] + [""]
     return "\n".join(lines)
 
 
@@ -123,8 +122,3 @@ def _known(path: Path, place: str, table: Mapping[str, Any], keys: list[str]) ->
     for key in table:
         if key not in keys:
             raise BadSettings(f"profiles: {path}: {place}{key}: no such key, {nearest(key, keys)}", field=key)
-
-
-def _string(text: str) -> str:
-    """A TOML basic string: JSON's, but for the delete character, which TOML wants escaped."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

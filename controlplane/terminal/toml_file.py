@@ -1,5 +1,6 @@
-"""TOML as people write it for Tailwright: one reader for every file."""
+"""TOML as people write it for Tailwright: one reader for every file, and how a text is written in one."""
 
+import json
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -13,3 +14,8 @@ def read_toml(path: Path, field: str) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise BadSettings(f"{field}: {path} cannot be read: {error}", field=field) from error
+
+
+def toml_string(text: str) -> str:
+    """A TOML basic string: JSON's, but for the delete character, which TOML wants escaped."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -15,7 +15,14 @@ from typing import Any
 from pydantic import BaseModel
 
 from controlplane.contract.errors import BadSettings, TailwrightError, nearest
-from controlplane.contract.on_call.declared_alerting import DeclaredDestination, DeclaredKind, DeclaredRule
+from controlplane.contract.on_call.declared_alerting import (
+    DeclaredDestination,
+    DeclaredInhibitRule,
+    DeclaredKind,
+    DeclaredRoute,
+    DeclaredRule,
+    DeclaredSilence,
+)
 from controlplane.terminal.toml_file import read_toml
 
 SECRETS = ("url", "secret", "callback_secret")
@@ -42,9 +49,14 @@ class Table:
 
 
 _RULE = Table(DeclaredKind.ALERT_RULE, "alert_rules", DeclaredRule)
+_INHIBIT_RULE = Table(DeclaredKind.INHIBIT_RULE, "inhibit_rules", DeclaredInhibitRule)
 TABLES: Mapping[str, Table] = {
     "alert_rule": _RULE,
     "rule": _RULE,
+    "route": Table(DeclaredKind.ROUTE, "routes", DeclaredRoute),
+    "inhibit_rule": _INHIBIT_RULE,
+    "inhibit": _INHIBIT_RULE,
+    "silence": Table(DeclaredKind.SILENCE, "silences", DeclaredSilence),
     "destination": Table(DeclaredKind.DESTINATION, "destinations", DeclaredDestination),
 }
 """By what a file calls them; the first name of each is the one that is written."""

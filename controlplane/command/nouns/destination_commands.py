@@ -45,6 +45,7 @@ COLUMNS: Columns[Destination] = {
     "failures": lambda one: str(one.health.failures_in_row),
     "waiting": lambda one: str(one.health.waiting),
     "dead": lambda one: str(one.health.dead),
+    "file": lambda one: one.origin or "-",
 }
 DELIVERIES: Columns[Delivery] = {
     "id": lambda one: str(one.id),

@@ -26,6 +26,7 @@ COLUMNS: Columns[AlertRule] = {
     "severity": lambda rule: rule.severity.value,
     "enabled": lambda rule: "yes" if rule.enabled else "no",
     "remedy": lambda rule: "-" if rule.remedy is None else rule.remedy.policy.value,
+    "file": lambda rule: rule.origin or "-",
 }
 KEPT_BY_THE_SERVICE = ("id", "created_at", "origin")
 

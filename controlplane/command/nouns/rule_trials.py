@@ -11,7 +11,8 @@ from controlplane.contract.duration_text import duration_text
 from controlplane.terminal.output.printing import Columns, labels_text, moment_text, print_items, print_table
 from controlplane.terminal.service_connection import fail
 
-RULES = "alert_rule"
+RULES = ("alert_rule", "rule")
+"""What a file calls its tables of rules."""
 TIMES: Columns[WouldHaveFired] = {
     "fired": lambda one: moment_text(one.fired_at),
     "resolved": lambda one: moment_text(one.resolved_at, "lasts"),
@@ -23,12 +24,13 @@ TIMES: Columns[WouldHaveFired] = {
 
 def rules_of(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The rules of a file: its `[[alert_rule]]` tables, else the file is one rule."""
-    if RULES not in document:
+    named = [name for name in RULES if name in document]
+    if not named:
         return [dict(document)]
-    found = document[RULES]
-    if not isinstance(found, list) or not found:
-        fail(f"file: {RULES} wants one table or more, each as [[{RULES}]]")
-    return [dict(rule) for rule in found]
+    for name in named:
+        if not isinstance(document[name], list) or not document[name]:
+            fail(f"file: {name} wants one table or more, each as [[{name}]]")
+    return [dict(rule) for name in named for rule in document[name]]
 
 
 def tried(client: Client, rule: Mapping[str, Any], window_s: float, end: str | None) -> DryRun:

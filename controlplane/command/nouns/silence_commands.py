@@ -6,10 +6,10 @@ from typing import Annotated
 import typer
 
 from controlplane.client import Client
+from controlplane.command.nouns.matched_labels import matched_text, silenced
 from controlplane.contract.bodies.alerts import Alert, Silence, SilenceCreate, Silenced
 from controlplane.contract.clock import utc_now
 from controlplane.contract.errors import NotFound
-from controlplane.terminal.assignments import parse_labels
 from controlplane.terminal.output.printing import (
     Columns,
     Json,
@@ -43,6 +43,7 @@ COLUMNS: Columns[Silence] = {
     "until": lambda silence: moment_text(silence.ended_early_at or silence.ends_at),
     "by": lambda silence: silence.created_by,
     "comment": lambda silence: silence.comment or "-",
+    "file": lambda silence: silence.origin or "-",
 }
 
 HELD: Columns[Alert] = {
@@ -97,7 +98,11 @@ def create(
         fail("say why: --comment TEXT")
     ends = utc_now() + timedelta(seconds=length_s("--for", for_)) if for_ is not None else moment("--until", until)
     assert ends is not None
-    what = _silenced(match, match_re) if alert is None else Silenced(matchers=client.alert(alert).labels)
+    what = (
+        silenced("--match", match, "--match-re", match_re)
+        if alert is None
+        else Silenced(matchers=client.alert(alert).labels)
+    )
     made = client.create_silence(SilenceCreate(**what.model_dump(), ends_at=ends, comment=comment))
     if as_json:
         print_json(made)
@@ -116,7 +121,12 @@ def preview(
     """The open alerts that a silence would hold back: tailwright silences preview --match-re "pool=chat-.*"."""
     if not match and not match_re:
         fail("say what is silenced: --match label=value, or --match-re label=pattern")
-    show_list(client.silence_preview(_silenced(match, match_re)), HELD, as_json=as_json, what="open alert that matches")
+    show_list(
+        client.silence_preview(silenced("--match", match, "--match-re", match_re)),
+        HELD,
+        as_json=as_json,
+        what="open alert that matches",
+    )
 
 
 @app.command("expire")
@@ -125,22 +135,3 @@ def expire(client: Client, number: Number, as_json: Json = False) -> None:
     """End a silence now; what it held back and still fires is told then."""
     client.end_silence(number)
     show_done(f"silence {number} is over", as_json=as_json)
-
-
-def matched_text(silence: Silenced) -> str:
-    """As people write it: pool=chat node=~gpu-.*"""
-    found = [labels_text(silence.matchers)] if silence.matchers else []
-    return " ".join([*found, *(f"{label}=~{text}" for label, text in sorted(silence.patterns.items()))])
-
-
-def _silenced(match: list[str], match_re: list[str]) -> Silenced:
-    return Silenced(matchers=_once("--match", match), patterns=_once("--match-re", match_re))
-
-
-def _once(option: str, pairs: list[str]) -> dict[str, str]:
-    """Leaves with status 2 where a label has two values, which no alert has."""
-    found = parse_labels(option, pairs)
-    twice = next((label for label, values in found.items() if len(values) > 1), None)
-    if twice is not None:
-        fail(f"{option}: {twice} is given twice; make a silence for each")
-    return {label: values[0] for label, values in found.items()}

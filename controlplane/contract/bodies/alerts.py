@@ -354,6 +354,7 @@ class Silence(SilenceCreate):
     starts_at: datetime = Field(description="since when")
     created_by: str = Field(description="the name of the token that made it")
     ended_early_at: datetime | None = Field(default=None, description="when somebody ended it; null when nobody did")
+    origin: str | None = Field(default=None, description="the file that made it (`tailwright apply`); null: no file")
 
 
 class SymptomView(BaseModel):
@@ -430,3 +431,4 @@ class InhibitRule(InhibitRuleCreate):
 
     id: int = Field(description="the rule's number")
     created_at: datetime = Field(description="when it was made")
+    origin: str | None = Field(default=None, description="the file that made it (`tailwright apply`); null: no file")

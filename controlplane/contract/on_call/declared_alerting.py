@@ -8,8 +8,9 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from controlplane.contract.bodies.alerts import AlertRuleCreate
+from controlplane.contract.bodies.alerts import AlertRuleCreate, InhibitRuleCreate, SilenceCreate
 from controlplane.contract.channels.destinations import DestinationCreate
+from controlplane.contract.on_call.incidents import RouteCreate
 
 MOST = 1_000
 """Things of one kind in one request."""
@@ -21,11 +22,32 @@ class DeclaredKind(StrEnum):
     """What can be declared; a file's tables have these names."""
 
     ALERT_RULE = "alert_rule"  # What is watched.
+    ROUTE = "route"  # Who looks after what.
+    INHIBIT_RULE = "inhibit_rule"  # What is not told while something else is.
+    SILENCE = "silence"  # What is not told for a while.
     DESTINATION = "destination"  # Where alerts are told.
 
 
 class DeclaredRule(AlertRuleCreate):
     """An alert rule in a file."""
+
+    origin: str = ORIGIN
+
+
+class DeclaredRoute(RouteCreate):
+    """A route in a file."""
+
+    origin: str = ORIGIN
+
+
+class DeclaredInhibitRule(InhibitRuleCreate):
+    """An inhibit rule in a file."""
+
+    origin: str = ORIGIN
+
+
+class DeclaredSilence(SilenceCreate):
+    """A silence in a file. One whose time has passed need not be there."""
 
     origin: str = ORIGIN
 
@@ -43,6 +65,11 @@ class AlertingSet(BaseModel):
     """`PUT /api/v1/alerting`: all that some files declare. It is applied whole, or not at all."""
 
     alert_rules: list[DeclaredRule] = Field(default=[], max_length=MOST, description="the rules wanted")
+    routes: list[DeclaredRoute] = Field(default=[], max_length=MOST, description="the routes wanted")
+    inhibit_rules: list[DeclaredInhibitRule] = Field(
+        default=[], max_length=MOST, description="the inhibit rules wanted"
+    )
+    silences: list[DeclaredSilence] = Field(default=[], max_length=MOST, description="the silences wanted")
     destinations: list[DeclaredDestination] = Field(default=[], max_length=MOST, description="the destinations wanted")
     origins: list[str] = Field(
         default=[],

@@ -135,7 +135,7 @@ class IncidentResolve(BaseModel):
 
 
 class RouteCreate(BaseModel):
-    """Who looks after what: the first route that matches an alert's labels, in the order of their numbers."""
+    """Who looks after what: the first route that matches an alert's labels, in the order of their positions."""
 
     name: str = Field(min_length=1, max_length=128, description="what people call the route")
     matchers: dict[str, str] = Field(
@@ -147,6 +147,9 @@ class RouteCreate(BaseModel):
         max_length=10,
         description="labels in which all alerts of one incident agree; none: alerts of different pools may be one",
     )
+    position: int = Field(
+        default=100, ge=0, le=1_000_000, description="where it stands: the lower goes first, of equal ones the older"
+    )
 
 
 class Route(RouteCreate):
@@ -154,3 +157,4 @@ class Route(RouteCreate):
 
     id: int = Field(description="the route's number")
     created_at: datetime = Field(description="when it was made")
+    origin: str | None = Field(default=None, description="the file that made it (`tailwright apply`); null: no file")

@@ -289,6 +289,10 @@ def test_inhibit_rules_come_and_go(clients: dict[str, TestClient]) -> None:
     ):
         answer = operate.post("/api/v1/inhibit-rules", json={"name": "r", **sides, **wrong})
         assert answer.status_code == 400 and answer.json()["error"]["detail"]["field"] == field
+    wider = {"name": "s", **sides, "equal": []}
+    assert operate.put("/api/v1/inhibit-rules/1", json=wider).json() == {**made.json(), "name": "s", "equal": []}
+    assert operate.put("/api/v1/inhibit-rules/1", json={**wider, "source": {}}).status_code == 400
+    assert operate.put("/api/v1/inhibit-rules/9", json=wider).status_code == 404
     assert operate.delete("/api/v1/inhibit-rules/1").status_code == 204
     assert operate.delete("/api/v1/inhibit-rules/1").status_code == 404
 

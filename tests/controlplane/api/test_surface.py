@@ -125,7 +125,11 @@ BY_SCOPE = {
         *("put /api/v1/routes/{route_id}", "delete /api/v1/routes/{route_id}"),
         *("post /api/v1/alert-rules", "post /api/v1/destinations/{destination_id}/dead-letters:replay"),
         *("post /api/v1/alert-rules:dry-run", "put /api/v1/alerting"),
-        *("post /api/v1/inhibit-rules", "delete /api/v1/inhibit-rules/{rule_id}"),
+        *(
+            "post /api/v1/inhibit-rules",
+            "delete /api/v1/inhibit-rules/{rule_id}",
+            "put /api/v1/inhibit-rules/{rule_id}",
+        ),
         *("put /api/v1/alert-rules/{rule_id}", "delete /api/v1/alert-rules/{rule_id}", "post /api/v1/silences"),
         *("delete /api/v1/silences/{silence_id}", "post /api/v1/rollouts", "post /api/v1/rollouts/{rollout_id}/start"),
         *("post /api/v1/rollouts/{rollout_id}/cancel", "post /api/v1/studies", "post /api/v1/studies/claim"),

@@ -35,7 +35,7 @@ def command(name: str) -> Any:
 def rows() -> dict[str, set[str]]:
     """Of the table of nouns."""
     table = DOCUMENT.partition("\n## Nouns\n")[2].partition("\n## ")[0]
-    found = re.findall(r"^\| `([a-z]+)` \| (.*) \|$", table, re.MULTILINE)
+    found = re.findall(r"^\| `([a-z-]+)` \| (.*) \|$", table, re.MULTILINE)
     return {noun: set(re.findall(r"`([a-z-]+)`", verbs)) for noun, verbs in found}
 
 

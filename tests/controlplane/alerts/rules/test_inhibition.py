@@ -9,6 +9,7 @@ from sqlmodel import select
 
 from controlplane.alerts import store
 from controlplane.alerts.evaluator import AlertEvaluator
+from controlplane.alerts.rules.inhibit_rows import create_inhibit_rule, delete_inhibit_rule
 from controlplane.alerts.rules.inhibition import held_by, held_now
 from controlplane.alerts.rules.silence import silenced
 from controlplane.alerts.tables import AlertRow, DeliveryRow, DestinationRow
@@ -62,7 +63,7 @@ def test_no_alert_holds_itself_back(source: Silenced, target: Silenced, labels: 
 def test_what_is_held_back_itself_holds_nothing_back(database: Database) -> None:
     wanted = InhibitRuleCreate(name="r", source=Silenced(matchers={"severity": "page"}), target=rule().target)
     with database.session() as session:
-        store.create_inhibit_rule(session, wanted, actor="ada", now=NOW)
+        create_inhibit_rule(session, wanted, actor="ada", now=NOW)
         for state, held in (("firing", False), ("firing", True), ("pending", False), ("resolved", False)):
             session.add(
                 AlertRow(
@@ -83,7 +84,7 @@ def test_what_is_held_back_itself_holds_nothing_back(database: Database) -> None
     with database.read_session() as session:
         assert [one.matchers["pool"] for one in held_now(session)] == ["firing-False"]
     with database.session() as session:
-        store.delete_inhibit_rule(session, 1, actor="ada", now=NOW)
+        delete_inhibit_rule(session, 1, actor="ada", now=NOW)
     with database.read_session() as session:
         assert held_now(session) == []
 
@@ -93,7 +94,7 @@ def test_a_ticket_waits_until_its_page_is_over(database: Database, plant: Any) -
     evaluator = AlertEvaluator(database, plant.telemetry, lag_s=0.0)
     with database.session() as session:
         session.add(DestinationRow(name="hook", shown="https://x", created_at=plant.now))
-        store.create_inhibit_rule(
+        create_inhibit_rule(
             session, InhibitRuleCreate(**rule().model_dump(exclude={"id", "created_at"})), actor="ada", now=plant.now
         )
 
