@@ -40,7 +40,7 @@ from web.pages import (
     trial_page,
 )
 from web.palette import entries
-from web.settings import settings_forms, settings_page
+from web.settings import routing_forms, settings_forms, settings_page
 
 PAGES = Pages.of(
     now_page.PAGE,
@@ -100,6 +100,7 @@ def mount(
     dashboard.include_router(ledger_files.router)
     dashboard.include_router(incident_forms.router)
     dashboard.include_router(settings_forms.router)
+    dashboard.include_router(routing_forms.router)
     dashboard.include_router(router)
     for page in PAGES.by_name.values():
         dashboard.add_api_route(page.path, _opener(page), methods=["GET"])

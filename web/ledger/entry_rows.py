@@ -26,6 +26,7 @@ PAGES = {
 }
 PAGES |= {"pool": "/?pool=", "token": "/settings?tab=tokens#token-", "person": "/settings?tab=people#person-"}
 PAGES |= {"destination": "/settings?tab=destinations#destination-"}
+PAGES |= {kind: f"/settings?tab=routing#{kind}-" for kind in ("route", "inhibit-rule", "silence")}
 """Where a subject is shown, by the word before its "/"."""
 
 

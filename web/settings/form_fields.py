@@ -41,7 +41,8 @@ def problem_of(error: TailwrightError, fields: Mapping[str, str], renamed: Mappi
     """An error of the API at the form's field. `renamed`: fields of the form that the API calls otherwise."""
     told = str(error.detail.get("field", "")).removeprefix("enrolment.")
     field = renamed.get(told, told)
-    return Problem(error.message, field if field in fields else "")
+    found = next((name for name in (field, field.partition(".")[0]) if name in fields), "")
+    return Problem(error.message, found)
 
 
 def made(model: type[Model], said: Mapping[str, Any]) -> Model:

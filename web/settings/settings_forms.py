@@ -27,12 +27,16 @@ row_number.register()
 router = APIRouter(prefix="/settings")
 
 Field = Annotated[str, Form()]
+TAB_OF = dict.fromkeys(("routes", "inhibit-rules", "silences"), "routing")
+"""Where forms are sent to whose tab has another name."""
 
 
 @router.get("/{tab}")
 async def to_tab(tab: str) -> Response:
     """Where a form was sent to: its tab."""
-    return RedirectResponse(f"/settings{selection_of({'tab': tab}, utc_now()).query()}", status_code=303)
+    return RedirectResponse(
+        f"/settings{selection_of({'tab': TAB_OF.get(tab, tab)}, utc_now()).query()}", status_code=303
+    )
 
 
 @router.post("/tokens")
@@ -58,7 +62,7 @@ def create_token(
         wanted = token_of({**fields, "owner": owner.strip() or person_of(client) or ""}, utc_now())
         created = holder_of(request, by.strip()).create_token(wanted)
     except TailwrightError as error:
-        return _refused(request, client, "tokens", error, {**fields, "by": ""}, {"Authorization": "by"})
+        return refused(request, client, "tokens", error, {**fields, "by": ""}, {"Authorization": "by"})
     return _tab(request, client, "tokens", created=created)
 
 
@@ -95,7 +99,7 @@ def create_destination(
     except Unauthenticated:
         raise
     except TailwrightError as error:
-        return _refused(request, client, "destinations", error, {**fields, **dict.fromkeys(hidden, "")}, {})
+        return refused(request, client, "destinations", error, {**fields, **dict.fromkeys(hidden, "")}, {})
     return RedirectResponse("/settings?tab=destinations", status_code=303)
 
 
@@ -118,14 +122,17 @@ def test_destination(request: Request, number: int, form: Field = "") -> Respons
 @router.post("/{tab}/{number:row}/end")
 @on_own_threads
 def end(request: Request, tab: str, number: int, form: Field = "") -> Response:
-    """Revoke a token, end a session, or remove a destination: the second step's own form."""
+    """Revoke a token, end a session or a silence, remove a destination, a route or a rule: the second step's form."""
     client = signed_client_of(request, form)
     calls = {
         "tokens": client.revoke_token,
         "people": client.end_one_session,
         "destinations": client.delete_destination,
+        "routes": client.delete_route,
+        "inhibit-rules": client.delete_inhibit_rule,
+        "silences": client.end_silence,
     }
-    query = selection_of({"tab": tab}, utc_now()).query()
+    query = selection_of({"tab": TAB_OF.get(tab, tab)}, utc_now()).query()
     if tab in calls:
         calls[tab](number)
     return RedirectResponse(f"/settings{query}", status_code=303)
@@ -137,15 +144,16 @@ def _tab(request: Request, client: Client, tab: str, **more: object) -> Response
     return response
 
 
-def _refused(
+def refused(
     request: Request,
     client: Client,
     tab: str,
     error: TailwrightError,
     fields: Mapping[str, str],
     renamed: Mapping[str, str],
+    **more: object,
 ) -> Response:
     """The form again, as it was filled in, with what is wrong at its field."""
-    response = _tab(request, client, tab, problem=problem_of(error, fields, renamed), said=fields)
+    response = _tab(request, client, tab, problem=problem_of(error, fields, renamed), said=fields, **more)
     response.status_code = error.status if error.status < 500 else 502
     return response

@@ -18,6 +18,7 @@ from web.frame.page import Asked, Context, Page, Part
 from web.frame.selection import Selection, is_number
 from web.frame.states import Kind
 from web.settings.form_fields import LASTS
+from web.settings.routing_tab import editing_of, routing
 
 SCOPES = {
     Scope.READ: "read: see everything",
@@ -177,6 +178,7 @@ TABS: dict[str, tuple[str, Asked]] = {
     "tokens": ("Tokens", tokens),
     "people": ("People and sessions", people),
     "destinations": ("Destinations", destinations),
+    "routing": ("Routes and silences", routing),
     "kept": ("Retention and limits", kept),
 }
 """By name: the title, and what is asked for. The first is shown where the address says none."""
@@ -197,8 +199,11 @@ def shown(client: Client, selection: Selection) -> Context:
 def whole(client: Client, selection: Selection) -> Context:
     """The tabs, who looks, and what is to be ended, if anything."""
     tab = tab_of(selection)
+    editing = editing_of(client, selection.own.get("edit", "")) if tab == "routing" else None
     return {
         "tab": tab,
+        "editing": editing,
+        **({"said": editing.said} if editing else {}),
         "tabs": {name: title for name, (title, _) in TABS.items()},
         "may_change": is_admin(client),
         "making": token_making(client) if tab == "tokens" else None,
@@ -215,6 +220,7 @@ def ending_of(client: Client, what: str) -> Ending | None:
         return None
     kind, _, text = what.partition("/")
     offered = {"token": _token_endings, "session": _session_endings, "destination": _destination_endings}
+    offered |= {"route": _route_endings, "inhibit-rule": _inhibit_rule_endings, "silence": _silence_endings}
     found = offered[kind](client) if kind in offered else []
     number = int(text) if is_number(text) else 0
     for ending in found:
@@ -252,6 +258,38 @@ def _destination_endings(client: Client) -> list[Ending]:
         Ending("destinations", one.id, f"Remove destination {one.name}?", loses, "Remove it")
         for one in client.destinations()
     ]
+
+
+def _route_endings(client: Client) -> list[Ending]:
+    loses = "Alerts that it matched go to the next route that does. Incidents that are open keep their owner."
+    return [
+        Ending("routes", one.id, f"Remove route {one.name}?", loses + _comes_back(one.origin), "Remove it")
+        for one in client.routes()
+    ]
+
+
+def _inhibit_rule_endings(client: Client) -> list[Ending]:
+    loses = "Alerts that it holds back, and that still fire, are told now."
+    return [
+        Ending(
+            "inhibit-rules", one.id, f"Remove inhibit rule {one.name}?", loses + _comes_back(one.origin), "Remove it"
+        )
+        for one in client.inhibit_rules()
+    ]
+
+
+def _silence_endings(client: Client) -> list[Ending]:
+    loses = "Alerts that it holds back, and that still fire, are told now."
+    return [
+        Ending("silences", one.id, f"End silence {one.id}, {one.comment}?", loses + _comes_back(one.origin), "End it")
+        for one in client.silences()
+        if one.ended_early_at is None
+    ]
+
+
+def _comes_back(origin: str | None) -> str:
+    """What is to be known of what a file made."""
+    return f" It is from the file {origin}, which makes it again when it is applied." if origin else ""
 
 
 PAGE = Page("settings", "/settings", "Settings", (Part("setting", shown, 10),), key="t", bar=False, whole=whole)

@@ -70,7 +70,8 @@ def paths(subjects: dict[str, str]) -> list[str]:
     for page in PAGES.by_name.values():
         path = page.path.replace(":path", "").replace(":row", "")
         found.append(path.format(**subjects) + "?from=now-1h")
-    return [*found, "/explore?from=now-1h&compare=earlier:5s", *ELSEWHERE]
+    settings = [f"/settings?tab={tab}" for tab in ("destinations", "routing&edit=inhibit-rule/new")]
+    return [*found, "/explore?from=now-1h&compare=earlier:5s", *settings, *ELSEWHERE]
 
 
 def opened(page: Opened, path: str) -> None:
