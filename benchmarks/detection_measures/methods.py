@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from benchmarks.detection_measures.candidate.streams import evidence
 from benchmarks.detection_measures.model import is_due
 from benchmarks.detection_measures.worlds import BUCKETS, Chunk
-from controlplane.alerts.conditions.detector import Detector
+from controlplane.alerts.regressions.detector import Detector
 from controlplane.alerts.windows.history import Tail, Window
 from controlplane.alerts.windows.load import LoadMeter
 from controlplane.contract.bodies.alerts import RegressionCondition
@@ -22,10 +21,6 @@ from controlplane.evidence.sketch import Sketch
 
 WARM_S = 6 * 3600.0
 REST_S = 1800.0
-FOUR_WEEKS_TICKS = 28 * 86400 / WINDOW_S
-STREAMS = 10
-LOG_THRESHOLD = math.log(FOUR_WEEKS_TICKS * STREAMS)
-"""The candidate's: one false alarm in four weeks over ten streams, were ticks independent."""
 RULE_TICKS = 60
 
 Method = Callable[[Iterable[Chunk]], list[float]]
@@ -37,6 +32,7 @@ def product(metric: str) -> Method:
     def watch(chunks: Iterable[Chunk]) -> list[float]:
         detector = Detector(RegressionCondition(metrics=[metric]))
         meter, windows, raised, quiet_until_s = LoadMeter(), list[Window](), list[float](), 0.0
+        was_alarmed = False
         for chunk in chunks:
             histograms = chunk.ttft if metric == "ttft" else chunk.prefill
             for tick in range(chunk.arrived.size):
@@ -48,35 +44,12 @@ def product(metric: str) -> Method:
                 if start_s >= WARM_S:
                     detector.advance(window, windows if is_due(detector, window) else windows[:1])
                 windows.append(window)
-                if detector.alarmed(metric):
-                    if start_s >= quiet_until_s:
-                        raised.append(start_s + WINDOW_S)
-                        quiet_until_s = start_s + REST_S
-                    for learner in detector.learners.values():
-                        learner.streams.clear()
-                        learner.crowded.clear()
+                alarmed = bool(detector.alarmed(metric))
+                if alarmed and not was_alarmed and start_s >= quiet_until_s:
+                    raised.append(start_s + WINDOW_S)
+                    quiet_until_s = start_s + REST_S
+                was_alarmed = alarmed
             del windows[: max(0, len(windows) - round((WARM_S + 3600) / WINDOW_S))]
-        return raised
-
-    return watch
-
-
-def candidate(metric: str = "prefill", log_threshold: float = LOG_THRESHOLD) -> Method:
-    """Renewed each chunk, that is each hour, from the six before it."""
-
-    def watch(chunks: Iterable[Chunk]) -> list[float]:
-        held, raised, quiet_until_s = list[np.ndarray](), list[float](), 0.0
-        for chunk in chunks:
-            now = chunk.ttft if metric == "ttft" else chunk.prefill
-            if chunk.start_s >= WARM_S:
-                streams = evidence(np.concatenate(held), now)
-                strongest = np.max(list(streams.values()), axis=0)
-                for tick in np.flatnonzero(strongest >= log_threshold):
-                    at_s = chunk.start_s + (int(tick) + 1) * WINDOW_S
-                    if at_s >= quiet_until_s:
-                        raised.append(at_s)
-                        quiet_until_s = at_s + REST_S
-            held = [*held, now][-round(WARM_S / 3600) :]
         return raised
 
     return watch
@@ -113,7 +86,6 @@ def p99_rule(metric: str = "ttft", factor: float = 1.2) -> Method:
 METHODS: dict[str, Method] = {
     "product, ttft": product("ttft"),
     "product, prefill": product("prefill"),
-    "candidate, prefill": candidate(),
     "p99 rule, ttft": p99_rule(),
     "p99 rule, prefill": p99_rule("prefill"),
 }

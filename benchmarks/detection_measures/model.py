@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from controlplane.alerts.conditions.baseline import Baseline, BucketBaseline
-from controlplane.alerts.conditions.detector import Detector, Workshop
-from controlplane.alerts.conditions.learner import Learner
+from controlplane.alerts.regressions.baseline import Baseline, BucketBaseline
+from controlplane.alerts.regressions.detector import Detector, Workshop
+from controlplane.alerts.regressions.learner import Learner
 from controlplane.alerts.windows.history import Tail, Window, merged
 from controlplane.alerts.windows.load import LoadMeter, load_bin
 from controlplane.contract.bodies.alerts import RegressionCondition

@@ -34,7 +34,11 @@ class Exceedances:
 
 @dataclass
 class Stream:
-    """The evidence so far. `log_next[r]` is ln(M_r + 1); `gain[r]` and `since_s[r]` the CUSUM that dates the onset."""
+    """The evidence so far. `log_next[r]` is ln(M_r + 1); `gain[r]` and `since_s[r]` the CUSUM that dates the onset.
+
+    line, rise, shown: where a scan says instead what there is (`regressions/course`): of which line, how large a rise
+    of its mean score, and ln of the evidence.
+    """
 
     log_next: list[float] = field(default_factory=lambda: [0.0] * len(RATIOS))
     gain: list[float] = field(default_factory=lambda: [0.0] * len(RATIOS))
@@ -44,12 +48,22 @@ class Stream:
     slow_above: int = 0  # Since the alarm: requests above the edge, and how many the null allows.
     slow_expected: float = 0.0
     recovery: float = 0.0
+    line: str = ""
+    rise: float = 0.0
+    shown: float = 0.0
 
     @property
     def log_evidence(self) -> float:
-        """ln of (the mean of M_r, plus 1)."""
+        """ln of (the mean of M_r, plus 1), or what the scan of a line shows."""
+        if self.line:
+            return self.shown
         top = max(self.log_next)
         return top + math.log(sum(math.exp(value - top) for value in self.log_next) / len(RATIOS))
+
+    @property
+    def log_gain(self) -> float:
+        """ln of the evidence for the likeliest change alone."""
+        return max(self.gain) if self.line else self.log_evidence
 
     @property
     def suspected_since_s(self) -> float | None:
@@ -96,10 +110,11 @@ def observe(stream: Stream, at_s: float, cells: Sequence[Exceedances], phi: floa
     if stream.log_evidence >= log_threshold:
         stream.alarmed, stream.onset_s = True, stream.suspected_since_s
         stream.slow_above, stream.slow_expected, stream.recovery = 0, 0.0, 0.0
-        _tally(stream, cells)
+        tally(stream, cells)
 
 
-def _tally(stream: Stream, cells: Sequence[Exceedances]) -> None:
+def tally(stream: Stream, cells: Sequence[Exceedances]) -> None:
+    """Count what was slow since the alarm."""
     stream.slow_above += sum(cell.above for cell in cells)
     stream.slow_expected += sum(cell.count * cell.null for cell in cells)
 
@@ -111,7 +126,7 @@ def _observe_recovery(stream: Stream, cells: Sequence[Exceedances], phi: float) 
     gained = -log_ratio(cells, ratio, phi)
     stream.recovery = max(0.0, stream.recovery + gained)
     if stream.recovery <= 0.0:
-        _tally(stream, cells)
+        tally(stream, cells)
     if stream.recovery >= RECOVERED:
         fresh = Stream()
         for name, value in vars(fresh).items():

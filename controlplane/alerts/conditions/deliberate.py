@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from controlplane.alerts.conditions.baseline import MARGIN_BUCKETS
+from controlplane.alerts.regressions.baseline import MARGIN_BUCKETS
 from controlplane.alerts.windows.pool_record import Move, Span
 from controlplane.contract.bodies.ledger import LedgerEntry
 from controlplane.contract.bodies.rollouts import RolloutPhase, Verdict

@@ -8,11 +8,11 @@ from sqlmodel import Session, col, select
 
 from controlplane import ledger
 from controlplane.alerts.conditions.deliberate import DOMAIN, Deliberate, changes_of
-from controlplane.alerts.conditions.detector import Detector
 from controlplane.alerts.conditions.kind import Findings, Job, Kind, Look, Snapshot, Sources
-from controlplane.alerts.conditions.learner import GUARD_MAX_S, SUSPICION
 from controlplane.alerts.conditions.regression_findings import judge_regression, moved_entry, reach
 from controlplane.alerts.conditions.watched_metrics import check_metrics, check_unique
+from controlplane.alerts.regressions.detector import Detector
+from controlplane.alerts.regressions.learner import GUARD_MAX_S, SUSPICION
 from controlplane.alerts.tables import AlertRow
 from controlplane.alerts.windows.histories import Histories, Wanted
 from controlplane.alerts.windows.history import merged

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from controlplane.alerts.conditions.baseline import FLEET, Baseline, threshold_s
-from controlplane.alerts.conditions.covered import is_covered
-from controlplane.alerts.conditions.detector import Detector, Key
 from controlplane.alerts.conditions.finding import Finding, Reading
+from controlplane.alerts.regressions.baseline import FLEET, Baseline, threshold_s
+from controlplane.alerts.regressions.covered import is_covered
+from controlplane.alerts.regressions.detector import Detector, Key
 from controlplane.alerts.windows.history import History, Window, instant, merged
 from controlplane.alerts.windows.pool_record import Move, PoolRecord
 from controlplane.alerts.words import accuracy, percentile, reach_of_bucket
@@ -172,7 +172,7 @@ def reach(detector: Detector, metric: str, part: float) -> frozenset[str]:
         for (of, bucket), learner in detector.learners.items()
         if of == metric and bucket not in (FLEET, "")
         if any(
-            stream.alarmed or stream.log_evidence >= part * learner.log_threshold(detector.pools)
+            stream.alarmed or stream.log_gain >= part * learner.log_threshold(detector.pools)
             for stream in learner.streams.values()
         )
     )

@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field
 
 from controlplane.alerts.conditions.finding import Finding, Reading
 from controlplane.alerts.conditions.kind import Findings, Job, Kind, Snapshot
-from controlplane.alerts.conditions.learner import SUSPICION
+from controlplane.alerts.regressions.learner import SUSPICION
 from controlplane.alerts.windows.history import instant
 from controlplane.alerts.windows.pool_endings import Ended, PoolEndings
 from controlplane.contract.bodies.alerts import RequestsFailedCondition

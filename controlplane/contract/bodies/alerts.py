@@ -68,7 +68,7 @@ class RegressionCondition(BaseModel):
         description="quantiles to watch, 0.5 to below 1",
     )
     false_alarm_every_s: float = Field(
-        default=7 * 86400,
+        default=28 * 86400,
         ge=600,
         le=3650 * 86400,
         description="wanted mean seconds between two false alarms of the whole rule",

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from controlplane.alerts.conditions.detector import Detector
 from controlplane.alerts.conditions.finding import Reading
 from controlplane.alerts.conditions.regression_findings import judge_regression
+from controlplane.alerts.regressions.detector import Detector
 from controlplane.alerts.windows.history import History, Window
 from controlplane.alerts.windows.load import LoadMeter
 from controlplane.alerts.windows.material import Tail

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from controlplane.alerts.conditions.baseline import (
+from controlplane.alerts.regressions.baseline import (
     FLEET,
     Baseline,
     BucketBaseline,
@@ -14,7 +14,7 @@ from controlplane.alerts.conditions.baseline import (
     build_each,
     margin_buckets,
 )
-from controlplane.alerts.conditions.detector import Detector
+from controlplane.alerts.regressions.detector import Detector
 from controlplane.alerts.windows.history import Tail, Window, merged
 from controlplane.alerts.windows.load import LoadMeter, load_bin
 from controlplane.alerts.windows.pool_record import PoolRecord

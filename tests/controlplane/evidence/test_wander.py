@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from benchmarks.detection_measures.candidate.wander import TAUS_TICKS, Wander, fit
+from controlplane.evidence.wander import TAUS_TICKS, Wander, fit
 
 NO_FLOORS = [0.0] * len(TAUS_TICKS)
 

@@ -9,8 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from controlplane.alerts.conditions.baseline import FLEET, Baseline, build_each
-from controlplane.alerts.conditions.learner import Learner, inside
+from controlplane.alerts.regressions.baseline import FLEET, Baseline, build_each
+from controlplane.alerts.regressions.course import Course, Past, course
+from controlplane.alerts.regressions.learner import Learner, inside
+from controlplane.alerts.regressions.yardstick import yardstick
 from controlplane.alerts.windows.history import Window
 from controlplane.alerts.windows.moved_windows import moved
 from controlplane.alerts.windows.pool_record import NOTHING_KNOWN, Move, PoolRecord
@@ -21,6 +23,8 @@ QUIET_S = 600.0
 """After so long without traffic the evidence is stale: a later slowdown has to be shown anew."""
 NEWS_S = 600.0
 """A change that is older was news to somebody else: to the rule before it was edited, say."""
+MIDDLE = 0.5
+"""The quantile by which a course is moved where a change was accepted."""
 FORM = 2
 """Of the stored state. Of an older one the evidence is taken over, stream by stream; of a newer one nothing."""
 
@@ -118,7 +122,7 @@ class Detector:
         for learner in self.learners.values():
             for rollout_id in learner.take_record(record, at_s):
                 self.accepted[learner.metric] = rollout_id
-            learner.judge(window, history, self.pools, work.build)
+            learner.judge(window, history, self.pools, work.build, work.survey)
         self.moved += [
             (metric, move)
             for metric, before in known.items()
@@ -137,6 +141,7 @@ class Workshop:
         self._condition = condition
         self._history = history
         self._built: dict[tuple[object, ...], dict[float, Baseline]] = {}
+        self._past: dict[tuple[object, ...], Past] = {}
 
     def build(self, learner: Learner, end_s: float, least: int) -> dict[float, Baseline]:
         """The baselines of a learner's metric by quantile, of all prompt buckets together and each."""
@@ -144,6 +149,18 @@ class Workshop:
         if key not in self._built:
             self._built[key] = self._build(learner, end_s, least)
         return self._built[key]
+
+    def survey(self, learner: Learner, end_s: float, at_s: float) -> Course | None:
+        """The course of a learner's stream up to `at_s`; what is usual is learnt from what was before `end_s`."""
+        key = (learner.metric, end_s, at_s, learner.closed, learner.moves)
+        if key not in self._past:
+            start_s = end_s - self._condition.baseline_s
+            windows = [window for window in self._history if start_s <= window.start_s < at_s]
+            if learner.moves:
+                windows = moved(windows, learner.metric, MIDDLE, learner.moves)
+            usual = [one for one in windows if one.start_s < end_s and not inside(one.start_s, learner.closed)]
+            self._past[key] = Past.of(yardstick(usual, learner.metric), windows, end_s)
+        return course(self._past[key], learner.bucket, lambda start_s: inside(start_s, learner.closed))
 
     def _build(self, learner: Learner, end_s: float, least: int) -> dict[float, Baseline]:
         start_s = end_s - self._condition.baseline_s

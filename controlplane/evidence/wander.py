@@ -19,6 +19,7 @@ Floats = NDArray[np.float64]
 
 TAUS_TICKS = (0.0, 4.0, 12.0, 36.0, 120.0, 360.0, 1440.0)
 """Time constants; 0 is noise of a single tick."""
+QUICK_TICKS = 36.0
 MOST_LAG_SHARE = 1 / 3
 CAUTION = 1.15
 """The fitted variances are raised by so much: they are themselves estimates."""
@@ -40,6 +41,13 @@ class Wander:
     def quick(self) -> float:
         """The part that neighbouring ticks do not share."""
         return self.variances[0] + self.variances[1]
+
+    def quick_over(self, ticks: int) -> float:
+        """The variance of the mean of so many ticks, of what is over within minutes (up to `QUICK_TICKS`)."""
+        edges = np.array([0.0, ticks])
+        known = zip(self.variances[1:], TAUS_TICKS[1:], strict=True)
+        quick = sum(variance * _mean_covariance(edges / tau)[0, 0] for variance, tau in known if tau <= QUICK_TICKS)
+        return float(self.variances[0] / ticks + quick)
 
     def covariance(self, edges: Floats) -> Floats:
         """Of the mean levels of neighbouring spans, float64[spans, spans]; edges: their ends in ticks, ascending."""

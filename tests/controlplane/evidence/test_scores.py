@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from benchmarks.detection_measures.candidate.scores import Change, location, tail
 from controlplane.contract.histogram import AXIS_LENGTH, BASE
+from controlplane.evidence.scores import Change, location, tail
 
 counts = arrays(np.int64, 40, elements=st.integers(0, 50)).filter(lambda found: np.count_nonzero(found) > 2)
 

@@ -10,18 +10,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from controlplane.alerts.conditions.baseline import FLEET, MIN_BUCKET_COUNT, Baseline
+from controlplane.alerts.regressions.baseline import FLEET, MIN_BUCKET_COUNT, Baseline
+from controlplane.alerts.regressions.course import MATURE_S, TAIL, Course, Shown, strongest
 from controlplane.alerts.windows.history import Window
 from controlplane.alerts.windows.pool_record import Move, PoolRecord, Span
 from controlplane.contract.bodies.alerts import RegressionCondition
 from controlplane.contract.histogram import SCALE
 from controlplane.contract.metrics import WINDOW_S
-from controlplane.evidence.e_detector import Exceedances, Stream, observe
+from controlplane.evidence.e_detector import RECOVERED, Exceedances, Stream, observe, tally
 
 GUARD_SHARE, GUARD_MIN_S, GUARD_MAX_S = 1 / 6, 40.0, 300.0
 REFRESH_SHARE, REFRESH_MIN_S, REFRESH_MAX_S = 1 / 20, 5.0, 300.0
+MATURE_REFRESH_S = 3600.0
 SUSPICION = 1 / 4
 """From this part of the alarm's log threshold on, the suspected span is kept out of the baseline."""
+LINE_SUSPICION = 1 / 2
+"""The same of a course, which looks for the likeliest of many changes at each tick."""
 SURGE_REST_S = 60.0
 """A load beyond the baseline counts as lasting for so long after it: the queue it left is not the engine's fault."""
 SURGE_LEARN_S = 600.0
@@ -33,12 +37,18 @@ YOUNG_SHARE = 1 / 2
 
 Build = Callable[["Learner", float, int], Mapping[float, Baseline]]
 """The baselines by quantile of a learner's metric, from windows before a time, of so many values at least."""
+Survey = Callable[["Learner", float, float], Course | None]
+"""The course of a learner's stream up to a time (the last), as usual as it was before another."""
 
 
 @dataclass
 class Learner:
     """`streams` and `crowded` (the evidence gathered beyond the known loads) by quantile are its memory, with `own`,
-    the spans of its past alarms; the baselines are rebuilt at need."""
+    the spans of its past alarms, and since when evidence counts; baselines and course are rebuilt at need.
+
+    A baseline that is old enough has a course, which then says what the streams show: what it says of all requests is
+    the lowest quantile's, what it says of the tail the highest's. A younger one is judged by exceedances alone.
+    """
 
     metric: str
     bucket: str
@@ -49,6 +59,8 @@ class Learner:
     surge_since_s: float = 0.0
     surge_until_s: float = 0.0
     moved_by: list[int] = field(default_factory=list)
+    counts_since_s: float = math.inf
+    course: Course | None = None
     baselines: dict[float, Baseline] = field(default_factory=dict)
     closed: tuple[Span, ...] = ()
     moves: tuple[Move, ...] = ()
@@ -76,6 +88,7 @@ class Learner:
             self.own.append((min(onset), at_s))
         self.streams.clear()
         self.crowded.clear()
+        self.counts_since_s = at_s
 
     def take_record(self, record: PoolRecord, at_s: float) -> list[int]:
         """Take in what the database says; returns the accepted rollouts that ended this stream's alarm."""
@@ -99,11 +112,12 @@ class Learner:
         self.moved_by = [number for number in self.moved_by if number in known]
         return ended
 
-    def judge(self, window: Window, history: Sequence[Window], pools: int, build: Build) -> None:
+    def judge(self, window: Window, history: Sequence[Window], pools: int, build: Build, survey: Survey) -> None:
         """Take in one window: renew the baseline where it is due, then weigh the window against it."""
         at_s = window.start_s
+        self.counts_since_s = min(self.counts_since_s, at_s)
         if not self.baselines or not self._holds_through_surge(at_s) or self._changed():
-            self._refresh(at_s, history, pools, build)
+            self._refresh(at_s, history, pools, build, survey)
         if not self.baselines:
             return
         if window.load > max(baseline.load_limit for baseline in self.baselines.values()):
@@ -116,6 +130,10 @@ class Learner:
         was_alarmed = {q: self.streams[q].onset_s for q in self.alarmed}
         for q in self.baselines:
             self._observe(window, q, is_crowded, self.log_threshold(pools))
+        if self.course is not None:
+            self.course.take(window, judged=not is_crowded)
+            if not is_crowded:
+                self._look(self.course, window, self.log_threshold(pools))
         if was_alarmed and not self.alarmed:
             onset = min((since for since in was_alarmed.values() if since is not None), default=at_s)
             self.own.append((onset, at_s))
@@ -124,6 +142,8 @@ class Learner:
         baseline, stream = self.baselines[q], self.streams.setdefault(q, Stream())
         # In alarm the usual edge holds whatever the load: who is fast enough in a crowd has recovered.
         beyond = is_crowded and not stream.alarmed
+        if self.course is not None and not beyond and (stream.line or not stream.alarmed):
+            return
         cells = self._cells(window, baseline, SURGE_MARGIN_BUCKETS if beyond else 0)
         if not cells:
             return
@@ -135,6 +155,34 @@ class Learner:
         observe(apart, window.start_s, cells, phi, log_threshold)
         if apart.alarmed:
             self.streams[q] = self.crowded.pop(q)
+
+    def _look(self, course: Course, window: Window, log_threshold: float) -> None:
+        """Take over what the course shows."""
+        found = self._shown(course)
+        for q, stream in list(self.streams.items()):
+            shown = found.get(q)
+            if stream.alarmed:
+                continue
+            if shown is None:
+                self.streams[q] = Stream()
+                continue
+            self.streams[q] = Stream(line=shown.line, rise=shown.rise, shown=shown.log_evidence, onset_s=shown.onset_s)
+            self.streams[q].gain[0], self.streams[q].since_s[0] = max(shown.gain, 0.0), shown.onset_s
+            self.streams[q].alarmed = shown.log_evidence >= log_threshold
+        for q, stream in self.streams.items():
+            if stream.alarmed and stream.line:
+                tally(stream, self._cells(window, self.baselines[q], 0))
+                stream.recovery = course.back(stream.line, stream.onset_s or window.start_s, stream.rise)
+                if stream.recovery >= RECOVERED:
+                    self.streams[q] = Stream()
+
+    def _shown(self, course: Course) -> dict[float, Shown]:
+        """The strongest line by quantile. Each quantile's lines share its part of the promised rate."""
+        lines: dict[float, list[Shown | None]] = {}
+        for name, one in course.shown(self.counts_since_s).items():
+            lines.setdefault(max(self.baselines) if name == TAIL else min(self.baselines), []).append(one)
+        found = {q: strongest(shown) for q, shown in lines.items()}
+        return {q: shown for q, shown in found.items() if shown is not None}
 
     def _cells(self, window: Window, baseline: Baseline, margin: int) -> list[Exceedances]:
         cells = []
@@ -154,10 +202,12 @@ class Learner:
     def _changed(self) -> bool:
         return self.built_for != (self.closed, self.moves)
 
-    def _refresh(self, at_s: float, history: Sequence[Window], pools: int, build: Build) -> None:
+    def _refresh(self, at_s: float, history: Sequence[Window], pools: int, build: Build, survey: Survey) -> None:
         first_s = max(history[0].start_s if history else at_s, self._restarted_s)
         span_s = min(at_s - first_s, self.condition.baseline_s)
         due_s = min(max(span_s * REFRESH_SHARE, REFRESH_MIN_S), REFRESH_MAX_S)
+        if self._is_mature or (span_s >= self.condition.baseline_s and not self.baselines):
+            due_s = MATURE_REFRESH_S
         if at_s - self.built_s < due_s and not self._changed():
             return
         alarmed, has_moved = self.alarmed, self.moves != self.built_for[1]
@@ -172,7 +222,8 @@ class Learner:
         built = {q: baseline for q, baseline in built.items() if self.bucket in baseline.phi}
         if built or (has_moved and any(move.shifts is None for move in self.moves)):
             self.baselines = built
-        if not self.baselines and not alarmed:
+            self.course = survey(self, end_s, at_s) if self._is_mature else None
+        if not self.baselines and not alarmed and span_s < MATURE_S:
             self._begin(at_s, history, pools, build)
 
     def _begin(self, at_s: float, history: Sequence[Window], pools: int, build: Build) -> None:
@@ -214,13 +265,20 @@ class Learner:
         return window.start_s < self._restarted_s or inside(window.start_s, self.closed)
 
     @property
+    def _is_mature(self) -> bool:
+        return any(one.end_s - one.start_s >= MATURE_S for one in self.baselines.values())
+
+    @property
     def _restarted_s(self) -> float:
         """Since when anything is known of what is normal."""
         return max((move.at_s for move in self.moves if move.shifts is None), default=-math.inf)
 
     def _suspected(self, pools: int) -> list[float]:
-        limit = SUSPICION * self.log_threshold(pools)
-        found = [stream.suspected_from(limit) for stream in (*self.streams.values(), *self.crowded.values())]
+        threshold = self.log_threshold(pools)
+        found = [
+            stream.suspected_from(threshold * (LINE_SUSPICION if stream.line else SUSPICION))
+            for stream in (*self.streams.values(), *self.crowded.values())
+        ]
         return [onset for onset in found if onset is not None]
 
     def dump(self) -> dict[str, Any]:
@@ -231,6 +289,7 @@ class Learner:
             "surge_since_s": self.surge_since_s,
             "surge_until_s": self.surge_until_s,
             "moved_by": self.moved_by,
+            "counts_since_s": self.counts_since_s if math.isfinite(self.counts_since_s) else None,
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
@@ -240,6 +299,8 @@ class Learner:
         self.surge_since_s = float(state.get("surge_since_s", 0.0))
         self.surge_until_s = float(state.get("surge_until_s", 0.0))
         self.moved_by = [int(number) for number in state.get("moved_by", [])]
+        since_s = state.get("counts_since_s")
+        self.counts_since_s = math.inf if since_s is None else float(since_s)
 
 
 def inside(at_s: float, spans: Sequence[Span]) -> bool:

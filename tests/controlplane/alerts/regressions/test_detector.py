@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controlplane.alerts.conditions.detector import Detector, Key
+from controlplane.alerts.regressions.detector import Detector, Key
 from controlplane.alerts.windows.history import Window
 from controlplane.alerts.windows.load import LoadMeter
 from controlplane.alerts.windows.material import Tail

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from controlplane.alerts.conditions.baseline import FLEET
-from controlplane.alerts.conditions.detector import Detector
+from controlplane.alerts.regressions.baseline import FLEET
+from controlplane.alerts.regressions.detector import Detector
 from controlplane.alerts.windows.history import History, Window, merged
 from controlplane.contract.histogram import AXIS_LENGTH, upper_edge
 from controlplane.contract.metrics import E2E, ITL, TTFT

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from benchmarks.detection_measures.candidate.shift_scan import Scan, Sums, total
-from benchmarks.detection_measures.candidate.wander import TAUS_TICKS, Wander, fit
-from tests.benchmarks.detection_measures.candidate.test_wander import process
+from controlplane.evidence.shift_scan import Scan, Sums, total
+from controlplane.evidence.wander import TAUS_TICKS, Wander, fit
+from tests.controlplane.evidence.test_wander import process
 
 PAST, RISES, TOLERATED, ALARM = 4000, (0.3, 0.6, 1.2), 0.05, 15.0
 SAMPLING = 0.01

@@ -1,1 +1,0 @@
-"""A detector measured before it becomes the product's: scores by rank, wandering fitted, every onset scanned."""

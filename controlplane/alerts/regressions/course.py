@@ -1,0 +1,234 @@
+"""How a metric has done over hours, tick by tick, against what is usual: the judgement of an old enough baseline.
+
+A course watches one stream (the requests of one prompt bucket, or of all) as two lines: its mean score by place (all of
+them got slower), and another: of all requests, by tail (some got a lot slower); of a bucket, by place against the other
+buckets, in which common noise cancels. How each line wanders by itself is fitted to its past; whether it has risen is
+asked of it anew at each tick (`shift_scan`). Nothing is remembered but the series itself.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from controlplane.alerts.regressions.baseline import FLEET
+from controlplane.alerts.regressions.yardstick import Scored, Usual, Yardstick
+from controlplane.alerts.windows.history import Window
+from controlplane.contract.metrics import WINDOW_S
+from controlplane.evidence import wander
+from controlplane.evidence.scores import Change, Scoring
+from controlplane.evidence.shift_scan import Scan, Sums
+from controlplane.evidence.wander import TAUS_TICKS
+
+Floats = NDArray[np.float64]
+
+MATURE_S = 3600.0
+"""A younger baseline has not shown how latency wanders."""
+TOO_FEW_TICKS = 60
+LEAST_SHARE, MOST_SHARE = 0.02, 0.9
+"""A bucket with a smaller share of the requests is too thin to be watched by itself; one with a larger is the fleet."""
+RISES = tuple(Change(factor) for factor in (1.1, 1.2, 1.35, 1.7, 2.5))
+TAILS = (Change(1.5, 0.2), Change(2.0, 0.1), Change(3.0, 0.05), Change(4.0, 0.02))
+TOLERATED, TOLERATED_TAIL = Change(1.02), Change(1.5, 0.02)
+FLOOR_FACTOR, FLOOR_SPAN_S = 0.012, 6 * 3600.0
+"""So much drift of hours is supposed even where a baseline of six hours shows none; more of a shorter one."""
+HALF_HOUR_PART = 0.25
+"""Of the floor's variance, for what drifts within half an hour."""
+
+PLACE, TAIL, APART = "place", "tail", "apart"
+"""The lines."""
+
+Value = Callable[[Mapping[str, Scored]], tuple[float, float]]
+"""A tick's mean score and its sampling variance; nan where there was nothing."""
+
+
+class Shown(NamedTuple):
+    """The evidence of one line.
+
+    log_evidence: ln of it, over all onsets; gain: ln of the likeliest rise's likelihood ratio alone, which began at
+    `onset_s` and is of `rise` as a mean score.
+    """
+
+    line: str
+    log_evidence: float
+    gain: float
+    onset_s: float
+    rise: float
+
+
+def strongest(lines: Sequence[Shown | None]) -> Shown | None:
+    """The likeliest of several, with the mean of their evidence: so many chances are paid for."""
+    shown = [one for one in lines if one is not None]
+    if not shown:
+        return None
+    best = max(shown, key=lambda one: one.log_evidence)
+    mean = sum(math.exp(one.log_evidence - best.log_evidence) for one in shown) / len(lines)
+    return best._replace(log_evidence=best.log_evidence + math.log(mean))
+
+
+@dataclass
+class Line:
+    """One series of mean scores; rises and tolerated: of the mean score."""
+
+    name: str
+    value: Value
+    rises: Sequence[float]
+    tolerated: float
+    scan: Scan
+    sums: Sums
+
+    def shown(self, start_s: float, width_s: float, since_s: float) -> Shown | None:
+        """Of rises that began at `since_s` or later; None where there is no sign of any."""
+        if not self.scan.hint(self.sums):
+            return None
+        ticks = self.sums.ticks
+        parts = self.scan.parts(self.sums, np.array([ticks]), self.rises, self.tolerated)[0]
+        begun_s = start_s + width_s * (ticks - self.scan.edges[self.scan.onsets])
+        parts = parts[begun_s >= since_s]
+        if not parts.size:
+            return None
+        onset, rise = np.unravel_index(int(parts.argmax()), parts.shape)
+        top = float(parts[onset, rise])
+        total = top + math.log(float(np.exp(parts - top).sum()) / len(self.rises))
+        place = int(np.flatnonzero(begun_s >= since_s)[onset])
+        gain = top - float(self.scan.log_gaps[place])
+        return Shown(self.name, total, gain, float(begun_s[place]), self.rises[int(rise)])
+
+
+@dataclass
+class Course:
+    """The lines of one stream from `start_s` on, a tick each `width_s`; `take` what comes."""
+
+    start_s: float
+    width_s: float
+    lines: dict[str, Line]
+    yardstick: Yardstick = field(repr=False)
+
+    def take(self, window: Window, *, judged: bool = True) -> None:
+        """judged: whether the window says anything; ticks between that are missing say nothing."""
+        place = round((window.start_s - self.start_s) / self.width_s)
+        scored = self.yardstick.score(window) if judged else {}
+        for line in self.lines.values():
+            while line.sums.ticks < place:
+                line.sums.push(math.nan, 1.0)
+            if line.sums.ticks == place:
+                line.sums.push(*line.value(scored))
+
+    def shown(self, since_s: float) -> dict[str, Shown | None]:
+        """What each line shows now, of rises since then; None where it shows nothing."""
+        return {name: line.shown(self.start_s, self.width_s, since_s) for name, line in self.lines.items()}
+
+    def back(self, line: str, onset_s: float, rise: float) -> float:
+        """ln of the evidence that a line which rose is back; 0 where it is not watched any more."""
+        known = self.lines.get(line)
+        if known is None:
+            return 0.0
+        since = known.sums.ticks - round((onset_s - self.start_s) / self.width_s)
+        return known.scan.back(known.sums, since, rise)
+
+
+@dataclass(frozen=True)
+class Past:
+    """Windows in order, with their scores by prompt bucket. `usual_until_s`: what the yardstick and the wandering are
+    learnt from ends there."""
+
+    yardstick: Yardstick
+    windows: Sequence[Window]
+    usual_until_s: float
+    scored: Sequence[Mapping[str, Scored]]
+
+    @classmethod
+    def of(cls, yardstick: Yardstick, windows: Sequence[Window], usual_until_s: float) -> "Past":
+        return cls(yardstick, windows, usual_until_s, [yardstick.score(window) for window in windows])
+
+
+def course(past: Past, bucket: str, is_closed: Callable[[float], bool]) -> Course | None:
+    """Of one stream; None where its past is too young or too thin. is_closed: of a second, whether it says nothing."""
+    if len(past.windows) < TOO_FEW_TICKS:
+        return None
+    starts = np.array([window.start_s for window in past.windows])
+    start_s, width_s = float(starts[0]), max(WINDOW_S, float(np.diff(starts).min()))
+    places = np.round((starts - start_s) / width_s).astype(int)
+    scored: list[Mapping[str, Scored]] = [{}] * (int(places[-1]) + 1)
+    for place, at_s, one in zip(places, starts, past.scored, strict=True):
+        scored[place] = {} if is_closed(at_s) else one
+    usual = round((past.usual_until_s - start_s) / width_s)
+    span_s = min(past.usual_until_s - start_s, FLOOR_SPAN_S)
+    lines = {}
+    for name, value, rises, tolerated in _wanted(past.yardstick.usual, bucket):
+        values, sampling = np.array([value(one) for one in scored]).T
+        if np.isfinite(values[:usual]).sum() >= TOO_FEW_TICKS:
+            lines[name] = _line(name, value, values, sampling, usual, rises, tolerated, span_s)
+    return Course(start_s, width_s, lines, past.yardstick) if lines else None
+
+
+def _line(
+    name: str,
+    value: Value,
+    values: Floats,
+    sampling: Floats,
+    usual: int,
+    rises: Sequence[float],
+    tolerated: float,
+    span_s: float,
+) -> Line:
+    # What drifts by so much moves the mean score as the smallest rise does, in proportion.
+    slow = (rises[0] * FLOOR_FACTOR / (RISES[0].factor - 1.0)) ** 2 * (FLOOR_SPAN_S / span_s) if name != TAIL else 0.0
+    floors = [0.0] * (len(TAUS_TICKS) - 2) + [HALF_HOUR_PART * slow, slow]
+    known = np.isfinite(values[:usual])
+    noise = wander.fit(values[:usual], sampling[:usual], floors)
+    level = float(np.average(values[:usual][known], weights=1.0 / (sampling[:usual][known] + noise.tick)))
+    return Line(name, value, rises, tolerated, Scan.of(noise, usual), Sums.of(values, sampling, noise, level))
+
+
+def _wanted(usual: Mapping[str, Usual], bucket: str) -> list[tuple[str, Value, Sequence[float], float]]:
+    """The lines of a stream: their names, values, rises, and what is tolerated."""
+    if bucket == FLEET:
+        among, only = list(usual.values()), None
+    elif bucket in usual and usual[bucket].share >= LEAST_SHARE:
+        among, only = [usual[bucket]], bucket
+    else:
+        return []
+
+    def after(of: Callable[[Usual], Scoring], change: Change) -> float:
+        return sum(one.share * of(one).after(change) for one in among) / sum(one.share for one in among)
+
+    rises, tolerated = [after(_by_place, one) for one in RISES], max(after(_by_place, TOLERATED), 0.0)
+    tails, no_tail = [after(_by_tail, one) for one in TAILS], max(after(_by_tail, TOLERATED_TAIL), 0.0)
+    wanted: list[tuple[str, Value, Sequence[float], float]] = [
+        (PLACE, lambda scored: _mean(_among(scored, only)), rises, tolerated)
+    ]
+    if only is None:
+        wanted.append((TAIL, lambda scored: _mean(_among(scored, None), by_tail=True), tails, no_tail))
+    elif usual[only].share <= MOST_SHARE:
+        wanted.append((APART, lambda scored: _apart(scored, only), rises, tolerated))
+    return wanted
+
+
+def _by_place(usual: Usual) -> Scoring:
+    return usual.location
+
+
+def _by_tail(usual: Usual) -> Scoring:
+    return usual.tail
+
+
+def _among(scored: Mapping[str, Scored], only: str | None) -> list[Scored]:
+    return [one for name, one in scored.items() if only in (None, name)]
+
+
+def _mean(among: Sequence[Scored], *, by_tail: bool = False) -> tuple[float, float]:
+    count = sum(one.count for one in among)
+    if not count:
+        return math.nan, 1.0
+    return sum(one.tail if by_tail else one.location for one in among) / count, 1.0 / count
+
+
+def _apart(scored: Mapping[str, Scored], bucket: str) -> tuple[float, float]:
+    """The bucket's mean score less that of the others."""
+    mine, mine_variance = _mean(_among(scored, bucket))
+    others, others_variance = _mean([one for name, one in scored.items() if name != bucket])
+    return mine - others, mine_variance + others_variance

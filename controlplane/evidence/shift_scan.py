@@ -1,0 +1,173 @@
+"""Has the level of a stream risen, and since when? Every onset at once, at each tick. Pure.
+
+The stream is a series of tick means with known sampling variances. Its past is cut into spans, short ones near the
+present and long ones far from it; the spans' means are jointly normal, their covariance that of sampling and of the
+usual wandering (`wander`), the level itself unknown. For a rise of m since the end of one span the likelihood ratio
+against a rise that is tolerated is then in closed form: this is the best that can be made of the spans' means, whether
+the rise shows as a jump that is quicker than the wandering, or as a level that wandering does not explain.
+
+The evidence is the sum of the ratios over the onsets (Shiryaev and Roberts), the mean over alternatives. It is a
+function of the series alone: nothing is remembered. A tick counts at most `TICK_LIMIT` of its own standard deviations
+from the usual level, so that one freak tick is no alarm.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from controlplane.evidence.wander import Wander
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+TICK_LIMIT = 3.5
+EDGES = (
+    *(0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256, 320, 384, 512, 640, 768),
+    *(1024, 1536, 2304, 3456, 5184, 7776, 17280, 51840, 155520),
+)
+"""Ends of the spans, in ticks before the present."""
+FIRST_ONSET, LAST_ONSET = 2, 1024
+LEVEL_VARIANCE = 4.0
+"""Of the unknown level, in units of one request's score: as good as unknown."""
+NOTHING = 1e6
+"""The sampling variance of a span without requests."""
+HINT_SPANS = np.array([2, 4, 8, 16, 32, 64, 128, 256, 512, 1024])
+HINT = 2.0
+"""A rise has to show in the mean of one of these spans, against the ticks before it or the usual level, by so many
+standard deviations of sampling and of quick noise; where none does there is no evidence worth its computation."""
+BACK_SPANS = (6, 12, 24, 48, 96, 192)
+"""Over so many of the newest ticks a level may show that it is back."""
+
+
+class Sums:
+    """Running sums of a series, of weights, weighted values, and squared weights times variances."""
+
+    def __init__(self, wander: Wander, level: float, capacity: int = 1024) -> None:
+        """level: the usual one."""
+        self.ticks = 0
+        self._wander, self._level = wander, level
+        self._sums = np.zeros((3, capacity + 1))
+
+    @property
+    def now(self) -> Floats:
+        """float64[3, ticks + 1]."""
+        return self._sums[:, : self.ticks + 1]
+
+    @classmethod
+    def of(cls, values: Floats, sampling: Floats, wander: Wander, level: float) -> "Sums":
+        """As after `push` of each."""
+        made = cls(wander, level, values.size + 1024)
+        added = np.array(made._added(values, sampling))
+        made._sums[:, 1 : values.size + 1] = np.cumsum(added, axis=1)
+        made.ticks = values.size
+        return made
+
+    def push(self, value: float, sampling: float) -> None:
+        """value: a tick's mean, nan where there was nothing; sampling: its variance."""
+        if self.ticks + 1 == self._sums.shape[1]:
+            self._sums = np.concatenate([self._sums, np.zeros_like(self._sums)], axis=1)
+        added = self._added(np.array([value]), np.array([sampling]))
+        self._sums[:, self.ticks + 1] = self._sums[:, self.ticks] + [one[0] for one in added]
+        self.ticks += 1
+
+    def _added(self, values: Floats, sampling: Floats) -> tuple[Floats, Floats, Floats]:
+        known = np.isfinite(values)
+        variance = np.where(known, sampling, 0.0)
+        limit = TICK_LIMIT * np.sqrt(variance + self._wander.tick)
+        kept = np.where(known, np.clip(np.where(known, values, self._level) - self._level, -limit, limit), 0.0)
+        weight = np.where(known, 1.0 / (variance + self._wander.quick + 1e-12), 0.0)
+        return weight, weight * kept, weight**2 * variance
+
+
+@dataclass(frozen=True)
+class Scan:
+    """edges: int64[spans + 1]; common: float64[spans, spans], the covariance of the spans' levels; quick: float64[10],
+    the variance of the quick noise's mean over each of `HINT_SPANS`."""
+
+    wander: Wander
+    edges: Ints
+    common: Floats
+    quick: Floats
+
+    @classmethod
+    def of(cls, wander: Wander, ticks: int) -> "Scan":
+        """ticks: how many there are to compare with."""
+        edges = np.array([edge for edge in EDGES if edge < ticks] + [max(ticks, 3)], dtype=np.int64)
+        common = wander.covariance(edges.astype(np.float64)) + LEVEL_VARIANCE
+        return cls(wander, edges, common, np.array([wander.quick_over(int(span)) for span in HINT_SPANS]))
+
+    def hint(self, sums: Sums) -> bool:
+        """Whether the newest ticks are worth a look: cheap, and true long before the evidence is an alarm's."""
+        ticks = sums.ticks
+        last, before = np.maximum(ticks - HINT_SPANS, 0), np.maximum(ticks - 5 * HINT_SPANS, 0)
+        at = sums.now[:, last]
+        weight, value, spread = sums.now[:, ticks, None] - at
+        old_weight, old_value, _ = at - sums.now[:, before]
+        mean = value / np.maximum(weight, 1e-12)
+        old = np.minimum(old_value / np.maximum(old_weight, 1e-12), 0.0)
+        noise = np.sqrt(spread / np.maximum(weight, 1e-12) ** 2 + self.quick)
+        return bool((mean - old > HINT * noise).any())
+
+    @property
+    def onsets(self) -> Ints:
+        """The places in `edges` at which a rise may have begun."""
+        usable = (self.edges >= FIRST_ONSET) & (self.edges <= LAST_ONSET)
+        usable[-1] = False
+        return np.flatnonzero(usable)
+
+    @property
+    def log_gaps(self) -> Floats:
+        """ln of how many ticks each onset stands for."""
+        onsets = self.onsets
+        return np.asarray(np.log(np.diff(self.edges[np.concatenate([[onsets[0] - 1], onsets])])))
+
+    def parts(self, sums: Sums, ends: Ints, alternatives: Sequence[float], tolerated: float) -> Floats:
+        """ln of each onset's and each alternative's share of the evidence, float64[ends, onsets, alternatives].
+
+        ends: ticks seen so far, int64[ends]; alternatives, tolerated: rises of the mean score.
+        """
+        means, sampling = self._spans(sums, ends)
+        onsets = self.onsets
+        risen = (np.arange(self.edges.size - 1)[:, None] < onsets[None, :]).astype(np.float64)
+        total = self.common + sampling[:, :, None] * np.eye(sampling.shape[1])
+        solved = np.linalg.solve(total, np.broadcast_to(risen, (ends.size, *risen.shape)))
+        scale = np.einsum("so,eso->eo", risen, solved)
+        shown = np.einsum("es,eso->eo", means, solved)
+        m = np.asarray(alternatives)
+        ratio = shown[..., None] * (m - tolerated) - scale[..., None] * (m**2 - tolerated**2) / 2.0
+        return np.asarray(ratio + self.log_gaps[:, None])
+
+    def back(self, sums: Sums, since: int, rise: float) -> float:
+        """ln of the evidence that a level which rose by `rise` is at the usual one again, by some of its newest ticks.
+
+        since: how many ticks ago it rose. The slow wandering is left out: the level is to be back where it was, not
+        where it might have wandered meanwhile.
+        """
+        best = 0.0
+        for ticks in BACK_SPANS:
+            if ticks > since or ticks > sums.ticks:
+                break
+            weight, value, spread = sums.now[:, -1] - sums.now[:, -1 - ticks]
+            if weight > 0.0:
+                mean, sampling = value / weight, spread / weight**2
+                variance = sampling + self.wander.quick_over(ticks)
+                best = max(best, -(mean * rise - rise**2 / 2.0) / variance)
+        return best
+
+    def _spans(self, sums: Sums, ends: Ints) -> tuple[Floats, Floats]:
+        """The spans' means and their sampling variances, float64[ends, spans]."""
+        at = np.maximum(ends[:, None] - self.edges[None, :], 0)
+        weight, value, spread = sums.now[:, at[:, :-1]] - sums.now[:, at[:, 1:]]
+        some = weight > 0.0
+        divisor = np.where(some, weight, 1.0)
+        return np.where(some, value / divisor, 0.0), np.where(some, spread / divisor**2, NOTHING)
+
+
+def total(parts: Floats) -> Floats:
+    """ln of (the sum over onsets of the mean over alternatives): float64[ends]."""
+    flat = parts.reshape(parts.shape[0], -1)
+    top = flat.max(axis=1)
+    return np.asarray(np.log(np.exp(flat - top[:, None]).sum(axis=1)) + top - math.log(parts.shape[-1]))
