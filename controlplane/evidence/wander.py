@@ -1,16 +1,16 @@
 """How a pool's level wanders by itself: the noise that all requests of a moment share, fast and slow. Pure.
 
 A tick's mean score is the level plus sampling noise, whose variance is known from the number of requests. What is left
-is common: a sum of Ornstein-Uhlenbeck processes, whose variances are fitted to the covariances of the baseline's ticks
-at lags from one tick to a third of its span (non-negative least squares). A history shows slow noise only in part; so
-each slow process has a floor.
+is common: a sum of Ornstein-Uhlenbeck processes, whose variances are fitted to how far neighbouring spans of the
+baseline differ, from spans of one tick to spans of a fourth of it (the Allan variance at each scale, or what is left of
+it after sampling). A history shows slow noise only in part; so each slow process has a floor.
 
 The fit answers one question: how do the means of spans of time vary together when nothing has happened?
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +20,11 @@ Floats = NDArray[np.float64]
 TAUS_TICKS = (0.0, 4.0, 12.0, 36.0, 120.0, 360.0, 1440.0)
 """Time constants; 0 is noise of a single tick."""
 QUICK_TICKS = 36.0
-MOST_LAG_SHARE = 1 / 3
-CAUTION = 1.15
-"""The fitted variances are raised by so much: they are themselves estimates."""
+SCALES = tuple(2**power for power in range(14))
+LEAST_PAIRS = 2
+CAUTION = 1.0
+"""Standard errors by which what is seen at a scale is raised."""
+REWEIGHTED = 4
 ROUNDS = 400
 
 
@@ -73,39 +75,70 @@ def fit(values: Floats, sampling: Floats, floors: Sequence[float]) -> Wander:
     """values: float64[ticks], nan where there was nothing; sampling: the known variance of each; floors: the least
     variance of each process."""
     known = np.isfinite(values)
-    weight = (
-        np.where(known, 1.0 / (sampling + np.median(sampling[known])), 0.0) if known.any() else np.zeros_like(values)
-    )
     if known.sum() < 3:
         return Wander(tuple(floors))
-    level = float((weight * np.where(known, values, 0.0)).sum() / weight.sum())
-    apart = np.where(known, values - level, 0.0)
-    lags = _lags(values.size)
-    found = np.array([_covariance(apart, weight, lag) for lag in lags])
-    found[0] -= float((weight**2 * np.where(known, sampling, 0.0)).sum() / (weight**2).sum())
-    shape = np.array([[_correlation(lag, tau) for tau in TAUS_TICKS] for lag in lags])
-    trust = np.sqrt(values.size / (np.array(lags) + 10.0))
-    variances = CAUTION * _non_negative(shape * trust[:, None], found * trust)
-    return Wander(tuple(np.maximum(variances, floors).tolist()))
+    weight = np.where(known, 1.0 / (sampling + np.median(sampling[known])), 0.0)
+    sums = np.concatenate(
+        [np.zeros((3, 1)), np.cumsum([weight, weight * np.where(known, values, 0.0), weight**2 * sampling], axis=1)],
+        axis=1,
+    )
+    scales = [scale for scale in SCALES if 2 * LEAST_PAIRS * scale <= values.size] or [1]
+    seen = [found for scale in scales if (found := _seen(sums, scale)).pairs]
+    if not seen:
+        return Wander(tuple(floors))
+    shape = np.array([[_shape(found.scale, tau) for tau in TAUS_TICKS] for found in seen])
+    return Wander(tuple(np.maximum(_likeliest(seen, shape), floors).tolist()))
 
 
-def _lags(ticks: int) -> list[int]:
-    found, lag = [0], 1.0
-    while lag <= max(2.0, MOST_LAG_SHARE * ticks):
-        found.append(round(lag))
-        lag = max(lag + 1.0, lag * 1.4)
+class Seen(NamedTuple):
+    """Differences between neighbouring spans of `scale` ticks: how many (not overlapping), their mean square, and how
+    much of it is sampling."""
+
+    scale: int
+    pairs: int
+    square: float
+    sampling: float
+
+
+def _seen(sums: Floats, scale: int) -> Seen:
+    """Spans begin at each half of a scale; those of which less than half is known are left out."""
+    step = max(1, scale // 2)
+    starts = np.arange(0, sums.shape[1] - 2 * scale, step)
+    first = sums[:, starts + scale] - sums[:, starts]
+    second = sums[:, starts + 2 * scale] - sums[:, starts + scale]
+    full = 0.5 * scale * np.median(sums[0, 1:] - sums[0, :-1])
+    kept = (first[0] > full) & (second[0] > full)
+    if not kept.any():
+        return Seen(scale, 0, 0.0, 0.0)
+    first, second = first[:, kept], second[:, kept]
+    apart = second[1] / second[0] - first[1] / first[0]
+    sampling = first[2] / first[0] ** 2 + second[2] / second[0] ** 2
+    pairs = max(1, round(kept.sum() * step / (2 * scale)))
+    return Seen(scale, pairs, float((apart**2).mean()), float(sampling.mean()))
+
+
+def _shape(scale: int, tau: float) -> float:
+    """What a process of variance 1 adds to the mean square of the differences."""
+    if tau == 0.0:
+        return 2.0 / scale
+    mean = _mean_covariance(np.array([0.0, scale, 2.0 * scale]) / tau)
+    return float(mean[0, 0] + mean[1, 1] - 2.0 * mean[0, 1])
+
+
+def _likeliest(seen: Sequence[Seen], shape: Floats) -> Floats:
+    """The variances under which the differences are likeliest, were those of each scale by themselves: least squares
+    whose weights come from the fit before. What few pairs show is taken to be somewhat more than they show."""
+    sampling = np.array([found.sampling for found in seen])
+    pairs = np.array([float(found.pairs) for found in seen])
+    square = np.array([found.square for found in seen]) * (1.0 + CAUTION * np.sqrt(2.0 / pairs))
+    wanted = np.maximum(square - sampling, 0.0)
+    expected = np.maximum(square, 1e-12)
+    found = np.zeros(shape.shape[1])
+    for _ in range(REWEIGHTED):
+        trust = np.sqrt(pairs) / expected
+        found = _non_negative(shape * trust[:, None], wanted * trust)
+        expected = np.maximum(shape @ found + sampling, 1e-12)
     return found
-
-
-def _covariance(apart: Floats, weight: Floats, lag: int) -> float:
-    ahead, behind = slice(lag, None), slice(None, apart.size - lag)
-    pairs = weight[ahead] * weight[behind]
-    total = float(pairs.sum())
-    return float((pairs * apart[ahead] * apart[behind]).sum()) / total if total else 0.0
-
-
-def _correlation(lag: int, tau: float) -> float:
-    return float(lag == 0) if tau == 0.0 else math.exp(-lag / tau)
 
 
 def _non_negative(shape: Floats, wanted: Floats) -> Floats:

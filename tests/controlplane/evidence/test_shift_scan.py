@@ -56,3 +56,52 @@ def test_evidence_is_a_mean_of_likelihood_ratios() -> None:
     gaps = np.diff(scan.edges[np.concatenate([[scan.onsets[0] - 1], scan.onsets])])
     means = np.exp(np.array(ratios)).mean(axis=0) / gaps
     assert means[:4] == pytest.approx(1.0, abs=0.4)  # Short spans: of long ones the mean is made by rare large ratios.
+
+
+def known_noise() -> Wander:
+    return Wander((0.0, 0.0, 0.01, 0.0, 0.0, 0.0, 0.0))
+
+
+def test_pushed_one_by_one_the_sums_are_the_same() -> None:
+    values, sampling = noise(6, 3000), np.full(3000, SAMPLING)
+    values[40:60] = np.nan
+    values[100] = 30.0
+    whole = Sums.of(values, sampling, known_noise(), 0.1)
+    grown = Sums(known_noise(), 0.1, capacity=4)
+    for value, variance in zip(values, sampling, strict=True):
+        grown.push(float(value), float(variance))
+    assert grown.ticks == whole.ticks == 3000
+    assert grown.now == pytest.approx(whole.now, rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("rise", [0.15, 0.3, 0.6, 1.2])
+@pytest.mark.parametrize("seed", range(3))
+def test_no_alarm_comes_without_a_hint(seed: int, rise: float) -> None:
+    """Where the hint says that a look is not worth its price, the look would not have found an alarm."""
+    values = noise(seed, PAST + 600)
+    values[PAST + 100 :] += rise
+    sampling = np.full(values.size, SAMPLING)
+    wander = fit(values[:PAST], sampling[:PAST], [0.0] * len(TAUS_TICKS))
+    scan, sums = Scan.of(wander, PAST), Sums.of(values[:PAST], sampling[:PAST], wander, float(values[:PAST].mean()))
+    looked = 0
+    for tick in range(PAST, values.size):
+        sums.push(float(values[tick]), SAMPLING)
+        found = total(scan.parts(sums, np.array([sums.ticks]), RISES, TOLERATED))[0]
+        hinted = scan.hint(sums)
+        looked += hinted
+        assert hinted or found < ALARM - 3.0
+    assert looked < 600, "it spares something"
+
+
+def test_a_level_is_back_when_its_newest_ticks_are_at_the_usual_one() -> None:
+    wander = known_noise()
+    scan, random = Scan.of(wander, PAST), np.random.default_rng(3)
+    sums = Sums.of(0.1 * random.normal(size=PAST), np.full(PAST, SAMPLING), wander, 0.0)
+    for _ in range(200):
+        sums.push(0.6 + 0.1 * random.normal(), SAMPLING)
+    assert scan.back(sums, 200, 0.6) == 0.0
+    for _ in range(60):
+        sums.push(0.1 * random.normal(), SAMPLING)
+    assert scan.back(sums, 260, 0.6) > 5.0
+    assert scan.back(sums, 5, 0.6) == 0.0, "that is too soon to tell"
+    assert scan.back(sums, 260, 0.0) == 0.0

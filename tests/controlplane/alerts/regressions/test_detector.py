@@ -358,3 +358,122 @@ class TestWhatItKeepsAndTells:
             pool.serve(8, ttft=1.5), pool.windows, PoolRecord(moves=accepted(pool.now_s - 700, number=7, ttft=1.5))
         )
         assert late.moved == []
+
+
+def wandering(seed: int, ticks: int, sd: float, tau_s: float) -> Any:
+    """Factors on latency: the exponential of an Ornstein-Uhlenbeck process."""
+    random, keep = np.random.default_rng([7, seed]), math.exp(-5.0 / tau_s)
+    at, found = sd * random.normal(), np.empty(ticks)
+    for place in range(ticks):
+        at = keep * at + sd * math.sqrt(1.0 - keep**2) * random.normal()
+        found[place] = at
+    return np.exp(found)
+
+
+class TestMatureBaselines:
+    """From an hour on the usual wandering is known, and judged by (see `course`)."""
+
+    condition = RegressionCondition(metrics=["ttft"])
+    HOURS, TICKS = 3, 3 * 720
+
+    def grown(self, seed: int, factors: Any, judged: int, **how: Any) -> tuple[Detector, Pool]:
+        """A pool of so many factors, of which the detector has judged the last."""
+        detector, pool = Detector(self.condition), Pool(seed=seed, nodes=4)
+        for place, factor in enumerate(factors):
+            window = pool.serve(8, ttft=factor, **how)
+            if place >= len(factors) - judged:
+                detector.advance(window, pool.windows)
+        return detector, pool
+
+    @pytest.mark.parametrize("seed", range(3))
+    def test_machines_that_drift_are_no_regression(self, seed: int) -> None:
+        factors = wandering(seed, 2 * self.TICKS, 0.05, 60.0) * wandering(50 + seed, 2 * self.TICKS, 0.04, 3600.0)
+        detector, pool = Detector(self.condition), Pool(seed=seed, nodes=4)
+        alarms = 0
+        for place, factor in enumerate(factors):
+            window = pool.serve(8, ttft=factor)
+            if place >= self.TICKS:
+                detector.advance(window, pool.windows)
+                alarms += bool(detector.alarmed("ttft"))
+        assert detector.learners["ttft", "*"].course is not None and alarms == 0
+
+    @pytest.mark.parametrize("seed", range(3))
+    def test_half_again_is_told_soon_dated_and_ends(self, seed: int) -> None:
+        usual = wandering(seed, self.TICKS, 0.05, 60.0)
+        detector, pool = self.grown(seed, usual, 60)
+        begun_s = pool.now_s
+        assert not detector.alarmed("ttft")
+        assert seconds_to_alarm(detector, pool, "ttft", 120, requests=8, ttft=1.5) <= 90
+        keys = detector.alarmed("ttft")
+        first = min(detector.stream(key).onset_s or math.inf for key in keys)
+        assert first == pytest.approx(begun_s, abs=60)
+        run(detector, pool, 300, requests=8, ttft=1.5)
+        assert detector.alarmed("ttft"), "it lasts as long as what it tells of"
+        assert seconds_to_recovery(detector, pool, requests=8) <= 180
+        run(detector, pool, 1200, requests=8)
+        assert not detector.alarmed("ttft"), "and is not told again of what is over"
+
+    def test_a_baseline_that_matures_goes_on_judging(self) -> None:
+        detector, pool = self.grown(1, np.ones(700), 700)
+        assert detector.learners["ttft", "*"].course is None
+        run(detector, pool, 900, requests=8)
+        assert detector.learners["ttft", "*"].course is not None and not detector.alarmed("ttft")
+        assert seconds_to_alarm(detector, pool, "ttft", 120, requests=8, ttft=1.5) <= 90
+
+    def test_restored_it_says_the_same(self) -> None:
+        detector, pool = self.grown(2, np.ones(self.TICKS), 60)
+        run(detector, pool, 120, requests=8, ttft=1.6)
+        again = Detector(self.condition)
+        again.restore(json.loads(json.dumps(detector.state())))
+        assert again.state() == detector.state()
+        run(detector, pool, 5, requests=8, ttft=1.6)
+        again.advance(pool.windows[-1], pool.windows)
+        assert again.alarmed("ttft") == detector.alarmed("ttft") != []
+        for one in (again, detector):
+            key = one.alarmed("ttft")[0]
+            assert one.stream(key).onset_s == detector.stream(key).onset_s
+        assert seconds_to_recovery(again, pool, requests=8) <= 180
+
+    def test_nothing_is_dated_before_the_rule_began(self) -> None:
+        factors = np.where(np.arange(self.TICKS) < self.TICKS - 120, 1.0, 1.5)
+        detector, pool = self.grown(3, factors, 1)
+        begun_s = pool.now_s - 5.0
+        assert seconds_to_alarm(detector, pool, "ttft", 300, requests=8, ttft=2.4) <= 120
+        assert all((detector.stream(key).onset_s or 0.0) >= begun_s for key in detector.alarmed("ttft"))
+
+    @pytest.mark.parametrize("seed", range(10))
+    def test_accepted_trades_do_not_page_and_a_fault_right_after_does(self, seed: int) -> None:
+        detector, pool = self.grown(seed, wandering(seed, self.TICKS, 0.03, 60.0), 12)
+        off = np.random.default_rng([9, seed]).normal(1.0, 0.03)
+        record = PoolRecord(moves=accepted(pool.now_s, ttft=1.3 * off, itl=1.0))
+        run(detector, pool, 600, record, requests=8, ttft=1.3)
+        assert not detector.alarmed("ttft")
+        assert detector.learners["ttft", "*"].course is not None
+        run(detector, pool, 90, record, requests=8, ttft=1.3 * 1.6)
+        assert detector.alarmed("ttft")
+
+    def test_a_crowd_is_no_regression_and_growth_of_many_times_in_it_is(self) -> None:
+        detector, pool = self.grown(4, np.ones(self.TICKS), 12)
+        run(detector, pool, 120, requests=40, ttft=1.5)
+        assert not detector.alarmed("ttft")
+        assert seconds_to_alarm(detector, pool, "ttft", 90, requests=40, ttft=10.0) <= 30
+
+    def test_nothing_for_ten_minutes_and_evidence_begins_anew(self) -> None:
+        detector, pool = self.grown(5, np.ones(self.TICKS), 12)
+        for _ in range(150):
+            pool.windows.append(Window(pool.now_s, 0.0, {}))
+        silent = [one for one in pool.windows if one.tails]
+        detector.advance(pool.serve(8), silent)
+        assert detector.learners["ttft", "*"].counts_since_s == pool.now_s - 5.0
+
+    def test_what_only_one_bucket_does_is_that_buckets(self) -> None:
+        detector, short, long = Detector(self.condition), Pool(seed=6, nodes=4), Pool(seed=7, nodes=4)
+        windows: list[Window] = []
+        for place in range(self.TICKS + 24):
+            one = short.serve(8)
+            other = long.serve(4, ttft=1.5 if place >= self.TICKS else 1.0, buckets=("<=2k",))
+            windows.append(Window(one.start_s, one.load, {"ttft": {**one.tails["ttft"], **other.tails["ttft"]}}))
+            if place >= self.TICKS - 12:
+                detector.advance(windows[-1], windows)
+        buckets = {key.bucket for key in detector.alarmed("ttft")}
+        assert "<=2k" in buckets and "<=512" not in buckets
