@@ -1,165 +1,46 @@
 """Is an alert lost, and does one receiver delay another? Alerts are told to receivers that fail, hang, drip and close,
-while the sender is killed at random.
+while the service is killed at random.
 
-The outbox, the sender and its protocols are the service's own, in a process of their own over one SQLite file; alerts
-are written as the evaluation writes them. Each receiver notes what it took, by the letter's key: a letter is lost when
-its key was never taken, out of order when "resolved" was first taken before "firing" of its fingerprint. A letter's
-delay counts from its commit to its receipt, less what of this the sender was dead; the receivers `good` must stay under
-5 s. Those that misbehave do so at random or for the first part of the run, so each letter can arrive in the end.
+The service is the real one, `tailwright up`, over SQLite or PostgreSQL; alerts are written into its database as its
+evaluation writes them, and go on being written while it is dead. Each receiver notes what it took, by the letter's key:
+a letter is lost when its key was never taken, out of order when "resolved" was first taken before "firing" of its
+fingerprint. A letter's delay counts from its commit to its receipt, less what of this the service was dead (from the
+kill until it is ready again); the receivers `good` must stay under 5 s. Those that misbehave do so at random or for the
+first part of the run, so each letter can arrive in the end.
 
-    python -m benchmarks.delivery --alerts 10000 --per-second 25 --kills 12 --seed 1
+    python -m benchmarks.delivery --alerts 10000 --per-second 25 --kills 12 --seed 1 --database sqlite postgresql
 """
 
 import argparse
-import json
+import os
+import platform
 import random
-import signal
-import socket
-import subprocess
+import sqlite3
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.delivery_measures.killed_service import KilledService
+from benchmarks.delivery_measures.receivers import BEHAVIOURS, GOOD, Receiver
+from benchmarks.telemetry_measures.postgresql_server import Postgresql
 from controlplane.alerts.notify import outbox
-from controlplane.alerts.notify.delivery import Deliverer
-from controlplane.alerts.store import create_destination
 from controlplane.alerts.tables import AlertRow
 from controlplane.alerts.view import alert_view
-from controlplane.app.tables import all_tables
-from controlplane.contract.channels.destinations import DestinationCreate
 from controlplane.contract.clock import utc_now
 from controlplane.db.database import Database
-from controlplane.keys import Keyring
-from controlplane.outgoing import ANYWHERE
 
-BEHAVIOURS = ("good", "good too", "fails", "hangs", "drips", "closes")
-GOOD = frozenset({"good", "good too"})
-AT_RANDOM = {"fails": 0.2, "closes": 0.2}
-"""Share of the requests that go wrong, all the time; `hangs` and `drips` always do, in the first part of a run."""
 FIRST_PART, AT_LEAST_S = 0.5, 2.0
 RESOLVED_EVERY = 5
-TICK_S = 1.0
-"""As the service looks."""
 LIMIT_S = 5.0
-
-
-@dataclass
-class Receiver:
-    """took: by key, when it first took it, and how often. bad_for_s: from its first request on it hangs or drips."""
-
-    behaviour: str
-    seed: int
-    bad_for_s: float
-    bad_until: float | None = None
-    took: dict[str, float] = field(default_factory=dict)
-    order: list[tuple[str, str]] = field(default_factory=list)
-    again: int = 0
-    wrong: int = 0
-
-    def __post_init__(self) -> None:
-        self._dice, self._lock = random.Random(self.seed), threading.Lock()
-        self.ended = threading.Event()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/hook"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def close(self) -> None:
-        self.ended.set()
-        self._server.shutdown()
-        self._server.server_close()
-
-    def misbehaves(self) -> bool:
-        with self._lock:
-            bad = self._dice.random() < AT_RANDOM.get(self.behaviour, 0.0)
-            self.bad_until = self.bad_until or time.time() + self.bad_for_s
-            bad |= self.behaviour in ("hangs", "drips") and time.time() < self.bad_until
-            self.wrong += bad
-            return bad
-
-    def note(self, key: str, body: dict[str, str]) -> None:
-        with self._lock:
-            self.again += key in self.took
-            if key not in self.took:
-                self.took[key] = time.time()
-                self.order.append((body["groupKey"], body["status"]))
-
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
-        receiver = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                if receiver.misbehaves():
-                    with suppress(OSError):
-                        self._misbehave()
-                    return
-                if len(body) < int(self.headers["Content-Length"]):
-                    return  # The sender was killed over it.
-                receiver.note(self.headers["Idempotency-Key"], json.loads(body))
-                self._answer(200)
-
-            def _answer(self, status: int) -> None:
-                self.send_response(status)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def _misbehave(self) -> None:
-                self.close_connection = True
-                if receiver.behaviour == "fails":
-                    self._answer(500)
-                elif receiver.behaviour == "closes":
-                    self.connection.shutdown(socket.SHUT_RDWR)
-                elif receiver.behaviour == "hangs":
-                    receiver.ended.wait(60)
-                else:
-                    self.wfile.write(b"HTTP/1.1 200 OK\r\nX-Slow: ")
-                    while not receiver.ended.wait(0.1):
-                        self.wfile.write(b"x")
-
-            def log_message(self, format: str, *args: object) -> None:
-                """Silence."""
-
-        return Handler
-
-
-class Sender:
-    """The sender's process; `dead`: from when to when there was none."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self.dead: list[tuple[float, float]] = []
-        self.kills = 0
-        self._start()
-
-    def _start(self) -> None:
-        command = [sys.executable, "-m", "benchmarks.delivery", "--sender", str(self._folder)]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        assert self._process.stdout is not None
-        if self._process.stdout.readline().strip() != "ready":
-            raise RuntimeError("the sender did not start")
-
-    def kill(self) -> None:
-        """kill -9, and another at once."""
-        since = time.time()
-        self.stop()
-        self._start()
-        self.dead.append((since, time.time()))
-        self.kills += 1
-
-    def stop(self) -> None:
-        self._process.send_signal(signal.SIGKILL)
-        self._process.wait()
-
-    def dead_between(self, start: float, end: float) -> float:
-        """Seconds."""
-        return sum(max(0.0, min(end, until) - max(start, since)) for since, until in self.dead)
+NO_RULE = 1_000_000
+"""The number of a rule that there is not: the service's evaluation leaves these alerts alone."""
+KINDS = ("sqlite", "postgresql")
 
 
 @dataclass(frozen=True)
@@ -179,11 +60,16 @@ class Told:
 
 @dataclass(frozen=True)
 class Run:
-    """A run's figures. took_s: until the last letter."""
+    """A run's figures. took_s: until the last letter; cpu_s: of the service; load: of the machine, a minute's mean."""
 
+    kind: str
+    version: str
     alerts: int
     kills: int
     took_s: float
+    dead_s: float
+    cpu_s: float
+    load: tuple[float, float]
     told: list[Told]
 
     @property
@@ -194,31 +80,24 @@ class Run:
         return whole and all(one.longest_s <= LIMIT_S for one in good)
 
 
-def open_database(folder: Path) -> tuple[Database, Keyring]:
-    database = Database(f"sqlite:///{folder}/delivery.db")
-    all_tables().create_all(database.engine)
-    keyring = Keyring(folder / "secrets.key")
-    if not (folder / "secrets.key").exists():
-        keyring.add()
-    keyring.open(database)
-    return database, keyring
-
-
-def send(folder: Path) -> None:
-    """The sender's process: what the service does for deliveries, and nothing else."""
-    database, keyring = open_database(folder)
-    deliverer = Deliverer(database, keyring, policy=ANYWHERE, sole=True)
-    print("ready", flush=True)
-    while True:
-        deliverer.tick(utc_now())
-        time.sleep(TICK_S)
+@contextmanager
+def database_url(kind: str) -> Iterator[tuple[str | None, str]]:
+    """None for the service's own file; and the database's version."""
+    if kind == "sqlite":
+        yield None, sqlite3.sqlite_version
+        return
+    server = Postgresql(os.sched_getaffinity(0))
+    try:
+        yield server.url, server.version
+    finally:
+        server.close()
 
 
 def fire(database: Database, number: int) -> Iterator[str]:
     """Alert `number` fires, and each fifth is over at once; the letters' keys."""
     now = utc_now()
     with database.session() as session:
-        about: dict[str, Any] = {"fingerprint": f"{number:016x}", "rule_id": 1, "rule": "r", "kind": "absolute"}
+        about: dict[str, Any] = {"fingerprint": f"{number:016x}", "rule_id": NO_RULE, "rule": "r", "kind": "absolute"}
         about |= {"pool": "main", "state": "firing", "severity": "page", "labels": {"pool": "main"}}
         row = AlertRow(**about, summary=f"alert {number}", started_at=now, breach_since=now, fired_at=now)
         session.add(row)
@@ -233,41 +112,56 @@ def fire(database: Database, number: int) -> Iterator[str]:
             yield f"{row.fingerprint}:resolved:{now.isoformat()}"
 
 
-def measure(folder: Path, alerts: int, per_second: float, kills: int, seed: int, patience_s: float = 900.0) -> Run:
+def measure(
+    folder: Path,
+    alerts: int,
+    per_second: float,
+    kills: int,
+    seed: int,
+    kind: str = "sqlite",
+    patience_s: float = 900.0,
+) -> Run:
     """One run; returns when every receiver has every letter, or `patience_s` after the last alert."""
     dice = random.Random(seed)
-    database, keyring = open_database(folder)
     lasts_s = alerts / per_second
-    bad_for_s = max(FIRST_PART * lasts_s, AT_LEAST_S)
-    receivers = [Receiver(name, seed + n, bad_for_s) for n, name in enumerate(BEHAVIOURS)]
-    with database.session() as session:
-        for one in receivers:
-            wanted = DestinationCreate(name=one.behaviour, url=one.url)
-            create_destination(session, wanted, keyring, actor="bench", now=utc_now())
-    sender = Sender(folder)
-    began = time.time()
-    kill_at = sorted(dice.uniform(0, lasts_s) for _ in range(kills))
-    killer = threading.Thread(target=_kill_at, args=(sender, [began + at for at in kill_at]), daemon=True)
-    killer.start()
+    with ExitStack() as stack:
+        url, version = stack.enter_context(database_url(kind))
+        service = KilledService(folder, url)
+        stack.callback(service.stop)
+        receivers = []
+        for number, name in enumerate(BEHAVIOURS):
+            receivers.append(Receiver(name, seed + number, max(FIRST_PART * lasts_s, AT_LEAST_S)))
+            stack.callback(receivers[-1].close)
+            service.add_destination(name, receivers[-1].url)
+        database = Database(service.database_url)
+        stack.callback(database.close)
+        before, began = os.getloadavg()[0], time.time()
+        kill_at = sorted(began + dice.uniform(0, lasts_s) for _ in range(kills))
+        killer = threading.Thread(target=_kill_at, args=(service, kill_at), daemon=True)
+        killer.start()
+        committed = _fire_all(database, alerts, per_second, began)
+        _until(lambda: all(len(one.took) >= len(committed) for one in receivers), patience_s)
+        took_s, cpu_s = time.time() - began, service.cpu_s
+        killer.join()
+        load, dead_s = (before, os.getloadavg()[0]), sum(end - start for start, end in service.dead)
+        told = [_told(one, committed, service) for one in receivers]
+        return Run(kind, version, alerts, service.kills, took_s, dead_s, cpu_s, load, told)
+
+
+def _fire_all(database: Database, alerts: int, per_second: float, began: float) -> dict[str, float]:
+    """When each letter was committed, by key."""
     committed: dict[str, float] = {}
     for number in range(alerts):
         time.sleep(max(0.0, began + number / per_second - time.time()))
         keys = list(fire(database, number))
         committed |= dict.fromkeys(keys, time.time())
-    _until(lambda: all(len(one.took) >= len(committed) for one in receivers), patience_s)
-    took_s = time.time() - began
-    killer.join()
-    sender.stop()
-    for one in receivers:
-        one.close()
-    database.close()
-    return Run(alerts, sender.kills, took_s, [_told(one, committed, sender) for one in receivers])
+    return committed
 
 
-def _kill_at(sender: Sender, moments: list[float]) -> None:
+def _kill_at(service: KilledService, moments: list[float]) -> None:
     for at in moments:
         time.sleep(max(0.0, at - time.time()))
-        sender.kill()
+        service.kill()
 
 
 def _until(done: Callable[[], bool], patience_s: float) -> None:
@@ -276,9 +170,9 @@ def _until(done: Callable[[], bool], patience_s: float) -> None:
         time.sleep(0.2)
 
 
-def _told(receiver: Receiver, committed: dict[str, float], sender: Sender) -> Told:
+def _told(receiver: Receiver, committed: dict[str, float], service: KilledService) -> Told:
     delays = sorted(
-        max(0.0, at - committed[key] - sender.dead_between(committed[key], at)) for key, at in receiver.took.items()
+        max(0.0, at - committed[key] - service.dead_between(committed[key], at)) for key, at in receiver.took.items()
     )
     seen: set[str] = set()
     disordered = 0
@@ -303,21 +197,29 @@ def table(run: Run) -> str:
     return "\n".join(lines)
 
 
+def heading(run: Run, seed: int, per_second: float) -> str:
+    wrote = (
+        f"{run.alerts:,} alerts at {per_second:g} a second, {run.kills} kills ({run.dead_s:.0f} s dead), seed {seed}"
+    )
+    took = f"{run.took_s:.0f} s, service {run.cpu_s:.0f} s of CPU, load {run.load[0]:.1f} to {run.load[1]:.1f}"
+    on = f"{os.cpu_count()} cores, Python {platform.python_version()}"
+    return f"{run.kind} {run.version}: {wrote}; {took}; {on}; {'holds' if run.holds else 'DOES NOT HOLD'}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--alerts", type=int, default=10_000)
     parser.add_argument("--per-second", type=float, default=25.0)
     parser.add_argument("--kills", type=int, default=12)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--sender", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--database", nargs="+", choices=KINDS, default=list(KINDS))
     given = parser.parse_args()
-    if given.sender is not None:
-        send(given.sender)
-    with tempfile.TemporaryDirectory() as folder:
-        run = measure(Path(folder), given.alerts, given.per_second, given.kills, given.seed)
-    print(f"{run.alerts:,} alerts, {run.kills} kills, {run.took_s:.0f} s, seed {given.seed}")
-    print(table(run))
-    sys.exit(0 if run.holds else 1)
+    runs = []
+    for kind in given.database:
+        with tempfile.TemporaryDirectory() as folder:
+            runs.append(measure(Path(folder), given.alerts, given.per_second, given.kills, given.seed, kind))
+        print(f"{heading(runs[-1], given.seed, given.per_second)}\n\n{table(runs[-1])}\n", flush=True)
+    sys.exit(0 if all(run.holds for run in runs) else 1)
 
 
 if __name__ == "__main__":

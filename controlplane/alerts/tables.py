@@ -119,8 +119,9 @@ def place_of(destination_id: int, column: str) -> Place:
 class DeliveryRow(SQLModel, table=True):
     """The outbox: written in the transaction that changes the alert, sent afterwards.
 
-    `body` is what will be told, word for word the same at each attempt. Whoever is sending now holds it until
-    `leased_until`: a sender that dies leaves the row to be tried again. `waits_since`: what giving up is counted from.
+    `body` is what will be told, word for word the same at each attempt. Whoever is sending now (the process
+    `leased_by`) holds it until `leased_until`: a sender that dies leaves the row to be tried again. `waits_since`: what
+    giving up is counted from.
     """
 
     __tablename__ = "delivery"
@@ -144,6 +145,7 @@ class DeliveryRow(SQLModel, table=True):
     waits_since: datetime | None = Field(default=None, sa_column=Column(UtcDateTime, nullable=True))
     next_attempt_at: datetime | None = Field(default=None, sa_column=Column(UtcDateTime, nullable=True))
     leased_until: datetime | None = Field(default=None, sa_column=Column(UtcDateTime, nullable=True))
+    leased_by: int | None = None
     delivered_at: datetime | None = Field(default=None, sa_column=Column(UtcDateTime, nullable=True))
 
 

@@ -5,9 +5,10 @@ its route groups by; the answer does not depend on the order in which incidents 
 for is told in words.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from controlplane.contract.bodies.alerts import OURS, Alert, Severity
 from controlplane.contract.bodies.cause_kinds import CauseKind
@@ -43,15 +44,46 @@ class Sign:
         return frozenset(filter(None, (self.metric, self.stage)))
 
 
-@dataclass(frozen=True)
 class Grouped:
-    """An open incident, or one resolved a moment ago, as a new alert sees it. `key`: values of its route's labels."""
+    """An open incident, or one resolved a moment ago, as a new alert sees it. `key`: values of its route's labels.
 
-    incident_id: int
-    route: int | None
-    key: Mapping[str, str]
-    signs: Sequence[Sign]
-    is_open: bool = True
+    Of alerts that are alike in all but their time two suffice, that which lasts longest and that which began last: so
+    that a flood of alerts of one cause costs each new one of them no more than the first.
+    """
+
+    def __init__(
+        self, incident_id: int, route: int | None, key: Mapping[str, str], signs: Iterable[Sign], is_open: bool = True
+    ) -> None:
+        self.incident_id, self.route, self.key, self.is_open = incident_id, route, key, is_open
+        self._of_fingerprint: dict[str, int] = {}
+        self._lasting: dict[tuple[object, ...], Sign] = {}
+        self._latest: dict[tuple[object, ...], Sign] = {}
+        for sign in signs:
+            self.add(sign)
+
+    def add(self, sign: Sign) -> None:
+        """One more alert of it."""
+        seen = self._of_fingerprint.get(sign.fingerprint, 0)
+        self._of_fingerprint[sign.fingerprint] = max(seen, sign.alert_id)
+        alike = (sign.kind, sign.pool, sign.metric, sign.stage, sign.node, sign.revision, sign.foreign)
+        self._lasting[alike] = max(self._lasting.get(alike, sign), sign, key=_lasts)
+        self._latest[alike] = max(self._latest.get(alike, sign), sign, key=lambda one: (one.started, -one.alert_id))
+
+    def same(self, fingerprint: str) -> int | None:
+        """The latest alert of this fingerprint that it has."""
+        return self._of_fingerprint.get(fingerprint)
+
+    @property
+    def signs(self) -> Iterator[Sign]:
+        """Those that suffice."""
+        for alike, lasting in self._lasting.items():
+            yield lasting
+            if self._latest[alike] is not lasting:
+                yield self._latest[alike]
+
+
+def _lasts(sign: Sign) -> tuple[bool, datetime, int]:
+    return sign.ended is None, sign.ended or sign.started, -sign.alert_id
 
 
 @dataclass(frozen=True)
@@ -65,23 +97,48 @@ class Joining:
 
 def sign_of(alert: Alert) -> Sign:
     """What an alert's labels and its diagnosis say of its cause."""
-    diagnosis = alert.diagnosis
-    first = diagnosis.causes[0] if diagnosis is not None and diagnosis.causes else {}
+    found = None if alert.diagnosis is None else {"stage": alert.diagnosis.stage, "causes": alert.diagnosis.causes}
+    told = Told(alert.id, alert.fingerprint, alert.source, alert.rule, alert.severity.value, alert.summary)
+    return sign_told(told, alert.started_at, alert.resolved_at, alert.labels, found)
+
+
+@dataclass(frozen=True)
+class Told:
+    """Who an alert is, as its row has it."""
+
+    alert_id: int
+    fingerprint: str
+    source: str
+    rule: str
+    severity: str
+    summary: str
+
+
+def sign_told(
+    told: Told,
+    started: datetime,
+    ended: datetime | None,
+    labels: Mapping[str, str],
+    diagnosis: Mapping[str, Any] | None,
+) -> Sign:
+    """As `sign_of`, of a row's values: those of many alerts are not worth a model each."""
+    causes = (diagnosis or {}).get("causes") or [{}]
+    first = causes[0]
     changed = first.get("cause") == CauseKind.CONFIG_CHANGE
-    foreign = alert.source != OURS
+    foreign = told.source != OURS
     return Sign(
-        alert_id=alert.id,
-        fingerprint=alert.fingerprint,
-        kind=f"{alert.source}: {alert.rule}" if foreign else alert.labels.get("kind", ""),
-        pool=alert.labels.get("pool", ""),
-        severity=alert.severity,
-        started=alert.started_at,
-        ended=alert.resolved_at,
-        metric="" if foreign else alert.labels.get("metric", ""),
-        stage=(diagnosis.stage or "") if diagnosis is not None else "",
-        node=alert.labels.get("node") or str(first.get("node") or ""),
+        alert_id=told.alert_id,
+        fingerprint=told.fingerprint,
+        kind=f"{told.source}: {told.rule}" if foreign else labels.get("kind", ""),
+        pool=labels.get("pool", ""),
+        severity=Severity(told.severity),
+        started=started,
+        ended=ended,
+        metric="" if foreign else labels.get("metric", ""),
+        stage=(diagnosis or {}).get("stage") or "",
+        node=labels.get("node") or str(first.get("node") or ""),
         revision=first.get("revision") if changed else None,
-        title=alert.summary,
+        title=told.summary,
         foreign=foreign,
     )
 
@@ -99,10 +156,13 @@ def joining(sign: Sign, route: int | None, key: Mapping[str, str], incidents: It
 
 def _why(sign: Sign, incident: Grouped) -> tuple[str, int] | None:
     """The strongest reason, with its strength."""
+    same = incident.same(sign.fingerprint)
+    if same is not None:
+        return f"alert {same} fired again", _SAME
+    if not incident.is_open:
+        return None  # What is over is opened again by the same alert alone.
     told = [reason for other in incident.signs if (reason := _related(sign, other)) is not None]
-    best = max(told, key=lambda one: (one[1], one[0]), default=None)
-    # What is over is opened again by the same alert alone.
-    return best if best is not None and (incident.is_open or best[1] == _SAME) else None
+    return max(told, key=lambda one: (one[1], one[0]), default=None)
 
 
 _SAME, _REVISION, _STAGE, _NODES, _ONSET = 5, 4, 3, 2, 1
@@ -110,8 +170,6 @@ _SAME, _REVISION, _STAGE, _NODES, _ONSET = 5, 4, 3, 2, 1
 
 def _related(sign: Sign, other: Sign) -> tuple[str, int] | None:
     """Why two alerts are of one cause, the strongest reason there is; None: nothing says so."""
-    if sign.fingerprint == other.fingerprint:
-        return f"alert {other.alert_id} fired again", _SAME
     if sign.revision is not None and sign.revision == other.revision and sign.pool == other.pool:
         return f"revision {sign.revision} is the likeliest cause of both, as of alert {other.alert_id}", _REVISION
     foreign = sign.foreign or other.foreign

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import delete, update
+from sqlalchemy import select as sql_select
 from sqlmodel import Session, col, select
 from sqlmodel.sql.expression import SelectOfScalar
 
@@ -36,7 +37,7 @@ from controlplane.db.rows import existing, newest
 from controlplane.incidents import machine
 from controlplane.incidents.machine import Signal
 from controlplane.incidents.ranked_causes import ranked_causes
-from controlplane.incidents.same_cause import leading, sign_of, worst
+from controlplane.incidents.same_cause import Sign, Told, leading, sign_of, sign_told, worst
 from controlplane.incidents.tables import IncidentAlertRow, IncidentNoteRow, IncidentRow, RouteRow
 from controlplane.incidents.timeline import Telling, timeline
 from controlplane.incidents.view import Tally, incident_view, note_view, numbers, route_view
@@ -108,6 +109,20 @@ def members_of(session: Session, incident_ids: Sequence[int]) -> dict[int, list[
     found: dict[int, list[Alert]] = {number: [] for number in incident_ids}
     for number, row in session.exec(query.where(col(IncidentAlertRow.incident_id).in_(incident_ids))):
         found[number].append(alert_view(row))
+    return found
+
+
+def signs_of(session: Session, incident_ids: Sequence[int]) -> dict[int, list[Sign]]:
+    """Of the alerts that are still kept what tells their cause, by incident."""
+    row = AlertRow
+    told = (row.id, row.fingerprint, row.source, row.rule, row.severity, row.summary)
+    columns = map(col, (*told, row.started_at, row.resolved_at, row.labels, row.diagnosis))
+    query = sql_select(col(IncidentAlertRow.incident_id), *columns).join(
+        IncidentAlertRow, col(row.id) == col(IncidentAlertRow.alert_id)
+    )
+    found: dict[int, list[Sign]] = {number: [] for number in incident_ids}
+    for number, *values in session.execute(query.where(col(IncidentAlertRow.incident_id).in_(incident_ids))):
+        found[number].append(sign_told(Told(*values[: len(told)]), *values[len(told) :]))
     return found
 
 
@@ -322,19 +337,19 @@ def join(session: Session, incident_id: int, alert: Alert, why: str, now: dateti
     session.add(row)
 
 
-def restate(session: Session, row: IncidentRow, now: datetime, alerts: Sequence[Alert] | None = None) -> None:
+def restate(session: Session, row: IncidentRow, now: datetime, signs: Sequence[Sign] | None = None) -> None:
     """What its alerts make of it: severity, title, onset, and since when it is quiet. Of alerts that are no longer kept
     it says what it said."""
     assert row.id is not None
     session.flush()
-    alerts = members_of(session, [row.id])[row.id] if alerts is None else alerts
-    if alerts:
-        firing = [alert for alert in alerts if alert.state is AlertState.FIRING]
-        lead = leading([sign_of(alert) for alert in firing or alerts])
-        row.severity = worst(alert.severity for alert in alerts).value
+    signs = signs_of(session, [row.id])[row.id] if signs is None else signs
+    if signs:
+        firing = [sign for sign in signs if sign.ended is None]
+        lead = leading(firing or signs)
+        row.severity = worst(sign.severity for sign in signs).value
         row.title, row.pool = lead.title, lead.pool
-        row.onset_at = min(alert.started_at for alert in alerts)
-        ends = [alert.resolved_at for alert in alerts if alert.resolved_at is not None]
+        row.onset_at = min(sign.started for sign in signs)
+        ends = [sign.ended for sign in signs if sign.ended is not None]
         row.quiet_since = machine.quiet_from(len(firing), ends, row.quiet_since)
     else:
         row.quiet_since = row.quiet_since or now

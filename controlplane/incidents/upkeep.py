@@ -71,16 +71,17 @@ def place(session: Session, alert: Alert, route: Route | None, incidents: dict[i
         incidents[made] = Grouped(made, number, key, (sign,))
         return
     store.join(session, found.incident_id, alert, found.why, now)
-    old = incidents[found.incident_id]
-    incidents[found.incident_id] = Grouped(old.incident_id, old.route, old.key, (*old.signs, sign))
+    joined = incidents[found.incident_id]
+    joined.is_open = True
+    joined.add(sign)
 
 
 def settle(session: Session, now: datetime) -> None:
     """What its alerts make of each open incident; one that has been quiet for long enough is resolved."""
     rows = _open(session, lock=True)
-    members = store.members_of(session, numbers(rows))
+    signs = store.signs_of(session, numbers(rows))
     for row in rows:
-        store.restate(session, row, now, members[row.id or 0])
+        store.restate(session, row, now, signs[row.id or 0])
         if machine.has_settled(row.quiet_since, now):
             store.end(session, row, actor=ledger.SERVICE, now=now, reason=QUIET)
 
@@ -96,11 +97,9 @@ def _grouped(session: Session, now: datetime) -> dict[int, Grouped]:
         col(IncidentRow.resolved_at) > now - machine.REOPEN
     )
     rows = session.exec(select(IncidentRow).where(col(IncidentRow.state).in_(OPEN_STATES) | lately)).all()
-    members = store.members_of(session, numbers(rows))
+    signs = store.signs_of(session, numbers(rows))
     return {
-        row.id: Grouped(
-            row.id, row.route_id, row.group_key, tuple(map(sign_of, members[row.id])), row.state in OPEN_STATES
-        )
+        row.id: Grouped(row.id, row.route_id, row.group_key, signs[row.id], row.state in OPEN_STATES)
         for row in rows
         if row.id is not None
     }

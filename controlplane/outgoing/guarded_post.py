@@ -9,7 +9,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -17,10 +17,12 @@ from typing import Any, Literal
 import httpx
 
 from controlplane.outgoing.addresses import AddressPolicy
+from controlplane.outgoing.deadlines import Deadlines
 from controlplane.outgoing.guarded_transport import GuardedTransport
 
 CONNECTED = ("connection.connect_tcp.complete", "connection.start_tls.complete", "http_proxy.start_tls.complete")
 """The events of httpx's `trace` extension that hand over a new stream."""
+DEADLINES = Deadlines()
 
 
 class DeadlineExceeded(httpx.TimeoutException):
@@ -108,17 +110,17 @@ class Watchdog:
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
         self._fired = False
-        self._timer = threading.Timer(deadline_s, self._end)
-        self._timer.daemon = True
+        self._call_off: Callable[[], None] | None = None
         self._ends_at = 0.0
 
     def __enter__(self) -> "Watchdog":
         self._ends_at = time.monotonic() + self._deadline_s
-        self._timer.start()
+        self._call_off = DEADLINES.at(self._ends_at, self._end)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._timer.cancel()
+        if self._call_off is not None:
+            self._call_off()
 
     @property
     def over(self) -> bool:

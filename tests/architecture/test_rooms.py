@@ -55,6 +55,7 @@ FACES = {
         "driver_statement",
         "fault",
         "ids",
+        "living_processes",
     }
     | {"migrate", "paging", "partitions", "probe", "request_parts", "rows"}
     | {"sole_replica"},

@@ -2,8 +2,9 @@
 
 Guarantees: a delivery is tried until it is taken, refused for good, or `GIVE_UP_AFTER_S` are over; every attempt of a
 delivery carries the same body and the same key, so that a receiver can drop what it has seen. A sender that dies in
-between is followed by another after `LEASE_S`. A destination that is slow or hostile holds its own letters alone, for
-`DEADLINE_S` each; those that fail never take more than half of the threads from those that work.
+between is followed by another at once, or after `LEASE_S` where nobody can tell that it died. A destination that is
+slow or hostile holds its own letters alone, for `DEADLINE_S` each; those that fail never take more than half of the
+threads from those that work.
 """
 
 import logging
@@ -18,7 +19,7 @@ import httpx
 from controlplane.alerts.channels.channel import Address, Outcome
 from controlplane.alerts.notify.one_attempt import DEADLINE_S, Attempt, Carriers, attempt
 from controlplane.alerts.notify.outbox_queue import Done, Due, Lease, OutboxQueue
-from controlplane.alerts.notify.pacing import Dice
+from controlplane.alerts.notify.pacing import OUTAGE, Dice
 from controlplane.alerts.tables import place_of
 from controlplane.contract.clock import Clock, utc_now
 from controlplane.db.database import Database
@@ -31,9 +32,16 @@ BATCH = 20
 """Letters of one destination that are leased at once."""
 RECORDED_AFTER, RECORDED_AFTER_S = 10, 0.5
 """What was sent is written after so many letters, or so long: whoever dies before sends these once more."""
+SLOW_S = 1.0
+"""A failure that took so long holds the others' threads up: nothing more is tried there at once."""
 MOST_AT_ONCE = 64
 """Destinations that are sent to at once: threads."""
 CLOSE_S = 1.0
+
+
+def _stops(attempt: Attempt, failures: int, took_s: float) -> bool:
+    """Whether a failure ends the batch: one that fails now and then, and at once, goes on with its other letters."""
+    return failures >= OUTAGE or attempt.retry_after_s is not None or took_s >= SLOW_S
 
 
 def address_of(
@@ -51,7 +59,7 @@ class Deliverer:
     """Sends what is due, each destination's letters in a thread of their own.
 
     Several may run, in several replicas: a row is leased to one sender at a time. `delivered` counts what was taken.
-    sole: there is no other; what one that died had leased is free at once, without waiting for the leases' end.
+    sole: there is no other, and what one that died had leased is free at once; on PostgreSQL it is so without.
     """
 
     def __init__(
@@ -67,7 +75,7 @@ class Deliverer:
         dice: Dice = random.random,
         sole: bool = False,
     ) -> None:
-        self._queue = OutboxQueue(database, ledger_key, dice)
+        self._queue = OutboxQueue(database, ledger_key, dice, sole=sole)
         self._keyring = keyring
         self._carriers = Carriers.new(policy) if http is None else Carriers(http, policy)
         self._clock = clock
@@ -77,8 +85,6 @@ class Deliverer:
         self._error: BaseException | None = None
         self._closing = False
         self.delivered = 0
-        if sole:
-            self._queue.free_all()
 
     def close(self) -> None:
         """No letter is begun any more; those under way get `CLOSE_S` to end."""
@@ -132,15 +138,20 @@ class Deliverer:
                 self._changed.notify_all()
 
     def _send(self, leases: Sequence[Lease]) -> None:
-        """One by one, until one fails. What is not tried then, or before its lease runs out, is given back."""
+        """One by one, until the destination is to rest. What is not tried then, or before its lease runs out, is given
+        back."""
         done: list[Done] = []
         recorded_at = time.monotonic()
+        failures = leases[0].failures
         for place, lease in enumerate(leases):
             if self._closing or lease.until - self._clock() < timedelta(seconds=DEADLINE_S):
                 self._queue.release(leases[place:])
                 break
+            began = time.monotonic()
             done.append(self._tried(lease, leases[place + 1 :]))
-            if done[-1].attempt.outcome is Outcome.RETRY:
+            attempt = done[-1].attempt
+            failures = 0 if attempt.outcome is Outcome.SENT else failures + 1
+            if attempt.outcome is Outcome.RETRY and _stops(attempt, failures, time.monotonic() - began):
                 self._record(done)
                 self._queue.release(leases[place + 1 :])
                 return

@@ -2,16 +2,17 @@
 
 Guarantees: of one alert (by its fingerprint) a destination hears in the order in which it was written, however long the
 first takes; letters that were tried least go first, of these the oldest, so that a new page never waits behind retries;
-a destination never gets more than its rate, whichever replica sends; of two senders exactly one gets a letter.
+a destination never gets more than its rate, whichever replica sends; of two senders that live exactly one gets a
+letter, and what one that was killed had leased is free at once.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import ColumnElement, Select, Update, exists, or_, select
+from sqlalchemy import ColumnElement, Select, Update, bindparam, exists, or_, select
 from sqlalchemy.orm import aliased
-from sqlmodel import Session, col, update
+from sqlmodel import Session, SQLModel, col, update
 
 from controlplane.alerts.channels.channel import Letter, Outcome, Status
 from controlplane.alerts.notify.letters import WAITING, bucket_of, give_up
@@ -22,6 +23,7 @@ from controlplane.alerts.tables import DeliveryRow, DestinationRow
 from controlplane.contract.channels.destination_kinds import DestinationKind
 from controlplane.contract.channels.destinations import DeliveryState
 from controlplane.db.database import Database
+from controlplane.db.living_processes import LivingProcesses
 from controlplane.ledger import sealing, signing
 
 LEASE_S = 30.0
@@ -38,7 +40,7 @@ class Due:
 
 @dataclass(frozen=True)
 class Lease:
-    """A letter that is this sender's until `until`. url, secret: encrypted."""
+    """A letter that is this sender's until `until`. url, secret: encrypted. failures: of the destination, in a row."""
 
     letter: Letter
     destination_id: int
@@ -47,6 +49,7 @@ class Lease:
     login: str | None
     attempt: int
     until: datetime
+    failures: int = 0
 
 
 @dataclass(frozen=True)
@@ -61,21 +64,25 @@ class Done:
 class OutboxQueue:
     """All in short transactions of its own; none is open while the network is slow."""
 
-    def __init__(self, database: Database, ledger_key: bytes | None, dice: Dice) -> None:
+    def __init__(self, database: Database, ledger_key: bytes | None, dice: Dice, *, sole: bool = False) -> None:
+        """sole: there is no other sender."""
         self._database = database
+        self._living = LivingProcesses(database, sole=sole)
         self._ledger_key = ledger_key
         self._dice = dice
 
     def due(self, now: datetime) -> list[Due]:
         """Destinations that something can be sent to now, those that failed last at the end. Takes no write lock."""
+        self._living.enter()
         with self._database.read_session() as session:
-            query = select(DestinationRow).where(_rested(now), exists().where(_of_destination(), _is_due(now)))
+            due = _is_due(now, self._living.numbers(session))
+            query = select(DestinationRow).where(_rested(now), exists().where(_of_destination(), due))
             found = [row for row in session.execute(query.order_by(col(DestinationRow.id))).scalars()]
         free = [row for row in found if row.per_minute is None or next_at(bucket_of(row), row.per_minute, now) is None]
         return sorted((Due(row.id or 0, row.failures > 0) for row in free), key=lambda one: one.failing)
 
     def take(self, destination_id: int, now: datetime, most: int) -> list[Lease]:
-        """Count the attempts and lease the letters. One that failed last gets a single letter first."""
+        """Count the attempts and lease the letters. One that failed `OUTAGE` times gets a single letter first."""
         with self._database.session() as session:
             row = session.get(DestinationRow, destination_id, with_for_update=True)
             if row is None or not row.enabled:
@@ -84,7 +91,7 @@ class OutboxQueue:
                 return []
             if row.rests_until is not None and row.rests_until > now:
                 return []
-            numbers = self._take(session, row, now, 1 if row.failures else most)
+            numbers = self._take(session, row, now, 1 if row.failures >= OUTAGE else most)
             letters = session.execute(select(DeliveryRow).where(col(DeliveryRow.id).in_(numbers))).scalars()
             head = self._ledger_head(session) if numbers else None
             place = {number: index for index, number in enumerate(numbers)}
@@ -96,11 +103,14 @@ class OutboxQueue:
             most = min(most, int(bucket.tokens + 1e-9))
         if most < 1:
             return []
-        numbers = list(session.execute(_heads(row.id or 0, now).limit(most)).scalars())
+        # The destination's row is locked: whoever has leased letters of it lived before this look at who does.
+        living = self._living.numbers(session)
+        numbers = list(session.execute(_heads(row.id or 0, now, living).limit(most)).scalars())
+        until = now + timedelta(seconds=LEASE_S)
         statement = (
             update(DeliveryRow)
-            .where(col(DeliveryRow.id).in_(numbers), _is_due(now))
-            .values(attempts=col(DeliveryRow.attempts) + 1, leased_until=now + timedelta(seconds=LEASE_S))
+            .where(col(DeliveryRow.id).in_(numbers), _is_due(now, living))
+            .values(attempts=col(DeliveryRow.attempts) + 1, leased_until=until, leased_by=self._living.number)
             .returning(col(DeliveryRow.id))
             .execution_options(synchronize_session=False)
         )
@@ -116,16 +126,6 @@ class OutboxQueue:
             return None
         head = signing.signed(sealing.head(session.connection()), self._ledger_key)
         return f"{head.id}:{head.hash}:{head.signature}"
-
-    def free_all(self) -> None:
-        """End every lease: for the only sender that there is, when it starts."""
-        with self._database.session() as session:
-            session.execute(
-                update(DeliveryRow)
-                .where(col(DeliveryRow.leased_until).is_not(None))
-                .values(leased_until=None)
-                .execution_options(synchronize_session=False)
-            )
 
     def release(self, leases: Sequence[Lease]) -> None:
         """Give back what was not tried: as if it had never been leased."""
@@ -144,29 +144,29 @@ class OutboxQueue:
                 .execution_options(synchronize_session=False)
             )
 
-    def record(self, done: Iterable[Done]) -> list[Done]:
-        """Write what came of them, in letters and in the destination's health; returns those that were given up."""
-        dead = []
+    def record(self, done: Sequence[Done]) -> list[Done]:
+        """Write what came of one destination's letters, in them and in its health; returns those that were given up.
+
+        However many were sent, they are two statements: a flood of alerts is mostly these.
+        """
+        if not done:
+            return []
+        sent = [{"number": one.lease.letter.delivery_id, "at": one.at} for one in done if _is_sent(one)]
         with self._database.session() as session:
-            for one in done:
-                row = session.get(DeliveryRow, one.lease.letter.delivery_id)
-                if row is not None and self._recorded(session, row, one):
-                    dead.append(one)
-                self._health(session, one)
+            if sent:
+                session.connection().execute(_DELIVERED, sent)
+            dead = [one for one in done if not _is_sent(one) and self._is_dead(session, one)]
+            self._health(session, done)
         return dead
 
-    def _recorded(self, session: Session, row: DeliveryRow, done: Done) -> bool:
-        """Whether it was given up."""
+    def _is_dead(self, session: Session, done: Done) -> bool:
+        """Write when one that was not sent is tried again; whether it was given up."""
+        row = session.get(DeliveryRow, done.lease.letter.delivery_id)
+        if row is None or row.state != WAITING or row.attempts != done.lease.attempt:
+            return False  # Where its lease has ended, another sender is at it: that one's outcome counts.
         attempt = done.attempt
-        if row.state != WAITING:
-            return False
-        if attempt.outcome is not Outcome.SENT and row.attempts != done.lease.attempt:
-            return False  # Its lease has ended, and another sender is at it: that one's outcome counts.
         row.last_error, row.leased_until, row.next_attempt_at = attempt.error, None, None
         session.add(row)
-        if attempt.outcome is Outcome.SENT:
-            row.state, row.delivered_at = DeliveryState.DELIVERED.value, done.at
-            return False
         pause_s = letter_pause_s(done.lease.attempt, attempt.retry_after_s, self._dice)
         again = done.at + timedelta(seconds=pause_s)
         since = row.waits_since or row.created_at
@@ -176,22 +176,42 @@ class OutboxQueue:
         row.state = DeliveryState.GIVEN_UP.value
         return True
 
-    def _health(self, session: Session, done: Done) -> None:
-        """Of a letter that was refused the destination is not to blame: it neither rests nor counts as well."""
-        row = session.get(DestinationRow, done.lease.destination_id)
+    def _health(self, session: Session, done: Sequence[Done]) -> None:
+        """In the order of the attempts; of a letter that was refused the destination is not to blame: it neither rests
+        nor counts as well."""
+        number = done[0].lease.destination_id
+        row = session.get(DestinationRow, number)
         if row is None:
             return
-        attempt, failures = done.attempt, row.failures
-        row.last_error = attempt.error
-        if attempt.outcome is Outcome.SENT:
-            row.succeeded_at, row.failures, row.rests_until = done.at, 0, None
-            if failures >= OUTAGE:
-                session.execute(_wake(done.lease.destination_id, done.at))
-        elif attempt.outcome is Outcome.RETRY:
-            row.failures = failures + 1
-            pause_s = rest_s(row.failures, attempt.retry_after_s, self._dice)
-            row.rests_until = done.at + timedelta(seconds=pause_s) if pause_s else None
+        for attempt, at in ((one.attempt, one.at) for one in done):
+            row.last_error = attempt.error
+            if attempt.outcome is Outcome.SENT:
+                if row.failures >= OUTAGE:
+                    session.execute(_wake(number, at))
+                row.succeeded_at, row.failures, row.rests_until = at, 0, None
+            elif attempt.outcome is Outcome.RETRY:
+                row.failures += 1
+                pause_s = rest_s(row.failures, attempt.retry_after_s, self._dice)
+                row.rests_until = at + timedelta(seconds=pause_s) if pause_s else None
         session.add(row)
+
+
+_LETTERS = SQLModel.metadata.tables[str(DeliveryRow.__tablename__)]
+_DELIVERED = (
+    update(_LETTERS)
+    .where(_LETTERS.c.id == bindparam("number"), _LETTERS.c.state == WAITING)
+    .values(
+        state=DeliveryState.DELIVERED.value,
+        delivered_at=bindparam("at"),
+        last_error=None,
+        leased_until=None,
+        next_attempt_at=None,
+    )
+)
+
+
+def _is_sent(done: Done) -> bool:
+    return done.attempt.outcome is Outcome.SENT
 
 
 def _lease(row: DestinationRow, letter: DeliveryRow, now: datetime, head: str | None) -> Lease:
@@ -205,10 +225,11 @@ def _lease(row: DestinationRow, letter: DeliveryRow, now: datetime, head: str | 
         letter.idempotency_key,
         head,
     )
-    return Lease(told, row.id, row.url, row.secret, row.login, letter.attempts, now + timedelta(seconds=LEASE_S))
+    until = now + timedelta(seconds=LEASE_S)
+    return Lease(told, row.id, row.url, row.secret, row.login, letter.attempts, until, row.failures)
 
 
-def _heads(destination_id: int, now: datetime) -> Select[int | None]:
+def _heads(destination_id: int, now: datetime, living: Collection[int] | None) -> Select[int | None]:
     """Due letters none of which has an earlier one of the same alert still waiting."""
     earlier = aliased(DeliveryRow)
     behind = exists().where(
@@ -219,15 +240,18 @@ def _heads(destination_id: int, now: datetime) -> Select[int | None]:
     )
     return (
         select(col(DeliveryRow.id))
-        .where(col(DeliveryRow.destination_id) == destination_id, _is_due(now), ~behind)
+        .where(col(DeliveryRow.destination_id) == destination_id, _is_due(now, living), ~behind)
         .order_by(col(DeliveryRow.attempts), col(DeliveryRow.id))
     )
 
 
-def _is_due(now: datetime) -> ColumnElement[bool]:
+def _is_due(now: datetime, living: Collection[int] | None) -> ColumnElement[bool]:
+    """living: the processes whose leases hold until their ends; None: all do."""
     letter = DeliveryRow
     at_last = or_(col(letter.next_attempt_at).is_(None), col(letter.next_attempt_at) <= now)
     free = or_(col(letter.leased_until).is_(None), col(letter.leased_until) <= now)
+    if living is not None:
+        free |= col(letter.leased_by).not_in(living)
     return (col(letter.state) == WAITING) & at_last & free
 
 

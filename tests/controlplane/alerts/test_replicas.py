@@ -154,11 +154,14 @@ def test_all_replicas_together_keep_a_destinations_rate(databases: list[Database
     assert len(receiver.got) == letters and states(databases[0]) == {"delivered": letters}
 
 
-def test_what_a_dead_replica_had_is_anothers_after_the_lease_and_once(databases: list[Database], receiver: Any) -> None:
+def test_what_a_sender_that_lives_has_is_nobody_elses_before_the_leases_end(
+    databases: list[Database], receiver: Any
+) -> None:
     destination = add_destination(databases[0], receiver.url, NOW)
     write(databases[0], destination, ("a", "firing"), ("a", "resolved"), ("b", "firing"))
-    dead = OutboxQueue(databases[0], None, lambda: 0.0)
-    (first, second) = dead.take(destination, NOW, 20)
+    stuck = OutboxQueue(databases[0], None, lambda: 0.0)
+    stuck.due(NOW)
+    (first, second) = stuck.take(destination, NOW, 20)
     assert [first.letter.fingerprint, second.letter.fingerprint] == ["a", "b"]
     fleet = Fleet(databases[1:])
     fleet.tick(LEASE_S - 1)
@@ -167,14 +170,29 @@ def test_what_a_dead_replica_had_is_anothers_after_the_lease_and_once(databases:
     fleet.tick(1)
     assert sorted(keys_of(receiver)) == [f"{destination}:{what}" for what in ("a:firing", "a:resolved", "b:firing")]
     assert in_order(keys_of(receiver))
-    dead.record([Done(one, Attempt(Outcome.RETRY, "late"), fleet.now) for one in (first, second)])
+    stuck.record([Done(one, Attempt(Outcome.RETRY, "late"), fleet.now) for one in (first, second)])
     assert states(databases[0]) == {"delivered": 3}
+
+
+def test_what_a_killed_sender_had_is_anothers_at_once(databases: list[Database], receiver: Any) -> None:
+    destination = add_destination(databases[0], receiver.url, NOW)
+    write(databases[0], destination, ("a", "firing"), ("a", "resolved"), ("b", "firing"))
+    killed = OutboxQueue(databases[0], None, lambda: 0.0)
+    killed.due(NOW)
+    assert len(killed.take(destination, NOW, 20)) == 2
+    databases[0].close()  # Its connections end, as when its process is killed.
+    fleet = Fleet(databases[1:])
+    fleet.tick(1)
+    fleet.tick(1)
+    assert len(keys_of(receiver)) == len(set(keys_of(receiver))) == 3 and in_order(keys_of(receiver))
 
 
 def test_of_many_that_take_at_once_each_letter_is_leased_to_one(databases: list[Database], receiver: Any) -> None:
     destination = add_destination(databases[0], receiver.url, NOW)
     write(databases[0], destination, *((str(number), "firing") for number in range(60)))
     queues = [OutboxQueue(database, None, lambda: 0.0) for database in databases]
+    for queue in queues:
+        assert queue.due(NOW)  # Each is among the living.
     leased: list[int] = []
     for _ in range(4):
         at_once([lambda one=one: leased.extend(_numbers(one, destination)) for one in queues])

@@ -143,3 +143,20 @@ def test_of_what_pages_an_alert_of_our_own_leads(alert: Make) -> None:
     assert theirs.foreign and (theirs.kind, theirs.metric) == ("grafana: Down", "")
     assert leading([theirs, sign_of(alert(2, began_s=9, labels={"node": "gpu-1"}))]).alert_id == 2
     assert leading([theirs, sign_of(alert(2, severity=Severity.TICKET))]).alert_id == 1
+
+
+def test_of_a_flood_two_tell_as_much_as_all(alert: Make) -> None:
+    """That which lasts longest, and that which began last: whatever else is alike is not compared with."""
+    flood = [
+        alert(n, began_s=n, ended_s=n + 50.0, labels={"kind": "drift", "metric": "", "node": "a"}) for n in (3, 1, 2)
+    ]
+    flood += [alert(4, began_s=0, ended_s=4000, labels={"kind": "drift", "metric": "", "node": "a"})]
+    grouped = incident(*flood)
+    assert sorted(sign.alert_id for sign in grouped.signs) == [3, 4]
+    late = alert(9, began_s=4100, labels={"kind": "drift", "metric": "", "node": "b"})
+    found = joining(sign_of(late), None, KEY, [grouped])
+    assert found is not None and found.why == "another place of the same: node b beside node a"
+    again = joining(sign_of(alert(9, began_s=4100, fingerprint="print-2")), None, KEY, [grouped])
+    assert again is not None and again.why == "alert 2 fired again"
+    near = joining(sign_of(alert(9, began_s=200)), None, KEY, [grouped])
+    assert near is not None and near.why == "it began with alert 4 in the same pool"

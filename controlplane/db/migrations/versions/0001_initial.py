@@ -101,6 +101,7 @@ def upgrade() -> None:
         sa.Column("waits_since", sa.DateTime(timezone=True), nullable=True),
         sa.Column("next_attempt_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("leased_until", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("leased_by", sa.Integer(), nullable=True),
         sa.Column("delivered_at", sa.DateTime(timezone=True), nullable=True),
         sa.PrimaryKeyConstraint("id"),
         sqlite_autoincrement=True,
