@@ -32,6 +32,8 @@ EDGES = (
 FIRST_ONSET, LAST_ONSET = 2, 1024
 LEVEL_VARIANCE = 4.0
 """Of the unknown level, in units of one request's score: as good as unknown."""
+TYPICAL_RISE = 0.5
+"""For which the interval of an estimate is narrowest, in units of one request's score."""
 NOTHING = 1e6
 """The sampling variance of a span without requests."""
 HINT_SPANS = np.array([2, 4, 8, 16, 32, 64, 128, 256, 512, 1024])
@@ -43,17 +45,18 @@ BACK_SPANS = (6, 12, 24, 48, 96, 192)
 
 
 class Sums:
-    """Running sums of a series, of weights, weighted values, and squared weights times variances."""
+    """Running sums of a series: of weights, weighted values, squared weights times variances, and weighted values that
+    are not held back by `TICK_LIMIT`."""
 
     def __init__(self, wander: Wander, level: float, capacity: int = 1024) -> None:
         """level: the usual one."""
         self.ticks = 0
         self._wander, self._level = wander, level
-        self._sums = np.zeros((3, capacity + 1))
+        self._sums = np.zeros((4, capacity + 1))
 
     @property
     def now(self) -> Floats:
-        """float64[3, ticks + 1]."""
+        """float64[4, ticks + 1]."""
         return self._sums[:, : self.ticks + 1]
 
     @classmethod
@@ -73,13 +76,13 @@ class Sums:
         self._sums[:, self.ticks + 1] = self._sums[:, self.ticks] + [one[0] for one in added]
         self.ticks += 1
 
-    def _added(self, values: Floats, sampling: Floats) -> tuple[Floats, Floats, Floats]:
+    def _added(self, values: Floats, sampling: Floats) -> tuple[Floats, ...]:
         known = np.isfinite(values)
         variance = np.where(known, sampling, 0.0)
         limit = TICK_LIMIT * np.sqrt(variance + self._wander.tick)
-        kept = np.where(known, np.clip(np.where(known, values, self._level) - self._level, -limit, limit), 0.0)
+        above = np.where(known, values, self._level) - self._level
         weight = np.where(known, 1.0 / (variance + self._wander.quick + 1e-12), 0.0)
-        return weight, weight * kept, weight**2 * variance
+        return weight, weight * np.clip(above, -limit, limit), weight**2 * variance, weight * above
 
 
 @dataclass(frozen=True)
@@ -104,8 +107,8 @@ class Scan:
         ticks = sums.ticks
         last, before = np.maximum(ticks - HINT_SPANS, 0), np.maximum(ticks - 5 * HINT_SPANS, 0)
         at = sums.now[:, last]
-        weight, value, spread = sums.now[:, ticks, None] - at
-        old_weight, old_value, _ = at - sums.now[:, before]
+        weight, value, spread, _ = sums.now[:, ticks, None] - at
+        old_weight, old_value, _, _ = at - sums.now[:, before]
         mean = value / np.maximum(weight, 1e-12)
         old = np.minimum(old_value / np.maximum(old_weight, 1e-12), 0.0)
         noise = np.sqrt(spread / np.maximum(weight, 1e-12) ** 2 + self.quick)
@@ -129,16 +132,33 @@ class Scan:
 
         ends: ticks seen so far, int64[ends]; alternatives, tolerated: rises of the mean score.
         """
-        means, sampling = self._spans(sums, ends)
-        onsets = self.onsets
-        risen = (np.arange(self.edges.size - 1)[:, None] < onsets[None, :]).astype(np.float64)
-        total = self.common + sampling[:, :, None] * np.eye(sampling.shape[1])
-        solved = np.linalg.solve(total, np.broadcast_to(risen, (ends.size, *risen.shape)))
-        scale = np.einsum("so,eso->eo", risen, solved)
-        shown = np.einsum("es,eso->eo", means, solved)
+        shown, scale = self._shown(sums, ends)
         m = np.asarray(alternatives)
         ratio = shown[..., None] * (m - tolerated) - scale[..., None] * (m**2 - tolerated**2) / 2.0
         return np.asarray(ratio + self.log_gaps[:, None])
+
+    def rise(self, sums: Sums, since: int) -> tuple[float, float]:
+        """How far the newest `since` ticks (as nearly as spans can tell) lie above the level.
+
+        The best estimate, and half the width of its interval, which holds at 95 % however long one has looked on
+        (Robbins' normal mixture).
+        """
+        place = int(np.abs(self.edges[self.onsets] - since).argmin())
+        shown, scale = (float(one[0, place]) for one in self._shown(sums, np.array([sums.ticks]), whole=True))
+        mixed = scale + 1.0 / TYPICAL_RISE**2
+        width = math.sqrt(mixed * (math.log(mixed * TYPICAL_RISE**2) + 2.0 * math.log(1.0 / 0.05))) / scale
+        return shown / scale, width
+
+    def _shown(self, sums: Sums, ends: Ints, *, whole: bool = False) -> tuple[Floats, Floats]:
+        """For a rise since each onset: what the spans' means show of it, and how much a rise of 1 would.
+
+        float64[ends, onsets] each. whole: of values that are not held back.
+        """
+        means, sampling = self._spans(sums, ends, whole)
+        risen = (np.arange(self.edges.size - 1)[:, None] < self.onsets[None, :]).astype(np.float64)
+        total = self.common + sampling[:, :, None] * np.eye(sampling.shape[1])
+        solved = np.linalg.solve(total, np.broadcast_to(risen, (ends.size, *risen.shape)))
+        return np.einsum("es,eso->eo", means, solved), np.einsum("so,eso->eo", risen, solved)
 
     def back(self, sums: Sums, since: int, rise: float) -> float:
         """ln of the evidence that a level which rose by `rise` is at the usual one again, by some of its newest ticks.
@@ -150,17 +170,18 @@ class Scan:
         for ticks in BACK_SPANS:
             if ticks > since or ticks > sums.ticks:
                 break
-            weight, value, spread = sums.now[:, -1] - sums.now[:, -1 - ticks]
+            weight, _, spread, value = sums.now[:, -1] - sums.now[:, -1 - ticks]
             if weight > 0.0:
                 mean, sampling = value / weight, spread / weight**2
                 variance = sampling + self.wander.quick_over(ticks)
                 best = max(best, -(mean * rise - rise**2 / 2.0) / variance)
         return best
 
-    def _spans(self, sums: Sums, ends: Ints) -> tuple[Floats, Floats]:
+    def _spans(self, sums: Sums, ends: Ints, whole: bool) -> tuple[Floats, Floats]:
         """The spans' means and their sampling variances, float64[ends, spans]."""
         at = np.maximum(ends[:, None] - self.edges[None, :], 0)
-        weight, value, spread = sums.now[:, at[:, :-1]] - sums.now[:, at[:, 1:]]
+        weight, held, spread, value = sums.now[:, at[:, :-1]] - sums.now[:, at[:, 1:]]
+        value = value if whole else held
         some = weight > 0.0
         divisor = np.where(some, weight, 1.0)
         return np.where(some, value / divisor, 0.0), np.where(some, spread / divisor**2, NOTHING)

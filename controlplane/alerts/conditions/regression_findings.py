@@ -111,6 +111,7 @@ def _finding(
                 }
                 for name in keys
             },
+            "effect": _effect(detector, key),
             "error_rate": _error_rate(detector, key, span_s),
             **accuracy(error),
         },
@@ -137,17 +138,33 @@ def _baseline_evidence(baseline: Baseline, detector: Detector, key: Key, span_s:
     }
 
 
+def _effect(detector: Detector, key: Key) -> dict[str, float] | None:
+    """By what factor latencies have grown since the onset, with an interval; None where no course tells."""
+    stream, course = detector.stream(key), detector.learners[key.metric, key.bucket].course
+    found = None if course is None or stream.onset_s is None else course.effect(stream.line, stream.onset_s)
+    if found is None:
+        return None
+    return {"factor": round(found.factor, 3), "low": round(found.low, 3), "high": round(found.high, 3), "level": 0.95}
+
+
 def _error_rate(detector: Detector, key: Key, span_s: float) -> dict[str, Any]:
     every_s, streams = detector.condition.false_alarm_every_s, detector.stream_count(key)
     length = f"{span_s / 3600:.1f} h" if span_s >= 3600 else f"{span_s:.0f} s"
     honest = ": short, so its slow noise is partly guessed" if span_s < SHORT_BASELINE_S else ""
+    course, threshold = detector.learners[key.metric, key.bucket].course, round(detector.log_threshold(key), 2)
+    replayed = None if course is None else course.replayed(detector.stream(key).line)
+    told = ""
+    if replayed is not None:
+        told = f"; replayed over {replayed.span_s / 3600:.1f} h of it, evidence came to {replayed.log_evidence:.1f}"
+        told += f" of the {threshold:.1f} that raise an alarm"
     return {
         "false_alarm_every_s": every_s,
         "streams": streams,
-        "log_threshold": round(detector.log_threshold(key), 2),
+        "log_threshold": threshold,
+        "replayed": None if replayed is None else {name: round(one, 2) for name, one in replayed._asdict().items()},
         "statement": (
             f"designed for one false alarm in {every_s / 86400:.3g} days over {streams} streams, "
-            f"as far as the baseline shows the usual noise (it is {length} long{honest})"
+            f"as far as the baseline shows the usual noise (it is {length} long{honest}){told}"
         ),
     }
 

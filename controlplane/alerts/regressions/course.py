@@ -20,7 +20,7 @@ from controlplane.alerts.windows.history import Window
 from controlplane.contract.metrics import WINDOW_S
 from controlplane.evidence import wander
 from controlplane.evidence.scores import Change, Scoring
-from controlplane.evidence.shift_scan import Scan, Sums
+from controlplane.evidence.shift_scan import Scan, Sums, total
 from controlplane.evidence.wander import TAUS_TICKS
 
 Floats = NDArray[np.float64]
@@ -33,6 +33,10 @@ LEAST_SHARE, MOST_SHARE = 0.02, 0.9
 RISES = tuple(Change(factor) for factor in (1.1, 1.2, 1.35, 1.7, 2.5))
 TAILS = (Change(1.5, 0.2), Change(2.0, 0.1), Change(3.0, 0.05), Change(4.0, 0.02))
 TOLERATED, TOLERATED_TAIL = Change(1.02), Change(1.5, 0.02)
+FACTORS = tuple(float(factor) for factor in 2.0 ** np.linspace(-1.0, 4.0, 61))
+"""By which an effect is told."""
+REPLAY_STEP = 6
+"""Ticks between the looks of a replay."""
 FLOOR_FACTOR, FLOOR_SPAN_S = 0.012, 6 * 3600.0
 """So much drift of hours is supposed even where a baseline of six hours shows none; more of a shorter one."""
 HALF_HOUR_PART = 0.25
@@ -69,14 +73,39 @@ def strongest(lines: Sequence[Shown | None]) -> Shown | None:
     return best._replace(log_evidence=best.log_evidence + math.log(mean))
 
 
-@dataclass
-class Line:
-    """One series of mean scores; rises and tolerated: of the mean score."""
+class Effect(NamedTuple):
+    """By what factor latencies have grown, and its interval at 95 %."""
+
+    factor: float
+    low: float
+    high: float
+
+
+class Replayed(NamedTuple):
+    """What a line's own past would have shown: the highest evidence (ln) in so many seconds of it."""
+
+    log_evidence: float
+    span_s: float
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a line is: rises, tolerated: of the mean score; by_factor: the mean score after each of `FACTORS`, of a line
+    by place."""
 
     name: str
     value: Value
     rises: Sequence[float]
     tolerated: float
+    by_factor: Sequence[float] = ()
+
+
+@dataclass
+class Line:
+    """One series of mean scores. usual: how many of its ticks it was learnt from."""
+
+    wanted: Wanted
+    usual: int
     scan: Scan
     sums: Sums
 
@@ -85,17 +114,32 @@ class Line:
         if not self.scan.hint(self.sums):
             return None
         ticks = self.sums.ticks
-        parts = self.scan.parts(self.sums, np.array([ticks]), self.rises, self.tolerated)[0]
+        parts = self.scan.parts(self.sums, np.array([ticks]), self.wanted.rises, self.wanted.tolerated)[0]
         begun_s = start_s + width_s * (ticks - self.scan.edges[self.scan.onsets])
         parts = parts[begun_s >= since_s]
         if not parts.size:
             return None
         onset, rise = np.unravel_index(int(parts.argmax()), parts.shape)
         top = float(parts[onset, rise])
-        total = top + math.log(float(np.exp(parts - top).sum()) / len(self.rises))
+        summed = top + math.log(float(np.exp(parts - top).sum()) / len(self.wanted.rises))
         place = int(np.flatnonzero(begun_s >= since_s)[onset])
         gain = top - float(self.scan.log_gaps[place])
-        return Shown(self.name, total, gain, float(begun_s[place]), self.rises[int(rise)])
+        return Shown(self.wanted.name, summed, gain, float(begun_s[place]), self.wanted.rises[int(rise)])
+
+    def effect(self, since: int) -> Effect | None:
+        """Of the newest ticks, so many; None of a line by tail, which does not tell a factor."""
+        if not self.wanted.by_factor:
+            return None
+        rise, width = self.scan.rise(self.sums, since)
+        found = np.interp([rise, rise - width, rise + width], self.wanted.by_factor, FACTORS)
+        return Effect(*(float(one) for one in found))
+
+    def replayed(self, width_s: float) -> Replayed:
+        """Over the later two thirds of what it was learnt from: each tick with what was before it."""
+        ends = np.arange(self.usual // 3, self.usual + 1, REPLAY_STEP)
+        wanted = self.wanted
+        found = total(self.scan.parts(self.sums, ends, wanted.rises, wanted.tolerated))
+        return Replayed(float(found.max()), (self.usual - self.usual // 3) * width_s)
 
 
 @dataclass
@@ -109,13 +153,13 @@ class Course:
 
     def take(self, window: Window, *, judged: bool = True) -> None:
         """judged: whether the window says anything; ticks between that are missing say nothing."""
-        place = round((window.start_s - self.start_s) / self.width_s)
+        place = self._tick(window.start_s)
         scored = self.yardstick.score(window) if judged else {}
         for line in self.lines.values():
             while line.sums.ticks < place:
                 line.sums.push(math.nan, 1.0)
             if line.sums.ticks == place:
-                line.sums.push(*line.value(scored))
+                line.sums.push(*line.wanted.value(scored))
 
     def shown(self, since_s: float) -> dict[str, Shown | None]:
         """What each line shows now, of rises since then; None where it shows nothing."""
@@ -126,8 +170,19 @@ class Course:
         known = self.lines.get(line)
         if known is None:
             return 0.0
-        since = known.sums.ticks - round((onset_s - self.start_s) / self.width_s)
-        return known.scan.back(known.sums, since, rise)
+        return known.scan.back(known.sums, known.sums.ticks - self._tick(onset_s), rise)
+
+    def effect(self, line: str, onset_s: float) -> Effect | None:
+        """By what factor latencies have grown since then, as a line shows it."""
+        known = self.lines.get(line)
+        return None if known is None else known.effect(known.sums.ticks - self._tick(onset_s))
+
+    def replayed(self, line: str) -> Replayed | None:
+        known = self.lines.get(line)
+        return None if known is None else known.replayed(self.width_s)
+
+    def _tick(self, at_s: float) -> int:
+        return round((at_s - self.start_s) / self.width_s)
 
 
 @dataclass(frozen=True)
@@ -158,34 +213,26 @@ def course(past: Past, bucket: str, is_closed: Callable[[float], bool]) -> Cours
     usual = round((past.usual_until_s - start_s) / width_s)
     span_s = min(past.usual_until_s - start_s, FLOOR_SPAN_S)
     lines = {}
-    for name, value, rises, tolerated in _wanted(past.yardstick.usual, bucket):
-        values, sampling = np.array([value(one) for one in scored]).T
+    for wanted in _wanted(past.yardstick.usual, bucket):
+        values, sampling = np.array([wanted.value(one) for one in scored]).T
         if np.isfinite(values[:usual]).sum() >= TOO_FEW_TICKS:
-            lines[name] = _line(name, value, values, sampling, usual, rises, tolerated, span_s)
+            lines[wanted.name] = _line(wanted, values, sampling, usual, span_s)
     return Course(start_s, width_s, lines, past.yardstick) if lines else None
 
 
-def _line(
-    name: str,
-    value: Value,
-    values: Floats,
-    sampling: Floats,
-    usual: int,
-    rises: Sequence[float],
-    tolerated: float,
-    span_s: float,
-) -> Line:
+def _line(wanted: Wanted, values: Floats, sampling: Floats, usual: int, span_s: float) -> Line:
     # What drifts by so much moves the mean score as the smallest rise does, in proportion.
-    slow = (rises[0] * FLOOR_FACTOR / (RISES[0].factor - 1.0)) ** 2 * (FLOOR_SPAN_S / span_s) if name != TAIL else 0.0
+    drift = wanted.rises[0] * FLOOR_FACTOR / (RISES[0].factor - 1.0) if wanted.name != TAIL else 0.0
+    slow = drift**2 * FLOOR_SPAN_S / span_s
     floors = [0.0] * (len(TAUS_TICKS) - 2) + [HALF_HOUR_PART * slow, slow]
     known = np.isfinite(values[:usual])
     noise = wander.fit(values[:usual], sampling[:usual], floors)
     level = float(np.average(values[:usual][known], weights=1.0 / (sampling[:usual][known] + noise.tick)))
-    return Line(name, value, rises, tolerated, Scan.of(noise, usual), Sums.of(values, sampling, noise, level))
+    return Line(wanted, usual, Scan.of(noise, usual), Sums.of(values, sampling, noise, level))
 
 
-def _wanted(usual: Mapping[str, Usual], bucket: str) -> list[tuple[str, Value, Sequence[float], float]]:
-    """The lines of a stream: their names, values, rises, and what is tolerated."""
+def _wanted(usual: Mapping[str, Usual], bucket: str) -> list[Wanted]:
+    """The lines of a stream."""
     if bucket == FLEET:
         among, only = list(usual.values()), None
     elif bucket in usual and usual[bucket].share >= LEAST_SHARE:
@@ -197,15 +244,14 @@ def _wanted(usual: Mapping[str, Usual], bucket: str) -> list[tuple[str, Value, S
         return sum(one.share * of(one).after(change) for one in among) / sum(one.share for one in among)
 
     rises, tolerated = [after(_by_place, one) for one in RISES], max(after(_by_place, TOLERATED), 0.0)
-    tails, no_tail = [after(_by_tail, one) for one in TAILS], max(after(_by_tail, TOLERATED_TAIL), 0.0)
-    wanted: list[tuple[str, Value, Sequence[float], float]] = [
-        (PLACE, lambda scored: _mean(_among(scored, only)), rises, tolerated)
-    ]
+    by_factor = [after(_by_place, Change(factor)) for factor in FACTORS]
+    found = [Wanted(PLACE, lambda scored: _mean(_among(scored, only)), rises, tolerated, by_factor)]
     if only is None:
-        wanted.append((TAIL, lambda scored: _mean(_among(scored, None), by_tail=True), tails, no_tail))
+        tails, no_tail = [after(_by_tail, one) for one in TAILS], max(after(_by_tail, TOLERATED_TAIL), 0.0)
+        found.append(Wanted(TAIL, lambda scored: _mean(_among(scored, None), by_tail=True), tails, no_tail))
     elif usual[only].share <= MOST_SHARE:
-        wanted.append((APART, lambda scored: _apart(scored, only), rises, tolerated))
-    return wanted
+        found.append(Wanted(APART, lambda scored: _apart(scored, only), rises, tolerated, by_factor))
+    return found
 
 
 def _by_place(usual: Usual) -> Scoring:

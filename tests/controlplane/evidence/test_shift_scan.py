@@ -74,6 +74,18 @@ def test_pushed_one_by_one_the_sums_are_the_same() -> None:
     assert grown.now == pytest.approx(whole.now, rel=1e-9, abs=1e-9)
 
 
+def test_a_rise_of_many_deviations_is_not_back_while_it_lasts_and_is_told_whole() -> None:
+    """A tick counts at most so much as evidence; what it is estimated from is all of it."""
+    wander, random = known_noise(), np.random.default_rng(4)
+    scan = Scan.of(wander, PAST)
+    sums = Sums.of(0.1 * random.normal(size=PAST), np.full(PAST, SAMPLING), wander, 0.0)
+    for _ in range(100):
+        sums.push(8.0 + 0.1 * random.normal(), SAMPLING)
+    assert scan.back(sums, 100, 6.0) == 0.0
+    estimate, width = scan.rise(sums, 100)
+    assert estimate == pytest.approx(8.0, abs=width) and width < 1.0
+
+
 @pytest.mark.parametrize("rise", [0.15, 0.3, 0.6, 1.2])
 @pytest.mark.parametrize("seed", range(3))
 def test_no_alarm_comes_without_a_hint(seed: int, rise: float) -> None:

@@ -167,6 +167,36 @@ def test_it_is_back_when_it_is_near_the_usual_and_not_before(windows: list[Windo
     assert one.back("no line", begun_s, shown.rise) == 0.0
 
 
+@pytest.mark.parametrize("bucket", [FLEET, "a"])
+def test_the_effect_is_told_with_an_interval_that_holds_it(windows: list[Window], bucket: str) -> None:
+    held, factors = 0, []
+    for seed in range(12):
+        slow, one = served(100 + seed, {"a": 1.6, "b": 3.0 * 1.6}, TICKS), made(windows[:TICKS], bucket)
+        for _ in range(48):
+            one.take(next(slow))
+        found = one.effect(PLACE, START_S + 5.0 * TICKS)
+        assert found is not None and found.low < found.factor < found.high
+        held += found.low <= 1.6 <= found.high
+        factors.append(found.factor)
+    assert held >= 11 and np.mean(factors) == pytest.approx(1.6, rel=0.05)
+
+
+def test_a_tail_tells_no_factor_and_what_is_not_watched_nothing(windows: list[Window]) -> None:
+    one = made(windows)
+    assert one.effect(TAIL, START_S) is None and one.effect("none", START_S) is None
+    assert one.replayed("none") is None
+
+
+def test_its_own_past_replayed_shows_less_than_an_alarm_and_a_fault_in_it_more(windows: list[Window]) -> None:
+    calm = made(windows[:TICKS]).replayed(PLACE)
+    assert calm is not None and calm.log_evidence < 15.0
+    assert calm.span_s == pytest.approx(5.0 * TICKS * 2 / 3, abs=5.0)
+    slow = served(8, {"a": 1.6, "b": 3.0 * 1.6}, 600)
+    faulty = [*windows[:600], *(next(slow) for _ in range(60)), *windows[660:TICKS]]
+    found = made(faulty).replayed(PLACE)
+    assert found is not None and found.log_evidence > calm.log_evidence + 5.0
+
+
 def test_the_strongest_pays_for_the_chances_of_all() -> None:
     first, second = Shown(PLACE, 20.0, 18.0, 1.0, 0.3), Shown(APART, 5.0, 4.0, 2.0, 0.3)
     found = strongest([first, second])

@@ -376,11 +376,11 @@ class TestMatureBaselines:
     condition = RegressionCondition(metrics=["ttft"])
     HOURS, TICKS = 3, 3 * 720
 
-    def grown(self, seed: int, factors: Any, judged: int, **how: Any) -> tuple[Detector, Pool]:
+    def grown(self, seed: int, factors: Any, judged: int, requests: int = 8) -> tuple[Detector, Pool]:
         """A pool of so many factors, of which the detector has judged the last."""
         detector, pool = Detector(self.condition), Pool(seed=seed, nodes=4)
         for place, factor in enumerate(factors):
-            window = pool.serve(8, ttft=factor, **how)
+            window = pool.serve(requests, ttft=factor)
             if place >= len(factors) - judged:
                 detector.advance(window, pool.windows)
         return detector, pool
@@ -398,19 +398,24 @@ class TestMatureBaselines:
         assert detector.learners["ttft", "*"].course is not None and alarms == 0
 
     @pytest.mark.parametrize("seed", range(3))
-    def test_half_again_is_told_soon_dated_and_ends(self, seed: int) -> None:
+    @pytest.mark.parametrize(("requests", "factor"), [(8, 1.5), (40, 4.0)])
+    def test_growth_is_told_soon_dated_and_ends(self, seed: int, requests: int, factor: float) -> None:
         usual = wandering(seed, self.TICKS, 0.05, 60.0)
-        detector, pool = self.grown(seed, usual, 60)
+        detector, pool = self.grown(seed, usual, 60, requests)
         begun_s = pool.now_s
         assert not detector.alarmed("ttft")
-        assert seconds_to_alarm(detector, pool, "ttft", 120, requests=8, ttft=1.5) <= 90
+        assert seconds_to_alarm(detector, pool, "ttft", 120, requests=requests, ttft=factor) <= 90
         keys = detector.alarmed("ttft")
         first = min(detector.stream(key).onset_s or math.inf for key in keys)
         assert first == pytest.approx(begun_s, abs=60)
-        run(detector, pool, 300, requests=8, ttft=1.5)
-        assert detector.alarmed("ttft"), "it lasts as long as what it tells of"
-        assert seconds_to_recovery(detector, pool, requests=8) <= 180
-        run(detector, pool, 1200, requests=8)
+        for _ in range(30):
+            run(detector, pool, 10, requests=requests, ttft=factor)
+            assert detector.alarmed("ttft"), "it lasts as long as what it tells of"
+        course = detector.learners["ttft", "*"].course
+        effect = course.effect("place", begun_s) if course else None
+        assert effect is not None and effect.low <= factor <= effect.high
+        assert seconds_to_recovery(detector, pool, requests=requests) <= 180
+        run(detector, pool, 1200, requests=requests)
         assert not detector.alarmed("ttft"), "and is not told again of what is over"
 
     def test_a_baseline_that_matures_goes_on_judging(self) -> None:
