@@ -32,6 +32,9 @@ class Named(Protocol):
 
 W = TypeVar("W", bound=Named)
 
+ALL = 1_000_000
+"""Things of one kind: none may be missed."""
+
 
 @dataclass(frozen=True)
 class Hand:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from controlplane.alerts.checks import check_inhibit_rule
 from controlplane.alerts.rules import inhibit_rows
 from controlplane.contract.on_call.declared_alerting import DeclaredInhibitRule, DeclaredKind
-from controlplane.declared.declarable import Declarable, fields_of
+from controlplane.declared.declarable import ALL, Declarable, fields_of
 from controlplane.declared.reconciliation import Thing
 
 
@@ -14,7 +14,7 @@ class DeclaredInhibitRules(Declarable[DeclaredInhibitRule]):
     list_name = "inhibit_rules"
 
     def there(self) -> list[Thing]:
-        found = inhibit_rows.inhibit_rules(self.hand.session)
+        found = inhibit_rows.inhibit_rules(self.hand.session, limit=ALL)
         return [Thing(one.name, one.name, one.origin, fields_of(one, "id", "created_at"), one.id) for one in found]
 
     def check(self, wanted: DeclaredInhibitRule, there: Sequence[Thing]) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from controlplane.contract.on_call.declared_alerting import DeclaredKind, DeclaredRoute
-from controlplane.declared.declarable import Declarable, fields_of
+from controlplane.declared.declarable import ALL, Declarable, fields_of
 from controlplane.declared.reconciliation import Thing
 from controlplane.incidents import store
 from controlplane.incidents.checks import check_route
@@ -14,7 +14,7 @@ class DeclaredRoutes(Declarable[DeclaredRoute]):
     list_name = "routes"
 
     def there(self) -> list[Thing]:
-        found = store.routes(self.hand.session)
+        found = store.routes(self.hand.session, limit=ALL)
         return [Thing(one.name, one.name, one.origin, fields_of(one, "id", "created_at"), one.id) for one in found]
 
     def check(self, wanted: DeclaredRoute, there: Sequence[Thing]) -> None:

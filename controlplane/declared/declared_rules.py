@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from controlplane.alerts import store
 from controlplane.alerts.checks import check_rule
 from controlplane.contract.on_call.declared_alerting import DeclaredKind, DeclaredRule
-from controlplane.declared.declarable import Declarable, fields_of
+from controlplane.declared.declarable import ALL, Declarable, fields_of
 from controlplane.declared.reconciliation import Thing
 
 OF_THE_SERVICE = ("id", "created_at")
@@ -16,7 +16,7 @@ class DeclaredRules(Declarable[DeclaredRule]):
     list_name = "alert_rules"
 
     def there(self) -> list[Thing]:
-        found = store.rules(self.hand.session)
+        found = store.rules(self.hand.session, limit=ALL)
         return [Thing(one.name, one.name, one.origin, fields_of(one, *OF_THE_SERVICE), one.id) for one in found]
 
     def check(self, wanted: DeclaredRule, there: Sequence[Thing]) -> None:

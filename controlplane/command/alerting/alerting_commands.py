@@ -1,6 +1,7 @@
 """`tailwright alerting export`: what is watched and who is told, as a file that `plan` and `apply` take.
 
-Guarantee: a plan of it says "no changes" while nothing changes there. What is secret is not in it: it is kept as it is.
+Guarantee: while nothing changes there, a plan of it says "no changes", but for what another file made, which is this
+one's then. What is secret is not in it: it is kept as it is.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

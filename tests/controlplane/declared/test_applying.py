@@ -1,5 +1,7 @@
 """Whatever set is applied, and whatever was there: afterwards there is nothing to do, and what others made is there."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -8,76 +10,25 @@ from hypothesis import strategies as st
 from sqlmodel import select
 
 from controlplane.alerts import store
-from controlplane.alerts.tables import AlertRuleRow, DestinationRow
+from controlplane.alerts.tables import AlertRuleRow, DeliveryRow, DestinationRow, place_of
+from controlplane.app.remedies import check_remedy
 from controlplane.auth.principal import Principal
 from controlplane.contract.bodies.access import Scope
 from controlplane.contract.bodies.alerts import AlertRuleCreate, DriftCondition, SilenceCreate
 from controlplane.contract.errors import BadRequest, Forbidden
+from controlplane.contract.on_call.declared_alerting import AlertingSet
 from controlplane.db import Database
+from controlplane.db.migrate import upgrade
+from controlplane.declared.applying import apply
+from controlplane.declared.declarable import Hand
 from controlplane.incidents import store as incidents
 from controlplane.incidents.routes import route_of
+from controlplane.keys import Keyring
+from controlplane.keys.encryption import Key
 from controlplane.ledger.tables import LedgerRow
 from tests.controlplane.declared.conftest import NOW, Undone
-
-NAMES, ORIGINS = st.sampled_from("abcd"), st.sampled_from(["one.toml", "two.toml"])
-CONDITIONS = st.one_of(
-    st.builds(lambda s: {"kind": "drift", "for_s": s}, st.integers(0, 3)),
-    st.builds(lambda q: {"kind": "regression", "q": [q]}, st.sampled_from([0.5, 0.99])),
-)
-RULES = st.fixed_dictionaries(
-    {"name": NAMES, "origin": ORIGINS, "condition": CONDITIONS},
-    optional={
-        "pool": st.sampled_from(["chat", None]),
-        "severity": st.sampled_from(["page", "ticket"]),
-        "remedy": st.just({"cooldown_s": 60}),
-        "enabled": st.booleans(),
-    },
-)
-DESTINATIONS = st.fixed_dictionaries(
-    {"name": NAMES, "origin": ORIGINS, "url": st.sampled_from(["https://a.example/x", "https://a.example/y"])},
-    optional={
-        "kind": st.sampled_from(["webhook", "slack"]),
-        "per_minute": st.sampled_from([None, 5]),
-        "enabled": st.booleans(),
-        "title_template": st.just("{{ pool }}"),
-    },
-)
-
-ROUTES = st.fixed_dictionaries(
-    {"name": NAMES, "origin": ORIGINS, "owner": st.sampled_from(["ada", "bo"])},
-    optional={
-        "matchers": st.sampled_from([{}, {"pool": "chat"}, {"pool": "chat", "severity": "page"}]),
-        "group_by": st.sampled_from([[], ["pool"], ["pool", "node"]]),
-        "position": st.integers(0, 2),
-    },
-)
-LABELS = st.sampled_from([{"matchers": {"pool": "chat"}}, {"patterns": {"pool": "c.*"}}, {"matchers": {"pool": "b"}}])
-INHIBIT_RULES = st.fixed_dictionaries(
-    {"name": NAMES, "origin": ORIGINS, "source": LABELS, "target": LABELS},
-    optional={"equal": st.sampled_from([[], ["pool"]])},
-)
-ENDS = st.sampled_from(["2029-12-31T00:00:00Z", "2030-01-02T00:00:00Z", "2030-01-02T03:00:00+01:00"])
-SILENCES = st.builds(
-    lambda labels, rest: {**labels, **rest},
-    LABELS,
-    st.fixed_dictionaries({"origin": ORIGINS, "ends_at": ENDS, "comment": st.sampled_from(["known", "moved"])}),
-)
-
-
-def of_each_name(one: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[list[dict[str, Any]]]:
-    return st.lists(one, max_size=4, unique_by=lambda thing: str(thing.get("name", [thing.get("matchers", 0)])))
-
-
-SETS = st.fixed_dictionaries(
-    {
-        "alert_rules": of_each_name(RULES),
-        "routes": of_each_name(ROUTES),
-        "inhibit_rules": of_each_name(INHIBIT_RULES),
-        "silences": of_each_name(SILENCES),
-        "destinations": of_each_name(DESTINATIONS),
-        "prune": st.booleans(),
-    }
-)
+from tests.controlplane.declared.declared_sets import SETS
+from tests.keyrings import keyring_of
 
 
 @given(sets=st.lists(SETS, min_size=1, max_size=3))
@@ -170,3 +121,55 @@ def test_the_order_of_routes_is_theirs_to_say(applies: Undone) -> None:
     applies(routes=[rest, chat])
     found = route_of(incidents.routes(applies.session), {"pool": "chat"})
     assert found is not None and found.owner == "team-chat", "although the other one is older"
+
+
+PAGER = {"name": "pager", "origin": "a.toml", "url": "https://a.example/x"}
+
+
+def test_what_waits_for_another_kind_is_given_up(applies: Undone) -> None:
+    number = applies(destinations=[PAGER]).steps[0].id
+    told: dict[str, Any] = {"alert_id": 1, "destination_id": number, "status": "firing", "idempotency_key": "k"}
+    letter = DeliveryRow(**told, body="{}", state="waiting", created_at=NOW)
+    applies.session.add(letter)
+    applies(destinations=[{**PAGER, "enabled": False}])
+    assert letter.state == "waiting"
+    applies(destinations=[{**PAGER, "kind": "slack"}])
+    applies.session.refresh(letter)
+    assert (letter.state, letter.last_error) == ("given_up", "the destination's kind was changed")
+
+
+def test_a_secret_that_nobody_can_read_any_more_is_declared_anew(applies: Undone) -> None:
+    number = applies(destinations=[{**PAGER, "secret": "a-secret"}]).steps[0].id
+    row = applies.session.get_one(DestinationRow, number)
+    row.secret = Key(b"k" * 32).encrypt(place_of(row.id or 0, "secret"), "a-secret", b"n" * 12)
+    with pytest.raises(
+        BadRequest, match=r"destinations.0.secret_kept: the secret that is there cannot be read any more"
+    ):
+        applies(destinations=[{**PAGER, "secret_kept": True}])
+    done = applies(destinations=[{**PAGER, "secret": "a-secret"}])
+    assert [one.field for one in done.steps[0].changes] == ["secret"]
+    assert not applies(destinations=[{**PAGER, "secret": "a-secret"}]).changed
+
+
+def test_two_who_apply_at_once_make_a_thing_once(postgres_schema_url: str) -> None:
+    databases = [Database(postgres_schema_url) for _ in range(3)]
+    upgrade(databases[0])
+    rule = {"name": "rule", "origin": "a.toml", "condition": {"kind": "drift"}}
+    hands, start = [keyring_of(database) for database in databases], threading.Barrier(len(databases))
+
+    def run(database: Database, keyring: Keyring) -> bool:
+        start.wait(30)
+        principal = Principal("ada", Scope.ADMIN, 1)
+        with database.session() as session:
+            hand = Hand(session, keyring, principal.actor, NOW, "https://tailwright.example", check_remedy)
+            return apply(AlertingSet.model_validate({"alert_rules": [rule]}), hand, principal).changed
+
+    try:
+        with ThreadPoolExecutor(len(databases)) as pool:
+            changed = list(pool.map(run, databases, hands))
+        assert sorted(changed) == [False, False, True]
+        with databases[0].read_session() as session:
+            assert [one.name for one in store.rules(session)] == ["rule"]
+    finally:
+        for database in databases:
+            database.close()
