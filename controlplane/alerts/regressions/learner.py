@@ -44,7 +44,8 @@ Survey = Callable[["Learner", float, float], Course | None]
 @dataclass
 class Learner:
     """`streams` and `crowded` (the evidence gathered beyond the known loads) by quantile are its memory, with `own`,
-    the spans of its past alarms, and since when evidence counts; baselines and course are rebuilt at need.
+    the spans of its past alarms, since when evidence counts, and until when a load that was new and stayed leaves it to
+    exceedances at each load (`settled_s`); baselines and course are rebuilt at need.
 
     A baseline that is old enough has a course, which then says what the streams show: what it says of all requests is
     the lowest quantile's, what it says of the tail the highest's. A younger one is judged by exceedances alone.
@@ -60,6 +61,7 @@ class Learner:
     surge_until_s: float = 0.0
     moved_by: list[int] = field(default_factory=list)
     counts_since_s: float = math.inf
+    settled_s: float = -math.inf
     course: Course | None = None
     baselines: dict[float, Baseline] = field(default_factory=dict)
     closed: tuple[Span, ...] = ()
@@ -179,7 +181,7 @@ class Learner:
     def _shown(self, course: Course) -> dict[float, Shown]:
         """The strongest line by quantile. Each quantile's lines share its part of the promised rate."""
         lines: dict[float, list[Shown | None]] = {}
-        for name, one in course.shown(self.counts_since_s).items():
+        for name, one in course.shown(max(self.counts_since_s, self.settled_s)).items():
             lines.setdefault(max(self.baselines) if name == TAIL else min(self.baselines), []).append(one)
         found = {q: strongest(shown) for q, shown in lines.items()}
         return {q: shown for q, shown in found.items() if shown is not None}
@@ -206,7 +208,10 @@ class Learner:
         first_s = max(history[0].start_s if history else at_s, self._restarted_s)
         span_s = min(at_s - first_s, self.condition.baseline_s)
         due_s = min(max(span_s * REFRESH_SHARE, REFRESH_MIN_S), REFRESH_MAX_S)
-        if self._is_mature or (span_s >= self.condition.baseline_s and not self.baselines):
+        learns_surge = at_s < self.surge_until_s and at_s - self.surge_since_s >= SURGE_LEARN_S
+        if learns_surge:
+            self.settled_s = at_s + MATURE_S
+        elif self._is_mature or (span_s >= self.condition.baseline_s and not self.baselines):
             due_s = MATURE_REFRESH_S
         if at_s - self.built_s < due_s and not self._changed():
             return
@@ -222,7 +227,7 @@ class Learner:
         built = {q: baseline for q, baseline in built.items() if self.bucket in baseline.phi}
         if built or (has_moved and any(move.shifts is None for move in self.moves)):
             self.baselines = built
-            self.course = survey(self, end_s, at_s) if self._is_mature else None
+            self.course = survey(self, end_s, at_s) if self._is_mature and at_s >= self.settled_s else None
         if not self.baselines and not alarmed and span_s < MATURE_S:
             self._begin(at_s, history, pools, build)
 
@@ -289,7 +294,8 @@ class Learner:
             "surge_since_s": self.surge_since_s,
             "surge_until_s": self.surge_until_s,
             "moved_by": self.moved_by,
-            "counts_since_s": self.counts_since_s if math.isfinite(self.counts_since_s) else None,
+            "counts_since_s": _finite(self.counts_since_s),
+            "settled_s": _finite(self.settled_s),
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
@@ -299,8 +305,13 @@ class Learner:
         self.surge_since_s = float(state.get("surge_since_s", 0.0))
         self.surge_until_s = float(state.get("surge_until_s", 0.0))
         self.moved_by = [int(number) for number in state.get("moved_by", [])]
-        since_s = state.get("counts_since_s")
+        since_s, settled_s = state.get("counts_since_s"), state.get("settled_s")
         self.counts_since_s = math.inf if since_s is None else float(since_s)
+        self.settled_s = -math.inf if settled_s is None else float(settled_s)
+
+
+def _finite(at_s: float) -> float | None:
+    return at_s if math.isfinite(at_s) else None
 
 
 def inside(at_s: float, spans: Sequence[Span]) -> bool:

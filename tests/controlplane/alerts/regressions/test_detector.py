@@ -463,6 +463,15 @@ class TestMatureBaselines:
         assert not detector.alarmed("ttft")
         assert seconds_to_alarm(detector, pool, "ttft", 90, requests=40, ttft=10.0) <= 30
 
+    @pytest.mark.parametrize("seed", range(2))
+    def test_a_load_that_is_new_and_stays_is_no_regression_and_one_in_it_is_told(self, seed: int) -> None:
+        detector, pool = self.grown(seed, wandering(seed, self.TICKS, 0.03, 60.0), 12)
+        for _ in range(16):
+            run(detector, pool, 600, requests=24, ttft=1.4)
+            assert not detector.alarmed("ttft")
+        assert detector.learners["ttft", "*"].course is not None, "it is judged by a course again"
+        assert seconds_to_alarm(detector, pool, "ttft", 300, requests=24, ttft=1.4 * 2.0) <= 120
+
     def test_nothing_for_ten_minutes_and_evidence_begins_anew(self) -> None:
         detector, pool = self.grown(5, np.ones(self.TICKS), 12)
         for _ in range(150):
