@@ -225,7 +225,7 @@ def update_destination(
 
 def delete_destination(session: Session, destination_id: int, *, actor: str, now: datetime) -> None:
     """Remove a destination and give up what still waits for it."""
-    row = existing(session, DestinationRow, destination_id, "destination", field="destination_id")
+    row = existing(session, DestinationRow, destination_id, "destination", field="destination_id", lock=True)
     letters.give_up(session, destination_id, "the destination was removed")
     session.delete(row)
     message = f"destination {row.name!r} deleted"

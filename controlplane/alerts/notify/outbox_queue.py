@@ -153,10 +153,13 @@ class OutboxQueue:
             return []
         sent = [{"number": one.lease.letter.delivery_id, "at": one.at} for one in done if _is_sent(one)]
         with self._database.session() as session:
+            # The destination before its letters, as `take` locks them: in another order both could wait for ever.
+            row = session.get(DestinationRow, done[0].lease.destination_id, with_for_update=True)
             if sent:
                 session.connection().execute(_DELIVERED, sent)
             dead = [one for one in done if not _is_sent(one) and self._is_dead(session, one)]
-            self._health(session, done)
+            if row is not None:
+                self._health(session, row, done)
         return dead
 
     def _is_dead(self, session: Session, done: Done) -> bool:
@@ -176,18 +179,14 @@ class OutboxQueue:
         row.state = DeliveryState.GIVEN_UP.value
         return True
 
-    def _health(self, session: Session, done: Sequence[Done]) -> None:
+    def _health(self, session: Session, row: DestinationRow, done: Sequence[Done]) -> None:
         """In the order of the attempts; of a letter that was refused the destination is not to blame: it neither rests
         nor counts as well."""
-        number = done[0].lease.destination_id
-        row = session.get(DestinationRow, number)
-        if row is None:
-            return
         for attempt, at in ((one.attempt, one.at) for one in done):
             row.last_error = attempt.error
             if attempt.outcome is Outcome.SENT:
                 if row.failures >= OUTAGE:
-                    session.execute(_wake(number, at))
+                    session.execute(_wake(done[0].lease.destination_id, at))
                 row.succeeded_at, row.failures, row.rests_until = at, 0, None
             elif attempt.outcome is Outcome.RETRY:
                 row.failures += 1

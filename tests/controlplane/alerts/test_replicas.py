@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -199,6 +200,23 @@ def test_of_many_that_take_at_once_each_letter_is_leased_to_one(databases: list[
     assert len(leased) == len(set(leased)) == 60
     with databases[0].session() as session:
         assert set(session.exec(select(DeliveryRow.attempts).order_by(col(DeliveryRow.id)))) == {1}
+
+
+def test_a_late_record_and_a_new_lease_of_the_same_letters_wait_for_each_other_in_one_order(
+    databases: list[Database], receiver: Any
+) -> None:
+    """Both write the destination and its letters: in another order each, PostgreSQL would end one (a deadlock)."""
+    late, other = (OutboxQueue(database, None, lambda: 0.0) for database in databases[:2])
+    destination = add_destination(databases[0], receiver.url, NOW)
+    for round_ in range(8):
+        write(databases[0], destination, *((f"{round_}:{number}", "firing") for number in range(20)))
+        for queue in (late, other):
+            queue.due(NOW)
+        at = NOW + timedelta(seconds=LEASE_S)
+        done = [Done(lease, Attempt(), NOW) for lease in late.take(destination, NOW, 20)]
+        at_once([partial(late.record, done), partial(other.take, destination, at, 20)])
+        other.take(destination, at, 20)
+        assert states(databases[0]) == {"delivered": 20 * (round_ + 1)}
 
 
 def _numbers(queue: OutboxQueue, destination: int) -> list[int]:
