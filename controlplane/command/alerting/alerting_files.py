@@ -131,7 +131,7 @@ def read_files(paths: Sequence[Path], environ: Mapping[str, str] = os.environ) -
             table = TABLES[place.table]
             wrong = list(_wrong_keys(place, table))
             values = {} if wrong else _request_values(place, environ, wrong)
-            problems += wrong
+            problems += dict.fromkeys(wrong)
             lists[table.list_name].append({**values, "origin": origin})
             places[table.list_name].append(place)
     if problems:
