@@ -22,7 +22,8 @@ from web.fleet import configs_page, fleet_page, node_page
 from web.frame import broken_parts, live, row_number, states, themes
 from web.frame.assets import ASSETS, KEPT, chosen
 from web.frame.page import Page, Pages
-from web.frame.rendering import page_rendered, part_drawn, rendered, templates
+from web.frame.page_document import page_sent
+from web.frame.rendering import part_drawn, rendered, templates
 from web.frame.selection import Selection, selection_of
 from web.incidents import incident_forms, incident_page, incidents_page
 from web.ledger import ledger_files, ledger_page
@@ -114,7 +115,7 @@ def _opener(page: Page) -> Callable[..., object]:
     @on_own_threads
     def opened(request: Request) -> Response:
         params = {**request.query_params, **request.path_params}
-        return page_rendered(request, page, viewer_of(request), selection_of(params, utc_now()))
+        return page_sent(request, page, viewer_of(request), selection_of(params, utc_now()))
 
     return opened
 

@@ -1,6 +1,6 @@
 """The dashboard's own pool of threads: bounded, and apart from that of the API, which its pages call."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from functools import partial, wraps
 from typing import Any, ParamSpec
 
@@ -24,3 +24,9 @@ def on_own_threads(handler: Callable[P, Response]) -> Callable[P, Coroutine[Any,
         return await to_thread.run_sync(partial(handler, *args, **kwargs), limiter=THREADS)
 
     return run
+
+
+async def each_on_own_threads(pieces: Iterator[str]) -> AsyncIterator[str]:
+    """Each of `pieces` as soon as it is made, one after the other."""
+    while (piece := await to_thread.run_sync(next, pieces, None, limiter=THREADS)) is not None:
+        yield piece

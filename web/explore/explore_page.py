@@ -62,5 +62,6 @@ PAGE = Page(
     key="e",
     one_pool=True,
     scripts=("charts.js", "heat_map.js", "ribbon.js", "explore.js"),
+    own=choices_of,
     whole=about,
 )

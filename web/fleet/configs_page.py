@@ -75,6 +75,12 @@ def _differing(old: Revision, new: Revision) -> set[str]:
     return {change.knob.name for change in changes_of(old, new, [])}
 
 
+def own(selection: Selection) -> None:
+    """Raises `BadRequest` that names the parameter."""
+    for name in ("page", "a", "b"):
+        _number(selection, name)
+
+
 def comparing(selection: Selection) -> bool:
     return "a" in selection.own and "b" in selection.own
 
@@ -112,5 +118,6 @@ PAGE = Page(
     (COMPARED, Part("configs", listed, 15)),
     key="c",
     any_time=True,
+    own=own,
     whole=about,
 )

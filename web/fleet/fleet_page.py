@@ -62,9 +62,20 @@ def read(client: Client, selection: Selection) -> Fleet:
     return fleet_of(client.fleet(), client.node_figures(**selection.span))
 
 
+def own(selection: Selection) -> None:
+    """Raises `BadRequest` that names the parameter."""
+    cells_of(selection)
+    wanted_of(selection)
+
+
+def cells_of(selection: Selection) -> tuple[str, str]:
+    """What a cell tells, and by what cells are grouped."""
+    return one_of(selection, "figure", FIGURES, "p99"), one_of(selection, "by", GROUPS, "pool")
+
+
 def cells(client: Client, selection: Selection) -> Context:
     """One cell a node, of those that the bar's filters let in."""
-    figure, group = one_of(selection, "figure", FIGURES, "p99"), one_of(selection, "by", GROUPS, "pool")
+    figure, group = cells_of(selection)
     fleet = read(client, selection)
     told = fleet.told
     differing: list[float | None] = [since_s(since, selection.now) for since in told.drift_since]
@@ -147,5 +158,6 @@ PAGE = Page(
     "Fleet",
     (Part("fleet_cells", cells, CELLS_EVERY_S), Part("fleet", table, TABLE_EVERY_S)),
     key="f",
+    own=own,
     scripts=("node_cells.js",),
 )

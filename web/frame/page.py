@@ -44,7 +44,8 @@ class Page:
     """One page: `templates/pages/NAME.html` with its parts in it, at `path`.
 
     `path` may hold one variable, whose value reaches the parts as the selection's own parameter. `whole` is what the
-    template needs beside its parts; asked once, when the page is opened. `key`: a page of the navigation, opened by "g"
+    template needs beside its parts; asked once, when the page is opened. `own` reads the page's own parameters, and
+    refuses those that are wrong before anything is asked or sent. `key`: a page of the navigation, opened by "g"
     and it; `section`: the name of the one that this page belongs to. A page without `bar` is not about a span of time.
     `any_time`: a list that is cut to a span only where the address says one. `one_pool`: it shows one pool, the first
     unless the address says which.
@@ -57,6 +58,7 @@ class Page:
     section: str = ""
     key: str = ""
     one_pool: bool = False
+    own: Callable[[Selection], object] | None = None
     whole: Asked | None = None
     bar: bool = True
     any_time: bool = False

@@ -49,11 +49,17 @@ def wanted_of(selection: Selection) -> dict[str, Any]:
     return found
 
 
-def ledger(client: Client, selection: Selection) -> Context:
-    """A page of rows; trials are folded unless the address says otherwise."""
+def cursor_of(selection: Selection) -> str:
+    """Where the page begins; empty for the newest. Raises `BadRequest`."""
     cursor = selection.own.get("cursor", "")
     if cursor and not is_number(cursor):
         raise BadRequest("cursor: wants the number that the page before gave", field="cursor")
+    return cursor
+
+
+def ledger(client: Client, selection: Selection) -> Context:
+    """A page of rows; trials are folded unless the address says otherwise."""
+    cursor = cursor_of(selection)
     fold = selection.own.get("fold") != "off"
     page = client.ledger_page(limit=MOST_ENTRIES, cursor=cursor or None, **wanted_of(selection))
     studies = client.studies() if fold else []
@@ -89,5 +95,6 @@ PAGE = Page(
     (Part("ledger", ledger), Part("chain", chain, 30)),
     key="l",
     any_time=True,
+    own=cursor_of,
     whole=whole,
 )

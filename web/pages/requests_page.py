@@ -59,13 +59,17 @@ class Row:
     tokens_per_s: float | None
 
 
-def listed(client: Client, selection: Selection) -> Context:
-    """A page of the log, in the order asked for."""
-    asked = filters_of(selection)
-    order = one_of(selection, "order", ORDERS, "newest")
+def own(selection: Selection) -> tuple[dict[str, Any], str, str]:
+    """The filters, the order, and where the page begins. Raises `BadRequest` that names the parameter."""
     cursor = selection.own.get("cursor", "")
     if cursor and not cursor.isdecimal():
         raise BadRequest("cursor: wants the number that the page before gave", field="cursor")
+    return filters_of(selection), one_of(selection, "order", ORDERS, "newest"), cursor
+
+
+def listed(client: Client, selection: Selection) -> Context:
+    """A page of the log, in the order asked for."""
+    asked, order, cursor = own(selection)
     page = client.requests(
         **asked, order=order, limit=A_PAGE, cursor=cursor or None, request_id=selection.own.get("q"), **selection.span
     )
@@ -211,7 +215,9 @@ def around(record: RequestRecord, selection: Selection) -> str:
     return selection.frame_query(**words, pool=record.pool, node=record.node)
 
 
-LIST = Page("requests", "/requests", "Requests", (Part("requests", listed), Part("facets", facets, 15)), key="q")
+LIST = Page(
+    "requests", "/requests", "Requests", (Part("requests", listed), Part("facets", facets, 15)), key="q", own=own
+)
 PAGE = Page(
     "request",
     "/requests/{request_id:path}",

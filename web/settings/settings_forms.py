@@ -18,7 +18,7 @@ from controlplane.contract.errors import TailwrightError, Unauthenticated
 from web.access.sessions import holder_of, signed_client_of
 from web.access.threads import on_own_threads
 from web.frame import row_number
-from web.frame.rendering import page_rendered
+from web.frame.page_document import page_sent
 from web.frame.selection import selection_of
 from web.settings.form_fields import destination_of, preview_of, problem_of, token_of
 from web.settings.settings_page import PAGE, person_of
@@ -139,7 +139,7 @@ def end(request: Request, tab: str, number: int, form: Field = "") -> Response:
 
 
 def _tab(request: Request, client: Client, tab: str, **more: object) -> Response:
-    response = page_rendered(request, PAGE, client, selection_of({"tab": tab}, utc_now()), **more)
+    response = page_sent(request, PAGE, client, selection_of({"tab": tab}, utc_now()), **more)
     response.headers["Cache-Control"] = "no-store"
     return response
 

@@ -89,6 +89,7 @@ function begin() {
 
 if (source) {
   window.setTimeout(begin);
+  if (troubles.size) sayHowFresh();
   source.addEventListener("beat", (event) => beat(JSON.parse(event.detail.data)));
   source.addEventListener("trouble", (event) => {
     const { part, message } = JSON.parse(event.detail.data);

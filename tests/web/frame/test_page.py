@@ -1,25 +1,16 @@
-"""Pages are named once and found by name; a page with parts that fail is shown without them, and soon."""
+"""Pages and parts are named once and found by name; a page refuses what its address says wrongly to it alone."""
 
-import re
 from datetime import UTC, datetime
-from typing import Any
 
-import httpx
 import pytest
-from markupsafe import escape
 
-from controlplane.contract.errors import BadRequest, NotFound, Unauthenticated, Unavailable
-from tests.web.browser_request import request_of
+from controlplane.contract.errors import BadRequest, NotFound
 from web.dashboard import PAGES
-from web.frame import rendering
-from web.frame.broken_parts import TOLD
-from web.frame.marks import mark_of
-from web.frame.page import Page, Pages, Part, number
-from web.frame.rendering import NO_ANSWER, live_address, page_rendered, templates
+from web.frame.page import Pages, number
+from web.frame.rendering import templates
 from web.frame.selection import Selection, selection_of
 
 NOW = datetime(2026, 3, 1, 12, 5, tzinfo=UTC)
-REQUEST = request_of("ann")
 
 
 def selected(**params: str) -> Selection:
@@ -52,60 +43,26 @@ def test_a_number_in_an_address_is_one_or_there_is_no_such_thing() -> None:
         assert refused.value.detail["field"] == "alert"
 
 
-def test_the_stream_has_the_pages_address_and_what_it_came_with() -> None:
-    page = Page("fleet", "/fleet", "Fleet")
-    x, y = mark_of("<b>"), mark_of("")
-    shown = {"x": "<b>", "y": ""}
-    assert live_address(page, selected(pool="a & b"), shown) == f"/live/fleet?pool=a+%26+b&fresh=x.{x}%2Cy.{y}"
-    assert live_address(page, selected(), {}) == "/live/fleet"
-
-
-def part(name: str, *errors: Exception) -> Part:
-    def asked(*_: Any) -> dict[str, Any]:
-        for error in errors:
-            raise error
-        return {"nodes": [], "knobs": []}
-
-    return Part(name, asked, template="fleet")
-
-
-def opened(*parts: Part) -> str:
-    page = Page("fleet", "/fleet", "Fleet", parts, bar=False)
-    return bytes(page_rendered(REQUEST, page, None, selected()).body).decode()  # type: ignore[arg-type]
-
-
-def test_a_part_that_fails_is_told_in_its_place_and_asked_for_by_the_stream() -> None:
-    for error, words in ((Unavailable("the store is busy"), "the store is busy"), (httpx.ConnectError("x"), NO_ANSWER)):
-        text = opened(part("fleet", error))
-        assert f"Nothing to show: {words}" in text and f'data-trouble="{words}"' in text
-        assert f'<span id="freshness" role="status">stale: {words}</span>' in text
-        assert 'data-stream="/live/fleet"' in text
-    well = opened(part("fleet"))
-    assert "Nothing to show" not in well and 'role="status">live<' in well
-    assert re.search('data-stream="/live/fleet[?]fresh=fleet[.][0-9a-f]{16}"', well)
-
-
-def test_an_error_of_our_own_in_a_part_takes_no_other_with_it() -> None:
-    broken: list[str] = []
-    page = Page("fleet", "/fleet", "Fleet", (part("fleet", ZeroDivisionError("x")),), bar=False)
-    answer = page_rendered(request_of("ann", broken), page, None, selected())  # type: ignore[arg-type]
-    assert f"Nothing to show: {escape(TOLD)}" in bytes(answer.body).decode() and broken == ["fleet/fleet"]
-
-
-@pytest.mark.parametrize("error", [Unauthenticated("sign in first"), BadRequest("from: wants", field="from")])
-def test_what_refuses_the_address_or_the_session_refuses_the_page(error: Exception) -> None:
-    with pytest.raises(type(error)):
-        opened(part("fleet", error))
-
-
-def test_a_page_waits_for_its_parts_no_longer_than_it_has_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rendering, "PATIENCE_S", -1.0)
-    reached: list[str] = []
-
-    def second(*_: Any) -> dict[str, Any]:
-        reached.append("second")
-        return {"nodes": [], "knobs": []}
-
-    for first in (part("fleet"), part("fleet", httpx.ReadTimeout("late"))):
-        opened(first, Part("second", second, template="fleet"))
-    assert reached == []
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("explore", {"metric": "nothing"}),
+        ("explore", {"box": "1,2"}),
+        ("requests", {"order": "best"}),
+        ("requests", {"min": "x"}),
+        ("requests", {"cursor": "x"}),
+        ("fleet", {"sort": "colour"}),
+        ("fleet", {"page": "0"}),
+        ("fleet", {"figure": "x"}),
+        ("configs", {"page": "x"}),
+        ("configs", {"a": "0"}),
+        ("ledger", {"cursor": "x"}),
+    ],
+)
+def test_a_page_refuses_its_own_wrong_parameters_before_anything_is_asked(name: str, wrong: dict[str, str]) -> None:
+    own = PAGES[name].own
+    assert own is not None
+    own(selected())
+    with pytest.raises(BadRequest) as refused:
+        own(selected(**wrong))
+    assert refused.value.detail["field"] in wrong
