@@ -29,6 +29,9 @@ UNDER_WAY = REMEMBERED - BUNDLE_PARTS
 AWAY_S = 300.0
 """How long a service that does not answer is waited for."""
 LONGEST_WAIT_S = 10.0
+MOST_SHRUNK = 100
+"""Times. Reports that are alike shrink more than that, and go as they are: of the service what grows to 200 times what
+was sent is taken for a decompression bomb (`content_encoding.LIMIT_RATIO`)."""
 
 
 @dataclass
@@ -142,12 +145,19 @@ class _UnderWay:
         self._on_answer(batch)
 
 
+def bundled(request: Request) -> tuple[bytes, dict[str, str]]:
+    """A bundle's body, compressed where the service takes it so, and its headers."""
+    plain = b"".join(batch.body for batch in request.batches)
+    headers = {"Content-Type": request.batches[0].headers["Content-Type"]}
+    packed = zstandard.ZstdCompressor(level=1).compress(plain)
+    if len(plain) > MOST_SHRUNK * len(packed):
+        return plain, headers
+    return packed, headers | {"Content-Encoding": "zstd"}
+
+
 def _send(client: Client, request: Request, patience: Patience) -> Answer:
     first = request.batches[0]
-    body, headers = first.body, first.headers
-    if request.is_bundle:
-        body = zstandard.ZstdCompressor(level=1).compress(b"".join(batch.body for batch in request.batches))
-        headers = {"Content-Type": headers["Content-Type"], "Content-Encoding": "zstd"}
+    body, headers = bundled(request) if request.is_bundle else (first.body, first.headers)
     give_up_at = patience.clock() + AWAY_S
     wait_s = 0.2
     while True:

@@ -1,5 +1,6 @@
 """Sending: nearly in order, patient, and nothing twice however often it is begun again."""
 
+import random
 import threading
 import time
 from collections.abc import Callable
@@ -12,10 +13,11 @@ from controlplane.client import Client
 from controlplane.command.load import sending
 from controlplane.command.load.batches import Batch
 from controlplane.command.load.sending import load
-from controlplane.command.load.upload_requests import BUNDLE_PARTS
+from controlplane.command.load.upload_requests import BUNDLE_PARTS, Request
 from controlplane.contract.errors import BadRequest, Forbidden
 from controlplane.contract.reports.packed_report import REPORT_HEADER, PackedReport, decode, encode, report_header
-from controlplane.contract.reports.report_bundle import MEDIA_TYPE, PATH, bundle, unbundle
+from controlplane.contract.reports.report_bundle import LIMIT_PLAIN, MEDIA_TYPE, PATH, bundle, unbundle
+from controlplane.telemetry.journal.content_encoding import decompress
 
 STREAM = b"f" * 16
 KEPT = httpx.Response(200, json={})
@@ -210,6 +212,16 @@ class Loader:
 def part(stream: bytes, number: int) -> Batch:
     body = bundle([encode(PackedReport(stream, number))])
     return Batch(stream, number, PATH, {"Content-Type": MEDIA_TYPE}, body, 3, len(body), "", number)
+
+
+@pytest.mark.parametrize(("alike", "coding"), [(True, ""), (False, "zstd")])
+def test_what_shrinks_too_much_to_be_believed_goes_as_it_is(alike: bool, coding: str) -> None:
+    """The service undoes what was sent, within its bound on decompression bombs."""
+    body = bytes(4 << 20) if alike else random.Random(1).randbytes(4 << 20)
+    request = Request([Batch(STREAM, 1, PATH, {"Content-Type": MEDIA_TYPE}, body, 1, len(body), "", 1)])
+    sent, headers = sending.bundled(request)
+    assert headers.get("Content-Encoding", "") == coding
+    assert decompress(sent, headers.get("Content-Encoding", ""), LIMIT_PLAIN) == body
 
 
 def test_parts_of_several_files_go_in_bundles_and_are_told_apart() -> None:
