@@ -4,11 +4,12 @@ Guarantee: each change of an incident and its entry in the ledger are in one tra
 locks them in the order of their numbers.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import delete, update
+from sqlalchemy import delete, func, update
 from sqlalchemy import select as sql_select
 from sqlmodel import Session, col, select
 from sqlmodel.sql.expression import SelectOfScalar
@@ -70,9 +71,8 @@ def incidents(
     if pool is not None:
         query = query.where(IncidentRow.pool == pool)
     rows = list(session.exec(query))
-    held = holding_now(session)
-    members = members_of(session, numbers(rows))
-    return [incident_view(row, _tally([seen_at(alert, held, now) for alert in members[row.id or 0]])) for row in rows]
+    tallies = _tallies(session, numbers(rows), now)
+    return [incident_view(row, tallies[row.id or 0]) for row in rows]
 
 
 def incident(session: Session, incident_id: int, now: datetime) -> Incident:
@@ -136,10 +136,40 @@ def _existing(session: Session, incident_id: int, *, lock: bool = False) -> Inci
     return existing(session, IncidentRow, incident_id, "incident", field="incident_id", lock=lock)
 
 
+def _tallies(session: Session, incident_ids: Sequence[int], now: datetime) -> dict[int, Tally]:
+    """By incident. Where nothing holds alerts back they are counted by the database: an incident may have thousands."""
+    held = holding_now(session)
+    if held:
+        members = members_of(session, incident_ids)
+        return {number: _tally([seen_at(alert, held, now) for alert in members[number]]) for number in incident_ids}
+    number, source, state = col(IncidentAlertRow.incident_id), col(AlertRow.source), col(AlertRow.state)
+    query = sql_select(number, source, state, func.count()).join(
+        AlertRow, col(AlertRow.id) == IncidentAlertRow.alert_id
+    )
+    counts: dict[int, Counter[tuple[str, bool]]] = {one: Counter() for one in incident_ids}
+    for one, name, now_is, count in session.execute(
+        query.where(number.in_(incident_ids)).group_by(number, source, state)
+    ):
+        counts[one][name, now_is == AlertState.FIRING.value] += count
+    return {one: _counted(found) for one, found in counts.items()}
+
+
+def _counted(found: Counter[tuple[str, bool]]) -> Tally:
+    """found: how many there are, by source and whether they fire."""
+    firing = sum(count for (_, fires), count in found.items() if fires)
+    return Tally(found.total(), firing, sources=_in_order(source for source, _ in found))
+
+
 def _tally(alerts: Sequence[Alert]) -> Tally:
     firing = [alert for alert in alerts if alert.state is AlertState.FIRING]
-    sources = tuple(sorted({alert.source for alert in alerts}, key=lambda source: (source != OURS, source)))
-    return Tally(len(alerts), len(firing), sum(alert.silenced for alert in firing), sources)
+    return Tally(
+        len(alerts), len(firing), sum(alert.silenced for alert in firing), _in_order(one.source for one in alerts)
+    )
+
+
+def _in_order(sources: Iterable[str]) -> tuple[str, ...]:
+    """Each once, ours first."""
+    return tuple(sorted(set(sources), key=lambda source: (source != OURS, source)))
 
 
 def _members(session: Session, incident_id: int, now: datetime) -> list[IncidentAlert]:

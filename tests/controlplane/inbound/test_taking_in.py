@@ -113,6 +113,9 @@ def test_it_joins_the_incident_of_its_pool_and_tells_where_it_is_from(database: 
     (found,) = look(database)
     assert [one.alert.source for one in found.members] == ["tailwright", "alertmanager"]
     assert found.title == "TTFT rose" and found.sources == ["tailwright", "alertmanager"]
+    with database.read_session() as session:
+        (listed,) = incidents.incidents(session, before_id=None, limit=9, now=NOW)
+    assert listed.model_dump() == found.model_dump(include=set(type(listed).model_fields))
     joined = found.members[1]
     assert joined.why == f"it began with alert {own} in the same pool"
     assert joined.alert.link == "https://prom.test/graph?g0" and joined.alert.labels["node"] == "gpu-1"
