@@ -5,8 +5,8 @@ single request says much. The mean score of a tick is what the detector watches 
 
 - `location`: the normal score of the request's rank (van der Waerden). For a shift of a lognormal distribution it is
   the efficient score: nothing that is in the data is thrown away.
-- `tail`: grows exponentially with the normal score, less a multiple of `location` that makes it blind to a small shift
-  of all: it speaks of a part of the requests that got much slower.
+- `tail`: grows exponentially with the normal score, less multiples of `location` and its square that make it blind to a
+  shift of all, to either side: it speaks of a part of the requests that got much slower.
 
 What a change would do to a mean score is computed from the same usual distribution (`after`), whatever its shape.
 """
@@ -25,7 +25,7 @@ Ints = NDArray[np.int64]
 NORMAL = NormalDist()
 CLIP = 2.6
 TAIL_STEEPNESS = 1.4
-SMALL_SHIFT = 1.1
+SMALL_SHIFT = 1.15
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,11 @@ def tail(counts: Ints) -> Scoring:
     shares = counts / counts.sum()
     usual = _centred(_normal_scores(counts), shares)
     steep = _centred(np.exp(TAIL_STEEPNESS * _normal_scores(counts)), shares)
-    small = Change(SMALL_SHIFT)
-    blind = steep.table - steep.after(small) / max(usual.after(small), 1e-9) * usual.table
-    return _centred(blind, shares)
+    others = [usual, _centred(usual.table**2, shares)]
+    shifts = [Change(SMALL_SHIFT), Change(1.0 / SMALL_SHIFT)]
+    moved = np.array([[one.after(shift) for one in others] for shift in shifts])
+    parts = np.linalg.lstsq(moved, np.array([steep.after(shift) for shift in shifts]), rcond=1e-6)[0]
+    return _centred(steep.table - sum(part * one.table for part, one in zip(parts, others, strict=True)), shares)
 
 
 def _centred(table: Floats, shares: Floats) -> Scoring:

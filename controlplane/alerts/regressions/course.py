@@ -222,7 +222,7 @@ def course(past: Past, bucket: str, is_closed: Callable[[float], bool]) -> Cours
 
 def _line(wanted: Wanted, values: Floats, sampling: Floats, usual: int, span_s: float) -> Line:
     # What drifts by so much moves the mean score as the smallest rise does, in proportion.
-    drift = wanted.rises[0] * FLOOR_FACTOR / (RISES[0].factor - 1.0) if wanted.name != TAIL else 0.0
+    drift = wanted.rises[0] * FLOOR_FACTOR / (RISES[0].factor - 1.0)
     slow = drift**2 * FLOOR_SPAN_S / span_s
     floors = [0.0] * (len(TAUS_TICKS) - 2) + [HALF_HOUR_PART * slow, slow]
     known = np.isfinite(values[:usual])

@@ -67,6 +67,18 @@ def page(scope: str = "operate", phase: RolloutPhase = RolloutPhase.PROPOSED) ->
     return " ".join(part_html(PAGE, "alert", OneAlert(scope, phase), alert="7").split())
 
 
+def test_how_much_slower_and_how_sure_that_is_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "times as long" not in page() and "How sure" not in page()
+    evidence = {
+        "effect": {"factor": 1.4832, "low": 1.351, "high": 1.62, "level": 0.95},
+        "error_rate": {"statement": "designed for one in 28 days"},
+    }
+    monkeypatch.setattr(ALERT, "evidence", evidence)
+    shown = page()
+    assert "<dd>1.48 times as long (1.35 to 1.62, 95 %)</dd>" in shown
+    assert "<dd>designed for one in 28 days.</dd>" in shown
+
+
 def test_remedies_are_shown_with_their_links() -> None:
     shown = page()
     for wanted in (
