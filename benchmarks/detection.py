@@ -6,8 +6,8 @@
 `nulls` and `delays` drive worlds of real arrivals through a queue a node, on machines that drift
 (`detection_measures/worlds.py`); a null world has nothing wrong for `--weeks`, and each alarm there is false. `model`
 is the older stationary model, which is kinder than any fleet (`detection_measures/model.py`). All methods watch the
-same worlds; `candidate` is a detector that is measured before it becomes the product's. A model is not production: read
-the figures as its answers.
+same worlds; `exceedances alone` is the product's detector without courses (docs/decisions/0049). A model is not
+production: read the figures as its answers.
 """
 
 import argparse

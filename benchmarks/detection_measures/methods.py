@@ -1,4 +1,4 @@
-"""Who watches the worlds: the product's detector, the candidate, and the rules that others run.
+"""Who watches the worlds: the product's detector, with and without courses, and the rules that others run.
 
 A method takes a world's chunks from its start and says at which seconds it raised an alarm, judging after `WARM_S`.
 After an alarm it is silent for `REST_S`, as an alert that is open.
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from benchmarks.detection_measures.model import is_due
+from benchmarks.detection_measures.model import ExceedancesAlone, is_due
 from benchmarks.detection_measures.worlds import BUCKETS, Chunk
 from controlplane.alerts.regressions.detector import Detector
 from controlplane.alerts.windows.history import Tail, Window
@@ -26,11 +26,11 @@ RULE_TICKS = 60
 Method = Callable[[Iterable[Chunk]], list[float]]
 
 
-def product(metric: str) -> Method:
+def product(metric: str, kind: type[Detector] = Detector) -> Method:
     """The regression rule as it is installed, on one metric: `ttft` as measured, or `prefill`, freed of waiting."""
 
     def watch(chunks: Iterable[Chunk]) -> list[float]:
-        detector = Detector(RegressionCondition(metrics=[metric]))
+        detector = kind(RegressionCondition(metrics=[metric]))
         meter, windows, raised, quiet_until_s = LoadMeter(), list[Window](), list[float](), 0.0
         was_alarmed = False
         for chunk in chunks:
@@ -86,6 +86,7 @@ def p99_rule(metric: str = "ttft", factor: float = 1.2) -> Method:
 METHODS: dict[str, Method] = {
     "product, ttft": product("ttft"),
     "product, prefill": product("prefill"),
+    "exceedances alone, prefill": product("prefill", ExceedancesAlone),
     "p99 rule, ttft": p99_rule(),
     "p99 rule, prefill": p99_rule("prefill"),
 }

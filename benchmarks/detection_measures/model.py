@@ -3,10 +3,11 @@
 Requests arrive as a Poisson process whose rate follows a curve of two hours, +-50 %. Latency is lognormal (sigma 0.6)
 around 0.2 s; its logarithm moves with the load (0.3 per factor e) and with AR(1) noise (sd 0.05, time constant 60 s).
 Null hours have no shift; each shift multiplies every latency from one moment on. One metric, p95 and p99, one prompt
-bucket; the baseline is two hours long. The threshold is the product's default: one false alarm in a week.
+bucket; the baseline is two hours long. The threshold is the product's default: one false alarm in 28 days.
 
-Rivals see the same windows. `p99 rule` is `p99[5m] > 1.2 x baseline for 5m`. The ablations take away the load bins, the
-tempering, or both with a baseline that is never renewed. A model is not production: read the figures as its answers.
+Rivals see the same windows. `p99 rule` is `p99[5m] > 1.2 x baseline for 5m`. `exceedances alone` is the detector
+without courses, as it judges baselines of less than an hour; its ablations take away the load bins, the tempering, or
+both with a baseline that is never renewed. A model is not production: read the figures as its answers.
 """
 
 import math
@@ -18,6 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from controlplane.alerts.regressions.baseline import Baseline, BucketBaseline
+from controlplane.alerts.regressions.course import Course
 from controlplane.alerts.regressions.detector import Detector, Workshop
 from controlplane.alerts.regressions.learner import Learner
 from controlplane.alerts.windows.history import Tail, Window, merged
@@ -69,8 +71,8 @@ class Plant:
         return made
 
 
-class Ablated(Detector):
-    """The detector without tempering, without load bins, or with the first baseline for ever."""
+class ExceedancesAlone(Detector):
+    """The detector without courses; of that, without tempering, load bins, or with the first baseline for ever."""
 
     tempered = binned = renewed = True
 
@@ -88,9 +90,12 @@ class Ablated(Detector):
 
 
 class AblatedWorkshop(Workshop):
-    def __init__(self, detector: Ablated, history: Sequence[Window]) -> None:
+    def __init__(self, detector: ExceedancesAlone, history: Sequence[Window]) -> None:
         super().__init__(detector.condition, history)
         self._detector = detector
+
+    def survey(self, learner: Learner, end_s: float, at_s: float) -> Course | None:
+        return None
 
     def build(self, learner: Learner, end_s: float, least: int) -> dict[float, Baseline]:
         if learner.baselines and not self._detector.renewed:
@@ -98,15 +103,15 @@ class AblatedWorkshop(Workshop):
         return {q: self._detector.ablate(built) for q, built in super().build(learner, end_s, least).items()}
 
 
-class Unbinned(Ablated):
+class Unbinned(ExceedancesAlone):
     binned = False
 
 
-class Untempered(Ablated):
+class Untempered(ExceedancesAlone):
     tempered = False
 
 
-class StaticUntempered(Ablated):
+class StaticUntempered(ExceedancesAlone):
     tempered = binned = renewed = False
 
 
@@ -171,6 +176,7 @@ def _with(kind: type[Detector]) -> Method:
 
 METHODS: dict[str, Method] = {
     "tailwright": _with(Detector),
+    "exceedances alone": _with(ExceedancesAlone),
     "without load bins": _with(Unbinned),
     "without tempering": _with(Untempered),
     "static, untempered": _with(StaticUntempered),
