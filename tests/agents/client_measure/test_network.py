@@ -21,7 +21,7 @@ from tests.agents.client_measure.served_engine import PROMPT, WHOLE, ServedEngin
 from tests.agents.client_measure.tls_proxy import Authority, Delays, tls_proxy
 from tests.agents.engine.serving import eventually
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.clock]
 
 HANDSHAKE_S, TO_SERVER_S, TO_CLIENT_S = 0.2, 0.25, 0.3
 TOKENS = 6
