@@ -210,7 +210,7 @@ def course(past: Past, bucket: str, is_closed: Callable[[float], bool]) -> Cours
     scored: list[Mapping[str, Scored]] = [{}] * (int(places[-1]) + 1)
     for place, at_s, one in zip(places, starts, past.scored, strict=True):
         scored[place] = {} if is_closed(at_s) else one
-    usual = round((past.usual_until_s - start_s) / width_s)
+    usual = max(0, round((past.usual_until_s - start_s) / width_s))
     span_s = min(past.usual_until_s - start_s, FLOOR_SPAN_S)
     lines = {}
     for wanted in _wanted(past.yardstick.usual, bucket):

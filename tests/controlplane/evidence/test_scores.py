@@ -30,8 +30,9 @@ def test_slower_is_never_a_lower_score_by_place(found: np.ndarray) -> None:
     assert (np.diff(location(on_axis(found)).table) >= 0).all()
 
 
-def test_requests_that_do_not_differ_say_nothing() -> None:
-    assert location(on_axis(np.array([7]))).variance == 0.0
+def test_where_requests_hardly_differ_a_bucket_of_drift_is_little_and_a_real_rise_is_not() -> None:
+    alike = location(on_axis(np.array([700])))
+    assert abs(alike.after(Change(BASE))) < 0.5 < 1.2 < alike.after(Change(1.1)) < alike.after(Change(1.5))
 
 
 def test_a_shift_of_lognormal_requests_moves_their_score_by_its_size() -> None:

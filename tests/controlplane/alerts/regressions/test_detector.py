@@ -418,6 +418,18 @@ class TestMatureBaselines:
         run(detector, pool, 1200, requests=requests)
         assert not detector.alarmed("ttft"), "and is not told again of what is over"
 
+    @pytest.mark.parametrize("sigma", [0.0, 0.005])
+    def test_requests_that_hardly_differ(self, sigma: float) -> None:
+        """Gaps on a steady GPU fill one bucket of the axis or two: what moves them by one is no regression."""
+        detector, pool = Detector(self.condition), Pool(seed=1, nodes=4, sigma=sigma)
+        for place in range(self.TICKS):
+            window = pool.serve(8)
+            if place >= self.TICKS - 12:
+                detector.advance(window, pool.windows)
+        run(detector, pool, 900, requests=8, ttft=1.03)
+        assert not detector.alarmed("ttft")
+        assert seconds_to_alarm(detector, pool, "ttft", 120, requests=8, ttft=1.25) <= 60
+
     def test_a_baseline_that_matures_goes_on_judging(self) -> None:
         detector, pool = self.grown(1, np.ones(700), 700)
         assert detector.learners["ttft", "*"].course is None
