@@ -90,6 +90,7 @@ READ = """(title) => {
   const figure = [...document.querySelectorAll("figure.chart")].find((one) => one.textContent.includes(title));
   const slider = figure.querySelector("[role=slider]");
   slider.dispatchEvent(new KeyboardEvent("keydown", { key: "End" }));
+  const readout = figure.querySelector(".readout").textContent;  // Before the map's key moves the moment for both.
   const map = document.querySelector(".heat-map");
   map.querySelector("[role=application]").dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowLeft" }));
   const table = figure.querySelector(".values");
@@ -97,7 +98,7 @@ READ = """(title) => {
   return {
     values: JSON.parse(slider.dataset.values),
     ticks: [...figure.querySelectorAll(".across text")].map((tick) => tick.textContent),
-    readout: figure.querySelector(".readout").textContent,
+    readout,
     head: table.querySelector("th").textContent,
     first: table.querySelector("td").textContent,
     map: JSON.parse(map.dataset.heatMap),
