@@ -89,7 +89,7 @@ def test_a_charts_ticks_and_marks_are_on_the_clock_that_its_page_is_shown_in() -
 READ = """(title) => {
   const figure = [...document.querySelectorAll("figure.chart")].find((one) => one.textContent.includes(title));
   const slider = figure.querySelector("[role=slider]");
-  slider.dispatchEvent(new KeyboardEvent("keydown", { key: "End" }));
+  slider.dispatchEvent(new KeyboardEvent("keydown", { key: "End", bubbles: true }));
   const readout = figure.querySelector(".readout").textContent;  // Before the map's key moves the moment for both.
   const map = document.querySelector(".heat-map");
   map.querySelector("[role=application]").dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowLeft" }));
