@@ -22,6 +22,7 @@ from controlplane.telemetry.otlp.buckets import (
     power,
 )
 from controlplane.telemetry.otlp.raw_point import MAX_BUCKETS, RawExplicit, RawExponential, trimmed
+from controlplane.telemetry.values.magnitude import LARGEST, fits
 from controlplane.telemetry.values.refusal import Reason, Refusals, Refused
 
 MAX_COUNT = 1 << 40
@@ -191,8 +192,9 @@ def _stated(name: str, point: Any) -> tuple[float | None, float | None, float | 
     found: list[float | None] = []
     for field in ("sum", "min", "max"):
         value: float | None = getattr(point, field) if point.HasField(field) else None
-        if value is not None and (not math.isfinite(value) or value < 0):
-            raise Refused(Reason.VALUE, f"{name}: {field} is {value}, must be finite and not negative")
+        if value is not None and (not fits(value) or value < 0):
+            wanted = f"must be finite, not negative and at most {LARGEST:g}"
+            raise Refused(Reason.VALUE, f"{name}: {field} is {value}, {wanted}")
         found.append(value)
     return found[0], found[1], found[2]
 

@@ -4,7 +4,6 @@ Guarantee: a request that does not count in the histograms (aborted, failed) is 
 which its value was complete, so that it lies in the window of the quantile that it explains.
 """
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -15,6 +14,7 @@ from opentelemetry.proto.metrics.v1 import metrics_pb2 as otlp
 from controlplane.contract import metrics
 from controlplane.contract.metrics import BY_NAME, prompt_bucket
 from controlplane.telemetry.reports.records import Record
+from controlplane.telemetry.values.magnitude import fits
 
 KEPT = 5
 """Of each pool, metric, prompt bucket and minute."""
@@ -110,7 +110,7 @@ def of_point(metric_name: str, labels: Mapping[str, str], given: otlp.Exemplar) 
     value = given.as_double if given.HasField("as_double") else float(given.as_int)
     if metric is None or metric.short not in METRICS or not given.trace_id or not given.time_unix_nano:
         return None
-    if len(given.trace_id) > 16 or given.time_unix_nano >= 1 << 63 or not math.isfinite(value) or value < 0:
+    if len(given.trace_id) > 16 or given.time_unix_nano >= 1 << 63 or not fits(value) or value < 0:
         return None
     revision = labels.get(metrics.REVISION.label, "")
     return Exemplar(

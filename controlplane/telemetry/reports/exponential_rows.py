@@ -15,6 +15,7 @@ from controlplane.telemetry.otlp.bounds import Bounds
 from controlplane.telemetry.otlp.histogram_point import AXIS_EDGES, MAX_COUNT, SLACK
 from controlplane.telemetry.reports.column_builder import cell_type
 from controlplane.telemetry.values.columns import HistogramRows, Mask
+from controlplane.telemetry.values.magnitude import all_that_fit
 
 _EDGES = np.array(AXIS_EDGES)
 _UPPER = np.append(_EDGES[1:-1], np.inf)
@@ -60,7 +61,12 @@ def rows_of(points: list[Gathered], bounds: Bounds) -> tuple[HistogramRows, Mask
     maxima = np.where(highs_stated, highs, np.maximum(_EDGES[at_high], minima))
     last_lower = _EDGES[at_high - 1]
     keep &= (
-        totals_stated & np.isfinite(totals) & (totals >= 0) & np.isfinite(minima) & (minima >= 0) & np.isfinite(maxima)
+        totals_stated
+        & all_that_fit(totals)
+        & (totals >= 0)
+        & all_that_fit(minima)
+        & (minima >= 0)
+        & all_that_fit(maxima)
     )
     keep &= (maxima * SLACK >= last_lower) | (last_lower <= ZERO_THRESHOLD_S)
     keep &= (maxima >= 0) & (

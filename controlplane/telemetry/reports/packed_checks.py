@@ -15,6 +15,7 @@ from controlplane.telemetry.otlp.histogram_point import MAX_COUNT, SLACK
 from controlplane.telemetry.reports.packed_table import KINDS, REFUSED, PackedTable
 from controlplane.telemetry.values.batch import offsets
 from controlplane.telemetry.values.columns import HistogramRows, Ids, Mask, NumberRows
+from controlplane.telemetry.values.magnitude import LARGEST, all_that_fit
 from controlplane.telemetry.values.refusal import Problem, Reason, Refusals
 
 EDGES = np.exp2((np.arange(AXIS_LENGTH + 1) + AXIS_MIN) / 2.0**SCALE)
@@ -84,7 +85,7 @@ def histograms(
     first_upper, last_lower = _occupied(rows)
     low, high, total = rows.minimum, rows.maximum, rows.total
     with np.errstate(invalid="ignore", over="ignore"):
-        no_number = some & ~(np.isfinite(total) & np.isfinite(low) & np.isfinite(high))
+        no_number = some & ~(all_that_fit(total) & all_that_fit(low) & all_that_fit(high))
         negative = some & ((total < 0) | (low < 0) | (high < 0))
         reversed_ = some & (low > high * SLACK)
         low_off = some & (low > first_upper * SLACK)
@@ -103,7 +104,9 @@ def histograms(
         ),
         (
             no_number,
-            lambda i: Problem(Reason.VALUE, f"sum {total[i]}, min {low[i]}, max {high[i]}: must all be finite"),
+            lambda i: Problem(
+                Reason.VALUE, f"sum {total[i]}, min {low[i]}, max {high[i]}: must all be finite and at most {LARGEST:g}"
+            ),
         ),
         (
             negative,
@@ -142,7 +145,10 @@ def numbers(
         return np.zeros(0, bool)
     value = rows.value
     problems: list[Check] = [
-        (~np.isfinite(value), lambda i: Problem(Reason.VALUE, f"value is {value[i]}, must be finite"))
+        (
+            ~all_that_fit(value),
+            lambda i: Problem(Reason.VALUE, f"value is {value[i]}, must be finite and at most {LARGEST:g}"),
+        )
     ]
     if KINDS[kind] == "sum":
         problems.append(

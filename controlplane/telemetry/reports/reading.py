@@ -5,7 +5,6 @@ are checked all at once (`exponential_rows`) or in one glance. All others, and a
 one with all care, so that what is refused, and why, is decided in one place.
 """
 
-import math
 from collections.abc import Iterable, Sized
 from contextlib import suppress
 from dataclasses import dataclass
@@ -31,6 +30,7 @@ from controlplane.telemetry.reports.exemplar import Exemplar, of_point
 from controlplane.telemetry.reports.exponential_rows import Gathered, rows_of
 from controlplane.telemetry.reports.repeat import PointIdentities
 from controlplane.telemetry.values.columns import Columns, Table
+from controlplane.telemetry.values.magnitude import fits
 from controlplane.telemetry.values.refusal import Reason, Refusals, Refused
 
 NO_RECORDED_VALUE = otlp.DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK
@@ -148,7 +148,7 @@ class Reading:
             start_ns, end_ns = view.start_time_unix_nano, view.time_unix_nano
             found = known.get(tuple(view.attributes))
             value = view.as_double or float(view.as_int)
-            in_order = first_ns <= end_ns <= last_ns and start_ns <= end_ns and math.isfinite(value)
+            in_order = first_ns <= end_ns <= last_ns and start_ns <= end_ns and fits(value)
             says_nothing = view.flags or (not value and view.WhichOneof("value") is None)
             if found is None or not in_order or says_nothing or (must_grow and value < 0):
                 self._single(of, view)

@@ -3,7 +3,6 @@
 Guarantee: a span that is no complete request is refused by itself, with a message that names the attribute.
 """
 
-import math
 import struct
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -16,6 +15,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from controlplane.contract import metrics
 from controlplane.telemetry.otlp.bounds import Bounds, check_origin, check_times
 from controlplane.telemetry.otlp.labels import MAX_LABEL, Origin, origin_of
+from controlplane.telemetry.values.magnitude import LARGEST, fits
 from controlplane.telemetry.values.refusal import Reason, Refusals, Refused
 
 MAX_TOKENS = 1 << 31
@@ -149,8 +149,8 @@ def _whole(given: dict[str, AnyValue], name: str, default: str | None, least: in
 
 def _seconds(name: str, value: AnyValue) -> float:
     number = value.double_value if value.HasField("double_value") else float(value.int_value)
-    if value.WhichOneof("value") not in ("double_value", "int_value") or not math.isfinite(number):
-        raise Refused(Reason.VALUE, f"{NAME}: attribute {name}: must be a finite number of seconds")
+    if value.WhichOneof("value") not in ("double_value", "int_value") or not fits(number):
+        raise Refused(Reason.VALUE, f"{NAME}: attribute {name}: must be seconds, finite and at most {LARGEST:g}")
     if number < 0 and PART_OF[name] != metrics.UNACCOUNTED.short:
         raise Refused(Reason.VALUE, f"{NAME}: attribute {name} is {number}, a duration cannot be negative")
     return number
@@ -158,8 +158,9 @@ def _seconds(name: str, value: AnyValue) -> float:
 
 def _figure(name: str, value: AnyValue) -> float:
     number = value.double_value if value.HasField("double_value") else float(value.int_value)
-    if value.WhichOneof("value") not in ("double_value", "int_value") or not math.isfinite(number) or number < 0:
-        raise Refused(Reason.VALUE, f"{NAME}: attribute {name}: must be a finite number, not below zero")
+    if value.WhichOneof("value") not in ("double_value", "int_value") or not fits(number) or number < 0:
+        wanted = f"must be a finite number, not below zero and at most {LARGEST:g}"
+        raise Refused(Reason.VALUE, f"{NAME}: attribute {name}: {wanted}")
     return number
 
 

@@ -62,6 +62,19 @@ def test_rates(client: Client, api: httpx.Client, make_report: Any, start: datet
     assert client.rates("requests", start=minute["start"]).series[0].seconds == 60
 
 
+def test_the_largest_values_add_up_to_what_the_client_reads(
+    client: Client, api: httpx.Client, make_report: Any, start: datetime, minute: Any
+) -> None:
+    """Two finite doubles can add up to infinity, which is no JSON number: what is too large is refused on coming in."""
+    for second, tokens, status in ((0, 1e308, 400), (5, 1e308, 400), (10, 1e100, 200), (15, 1e100, 200)):
+        report = make_report(start=start + timedelta(seconds=second))
+        report.number(metrics.OUTPUT_TOKENS.name, tokens)
+        answer = api.post("/v1/metrics", content=report.request.SerializeToString(), headers=PROTOBUF)
+        assert answer.status_code == status, answer.text
+    (series,) = client.rates("output_tokens", **minute).series
+    assert series.total == 2e100
+
+
 def test_steps_by_what_bound_them(
     client: Client, api: httpx.Client, make_report: Any, start: datetime, minute: Any
 ) -> None:

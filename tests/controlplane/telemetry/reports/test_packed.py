@@ -32,6 +32,7 @@ from controlplane.telemetry.reports import packed
 from controlplane.telemetry.reports.packed import Packed
 from controlplane.telemetry.reports.packed_table import OBJECTS_BYTES, PackedTables
 from controlplane.telemetry.values.batch import Batch
+from controlplane.telemetry.values.magnitude import LARGEST, all_that_fit
 from controlplane.telemetry.values.refusal import Reason, Refusals
 from tests.controlplane.telemetry.packed_reports import (
     BOUNDS,
@@ -106,8 +107,8 @@ BIG = st.builds(
     HISTOGRAM,
     st.sampled_from([1, 100, 300, 70_000, 2**33]),
 )
-FINITE = st.floats(allow_nan=False, allow_infinity=False)
-SUM = st.builds(PackedNumber, st.just(SUM_PLACE), st.integers(0, 2), st.floats(0, 1e300))
+FINITE = st.floats(-LARGEST, LARGEST)
+SUM = st.builds(PackedNumber, st.just(SUM_PLACE), st.integers(0, 2), st.floats(0, LARGEST))
 GAUGE = st.builds(PackedNumber, st.integers(GAUGE_PLACE, SUM_PLACE - 1), st.integers(0, 2), FINITE)
 SECTION = st.builds(
     Section,
@@ -153,7 +154,7 @@ def test_a_broken_body_is_a_bad_request_or_refused_row_by_row(data: st.DataObjec
     rows = found.batch.columns.histograms
     assert (rows.low + rows.width <= AXIS_LENGTH).all() and (rows.zero <= MAX_COUNT).all()
     numbers = [rows.total, rows.minimum, rows.maximum, found.batch.columns.sums.value, found.batch.columns.gauges.value]
-    assert all(np.isfinite(column).all() for column in numbers)
+    assert all(all_that_fit(column).all() for column in numbers)
 
 
 def bad_histogram(**changes: Any) -> Section:
@@ -185,6 +186,7 @@ BEYOND = histogram([900.0])
         (bad_histogram(counts=(2**64 - 1, 2**63)), Reason.COUNTS, f"{TTFT}: count is over"),
         (bad_histogram(counts=(2**40, 1)), Reason.COUNTS, f"{TTFT}: count is over"),
         (bad_histogram(total=NAN), Reason.VALUE, f"{TTFT}: sum nan"),
+        (bad_histogram(total=2 * LARGEST), Reason.VALUE, f"{TTFT}: sum 2e+100"),
         (bad_histogram(total=INF), Reason.VALUE, f"{TTFT}: sum inf"),
         (bad_histogram(minimum=NAN), Reason.VALUE, f"{TTFT}: sum"),
         (bad_histogram(maximum=-INF), Reason.VALUE, f"{TTFT}: sum"),
@@ -197,6 +199,7 @@ BEYOND = histogram([900.0])
         (bad_histogram(total=0.2), Reason.COUNTS, f"{TTFT}: sum is 0.2, but 3 values lie between"),
         (bad_sum(value=-1.0), Reason.VALUE, f"{metrics.OUTPUT_TOKENS.name}: value is -1.0, a monotonic sum"),
         (bad_sum(value=NAN), Reason.VALUE, f"{metrics.OUTPUT_TOKENS.name}: value is nan"),
+        (bad_sum(value=2 * LARGEST), Reason.VALUE, f"{metrics.OUTPUT_TOKENS.name}: value is 2e+100, must be finite"),
         (bad_sum(metric=GAUGE_PLACE), Reason.METRIC, f"{metrics.KV_USAGE.name}: is a gauge in the table"),
         (bad_gauge(value=INF), Reason.VALUE, f"{metrics.KV_USAGE.name}: value is inf"),
         (bad_gauge(metric=0), Reason.METRIC, f"{TTFT}: is a histogram in the table"),

@@ -77,6 +77,7 @@ def label(value: str) -> Callable[[Any], None]:
     ("spoil", "reason", "said"),
     [
         (change(sum=math.nan), Reason.VALUE, "sum is nan"),
+        (change(sum=1e101), Reason.VALUE, "sum is 1e+101"),
         (change(sum=-1.0), Reason.VALUE, "sum is -1.0"),
         (change(min=math.nan), Reason.VALUE, "min is nan"),
         (change(max=-math.inf), Reason.VALUE, "max is -inf"),
@@ -107,7 +108,7 @@ def test_a_bad_point_is_refused_by_name(
     assert said in refusals.text() and metrics.TTFT.name in refusals.text()
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, -1.0])
+@pytest.mark.parametrize("value", [math.nan, math.inf, 1e101, -1.0])
 def test_bad_numbers(make_report: Any, value: float) -> None:
     report = make_report()
     report.number(metrics.REQUESTS.name, value)
