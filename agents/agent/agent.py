@@ -36,6 +36,7 @@ from agents.host.gpu import Gpus
 from agents.host.host_sampler import Sampler
 from agents.host.neighbours import Neighbours, default_folder
 from agents.host.watch import HostWatch
+from controlplane.client.named_proxy import authorities, proxy_for
 from controlplane.contract.bodies.nodes import EffectiveConfig
 from controlplane.contract.errors import BadSettings, TailwrightError
 from controlplane.contract.reports.engine_event import Hello
@@ -86,13 +87,24 @@ class Agent:
         manager.tell(service_manager.READY)  # Whoever else has to start first is waited for, not failed at.
         telling = asyncio.create_task(manager.keep_telling())
         spool = Spool(settings.state_dir / "spool", settings.spool_limit_bytes, Owner.here(settings.node))
-        verify = True if self._tls is None else self._tls.context
+        verify = authorities() if self._tls is None else self._tls.context
         from_file = pairs_in_file(settings.otlp_headers_file, "otlp_headers_file")
         otlp_headers = {**parsed_headers(settings.otlp_headers), **from_file}
         async with (
-            httpx.AsyncClient(base_url=settings.server_url, timeout=10.0, verify=verify) as http,
             httpx.AsyncClient(
-                base_url=settings.otlp_url, headers=otlp_headers, timeout=10.0, verify=verify
+                base_url=settings.server_url,
+                timeout=10.0,
+                verify=verify,
+                trust_env=False,
+                proxy=proxy_for(settings.server_url, settings.proxy),
+            ) as http,
+            httpx.AsyncClient(
+                base_url=settings.otlp_url,
+                headers=otlp_headers,
+                timeout=10.0,
+                verify=verify,
+                trust_env=False,
+                proxy=proxy_for(settings.otlp_url, settings.proxy),
             ) as otlp_http,
         ):
             enrolment = Enrolment(settings, http)
@@ -146,6 +158,7 @@ class Agent:
             applier.offer,
             heartbeat_s=settings.heartbeat_s,
             tls=None if self._tls is None else self._tls.context,
+            proxy=proxy_for(settings.server_url, settings.proxy),
         )
         log.info("node %s follows the engine at %s", settings.node, self._backend.url)
         async with asyncio.TaskGroup() as group:

@@ -6,6 +6,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from controlplane.client.named_proxy import checked_proxy
+from controlplane.contract.errors import BadSettings
 from controlplane.contract.metrics import WINDOW_S
 from controlplane.serving.tls import ClientFiles
 from controlplane.terminal.setting_values import Bytes
@@ -57,6 +59,12 @@ class AgentSettings(BaseModel):
         default=None, description="PEM file of this node's certificate; renewed when it changes."
     )
     client_key: Path | None = Field(default=None, description="PEM file of its key.")
+    proxy: str | None = Field(
+        default=None,
+        repr=False,
+        description="URL of a proxy to go by to server_url and otlp_url on other machines; those of the environment "
+        "are not followed.",
+    )
     otlp_url: str = Field(
         default="",
         description="An OpenTelemetry receiver that gets the reports instead of server_url, as OTLP/HTTP.",
@@ -97,6 +105,14 @@ class AgentSettings(BaseModel):
         if value and not value.startswith(("http://", "https://")):
             raise ValueError("wants a URL that begins with http:// or https://")
         return value and value.rstrip("/")
+
+    @field_validator("proxy")
+    @classmethod
+    def _check_proxy(cls, value: str | None) -> str | None:
+        try:
+            return checked_proxy(value)
+        except BadSettings as error:
+            raise ValueError(error.message.removeprefix("proxy: ")) from error
 
     @field_validator("otlp_headers")
     @classmethod

@@ -44,7 +44,7 @@ class Beginning:
         scene.fleet.start_service()
 
         def look() -> tuple[bool | None, str]:
-            answer = httpx.get(f"{scene.fleet.url}/readyz", timeout=2)
+            answer = httpx.get(f"{scene.fleet.url}/readyz", timeout=2, trust_env=False)
             return (True if answer.status_code == 200 else None), f"/readyz answers {answer.status_code}"
 
         scene.until("the control plane gets ready", scene.plan.start_limit_s, look)

@@ -81,7 +81,7 @@ class Fleet:
         plan = self.plan
         for port in plan.engine_ports:
             body = {"model": MODEL, "prompt": WARM_UP, "max_tokens": 16, "temperature": 0.0}
-            answer = httpx.post(f"http://127.0.0.1:{port}/v1/completions", json=body, timeout=60.0)
+            answer = httpx.post(f"http://127.0.0.1:{port}/v1/completions", json=body, timeout=60.0, trust_env=False)
             answer.raise_for_status()
         targets = [word for port in plan.engine_ports for word in ("--target", f"http://127.0.0.1:{port}")]
         limits = ["--max-input", str(plan.max_input_tokens), "--max-output", str(plan.max_output_tokens)]

@@ -9,6 +9,7 @@ from urllib.parse import quote
 import httpx
 from pydantic import BaseModel, ValidationError
 
+from controlplane.client.named_proxy import authorities, proxy_for
 from controlplane.client.raised_errors import raise_for_error
 from controlplane.client.salvaged_page import LeftOut, salvaged
 from controlplane.contract.bodies.pages import Page
@@ -24,7 +25,8 @@ UNIX = "unix:"
 class Connection:
     """One service at `base_url`, with one bearer token. Use as a context manager, or call `close`.
 
-    `unix:/path` is a service's Unix socket. `tls` says whom to trust and who we are; None: the system's authorities.
+    `unix:/path` is a service's Unix socket. `tls` says whom to trust and who we are; None: the public authorities.
+    `proxy`: the one to go by, see `named_proxy`; that of the environment gets no token.
     """
 
     def __init__(
@@ -36,6 +38,7 @@ class Connection:
         transport: httpx.BaseTransport | None = None,
         tls: ssl.SSLContext | None = None,
         headers: Mapping[str, str] | None = None,
+        proxy: str | None = None,
     ) -> None:
         """`headers` go with each request."""
         headers = {**(headers or {}), **({"Authorization": f"Bearer {token}"} if token else {})}
@@ -44,7 +47,13 @@ class Connection:
             transport = httpx.HTTPTransport(uds=base_url.removeprefix(UNIX))
             base_url = "http://localhost"
         self._http = httpx.Client(
-            base_url=base_url, headers=headers, timeout=timeout_s, transport=transport, verify=tls or True
+            base_url=base_url,
+            headers=headers,
+            timeout=timeout_s,
+            transport=transport,
+            verify=tls or authorities(),
+            trust_env=False,
+            proxy=proxy_for(self.base_url, proxy),
         )
         self.left_out = LeftOut()
 

@@ -10,11 +10,12 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup, TyperOption
 
+from controlplane.client.named_proxy import checked_proxy
 from controlplane.contract.errors import BadSettings, nearest
 from controlplane.serving.tls import ClientFiles
 from controlplane.terminal import checkout, extras
 from controlplane.terminal.config_file import read_config
-from controlplane.terminal.service_connection import CLIENT_FILES, fail
+from controlplane.terminal.service_connection import CLIENT_FILES, PROXY, fail
 
 SUBCOMMANDS = {
     "up": "controlplane.command.up",
@@ -69,6 +70,13 @@ ClientCert = Annotated[
 ]
 ClientKey = Annotated[
     Path | None, typer.Option(help="PEM file of that certificate's key.", envvar="TAILWRIGHT_CLIENT_KEY")
+]
+Proxy = Annotated[
+    str | None,
+    typer.Option(
+        help="URL of a proxy to reach it by on another machine; HTTP_PROXY and the like are not followed.",
+        envvar="TAILWRIGHT_PROXY",
+    ),
 ]
 
 
@@ -126,6 +134,7 @@ def settings(
     ca_file: CaFile = None,
     client_cert: ClientCert = None,
     client_key: ClientKey = None,
+    proxy: Proxy = None,
 ) -> None:
     wrong = checkout.foreign_packages()
     if wrong:
@@ -134,6 +143,7 @@ def settings(
         context.default_map = read_config(config, context)
     try:
         CLIENT_FILES.set(ClientFiles(ca_file, client_cert, client_key))
+        PROXY.set(checked_proxy(proxy))
     except BadSettings as error:
         fail(error.message)
 

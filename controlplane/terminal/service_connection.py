@@ -22,6 +22,9 @@ Answer = TypeVar("Answer")
 CLIENT_FILES: ContextVar[ClientFiles] = ContextVar("CLIENT_FILES", default=ClientFiles())  # noqa: B039 - Frozen.
 """What `tailwright` itself was given, before the command's name."""
 
+PROXY: ContextVar[str | None] = ContextVar("PROXY", default=None)
+"""Likewise: the proxy by which services on other machines are reached."""
+
 TIMEOUT_S = 10.0
 
 AWAY_S = 60
@@ -37,7 +40,7 @@ def reaching(choice: Choice, *, timeout_s: float = TIMEOUT_S) -> Iterator[Client
     does not answer, each with a line on standard error."""
     try:
         tls = ClientTls(choice.files).context if choice.files.any else None
-        client = Client(choice.server, _token(choice), timeout_s=timeout_s, tls=tls)
+        client = Client(choice.server, _token(choice), timeout_s=timeout_s, tls=tls, proxy=PROXY.get())
     except BadSettings as error:
         fail(error.message)
     except httpx.InvalidURL as error:

@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -15,13 +15,14 @@ BY_CHANCE = {"agents/host/backoff.py", "controlplane/alerts/notify/delivery.py",
 """Who imports `random`: waits between attempts, and the order of a search."""
 MAILER = ("controlplane/outgoing/guarded_mail.py", "smtplib")
 """The one place that speaks to mail servers: guarded, with a deadline, never in clear with a login."""
+CLIENTS = {"httpx.Client", "httpx.AsyncClient", "httpx.get", "httpx.post", "httpx.request", "httpx.stream"}
 SCRIPT = re.compile(r"\beval\(|new Function|document\.write|localStorage|sessionStorage|indexedDB|document\.cookie")
 
 
-def trees() -> Iterator[tuple[str, ast.Module]]:
-    for top in TOPS:
-        for path in sorted((ROOT / top).rglob("*.py")):
-            yield str(path.relative_to(ROOT)), ast.parse(path.read_text(encoding="utf-8"))
+@cache
+def trees() -> list[tuple[str, ast.Module]]:
+    paths = [path for top in TOPS for path in sorted((ROOT / top).rglob("*.py"))]
+    return [(str(path.relative_to(ROOT)), ast.parse(path.read_text(encoding="utf-8"))) for path in paths]
 
 
 def imported(node: ast.AST) -> list[str]:
@@ -55,6 +56,32 @@ def test_nothing_runs_text_or_hashes_weakly() -> None:
             ):
                 found.append((name, ast.unparse(node)))
     assert found == []
+
+
+def test_no_client_follows_the_environment_s_proxies() -> None:
+    """Each bearer token would be read by whoever set HTTP_PROXY; websockets and httpx follow it unless they are told."""
+    seen, found = set(), []
+    for name, tree in trees():
+        of_websockets = any(
+            isinstance(node, ast.ImportFrom) and (node.module or "").startswith("websockets") for node in ast.walk(tree)
+        )
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Call):
+                continue
+            called = ast.unparse(node.func)
+            arguments = {word.arg: ast.unparse(word.value) for word in node.keywords}
+            if called in CLIENTS:
+                seen.add(called)
+                fine = arguments.get("trust_env") == "False"
+            elif called == "connect" and of_websockets:
+                seen.add(called)
+                fine = arguments.get("proxy", "True") != "True"
+            else:
+                fine = called != "aiohttp.ClientSession" or arguments.get("trust_env", "False") == "False"
+            if not fine:
+                found.append((name, ast.unparse(node)))
+    assert found == []
+    assert {"httpx.Client", "httpx.AsyncClient", "connect"} <= seen
 
 
 def test_no_page_runs_text_or_keeps_anything_in_the_browser() -> None:

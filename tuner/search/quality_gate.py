@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 
+from controlplane.client.named_proxy import authorities
 from controlplane.contract.errors import Unavailable
 
 TOP1 = "top1_agreement"
@@ -42,7 +43,8 @@ def next_tokens(
     `token_ids`: ask for its number, as vLLM gives it with `return_token_ids`. Texts are equal for different tokens that
     each hold a part of one character.
     """
-    with httpx.Client(base_url=engine_url, timeout=timeout_s) as http, ThreadPoolExecutor(4) as threads:
+    engine = httpx.Client(base_url=engine_url, timeout=timeout_s, verify=authorities(), trust_env=False)
+    with engine as http, ThreadPoolExecutor(4) as threads:
 
         def ask(prompt: Sequence[int]) -> str:
             body: dict[str, Any] = {"model": model, "prompt": list(prompt), "max_tokens": 1}

@@ -17,6 +17,7 @@ from typing import Any
 import httpx
 
 from controlplane.client import Client
+from controlplane.client.named_proxy import authorities
 from controlplane.contract import engine_address
 from controlplane.contract.bodies.change import LONGEST_CHANGE_S, needed_class, patience_s
 from controlplane.contract.bodies.nodes import ConfigStatus, NodeRole, NodeView, TrialConfig
@@ -111,7 +112,7 @@ class TrialNode:
         self.model = node.model or ""
         self._client = client
         self._stop = stop
-        self._engine = httpx.Client(base_url=self.url, timeout=10.0)
+        self._engine = httpx.Client(base_url=self.url, timeout=10.0, verify=authorities(), trust_env=False)
 
     def close(self) -> None:
         self._engine.close()

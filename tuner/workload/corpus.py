@@ -12,6 +12,7 @@ from pathlib import Path
 
 import httpx
 
+from controlplane.client.named_proxy import authorities
 from controlplane.contract.errors import Unavailable
 from tuner.workload.trace import hash_id
 
@@ -61,7 +62,7 @@ def engine_tokenizer(
     """`POST /tokenize` of an engine, by no proxy of the environment. Raises Unavailable when it gives no tokens."""
     body = {"model": model} if model else {}
     headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-    http = httpx.Client(base_url=engine_url, headers=headers, timeout=timeout_s, trust_env=False)
+    http = httpx.Client(base_url=engine_url, headers=headers, timeout=timeout_s, verify=authorities(), trust_env=False)
 
     def tokenize(text: str) -> list[int]:
         try:

@@ -50,9 +50,13 @@ class OpampClient:
         heartbeat_s: float = 10.0,
         websocket_retry_s: float = WEBSOCKET_RETRY_S,
         tls: ssl.SSLContext | None = None,
+        proxy: str | None = None,
     ) -> None:
+        """`proxy`: the one that the WebSocket goes by; that of the environment is not asked, for it would read the
+        node's token."""
         self._websocket_url = "ws" + server_url.removeprefix("http") + PATH
         self._tls = (tls or True) if self._websocket_url.startswith("wss:") else None
+        self._proxy = proxy
         self._http = http
         self._enrolment = enrolment
         self._snapshot = snapshot
@@ -108,6 +112,7 @@ class OpampClient:
             max_size=LARGEST_MESSAGE_BYTES,
             compression=None,
             ssl=self._tls,
+            proxy=self._proxy,
         ) as connection:
             self.transport = "websocket"
             self._full = True

@@ -1,0 +1,34 @@
+"""How our clients reach a server: straight, or through the one proxy that somebody named to us.
+
+Guarantee: HTTP_PROXY, HTTPS_PROXY and ALL_PROXY of the environment are not followed: they are often set for something
+else, and a proxy of plain HTTP reads each bearer token. This machine itself, and a Unix socket, are always asked straight.
+"""
+
+import ssl
+from urllib.parse import urlsplit
+
+import httpx
+
+from controlplane.contract.errors import BadSettings
+from controlplane.contract.host_names import is_loopback
+from controlplane.contract.shown_url import address
+
+
+def proxy_for(url: str, named: str | None) -> str | None:
+    """The proxy by which `url` is asked, of the one that was named; None: straight."""
+    parts = urlsplit(url)
+    if named is None or parts.scheme == "unix" or is_loopback(parts.hostname or ""):
+        return None
+    return named
+
+
+def checked_proxy(text: str | None) -> str | None:
+    """A proxy's URL as it was given; an empty one is none. Raises BadSettings, which repeats no password of it."""
+    if text and not (text.startswith(("http://", "https://")) and urlsplit(text).hostname):
+        raise BadSettings(f"proxy: wants http://HOST:PORT or https://HOST:PORT, got {address(text)!r}", field="proxy")
+    return text or None
+
+
+def authorities() -> ssl.SSLContext:
+    """Whom a client trusts that was told nobody: those that SSL_CERT_FILE or SSL_CERT_DIR names, else the public ones."""
+    return httpx.create_ssl_context()
