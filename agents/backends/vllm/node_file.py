@@ -16,6 +16,7 @@ from agents.backends.vllm.arguments import check_arguments
 from controlplane.contract import knobs
 from controlplane.contract.errors import BadSettings, TailwrightError, nearest
 from controlplane.contract.knobs import KNOBS, EngineConfig, Quantization, parse_config
+from controlplane.serving.tls import TlsFiles, check_exposed, tls_files
 from controlplane.terminal.toml_file import read_toml
 
 OWN_VARIABLES = "TAILWRIGHT_"
@@ -75,6 +76,9 @@ class NodeFile(_Table):
     served_model_name: str = Field(min_length=1)
     host: str = "127.0.0.1"
     port: int = Field(default=8000, ge=1, le=65535)  # Where clients come: the local proxy listens here.
+    tls_cert: Path | None = None  # PEM files: clients come by https.
+    tls_key: Path | None = None
+    insecure_http: bool = False  # Other machines are served in clear: something before the proxy encrypts.
     server_ports: tuple[int, int] = (8001, 8002)  # The server's and its standby's, on 127.0.0.1, in turn.
     arguments: list[str] = []
     environment: dict[str, str] = {}
@@ -132,6 +136,10 @@ class NodeFile(_Table):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
+        try:
+            check_exposed(self.host, self.tls, self.insecure_http)
+        except BadSettings as error:
+            raise ValueError(error.message) from error
         if len({self.port, *self.server_ports}) < 3:
             raise ValueError("port and the two server_ports must differ")
         for name, most in self.limits.model_dump().items():
@@ -147,6 +155,11 @@ class NodeFile(_Table):
     def folder(self) -> Path:
         """The node file's; vLLM is started in it, so that paths among its arguments are relative to the file too."""
         return self._folder
+
+    @property
+    def tls(self) -> TlsFiles | None:
+        """Of the proxy. Raises BadSettings where one of the two is missing."""
+        return tls_files(self.tls_cert, self.tls_key, None)
 
     @property
     def initial_config(self) -> EngineConfig:
@@ -206,8 +219,9 @@ def _placed(node: NodeFile, path: Path) -> NodeFile:
         )
     variants = {key: one.model_copy(update={"model": _model(one.model, folder)}) for key, one in node.variants.items()}
     update: dict[str, Any] = {"executable": [found, *node.executable[1:]], "variants": variants}
-    if node.run_dir is not None:
-        update["run_dir"] = folder / node.run_dir
+    for name in ("run_dir", "tls_cert", "tls_key"):
+        if (given := getattr(node, name)) is not None:
+            update[name] = folder / given
     placed = node.model_copy(update=update)
     placed._folder = folder
     return placed

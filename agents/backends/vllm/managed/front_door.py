@@ -40,7 +40,8 @@ class FrontDoor:
         self._target: str | None = None
         self._keeping = asyncio.Lock()
         self._counted: tuple[int, dict[str, int]] | None = None  # The proxy's process, and what it had failed.
-        self.url = f"http://{node.host}:{node.port}"
+        self._tls = node.tls
+        self.url = f"{'http' if self._tls is None else 'https'}://{node.host}:{node.port}"
         self.problem = ""
 
     async def open(self) -> ProxyState:
@@ -48,9 +49,9 @@ class FrontDoor:
         node = self._node
         with contextlib.suppress(ProxyUnreachable):
             state = await self._client.state()
-            if (state.host, state.port) == (node.host, node.port):
+            if (state.host, state.port, state.tls) == (node.host, node.port, self._tls is not None):
                 return state
-            log.warning("the proxy moves from %s:%d to %s:%d", state.host, state.port, node.host, node.port)
+            log.warning("the proxy moves from %s:%d to %s", state.host, state.port, self.url)
             await self._client.stop(node.drain_timeout_s)
         self._client = await ensure_proxy(
             node.host,
@@ -60,6 +61,8 @@ class FrontDoor:
             node.hold_s,
             allowed_hosts=node.allowed_hosts,
             pass_paths=node.pass_paths,
+            tls=self._tls,
+            insecure_http=node.insecure_http,
             end_with_parent=node.stop_with_agent,
         )
         return await self._client.state()

@@ -47,11 +47,14 @@ class Control:
         door: Doorkeeper,
         address: tuple[str, int],
         stop: Callable[[], None],
+        *,
+        by_tls: bool = False,
     ) -> None:
         self._board = board
         self._door = door
         self._forwarder = forwarder
         self._host, self._port = address
+        self._by_tls = by_tls
         self._stop = stop
         self._now = asyncio.get_running_loop().time
         self._version = _version()
@@ -87,6 +90,7 @@ class Control:
             port=self._port,
             pid=os.getpid(),
             version=self._version,
+            tls=self._by_tls,
         )
 
     async def _put_target(self, request: web.Request) -> web.Response:

@@ -13,6 +13,7 @@ from typing import Final
 from agents.backends.vllm.proxy.client import ProxyClient, ProxyUnreachable
 from agents.backends.vllm.proxy.exit_status import ExitStatus
 from controlplane.contract.errors import Conflict, Unavailable
+from controlplane.serving.tls import TlsFiles
 
 ROOT: Final = Path(__file__).resolve().parents[4]  # Where `agents` is imported from.
 START_LIMIT_S: Final = 30.0
@@ -29,6 +30,8 @@ async def ensure_proxy(
     *,
     allowed_hosts: Sequence[str] = (),
     pass_paths: Sequence[str] = (),
+    tls: TlsFiles | None = None,
+    insecure_http: bool = False,
     end_with_parent: bool = False,
 ) -> ProxyClient:
     """The proxy on `host:port` that is controlled by `socket_path`, listening; started if there is none.
@@ -45,6 +48,8 @@ async def ensure_proxy(
         return proxy
     try:
         more = ["--allowed-hosts", ",".join(allowed_hosts), "--pass-paths", ",".join(pass_paths)]
+        more += [] if tls is None else ["--tls-cert", str(tls.cert), "--tls-key", str(tls.key)]
+        more += ["--insecure-http"] if insecure_http else []
         more += ["--end-with-parent", str(os.getpid())] if end_with_parent else []
         process = _start(host, port, socket_path, log_path, hold_s, more)
     except OSError as error:

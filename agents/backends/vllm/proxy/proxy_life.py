@@ -22,7 +22,7 @@ from agents.backends.vllm.proxy.upstream import HEADER_BYTES, connect_to_servers
 from controlplane.contract.errors import BadRequest
 from controlplane.serving.limits import Doorkeeper
 from controlplane.serving.owned_socket import claim
-from controlplane.serving.tls import context_of, tls_files
+from controlplane.serving.tls import check_exposed, context_of, tls_files
 from controlplane.terminal.parent_death import ask_for_sigterm
 
 BACKLOG = 1024
@@ -37,9 +37,11 @@ async def serve(wanted: Options) -> None:
     The control socket answers only when the port listens, and until the last request has ended. SIGTERM waits for
     running requests `wanted.stop_limit_s`, a stop over the control socket without limit. Raises `Conflict` when another
     proxy has the control socket and `OSError` when the address cannot be had; then nothing has been touched.
-    Raises `BadSettings` where the certificate cannot be used.
+    Raises `BadSettings` where the certificate cannot be used, and for an address that other machines reach without one,
+    unless `wanted.insecure_http`.
     """
     tls = tls_files(wanted.tls_cert, wanted.tls_key, None)
+    check_exposed(wanted.host, tls, wanted.insecure_http)
     context = None if tls is None else context_of(tls)
     if wanted.parent_pid is not None:
         _end_with_parent(wanted.parent_pid)
@@ -76,7 +78,7 @@ async def serve(wanted: Options) -> None:
             forwarder.changed()
             stop_asked.set()
 
-        control = Control(board, forwarder, door, (wanted.host, listening.port), stop)
+        control = Control(board, forwarder, door, (wanted.host, listening.port), stop, by_tls=tls is not None)
         steering = await _control_site(control, control_socket)
         _end_on_signals(stop, cut, wanted.stop_limit_s)
         log.info(

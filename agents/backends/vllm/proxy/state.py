@@ -36,10 +36,12 @@ class ProxyState:
     port: int
     pid: int
     version: str
+    tls: bool = False
+    """Whether clients come by TLS. A proxy from before that was told runs on when its agent is upgraded."""
 
     @classmethod
     def parse(cls, told: Any) -> "ProxyState":
         """Raises `BadRequest` when `told` is not such an answer: something else listens on the socket."""
-        if not isinstance(told, dict) or (missing := cls.__dataclass_fields__.keys() - told.keys()):
+        if not isinstance(told, dict) or (missing := cls.__dataclass_fields__.keys() - told.keys() - {"tls"}):
             raise BadRequest(f"not a proxy's state: {sorted(missing) if isinstance(told, dict) else told!r} is missing")
-        return cls(**{name: told[name] for name in cls.__dataclass_fields__})
+        return cls(**{name: told[name] for name in cls.__dataclass_fields__ if name in told})

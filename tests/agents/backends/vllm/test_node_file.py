@@ -7,6 +7,7 @@ import pytest
 from agents.backends.vllm.node_file import load_node_file
 from controlplane.contract.errors import BadSettings
 from controlplane.contract.knobs import EngineConfig, Quantization
+from controlplane.serving.tls import TlsFiles
 
 EXAMPLE = Path(__file__).resolve().parents[4] / "deploy/vllm/node.toml"
 GOOD = """
@@ -49,13 +50,15 @@ def test_every_field_stands_in_the_example() -> None:
 
 
 def test_paths_are_relative_to_the_file(folder: Path) -> None:
-    text = GOOD + '[variants.int8]\nmodel = "someone/model-int8"\n[variants.fp8]\nmodel = "./not-there"\n'
+    files = 'tls_cert = "proxy.pem"\ntls_key = "keys/proxy.key"\n'
+    text = files + GOOD + '[variants.int8]\nmodel = "someone/model-int8"\n[variants.fp8]\nmodel = "./not-there"\n'
     node = load_node_file(write(folder, text))
     assert node.executable == [str(folder / "bin/vllm")]
     assert node.variants[Quantization.NONE].model == str(folder / "model")
     assert node.variants[Quantization.INT8].model == "someone/model-int8"
     assert node.variants[Quantization.FP8].model == str(folder / "not-there")
     assert node.folder == folder
+    assert node.tls == TlsFiles(folder / "proxy.pem", folder / "keys/proxy.key")
 
 
 def test_the_first_variant_is_what_runs_at_first(folder: Path) -> None:
@@ -103,6 +106,8 @@ def test_the_first_variant_is_what_runs_at_first(folder: Path) -> None:
         ),
         (GOOD + '[initial]\nquantization = "fp8"\n', "initial.quantization: fp8 has no variant"),
         ("standby = 'perhaps'\n" + GOOD, "standby"),
+        ('host = "0.0.0.0"\n' + GOOD, "host: 0.0.0.0 is reached from other machines"),
+        ('tls_cert = "proxy.pem"\n' + GOOD, "tls_key: tls_cert and tls_key go together"),
         ("not toml", "cannot be read"),
     ],
 )

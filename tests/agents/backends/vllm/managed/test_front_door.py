@@ -2,16 +2,21 @@
 
 import asyncio
 import dataclasses
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from agents.backends.vllm.managed.front_door import FrontDoor
 from agents.backends.vllm.node_file import load_node_file
 from agents.backends.vllm.proxy.client import ProxyUnreachable
 from agents.backends.vllm.proxy.state import ProxyState
+from controlplane.serving.authority import Authority
+from controlplane.serving.tls import client_context
 from tests.agents.backends.vllm.managed.managed_node import Node
+from tests.processes import free_port
 
 STATE = ProxyState(
     target=None, held=False, waiting=0, waiting_bytes=0, in_flight={}, requests=0, resent=0, failed={}, left=0,
@@ -57,3 +62,30 @@ def test_a_proxy_that_was_started_anew_counts_from_nothing(door: Any) -> None:
     assert asyncio.run(door.lost()) == {}
     told.failed, told.pid = {"held": 2}, 6
     assert asyncio.run(door.lost()) == {"refused": 2}
+
+
+def test_a_proxy_in_clear_gives_way_to_one_with_a_certificate(tmp_path: Path) -> None:
+    authority, now = Authority(tmp_path / "tls"), datetime.now(UTC)
+    authority.init(now)
+    authority.issue_server("proxy", ["127.0.0.1"], now)
+    plain = load_node_file(Node(tmp_path).file).model_copy(update={"port": free_port(), "drain_timeout_s": 5.0})
+    files = {name: authority.folder / f"proxy.{kind}" for name, kind in (("tls_cert", "pem"), ("tls_key", "key"))}
+    secured = plain.model_copy(update=files)
+
+    async def run() -> None:
+        before = await FrontDoor(plain, tmp_path, tmp_path).open()
+        door = FrontDoor(secured, tmp_path, tmp_path)
+        try:
+            state = await door.open()
+            assert (before.tls, state.tls, state.port) == (False, True, before.port)
+            assert door.url == f"https://127.0.0.1:{state.port}"
+            trusting = client_context(authority.folder / "ca.pem")
+            async with httpx.AsyncClient(verify=trusting, trust_env=False) as client:
+                assert (await client.get(f"{door.url}/not-passed")).status_code == 404
+                with pytest.raises(httpx.TransportError):
+                    await client.get(f"http://127.0.0.1:{state.port}/not-passed")
+            assert (await door.open()).pid == state.pid, "one that is as it should be stays"
+        finally:
+            await door.close()
+
+    asyncio.run(run())

@@ -234,7 +234,11 @@ def test_a_taken_port_ends_the_start_and_leaves_no_socket(tmp_path: Path) -> Non
         (["--control", "/nowhere/at/all/proxy.sock"], "No such file or directory"),
         (["--tls-cert", "cert.pem"], "tls_key: tls_cert and tls_key go together"),
         (["--tls-cert", "cert.pem", "--tls-key", "key.pem"], "tls_cert: cert.pem and key.pem cannot be used"),
-        (["--host", "203.0.113.7"], "cannot listen on 203.0.113.7"),
+        (
+            ["--host", "0.0.0.0"],
+            "host: 0.0.0.0 is reached from other machines, and tokens and prompts would go in clear",
+        ),
+        (["--host", "203.0.113.7", "--insecure-http"], "cannot listen on 203.0.113.7"),
     ],
 )
 def test_a_wrong_option_ends_the_start_with_its_name_and_the_mend(tmp_path: Path, flags: list[str], told: str) -> None:
