@@ -64,6 +64,7 @@ from controlplane.incidents.endpoints import IncidentParts
 from controlplane.incidents.upkeep import IncidentKeeper
 from controlplane.keys import Keyring
 from controlplane.ledger import signing
+from controlplane.ledger.head_file import PERIOD_S, HeadFile
 from controlplane.outgoing import LOOPBACK
 from controlplane.rollouts import store as rollouts
 from controlplane.rollouts.endpoints import RolloutParts
@@ -177,6 +178,8 @@ def _service(
     issuer = settings.issuer(url, LOOPBACK if is_loopback(settings.host) else ())
     if issuer is not None:
         ticks.append(Tick("oidc_issuer", REFRESH_S, lambda _: issuer.refresh()))
+    if settings.ledger_head_file is not None:
+        ticks.append(Tick("ledger_head", PERIOD_S, HeadFile(database, settings.ledger_head_file, ledger_key).keep))
     background = Background(ticks, clock, stop)
     turned_away = TurnedAway()
     shown.register(ServiceHealth(database, background, exporters, telemetry, disk, door, turned_away, release(), tls))

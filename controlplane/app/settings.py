@@ -140,6 +140,11 @@ class ServiceSettings(StoreSettings, SignInSettings):
     alert_history_days: float = Field(
         default=90, ge=30, description="How long alerts that are over are kept, with their deliveries."
     )
+    ledger_head_file: Path | None = Field(
+        default=None,
+        description="A file, best one that can only be appended to and lies elsewhere, to which each new head of the "
+        "ledger is added, signed, once a minute; `tailwright ledger verify --head FILE` looks at each.",
+    )
     metrics_token_file: Path | None = Field(
         default=None,
         description="A file of the token that /metrics then wants as a bearer; default: anybody may scrape it.",

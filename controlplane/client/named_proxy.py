@@ -1,7 +1,7 @@
 """How our clients reach a server: straight, or through the one proxy that somebody named to us.
 
 Guarantee: HTTP_PROXY, HTTPS_PROXY and ALL_PROXY of the environment are not followed: they are often set for something
-else, and a proxy of plain HTTP reads each bearer token. This machine itself, and a Unix socket, are always asked straight.
+else, and a proxy of plain HTTP reads each bearer token. This machine, and a Unix socket, are always asked straight.
 """
 
 import ssl
@@ -30,5 +30,5 @@ def checked_proxy(text: str | None) -> str | None:
 
 
 def authorities() -> ssl.SSLContext:
-    """Whom a client trusts that was told nobody: those that SSL_CERT_FILE or SSL_CERT_DIR names, else the public ones."""
+    """Whom a client trusts that was told nobody: whom SSL_CERT_FILE or SSL_CERT_DIR names, else the public ones."""
     return httpx.create_ssl_context()

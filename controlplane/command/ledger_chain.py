@@ -31,7 +31,10 @@ def verify(
     settings: StoreSettings,
     head: Annotated[
         str | None,
-        typer.Option(help="A head that was told earlier: a file of `tailwright ledger head`, a webhook's, or ID:HASH."),
+        typer.Option(
+            help="A head that was told earlier: a file of `tailwright ledger head` or of --ledger-head-file, of which "
+            "each line is looked at, a webhook's, or ID:HASH."
+        ),
     ] = None,
     archive: Annotated[
         list[Path] | None,
@@ -43,13 +46,14 @@ def verify(
     extras.need("ledger", "server")
     from controlplane.ledger import chain, inspection, signing
 
-    told = None if head is None else _told(head, settings.data_dir)
+    told = [] if head is None else _told(head, settings.data_dir)
     database = _database(settings)
     try:
         archived = inspection.archived(database)
-        if told is not None and told.id < archived.id and not archive:
-            fail(f"head: entry {told.id} is archived: give the files of `tailwright ledger archive` with --archive")
-        known = None if told is None else chain.Head(told.id, told.hash)
+        newest = max((one.id for one in told), default=archived.id)
+        if newest < archived.id and not archive:
+            fail(f"head: entry {newest} is archived: give the files of `tailwright ledger archive` with --archive")
+        known = [chain.Head(one.id, one.hash) for one in told]
         key = signing.key_of(settings.data_dir) if archived.id else None
         found, wrong = inspection.verify(database, known, archive or [], key)
     except TailwrightError as error:
@@ -121,24 +125,33 @@ def _database(settings: StoreSettings) -> "Database":
     return Database(settings.url)
 
 
-def _told(text: str, data_dir: Path) -> "LedgerHead":
-    """The head that is given as ID:HASH or, with a signature that is looked at, as ID:HASH:SIGNATURE or in a file."""
+def _told(text: str, data_dir: Path) -> "list[LedgerHead]":
+    """The head that is given as ID:HASH; or, their signatures looked at, as ID:HASH:SIGNATURE, or those in a file.
+
+    A line that a crash has cut off is passed over, and told.
+    """
     from pydantic import ValidationError
 
     from controlplane.contract.bodies.ledger import LedgerHead
     from controlplane.ledger import signing
+    from controlplane.ledger.head_file import heads_in
 
     number, colon, rest = text.partition(":")
     sha, signed, signature = rest.partition(":")
     try:
         if colon and number.isdecimal() and not signed:
-            return LedgerHead(id=int(number), hash=sha)
+            return [LedgerHead(id=int(number), hash=sha)]
         if colon and number.isdecimal():
-            told = LedgerHead(id=int(number), hash=sha, signature=signature)
+            told, wrong = [LedgerHead(id=int(number), hash=sha, signature=signature)], 0
         else:
-            told = LedgerHead.model_validate_json(Path(text).read_bytes())
+            told, wrong = heads_in(Path(text))
     except (OSError, ValidationError):
+        told, wrong = [], 0
+    if not told:
         fail(f"{text}: neither ID:HASH, nor a webhook's Tailwright-Ledger-Head, nor a file of `tailwright ledger head`")
-    if not signing.is_signed(told, signing.key_of(data_dir)):
+    if wrong:
+        typer.echo(f"{text}: {wrong} lines are no heads, and are passed over", err=True)
+    key = signing.key_of(data_dir)
+    if not all(signing.is_signed(one, key) for one in told):
         fail(f"{text}: its signature is not by {data_dir / signing.FILENAME}", 1)
     return told

@@ -5,7 +5,7 @@ Guarantee: who knows the newest hash knows whether any row was changed, removed,
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -82,13 +82,20 @@ def extended(before: Head, content: Content) -> Link:
     return Link(before.id + 1, content, digest(before, content))
 
 
-def first_wrong(links: Iterable[Link], head: Head, known: Head | None = None, start: Head = START) -> Wrong | None:
+def first_wrong(links: Iterable[Link], head: Head, known: Collection[Head] = (), start: Head = START) -> Wrong | None:
     """What is wrong first with all rows after `start`, in the order of their numbers.
 
-    `known`: a head that was told earlier; one from before `start` says nothing.
+    `known`: heads that were told earlier; those from before `start` say nothing.
     """
-    before, rows = start, _with_next(links)
-    if known is not None and known.id == start.id and known.hash != start.hash:
+    before, rows, told = start, _with_next(links), set(known)
+    of_entry: dict[int, list[Head]] = {}
+    for one in told:
+        of_entry.setdefault(one.id, []).append(one)
+
+    def contradicted(found: Head) -> bool:
+        return any(one != found for one in of_entry.get(found.id, ()))
+
+    if contradicted(start):
         return Wrong(start.id, "or one before it was changed since its hash was told")
     for link, after in rows:
         if link.id != before.id + 1:
@@ -99,14 +106,15 @@ def first_wrong(links: Iterable[Link], head: Head, known: Head | None = None, st
             shifted = after is not None and after.hash == digest(before, after.content)
             return _inserted(link) if shifted else Wrong(link.id, "was changed")
         before = Head(link.id, link.hash)
-        if known is not None and known.id == before.id and known.hash != before.hash:
+        if contradicted(before):
             return Wrong(before.id, "or one before it was changed since its hash was told")
     if before.id < head.id:
         return Wrong(before.id + 1, "is missing")
     if before != head:
         return Wrong(before.id, "is not the one that the head names")
-    if known is not None and known.id > before.id:
-        return Wrong(before.id + 1, f"is missing: the head that was told earlier is entry {known.id}")
+    newest = max(of_entry, default=0)
+    if newest > before.id:
+        return Wrong(before.id + 1, f"is missing: the head that was told earlier is entry {newest}")
     return None
 
 

@@ -1,7 +1,7 @@
 """Looks a stored ledger through, and tells the first row that is not as it was written. Changes nothing."""
 
 import hmac
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
@@ -19,11 +19,11 @@ ROWS_AT_ONCE = 1_000
 
 
 def verify(
-    database: Database, known: Head | None = None, archives: Sequence[Path] = (), key: bytes | None = None
+    database: Database, known: Collection[Head] = (), archives: Sequence[Path] = (), key: bytes | None = None
 ) -> tuple[Head, Wrong | None]:
     """The head, and what is wrong, in one snapshot. Raises `BadRequest` for a file that is no archive.
 
-    `known`: a head that was told earlier. `archives`: what is looked through with it, from the first row on; without
+    `known`: heads that were told earlier. `archives`: what is looked through with it, from the first row on; without
     them the rows after the last archived one are. `key`: whose signature that one's number and hash must bear.
     """
     with database.snapshot() as connection:

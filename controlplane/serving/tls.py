@@ -57,8 +57,8 @@ def check_exposed(host: str, tls: TlsFiles | None, insecure_http: bool) -> None:
     """Raises BadSettings where tokens and prompts would go in clear over a network that nobody has said is safe."""
     if tls is None and not insecure_http and not is_loopback(host):
         raise BadSettings(
-            f"host: {host} is reached from other machines, and tokens and prompts would go in clear: set tls_cert and tls_key "
-            "(`tailwright tls init` makes them), or insecure_http where something before this encrypts",
+            f"host: {host} is reached from other machines, and tokens and prompts would go in clear: set tls_cert and "
+            "tls_key (`tailwright tls init` makes them), or insecure_http where something before this encrypts",
             field="host",
         )
 

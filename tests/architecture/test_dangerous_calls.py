@@ -59,7 +59,7 @@ def test_nothing_runs_text_or_hashes_weakly() -> None:
 
 
 def test_no_client_follows_the_environment_s_proxies() -> None:
-    """Each bearer token would be read by whoever set HTTP_PROXY; websockets and httpx follow it unless they are told."""
+    """Whoever set HTTP_PROXY would read each bearer token; websockets and httpx follow it unless they are told."""
     seen, found = set(), []
     for name, tree in trees():
         of_websockets = any(

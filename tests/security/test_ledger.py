@@ -18,7 +18,9 @@ from controlplane.app.service import create_app
 from controlplane.app.settings import ServiceSettings
 from controlplane.db.database import Database
 from controlplane.db.migrate import upgrade
+from controlplane.ledger import signing
 from controlplane.ledger.chain import Wrong
+from controlplane.ledger.head_file import HeadFile, heads_in
 from controlplane.ledger.inspection import verify
 from tests.processes import free_ports, wait_for
 
@@ -102,8 +104,51 @@ def test_who_writes_a_whole_new_chain_is_found_by_a_head_kept_elsewhere(database
         for number in range(1, 6):
             ledger.append(session, NOW, "nobody", "a.b", "a/1", f"entry {number}", number=number)
     assert verify(database)[1] is None
-    found = verify(database, told)[1]
+    found = verify(database, [told])[1]
     assert found is not None and found.id == 4
+
+
+def test_who_writes_a_whole_new_chain_is_found_by_the_file_of_heads_that_goes_on(
+    tmp_path: Path, database: Database
+) -> None:
+    """The service adds the heads of the new chain, too, and signs them: the older lines contradict it."""
+    key, path = signing.key_of(tmp_path), tmp_path / "heads.jsonl"
+    file = HeadFile(database, path, key)
+    file.keep(NOW)
+    opened(database)
+    execute(database, "DELETE FROM ledger", "UPDATE ledger_head SET entry = 0, hash = '" + "0" * 64 + "'")
+    with database.session() as session:
+        for number in range(1, 8):
+            ledger.append(session, NOW, "nobody", "a.b", "a/1", f"entry {number}", number=number)
+    file.keep(NOW)
+    assert [head.id for head in heads_in(path)[0]] == [4, 7]
+    url = database.engine.url.render_as_string(hide_password=False)
+    command = [sys.executable, "-m", "controlplane.command.main", "ledger", "verify", "--head", str(path)]
+    said = subprocess.run(
+        [*command, "--data-dir", str(tmp_path), "--database-url", url], cwd=ROOT, capture_output=True, text=True
+    )
+    assert (said.returncode, said.stdout.strip()) == (
+        1,
+        "BAD  ledger entry 4 or one before it was changed since its hash was told",
+    )
+    path.write_text(path.read_text().splitlines()[1])
+    again = subprocess.run(
+        [*command, "--data-dir", str(tmp_path), "--database-url", url], cwd=ROOT, capture_output=True, text=True
+    )
+    assert again.returncode == 0, "the new chain's own head says nothing against it"
+
+
+def test_the_service_keeps_its_heads_and_says_when_it_cannot(tmp_path: Path) -> None:
+    path = tmp_path / "elsewhere" / "heads.jsonl"
+    settings = ServiceSettings(data_dir=tmp_path / "data", log_level="error", ledger_head_file=path)
+    with TestClient(create_app(settings)) as client:
+        wait_for("the failure is told", lambda: "background_task_failing" in client.get("/readyz").json()["degraded"])
+        told = client.get("/readyz").json()["background"]["ledger_head"]
+        assert told["last_error"] == "FileNotFoundError"
+    path.parent.mkdir()
+    with TestClient(create_app(settings)) as client:
+        wait_for("the head is in the file", lambda: path.exists() and heads_in(path)[0])
+        assert heads_in(path)[0][-1].id == client.get("/readyz").json()["ledger"]["id"]
 
 
 @pytest.fixture

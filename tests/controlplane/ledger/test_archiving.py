@@ -56,9 +56,9 @@ def test_archive_and_rest_are_proven_together(database: Database, tmp_path: Path
     head = inspection.newest(database)
     assert head.id == 12, "each archiving is an entry itself"
     for archives in ([], [first, second], [second, first]):
-        assert inspection.verify(database, told, archives, KEY) == (head, None)
-    assert inspection.verify(database, None, [second], KEY)[1] == Wrong(1, "is missing")
-    assert inspection.verify(database, None, [first], KEY)[1] == Wrong(5, "is missing")
+        assert inspection.verify(database, [told], archives, KEY) == (head, None)
+    assert inspection.verify(database, (), [second], KEY)[1] == Wrong(1, "is missing")
+    assert inspection.verify(database, (), [first], KEY)[1] == Wrong(5, "is missing")
     with database.read_session() as session:
         entries = ledger.entries(session, before_id=None, limit=100)
     assert [entry.id for entry in entries] == [12, 11, 10, 9, 8]
@@ -71,7 +71,7 @@ def test_the_refusal_to_remove_is_back(database: Database, tmp_path: Path) -> No
         with pytest.raises(DBAPIError, match="the ledger is append-only"), database.session() as session:
             session.execute(text(statement))
     append(database, NOW)
-    assert inspection.verify(database, None, [tmp_path / "a"], KEY)[1] is None
+    assert inspection.verify(database, (), [tmp_path / "a"], KEY)[1] is None
 
 
 def test_a_failure_leaves_the_ledger_as_it_was(
@@ -88,7 +88,7 @@ def test_a_failure_leaves_the_ledger_as_it_was(
     with pytest.raises(DBAPIError, match="append-only"), database.session() as session:
         session.execute(text("DELETE FROM ledger WHERE id = 2"))
     # What was written already proves nothing less: it is looked through up to what was removed.
-    assert inspection.verify(database, None, [tmp_path / "a"])[1] is None
+    assert inspection.verify(database, (), [tmp_path / "a"])[1] is None
 
 
 def test_who_moves_the_anchor_without_the_key_is_found(database: Database, tmp_path: Path) -> None:
@@ -102,9 +102,9 @@ def test_who_moves_the_anchor_without_the_key_is_found(database: Database, tmp_p
         session.execute(text("DELETE FROM ledger WHERE id <= 6"))
         moved = f"UPDATE ledger_anchor SET entry = 6, hash = '{link.hash}', signature = '{told.signature}'"
         session.execute(text(moved))
-    found = inspection.verify(database, None, [], KEY)[1]
+    found = inspection.verify(database, (), [], KEY)[1]
     assert found is not None and found.id == 6 and "another key" in found.what
-    assert inspection.verify(database, None, [tmp_path / "a"])[1] == Wrong(5, "is missing")
+    assert inspection.verify(database, (), [tmp_path / "a"])[1] == Wrong(5, "is missing")
 
 
 def test_an_entry_that_was_changed_is_not_archived(database: Database, tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_what_cannot_be_asked_for(database: Database, tmp_path: Path) -> None:
         archive(database, day(4), tmp_path / "a", KEY, NOW)
     assert (tmp_path / "a").read_text() == "keep"
     with pytest.raises(BadRequest, match="is no archive of the ledger"):
-        inspection.verify(database, None, [tmp_path / "a"])
+        inspection.verify(database, (), [tmp_path / "a"])
 
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=9)

@@ -67,7 +67,7 @@ def test_any_change_is_named_where_it_is(contents: list[Content], data: st.DataO
     assert first_wrong([*links[:at], *links[at + 1 :]], head) == Wrong(at + 1, "is missing")
     again, new_head = chained([*contents[:at], other, *contents[at + 1 :]])
     assert first_wrong(again, new_head) is None, "who chains all anew is found by a head that was told"
-    found = first_wrong(again, new_head, head)
+    found = first_wrong(again, new_head, [head])
     assert found is not None and found.id == head.id
 
 
@@ -91,9 +91,12 @@ def test_a_head_that_names_another() -> None:
     assert first_wrong(links, Head(3, "3" * 64)) == Wrong(3, "is not the one that the head names")
     assert first_wrong([], head) == Wrong(1, "is missing")
     assert first_wrong([], START) is None
-    assert first_wrong(links[:2], Head(2, links[1].hash), head) == Wrong(
+    assert first_wrong(links[:2], Head(2, links[1].hash), [head]) == Wrong(
         3, "is missing: the head that was told earlier is entry 3"
     )
-    assert first_wrong(links, head, Head(2, links[1].hash)) is None
-    assert first_wrong(links, head, START) is None
+    assert first_wrong(links, head, [Head(2, links[1].hash)]) is None
+    assert first_wrong(links, head, [START]) is None
+    other = Head(2, "2" * 64)
+    for known in ([other, Head(2, links[1].hash)], [Head(1, links[0].hash), other, head]):
+        assert first_wrong(links, head, known) == Wrong(2, "or one before it was changed since its hash was told")
     assert str(Wrong(3, "was changed")) == "ledger entry 3 was changed"
