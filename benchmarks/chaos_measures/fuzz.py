@@ -87,6 +87,7 @@ class Outcome:
     growth: list[Growth]
     ends: dict[str, list[str]]
     traces: dict[str, int]
+    heaps: list[tuple[int, int, int]] = field(default_factory=list)
 
     @property
     def clean(self) -> bool:
@@ -105,6 +106,7 @@ class Outcome:
             "growth": [asdict(one) for one in self.growth],
             "ends": self.ends,
             "traces": self.traces,
+            "heaps": self.heaps,
         }
         path.write_text(json.dumps(found, indent=1), encoding="utf-8")
 
@@ -130,13 +132,16 @@ async def run(nursery: Nursery, requests: int, seed: int, only: str | None = Non
                 await task
         server.close()
     seconds = time.monotonic() - began
+    await asyncio.to_thread(fuzz_targets.look_at_heaps, targets.service)
     ends = {target.name: list(target.ends) for target in targets.all}
     for target in targets.all:
         target.look()
         if not target.child.is_alive:
             ends[target.name].append(target.child.log_end()[-600:])
     traces = {target.name: target.child.log.read_bytes().count(b"Traceback (most recent") for target in targets.all}
-    return Outcome(seed, requests, seconds, tally, [_growth(target) for target in targets.all], ends, traces)
+    return Outcome(
+        seed, requests, seconds, tally, [_growth(target) for target in targets.all], ends, traces, targets.service.heaps
+    )
 
 
 def _plan(found: list[Surface], requests: int, only: str | None) -> list[tuple[Surface, range]]:
@@ -304,6 +309,11 @@ def tell(outcome: Outcome) -> None:
             for one in outcome.growth
         ],
     )
+    if outcome.heaps:
+        whole = outcome.heaps[-1][0]
+        moments = [next(one for one in outcome.heaps if one[0] >= whole * share) for share in (0.05, 0.5, 1.0)]
+        told = "; ".join(f"{used / 2**20:.0f} and {kept / 2**20:.0f}" for _, used, kept in moments)
+        note(f"MiB of the service's heaps in use, and free but kept, at 5 %, at 50 %, at the end: {told}\n")
     for fault in tally.faults[:_MOST_TOLD]:
         note(f"- {fault.told}")
     for name, ends in outcome.ends.items():

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
 import httpx
@@ -25,7 +26,8 @@ _STREAM = b"data: %b\n\n" % _ANSWER
 
 @dataclass
 class Target:
-    """One process; `memory` holds (requests sent to it so far, resident bytes) at each look, since its last start.
+    """One process; `memory` holds (requests sent to it so far, resident bytes) at each look, since its last start,
+    `heaps` (requests, bytes that the C library has in use, bytes that it keeps free), of the service alone.
 
     starved_s: how long it has been ready to run and had no processor, up to the last look.
     """
@@ -37,6 +39,7 @@ class Target:
     sent: int = 0
     ends: list[str] = field(default_factory=list)
     memory: list[tuple[int, int]] = field(default_factory=list)
+    heaps: list[tuple[int, int, int]] = field(default_factory=list)
     up: asyncio.Event = field(default_factory=asyncio.Event)
     starved_s: float = 0.0
     _delays_s: dict[str, float] = field(default_factory=dict)
@@ -57,6 +60,7 @@ class Target:
         self.up.clear()
         self.ends.append(self.child.log_end()[-600:])
         self.memory.clear()
+        self.heaps.clear()
         self.child = await asyncio.to_thread(self.start)
         await asyncio.to_thread(self.child.wait_healthy, self.health, START_LIMIT_S)
         self.up.set()
@@ -156,14 +160,27 @@ def run_delays_s(pid: int) -> dict[str, float]:
     return found
 
 
-async def watch(targets: Targets, every_s: float = 0.5) -> None:
-    """Until cancelled: note each process's memory, and start again those that ended."""
-    while True:
+async def watch(targets: Targets, every_s: float = 0.5, heaps_each: int = 20) -> None:
+    """Until cancelled: note each process's memory, and start again those that ended; `heaps_each` so many looks the
+    service's heaps, too."""
+    for number in count():
+        if number % heaps_each == 0:
+            await asyncio.to_thread(look_at_heaps, targets.service)
         for target in targets.all:
             if not target.child.is_alive:
                 await target.revive()
             target.look()
         await asyncio.sleep(every_s)
+
+
+def look_at_heaps(service: Target) -> None:
+    """Ask the service's /metrics; nothing is noted where it does not answer."""
+    sent = service.sent
+    with contextlib.suppress(httpx.HTTPError):
+        text = httpx.get(service.health.replace("/readyz", "/metrics"), timeout=10.0).text
+        told = dict(re.findall(r'^tailwright_heap_bytes\{state="(\w+)"\} (\S+)$', text, re.MULTILINE))
+        if told:
+            service.heaps.append((sent, int(float(told["used"])), int(float(told["kept"]))))
 
 
 async def upstream() -> tuple[asyncio.Server, int]:

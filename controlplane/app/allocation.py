@@ -11,6 +11,7 @@ the log says so.
 import ctypes
 import logging
 from datetime import datetime
+from typing import ClassVar, NamedTuple
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +31,32 @@ def settle() -> bool:
         return False
     wanted = ((_TRIM_THRESHOLD, KEPT_BYTES), (_MMAP_THRESHOLD, MAPPED_FROM), (_ARENA_MAX, ARENAS))
     return all([library.mallopt(name, value) == 1 for name, value in wanted])
+
+
+class Heaps(NamedTuple):
+    """Bytes of all heaps of the C library, and of what is mapped by itself: in use, and free but kept."""
+
+    used: int
+    kept: int
+
+
+class _Mallinfo2(ctypes.Structure):
+    """glibc's struct of that name, from 2.33 on."""
+
+    _fields_: ClassVar = [
+        (name, ctypes.c_size_t)
+        for name in ["arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"]
+    ]
+
+
+def heaps() -> Heaps | None:
+    """What a process that has grown holds, apart from what it merely keeps; None: this C library does not tell."""
+    library = ctypes.CDLL(None)
+    if not hasattr(library, "mallinfo2"):
+        return None
+    library.mallinfo2.restype = _Mallinfo2
+    told = library.mallinfo2()
+    return Heaps(told.uordblks + told.hblkhd, told.fordblks)
 
 
 def trim(_: datetime) -> None:

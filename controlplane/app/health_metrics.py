@@ -16,6 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import col
 
 from controlplane.alerts.tables import AlertRow
+from controlplane.app import allocation
 from controlplane.app.background import Background
 from controlplane.auth.turned_away import Reason, TurnedAway
 from controlplane.contract.bodies.alerts import OURS, AlertState, Severity
@@ -73,6 +74,13 @@ class ServiceHealth(Remembered):
         yield turned_away
         if self.tls is not None:
             yield from _certificates(self.tls)
+        if (heaps := allocation.heaps()) is not None:
+            yield _gauge(
+                "tailwright_heap_bytes",
+                "Bytes of the C library's heaps: used, and free but kept for what comes next.",
+                ["state"],
+                [(("used",), float(heaps.used)), (("kept",), float(heaps.kept))],
+            )
         open_ = float(self.door.open.total())
         yield _gauge("tailwright_http_connections", "HTTP connections that are open.", [], [((), open_)])
         try:

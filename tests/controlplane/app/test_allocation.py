@@ -52,3 +52,22 @@ print(before - resident())
 def test_what_lies_between_is_given_back_when_it_is_trimmed() -> None:
     done = subprocess.run([sys.executable, "-c", TRIMMED], check=True, capture_output=True, text=True)
     assert int(done.stdout) > 150 << 20
+
+
+HELD = """
+from controlplane.app import allocation
+
+allocation.settle()
+before = allocation.heaps()
+parts = [b"x" * (1 << 20) for _ in range(100)]
+during = allocation.heaps()
+del parts[:-1]
+after = allocation.heaps()
+print(during.used - before.used, after.used - before.used, after.kept - before.kept)
+"""
+
+
+def test_what_is_in_use_is_told_apart_from_what_is_kept() -> None:
+    done = subprocess.run([sys.executable, "-c", HELD], check=True, capture_output=True, text=True)
+    in_use, still_in_use, kept = (int(word) >> 20 for word in done.stdout.split())
+    assert in_use >= 100 and still_in_use <= 2 and kept >= 98
