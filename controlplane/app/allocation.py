@@ -40,13 +40,16 @@ class Heaps(NamedTuple):
     kept: int
 
 
+_MALLINFO2 = (
+    *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
+    *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
+)
+
+
 class _Mallinfo2(ctypes.Structure):
     """glibc's struct of that name, from 2.33 on."""
 
-    _fields_: ClassVar = [
-        (name, ctypes.c_size_t)
-        for name in ["arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"]
-    ]
+    _fields_: ClassVar = [(name, ctypes.c_size_t) for name in _MALLINFO2]
 
 
 def heaps() -> Heaps | None:

@@ -75,6 +75,7 @@ class LimitedHttp(HttpToolsProtocol):
         self._in_head = True
         self._head_bytes = 0  # As they came, while the head is not whole.
         self._field_bytes = 0  # Of its target and fields, as they are told.
+        self._hosts = 0  # Fields named Host.
         self._refusal: Refused | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._due_s: float | None = None  # On the loop's clock: when to look what has come; None: nothing is awaited.
@@ -133,13 +134,14 @@ class LimitedHttp(HttpToolsProtocol):
 
     def on_url(self, url: bytes) -> None:
         super().on_url(url)
-        self._field_bytes = len(self.url)
+        self._field_bytes, self._hosts = len(self.url), 0
         if self._field_bytes > self._door.limits.head_bytes:
             self._refuse_head(Refused.HEAD_BYTES)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         super().on_header(name, value)
         self._field_bytes += len(name) + len(value)
+        self._hosts += self.headers[-1][0] == b"host"
         limits = self._door.limits
         if len(self.headers) > limits.head_fields:
             self._refuse_head(Refused.HEAD_FIELDS)
@@ -147,6 +149,9 @@ class LimitedHttp(HttpToolsProtocol):
             self._refuse_head(Refused.HEAD_BYTES)
 
     def on_headers_complete(self) -> None:
+        # RFC 9112, section 3.2: one Host, which only HTTP/1.0 may leave out; the gate for hosts looks at the first.
+        if self._hosts != 1 and (self._hosts or self.parser.get_http_version() != "1.0"):
+            self._refuse_head(Refused.MALFORMED)
         self._in_head, self._head_bytes, self._due_s = False, 0, None
         before = self.cycle
         super().on_headers_complete()

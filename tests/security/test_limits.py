@@ -186,8 +186,10 @@ def test_heads_without_an_end_are_not_held(service: Process) -> None:
         (b"GET /healthz HTTP/1.1\r\nX: " + b"a" * (1 << 20) + b"\r\n\r\n", 431, Refused.HEAD_BYTES),
         (b"GET /healthz HTTP/1.1\r\n" + b"A: b\r\n" * 50_000 + b"\r\n", 431, Refused.HEAD_FIELDS),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(500), 400, Refused.MALFORMED),
+        (b"GET /healthz HTTP/1.1\r\n\r\n", 400, Refused.MALFORMED),
+        (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nhost: evil.example\r\n\r\n", 400, Refused.MALFORMED),
     ],
-    ids=["bytes", "fields", "no-http"],
+    ids=["bytes", "fields", "no-http", "no-host", "two-hosts"],
 )
 def test_what_is_refused_before_the_framework_says_why(
     service: Process, request_: bytes, status: int, reason: Refused
@@ -294,7 +296,7 @@ def test_connections_of_one_address_are_bounded_and_others_come_in(
 ) -> None:
     """And whoever forges `X-Forwarded-For`, from an address that is no proxy's, is counted by the true one."""
     running, server = limited(connections_of_address=20)
-    forged = b"GET /healthz HTTP/1.1\r\nX-Forwarded-For: 203.0.113.%d\r\n"
+    forged = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-For: 203.0.113.%d\r\n"
     with contextlib.ExitStack() as stack:
         for number in range(20):
             client = stack.enter_context(running.connect("127.0.0.2"))
@@ -311,9 +313,9 @@ def test_connections_are_bounded_in_all(limited: Callable[..., tuple[Attacked, S
     with contextlib.ExitStack() as stack:
         for number in range(20):
             client = stack.enter_context(running.connect(f"127.0.0.{2 + number}"))
-            client.sendall(b"GET /healthz HTTP/1.1\r\nContent-Length: 10\r\n\r\n")
+            client.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n")
         wait_for("they are open", lambda: server.service.door.open.total() == 20)
-        assert refusal(running.asked(b"GET /healthz HTTP/1.1\r\n\r\n")) == (503, "connections")
+        assert refusal(running.asked(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")) == (503, "connections")
     wait_for("they are closed", lambda: not server.service.door.open)
     assert running.http.get("/healthz").status_code == 200
 

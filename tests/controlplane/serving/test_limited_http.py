@@ -144,9 +144,32 @@ def test_a_head_that_is_too_much_is_refused_whole(served: Served, head: bytes, r
     assert served.door.refused == {reason: 1}
 
 
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        (b"GET / HTTP/1.1\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", 400),
+        (b"GET / HTTP/1.0\r\nHost: a\r\nHost: b\r\n\r\n", 400),
+        (b"GET / HTTP/1.0\r\n\r\n", 200),
+        (b"GET / HTTP/1.1\r\nhOsT: a\r\nConnection: close\r\n\r\n", 200),
+        (b"GET / HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", 200),
+    ],
+)
+def test_a_request_names_one_host(served: Served, head: bytes, status: int) -> None:
+    """RFC 9112, section 3.2; HTTP/1.0 has none."""
+    with served.connect() as client:
+        client.sendall(head)
+        answers = served.until_closed(client)
+    assert status_of(answers) == status
+    assert answers.count(b"HTTP/1.1 200") == (head.count(b"GET") if status == 200 else 0)
+    assert served.door.refused == ({} if status == 200 else {Refused.MALFORMED: 1})
+
+
 def test_a_large_body_does_not_count_as_head(served: Served) -> None:
     with served.connect() as client:
-        client.sendall(b"POST / HTTP/1.1\r\nConnection: close\r\nContent-Length: 100000\r\n\r\n" + b"x" * 100_000)
+        client.sendall(
+            b"POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 100000\r\n\r\n" + b"x" * 100_000
+        )
         assert served.until_closed(client).endswith(b"100000")
     assert not served.door.refused
 
@@ -185,14 +208,14 @@ def test_a_second_request_has_its_own_time(hasty: Served) -> None:
 @pytest.mark.parametrize("kind", [b"Content-Length: 100", b"Transfer-Encoding: chunked"])
 def test_a_body_that_stops_is_given_up(hasty: Served, kind: bytes) -> None:
     with hasty.connect() as client:
-        client.sendall(b"POST / HTTP/1.1\r\n" + kind + b"\r\n\r\n")
+        client.sendall(b"POST / HTTP/1.1\r\nHost: a\r\n" + kind + b"\r\n\r\n")
         assert refusal(hasty.until_closed(client)) == (408, "body_time")
     assert hasty.door.refused == {Refused.BODY_TIME: 1}
 
 
 def test_a_long_body_has_the_time_that_its_bytes_need() -> None:
     with serving(ServerLimits(body_s=0.2, body_bytes_per_s=2000)) as served, served.connect() as client:
-        client.sendall(b"POST / HTTP/1.1\r\nConnection: close\r\nContent-Length: 3000\r\n\r\n")
+        client.sendall(b"POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 3000\r\n\r\n")
         began = time.monotonic()
         for _ in range(3):
             client.sendall(b"x" * 1000)
@@ -204,7 +227,7 @@ def test_connections_are_limited_by_address_and_counted_again_when_they_end(serv
     with contextlib.ExitStack() as stack:
         for _ in range(8):
             client = stack.enter_context(served.connect())
-            client.sendall(b"POST / HTTP/1.1\r\nContent-Length: 10\r\n\r\n")
+            client.sendall(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n")
         served.is_open(8)
         with served.connect() as one_more:
             assert refusal(served.until_closed(one_more)) == (429, "connections_of_address")
@@ -215,7 +238,7 @@ def test_connections_are_limited_by_address_and_counted_again_when_they_end(serv
 def test_everybody_behind_a_trusted_proxy_shares_the_whole_limit() -> None:
     with serving(SIZES, frozenset({"127.0.0.1"})) as served, contextlib.ExitStack() as stack:
         for _ in range(12):
-            stack.enter_context(served.connect()).sendall(b"POST / HTTP/1.1\r\nContent-Length: 10\r\n\r\n")
+            stack.enter_context(served.connect()).sendall(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n")
         served.is_open(12)
         with served.connect() as one_more:
             assert refusal(served.until_closed(one_more)) == (503, "connections")
@@ -254,7 +277,9 @@ def test_an_answer_before_the_body_is_whole_is_read_too() -> None:
     with serving(SIZES, app=closes_early) as served:
         for _ in range(5):
             with served.connect() as client:
-                client.sendall(b"POST / HTTP/1.1\r\nContent-Length: 1048577\r\n\r\n" + b"x" * ((1 << 20) + 1))
+                client.sendall(
+                    b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1048577\r\n\r\n" + b"x" * ((1 << 20) + 1)
+                )
                 answer = read_whole(client)
                 assert status_of(answer) == 413 and answer.endswith(b"no")
         served.is_open(0)
@@ -290,7 +315,7 @@ def test_nothing_is_answered_within_another_answer() -> None:
             pass
 
     with serving(SIZES, app=endless) as served, served.connect() as client:
-        client.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        client.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
         assert begun.wait(10)
         client.sendall(b"no http at all\r\n\r\n")
         answer = served.until_closed(client)
@@ -320,11 +345,11 @@ def test_clients_behind_a_proxy_are_bounded_by_their_own_address() -> None:
     with serving(limits, Proxies.of(["127.0.0.0/8"])) as served, contextlib.ExitStack() as stack:
         for client in (1, 1, 1, 2):
             waiting = stack.enter_context(served.connect())
-            waiting.sendall(b"POST / HTTP/1.1\r\n" + FORWARDED % client + b"Content-Length: 10\r\n\r\n")
+            waiting.sendall(b"POST / HTTP/1.1\r\nHost: a\r\n" + FORWARDED % client + b"Content-Length: 10\r\n\r\n")
         wait_for("their requests", lambda: served.door.under_way == {"203.0.113.1": 3, "203.0.113.2": 1}, 10)
         for client, status in ((1, 429), (2, 200)):
             with served.connect() as one_more:
-                one_more.sendall(b"GET / HTTP/1.1\r\nConnection: close\r\n" + FORWARDED % client + b"\r\n")
+                one_more.sendall(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n" + FORWARDED % client + b"\r\n")
                 answer = served.until_closed(one_more)
                 assert status_of(answer) == status, answer
         assert served.door.refused == {Refused.CONNECTIONS_OF_ADDRESS: 1}
@@ -337,9 +362,9 @@ def test_a_forged_address_of_anybody_else_changes_nothing() -> None:
     with serving(limits, Proxies.of([trusted]), proxies=trusted) as served, contextlib.ExitStack() as stack:
         for client in range(3):
             waiting = stack.enter_context(served.connect())
-            waiting.sendall(b"POST / HTTP/1.1\r\n" + FORWARDED % client + b"Content-Length: 10\r\n\r\n")
+            waiting.sendall(b"POST / HTTP/1.1\r\nHost: a\r\n" + FORWARDED % client + b"Content-Length: 10\r\n\r\n")
         served.is_open(3)
         with served.connect() as one_more:
-            one_more.sendall(b"GET / HTTP/1.1\r\n" + FORWARDED % 9 + b"\r\n")
+            one_more.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n" + FORWARDED % 9 + b"\r\n")
             assert refusal(served.until_closed(one_more)) == (429, "connections_of_address")
         assert set(served.door.open) == {"127.0.0.1"} and not served.door.under_way

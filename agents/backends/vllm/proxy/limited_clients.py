@@ -10,11 +10,14 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from aiohttp import StreamReader, web
+from aiohttp.http_exceptions import LineTooLong
 from aiohttp.web_protocol import RequestHandler
 
 from controlplane.serving.limits import Doorkeeper, Refused
 from controlplane.serving.raw_answer import DRAIN_BYTES, DRAIN_S, refusal
 
+HEAD_FIELDS = 128
+"""Most fields of a head: aiohttp's parser has no setting for it."""
 KEPT_IDLE_S = 75.0
 """Between two requests of a connection; half a head that came together with a request has this time, too."""
 
@@ -34,6 +37,13 @@ class LimitedServer(web.Server):
 
 
 _OF_THE_SERVER = frozenset({"request_factory", "handler_cancellation"})
+
+
+def _reason(error: BaseException) -> Refused:
+    """Which limit the parser's error is about; aiohttp has no class of its own for too many fields."""
+    if isinstance(error, LineTooLong):
+        return Refused.HEAD_BYTES
+    return Refused.HEAD_FIELDS if "Too many headers" in str(error) else Refused.MALFORMED
 
 
 class _LimitedClient(RequestHandler):
@@ -84,12 +94,13 @@ class _LimitedClient(RequestHandler):
         elif in_head and self._head_bytes > self._door.limits.head_bytes and not self._is_closed():
             self._end(self._door.refuse(Refused.HEAD_BYTES))
 
-    def _make_error_handler(self, _: Any) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
+    def _make_error_handler(self, found: Any) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
         """What answers, in its turn, for what the parser refuses."""
+        reason = _reason(found.exc)
 
         async def refuse(_: web.BaseRequest) -> web.StreamResponse:
             if not self._is_closed():
-                self._end(self._door.refuse(Refused.MALFORMED))
+                self._end(self._door.refuse(reason))
                 await asyncio.sleep(DRAIN_S)  # Ends with the connection; aiohttp would close it at once.
             return web.Response()
 

@@ -15,12 +15,12 @@ from aiohttp import web
 from agents.backends.vllm.proxy.control import Control
 from agents.backends.vllm.proxy.forwarding import Forwarder
 from agents.backends.vllm.proxy.incoming import request_of
-from agents.backends.vllm.proxy.limited_clients import LimitedServer
+from agents.backends.vllm.proxy.limited_clients import HEAD_FIELDS, LimitedServer
 from agents.backends.vllm.proxy.options import Options
 from agents.backends.vllm.proxy.switchboard import Switchboard
 from agents.backends.vllm.proxy.upstream import HEADER_BYTES, connect_to_servers
 from controlplane.contract.errors import BadRequest
-from controlplane.serving.limits import Doorkeeper
+from controlplane.serving.limits import Doorkeeper, ServerLimits
 from controlplane.serving.owned_socket import claim
 from controlplane.serving.tls import check_exposed, context_of, tls_files
 from controlplane.terminal.parent_death import ask_for_sigterm
@@ -48,7 +48,7 @@ async def serve(wanted: Options) -> None:
     control_socket = claim(wanted.control, "--control")
     _allow_many_connections()
     board = Switchboard(limits=wanted.limits, target=wanted.target)
-    door = Doorkeeper()
+    door = Doorkeeper(ServerLimits(head_fields=HEAD_FIELDS, head_bytes=HEADER_BYTES))
     stop_asked, cut = asyncio.Event(), asyncio.Event()
     async with connect_to_servers() as servers:
         forwarder = Forwarder(board, servers, wanted)

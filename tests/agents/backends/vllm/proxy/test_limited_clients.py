@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 from aiohttp import web
 
-from agents.backends.vllm.proxy.limited_clients import LimitedServer
+from agents.backends.vllm.proxy.limited_clients import HEAD_FIELDS, LimitedServer
 from controlplane.serving.browser_policy import HEADERS
 from controlplane.serving.limits import Doorkeeper, Refused, ServerLimits
 
@@ -27,7 +27,15 @@ async def read_all(request: web.BaseRequest) -> web.StreamResponse:
 async def serving(limits: ServerLimits) -> AsyncIterator[tuple[Doorkeeper, int]]:
     door = Doorkeeper(limits)
     runner = web.ServerRunner(
-        LimitedServer(door, read_all, access_log=None, keepalive_timeout=2.0), shutdown_timeout=0.5
+        LimitedServer(
+            door,
+            read_all,
+            access_log=None,
+            keepalive_timeout=2.0,
+            max_line_size=SIZES.head_bytes,
+            max_field_size=SIZES.head_bytes,
+        ),
+        shutdown_timeout=0.5,
     )
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -96,6 +104,22 @@ def test_a_head_that_does_not_end_is_not_held(head: bytes) -> None:
         assert refusal(await asked(port, head))[0] in (400, 431)
         assert door.refused.total() == 1 and set(door.refused) <= {Refused.HEAD_BYTES, Refused.MALFORMED}
         await until(lambda: not door.open)
+
+    play(SIZES, scene)
+
+
+@pytest.mark.parametrize(
+    ("head", "reason"),
+    [
+        (b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"a" * 9000 + b"\r\n\r\n", "head_bytes"),
+        (b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\nHost: a\r\n\r\n", "head_bytes"),
+        (b"GET / HTTP/1.1\r\nHost: a\r\n" + b"X: y\r\n" * HEAD_FIELDS + b"\r\n", "head_fields"),
+    ],
+)
+def test_a_whole_head_that_is_too_much_is_refused_for_what_it_is(head: bytes, reason: str) -> None:
+    async def scene(door: Doorkeeper, port: int) -> None:
+        assert refusal(await asked(port, head)) == (431, reason)
+        assert door.refused == {Refused(reason): 1}
 
     play(SIZES, scene)
 

@@ -60,8 +60,13 @@ def test_a_refused_path_or_name_reaches_no_server_and_is_counted(tmp_path: Path)
                 ):
                     async with session.get(f"{proxy.url}{path}", headers={"Host": host}) as told:
                         assert told.status == status, (path, host)
+                reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
+                writer.write(b"GET /v1/models HTTP/1.1\r\nConnection: close\r\n\r\n")
+                assert (await reader.read()).startswith(b"HTTP/1.1 400"), "HTTP/1.1 names its host"
+                writer.close()
                 state = await proxy.state()
-                assert state.failed["not_served"] == 2 and [one.path for one in server.asked] == ["/v1/models"]
+                assert (state.failed["not_served"], state.refused["malformed"]) == (2, 1)
+                assert [one.path for one in server.asked] == ["/v1/models"]
             finally:
                 proxy.process.kill()
                 proxy.process.wait()
