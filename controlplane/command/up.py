@@ -4,13 +4,15 @@ import logging
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from pydantic import Field, field_validator
+from pydantic import BeforeValidator, Field, field_validator
 
 from controlplane.app.settings import ServiceSettings
+from controlplane.contract.engine_address import networks_of
 from controlplane.contract.errors import BadSettings, TailwrightError
 from controlplane.contract.trace_url import checked
 from controlplane.serving.tls import check_exposed
@@ -18,6 +20,7 @@ from controlplane.terminal import extras
 from controlplane.terminal.checkout import ROOT
 from controlplane.terminal.child import die_with_parent, leave, one_thread_each
 from controlplane.terminal.service_connection import fail
+from controlplane.terminal.setting_values import words_of
 from controlplane.terminal.settings_options import with_settings
 from controlplane.terminal.subcommand import subcommand
 
@@ -36,10 +39,11 @@ WORKER_STOP_S = 1.0
 class Worker(threading.Thread):
     """Keeps one tuner worker process running beside the service; one that dies is started again, and that is logged."""
 
-    def __init__(self, url: str, token_file: Path) -> None:
+    def __init__(self, url: str, token_file: Path, engine_allow: Sequence[str]) -> None:
         super().__init__(name="tuner-worker", daemon=True)
         self._command = [sys.executable, "-m", "controlplane.command.main", "tune"]
         self._command += ["--server", url, "--token-file", str(token_file.absolute())]
+        self._command += ["--engine-allow", ",".join(engine_allow)] if engine_allow else []
         self._over = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -67,12 +71,26 @@ class UpSettings(ServiceSettings):
 
     port: int = Field(default=7300, ge=1, le=65535, description="Port to listen on.")
     tuner: bool = Field(default=True, description="Run a tuner worker beside the service.")
+    engine_allow: Annotated[tuple[str, ...], BeforeValidator(words_of)] = Field(
+        default=(),
+        description="Networks that the tuner worker may call engines in, with commas between, such as "
+        "10.0.0.0/8; default: any but a cloud's metadata.",
+    )
     dashboard: bool = Field(default=True, description="Serve the dashboard at /.")
     trace_url: str | None = Field(
         default=None,
         description="Where a request's trace is shown, such as https://tempo.example/trace/{trace_id}; links on the "
         "dashboard's pages of requests.",
     )
+
+    @field_validator("engine_allow")
+    @classmethod
+    def _are_engines_networks(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        try:
+            networks_of(value)
+        except BadSettings as error:
+            raise ValueError(error.message.removeprefix("engine_allow: ")) from error
+        return value
 
     @field_validator("trace_url")
     @classmethod
@@ -98,7 +116,7 @@ def up(settings: UpSettings) -> None:
         if settings.dashboard:
             _mount_dashboard(app, settings.own_url, settings.trace_url)
         if settings.tuner:  # Not before: by now the application has written the worker's token.
-            workers.append(Worker(settings.own_url, settings.data_dir / "tuner-token"))
+            workers.append(Worker(settings.own_url, settings.data_dir / "tuner-token", settings.engine_allow))
             workers[-1].start()
 
     def ready() -> None:

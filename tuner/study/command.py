@@ -4,15 +4,20 @@ import logging
 import signal
 import socket
 import threading
+from collections.abc import Sequence
 from os import getpid
 from typing import Annotated
 
 import typer
 
 from controlplane.client import Client
+from controlplane.contract.engine_address import Network, networks_of
+from controlplane.contract.errors import BadSettings
 from controlplane.terminal import extras
 from controlplane.terminal.output.printing import Json
 from controlplane.terminal.service_command import calls_service
+from controlplane.terminal.service_connection import fail
+from controlplane.terminal.setting_values import words_of
 from controlplane.terminal.study_request import follow_study, study_wanted
 from controlplane.terminal.subcommand import subcommand
 
@@ -29,18 +34,28 @@ def tune(
     trials: Annotated[int, typer.Option(help="Most trials.", min=3)] = 12,
     name: Annotated[str | None, typer.Option(help="Name of the worker.")] = None,
     sampler: Annotated[str | None, typer.Option(help="gp or tpe; without: gp where torch is installed.")] = None,
+    engine_allow: Annotated[
+        str,
+        typer.Option(
+            help="Networks that a worker may call engines in, with commas between; default: any but a cloud's."
+        ),
+    ] = "",
     as_json: Json = False,
 ) -> None:
     """Be a tuner worker that claims studies, or ask for one with --pool and print its result."""
     if pool is None:
         extras.need("tune", "tuner")
-        work(client, name or f"tuner-{socket.gethostname()}-{getpid()}", sampler)
+        try:
+            networks = networks_of(words_of(engine_allow) if engine_allow else ())
+        except BadSettings as error:
+            fail(error.message)
+        work(client, name or f"tuner-{socket.gethostname()}-{getpid()}", sampler, networks)
         return
     wanted = study_wanted(pool, objective, constraint, trials)
     follow_study(client, client.create_study(wanted).id, as_json=as_json)
 
 
-def work(client: Client, name: str, sampler: str | None) -> None:
+def work(client: Client, name: str, sampler: str | None, networks: Sequence[Network]) -> None:
     """Claim and run studies until SIGTERM or SIGINT."""
     from tuner.study.worker import Worker
 
@@ -49,4 +64,4 @@ def work(client: Client, name: str, sampler: str | None) -> None:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    Worker(client, name, sampler=sampler, stop=stop).loop()
+    Worker(client, name, sampler=sampler, stop=stop, networks=networks).loop()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -19,6 +19,7 @@ import httpx
 from controlplane.client import Client
 from controlplane.contract.bodies.nodes import TrialConfig
 from controlplane.contract.bodies.studies import Study, StudyResult, StudyVerdict, TrialReport, TrialState
+from controlplane.contract.engine_address import Network
 from controlplane.contract.errors import BadRequest, NotFound, TailwrightError
 from controlplane.contract.knobs import QUANTIZATION, Quantization
 from tuner.replay.replay import METRICS, ReplayResult, key
@@ -62,12 +63,13 @@ MARGINAL = 0.25
 
 @dataclass
 class Hooks:
-    """What the worker is told as a study goes on. `stop` ends it at the next wait."""
+    """What the worker is told as a study goes on. `stop` ends it at the next wait. `networks`: where engines may be."""
 
     progress: Callable[[str], None]
     trial: Callable[[TrialReport], None]
     started: Callable[[str, dict[str, Any]], None]
     stop: threading.Event = field(default_factory=threading.Event)
+    networks: Sequence[Network] = ()
 
 
 class StudyRun:
@@ -88,7 +90,7 @@ class StudyRun:
         default = self._default()
         found = find_trial_node(nodes, spec.pool)
         captured = capture(self._client, spec.pool, end=now, span_s=spec.workload_s)
-        node = self._node = TrialNode(self._client, found, stop=self._hooks.stop)
+        node = self._node = TrialNode(self._client, found, stop=self._hooks.stop, networks=self._hooks.networks)
         self._allowance_s = allowance_s(spec, found, default)
         try:
             piece = slice_for_node(

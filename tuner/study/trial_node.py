@@ -85,21 +85,37 @@ def _unusable(node: NodeView, models: set[str]) -> str:
     return ""
 
 
-def _check_address(node: str, url: str) -> None:
-    """Raises ApplyFailed where the engine's name leads to what is no engine's address (`engine_address`)."""
-    host = httpx.URL(url).host
+def _checked(node: str, url: str, networks: Sequence[engine_address.Network]) -> str:
+    """The URL to call. Raises ApplyFailed where the engine's name leads to what is no engine's address.
+
+    Where networks are named, an engine by http is called by the address that was looked at: whoever owns the name may
+    answer otherwise the next time (DNS rebinding). By https the certificate says whose the address is.
+    """
+    parsed = httpx.URL(url)
     try:
-        found = {str(entry[4][0]) for entry in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
-    except (OSError, UnicodeError):
-        return  # The first call says so, with its reason.
-    for problem in filter(None, map(engine_address.problem_of_address, sorted(found))):
-        raise ApplyFailed(f"trial node {node}: its engine {url}: {problem}", field="trial_node")
+        found = [str(entry[4][0]) for entry in socket.getaddrinfo(parsed.host, None, type=socket.SOCK_STREAM)]
+    except (OSError, UnicodeError) as error:
+        if networks:
+            raise ApplyFailed(f"trial node {node}: its engine {url}: {error}", field="trial_node") from error
+        return url  # The first call says so, with its reason.
+    for address in found:
+        if problem := engine_address.problem_of_address(address, networks):
+            raise ApplyFailed(f"trial node {node}: its engine {url}: {problem}", field="trial_node")
+    return str(parsed.copy_with(host=found[0])) if networks and parsed.scheme == "http" else url
 
 
 class TrialNode:
     """One node on loan. Every wait ends early with Stopped when `stop` is set. `change_s`: spent on changes so far."""
 
-    def __init__(self, client: Client, node: NodeView, *, stop: threading.Event) -> None:
+    def __init__(
+        self,
+        client: Client,
+        node: NodeView,
+        *,
+        stop: threading.Event,
+        networks: Sequence[engine_address.Network] = (),
+    ) -> None:
+        """`networks`: all that engines are in; empty: that is not said."""
         assert node.engine_url is not None
         self.name = node.node
         self.gives_token_ids = node.backend == VLLM
@@ -107,8 +123,7 @@ class TrialNode:
         self.change_s = 0.0
         self._view = node
         self._prices = Prices()
-        self.url = node.engine_url.rstrip("/")
-        _check_address(node.node, self.url)
+        self.url = _checked(node.node, node.engine_url.rstrip("/"), networks)
         self.model = node.model or ""
         self._client = client
         self._stop = stop

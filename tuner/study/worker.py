@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -27,6 +27,7 @@ from controlplane.contract.bodies.studies import (
     TrialReport,
 )
 from controlplane.contract.clock import Clock, utc_now
+from controlplane.contract.engine_address import Network
 from controlplane.contract.errors import Conflict, NotFound, TailwrightError
 from tuner.replay.replay import Stopped
 from tuner.study.study_run import Hooks, StudyRun
@@ -94,10 +95,12 @@ class Worker:
         sampler: str | None = None,
         heartbeat_s: float = HEARTBEAT_S,
         stop: threading.Event | None = None,
+        networks: Sequence[Network] = (),
     ) -> None:
+        """`networks`: where engines may be; empty: anywhere that one may (`engine_address`)."""
         self.stop = stop or threading.Event()
         self._client, self._name, self._clock, self._sampler = client, name, clock, sampler
-        self._heartbeat_s = heartbeat_s
+        self._heartbeat_s, self._networks = heartbeat_s, networks
 
     def loop(self, idle_s: float = IDLE_S) -> None:
         """Claim and run until stopped. Failing to reach the service is logged and tried again."""
@@ -129,6 +132,7 @@ class Worker:
             trial=lambda report: self._report(study, lease, report),
             started=lambda node, summary: lease.say(trial_node=node, workload_summary=summary),
             stop=_either(lease.lost, self.stop),
+            networks=self._networks,
         )
         try:
             result = StudyRun(self._client, study, hooks, sampler=self._sampler).run(self._clock() - SETTLE)

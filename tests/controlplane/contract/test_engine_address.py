@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.contract.engine_address import problem_of, problem_of_address
+from controlplane.contract.engine_address import networks_of, problem_of, problem_of_address
+from controlplane.contract.errors import BadSettings
 
 
 @pytest.mark.parametrize(
@@ -62,3 +63,13 @@ def test_a_network_of_machines_passes(address: object) -> None:
     problem = problem_of_address(str(address))
     assert problem is None or "no engine listens there" in problem
     assert problem_of_address("gpu-1.example") is None
+
+
+def test_of_named_networks_no_other_passes() -> None:
+    networks = networks_of(("10.0.0.0/8", " fd00::/8"))
+    for fine in ("10.1.2.3", "fd00::1", "::ffff:10.9.9.9"):
+        assert problem_of_address(fine, networks) is None
+    for wrong in ("11.0.0.1", "127.0.0.1", "::1", "fe80::1", "169.254.169.254", "::ffff:127.0.0.1"):
+        assert problem_of_address(wrong, networks) is not None
+    with pytest.raises(BadSettings, match=r"engine_allow: .*10\.0\.0\.1/8"):
+        networks_of(("10.0.0.1/8",))

@@ -8,6 +8,7 @@ import httpx
 import pytest
 from sse_engine import SseEngine
 
+from controlplane.contract import engine_address
 from controlplane.contract.bodies.nodes import ChangeCost, ConfigStatus, EffectiveConfig, NodeView, TrialConfig
 from controlplane.contract.errors import Conflict, Unavailable
 from controlplane.contract.knobs import ChangeClass, EngineConfig
@@ -96,6 +97,38 @@ def test_a_name_that_leads_to_a_cloud_s_metadata_is_not_called(monkeypatch: pyte
         trial_node(Plane(view()), view(engine_url="http://gpu.example"))
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found[:1])
     trial_node(Plane(view()), view(engine_url="http://gpu.example")).close()
+
+
+def test_an_engine_outside_the_named_networks_is_not_called_and_its_name_asked_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its agent tells where it is: the tuner's own machine, or a name whose owner says something else the next time."""
+    networks = engine_address.networks_of(("10.0.0.0/8",))
+
+    def node(url: str) -> TrialNode:
+        told = view(engine_url=url)
+        return TrialNode(Plane(told), told, stop=threading.Event(), networks=networks)  # type: ignore[arg-type]
+
+    with pytest.raises(ApplyFailed, match=r"127\.0\.0\.1 is in none of the networks of engine_allow"):
+        node("http://127.0.0.1:7300")
+    asked = iter(["10.1.2.3", "10.1.2.3", "127.0.0.1"])
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [(2, 1, 6, "", (next(asked), 0))])
+    for url, called in (
+        ("http://gpu.example:7400", "http://10.1.2.3:7400"),
+        ("https://gpu.example", "https://gpu.example"),
+    ):
+        found = node(url)
+        found.close()
+        assert found.url == called
+    with pytest.raises(ApplyFailed, match=r"127\.0\.0\.1 is in none"):
+        node("http://gpu.example:7400")
+
+    def unknown(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    with pytest.raises(ApplyFailed, match="Name or service not known"):
+        node("http://gpu.example:7400")
 
 
 def test_capabilities_are_what_the_agent_reports() -> None:
