@@ -61,7 +61,7 @@ SUBCOMMANDS = {
 CaFile = Annotated[
     Path | None,
     typer.Option(
-        help="PEM file of whom to trust as the control plane, for all but up, agent and engine.",
+        help="PEM file of whom to trust as the control plane, and by doctor as vLLM; for all but up, agent and engine.",
         envvar="TAILWRIGHT_CA_FILE",
     ),
 ]

@@ -15,11 +15,12 @@ from agents.backends.vllm.doctor.installation import (
     examine,
 )
 from agents.backends.vllm.doctor.knob_table import Row
-from controlplane.contract.errors import TailwrightError
+from controlplane.contract.errors import BadSettings, TailwrightError
+from controlplane.serving.tls import ClientTls
 from controlplane.terminal import extras
 from controlplane.terminal.doctor_finding import Finding, document_of, status, tell
 from controlplane.terminal.output.printing import print_json
-from controlplane.terminal.service_connection import fail
+from controlplane.terminal.service_connection import CLIENT_FILES, fail
 
 
 class Report:
@@ -44,7 +45,12 @@ def doctor_vllm(
             f"checkout, or in {VARIABLE}."
         ),
     ] = None,
-    url: Annotated[str | None, typer.Option(help="A running server, such as http://127.0.0.1:8000.")] = None,
+    url: Annotated[
+        str | None,
+        typer.Option(
+            help="A running server, such as http://127.0.0.1:8000; for https `tailwright --ca-file` says whom to trust."
+        ),
+    ] = None,
     dir_: Annotated[
         Path | None,
         typer.Option(
@@ -88,7 +94,11 @@ def _look_at_folder(report: Report, place: Path, *, managed: bool) -> None:
 
 
 def _look_at_server(report: Report, url: str, place: Path | None, *, managed: bool) -> None:
-    found = running_server.ask(url.rstrip("/"))
+    files = CLIENT_FILES.get()
+    try:
+        found = running_server.ask(url.rstrip("/"), tls=ClientTls(files).context if files.any else None)
+    except BadSettings as error:
+        fail(error.message)
     report.findings += running_server.findings(found, place)
     if found.info is not None:
         scheduler = (found.info.get("scheduler_config") or {}).get("scheduler_cls")

@@ -1,5 +1,6 @@
 """A running server: does it answer, what does it tell, and how was it started."""
 
+import ssl
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ import httpx
 from agents.backends.vllm.doctor import listeners
 from agents.host.listener import port_of
 from agents.host.process import tree
+from controlplane.client.named_proxy import authorities
 from controlplane.terminal.doctor_finding import Finding
 
 TIMEOUT_S = 10.0
@@ -38,9 +40,13 @@ class Server:
         return self.version is not None or bool(self.models) or not self.healthy
 
 
-def ask(url: str, transport: httpx.BaseTransport | None = None) -> Server:
-    """Ask a server all that is of interest. Never raises for what it answers, or if it does not."""
-    with httpx.Client(base_url=url, timeout=TIMEOUT_S, trust_env=False, transport=transport) as http:
+def ask(url: str, transport: httpx.BaseTransport | None = None, tls: ssl.SSLContext | None = None) -> Server:
+    """Ask a server all that is of interest. Never raises for what it answers, or if it does not.
+
+    `tls`: whom to trust; None: the public authorities.
+    """
+    verify = tls or authorities()
+    with httpx.Client(base_url=url, timeout=TIMEOUT_S, trust_env=False, transport=transport, verify=verify) as http:
         healthy = _health(http)
         told = _json(http, "/version")
         models = (_json(http, "/v1/models") or {}).get("data", [])

@@ -1,7 +1,11 @@
 """`tailwright doctor vllm` as a user runs it."""
 
 import json
+import ssl
+import threading
 from collections.abc import Callable
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from controlplane.command.main import app
+from controlplane.serving.authority import Authority
 from tests.agents.backends.vllm.doctor.conftest import SCHEDULER, start  # noqa: F401 - a fixture.
 from tests.agents.backends.vllm.doctor.made_environment import make_environment
 
@@ -104,3 +109,42 @@ def test_a_wrong_url_is_one_line() -> None:
         2,
         "--url: wants a URL such as http://127.0.0.1:8000, got '127.0.0.1:8000'\n",
     )
+
+
+def test_a_server_with_a_certificate_of_the_fleet_s_is_looked_at(tmp_path: Path) -> None:
+    authority, now = Authority(tmp_path / "tls"), datetime.now(UTC)
+    authority.init(now)
+    authority.issue_server("vllm", ["127.0.0.1"], now)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(authority.folder / "vllm.pem", authority.folder / "vllm.key")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Healthy)
+    server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    words = ["doctor", "vllm", "--url", f"https://127.0.0.1:{server.server_address[1]}", "--json"]
+    try:
+        trusted = json.loads(runner.invoke(app, ["--ca-file", str(authority.folder / "ca.pem"), *words]).stdout)
+        unknown = json.loads(runner.invoke(app, words).stdout)
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+    assert finding(trusted, "server")["fine"]
+    assert not finding(unknown, "server")["fine"]
+    assert "CERTIFICATE_VERIFY_FAILED" in finding(unknown, "server")["found"]
+
+
+def finding(told: Any, name: str) -> Any:
+    return next(one for one in told["findings"] if one["name"] == name)
+
+
+class Healthy(BaseHTTPRequestHandler):
+    """Answers everything with an empty 200, as vLLM does /health."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
