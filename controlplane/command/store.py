@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from controlplane.app.settings import StoreSettings
+from controlplane.app.settings import StoreSettings, clear_store
 from controlplane.contract.clock import utc_now
 from controlplane.contract.errors import TailwrightError
 from controlplane.terminal import extras
@@ -108,11 +108,63 @@ def restore(
     raise typer.Exit(1 if lacking else 0)
 
 
+@app.command("keep-revocations")
+@with_settings("TAILWRIGHT_")
+def keep_revocations(
+    old: Annotated[
+        str,
+        typer.Argument(
+            envvar="TAILWRIGHT_OLD_DATABASE_URL",
+            help="SQLAlchemy URL of the database from before the restore; its password better by the variable.",
+        ),
+    ],
+    settings: StoreSettings,
+    as_json: Json = False,
+) -> None:
+    """End in a restored database (--database-url) the tokens that OLD has revoked, and everybody's sessions.
+
+    For PostgreSQL, before a service is started with it; `restore` does this by itself on SQLite.
+    """
+    extras.need("store", "server")
+    from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+
+    from controlplane.db.database import Database
+    from controlplane.db.migrate import upgrade
+    from controlplane.telemetry.folding import backup
+
+    problem = None if settings.insecure_stores else clear_store(old, None)
+    if problem is not None:
+        fail(problem.replace("database_url", "old", 1))
+    try:
+        before, after = Database(old), Database(settings.url)
+    except ArgumentError:
+        fail("old: wants a SQLAlchemy URL, such as postgresql+psycopg://tailwright@db.example/tailwright")
+    try:
+        upgrade(after)  # As the first start with it would.
+        names = backup.carry_revocations(before, after, utc_now())
+    except (TailwrightError, SQLAlchemyError) as error:
+        fail(error.message if isinstance(error, TailwrightError) else f"database_url: {type(error).__name__}", 1)
+    finally:
+        before.close()
+        after.close()
+    if names is None:
+        fail("old: cannot be read: which tokens it had revoked is not known; look at those that live now", 1)
+    if as_json:
+        print_json({"revoked_again": names})
+        return
+    _tell_revoked(names)
+    typer.echo(f"{len(names)} tokens stay revoked; everybody signs in anew")
+
+
+def _tell_revoked(names: list[str]) -> None:
+    for name in names:
+        typer.echo(f"the token {name!r} was revoked after the backup, and stays so")
+
+
 def _tell_restored(file: Path, done: "Restored") -> None:
     _tell(done.report)
     typer.echo(f"restored from {file}" + (f"; what was there before is {done.aside}" if done.aside else ""))
-    for name in done.revoked or []:
-        typer.echo(f"the token {name!r} was revoked after the backup, and stays so")
+    _tell_revoked(done.revoked or [])
     if done.revoked is None:
         typer.echo(f"BAD  {done.aside} does not say which tokens it had revoked: look at those that live now", err=True)
 

@@ -73,7 +73,6 @@ def restore(source: Path, database_file: Path, now: datetime) -> Restored:
     ready = database_file.with_name(database_file.name + ".restored")
     report = _sound_copy(source, database_file.with_name(database_file.name + ".restoring"), ready)
     _refuse_while_open(database_file)
-    _end_sessions(ready)
     revoked = _keep_revocations(database_file, ready, now)
     aside = None
     if database_file.exists():
@@ -94,11 +93,28 @@ def advice(url: str, target: Path, *, restoring: bool) -> str:
     make = shlex.join(["createdb", "--maintenance-db", _shown(address), beside])
     filled = _shown(address.set(database=beside))
     fill = shlex.join(["pg_restore", "--single-transaction", "--dbname", filled, str(target)])
+    named = [_shown(make_url(url)), "--database-url", _shown(make_url(url).set(database=beside))]
+    keep = shlex.join(["tailwright", "store", "keep-revocations", *named])
     return (
-        "the database is PostgreSQL, whose own tools do this, into a database of its own beside the present one; then "
-        f"start the services with it:\n  {make}\n  {fill}\n"
-        "Tokens that were revoked after the backup live again there: revoke them anew."
+        "the database is PostgreSQL, whose own tools do this, into a database of its own beside the present one; there "
+        "end the tokens that were revoked after the backup, then start the services with it:\n"
+        f"  {make}\n  {fill}\n  {keep}"
     )
+
+
+def carry_revocations(old: Database | None, restored: Database, now: datetime) -> list[str] | None:
+    """End in the restored database all sessions, and the tokens that are revoked in the old one: their names, or None
+    where the old one cannot be read. Whoever has signed out since the backup must not be signed in again by it."""
+    ended: dict[str, datetime] | None = {}
+    if old is not None:
+        try:
+            with old.read_session() as session:
+                ended = tokens.revoked(session)
+        except (DBAPIError, sqlite3.DatabaseError):
+            ended = None
+    with restored.session() as session:
+        browser_sessions.end_all(session)
+        return None if ended is None else tokens.revoke_again(session, ended, now)
 
 
 def _shown(address: URL) -> str:
@@ -142,35 +158,18 @@ def _make_one_file(database_file: Path) -> None:
         os.fsync(written.fileno())
 
 
-def _end_sessions(ready: Path) -> None:
-    """Whoever has signed out since the backup must not be signed in again by it: everybody signs in anew."""
-    database = Database(f"sqlite:///{ready}")
-    try:
-        with database.session() as session:
-            browser_sessions.end_all(session)
-    finally:
-        database.close()
-    _make_one_file(ready)
-
-
 def _keep_revocations(old: Path, ready: Path, now: datetime) -> list[str] | None:
-    """Revoke in `ready` what is revoked in `old`: names of the tokens, or None where `old` cannot be read."""
-    if not old.exists():
-        return []
-    before, after = Database(f"sqlite:///{old}"), Database(f"sqlite:///{ready}")
+    """End in `ready` all sessions, and the tokens that are revoked in `old`: their names, or None where `old` cannot be
+    read."""
+    after = Database(f"sqlite:///{ready}")
+    before = Database(f"sqlite:///{old}") if old.exists() else None
     try:
-        with before.read_session() as session:
-            ended = tokens.revoked(session)
-    except (DBAPIError, sqlite3.DatabaseError):
-        return None
-    else:
-        with after.session() as session:
-            names = tokens.revoke_again(session, ended, now)
+        return carry_revocations(before, after, now)
     finally:
-        before.close()
+        if before is not None:
+            before.close()
         after.close()
-    _make_one_file(ready)
-    return names
+        _make_one_file(ready)
 
 
 def _refuse_while_open(database_file: Path) -> None:

@@ -14,9 +14,11 @@ from typing import Any
 
 import pytest
 from sqlalchemy import create_engine, make_url, text, update
+from sqlmodel import select
 
 from controlplane.auth import browser_sessions
 from controlplane.auth import store as tokens
+from controlplane.auth.tables import BrowserSessionRow
 from controlplane.contract.bodies.access import Scope
 from controlplane.contract.errors import BadRequest, Conflict, NotFound, Unauthenticated
 from controlplane.db.database import Database
@@ -175,7 +177,21 @@ def test_postgresql_has_its_own_tools() -> None:
     said = backup.advice(url, Path("b.dump"), restoring=True).replace("'", "")
     assert "createdb --maintenance-db" in said and "there:5433/tailwright tailwright_restored" in said
     assert "pg_restore --single-transaction" in said and "there:5433/tailwright_restored b.dump" in said
+    assert "tailwright store keep-revocations postgresql+psycopg://me:***@there:5433/tailwright --database-url" in said
     assert "--clean" not in said and "secret" not in said
+
+
+def test_an_old_database_that_cannot_be_read_is_told_and_ends_the_sessions_all_the_same(
+    database: Database, tmp_path: Path
+) -> None:
+    with database.session() as session:
+        view = tokens.issue(session, name="t", scope=Scope.READ, now=NOW)[0]
+        browser_sessions.begin(session, NOW, token_id=view.id)
+    nothing = Database(f"sqlite:///{tmp_path / 'nothing.db'}")
+    assert backup.carry_revocations(nothing, database, NOW) is None
+    nothing.close()
+    with database.session() as session:
+        assert not session.exec(select(BrowserSessionRow)).all()
 
 
 def test_the_commands_for_postgresql_bring_everything_into_a_database_beside(
@@ -201,17 +217,32 @@ def test_the_commands_for_postgresql_bring_everything_into_a_database_beside(
         store.tick(clock())
         store.close()
         before = answers(database, clock, start)
+        with database.session() as session:
+            stays, ends = (tokens.issue(session, name=name, scope=Scope.READ, now=NOW)[0].id for name in ("s", "e"))
+            browser_sessions.begin(session, NOW, token_id=stays)
         for restoring in (False, True):
             said = backup.advice(urls[0], tmp_path / "b.dump", restoring=restoring)
             for line in said.splitlines():
                 if line.startswith("  "):
-                    done = subprocess.run(shlex.split(line), capture_output=True, text=True, timeout=120)
+                    words = shlex.split(line)
+                    if words[0] == "tailwright":
+                        words[:1] = [sys.executable, "-m", "controlplane.command.main"]
+                    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
                     assert done.returncode == 0, f"{line}: {done.stderr}"
+            if not restoring:
+                with database.session() as session:
+                    tokens.revoke(session, ends, actor="me", now=NOW)
         restored = Database(urls[1])
         try:
             assert before and answers(restored, clock, start) == before
             assert verify(restored, SqlFrames(restored)).sound
-            upgrade(restored)
+            assert "the token 'e' was revoked after the backup, and stays so" in done.stdout
+            with restored.session() as session:
+                lives = {
+                    view.name: view.revoked_at is None for view in tokens.listing(session, before_id=None, limit=9)
+                }
+                assert lives == {"s": True, "e": False}
+                assert not session.exec(select(BrowserSessionRow)).all(), "everybody signs in anew"
         finally:
             restored.close()
             database.close()
