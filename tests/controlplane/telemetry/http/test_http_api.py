@@ -19,6 +19,7 @@ from controlplane.contract.histogram import RELATIVE_ERROR
 from controlplane.telemetry.journal import content_encoding
 from controlplane.telemetry.otlp import otlp_bodies
 from controlplane.telemetry.queries import parameters
+from controlplane.telemetry.values.magnitude import LARGEST
 
 PROTOBUF = {"Content-Type": "application/x-protobuf"}
 JSON = {"Content-Type": "application/json"}
@@ -32,6 +33,28 @@ def partial(response: httpx.Response) -> tuple[int, str]:
     assert response.status_code == 200, response.text
     answer = ExportMetricsServiceResponse.FromString(response.content)
     return answer.partial_success.rejected_data_points, answer.partial_success.error_message
+
+
+@pytest.mark.parametrize("value", [1.7e308, -1.7e308, 1.1 * LARGEST])
+@pytest.mark.parametrize("kind", ["sum", "gauge"])
+def test_numbers_whose_sums_would_be_infinite_break_no_answer(
+    api: httpx.Client, make_report: Any, start: datetime, value: float, kind: str
+) -> None:
+    """Two nodes, each with a finite number; all that is asked is added up over them."""
+    metric = metrics.REQUESTS if kind == "sum" else metrics.RUNNING
+    for node in ("a", "b"):
+        report = make_report(node=node, start=start)
+        report.number(metric.name, value, kind=kind)
+        report.number(metrics.OUTPUT_TOKENS.name, 7)
+        count, told = partial(send(api, report.request))
+        assert count == 1 and "at most 1e+100" in told
+    for path in ("rates", "scalars"):
+        for by in ({}, {"by": "pool"}):
+            answer = api.get(f"/api/v1/{path}", params={"metric": metric.short, "window": "10m", **by})
+            assert answer.status_code in ((200,) if (path, kind) != ("rates", "gauge") else (200, 400)), answer.text
+            assert "null" not in json.dumps(answer.json().get("series", []))
+    rates = api.get("/api/v1/rates", params={"metric": metrics.OUTPUT_TOKENS.short, "window": "10m"})
+    assert [one["total"] for one in rates.json()["series"]] == [14.0]
 
 
 @pytest.mark.parametrize("scale", [5, 8])
