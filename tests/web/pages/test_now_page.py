@@ -46,7 +46,7 @@ def test_the_page_says_the_fleet_in_a_sentence_and_links_each_pool(page: Page, s
     assert stack.complete("def main():", 4).status_code == 200
     page.goto("/")
     card = page.locator("#pool-demo")
-    expect(card).to_contain_text("ttft p99", timeout=60_000)
+    expect(card).to_contain_text("TTFT p99", timeout=60_000)
     expect(card.get_by_role("link", name="demo")).to_have_attribute("href", "/explore?pool=demo")
     expect(page.locator(".headline")).to_contain_text("demo")
     expect(page.get_by_role("figure", name="Pool demo")).to_contain_text("all requests", timeout=60_000)
