@@ -36,7 +36,8 @@ def test_the_next_action_is_the_newest_that_was_not_declined() -> None:
 
 
 def node(name: str, pool: str, role: str) -> NodeView:
-    return NodeView.model_validate({"node": name, "pool": pool, "role": role, "backend": "vllm"})
+    told = {"node": name, "pool": pool, "role": role, "backend": "vllm", "connected": True, "healthy": True}
+    return NodeView.model_validate(told)
 
 
 def test_trial_nodes_are_told_where_their_replays_count_as_a_pools() -> None:
