@@ -101,7 +101,7 @@ def choose_next_pool(page: Page) -> None:
 
 
 def sort_by_p99(page: Page) -> None:
-    page.get_by_role("columnheader", name="p99 ttft").get_by_role("link").click()
+    page.get_by_role("columnheader", name="TTFT p99").get_by_role("link").click()
 
 
 def begin_box(page: Page) -> None:

@@ -33,6 +33,12 @@ class Axis:
         return self.start + self.length * ((value - self.low) / width if width else 0.5)
 
 
+def whole_steps(start_s: float, end_s: float, step_s: float, first_s: float) -> tuple[float, float]:
+    """The span made as long as its steps are, one of which begins at `first_s`: for what counts by steps."""
+    origin_s = first_s - step_s * math.ceil((first_s - start_s) / step_s - 1e-9)
+    return origin_s, origin_s + step_s * max(1, math.ceil((end_s - origin_s) / step_s - 1e-9))
+
+
 LEAST = 1e-300
 """What is less is nothing: a fraction of it may not be a number any more."""
 

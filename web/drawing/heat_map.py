@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from controlplane.contract.bodies.telemetry import HeatmapAnswer
-from web.drawing.axes import Axis, clock_words
+from web.drawing.axes import Axis, clock_words, whole_steps
 from web.drawing.curves import path
 from web.drawing.line_chart import (
     HEIGHT,
@@ -30,6 +30,7 @@ from web.drawing.line_chart import (
     placed,
     told_marks,
 )
+from web.drawing.mark_labels import NARROW_PX, WIDE_PX
 from web.frame.format import percent, seconds, zone_shown
 
 LEVELS = 7
@@ -124,17 +125,18 @@ def heat_map(
     scale: Scale | None = None,
 ) -> HeatMap:
     """Of all series of `answer` together, with `lines` (quantiles in seconds) and `marks` over it, and the `box` that
-    was chosen. `scale`: of several; its own without."""
+    was chosen. `scale`: of several beside each other; without, it has its own, and the page's width."""
+    wide_px = WIDE_PX if scale is None else NARROW_PX
     start_s, end_s, step_s = answer.start.timestamp(), answer.end.timestamp(), answer.step_s
     cells = _cells(answer)
     scale = scale or scale_of(answer)
     low = scale.low
     edges = answer.edges[low : scale.high + 1] if scale.high else []
     first_s = min((time for time, _ in cells), default=start_s)
-    origin_s = first_s - step_s * math.ceil((first_s - start_s) / step_s - 1e-9)
-    columns = max(1, math.ceil((end_s - origin_s) / step_s - 1e-9))
+    origin_s, last_s = whole_steps(start_s, end_s, step_s, first_s)
+    columns = round((last_s - origin_s) / step_s)
     grid = {(round((time - origin_s) / step_s), row - low): count for (time, row), count in cells.items()}
-    axis, across = Rows(edges or [0.0, 1.0]), Axis(origin_s, origin_s + columns * step_s, 0.0, WIDTH)
+    axis, across = Rows(edges or [0.0, 1.0]), Axis(origin_s, last_s, 0.0, WIDTH)
     up = Axis(0.0, len(axis.edges) - 1.0, HEIGHT, -HEIGHT)
     ticks, levels = latency_ticks(edges), levels_of(scale.most)
     return HeatMap(
@@ -146,7 +148,7 @@ def heat_map(
         ],
         up=[Tick(1 - axis.at(tick) / (len(axis.edges) - 1), seconds(tick)) for tick in ticks],
         across=clock_ticks(across, end_s - start_s),
-        marks=placed(marks, across.low, across.high),
+        marks=placed(marks, across.low, across.high, wide_px),
         levels=levels,
         sentence=sentence(grid, edges, origin_s, step_s, noun),
         count=sum(cells.values()),

@@ -13,6 +13,7 @@ from typing import Any
 
 from web.drawing.axes import Axis, clock_words, time_ticks, value_ticks
 from web.drawing.curves import Points, bars, layers, path
+from web.drawing.mark_labels import NARROW_PX, Label, labels_of
 from web.drawing.trends import HELD, sentence, trend_of
 from web.drawing.units import SECONDS, Unit
 from web.frame.format import moment, seconds, zone_shown
@@ -22,8 +23,6 @@ STYLES = 6
 """Kinds of line that the page's style knows."""
 STRONGEST = 3
 """The style of the strongest, a full line: the last of few lines has it, as p99 has."""
-LABEL_SHARE = 0.16
-"""Of the width: labels of marks that are nearer to each other would lie on each other."""
 
 
 @dataclass(frozen=True)
@@ -63,14 +62,14 @@ class DrawnLine:
 
 @dataclass(frozen=True)
 class DrawnMark:
-    """`when`: it happened, for a reader. `labelled`: whether there is room for its words."""
+    """`when`: it happened, for a reader. `label`: where its words stand; None where there is no room for them."""
 
     share: float
     kind: str
     when: str
     words: str
     message: str
-    labelled: bool
+    label: Label | None
 
 
 @dataclass(frozen=True)
@@ -166,19 +165,22 @@ def clock_ticks(across: Axis, span_s: float) -> list[Tick]:
     return [Tick(across.at(time) / across.length, clock_words(time, span_s, zone)) for time in ticks]
 
 
-def placed(marks: Sequence[Mark], start_s: float, end_s: float) -> list[DrawnMark]:
-    """Those within the span, by time. A mark's words are left out where they would cover those of the one before."""
-    axis, found = Axis(start_s, end_s), list[DrawnMark]()
-    free_from = 0.0
-    for mark in sorted(marks, key=lambda mark: mark.time_s):
-        if not start_s <= mark.time_s <= end_s:
-            continue
-        share = axis.at(mark.time_s)
-        labelled = free_from <= share <= 1 - LABEL_SHARE
-        free_from = share + LABEL_SHARE if labelled else free_from
-        when = moment(datetime.fromtimestamp(mark.time_s, UTC))
-        found.append(DrawnMark(share, mark.kind, when, mark.words, mark.message, labelled))
-    return found
+def placed(marks: Sequence[Mark], start_s: float, end_s: float, wide_px: float = NARROW_PX) -> list[DrawnMark]:
+    """Those within the span, by time. `wide_px`: how wide the plot is on a desktop, for the marks' words."""
+    axis = Axis(start_s, end_s)
+    within = sorted((mark for mark in marks if start_s <= mark.time_s <= end_s), key=lambda mark: mark.time_s)
+    labels = labels_of([(axis.at(mark.time_s), mark.kind, mark.words) for mark in within], wide_px)
+    return [
+        DrawnMark(
+            axis.at(mark.time_s),
+            mark.kind,
+            moment(datetime.fromtimestamp(mark.time_s, UTC)),
+            mark.words,
+            mark.message,
+            label,
+        )
+        for mark, label in zip(within, labels, strict=True)
+    ]
 
 
 def told_marks(marks: Sequence[Mark], start_s: float, end_s: float) -> list[list[str]]:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from controlplane.contract.step_limits import LIFTED_BY, MEANING, StepLimit
-from web.drawing.axes import Axis
+from web.drawing.axes import Axis, whole_steps
 from web.drawing.curves import Points, bars, layers
 from web.drawing.line_chart import WIDTH, Tick, clock_ticks
 from web.frame.format import percent
@@ -56,6 +56,7 @@ def ribbon(steps: Mapping[StepLimit, Points], start_s: float, end_s: float, step
     times = sorted({time for _, points in counted for time in points})
     totals = {time: sum(points.get(time, 0.0) for _, points in counted) for time in times}
     told = [time for time in times if totals[time] > 0]
+    start_s, end_s = whole_steps(start_s, end_s, step_s, min(times, default=start_s))
     across, down = Axis(start_s, end_s, 0.0, WIDTH), Axis(0.0, 1.0, 0.0, HEIGHT)
     edges = layers([[points.get(time, 0.0) / totals[time] for time in told] for _, points in counted])
     whole = sum(totals.values())

@@ -11,7 +11,7 @@ from web.drawing.share_bars import Pair, SharePair, share_pair
 from web.drawing.stacks import StackedBars, stacked_bars
 from web.drawing.waterfall import PARTS, Request
 from web.explore.choices import Box, Choices, choices_of
-from web.frame.format import clock, seconds
+from web.frame.format import clock, label_words, metric_name, seconds
 from web.frame.page import Context
 from web.frame.selection import FILTERS, Selection
 from web.pages.chart_parts import api_call
@@ -69,8 +69,9 @@ def box_explained(client: Client, selection: Selection) -> Context:
 
 
 def words_of(choices: Choices, box: Box) -> str:
-    """Such as "ttft 500 ms to 2.00 s, 12:03:00 to 12:05:00"."""
-    return f"{choices.of_requests} {seconds(box.low)} to {seconds(box.high)}, {clock(box.start)} to {clock(box.end)}"
+    """Such as "TTFT 500 ms to 2.00 s, 12:03:00 to 12:05:00"."""
+    lasted = f"{clock(box.start)} to {clock(box.end)}"
+    return f"{metric_name(choices.of_requests)} {seconds(box.low)} to {seconds(box.high)}, {lasted}"
 
 
 def stages(parts: Sequence[ExplainedPart]) -> StackedBars | None:
@@ -122,7 +123,7 @@ def _factor(one: ExplainedFactor, selection: Selection, choices: Choices, box: B
         pair = Pair(value.value or "not told", value.share_inside, value.share_outside, value.low, value.high)
         values.append(Value(share_pair(pair), _address(one.factor, value.value, selection, choices, box)))
     rest = one.others + len(one.values) - len(values)
-    return Factor(one.factor.replace("_", " "), one.sentence, values, rest)
+    return Factor(label_words(one.factor), one.sentence, values, rest)
 
 
 def _address(factor: str, value: str, selection: Selection, choices: Choices, box: Box) -> str:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from controlplane.contract.bodies.explanation import Against
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.metrics import E2E, ITL, REQUEST_PARTS, TPOT, TTFT, UNACCOUNTED
+from web.frame.format import metric_name
 from web.frame.own_parameters import one_of
 from web.frame.selection import Selection
 
@@ -53,6 +54,12 @@ class Choices:
     @property
     def name(self) -> str:
         return NAMES[self.metric]
+
+    @property
+    def title(self) -> str:
+        """ "Time to first token (TTFT)", "Queue"."""
+        short = metric_name(self.metric)
+        return self.name if short == self.metric else f"{self.name} ({short})"
 
     @property
     def noun(self) -> str:

@@ -12,7 +12,7 @@ from web.drawing.line_chart import drawn
 from web.drawing.stacks import StackedBars, stacked_bars
 from web.drawing.waterfall import PARTS, Request
 from web.explore.choices import TAILS, choices_of
-from web.frame.format import seconds
+from web.frame.format import metric_name, seconds
 from web.frame.page import Context, Part
 from web.frame.selection import Selection
 from web.frame.states import Kind
@@ -98,7 +98,7 @@ def side_chart(name: str, *, own: bool) -> Part:
         chart = drawn(lines, start_s, end_s, of.step_s, marks(client), top=top)
         call = api_call("quantiles", {**given, **of.span, **of.labels})
         count = sum(series.count for series in answer.series)
-        title = f"{metric}: {sides.own_name if own else sides.other_name}"
+        title = f"{metric_name(metric)}: {sides.own_name if own else sides.other_name}"
         return shown(chart, call, metric=metric, count=count) | {"title": title}
 
     return Part(name, asked, EVERY_S, TEMPLATE, when=has_comparison)
@@ -143,7 +143,7 @@ def verdict_of(one: ComparedQuantile) -> tuple[Kind, str]:
     if one.differs is None or one.difference is None:
         return Kind.UNKNOWN, f"too few: {one.needed:,} needed on each side"
     if not one.differs:
-        return Kind.GOOD, "no clear difference"
+        return Kind.UNKNOWN, "no clear difference"
     return (Kind.BAD, "slower") if one.difference.value > 0 else (Kind.GOOD, "faster")
 
 

@@ -19,7 +19,7 @@ from web.drawing.line_chart import Line, stacked
 from web.drawing.stacks import StackedBars, stacked_bars
 from web.drawing.waterfall import PARTS, Request
 from web.explore.choices import TAILS, choices_of
-from web.frame.format import seconds
+from web.frame.format import metric_name, seconds
 from web.frame.page import Context
 from web.frame.selection import Selection
 from web.pages.chart_parts import api_call, marks, shown
@@ -49,7 +49,7 @@ def tail_chart(client: Client, selection: Selection) -> Context:
     chart = stacked(lines, start.timestamp(), end.timestamp(), selection.step_s, marks(client))
     count = len(tail.requests)
     return shown(chart, api_call("requests", asked), metric="parts", count=count, accuracy=_words(tail)) | {
-        "title": f"Requests above {choices.of_requests} {choices.tail}"
+        "title": f"Requests above {metric_name(choices.of_requests)} {choices.tail}"
     }
 
 
@@ -61,7 +61,7 @@ def two_stacks(client: Client, selection: Selection) -> Context:
     tail, _ = _tail(client, selection)
     stacks: StackedBars | None = None
     if everything and tail.requests:
-        above = f"above {choices.of_requests} {choices.tail}"
+        above = f"above {metric_name(choices.of_requests)} {choices.tail}"
         stacks = stacked_bars([Request("all requests", everything), Request(above, means(tail.requests))])
     return {
         "stacks": stacks,

@@ -5,7 +5,7 @@ from dataclasses import replace
 from controlplane.client import Client
 from web.explore import comparison
 from web.explore.box_explained import box_explained
-from web.explore.choices import METRICS, TAILS, choices_of
+from web.explore.choices import METRICS, NAMES, TAILS, choices_of
 from web.explore.decomposition import tail_chart, two_stacks
 from web.explore.latency_map import latency_map, two_maps
 from web.explore.multiples import FEW, MORE
@@ -35,6 +35,7 @@ def about(client: Client, selection: Selection) -> Context:
         "choices": choices_of(selection),
         "sides": comparison.sides_of(selection) if selection.compare else None,
         "metrics": METRICS,
+        "names": NAMES,
         "tails": tuple(TAILS),
         "all_parts": ALL_PARTS,
         "tail_parts": TAIL_PARTS,

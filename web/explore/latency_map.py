@@ -45,7 +45,7 @@ def latency_map(client: Client, selection: Selection) -> Context:
     return {
         "choices": choices,
         "chart": heat_map(told.counted, told.lines, marks(client), choices.noun, _box_of(choices)),
-        "title": f"{choices.name} ({choices.metric})",
+        "title": choices.title,
         "accuracy": error_text(told.counted.relative_error),
         "call": told.call,
     }
@@ -61,7 +61,7 @@ def two_maps(client: Client, selection: Selection) -> Context:
         heat_map(one, told.lines, happened, choices.noun, box, scale)
         for one, told, box in zip(counted, (own, other), (_box_of(choices), None), strict=True)
     ]
-    title = f"{choices.name} ({choices.metric})"
+    title = choices.title
     return {
         "title": title,
         "one_time": sides.own.span == sides.other.span,

@@ -24,12 +24,14 @@ class Use:
 
 @dataclass(frozen=True)
 class ConfigRow:
-    """`changed`: what tells it from the revision before it, as (was, is) by knob."""
+    """`changed`: what tells it from the revision before it, as (was, is) by knob. `served`: a rollout has replaced it,
+    as it does what a pool adopted from its first node."""
 
     revision: Revision
     uses: list[Use]
     rollouts: list[Rollout]
     changed: Mapping[str, tuple[Any, Any]]
+    served: bool = False
 
 
 @dataclass(frozen=True)
@@ -78,28 +80,30 @@ def uses_of(told: FleetColumns) -> dict[int, list[Use]]:
 def config_rows(
     revisions: Sequence[Revision], told: FleetColumns, rollouts: Sequence[Rollout], pool: str | None
 ) -> list[ConfigRow]:
-    """Newest first; of one pool those that it runs, should run, or was given by a rollout."""
+    """Newest first; of one pool those that it runs, should run, or was given by a rollout or ran before one."""
     uses = uses_of(told)
     by_number = {revision.number: revision for revision in revisions}
     rolled: dict[int, list[Rollout]] = {}
+    replaced = set[int | None]()
     for one in rollouts:
         if pool in (None, one.spec.pool):
             rolled.setdefault(one.spec.revision, []).append(one)
+            replaced.add(one.previous_revision)
     found = []
     for number in sorted(by_number, reverse=True):
         here = [use for use in uses.get(number, []) if pool in (None, use.pool)]
-        if pool is not None and not here and number not in rolled:
+        if pool is not None and not here and number not in rolled and number not in replaced:
             continue
         before = by_number.get(number - 1)
         knobs = by_number[number].knobs.knobs()
         changed = {} if before is None else changes_between(before.knobs.knobs(), knobs)
-        found.append(ConfigRow(by_number[number], here, rolled.get(number, []), changed))
+        found.append(ConfigRow(by_number[number], here, rolled.get(number, []), changed, number in replaced))
     return found
 
 
 def used(row: ConfigRow) -> bool:
-    """Whether it serves, should, or was rolled out: most others were tried in a study, or once."""
-    return bool(row.rollouts) or any(use.role == "serving" for use in row.uses)
+    """Whether it serves, should, was rolled out or gone back from: most others were tried in a study, or once."""
+    return row.served or bool(row.rollouts) or any(use.role == "serving" for use in row.uses)
 
 
 def changes_between(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:

@@ -1,7 +1,6 @@
 """Configurations: the revisions that there are, what runs where, what became of them, and any two compared."""
 
 import math
-from typing import Any
 
 from controlplane.client import Client
 from controlplane.contract.bodies.configs import Revision
@@ -87,10 +86,12 @@ def comparing(selection: Selection) -> bool:
 
 def about(client: Client, selection: Selection) -> Context:
     """What the page holds beside its parts. Raises `NotFound` for a revision that there is not."""
-    found: dict[str, Any] = {"numbers": [revision.number for revision in client.configs()]}
-    return found | {
+    numbers = sorted((revision.number for revision in client.configs()), reverse=True)
+    offered = dict(zip(("b", "a"), numbers, strict=False))  # What the newest changed.
+    return {
+        "numbers": numbers,
         "comparing": comparing(selection),
-        "chosen": {name: _number(selection, name) for name in ("a", "b")},
+        "chosen": {name: _number(selection, name) or offered.get(name) for name in ("a", "b")},
     }
 
 

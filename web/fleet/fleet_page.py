@@ -49,7 +49,7 @@ FIGURES = {
 }
 HEADS = (
     *(("node", "Node", False), ("pool", "Pool", False), ("state", "State", False), ("revision", "Revision", True)),
-    *(("p99", "p99 ttft", True), ("kv", "KV", True), ("running", "Running", True), ("waiting", "Waiting", True)),
+    *(("p99", "TTFT p99", True), ("kv", "KV", True), ("running", "Running", True), ("waiting", "Waiting", True)),
     *(("drift", "Differs", False), ("unaccounted", "Unaccounted", True), ("seen", "Seen", False)),
 )
 """Columns of the table: as the address sorts by them, their heads, and whether they are numbers."""

@@ -18,6 +18,7 @@ KEPT = "public, max-age=31536000, immutable"
 """Cache-Control of every asset: a year, and not asked for again meanwhile."""
 
 MEDIA_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+MEDIA_TYPES |= {".json": "application/speculationrules+json"}
 HASH_LENGTH = 12
 _IMPORT = re.compile(r'^(import\b[^"\n]*?|export\b[^"\n]*?\bfrom\s*)"\./(?P<name>[\w.-]+\.js)";', re.MULTILINE)
 

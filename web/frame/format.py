@@ -10,7 +10,10 @@ from typing import Any
 from controlplane.contract.duration_text import duration_text
 from controlplane.contract.histogram import error_text
 from controlplane.contract.knobs import KNOBS
+from controlplane.contract.metrics import E2E, ITL, TPOT, TTFT
 from web.frame.states import kind_of
+
+ACRONYMS = frozenset(metric.short for metric in (TTFT, ITL, TPOT, E2E))
 
 _ZONE: ContextVar[tzinfo] = ContextVar("the zone that times are written in", default=UTC)
 
@@ -33,6 +36,16 @@ def zone_shown() -> tzinfo:
 def seconds(value: float | None) -> str:
     """A duration with three significant digits and a fitting unit; an en dash for absent."""
     return "–" if value is None else duration_text(value)
+
+
+def metric_name(short: str) -> str:
+    """A metric as people write it: TTFT, ITL, TPOT and E2E in capitals, as messages have them; a part as it is."""
+    return short.upper() if short in ACRONYMS else short
+
+
+def label_words(name: str) -> str:
+    """A label or figure as words: "prompt bucket", "KV usage"."""
+    return name.replace("_", " ").replace("kv ", "KV ")
 
 
 def percent(value: float | None, digits: int = 0) -> str:
@@ -95,6 +108,8 @@ def pretty(value: Any) -> str:
 FILTERS = {
     "coarse": error_text,  # "± 67 %: from /metrics buckets"; empty for exact timings.
     "seconds": seconds,
+    "metric_name": metric_name,
+    "label_words": label_words,
     "percent": percent,
     "clock": clock,
     "moment": moment,

@@ -22,6 +22,7 @@ from jinja2.environment import TemplateModule
 from controlplane.client import Client
 from controlplane.contract.errors import TailwrightError
 from web.access.threads import each_on_own_threads
+from web.frame.assets import ASSETS
 from web.frame.bar import bar_of
 from web.frame.broken_parts import TOLD, broken_parts_of
 from web.frame.format import shown_in
@@ -32,8 +33,9 @@ from web.frame.selection import Selection
 
 PATIENCE_S = 0.3
 """How long a document goes on with its parts; those that are not begun by then come by the live stream."""
-UNBUFFERED = {"X-Accel-Buffering": "no"}
-"""A proxy would else hold the frame back until the parts are there."""
+HEADERS = {"X-Accel-Buffering": "no", "Speculation-Rules": f'"{ASSETS.address("following.json")}"'}
+"""A proxy would else hold the frame back until the parts are there. And a link's page is asked for when it is pressed,
+before it is let go (HTML, "speculative loading"): most of the wait is over by then."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,7 @@ def page_sent(request: Request, page: Page, client: Client, selection: Selection
     with shown_in(selection.zone):
         frame = framed(request, f"pages/{page.name}.html", context)
     pieces = each_on_own_threads(document.pieces(frame))
-    return StreamingResponse(pieces, media_type="text/html", headers=UNBUFFERED)
+    return StreamingResponse(pieces, media_type="text/html", headers=HEADERS)
 
 
 def live_address(page: Page, selection: Selection, marks: dict[str, str]) -> str:

@@ -20,6 +20,7 @@ AFTERWARDS = timedelta(minutes=1)
 PAGES = {
     "rollout": "/rollouts/",
     "alert": "/alerts/",
+    "incident": "/incidents/",
     "study": "/studies/",
     "node": "/nodes/",
     "revision": "/configs?a=",

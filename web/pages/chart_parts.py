@@ -18,7 +18,10 @@ from web.frame.selection import Selection
 QUANTILES = (0.5, 0.95, 0.99)
 MOST_LINES = 50
 MARKS = {
-    "rollout": "rollout",
+    "rollout.started": "rollout",
+    "rollout.promoted": "rollout",
+    "rollout.rolled_back": "rollout",
+    "rollout.failed": "rollout",
     "alert.fired": "alert",
     "alert.resolved": "resolved",
     "revision.created": "revision",

@@ -63,6 +63,15 @@ def serving_pools(fleet: FleetColumns) -> list[str]:
     return sorted({pool for pool, role in zip(fleet.pool, fleet.role, strict=True) if role is NodeRole.SERVING})
 
 
+def trial_nodes(fleet: FleetColumns) -> dict[str, list[str]]:
+    """By serving pool the trial nodes that stand in it: a pool's figures hold the requests of their studies, too."""
+    serving, found = set(serving_pools(fleet)), dict[str, list[str]]()
+    for node, pool, role in zip(fleet.node, fleet.pool, fleet.role, strict=True):
+        if role is NodeRole.TRIAL and pool in serving:
+            found.setdefault(pool, []).append(node)
+    return found
+
+
 def pools(client: Client, selection: Selection) -> Context:
     """A card each, the worst first."""
     found = worst_first(healths(client, selection))
@@ -71,7 +80,13 @@ def pools(client: Client, selection: Selection) -> Context:
         one.pool: sparkline("p99", one.points, start.timestamp(), end.timestamp(), selection.step_s, one.usual)
         for one in found
     }
-    return {"pools": found, "sparks": sparks, "sentence": fleet_sentence(found), "share_words": share_words}
+    return {
+        "pools": found,
+        "sparks": sparks,
+        "sentence": fleet_sentence(found),
+        "share_words": share_words,
+        "trials": trial_nodes(client.fleet()),
+    }
 
 
 def healths(client: Client, selection: Selection) -> list[Health]:

@@ -14,7 +14,7 @@ from controlplane.contract.metrics import FINISH_REASON
 from controlplane.contract.reports.finish_reasons import CLIENT, FAILED
 from web.drawing.curves import Points
 from web.drawing.sparkline import Baseline
-from web.frame.format import percent, seconds
+from web.frame.format import metric_name, percent, seconds
 from web.frame.states import Kind
 
 TAIL = "0.99"
@@ -40,7 +40,7 @@ class Objective:
 
     @property
     def words(self) -> str:
-        return f"{self.limit.metric} p{100 * self.limit.q:g} at most {seconds(self.limit.limit_s)}"
+        return f"{metric_name(self.limit.metric)} p{100 * self.limit.q:g} at most {seconds(self.limit.limit_s)}"
 
 
 @dataclass(frozen=True)
@@ -164,11 +164,11 @@ def _sentence(
     missed: Sequence[Objective],
     firing: int,
 ) -> str:
-    """Such as "ttft p99 1.65 s, 2.1 times the 780 ms of a day earlier; 1 alert firing." """
+    """Such as "TTFT p99 1.65 s, 2.1 times the 780 ms of a day earlier; 1 alert firing." """
     if tail_s is None:
         told = ["no request in the last five minutes"]
     else:
-        figure = f"ttft p99 {seconds(tail_s)}" + (f" of only {requests} requests" if requests < FEWEST else "")
+        figure = f"TTFT p99 {seconds(tail_s)}" + (f" of only {requests} requests" if requests < FEWEST else "")
         if times is None or usual is None:
             told = [f"{figure}; nothing older to compare with"]
         elif abs(times - 1) < 0.1:

@@ -16,7 +16,7 @@ from controlplane.app.remedies.cause import Cause
 from controlplane.app.remedies.choice import Choice, CreateRollout, StartRollout
 from controlplane.app.remedies.standing import Standing
 from controlplane.contract.bodies.alerts import Alert, AlertRule, Remedy, StageShift
-from controlplane.contract.bodies.remedies import RemedyAction, RemedyPolicy, RemedyState, RemedyStep
+from controlplane.contract.bodies.remedies import HOW, RemedyAction, RemedyPolicy, RemedyState, RemedyStep
 from controlplane.contract.bodies.rollouts import Rollout, RolloutCreate, RolloutPhase, Verdict
 from controlplane.contract.metrics import BY_SHORT, DECODE, PREFILL, MetricKind
 
@@ -69,7 +69,7 @@ def take_back(alert: Alert, rule: AlertRule, cause: Cause, seen: Standing, now: 
         back_to=back_to,
     )
     if rule.remedy is None:
-        offered = step.model_copy(update={"why": f"{why}; to take it back: {command(spec)}"})
+        offered = step.model_copy(update={"why": f"{why}{HOW}{command(spec)}"})
         return TakeBack(Choice(offered), Study.LATER, back_to)
     earlier = next(iter(seen.take_backs), None)
     if earlier is not None and earlier.phase is RolloutPhase.PROPOSED:

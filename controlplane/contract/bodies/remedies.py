@@ -34,6 +34,10 @@ class RemedyPolicy(StrEnum):
     AUTOMATIC = "automatic"  # It starts at once.
 
 
+HOW = "; to take it back: "
+"""In `why`, before the command that starts what is offered."""
+
+
 class RemedyStep(BaseModel):
     """One remedy chosen for an alert. `cause` is the kind of cause it answers, as in `Diagnosis.causes`."""
 
@@ -50,6 +54,11 @@ class RemedyStep(BaseModel):
     node: str | None = Field(default=None, description="drained: the node whose host is disturbed")
     rollout_id: int | None = Field(default=None, description="the rollout it made")
     study_id: int | None = Field(default=None, description="the study it started")
+
+    @property
+    def reason(self) -> str:
+        """`why` without how a person does it: for a line that leads to where that stands."""
+        return self.why.partition(HOW)[0]
 
     @property
     def title(self) -> str:

@@ -79,7 +79,7 @@ def test_the_tail_is_what_the_quantile_asked_for_says() -> None:
     shown = asked_of(two_stacks, client, tail="p99", pool="chat")
     assert client.asked[0] | {"low": 0.5, "metric": "ttft", "pool": "chat"} == client.asked[0]
     assert client.asked[0]["timed_by"] == "completion" and client.asked[0]["order"] == "slowest"
-    assert [stack.row.name for stack in shown["stacks"].stacks] == ["all requests", "above ttft p99"]
+    assert [stack.row.name for stack in shown["stacks"].stacks] == ["all requests", "above TTFT p99"]
     assert shown["words"] == "1 requests above 500 ms"
 
 

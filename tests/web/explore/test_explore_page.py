@@ -72,7 +72,7 @@ def test_every_part_of_the_page_tells_of_the_fleet(explored: Page) -> None:
     expect(explored.locator("#part-latency_map")).to_contain_text("Most requests took")
     expect(explored.locator("#part-what_binds .says")).to_contain_text("nothing bound", ignore_case=True)
     expect(explored.locator("#binds-no_work")).to_contain_text("the engine kept up")
-    expect(explored.locator("#part-two_stacks")).to_contain_text("above ttft p95")
+    expect(explored.locator("#part-two_stacks")).to_contain_text("above TTFT p95")
     for title in TITLES:
         figure = explored.get_by_role("figure", name=title, exact=True)
         expect(figure.locator("[data-points]")).not_to_have_attribute("data-points", "0")
@@ -80,7 +80,7 @@ def test_every_part_of_the_page_tells_of_the_fleet(explored: Page) -> None:
 
 
 def test_the_metric_the_tail_and_the_scale_are_links(explored: Page) -> None:
-    explored.get_by_role("navigation", name="Metric of the heat map").get_by_role("link", name="e2e").click()
+    explored.get_by_role("navigation", name="Metric of the heat map").get_by_role("link", name="E2E").click()
     explored.wait_for_url("**metric=e2e*")
     expect(explored.get_by_role("figure", name="End to end (e2e)")).to_contain_text("Most requests took")
     explored.get_by_role("link", name="p90").click()
@@ -165,7 +165,7 @@ def test_a_point_of_a_chart_opens_the_requests_behind_it(explored: Page) -> None
 def test_an_earlier_span_stands_beside_this_one_on_one_scale(page: Page, stack: Any) -> None:
     assert stack.complete("def compared():\n    return", 12).status_code == 200
     page.goto("/explore?from=now-5m&compare=earlier:1m")
-    expect(page.get_by_role("row", name=re.compile("^ttft p99 "))).to_be_visible(timeout=30_000)
+    expect(page.get_by_role("row", name=re.compile("^TTFT p99 "))).to_be_visible(timeout=30_000)
     tops = set()
     for title in ("This span", "1m earlier"):
         figure = page.get_by_role("figure", name=title, exact=True)

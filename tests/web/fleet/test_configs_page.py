@@ -15,6 +15,7 @@ from tests.web.columns_of import columns_of
 from tests.web.part_html import part_html
 from web.fleet import configs_page
 from web.fleet.config_rows import Use, changes_between, changes_of, config_rows, used, uses_of
+from web.frame.selection import selection_of
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -74,6 +75,18 @@ def test_revisions_newest_first_of_one_pool_or_all_and_which_are_used() -> None:
     assert rows[1].changed == {"quantization": ("none", "int8")}
     of_pool = config_rows(REVISIONS, columns_of(NODES), [ROLLOUT], "spare")
     assert [row.revision.number for row in of_pool] == [2]
+
+
+def test_a_revision_that_served_before_a_rollout_is_not_called_only_tried() -> None:
+    came = ROLLOUT.model_copy(update={"previous_revision": 2})
+    rows = config_rows(REVISIONS, columns_of([node("a", 3, 3)]), [came], "chat")
+    assert [(row.revision.number, used(row)) for row in rows] == [(3, True), (2, True)]
+
+
+def test_the_pickers_offer_what_the_newest_changed() -> None:
+    client: Any = Served()
+    assert configs_page.about(client, selection_of({}, NOW))["chosen"] == {"a": 3, "b": 4}
+    assert configs_page.about(client, selection_of({"a": "1", "b": "3"}, NOW))["chosen"] == {"a": 1, "b": 3}
 
 
 def test_what_differs_is_told_with_what_the_change_takes() -> None:

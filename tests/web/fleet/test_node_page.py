@@ -82,8 +82,10 @@ def test_a_nodes_page_shows_all_that_its_agent_reports() -> None:
         "backend vllm",
         "Serves, but: engine: no plugin, limits cannot be moved",
         "none, int8",
-        ">max_num_batched_tokens</abbr></td><td>256</td><td>512</td><td>live</td>"
-        '<td class="number">1024</td><td class="number">2048</td><td>vLLM scheduler: max_num_scheduled_tokens</td>',
+        '>max_num_batched_tokens</abbr></td><td data-label="Runs">256</td><td data-label="Wanted">512</td>'
+        '<td data-label="A change is">live</td><td class="number" data-label="Live up to">1024</td>'
+        '<td class="number" data-label="At most">2048</td>'
+        '<td class="whole" data-label="Read from">vLLM scheduler: max_num_scheduled_tokens</td>',
         '<td>restart</td><td class="number">71.5 s</td><td class="number">80.0 s</td>'
         '<td class="number">3.25 s</td><td class="number">2</td>',
     ):
@@ -157,7 +159,7 @@ def test_an_open_incident_that_has_its_alert_is_told_before_all_else() -> None:
 def test_its_slowest_requests_lead_to_their_pages_and_to_all() -> None:
     page = rendered("node_requests", Told())
     assert 'href="/requests/a%2Fb?' in page and "on=gpu+1" in page
-    assert '<td class="number" data-label="e2e">2.00 s</td>' in page
+    assert '<td class="number" data-label="E2E">2.00 s</td>' in page
     assert "/requests?node=gpu+1&amp;order=slowest" in page or "order=slowest&amp;node=gpu+1" in page
 
 

@@ -124,7 +124,7 @@ def test_what_happened_meanwhile_is_marked_with_words() -> None:
     text = html(Measured(series(0, 1)))
     assert "rollout 3 promoted</text>" in text
     assert "<title>2026-03-01 12:01:00 UTC, rollout 3 promoted: revision 7 serves pool chat</title>" in text
-    assert text.count('class="mark') == 1
+    assert text.count('class="mark ') == 1
     assert mark_of(START, "trial.measured", "study/1", "") is None
 
 

@@ -7,8 +7,10 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from controlplane.contract.bodies.alerts import Alert
+from controlplane.contract.bodies.nodes import NodeView
+from tests.web.columns_of import columns_of
 from web.frame.selection import selection_of
-from web.pages.now_page import healths, next_action, recent, reference
+from web.pages.now_page import healths, next_action, recent, reference, trial_nodes
 
 pytestmark = pytest.mark.browser
 
@@ -33,6 +35,17 @@ def test_the_next_action_is_the_newest_that_was_not_declined() -> None:
     assert next_action(alert()) is None
 
 
+def node(name: str, pool: str, role: str) -> NodeView:
+    told = {"node": name, "pool": pool, "role": role, "backend": "vllm", "connected": True, "healthy": True}
+    return NodeView.model_validate(told)
+
+
+def test_trial_nodes_are_told_where_their_replays_count_as_a_pools() -> None:
+    here = [node("a", "chat", "serving"), node("b", "chat", "trial"), node("c", "chat-trial", "trial")]
+    assert trial_nodes(columns_of(here)) == {"chat": ["b"]}
+    assert trial_nodes(columns_of(here[:1])) == {}
+
+
 def test_a_pool_is_compared_with_what_was_before(stack: Any) -> None:
     with stack.client() as client:
         assert stack.complete("def main():", 4).status_code == 200
@@ -46,7 +59,7 @@ def test_the_page_says_the_fleet_in_a_sentence_and_links_each_pool(page: Page, s
     assert stack.complete("def main():", 4).status_code == 200
     page.goto("/")
     card = page.locator("#pool-demo")
-    expect(card).to_contain_text("ttft p99", timeout=60_000)
+    expect(card).to_contain_text("TTFT p99", timeout=60_000)
     expect(card.get_by_role("link", name="demo")).to_have_attribute("href", "/explore?pool=demo")
     expect(page.locator(".headline")).to_contain_text("demo")
     expect(page.get_by_role("figure", name="Pool demo")).to_contain_text("all requests", timeout=60_000)

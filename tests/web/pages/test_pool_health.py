@@ -50,20 +50,20 @@ def rule(**condition: Any) -> AlertRule:
 
 def test_a_tail_as_usual_is_healthy_and_says_with_what_it_was_compared() -> None:
     found = health(0.82)
-    assert (found.kind, found.sentence) == (Kind.GOOD, "ttft p99 820 ms, as a day earlier (800 ms).")
+    assert (found.kind, found.sentence) == (Kind.GOOD, "TTFT p99 820 ms, as a day earlier (800 ms).")
 
 
 def test_a_tail_above_all_that_is_usual_is_worth_a_look() -> None:
     found = health(1.6)
     assert (found.kind, found.word) == (Kind.WARN, "worth a look")
-    assert found.sentence == "ttft p99 1.60 s, 2 times the 800 ms of a day earlier."
+    assert found.sentence == "TTFT p99 1.60 s, 2 times the 800 ms of a day earlier."
 
 
 def test_a_missed_objective_burns_whatever_is_usual() -> None:
     missed = Objective(Limit(metric="ttft", q=0.95, limit_s=0.5), 0.7)
     found = health(0.8, objectives=[missed])
     assert found.kind is Kind.BAD
-    assert found.sentence.endswith("; over its objective: ttft p95 at most 500 ms (is 700 ms).")
+    assert found.sentence.endswith("; over its objective: TTFT p95 at most 500 ms (is 700 ms).")
 
 
 def test_a_page_burns_a_ticket_is_worth_a_look_and_a_silence_hides_both() -> None:
@@ -80,7 +80,7 @@ def test_few_requests_are_told() -> None:
     few = QuantileSeries(labels={}, count=7, quantiles={"0.99": 0.8})
     told: dict[str, Any] = {"points": POINTS, "usual": None, "usual_when": "", "other": {}, "traffic": Traffic()}
     found = health_of("chat", now=few, objectives=[], alerts=[], **told)
-    assert found.sentence == "ttft p99 800 ms of only 7 requests; nothing older to compare with."
+    assert found.sentence == "TTFT p99 800 ms of only 7 requests; nothing older to compare with."
 
 
 def test_lost_requests_are_a_share_of_those_offered_to_the_end() -> None:
@@ -117,7 +117,7 @@ def test_the_fleet_is_told_worst_first() -> None:
     good, bad = health(0.8), health(0.8, alerts=[alert("firing")])
     ordered = worst_first([good, bad])
     assert ordered == [bad, good]
-    assert fleet_sentence(ordered).startswith("chat is burning: ttft p99 800 ms")
+    assert fleet_sentence(ordered).startswith("chat is burning: TTFT p99 800 ms")
     assert fleet_sentence(ordered).endswith("Chat is healthy.")
     assert fleet_sentence([good, good]) == "All 2 pools are healthy."
     assert fleet_sentence([]) == "No pool serves yet."
@@ -130,7 +130,7 @@ def test_shares_near_the_whole_keep_their_digits() -> None:
 def test_without_a_past_and_without_objectives_nobody_can_call_it_healthy() -> None:
     new = health(33.8, usual=None)
     assert (new.kind, new.word) == (Kind.UNKNOWN, "new here")
-    assert fleet_sentence([new]) == "chat is new here: ttft p99 33.8 s; nothing older to compare with."
+    assert fleet_sentence([new]) == "chat is new here: TTFT p99 33.8 s; nothing older to compare with."
     assert (
         health(0.4, usual=None, objectives=[Objective(Limit(metric="ttft", q=0.95, limit_s=0.5), 0.3)]).kind
         is Kind.GOOD
