@@ -14,7 +14,7 @@ from benchmarks.power_loss.disk import Cut
 from benchmarks.power_loss.recording import Recording
 from controlplane.db.database import Database
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 class Killed(NamedTuple):
