@@ -86,4 +86,5 @@ def test_the_service_s_own_address_is_refused(database: Database, setting: str, 
 )
 def test_other_addresses_are_not(database: Database, url: str) -> None:
     (found,) = exporters(database, host="127.0.0.1", port=7300, export_otlp_url=url)
+    assert found.name == "otlp"
     found.close()
