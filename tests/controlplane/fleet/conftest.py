@@ -121,7 +121,7 @@ class SocketWire:
         return self.receive()
 
     def receive(self) -> opamp_pb2.ServerToAgent:
-        frame = self.socket.recv(timeout=10)
+        frame = self.socket.recv(timeout=60)
         assert isinstance(frame, bytes)
         assert frame[0] == 0
         return opamp_pb2.ServerToAgent.FromString(frame[1:])
