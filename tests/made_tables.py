@@ -8,7 +8,7 @@ more time than what many a test is about. That an upgrade makes what the metadat
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from sqlalchemy import MetaData, event
+from sqlalchemy import MetaData, event, inspect
 from sqlmodel import SQLModel
 
 from controlplane.db.database import Database
@@ -20,16 +20,19 @@ _recorded: dict[Hashable, list[tuple[str, Any]]] = {}
 
 
 def migrate(database: Database) -> None:
-    """What `upgrade` makes of an empty database."""
+    """As `upgrade` does."""
     _make(database, "upgrade", lambda: upgrade(database))
 
 
 def create_tables(database: Database, metadata: MetaData = SQLModel.metadata) -> None:
-    """What `metadata.create_all` makes of an empty database: the tables that are known by now."""
+    """As `metadata.create_all` does: the tables that are known by now and are not there."""
     _make(database, tuple(metadata.tables), lambda: metadata.create_all(database.engine))
 
 
 def _make(database: Database, what: Hashable, make: Callable[[], None]) -> None:
+    if inspect(database.engine).get_table_names():
+        make()  # What is still missing is its own to find out.
+        return
     key = (database.engine.dialect.name, what)
     if (known := _recorded.get(key)) is not None:
         with database.engine.begin() as connection:
