@@ -5,7 +5,7 @@ export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
 .DEFAULT_GOAL := help
-.PHONY: help run test long test-isa test-vllm vllm mutate check lock sbom audit wheel format bench story schemathesis clean
+.PHONY: help run test long test-isa test-vllm vllm mutate check types directions lock sbom audit wheel format bench story schemathesis clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -26,6 +26,7 @@ ALL_CORES := -n auto --dist loadfile --no-loadscope-reorder --durations 10
 test: .venv/.test-ready ## Install what the tests need (Debian packages too, saying so), then check and test everything. FAST=1 leaves slow tests out.
 	@deploy/test_packages.sh
 	@$(MAKE) --no-print-directory check
+	@$(BIN)/python -m compileall -q controlplane agents tuner web  # Once, not in each of hundreds of processes.
 ifdef FAST
 	@$(BIN)/pytest $(ALL_CORES) -m "not ($(APART) or slow or clock)"
 	@echo "Left out: the tests marked slow (they start servers, browsers or databases, or compute long) or clock (they judge time)."
@@ -59,8 +60,13 @@ mutate: .venv/.test-ready ## Put mistakes into the cores, one at a time, that th
 check: .venv/.test-ready ## Format, lint, types, import directions.
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync types directions
+
+types: .venv/.test-ready
 	$(BIN)/mypy
 	cd agents/vllm_plugin && ../../$(BIN)/mypy
+
+directions: .venv/.test-ready
 	$(BIN)/lint-imports
 
 lock: ## Write deploy/locks anew from pyproject.toml and the constraints: versions and hashes of all that is installed.

@@ -28,7 +28,7 @@ from typing import Any
 
 from benchmarks.delivery_measures.killed_service import KilledService
 from benchmarks.delivery_measures.receivers import BEHAVIOURS, GOOD, Receiver
-from benchmarks.telemetry_measures.postgresql_server import Postgresql
+from benchmarks.telemetry_measures.on_postgresql.postgresql_server import Postgresql
 from controlplane.alerts.notify import outbox
 from controlplane.alerts.tables import AlertRow
 from controlplane.alerts.view import alert_view

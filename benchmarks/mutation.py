@@ -29,7 +29,7 @@ from importlib import import_module
 from math import ceil
 from pathlib import Path
 
-from benchmarks.mutants import Mutant, mutants
+from benchmarks.mutation_measures.mutants import Mutant, mutants
 
 ROOT = Path(__file__).resolve().parent.parent
 CORES = ROOT / "benchmarks/mutation_cores.toml"

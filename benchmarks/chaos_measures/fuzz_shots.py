@@ -15,7 +15,7 @@ from benchmarks.chaos_measures.fuzz_targets import Targets
 from benchmarks.hostile.reports import agent_message, metrics_body
 from benchmarks.hostile.routes import SPARED, Drawn, Routes, drawn_page
 from benchmarks.hostile.values import anything
-from benchmarks.telemetry_measures.report_bodies import Report, Template, node_name, pool_name, templates
+from benchmarks.telemetry_measures.fleet.report_bodies import Report, Template, node_name, pool_name, templates
 from controlplane.contract.knobs import KNOBS, EngineConfig
 from controlplane.contract.metrics import WINDOW_S
 from controlplane.contract.reports import packed_report

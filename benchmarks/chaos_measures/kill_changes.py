@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 
 import httpx
 
-from benchmarks.telemetry_measures.kill_engine import KillEngine
+from benchmarks.telemetry_measures.under_kills.kill_engine import KillEngine
 from controlplane.client import Client
 from controlplane.contract.bodies.configs import RevisionCreate
 from controlplane.contract.bodies.ledger import LedgerEntry

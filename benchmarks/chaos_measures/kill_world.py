@@ -22,11 +22,11 @@ from benchmarks.engine_rivals.protocol import WorkerFailed
 from benchmarks.engine_rivals.servers import HOST, free_port
 from benchmarks.power_loss.disk import Cut, Loss
 from benchmarks.power_loss.recording import Recording
-from benchmarks.telemetry_measures.kill_reports import SPACING, KillReports
-from benchmarks.telemetry_measures.kill_senders import KillSenders
-from benchmarks.telemetry_measures.postgresql_server import Postgresql
-from benchmarks.telemetry_measures.real_agent import RealAgent, stand_in
+from benchmarks.telemetry_measures.on_postgresql.postgresql_server import Postgresql
 from benchmarks.telemetry_measures.service import Service
+from benchmarks.telemetry_measures.under_kills.kill_reports import SPACING, KillReports
+from benchmarks.telemetry_measures.under_kills.kill_senders import KillSenders
+from benchmarks.telemetry_measures.under_kills.real_agent import RealAgent, stand_in
 from benchmarks.vllm_measures.processes import Child, Nursery, answers
 from controlplane.contract.metrics import WINDOW_S
 from controlplane.terminal.child import one_thread_each

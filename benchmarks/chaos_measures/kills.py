@@ -19,10 +19,10 @@ from benchmarks.chaos_measures.kill_world import Kind, World
 from benchmarks.engine_measures.report import heading, note, progress, table
 from benchmarks.engine_rivals.protocol import WorkerFailed
 from benchmarks.power_loss.disk import Cut, Loss
-from benchmarks.telemetry_measures.kill_check import Findings, check_agents, check_reports
-from benchmarks.telemetry_measures.kill_reports import NODES
-from benchmarks.telemetry_measures.postgresql_server import Postgresql
-from benchmarks.telemetry_measures.real_agent import RealAgent
+from benchmarks.telemetry_measures.on_postgresql.postgresql_server import Postgresql
+from benchmarks.telemetry_measures.under_kills.kill_check import Findings, check_agents, check_reports
+from benchmarks.telemetry_measures.under_kills.kill_reports import NODES
+from benchmarks.telemetry_measures.under_kills.real_agent import RealAgent
 from benchmarks.vllm_measures.processes import Nursery
 
 _MEAN_UP_S, _LEAST_UP_S, _MOST_UP_S = 2.5, 0.05, 12.0

@@ -20,8 +20,8 @@ from cryptography import x509
 from benchmarks.chaos_measures.tls_load import TlsOutcome, TlsPlan
 from benchmarks.engine_measures.report import heading, note, progress, table
 from benchmarks.engine_rivals.protocol import WorkerFailed
-from benchmarks.telemetry_measures.fleet_plan import go_file, ready_file
-from benchmarks.telemetry_measures.report_bodies import node_name
+from benchmarks.telemetry_measures.fleet.fleet_plan import go_file, ready_file
+from benchmarks.telemetry_measures.fleet.report_bodies import node_name
 from benchmarks.telemetry_measures.service import Service
 from benchmarks.vllm_measures.proc_files import busy_s
 from benchmarks.vllm_measures.processes import Child, Nursery

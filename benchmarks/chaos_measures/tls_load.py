@@ -19,9 +19,9 @@ from pathlib import Path
 
 import zstandard
 
-from benchmarks.telemetry_measures.fleet_plan import go_file, ready_file, stream_of, token_of
-from benchmarks.telemetry_measures.http_connection import Connection, ConnectionLost
-from benchmarks.telemetry_measures.report_bodies import Report, node_name, templates
+from benchmarks.telemetry_measures.fleet.fleet_plan import go_file, ready_file, stream_of, token_of
+from benchmarks.telemetry_measures.fleet.http_connection import Connection, ConnectionLost
+from benchmarks.telemetry_measures.fleet.report_bodies import Report, node_name, templates
 from controlplane.contract.metrics import WINDOW_S
 from controlplane.contract.reports.packed_report import MEDIA_TYPE
 from controlplane.serving.tls import client_context

@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from benchmarks.engine_measures.report import heading, note, progress, table
-from benchmarks.telemetry_measures.report_bodies import node_name, pool_name
+from benchmarks.telemetry_measures.fleet.report_bodies import node_name, pool_name
 from controlplane.app.service import Service, create_app
 from controlplane.app.settings import ServiceSettings
 from controlplane.contract import metrics

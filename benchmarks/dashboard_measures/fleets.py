@@ -11,7 +11,7 @@ from playwright.sync_api import Browser
 from agents.demo.engines import TAILWRIGHT
 from benchmarks.dashboard_measures import interactions
 from benchmarks.dashboard_measures.browsing import Goal, Served, middle, painted_ms, served, signed_in
-from benchmarks.telemetry_measures.report_bodies import Report, node_name, pool_name, templates
+from benchmarks.telemetry_measures.fleet.report_bodies import Report, node_name, pool_name, templates
 from controlplane.contract.clock import utc_now
 from controlplane.contract.metrics import WINDOW_S
 from controlplane.db.database import Database

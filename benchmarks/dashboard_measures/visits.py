@@ -3,6 +3,8 @@
 import os
 import signal
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,42 +14,78 @@ from benchmarks.dashboard_measures.browsing import Goal, Served, served, signed_
 
 PAGES = ("/", "/explore", "/fleet")
 OPEN_S = 20.0
+LOADED_MS = 1500
+"""From the load event on, for what scripts and the stream bring."""
 
 
-def visit(browser: Browser, service: Served, path: str, open_s: float) -> tuple[int, int, int]:
-    """Bytes and answers until the page is loaded, and requests begun in `open_s` seconds after that."""
-    context = signed_in(browser, service)
-    try:
-        page = context.new_page()
-        wire = context.new_cdp_session(page)
+@dataclass(frozen=True)
+class Visit:
+    """What a first visit of a page transfers."""
+
+    loaded_bytes: int
+    answers: int
+    asked_while_open: int
+    """Requests that the page began after it was loaded."""
+
+
+class Visitor:
+    """A browser without a cache that has opened a page, and counts what goes over its wire."""
+
+    def __init__(self, browser: Browser, service: Served, path: str) -> None:
+        self.context = signed_in(browser, service)
+        self.page = self.context.new_page()
+        self._sizes: dict[str, float] = {}
+        self.asked = 0
+        wire = self.context.new_cdp_session(self.page)
         wire.send("Network.enable")
-        sizes: dict[str, float] = {}
-        asked: list[str] = []
-
-        def received(event: dict[str, Any]) -> None:
-            sizes[event["requestId"]] = sizes.get(event["requestId"], 0) + event["encodedDataLength"]
-
         # A stream has no end: what of it has come is counted as it comes.
-        wire.on("Network.dataReceived", received)
-        wire.on("Network.loadingFinished", lambda event: sizes.update({event["requestId"]: event["encodedDataLength"]}))
-        wire.on("Network.requestWillBeSent", lambda event: asked.append(event["request"]["url"]))
-        page.goto(path, wait_until="load")
-        page.wait_for_timeout(1500)
-        loaded, answers = round(sum(sizes.values())), len(asked)
-        page.wait_for_timeout(1000 * open_s)
-        return loaded, answers, len(asked) - answers
+        wire.on("Network.dataReceived", self._received)
+        wire.on("Network.loadingFinished", self._finished)
+        wire.on("Network.requestWillBeSent", self._begun)
+        self.page.goto(path, wait_until="load")
+        self.page.wait_for_timeout(LOADED_MS)
+        self.loaded_bytes, self.answers = round(sum(self._sizes.values())), self.asked
+
+    def _received(self, event: dict[str, Any]) -> None:
+        self._sizes[event["requestId"]] = self._sizes.get(event["requestId"], 0) + event["encodedDataLength"]
+
+    def _finished(self, event: dict[str, Any]) -> None:
+        self._sizes[event["requestId"]] = event["encodedDataLength"]
+
+    def _begun(self, _: dict[str, Any]) -> None:
+        self.asked += 1
+
+
+def visits(browser: Browser, service: Served, paths: Sequence[str], open_s: float) -> dict[str, Visit]:
+    """Each page opened by a visitor of its own, one after the other; all stay open until the last has been so for
+    `open_s` seconds."""
+    opened: dict[str, Visitor] = {}
+    try:
+        for path in paths:
+            opened[path] = Visitor(browser, service, path)
+        next(iter(opened.values())).page.wait_for_timeout(1000 * open_s)
+        return {path: Visit(one.loaded_bytes, one.answers, one.asked - one.answers) for path, one in opened.items()}
     finally:
-        context.close()
+        for one in opened.values():
+            one.context.close()
 
 
 def measure(browser: Browser, folder: Path) -> list[Goal]:
     with served(folder) as service:
-        seen = {path: visit(browser, service, path, OPEN_S) for path in PAGES}
-        heaviest = max(seen, key=lambda path: seen[path][0])
-        busiest = max(seen, key=lambda path: seen[path][2])
+        seen = visits(browser, service, PAGES, OPEN_S)
+        heaviest = max(seen, key=lambda path: seen[path].loaded_bytes)
+        busiest = max(seen, key=lambda path: seen[path].asked_while_open)
         return [
-            Goal("transferred on a first visit", "120 kB", f"{seen[heaviest][0] / 1000:.1f} kB at most ({heaviest})"),
-            Goal(f"requests in {OPEN_S:g} s of an open page", "2", f"{seen[busiest][2]} at most ({busiest})"),
+            Goal(
+                "transferred on a first visit",
+                "120 kB",
+                f"{seen[heaviest].loaded_bytes / 1000:.1f} kB at most ({heaviest})",
+            ),
+            Goal(
+                f"requests in {OPEN_S:g} s of an open page",
+                "2",
+                f"{seen[busiest].asked_while_open} at most ({busiest})",
+            ),
             frozen(browser, service),
         ]
 

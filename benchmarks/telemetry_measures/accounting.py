@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from benchmarks.telemetry_measures.fleet_plan import FleetOutcome, FleetPlan
-from benchmarks.telemetry_measures.report_bodies import node_name, pool_name
-from benchmarks.telemetry_measures.report_shape import HISTOGRAMS
+from benchmarks.telemetry_measures.fleet.fleet_plan import FleetOutcome, FleetPlan
+from benchmarks.telemetry_measures.fleet.report_bodies import node_name, pool_name
+from benchmarks.telemetry_measures.fleet.report_shape import HISTOGRAMS
 from controlplane.client import Client
 from controlplane.telemetry.values.timespan import start_of
 

@@ -10,9 +10,9 @@ from benchmarks.engine_measures.report import heading, note, table
 from benchmarks.engine_measures.stats import quantile
 from benchmarks.telemetry_measures import hour_queries
 from benchmarks.telemetry_measures.accounting import balance
+from benchmarks.telemetry_measures.fleet.report_bodies import node_name
+from benchmarks.telemetry_measures.fleet.report_shape import BUCKETS
 from benchmarks.telemetry_measures.loaded_hour import INTERVAL_S, METRIC, LoadedHour
-from benchmarks.telemetry_measures.report_bodies import node_name
-from benchmarks.telemetry_measures.report_shape import BUCKETS
 from benchmarks.telemetry_measures.session import Session, verdict
 
 GOAL, TYPICAL = 0.022, 0.003

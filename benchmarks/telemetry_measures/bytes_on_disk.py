@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.engine_measures.report import figure, heading, note, table
+from benchmarks.telemetry_measures.fleet.report_bodies import occupancy
+from benchmarks.telemetry_measures.fleet.report_shape import BUCKETS, GAUGES, SERIES
 from benchmarks.telemetry_measures.loaded_hour import LoadedHour
-from benchmarks.telemetry_measures.report_bodies import occupancy
-from benchmarks.telemetry_measures.report_shape import BUCKETS, GAUGES, SERIES
 from benchmarks.telemetry_measures.service import await_folded
 from benchmarks.telemetry_measures.session import Session, verdict
 

@@ -21,18 +21,10 @@ from benchmarks.engine_measures.machine import commit, describe_machine
 from benchmarks.engine_measures.report import note, progress, skipped
 from benchmarks.engine_rivals.protocol import WorkerFailed
 from benchmarks.power_loss.recording import RecorderFailed
-from benchmarks.telemetry_measures import (
-    accuracy,
-    bytes_on_disk,
-    history,
-    hot_path,
-    kills,
-    postgres,
-    prometheus,
-    queries,
-    sustained,
-)
+from benchmarks.telemetry_measures import accuracy, bytes_on_disk, history, hot_path, prometheus, queries, sustained
+from benchmarks.telemetry_measures.on_postgresql import postgres
 from benchmarks.telemetry_measures.session import Measure, Session, Settings
+from benchmarks.telemetry_measures.under_kills import kills
 from benchmarks.vllm_measures.processes import Nursery
 from controlplane.contract.errors import TailwrightError
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import httpx
 
-from benchmarks.telemetry_measures.report_bodies import node_name, pool_name
+from benchmarks.telemetry_measures.fleet.report_bodies import node_name, pool_name
 from controlplane.client import Client
 from controlplane.contract.errors import TailwrightError
 

@@ -12,8 +12,9 @@ import os
 
 import numpy as np
 
-from benchmarks.telemetry_measures import classic_buckets, report_shape
-from benchmarks.telemetry_measures.report_shape import GAUGES, HISTOGRAMS, LABELS, SERIES, labels_of, metric_of
+from benchmarks.telemetry_measures import classic_buckets
+from benchmarks.telemetry_measures.fleet import report_shape
+from benchmarks.telemetry_measures.fleet.report_shape import GAUGES, HISTOGRAMS, LABELS, SERIES, labels_of, metric_of
 
 _CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

@@ -9,8 +9,8 @@ from datetime import timedelta
 from pathlib import Path
 
 from benchmarks.engine_measures.report import figure, heading, note, progress, table
-from benchmarks.telemetry_measures.report_bodies import Report, Template, pool_name, templates
-from benchmarks.telemetry_measures.report_shape import HISTOGRAMS, SERIES
+from benchmarks.telemetry_measures.fleet.report_bodies import Report, Template, pool_name, templates
+from benchmarks.telemetry_measures.fleet.report_shape import HISTOGRAMS, SERIES
 from benchmarks.telemetry_measures.service import Service
 from benchmarks.telemetry_measures.session import Session
 from controlplane.contract import metrics

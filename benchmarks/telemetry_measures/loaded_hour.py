@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 
 from benchmarks.engine_measures.report import progress
 from benchmarks.engine_rivals.protocol import WorkerFailed
-from benchmarks.telemetry_measures import classic_buckets, prometheus_server, report_shape
-from benchmarks.telemetry_measures.fleet_plan import FleetOutcome, FleetPlan, stream_of, token_of
-from benchmarks.telemetry_measures.http_connection import Connection
+from benchmarks.telemetry_measures import classic_buckets, prometheus_server
+from benchmarks.telemetry_measures.fleet import report_shape
+from benchmarks.telemetry_measures.fleet.fleet_plan import FleetOutcome, FleetPlan, stream_of, token_of
+from benchmarks.telemetry_measures.fleet.http_connection import Connection
+from benchmarks.telemetry_measures.fleet.report_bodies import PackedTemplate, Report, rows_of
+from benchmarks.telemetry_measures.fleet.report_shape import BUCKETS, GAUGES, HISTOGRAMS, Drawn
 from benchmarks.telemetry_measures.openmetrics import write_hour
 from benchmarks.telemetry_measures.prometheus_server import Prometheus
-from benchmarks.telemetry_measures.report_bodies import PackedTemplate, Report, rows_of
-from benchmarks.telemetry_measures.report_shape import BUCKETS, GAUGES, HISTOGRAMS, Drawn
 from benchmarks.telemetry_measures.service import Service, await_folded
 from benchmarks.telemetry_measures.session import Session
 from controlplane.contract import metrics

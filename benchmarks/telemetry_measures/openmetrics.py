@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.telemetry_measures.classic_buckets import LE, labels_text, prometheus_name
-from benchmarks.telemetry_measures.report_bodies import node_name
-from benchmarks.telemetry_measures.report_shape import BUCKETS, HISTOGRAMS, LABELS
+from benchmarks.telemetry_measures.fleet.report_bodies import node_name
+from benchmarks.telemetry_measures.fleet.report_shape import BUCKETS, HISTOGRAMS, LABELS
 
 NAME = prometheus_name(HISTOGRAMS[0].name)
 

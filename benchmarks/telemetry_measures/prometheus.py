@@ -14,8 +14,8 @@ from benchmarks.engine_measures.stats import summarize
 from benchmarks.engine_rivals.protocol import WorkerFailed
 from benchmarks.engine_rivals.servers import HOST, free_port
 from benchmarks.telemetry_measures import prometheus_server
-from benchmarks.telemetry_measures.fleet_plan import FleetPlan, Form
-from benchmarks.telemetry_measures.fleet_run import FleetRun
+from benchmarks.telemetry_measures.fleet.fleet_plan import FleetPlan, Form
+from benchmarks.telemetry_measures.fleet.fleet_run import FleetRun
 from benchmarks.telemetry_measures.prometheus_server import Prometheus
 from benchmarks.telemetry_measures.service import Service
 from benchmarks.telemetry_measures.session import Session, verdict

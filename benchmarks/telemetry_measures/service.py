@@ -12,8 +12,8 @@ import httpx
 
 from benchmarks.engine_rivals.protocol import WorkerFailed
 from benchmarks.engine_rivals.servers import HOST, free_port
-from benchmarks.telemetry_measures.fleet_plan import token_of
-from benchmarks.telemetry_measures.report_bodies import node_name
+from benchmarks.telemetry_measures.fleet.fleet_plan import token_of
+from benchmarks.telemetry_measures.fleet.report_bodies import node_name
 from benchmarks.vllm_measures.processes import Child, Nursery
 from controlplane.auth import store as tokens
 from controlplane.client import Client

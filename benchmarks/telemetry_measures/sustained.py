@@ -7,9 +7,9 @@ from benchmarks.engine_measures.report import figure, heading, note, progress, t
 from benchmarks.engine_measures.stats import quantile
 from benchmarks.telemetry_measures.accounting import Balance, balance
 from benchmarks.telemetry_measures.dashboard_load import DashboardLoad, DashboardOutcome
-from benchmarks.telemetry_measures.fleet_plan import FleetOutcome, FleetPlan, Form
-from benchmarks.telemetry_measures.fleet_run import FleetRun
-from benchmarks.telemetry_measures.report_bodies import occupancy, pool_name
+from benchmarks.telemetry_measures.fleet.fleet_plan import FleetOutcome, FleetPlan, Form
+from benchmarks.telemetry_measures.fleet.fleet_run import FleetRun
+from benchmarks.telemetry_measures.fleet.report_bodies import occupancy, pool_name
 from benchmarks.telemetry_measures.service import Service
 from benchmarks.telemetry_measures.session import Session, verdict
 from controlplane.contract.bodies.alerts import AbsoluteCondition, AlertRuleCreate

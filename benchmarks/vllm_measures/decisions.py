@@ -5,11 +5,11 @@ import time
 
 from benchmarks.engine_measures.report import figure, heading, note, progress, table
 from benchmarks.engine_measures.stats import quantile
-from benchmarks.vllm_measures.background import load
-from benchmarks.vllm_measures.clients import requests
 from benchmarks.vllm_measures.knobs import BASE, Change, drawn, give
 from benchmarks.vllm_measures.session import Session
-from benchmarks.vllm_measures.shapes import mixed
+from benchmarks.vllm_measures.traffic.background import load
+from benchmarks.vllm_measures.traffic.clients import requests
+from benchmarks.vllm_measures.traffic.shapes import mixed
 
 GOAL_S, GOAL_STEPS = 1.0, 2
 _CHANGES, _QUICK_CHANGES = 40, 10

@@ -10,12 +10,12 @@ from typing import Any
 
 from benchmarks.engine_measures.report import heading, note, progress, table
 from benchmarks.engine_rivals.protocol import WorkerFailed
-from benchmarks.vllm_measures.background import load
-from benchmarks.vllm_measures.clients import requests
 from benchmarks.vllm_measures.knobs import BASE, differences, give
 from benchmarks.vllm_measures.plane import attached, is_up
 from benchmarks.vllm_measures.session import Attached, Session
-from benchmarks.vllm_measures.shapes import mixed
+from benchmarks.vllm_measures.traffic.background import load
+from benchmarks.vllm_measures.traffic.clients import requests
+from benchmarks.vllm_measures.traffic.shapes import mixed
 
 _KNOBS: dict[str, Any] = {**BASE, "max_num_batched_tokens": 256, "prefill_chunk_size": 64, "max_num_seqs": 8}
 _OTHER: dict[str, Any] = {**_KNOBS, "max_num_seqs": 12}

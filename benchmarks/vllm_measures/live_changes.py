@@ -4,11 +4,11 @@ import random
 import time
 
 from benchmarks.engine_measures.report import heading, note, progress, table
-from benchmarks.vllm_measures.background import CLIENTS, load
-from benchmarks.vllm_measures.clients import Clients, Served, requests
 from benchmarks.vllm_measures.knobs import BASE, drawn, give
 from benchmarks.vllm_measures.session import Session
-from benchmarks.vllm_measures.shapes import mixed
+from benchmarks.vllm_measures.traffic.background import CLIENTS, load
+from benchmarks.vllm_measures.traffic.clients import Clients, Served, requests
+from benchmarks.vllm_measures.traffic.shapes import mixed
 
 _CHANGES, _QUICK_CHANGES = 100, 20
 _PROMPTS, _QUICK_PROMPTS = 200, 60

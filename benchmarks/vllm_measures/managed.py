@@ -9,12 +9,12 @@ from typing import Any
 from benchmarks.engine_measures.report import figure, heading, note, progress, skipped, table
 from benchmarks.engine_rivals.protocol import WorkerFailed
 from benchmarks.vllm_measures import proxy_cost
-from benchmarks.vllm_measures.background import load
-from benchmarks.vllm_measures.clients import requests
 from benchmarks.vllm_measures.managed_node import CAPACITY, POOL, ManagedNode
 from benchmarks.vllm_measures.proc_files import command_lines
 from benchmarks.vllm_measures.session import Session
-from benchmarks.vllm_measures.shapes import mixed
+from benchmarks.vllm_measures.traffic.background import load
+from benchmarks.vllm_measures.traffic.clients import requests
+from benchmarks.vllm_measures.traffic.shapes import mixed
 from controlplane.contract.bodies.rollouts import RolloutPhase
 from controlplane.contract.knobs import ChangeClass
 

@@ -15,11 +15,11 @@ from benchmarks.engine_measures.report import figure, heading, note, progress, t
 from benchmarks.engine_measures.stats import quantile
 from benchmarks.engine_rivals.protocol import WorkerFailed
 from benchmarks.vllm_measures import raw_values, scraped
-from benchmarks.vllm_measures.clients import Clients, requests
 from benchmarks.vllm_measures.knobs import BASE, give
 from benchmarks.vllm_measures.plane import attached, is_up
 from benchmarks.vllm_measures.session import Session
-from benchmarks.vllm_measures.shapes import mixed
+from benchmarks.vllm_measures.traffic.clients import Clients, requests
+from benchmarks.vllm_measures.traffic.shapes import mixed
 from controlplane.contract.metrics import WINDOW_S
 
 QUANTILES = (0.5, 0.95, 0.99)

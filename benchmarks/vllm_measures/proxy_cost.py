@@ -3,12 +3,12 @@
 from benchmarks.engine_measures.report import figure, note, skipped
 from benchmarks.engine_measures.stats import summarize
 from benchmarks.engine_rivals.protocol import WorkerFailed
-from benchmarks.vllm_measures.clients import Clients, Served, requests
 from benchmarks.vllm_measures.interval import change
 from benchmarks.vllm_measures.managed_node import CAPACITY, ManagedNode
 from benchmarks.vllm_measures.proc_files import cpu_s_of
 from benchmarks.vllm_measures.session import Session
-from benchmarks.vllm_measures.shapes import even
+from benchmarks.vllm_measures.traffic.clients import Clients, Served, requests
+from benchmarks.vllm_measures.traffic.shapes import even
 
 
 def measure(session: Session, node: ManagedNode) -> None:

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from benchmarks.engine_measures.report import figure, heading, note, progress, spread, table
 from benchmarks.engine_measures.stats import summarize
 from benchmarks.engine_rivals.protocol import WorkerFailed
-from benchmarks.vllm_measures.clients import Clients, requests
 from benchmarks.vllm_measures.interval import Change, change
 from benchmarks.vllm_measures.plane import attached, is_up
 from benchmarks.vllm_measures.processes import Child
 from benchmarks.vllm_measures.session import Session
-from benchmarks.vllm_measures.shapes import even
+from benchmarks.vllm_measures.traffic.clients import Clients, requests
+from benchmarks.vllm_measures.traffic.shapes import even
 from benchmarks.vllm_measures.vllm_server import MAX_NUM_SEQS, VllmServer
 
 GOAL = 0.01

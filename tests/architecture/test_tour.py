@@ -44,3 +44,13 @@ def test_each_step_imports_its_neighbour_or_says_how_it_is_reached(path: str) ->
 def test_every_place_it_names_is_there() -> None:
     named = set(re.findall(r"`((?:controlplane|agents|tuner|web|tests|benchmarks|docs|deploy)/[^`]*)`", TOUR))
     assert named and [name for name in sorted(named) if not (ROOT / name).exists()] == []
+
+
+def test_every_room_of_the_top_has_its_line() -> None:
+    """By its path or, beside others of its package, by its name."""
+    rooms = {
+        path.parent.relative_to(ROOT)
+        for top in ("controlplane", "agents", "tuner", "web")
+        for path in (ROOT / top).glob("*/__init__.py")
+    }
+    assert rooms and [str(room) for room in sorted(rooms) if not re.search(rf"`(?:{room}|{room.name})/`", TOUR)] == []

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.mutants import Mutant
 from benchmarks.mutation import ROOT, Core, Score, copy_checkout, cores, run_tests, table
+from benchmarks.mutation_measures.mutants import Mutant
 
 
 @pytest.mark.parametrize("core", cores(), ids=lambda core: core.module)

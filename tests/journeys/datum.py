@@ -14,6 +14,7 @@ from pathlib import Path
 
 import httpx
 
+from agents.agent.delivery.spool import SUFFIX
 from controlplane.client import Client
 from tests.processes import free_ports, wait_for
 
@@ -129,8 +130,10 @@ class Datum:
 
     def assert_all_is_counted_once(self) -> None:
         """Every request made, and every one of its tokens, is in the API exactly once."""
-        wait_for("every request is counted", lambda: self.counted("e2e") >= self.made, 40)
-        time.sleep(1)
+        wait_for("every request is counted", lambda: self.counted("e2e") >= self.made)
+        wait_for("every gap is counted", lambda: self.counted("itl") >= self.tokens - self.made)
+        spool = self.folder / "agent/spool"
+        wait_for("the agent has nothing more to send", lambda: not any(spool.glob(f"*{SUFFIX}")))
         assert self.counted("e2e") == self.made
         assert self.counted("ttft") == self.made
         assert self.counted("itl") == self.tokens - self.made

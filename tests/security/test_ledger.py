@@ -17,11 +17,11 @@ from controlplane import ledger
 from controlplane.app.service import create_app
 from controlplane.app.settings import ServiceSettings
 from controlplane.db.database import Database
-from controlplane.db.migrate import upgrade
 from controlplane.ledger import signing
 from controlplane.ledger.chain import Wrong
 from controlplane.ledger.head_file import HeadFile, heads_in
 from controlplane.ledger.inspection import verify
+from tests.made_tables import migrate
 from tests.processes import free_ports, wait_for
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -47,7 +47,7 @@ OPENED = {
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
     sqlite = request.param == "sqlite"
     made = Database(f"sqlite:///{tmp_path / 'l.db'}" if sqlite else request.getfixturevalue("postgres_schema_url"))
-    upgrade(made)
+    migrate(made)
     with made.session() as session:
         for number in range(1, 5):
             ledger.append(session, NOW, "me", "a.b", "a/1", f"entry {number}", number=number)

@@ -17,12 +17,17 @@ Delay = Callable[["SseEngine", int], float]
 
 
 class SseEngine:
-    """Runs in a thread of its own. `prefill_s` and `gap_s` give the waiting before the first and each later token."""
+    """Runs in a thread of its own. `prefill_s` and `gap_s` give the waiting before the first and each later token.
+
+    `together`: nobody is answered before so many requests have come. `at_begin` is called with how many have.
+    """
 
     def __init__(self, prefill_s: float = 0.05, gap_s: float = 0.01) -> None:
         self.prefill: Delay = lambda _, __: prefill_s
         self.gap: Delay = lambda _, __: gap_s
         self.knobs: dict[str, Any] = {}
+        self.together = 0
+        self.at_begin: Callable[[int], None] = lambda _: None
         self.fail_status = 0
         self.api_key = ""
         self.prompts: list[list[int]] = []
@@ -78,6 +83,7 @@ class SseEngine:
                 return JSONResponse({"error": {"message": "no"}}, self.fail_status)
             self.prompts.append(body["prompt"])
             self.began.append(time.perf_counter())
+            self.at_begin(len(self.began))
             if not body.get("stream"):
                 await asyncio.sleep(self.prefill(self, len(body["prompt"])))
                 choice: dict[str, Any] = {"text": self.first_token(body["prompt"])}
@@ -91,6 +97,8 @@ class SseEngine:
     async def _stream(self, body: dict[str, Any]) -> AsyncIterator[str]:
         self.running += 1
         try:
+            while len(self.began) < self.together:  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
             for index in range(body["max_tokens"]):
                 length = len(body["prompt"])
                 await asyncio.sleep(self.gap(self, length) if index else self.prefill(self, length))

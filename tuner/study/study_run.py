@@ -21,7 +21,7 @@ from controlplane.contract.bodies.nodes import TrialConfig
 from controlplane.contract.bodies.studies import Study, StudyResult, StudyVerdict, TrialReport, TrialState
 from controlplane.contract.engine_address import Network
 from controlplane.contract.errors import BadRequest, NotFound, TailwrightError
-from controlplane.contract.knobs import QUANTIZATION, Quantization
+from controlplane.contract.knobs import QUANTIZATION, Quantization, difference
 from tuner.replay.replay import METRICS, ReplayResult, key
 from tuner.search import quality_gate
 from tuner.search.charge import Budget, allowance_s, cheap_s
@@ -350,5 +350,6 @@ def _check(study: Study) -> None:
 
 
 def _short(knobs: dict[str, Any], default: dict[str, Any]) -> str:
-    changed = [f"{name}={value}" for name, value in knobs.items() if default.get(name) != value]
+    found = difference(knobs, default, unreported=True)
+    changed = [f"{name}={value}" for name, value in knobs.items() if name in found]
     return ", ".join(changed) or "as the default"

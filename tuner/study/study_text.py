@@ -4,12 +4,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from controlplane.contract.bodies.studies import StudyCreate, StudyVerdict
+from controlplane.contract.knobs import difference
 from tuner.study.remeasure import INTERLEAVED, Improvement
 
 
 def changes(knobs: Mapping[str, Any], default: Mapping[str, Any]) -> str:
     """ "max_num_batched_tokens 24 -> 512, quantization none -> int8"; "nothing" when they are equal."""
-    changed = [f"{name} {default[name]} -> {value}" for name, value in knobs.items() if default.get(name) != value]
+    found = difference(knobs, default, unreported=True)
+    changed = [f"{name} {default[name]} -> {knobs[name]}" for name in knobs if name in found]
     return ", ".join(changed) or "nothing"
 
 

@@ -4,7 +4,6 @@ Pure. All shares are 0 to 1 of one axis. Guarantee: the whisker lies where the i
 the difference's interval, so that it is clear of the outside's bar exactly when the interval is clear of nothing.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from web.drawing.units import share_words
@@ -44,10 +43,6 @@ def share_pair(pair: Pair) -> SharePair:
         clear=not pair.low <= 0.0 <= pair.high,
         words=f"{share_words(pair.inside)} inside, {share_words(pair.outside)} outside: {points(pair)}",
     )
-
-
-def share_pairs(pairs: Sequence[Pair]) -> list[SharePair]:
-    return [share_pair(pair) for pair in pairs]
 
 
 def points(pair: Pair) -> str:

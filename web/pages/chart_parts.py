@@ -10,7 +10,7 @@ from controlplane.client.connection import query_of
 from controlplane.contract.bodies.ledger import LedgerEntry
 from controlplane.contract.bodies.telemetry import QuantilesAnswer
 from controlplane.contract.histogram import error_text
-from controlplane.contract.metrics import BY_SHORT, E2E, ITL, REQUEST_PARTS, TPOT, TTFT, UNACCOUNTED, MetricKind
+from controlplane.contract.metrics import E2E, ITL, REQUEST_PARTS, TPOT, TTFT, UNACCOUNTED
 from web.drawing.line_chart import Line, LineChart, Mark, drawn, stacked
 from web.frame.page import Context, Part
 from web.frame.selection import Selection
@@ -40,20 +40,6 @@ MARKS_LOOKED_AT = 50
 BEHIND = {metric.short: metric.short for metric in (TTFT, TPOT, E2E, *REQUEST_PARTS)} | {ITL.short: TPOT.short}
 """What the requests behind a point are looked for by; e2e where a chart is of nothing that single requests have."""
 TEMPLATE = "line_chart"
-
-
-def quantile_chart(metric: str, title: str = "", by: str = "") -> Part:
-    """A line for each quantile of a histogram metric, or with `by` one for each value of that label at p99."""
-    found = BY_SHORT.get(metric)
-    if found is None or found.kind is not MetricKind.HISTOGRAM:
-        raise ValueError(f"{metric!r} is not a latency metric")
-
-    title = title or metric
-
-    def asked(client: Client, selection: Selection) -> Context:
-        return latency(client, selection, metric, by) | {"title": title}
-
-    return Part(f"chart-{metric}" + (f"-by-{by}" if by else ""), asked, template=TEMPLATE, title=title)
 
 
 def parts_chart(title: str) -> Part:

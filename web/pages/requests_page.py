@@ -19,8 +19,6 @@ from web.frame.selection import FILTERS, Selection
 MORE_FILTERS = ("cache_class", "finish_reason", "region")
 """Labels of requests that the bar has no field for."""
 ORDERS = {"newest": "newest first", "slowest": "slowest first"}
-NARROWED = ("metric", "min", "max", "q", "cursor")
-"""The page's other parameters that leave requests out."""
 METRICS = (E2E.short, TTFT.short, TPOT.short, *(part.short for part in REQUEST_PARTS))
 A_PAGE = 40
 MOST_VALUES = 8

@@ -1,13 +1,13 @@
 """`tailwright configs`: revisions of configurations, what runs where, and how two of them differ."""
 
 from collections import Counter
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from controlplane.client import Client
 from controlplane.contract.bodies.configs import Revision, RevisionCreate
+from controlplane.contract.knobs import difference
 from controlplane.terminal.assignments import parse_assignments
 from controlplane.terminal.output.printing import (
     Columns,
@@ -63,7 +63,7 @@ def diff(
 ) -> None:
     """The knobs that differ between two revisions."""
     before, after = client.config(old), client.config(new)
-    found = differences(before.knobs.knobs(), after.knobs.knobs())
+    found = difference(before.knobs.knobs(), after.knobs.knobs(), unreported=True)
     if as_json:
         bodies = {"old": before.model_dump(mode="json"), "new": after.model_dump(mode="json")}
         print_json({**bodies, "differences": {name: {"old": a, "new": b} for name, (a, b) in found.items()}})
@@ -89,10 +89,3 @@ def create(
         print_json(made)
     else:
         typer.echo(f"revision {made.number}: {labels_text(made.knobs.knobs())}")
-
-
-def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Knob to both values, where they differ."""
-    names = [*before, *(name for name in after if name not in before)]
-    both = {name: (before.get(name), after.get(name)) for name in names}
-    return {name: (one, other) for name, (one, other) in both.items() if one != other}

@@ -55,10 +55,6 @@ class RequestFilter:
             for value in values:
                 _check(label, value)
 
-    @property
-    def has_range(self) -> bool:
-        return self.low is not None or self.high is not None
-
 
 ANY = RequestFilter()
 

@@ -70,7 +70,7 @@ def test_a_broken_stream_is_taken_up_where_it_broke(tmp_path: Path) -> None:
         backend, spool = ListBackend(numbered(12)), Spool(tmp_path, 10**7)
         made = collector(backend, spool)
         reading = asyncio.create_task(made.read())
-        await asyncio.wait_for(backend.done.wait(), 5)
+        await asyncio.wait_for(backend.done.wait(), 60)
         await made.flush()
         assert backend.asked == [None, Position("b", 48)]
         assert spool.depth == 3
@@ -89,7 +89,7 @@ def test_a_write_that_is_cancelled_is_not_done_twice(tmp_path: Path, monkeypatch
         backend, spool = ListBackend(numbered(3)), Spool(tmp_path, 10**7)
         made = collector(backend, spool)
         reading = asyncio.create_task(made.read())
-        await asyncio.wait_for(backend.done.wait(), 5)
+        await asyncio.wait_for(backend.done.wait(), 60)
         entered, go_on = threading.Event(), threading.Event()
         append = spool.append
 
@@ -119,7 +119,7 @@ def test_a_full_disk_keeps_reports_in_memory_until_it_takes_them(
         backend, spool = ListBackend(numbered(12)), Spool(tmp_path, 10**7)
         made = collector(backend, spool)
         reading = asyncio.create_task(made.read())
-        await asyncio.wait_for(backend.done.wait(), 5)
+        await asyncio.wait_for(backend.done.wait(), 60)
 
         def full(*_: Any) -> int:
             raise OSError(28, "No space left on device")
@@ -144,7 +144,7 @@ def test_a_report_that_cannot_be_encoded_does_not_stop_the_others(tmp_path: Path
         backend, spool = ListBackend(events), Spool(tmp_path, 10**7)
         made = collector(backend, spool)
         reading = asyncio.create_task(made.read())
-        await asyncio.wait_for(backend.done.wait(), 5)
+        await asyncio.wait_for(backend.done.wait(), 60)
         await made.flush()
         assert (spool.depth, made.dropped) == (2, 1)
         report = spool.read(spool.waiting()[-1])
@@ -167,7 +167,7 @@ def test_each_report_carries_the_clock_and_the_same_table(tmp_path: Path) -> Non
         backend, spool = ListBackend(numbered(17)), Spool(tmp_path, 10**7)
         made = collector(backend, spool, clock=lambda: ClockReading(0.25, 0.001))
         reading = asyncio.create_task(made.read())
-        await asyncio.wait_for(backend.done.wait(), 5)
+        await asyncio.wait_for(backend.done.wait(), 60)
         await made.flush()
         reports = []
         for ordinal in spool.waiting():
@@ -200,7 +200,7 @@ def test_windows_may_be_as_wide_as_the_interval(tmp_path: Path) -> None:
         backend, spool = ListBackend(numbered(12)), Spool(tmp_path, 10**7)
         made = collector(backend, spool, interval_s=10.0, window_s=10.0)
         reading = asyncio.create_task(made.read())
-        await asyncio.wait_for(backend.done.wait(), 5)
+        await asyncio.wait_for(backend.done.wait(), 60)
         await made.flush()
         windows = []
         for ordinal in spool.waiting():
@@ -221,7 +221,7 @@ def test_what_the_host_did_goes_with_the_next_report_and_with_no_other(tmp_path:
         waiting = [{window: {metrics.HOST_STEAL: 0.25}}]
         made = collector(backend, spool, host=lambda: waiting.pop() if waiting else {})
         reading = asyncio.create_task(made.read())
-        await asyncio.wait_for(backend.done.wait(), 5)
+        await asyncio.wait_for(backend.done.wait(), 60)
         await made.flush()
         told = []
         for ordinal in spool.waiting():

@@ -63,8 +63,9 @@ def test_no_text_is_taken_for_a_field(text: str) -> None:
 def test_no_bytes_raise(chunks: list[bytes], encoding: str, content_type: str) -> None:
     scanner = scanner_of(content_type, encoding)
     for chunk in chunks:
-        scanner.feed(chunk)
-    scanner.outcome()
+        assert scanner.feed(chunk) >= 0
+    reason, tokens, failed = scanner.outcome()
+    assert isinstance(reason, str) and (tokens is None or tokens >= 0) and failed in (False, True)
 
 
 def test_a_completion_speaks_in_text_and_tools_in_arguments() -> None:

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 from sqlalchemy import event
-from sqlmodel import SQLModel
 
 import controlplane.alerts.tables
 import controlplane.auth.tables
@@ -25,6 +24,7 @@ from controlplane.contract.metrics import WINDOW_S
 from controlplane.db import Database
 from controlplane.evidence.sketch import Sketch
 from tests.controlplane.telemetry.fake_reader import FakeReader
+from tests.made_tables import create_tables
 
 START = datetime(2030, 1, 1, 12, 0, 0, tzinfo=UTC)
 
@@ -127,7 +127,7 @@ def database(tmp_path: Path) -> Iterator[Database]:
     made = Database(f"sqlite:///{tmp_path}/tailwright.db")
     # Nothing here is lost by a power cut: without fsync a tick costs a tenth.
     event.listen(made.engine, "connect", lambda connection, _: connection.execute("PRAGMA synchronous=OFF"))
-    SQLModel.metadata.create_all(made.engine)
+    create_tables(made)
     yield made
     made.close()
 

@@ -20,9 +20,9 @@ from controlplane.alerts.notify.outbox_queue import LEASE_S, Done, OutboxQueue
 from controlplane.alerts.notify.token_bucket import capacity
 from controlplane.alerts.tables import DeliveryRow, DestinationRow
 from controlplane.db.database import Database
-from controlplane.db.migrate import upgrade
 from controlplane.outgoing import ANYWHERE
 from tests.keyrings import add_destination, keyring_of
+from tests.made_tables import migrate
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 REPLICAS, ALERTS, ROUNDS = 3, 12, 6
@@ -32,7 +32,7 @@ REPLICAS, ALERTS, ROUNDS = 3, 12, 6
 def databases(postgres_schema_url: str) -> Iterator[list[Database]]:
     """One for each replica."""
     made = [Database(postgres_schema_url) for _ in range(REPLICAS)]
-    upgrade(made[0])
+    migrate(made[0])
     yield made
     for database in made:
         database.close()

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
-from sqlmodel import SQLModel
 
 import controlplane.telemetry.tables
 from controlplane.alerts import store as alert_store
@@ -18,6 +17,7 @@ from controlplane.contract.metrics import BY_SHORT, LABEL_OF
 from controlplane.db import Database
 from controlplane.telemetry.store import TelemetryStore
 from tests.controlplane.telemetry.ingesting import ingest_metrics
+from tests.made_tables import create_tables
 
 assert controlplane.telemetry.tables
 DELTA = 1
@@ -26,7 +26,7 @@ ATTRIBUTE_OF = {label: name for name, label in LABEL_OF.items()}
 
 @pytest.fixture
 def store(database: Database, plant: Any) -> Iterator[TelemetryStore]:
-    SQLModel.metadata.create_all(database.engine)
+    create_tables(database)
     made = TelemetryStore(database, lambda: plant.now)
     made.start()
     yield made

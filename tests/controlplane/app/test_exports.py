@@ -13,16 +13,16 @@ from controlplane.app.settings import ServiceSettings
 from controlplane.contract.clock import utc_now
 from controlplane.contract.errors import BadRequest
 from controlplane.db.database import Database
-from controlplane.db.migrate import upgrade
 from controlplane.telemetry.forwarding.exporter import Exporter
 from controlplane.telemetry.forwarding.meters import ExportMeters
 from controlplane.telemetry.store import TelemetryStore
+from tests.made_tables import migrate
 
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
     found = Database(f"sqlite:///{tmp_path / 'own.db'}")
-    upgrade(found)
+    migrate(found)
     yield found
     found.close()
 
@@ -86,4 +86,5 @@ def test_the_service_s_own_address_is_refused(database: Database, setting: str, 
 )
 def test_other_addresses_are_not(database: Database, url: str) -> None:
     (found,) = exporters(database, host="127.0.0.1", port=7300, export_otlp_url=url)
+    assert found.name == "otlp"
     found.close()

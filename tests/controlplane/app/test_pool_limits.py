@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from sqlmodel import Session, SQLModel
+from sqlmodel import Session
 
 import controlplane.alerts.tables  # noqa: F401
 from controlplane.alerts import store
@@ -13,6 +13,7 @@ from controlplane.app.pool_limits import pool_limits
 from controlplane.contract.bodies.alerts import AbsoluteCondition, AlertRuleCreate, RegressionCondition
 from controlplane.contract.bodies.slo import Limit, UseCase
 from controlplane.db.database import Database
+from tests.made_tables import create_tables
 
 NOW = datetime(2025, 3, 1, tzinfo=UTC)
 
@@ -20,7 +21,7 @@ NOW = datetime(2025, 3, 1, tzinfo=UTC)
 @pytest.fixture
 def session(tmp_path: Path) -> Iterator[Session]:
     database = Database(f"sqlite:///{tmp_path / 'tailwright.db'}")
-    SQLModel.metadata.create_all(database.engine)
+    create_tables(database)
     with database.session() as found:
         yield found
     database.close()

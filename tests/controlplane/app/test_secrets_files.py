@@ -12,7 +12,7 @@ from controlplane.auth import store
 from controlplane.auth.tables import TokenRow
 from controlplane.contract.bodies.access import Scope
 from controlplane.db.database import Database
-from controlplane.db.migrate import upgrade
+from tests.made_tables import migrate
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 NAMES = ["admin-token", "dashboard-token", "enrolment-token", "tuner-token"]
@@ -21,7 +21,7 @@ NAMES = ["admin-token", "dashboard-token", "enrolment-token", "tuner-token"]
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
     made = Database(f"sqlite:///{tmp_path / 'tokens.db'}")
-    upgrade(made)
+    migrate(made)
     yield made
     made.close()
 

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from controlplane.db.database import Database
-from controlplane.db.migrate import upgrade
+from tests.made_tables import migrate
 
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
     made = Database(f"sqlite:///{tmp_path / 'auth.db'}")
-    upgrade(made)
+    migrate(made)
     yield made
     made.close()

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy.exc import OperationalError
-from sqlmodel import SQLModel
 
 from controlplane.auth import store as tokens
 from controlplane.auth import token_cache
@@ -15,6 +14,7 @@ from controlplane.auth.token_cache import FRESH_S, STALE_S, TokenCache
 from controlplane.contract.bodies.access import Scope
 from controlplane.contract.errors import TokenExpired, Unauthenticated, Unavailable
 from controlplane.db.database import Database
+from tests.made_tables import create_tables
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -30,7 +30,7 @@ class Clock:
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
     found = Database(f"sqlite:///{tmp_path / 'tokens.db'}")
-    SQLModel.metadata.create_all(found.engine)
+    create_tables(found)
     yield found
     found.close()
 

@@ -13,7 +13,7 @@ from controlplane import ledger
 from controlplane.app.settings import ServiceSettings
 from controlplane.command.main import app
 from controlplane.db.database import Database
-from controlplane.db.migrate import upgrade
+from tests.made_tables import migrate
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -21,7 +21,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
     made = Database(ServiceSettings(data_dir=tmp_path).url)
-    upgrade(made)
+    migrate(made)
     for number in range(3):
         append(made, f"entry {number + 1}")
     yield made

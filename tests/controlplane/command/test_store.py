@@ -12,11 +12,11 @@ from controlplane.app.settings import ServiceSettings
 from controlplane.command.main import app
 from controlplane.contract import metrics
 from controlplane.db.database import Database
-from controlplane.db.migrate import upgrade
 from controlplane.telemetry.store import TelemetryStore
 from controlplane.telemetry.tables import FrameRow
 from tests.controlplane.telemetry.conftest import Report
 from tests.controlplane.telemetry.ingesting import ingest_metrics
+from tests.made_tables import migrate
 
 NOW = datetime(2026, 3, 1, 12, 10, tzinfo=UTC)
 POSTGRESQL = "postgresql+psycopg://me:secret@localhost/tailwright"
@@ -28,7 +28,7 @@ def folder(tmp_path: Path) -> Path:
     found = tmp_path / "data"
     found.mkdir()
     database = Database(ServiceSettings(data_dir=found).url)
-    upgrade(database)
+    migrate(database)
     store = TelemetryStore(database, lambda: NOW)
     store.start()
     report = Report()

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from sqlmodel import Session, SQLModel
+from sqlmodel import Session
 
 import controlplane.auth.tables
 import controlplane.fleet.tables
@@ -19,6 +19,7 @@ from controlplane.db import Database
 from controlplane.declared.applying import apply
 from controlplane.declared.declarable import Hand
 from tests.keyrings import keyring_of
+from tests.made_tables import create_tables
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
@@ -26,7 +27,7 @@ NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 @pytest.fixture(scope="session")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     made = Database(f"sqlite:///{tmp_path_factory.mktemp('declared')}/tailwright.db")
-    SQLModel.metadata.create_all(made.engine)
+    create_tables(made)
     yield made
     made.close()
 

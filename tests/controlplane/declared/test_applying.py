@@ -18,7 +18,6 @@ from controlplane.contract.bodies.alerts import AlertRuleCreate, DriftCondition,
 from controlplane.contract.errors import BadRequest, Forbidden
 from controlplane.contract.on_call.declared_alerting import AlertingSet
 from controlplane.db import Database
-from controlplane.db.migrate import upgrade
 from controlplane.declared.applying import apply
 from controlplane.declared.declarable import Hand
 from controlplane.incidents import store as incidents
@@ -29,6 +28,7 @@ from controlplane.ledger.tables import LedgerRow
 from tests.controlplane.declared.conftest import NOW, Undone
 from tests.controlplane.declared.declared_sets import SETS
 from tests.keyrings import keyring_of
+from tests.made_tables import migrate
 
 
 @given(sets=st.lists(SETS, min_size=1, max_size=3))
@@ -153,7 +153,7 @@ def test_a_secret_that_nobody_can_read_any_more_is_declared_anew(applies: Undone
 
 def test_two_who_apply_at_once_make_a_thing_once(postgres_schema_url: str) -> None:
     databases = [Database(postgres_schema_url) for _ in range(3)]
-    upgrade(databases[0])
+    migrate(databases[0])
     rule = {"name": "rule", "origin": "a.toml", "condition": {"kind": "drift"}}
     hands, start = [keyring_of(database) for database in databases], threading.Barrier(len(databases))
 

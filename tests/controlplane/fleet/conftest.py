@@ -18,8 +18,8 @@ from controlplane.contract.bodies.access import EnrolmentRequest
 from controlplane.contract.bodies.nodes import EffectiveConfig
 from controlplane.contract.reports.opamp import ENGINE_PROCESS, ENGINE_VERSION
 from controlplane.db.database import Database
-from controlplane.db.migrate import upgrade
 from controlplane.fleet.opamp.hub import FleetParts
+from tests.made_tables import migrate
 
 FULL_CAPABILITIES = 0x3807
 
@@ -72,7 +72,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Databas
         made = Database(f"sqlite:///{tmp_path / 'fleet.db'}")
     else:
         made = Database(request.getfixturevalue("postgres_schema_url"))
-    upgrade(made)
+    migrate(made)
     yield made
     made.close()
 
@@ -121,7 +121,7 @@ class SocketWire:
         return self.receive()
 
     def receive(self) -> opamp_pb2.ServerToAgent:
-        frame = self.socket.recv(timeout=10)
+        frame = self.socket.recv(timeout=60)
         assert isinstance(frame, bytes)
         assert frame[0] == 0
         return opamp_pb2.ServerToAgent.FromString(frame[1:])

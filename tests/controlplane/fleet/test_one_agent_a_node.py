@@ -37,6 +37,12 @@ def hasty(service: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[SocketLimit
     yield limits
 
 
+@pytest.fixture
+def patient(service: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow the machine, no socket is closed for its silence."""
+    monkeypatch.setattr(service.parts.fleet, "limits", SocketLimits(first_message_s=600.0, idle_s=600.0))
+
+
 def closed_with(line: Any) -> tuple[int, str]:
     """Code and reason with which the service closes."""
     with pytest.raises(ConnectionClosed) as closed:
@@ -67,7 +73,7 @@ def test_a_socket_that_falls_silent_is_closed_and_its_node_gone(
 
 
 def test_of_a_node_s_silent_sockets_the_newest_stays(
-    service: Any, socket_wire: Any, make_agent: Any, name: str, counted: Any
+    service: Any, socket_wire: Any, make_agent: Any, name: str, patient: None, counted: Any
 ) -> None:
     token, held = service.enrol(name, name), service.parts.fleet.connections
     lines = []

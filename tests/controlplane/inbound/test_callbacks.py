@@ -35,6 +35,7 @@ from controlplane.incidents.tables import IncidentRow
 from controlplane.outgoing import ANYWHERE
 from tests.controlplane.telemetry.fake_reader import FakeReader
 from tests.keyrings import keyring_of
+from tests.made_tables import create_tables
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 SECRET = "signing-secret-of-slack"
@@ -118,7 +119,7 @@ class World:
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
     database = Database(f"sqlite:///{tmp_path}/t.db")
-    all_tables().create_all(database.engine)
+    create_tables(database, all_tables())
     yield World(database)
     database.close()
 

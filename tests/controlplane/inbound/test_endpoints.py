@@ -20,6 +20,7 @@ from controlplane.contract.errors import TailwrightError
 from controlplane.db import Database
 from controlplane.inbound.endpoints import InboundParts, router
 from tests.keyrings import keyring_of
+from tests.made_tables import create_tables
 
 JSON = {"Content-Type": "application/json"}
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -51,7 +52,7 @@ ALERTMANAGER: dict[str, Any] = {
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
     made = Database(f"sqlite:///{tmp_path}/t.db")
-    all_tables().create_all(made.engine)
+    create_tables(made, all_tables())
     yield made
     made.close()
 

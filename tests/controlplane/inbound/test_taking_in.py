@@ -33,6 +33,7 @@ from controlplane.incidents.acknowledging import acknowledge
 from controlplane.incidents.post_mortem import post_mortem
 from controlplane.incidents.upkeep import IncidentKeeper
 from tests.keyrings import add_destination
+from tests.made_tables import create_tables
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -42,7 +43,7 @@ MINUTE = timedelta(minutes=1)
 def database(tmp_path: Path) -> Iterator[Database]:
     made = Database(f"sqlite:///{tmp_path}/t.db")
     event.listen(made.engine, "connect", lambda connection, _: connection.execute("PRAGMA synchronous=OFF"))
-    all_tables().create_all(made.engine)
+    create_tables(made, all_tables())
     with made.session() as session:
         session.add(PoolRow(name="chat", created_at=NOW))
         session.flush()

@@ -11,10 +11,10 @@ from sqlmodel import select
 
 from controlplane.alerts.tables import AlertRow
 from controlplane.db.database import Database
-from controlplane.db.migrate import upgrade
 from controlplane.inbound.foreign_alerts import ForeignAlert
 from controlplane.inbound.tables import InboundAlertRow
 from controlplane.inbound.taking_in import take_in
+from tests.made_tables import migrate
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 REPLICAS, ALERTS = 3, 20
@@ -23,7 +23,7 @@ REPLICAS, ALERTS = 3, 20
 @pytest.fixture
 def databases(postgres_schema_url: str) -> Iterator[list[Database]]:
     made = [Database(postgres_schema_url) for _ in range(REPLICAS)]
-    upgrade(made[0])
+    migrate(made[0])
     yield made
     for database in made:
         database.close()

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from sqlalchemy import event
-from sqlmodel import SQLModel
 
 import controlplane.auth.tables
 import controlplane.fleet.tables
@@ -16,6 +15,7 @@ import controlplane.ledger.tables  # noqa: F401
 from controlplane.alerts.tables import AlertRow
 from controlplane.contract.bodies.alerts import Alert, AlertState, Diagnosis, Severity
 from controlplane.db import Database
+from tests.made_tables import create_tables
 
 START = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
@@ -55,7 +55,7 @@ def alert() -> Callable[..., Alert]:
 def database(tmp_path: Path) -> Iterator[Database]:
     made = Database(f"sqlite:///{tmp_path}/tailwright.db")
     event.listen(made.engine, "connect", lambda connection, _: connection.execute("PRAGMA synchronous=OFF"))
-    SQLModel.metadata.create_all(made.engine)
+    create_tables(made)
     yield made
     made.close()
 

@@ -13,10 +13,10 @@ from sqlalchemy.exc import DBAPIError
 from controlplane import ledger
 from controlplane.contract.errors import BadRequest, Conflict
 from controlplane.db.database import Database
-from controlplane.db.migrate import upgrade
 from controlplane.ledger import archive_file, inspection, signing
 from controlplane.ledger.archiving import KEPT, archive
 from controlplane.ledger.chain import START, Content, Head, Link, Wrong, extended, first_wrong
+from tests.made_tables import migrate
 
 START_AT = datetime(2026, 1, 1, tzinfo=UTC)
 NOW = START_AT + timedelta(days=60)
@@ -28,7 +28,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Databas
     """An entry a day for ten days."""
     sqlite = request.param == "sqlite"
     made = Database(f"sqlite:///{tmp_path / 'l.db'}" if sqlite else request.getfixturevalue("postgres_schema_url"))
-    upgrade(made)
+    migrate(made)
     for day in range(10):
         append(made, START_AT + timedelta(days=day))
     yield made

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from controlplane import ledger
 from controlplane.db.database import Database
-from controlplane.db.migrate import upgrade
 from controlplane.ledger import find_entries
 from controlplane.ledger.find_entries import Wanted, search
 from controlplane.ledger.inspection import verify_newest
+from tests.made_tables import migrate
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 ACTORS, SUBJECTS = ("ann", "Tailwright"), ("rollout/3", "node/gpu-1")
@@ -35,7 +35,7 @@ def told(index: int) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     made = Database(f"sqlite:///{Path(tmp_path_factory.mktemp('ledger')) / 'ledger.db'}")
-    upgrade(made)
+    migrate(made)
     with made.session() as session:
         for index in range(COUNT):
             ledger.append(session, NOW + timedelta(minutes=index), **told(index))
@@ -107,7 +107,7 @@ def test_the_pages_together_have_what_matches_each_once(
 
 def test_a_check_of_the_newest_tells_which_entry_is_not_as_it_was_written(tmp_path: Path) -> None:
     made = Database(f"sqlite:///{tmp_path / 'ledger.db'}")
-    upgrade(made)
+    migrate(made)
     assert verify_newest(made, 5)[1:] == (0, None)
     with made.session() as session:
         for index in range(9):

@@ -9,8 +9,8 @@ import pytest
 
 from controlplane import ledger
 from controlplane.db.database import Database
-from controlplane.db.migrate import upgrade
 from controlplane.ledger.inspection import newest, verify
+from tests.made_tables import migrate
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, 123456, tzinfo=UTC)
 
@@ -25,7 +25,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture
 def database(url: str) -> Iterator[Database]:
     made = Database(url)
-    upgrade(made)
+    migrate(made)
     yield made
     made.close()
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sqlmodel import Session, SQLModel, col, select
+from sqlmodel import Session, col, select
 
 import controlplane.fleet.tables
 import controlplane.ledger.tables
@@ -20,6 +20,7 @@ from controlplane.evidence.sketch import Sketch
 from controlplane.fleet import store as fleet_store
 from controlplane.fleet.tables import NodeRow
 from tests.controlplane.telemetry.fake_reader import FakeReader
+from tests.made_tables import create_tables
 
 START = datetime(2025, 3, 1, 12, 0, tzinfo=UTC)
 
@@ -149,7 +150,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Databas
         found = Database(f"sqlite:///{tmp_path / 'tailwright.db'}")
     else:
         found = Database(request.getfixturevalue("postgres_schema_url"))
-    SQLModel.metadata.create_all(found.engine)
+    create_tables(found)
     yield found
     found.close()
 

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
-from sqlmodel import SQLModel
 
 import controlplane.telemetry.tables
 from controlplane.contract.bodies.rollouts import ENDED, RolloutCreate, RolloutPhase, Verdict
@@ -19,6 +18,7 @@ from controlplane.rollouts import store
 from controlplane.rollouts.controller import RolloutController
 from controlplane.telemetry.store import TelemetryStore
 from tests.controlplane.telemetry.ingesting import ingest_metrics
+from tests.made_tables import create_tables
 
 assert controlplane.telemetry.tables
 ATTRIBUTE_OF = {label: name for name, label in LABEL_OF.items()}
@@ -74,7 +74,7 @@ class Bridge:
 
 @pytest.fixture
 def kept(database: Database, fleet: Any, start: datetime) -> Iterator[TelemetryStore]:
-    SQLModel.metadata.create_all(database.engine)
+    create_tables(database)
     made = TelemetryStore(database, lambda: start + timedelta(hours=1))
     made.start()
     fleet.telemetry = Bridge(made)

@@ -8,7 +8,7 @@ import anyio
 import httpx
 import pytest
 from fastapi import FastAPI
-from sqlmodel import Session, SQLModel, col, select
+from sqlmodel import Session, col, select
 
 import controlplane.rollouts.tables
 import controlplane.studies.tables  # noqa: F401
@@ -23,6 +23,7 @@ from controlplane.fleet import store as fleet
 from controlplane.ledger.tables import LedgerRow
 from controlplane.studies import endpoints
 from tests.keyrings import keyring_of
+from tests.made_tables import create_tables
 
 START = datetime(2025, 3, 1, 12, 0, tzinfo=UTC)
 
@@ -67,7 +68,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Databas
         found = Database(f"sqlite:///{tmp_path / 'tailwright.db'}")
     else:
         found = Database(request.getfixturevalue("postgres_schema_url"))
-    SQLModel.metadata.create_all(found.engine)
+    create_tables(found)
     with found.session() as session:
         for node, role in (("a", "serving"), ("t", "trial")):
             fleet.place(session, node, pool="chat", role=role, backend="embedded", now=START)

@@ -16,7 +16,6 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 from opentelemetry.proto.metrics.v1 import metrics_pb2 as otlp
-from sqlmodel import SQLModel
 
 from controlplane.api import error_handlers
 from controlplane.api.unknown_fields import refuse_unknown_fields
@@ -34,6 +33,7 @@ from controlplane.telemetry.store import TelemetryStore
 from tests.controlplane.telemetry.databases import any_database  # noqa: F401 - a fixture of all tests here
 from tests.controlplane.telemetry.frames.embedded_clickhouse import EmbeddedClickHouse
 from tests.keyrings import keyring_of
+from tests.made_tables import create_tables
 
 START = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 DELTA = otlp.AGGREGATION_TEMPORALITY_DELTA
@@ -178,7 +178,7 @@ def start() -> datetime:
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
     found = Database(f"sqlite:///{tmp_path / 'tailwright.db'}")
-    SQLModel.metadata.create_all(found.engine)
+    create_tables(found)
     yield found
     found.close()
 

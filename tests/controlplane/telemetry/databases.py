@@ -7,6 +7,7 @@ import pytest
 
 from controlplane.app.tables import all_tables
 from controlplane.db.database import Database
+from tests.made_tables import create_tables
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -16,6 +17,6 @@ def any_database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Dat
         found = Database(f"sqlite:///{tmp_path / 'tailwright.db'}")
     else:
         found = Database(request.getfixturevalue("postgres_schema_url"))
-    all_tables().create_all(found.engine)
+    create_tables(found, all_tables())
     yield found
     found.close()

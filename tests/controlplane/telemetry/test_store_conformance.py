@@ -29,6 +29,7 @@ from controlplane.telemetry.tables import FrameRow, LabelsRow, PendingRow, Reque
 from controlplane.telemetry.values.levels import Level
 from controlplane.telemetry.values.timespan import to_ns
 from tests.controlplane.telemetry.ingesting import ingest_metrics, ingest_traces, settled, started, submitted
+from tests.made_tables import create_tables
 
 pytestmark = pytest.mark.slow
 
@@ -39,7 +40,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Databas
         found = Database(f"sqlite:///{tmp_path / 'tailwright.db'}")
     else:
         found = Database(request.getfixturevalue("postgres_schema_url"))
-    SQLModel.metadata.create_all(found.engine)
+    create_tables(found)
     yield found
     found.close()
 

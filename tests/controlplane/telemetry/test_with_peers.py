@@ -15,7 +15,6 @@ from opentelemetry.sdk.metrics import Counter, Histogram, MeterProvider
 from opentelemetry.sdk.metrics.export import AggregationTemporality, PeriodicExportingMetricReader
 from opentelemetry.sdk.metrics.view import ExponentialBucketHistogramAggregation, View
 from opentelemetry.sdk.resources import Resource
-from sqlmodel import SQLModel
 
 from controlplane.contract import metrics
 from controlplane.contract.clock import utc_now
@@ -24,6 +23,7 @@ from controlplane.db.database import Database
 from controlplane.telemetry.store import TelemetryStore
 from tests.controlplane.telemetry.ingesting import ingest_metrics, ingest_traces
 from tests.controlplane.telemetry.running_server import running
+from tests.made_tables import create_tables
 
 pytestmark = pytest.mark.slow
 
@@ -114,7 +114,7 @@ def test_promtool_accepts_the_exposition(
 def test_two_services_have_two_registries(tmp_path: Path, make_report: Any) -> None:
     databases = [Database(f"sqlite:///{tmp_path / name}.db") for name in ("a", "b")]
     for database in databases:
-        SQLModel.metadata.create_all(database.engine)
+        create_tables(database)
     stores = [TelemetryStore(database, utc_now) for database in databases]
     assert stores[0].meters.registry is not stores[1].meters.registry
     for database in databases:

@@ -61,9 +61,10 @@ def test_it_has_the_commits_time_and_plain_modes(built):
 def test_installed_it_is_whole(built, tmp_path):
     """Into an empty environment: templates, static files, migrations, models and the bill of materials are there."""
     environment = tmp_path / "environment"
-    subprocess.run([sys.executable, "-m", "venv", environment], check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
     python = environment / "bin/python"
-    subprocess.run([python, "-m", "pip", "install", "-q", "--no-deps", "--no-index", built[0]], check=True)
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "install"]
+    subprocess.run([*pip, "-q", "--no-deps", "--no-index", "--no-compile", str(built[0])], check=True)
     show = "import sysconfig; print(sysconfig.get_path('purelib'))"
     site = Path(subprocess.run([python, "-c", show], check=True, capture_output=True, text=True).stdout.strip())
     for name in (

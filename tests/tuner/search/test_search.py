@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
+from functools import cache
 from itertools import groupby
 from typing import Any
 
@@ -58,6 +59,7 @@ def _run(surface: Surface, sampler: str, seed: int, trials: int = 14) -> Search:
     return search
 
 
+@cache
 def _optimum() -> float:
     found = math.inf
     for tokens in SPACE.values["max_num_batched_tokens"]:
@@ -71,20 +73,31 @@ def _optimum() -> float:
     return found
 
 
-@pytest.mark.parametrize("sampler", ["gp", "tpe"])
-def test_near_the_optimum_in_few_noisy_trials(sampler: str) -> None:
-    if sampler == "gp":
-        pytest.importorskip("torch")
-    best_possible = _optimum()
-    ratios = []
-    for seed in range(1 if sampler == "gp" else 5):
-        search = _run(_surface(0.05, seed), sampler, seed)
-        best = search.best()
-        assert best is not None and best.assessment.feasible
-        ttft, itl = _seconds(best.knobs)
-        ratios.append((ttft + 20 * itl) / best_possible)
-        assert itl <= 0.06
-    assert float(np.median(ratios)) < 1.45, ratios
+def _ratio(knobs: Mapping[str, Any]) -> float:
+    ttft, itl = _seconds(dict(knobs))
+    return (ttft + 20 * itl) / _optimum()
+
+
+def _by_chance(seed: int, trials: int) -> float:
+    """How near to the optimum the best of as many configurations comes: the default, and others drawn blindly."""
+    random, measure = np.random.default_rng(seed), _surface(0.05, seed)
+    tried = [DEFAULT]
+    for _ in range(trials - 1):
+        tried.append(DEFAULT | {name: values[random.integers(len(values))] for name, values in SPACE.values.items()})
+    told = [(measure(knobs), knobs) for knobs in tried]
+    fit = {one.objective_s: knobs for one, knobs in told if one.feasible and one.objective_s is not None}
+    return _ratio(fit[min(fit)]) if fit else math.inf
+
+
+@pytest.mark.parametrize(("sampler", "trials", "seeds", "share"), [("gp", 14, 3, 0.15), ("tpe", 24, 15, 0.3)])
+def test_near_the_optimum_where_chance_seldom_comes(sampler: str, trials: int, seeds: int, share: float) -> None:
+    """How many of blind searches come as near is on average a half for one that is blind itself: this little by chance
+    once in 60 times (three seeds), once in 250 (fifteen)."""
+    searches = [_run(_surface(0.05, seed), sampler, seed, trials) for seed in range(seeds)]
+    found = [best.knobs for search in searches if (best := search.best()) is not None and best.assessment.feasible]
+    assert len(found) == seeds and all(_seconds(dict(knobs))[1] <= 0.06 for knobs in found)
+    blind = np.array([_by_chance(seed, trials) for seed in range(200)])
+    assert np.mean([np.mean(blind <= _ratio(knobs)) for knobs in found]) < share
 
 
 def test_default_first_nothing_twice_and_seeded() -> None:

@@ -4,12 +4,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pytest
-
 from controlplane.contract.bodies.telemetry import QuantilesAnswer, SharesAnswer
 from web.frame.rendering import templates
 from web.frame.selection import Selection, selection_of
-from web.pages.chart_parts import MOST_LINES, latency, mark_of, parts, quantile_chart
+from web.pages.chart_parts import MOST_LINES, latency, mark_of, parts
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 END = START + timedelta(minutes=5)
@@ -142,12 +140,6 @@ def test_a_part_of_the_past_asks_for_itself_with_a_step_that_fits_it_and_the_bar
     }
     html(client)
     assert client.asked["window"] == "300s" and "start" not in client.asked
-
-
-def test_a_chart_of_what_is_no_latency_is_a_mistake_in_the_program() -> None:
-    for metric in ("running", "nothing"):
-        with pytest.raises(ValueError, match=metric):
-            quantile_chart(metric)
 
 
 def test_an_engine_that_was_started_again_or_is_of_another_version_is_marked() -> None:

@@ -146,7 +146,7 @@ async def connected(
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
@@ -267,5 +267,10 @@ def test_who_is_replaced_by_a_newer_connection_waits_before_it_comes_back(
 def test_an_answer_that_cannot_be_read_is_passed_over(tmp_path: Path, content: bytes) -> None:
     settings = AgentSettings(node="a", state_dir=tmp_path)
     http = httpx.AsyncClient(base_url="http://service")
-    client = OpampClient("http://service", http, Enrolment(settings, http), snapshot, lambda *_: None)
+    offers: list[object] = []
+    client = OpampClient(
+        "http://service", http, Enrolment(settings, http), snapshot, lambda *offer: offers.append(offer)
+    )
+    uid = client._builder.instance_uid
     client._take(content)
+    assert (offers, client._pause_s, client._builder.instance_uid) == ([], 0.0, uid)

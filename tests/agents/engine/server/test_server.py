@@ -3,6 +3,7 @@
 import contextlib
 import json
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -381,11 +382,14 @@ def test_the_last_configuration_wins_over_one_that_drains(served: Served, slow_s
 
 
 def test_events_are_followed_resumed_and_nobody_has_to_read(served: Served) -> None:
+    follows = threading.Event()
+
     def read(query: str, count: int) -> list[Any]:
         lines: list[Any] = []
         with served.control.stream("GET", f"/events?{query}") as response:
             for line in response.iter_lines():
                 lines.append(json.loads(line))
+                follows.set()
                 if len(lines) == count:
                     break
         return lines
@@ -396,8 +400,9 @@ def test_events_are_followed_resumed_and_nobody_has_to_read(served: Served) -> N
     boot, newest = hello["boot"], served.engine.log.newest
     assert hello["process"] == f"engine:{boot}" and hello["version"].startswith("tailwright ")
     with ThreadPoolExecutor(1) as pool:
+        follows.clear()
         following = pool.submit(read, f"boot={boot}&after={newest}", 3)
-        time.sleep(0.05)
+        assert follows.wait(60), "its greeting has come, and nothing else yet"
         served.complete(max_tokens=5)
         assert [event["seq"] for event in following.result()[1:]] == [newest + 1, newest + 2]
     assert read(f"boot=other&after={newest}", 2)[1]["seq"] == hello["oldest"]

@@ -11,10 +11,10 @@ from controlplane.alerts.diagnosis.rollout_record import RolloutRecord, rollouts
 from controlplane.contract.bodies.configs import RevisionCreate
 from controlplane.contract.bodies.rollouts import RolloutCreate, RolloutPhase, Verdict
 from controlplane.db.database import Database
-from controlplane.db.migrate import upgrade
 from controlplane.fleet import store as fleet
 from controlplane.rollouts import store
 from controlplane.rollouts.decision import Decision
+from tests.made_tables import migrate
 
 NOW = datetime(2026, 5, 1, 8, 44, tzinfo=UTC)
 
@@ -31,7 +31,7 @@ def session(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Session]
         else request.getfixturevalue("postgres_schema_url")
     )
     database = Database(url)
-    upgrade(database)
+    migrate(database)
     with database.session() as opened:
         for pool in ("p", "q"):
             row = fleet.place(opened, f"{pool}-a", pool=pool, role="serving", backend="embedded", now=NOW)

@@ -7,7 +7,6 @@ import numpy as np
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric as OtlpMetric
 from opentelemetry.proto.metrics.v1.metrics_pb2 import ScopeMetrics
-from sqlmodel import SQLModel
 
 import controlplane.telemetry.tables
 from controlplane.alerts import store as alert_store
@@ -29,6 +28,7 @@ from controlplane.fleet.tables import NodeRow
 from controlplane.telemetry.store import TelemetryStore
 from tests.controlplane.alerts.symptoms.series import Series, Window
 from tests.controlplane.telemetry.ingesting import ingest_metrics
+from tests.made_tables import create_tables
 
 assert controlplane.telemetry.tables
 DELTA = 1
@@ -42,7 +42,7 @@ class MadeFleet:
 
     def __init__(self, database: Database) -> None:
         self.database, self.now = database, START
-        SQLModel.metadata.create_all(database.engine)
+        create_tables(database)
         self.store = TelemetryStore(database, lambda: self.now)
         self.store.start()
         self.evaluator = AlertEvaluator(database, self.store)

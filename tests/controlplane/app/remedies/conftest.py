@@ -4,20 +4,21 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlmodel import Session, SQLModel
+from sqlmodel import Session
 
 import controlplane.app.tables  # noqa: F401
 from controlplane.contract.bodies.configs import RevisionCreate
 from controlplane.db.database import Database
 from controlplane.fleet import store as fleet
 from tests.controlplane.app.remedies.world import GOOD, NOW, World
+from tests.made_tables import create_tables
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
     here = request.param == "sqlite"
     made = Database(f"sqlite:///{tmp_path / 'remedy.db'}" if here else request.getfixturevalue("postgres_schema_url"))
-    SQLModel.metadata.create_all(made.engine)
+    create_tables(made)
     yield made
     made.close()
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlmodel import SQLModel
 
 from controlplane.contract.errors import BadRequest, Overloaded, TooLarge, Unavailable
 from controlplane.contract.metrics import NODE
@@ -29,6 +28,7 @@ from controlplane.telemetry.values.refusal import Reason
 from controlplane.telemetry.values.timespan import start_of
 from tests.controlplane.telemetry.ingesting import started, written
 from tests.controlplane.telemetry.packed_reports import NOW, WINDOW, report
+from tests.made_tables import create_tables
 
 pytestmark = pytest.mark.slow
 
@@ -70,7 +70,7 @@ def stores(any_database: Database) -> Iterator[Stores]:
 def live(tmp_path: Path) -> Iterator[TelemetryStore]:
     """A store that gets the same reports one by one."""
     database = Database(f"sqlite:///{tmp_path / 'live.db'}")
-    SQLModel.metadata.create_all(database.engine)
+    create_tables(database)
     found = Stores(database)
     yield found.make()
     found.close()

@@ -11,7 +11,7 @@ from controlplane.telemetry import Question, Span
 from controlplane.telemetry.folding.verify import verify
 from controlplane.telemetry.store import TelemetryStore
 from tests.controlplane.telemetry.folding.load_until_killed import SPACING, START, clock, part, parts_of
-from tests.controlplane.telemetry.kill_runs import run_and_kill
+from tests.controlplane.telemetry.under_kills.kill_runs import run_and_kill
 
 pytestmark = pytest.mark.slow
 

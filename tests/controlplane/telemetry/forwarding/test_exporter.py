@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
-from sqlmodel import SQLModel
 
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.retry import LONGEST_PAUSE_S
@@ -19,6 +18,7 @@ from controlplane.telemetry.forwarding.exporter import Exporter, Sent
 from controlplane.telemetry.forwarding.meters import ExportMeters
 from controlplane.telemetry.forwarding.position import LEASE_S
 from controlplane.telemetry.values.timespan import Span
+from tests.made_tables import create_tables
 
 START = datetime(2026, 3, 1, 12, 0, 30, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -54,7 +54,7 @@ class Bench:
 
     def __init__(self, path: Path, *, longest_lag_s: float = 3600.0) -> None:
         self.database = Database(f"sqlite:///{path / 'export.db'}")
-        SQLModel.metadata.create_all(self.database.engine)
+        create_tables(self.database)
         self.receiver = Receiver()
         self.registry = CollectorRegistry()
         self.meters = ExportMeters(self.registry)

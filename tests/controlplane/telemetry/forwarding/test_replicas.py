@@ -8,10 +8,10 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from controlplane.db.database import Database
-from controlplane.db.migrate import upgrade
 from controlplane.telemetry.forwarding.exporter import Exporter, Sent
 from controlplane.telemetry.forwarding.meters import ExportMeters
 from controlplane.telemetry.values.timespan import Span
+from tests.made_tables import migrate
 
 START = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -39,7 +39,7 @@ class Receiver:
 def databases(postgres_schema_url: str) -> Iterator[list[Database]]:
     """One for each replica."""
     made = [Database(postgres_schema_url) for _ in range(REPLICAS)]
-    upgrade(made[0])
+    migrate(made[0])
     yield made
     for database in made:
         database.close()

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlmodel import SQLModel
 
 from controlplane.contract import metrics
 from controlplane.contract.errors import Unavailable
@@ -22,6 +21,7 @@ from controlplane.telemetry.store import TelemetryStore
 from controlplane.telemetry.values.levels import FoldState
 from tests.controlplane.telemetry.frames.embedded_clickhouse import EmbeddedClickHouse, served
 from tests.controlplane.telemetry.ingesting import ingest_metrics
+from tests.made_tables import create_tables
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 AT = int(NOW.timestamp()) // 5
@@ -39,7 +39,7 @@ def clickhouse(request: pytest.FixtureRequest, empty_clickhouse: EmbeddedClickHo
 
 def database_at(path: Path) -> Database:
     made = Database(f"sqlite:///{path}")
-    SQLModel.metadata.create_all(made.engine)
+    create_tables(made)
     return made
 
 

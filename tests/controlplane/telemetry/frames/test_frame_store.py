@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import Connection
-from sqlmodel import SQLModel
 
 from controlplane.db.database import Database
 from controlplane.telemetry.frames.clickhouse_frames import ClickHouseFrames
 from controlplane.telemetry.frames.frame_store import Fold, Frame, FrameKey, FrameStore, ReadPoint
 from controlplane.telemetry.frames.sql_frames import SqlFrames
 from controlplane.telemetry.values.levels import FoldState, Level
+from tests.made_tables import create_tables
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -23,7 +23,7 @@ def frames(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[FrameStor
     if request.param == "postgresql":
         url = request.getfixturevalue("postgres_schema_url")
     database = Database(url)
-    SQLModel.metadata.create_all(database.engine)
+    create_tables(database)
     if request.param == "clickhouse":
         yield ClickHouseFrames(database, request.getfixturevalue("empty_clickhouse"))
     else:

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
-from sqlmodel import SQLModel
 
 from controlplane.db.database import Database
 from controlplane.telemetry.frames import frames_ahead
 from controlplane.telemetry.frames.frame_store import Fold, Frame, FrameKey, ReadPoint
 from controlplane.telemetry.frames.sql_frames import SqlFrames
 from controlplane.telemetry.values.levels import FoldState, Level
+from tests.made_tables import create_tables
 
 STEP = 1000
 
@@ -26,7 +26,7 @@ def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
     database = Database(f"sqlite:///{tmp_path / 'tailwright.db'}")
-    SQLModel.metadata.create_all(database.engine)
+    create_tables(database)
     yield database
     database.close()
 
@@ -192,7 +192,7 @@ _FOLDS = st.lists(
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=25)
 def test_only_what_was_committed_is_ever_there(tmp_path_factory: pytest.TempPathFactory, folds: list) -> None:  # type: ignore[type-arg]
     database = Database(f"sqlite:///{tmp_path_factory.mktemp('folds') / 'tailwright.db'}")
-    SQLModel.metadata.create_all(database.engine)
+    create_tables(database)
     folders = [Folder(database), Folder(database)]
     there: dict[int, bytes] = {}
     built = 0

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import insert
-from sqlmodel import SQLModel
 
 from controlplane.contract.histogram import RELATIVE_ERROR
 from controlplane.contract.metrics import MetricKind
@@ -27,6 +26,7 @@ from controlplane.telemetry.tables import LabelsRow, MetricRow, NodeRow, Pending
 from controlplane.telemetry.values.columns import Columns, HistogramRows, NumberRows
 from controlplane.telemetry.values.levels import BASE_S, COARSER
 from controlplane.telemetry.values.timespan import to_ns
+from tests.made_tables import create_tables
 
 pytestmark = pytest.mark.slow
 
@@ -117,7 +117,7 @@ def stored(store: TelemetryStore, database: Database, resolution: int) -> tuple[
 def test_every_level_is_the_sum_of_what_came_in(script: list[tuple[list[tuple[int, int, int, int]], int]]) -> None:
     with TemporaryDirectory() as folder:
         database = Database(f"sqlite:///{Path(folder) / 'tailwright.db'}")
-        SQLModel.metadata.create_all(database.engine)
+        create_tables(database)
         given_names(database)
         now = [NOW]
         store = TelemetryStore(database, lambda: now[0])

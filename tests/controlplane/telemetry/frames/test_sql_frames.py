@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 from sqlalchemy import event, text
-from sqlmodel import SQLModel
 
 from controlplane.db.database import Database
 from controlplane.telemetry.frames.frame_store import Fold, Frame, FrameKey, ReadPoint
 from controlplane.telemetry.frames.gather import FLEET
 from controlplane.telemetry.frames.sql_frames import SqlFrames
+from tests.made_tables import create_tables
 
 METRICS, BLOCKS, WINDOWS = 20, 6, 10
 
@@ -19,7 +19,7 @@ METRICS, BLOCKS, WINDOWS = 20, 6, 10
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
     database = Database(f"sqlite:///{tmp_path / 'tailwright.db'}")
-    SQLModel.metadata.create_all(database.engine)
+    create_tables(database)
     yield database
     database.close()
 

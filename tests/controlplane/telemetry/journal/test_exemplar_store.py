@@ -9,13 +9,13 @@ import orjson
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import delete
-from sqlmodel import SQLModel
 
 from controlplane.db.database import Database
 from controlplane.telemetry.journal import exemplar_store
 from controlplane.telemetry.reports.exemplar import KEPT, MINUTE_NS, Exemplar, Place, ranked, slowest
 from controlplane.telemetry.tables import ExemplarRow
 from controlplane.telemetry.values.timespan import to_ns
+from tests.made_tables import create_tables
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MINUTE = to_ns(START) // MINUTE_NS
@@ -125,7 +125,7 @@ def test_what_is_too_old_is_dropped(database: Database) -> None:
 
 def test_the_same_on_postgresql(postgres_schema_url: str) -> None:
     database = Database(postgres_schema_url)
-    SQLModel.metadata.create_all(database.engine)
+    create_tables(database)
     try:
         with database.session() as session:
             exemplar_store.keep(session, [made(float(value), f"r{value}") for value in range(10)])

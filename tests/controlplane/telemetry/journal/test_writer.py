@@ -17,7 +17,6 @@ from sqlmodel import col
 from controlplane.contract.errors import BadRequest, Conflict, Overloaded, TooLarge, Unavailable, Unsupported
 from controlplane.contract.reports.packed_report import PackedReport, encode
 from controlplane.db.database import Database
-from controlplane.db.migrate import upgrade
 from controlplane.telemetry.journal import journal
 from controlplane.telemetry.journal.names import Names
 from controlplane.telemetry.journal.writer import Body, Writer
@@ -26,6 +25,7 @@ from controlplane.telemetry.reports.entry import Entry
 from controlplane.telemetry.tables import PendingRow
 from tests.controlplane.telemetry.ingesting import settled, submitted
 from tests.controlplane.telemetry.packed_reports import BOUNDS, NOW, report
+from tests.made_tables import migrate
 
 LIMIT_S = 60.0
 
@@ -286,7 +286,7 @@ def test_a_full_disk_is_called_so_and_its_trace_is_logged_once(
 ) -> None:
     """SQLite's own limit on its file, at its present size: the next page is refused as by a full disk."""
     database = Database(f"sqlite:///{tmp_path / 'full.db'}")
-    upgrade(database)
+    migrate(database)
     pages = [0]
 
     def limit(connection: Any, *_: Any) -> None:

@@ -10,6 +10,7 @@ from controlplane.app.tables import all_tables
 from controlplane.db.database import Database
 from controlplane.telemetry.values import frame_partitions
 from controlplane.telemetry.values.frame_partitions import RESOLUTIONS_S, SPAN_S, drop_before, make_ahead
+from tests.made_tables import create_tables
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
@@ -17,7 +18,7 @@ NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 @pytest.fixture
 def postgres(postgres_schema_url: str) -> Database:
     found = Database(postgres_schema_url)
-    all_tables().create_all(found.engine)
+    create_tables(found, all_tables())
     return found
 
 

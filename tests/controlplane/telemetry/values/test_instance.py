@@ -10,7 +10,6 @@ import httpx
 from prometheus_client import CollectorRegistry
 
 from controlplane.db.database import Database
-from controlplane.db.migrate import upgrade
 from controlplane.telemetry import Question, Span
 from controlplane.telemetry.forwarding.exporter import Exporter
 from controlplane.telemetry.forwarding.meters import ExportMeters
@@ -19,6 +18,7 @@ from controlplane.telemetry.forwarding.otlp_sender import OtlpSender
 from controlplane.telemetry.store import TelemetryStore
 from controlplane.telemetry.values.instance import HEADER, name_of
 from tests.controlplane.telemetry.ingesting import ingest_metrics
+from tests.made_tables import migrate
 
 
 def test_replicas_have_one_name_and_services_different_ones(any_database: Database, tmp_path: Path) -> None:
@@ -26,7 +26,7 @@ def test_replicas_have_one_name_and_services_different_ones(any_database: Databa
         names = set(replicas.map(lambda _: name_of(any_database), range(4)))
     assert len(names) == 1
     other = Database(f"sqlite:///{tmp_path / 'other.db'}")
-    upgrade(other)
+    migrate(other)
     assert name_of(other) not in names
     other.close()
 

@@ -14,9 +14,9 @@ import psycopg
 
 from benchmarks.engine_rivals.protocol import WorkerFailed
 from benchmarks.telemetry_measures.accounting import Balance, balance
-from benchmarks.telemetry_measures.fleet_plan import FleetOutcome, FleetPlan
-from benchmarks.telemetry_measures.fleet_run import FleetRun
-from benchmarks.telemetry_measures.postgresql_server import Postgresql
+from benchmarks.telemetry_measures.fleet.fleet_plan import FleetOutcome, FleetPlan
+from benchmarks.telemetry_measures.fleet.fleet_run import FleetRun
+from benchmarks.telemetry_measures.on_postgresql.postgresql_server import Postgresql
 from benchmarks.telemetry_measures.service import Service
 from benchmarks.vllm_measures.proc_files import busy_s
 from benchmarks.vllm_measures.processes import Nursery

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.mutants import mutants
+from benchmarks.mutation_measures.mutants import mutants
 
 EVERY = 10**6
 

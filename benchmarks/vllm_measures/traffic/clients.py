@@ -69,7 +69,7 @@ class Clients:
         self._log = nursery.folder / "load.log"
         with self._log.open("ab") as errors:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "benchmarks.vllm_measures.load"],
+                [sys.executable, "-m", "benchmarks.vllm_measures.traffic.load"],
                 cwd=ROOT,
                 env=nursery.environment,
                 stdin=subprocess.PIPE,

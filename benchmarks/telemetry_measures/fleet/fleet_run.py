@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.engine_rivals.protocol import WorkerFailed
-from benchmarks.telemetry_measures.fleet_plan import FleetOutcome, FleetPlan, go_file, ready_file
+from benchmarks.telemetry_measures.fleet.fleet_plan import FleetOutcome, FleetPlan, go_file, ready_file
 from benchmarks.vllm_measures.processes import Child, Nursery
 from controlplane.terminal.child import one_thread_each
 
@@ -28,7 +28,7 @@ class FleetRun:
         for leftover in (outcome_file, ready_file(outcome_file), go_file(outcome_file)):
             leftover.unlink(missing_ok=True)
         plan.save(plan_file)
-        module = "benchmarks.telemetry_measures.simulated_fleet"
+        module = "benchmarks.telemetry_measures.fleet.simulated_fleet"
         command = [sys.executable, "-m", module, str(plan_file), str(outcome_file)]
         run = cls(nursery.start(name, command, one_thread_each()), plan, outcome_file)
         run._await(ready_file(outcome_file), _READY_S)

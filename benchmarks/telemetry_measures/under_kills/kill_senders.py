@@ -9,8 +9,8 @@ import heapq
 import threading
 from collections import Counter
 
-from benchmarks.telemetry_measures.http_connection import Connection, ConnectionLost
-from benchmarks.telemetry_measures.kill_reports import KillReports
+from benchmarks.telemetry_measures.fleet.http_connection import Connection, ConnectionLost
+from benchmarks.telemetry_measures.under_kills.kill_reports import KillReports
 
 CONNECTIONS = 6
 FORGOTTEN = 60

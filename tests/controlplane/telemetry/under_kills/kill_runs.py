@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from sqlmodel import SQLModel
-
 from benchmarks.power_loss.disk import Cut
 from benchmarks.power_loss.recording import Recording
 from controlplane.db.database import Database
+from tests.made_tables import create_tables
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 class Killed(NamedTuple):
@@ -38,7 +37,7 @@ def run_and_kill(
     data.mkdir()
     url = f"sqlite:///{data / 'tailwright.db'}"
     database = Database(url)
-    SQLModel.metadata.create_all(database.engine)
+    create_tables(database)
     database.close()
     recording = Recording(data, folder / "disk")
     rng = random.Random(seed)

@@ -17,13 +17,13 @@ from benchmarks.engine_measures.report import heading, note, progress, table
 from benchmarks.engine_rivals.protocol import WorkerFailed
 from benchmarks.power_loss.disk import Cut, Loss
 from benchmarks.power_loss.recording import Recording
-from benchmarks.telemetry_measures.kill_check import Findings, check_agents, check_reports
-from benchmarks.telemetry_measures.kill_engine import KillEngine
-from benchmarks.telemetry_measures.kill_reports import NODES, SPACING, KillReports
-from benchmarks.telemetry_measures.kill_senders import KillSenders
-from benchmarks.telemetry_measures.real_agent import RealAgent, stand_in
 from benchmarks.telemetry_measures.service import Service
 from benchmarks.telemetry_measures.session import Session, verdict
+from benchmarks.telemetry_measures.under_kills.kill_check import Findings, check_agents, check_reports
+from benchmarks.telemetry_measures.under_kills.kill_engine import KillEngine
+from benchmarks.telemetry_measures.under_kills.kill_reports import NODES, SPACING, KillReports
+from benchmarks.telemetry_measures.under_kills.kill_senders import KillSenders
+from benchmarks.telemetry_measures.under_kills.real_agent import RealAgent, stand_in
 from controlplane.contract.metrics import WINDOW_S
 from controlplane.telemetry.values.timespan import start_of
 

@@ -1,7 +1,7 @@
 """A closed loop of clients against a completions server, timed from outside. Standard library alone, as the load
 generator whose requests it sends.
 
-    python -m benchmarks.vllm_measures.load < PLAN > RESULT
+    python -m benchmarks.vllm_measures.traffic.load < PLAN > RESULT
 
 PLAN: {"host", "port", "model", "timeout_s", "clients", "think_s", "seed", "prompts": [{"prompt": [ids], "max_tokens"},
 ...], "total": requests to send, or null}. Each client sends a request, waits for its end, thinks (exponential, mean

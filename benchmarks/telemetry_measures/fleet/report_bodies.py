@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.metrics.v1 import metrics_pb2 as otlp
 
-from benchmarks.telemetry_measures import report_shape
-from benchmarks.telemetry_measures.report_shape import BUCKETS, GAUGES, HISTOGRAMS, LABELS, SERIES, Drawn
+from benchmarks.telemetry_measures.fleet import report_shape
+from benchmarks.telemetry_measures.fleet.report_shape import BUCKETS, GAUGES, HISTOGRAMS, LABELS, SERIES, Drawn
 from controlplane.contract import metrics
 from controlplane.contract.histogram import AXIS_MIN, SCALE, ZERO_THRESHOLD_S
 from controlplane.contract.reports.packed_report import HEADER, MAGIC, SECTION

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from benchmarks.telemetry_measures.kill_reports import NODES, POOL, SPACING, KillReports, values_of
+from benchmarks.telemetry_measures.under_kills.kill_reports import NODES, POOL, SPACING, KillReports, values_of
 from controlplane.client import Client
 from controlplane.contract.metrics import WINDOW_S
 from controlplane.telemetry.values.timespan import start_of, window_at

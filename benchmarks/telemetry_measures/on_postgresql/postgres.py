@@ -12,12 +12,12 @@ from itertools import count
 
 from benchmarks.engine_measures.report import figure, heading, note, progress, table
 from benchmarks.engine_rivals.protocol import WorkerFailed
-from benchmarks.telemetry_measures import shared_run
-from benchmarks.telemetry_measures.fleet_plan import FleetPlan
-from benchmarks.telemetry_measures.postgresql_server import SETTINGS, Postgresql
+from benchmarks.telemetry_measures.fleet.fleet_plan import FleetPlan
+from benchmarks.telemetry_measures.on_postgresql import shared_run
+from benchmarks.telemetry_measures.on_postgresql.postgresql_server import SETTINGS, Postgresql
+from benchmarks.telemetry_measures.on_postgresql.shared_run import SharedRun
 from benchmarks.telemetry_measures.service import Service
 from benchmarks.telemetry_measures.session import Session
-from benchmarks.telemetry_measures.shared_run import SharedRun
 
 NODES, QUICK_NODES = 10_000, 400
 INTERVALS_S = (10.0, 15.0, 20.0, 30.0, 60.0)

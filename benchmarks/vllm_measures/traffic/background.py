@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from benchmarks.vllm_measures.clients import Clients, Served
 from benchmarks.vllm_measures.session import Session
+from benchmarks.vllm_measures.traffic.clients import Clients, Served
 
 CLIENTS = 12
 

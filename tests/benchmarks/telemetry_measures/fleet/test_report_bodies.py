@@ -2,9 +2,10 @@ import numpy as np
 import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
-from benchmarks.telemetry_measures import classic_buckets, report_bodies, report_shape
-from benchmarks.telemetry_measures.report_bodies import Report, templates
-from benchmarks.telemetry_measures.report_shape import GAUGES, HISTOGRAMS, SERIES
+from benchmarks.telemetry_measures import classic_buckets
+from benchmarks.telemetry_measures.fleet import report_bodies, report_shape
+from benchmarks.telemetry_measures.fleet.report_bodies import Report, templates
+from benchmarks.telemetry_measures.fleet.report_shape import GAUGES, HISTOGRAMS, SERIES
 from controlplane.contract import metrics
 from controlplane.contract.histogram import AXIS_LENGTH, axis_position
 from controlplane.contract.reports import packed_report

@@ -2,9 +2,9 @@ import asyncio
 import json
 from typing import Any
 
-from benchmarks.vllm_measures.clients import Served
 from benchmarks.vllm_measures.live_changes import differing, texts
-from benchmarks.vllm_measures.load import Loop
+from benchmarks.vllm_measures.traffic.clients import Served
+from benchmarks.vllm_measures.traffic.load import Loop
 
 
 class Echo:

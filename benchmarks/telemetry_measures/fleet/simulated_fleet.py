@@ -1,4 +1,4 @@
-"""A fleet's reports as one process: `python -m benchmarks.telemetry_measures.simulated_fleet PLAN OUTCOME`.
+"""A fleet's reports as one process: `python -m benchmarks.telemetry_measures.fleet.simulated_fleet PLAN OUTCOME`.
 
 Guarantee: a report is sent, byte for byte the same, until it is acknowledged or refused for good; what was acknowledged
 is counted exactly. The load is open: a report is due when it is due, however slow the answers are. All bodies are made
@@ -20,7 +20,7 @@ import numpy as np
 import zstandard
 from numpy.typing import NDArray
 
-from benchmarks.telemetry_measures.fleet_plan import (
+from benchmarks.telemetry_measures.fleet.fleet_plan import (
     FleetOutcome,
     FleetPlan,
     go_file,
@@ -28,9 +28,9 @@ from benchmarks.telemetry_measures.fleet_plan import (
     stream_of,
     token_of,
 )
-from benchmarks.telemetry_measures.http_connection import Answer, Connection, ConnectionLost
-from benchmarks.telemetry_measures.report_bodies import Report, pool_name, templates
-from benchmarks.telemetry_measures.report_shape import HISTOGRAMS
+from benchmarks.telemetry_measures.fleet.http_connection import Answer, Connection, ConnectionLost
+from benchmarks.telemetry_measures.fleet.report_bodies import Report, pool_name, templates
+from benchmarks.telemetry_measures.fleet.report_shape import HISTOGRAMS
 from controlplane.contract.metrics import WINDOW_S
 from controlplane.contract.reports.packed_report import MEDIA_TYPE
 

@@ -12,7 +12,7 @@ from benchmarks.power_loss.disk import Cut
 from controlplane.db.database import Database
 from controlplane.telemetry import Question, Span
 from controlplane.telemetry.store import TelemetryStore
-from tests.controlplane.telemetry.kill_runs import run_and_kill
+from tests.controlplane.telemetry.under_kills.kill_runs import run_and_kill
 
 pytestmark = pytest.mark.slow
 

@@ -1,0 +1,1 @@
+"""What mutation puts into a module."""

@@ -1,0 +1,1 @@
+"""A large fleet on several replicas over one PostgreSQL."""

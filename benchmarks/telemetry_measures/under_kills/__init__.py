@@ -1,0 +1,1 @@
+"""The telemetry path while its processes are killed."""

@@ -1,0 +1,1 @@
+"""What is asked of a vLLM server, and by whom."""
