@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from web.drawing.axes import ROUND_S, Axis, clock_words, time_ticks, value_ticks
 from web.drawing.curves import bars, layers, path, runs
-from web.drawing.line_chart import HEIGHT, LABEL_SHARE, WIDTH, Line, Mark, drawn, placed, stacked
+from web.drawing.line_chart import HEIGHT, LABEL_SHARE, WIDTH, Band, Line, Mark, drawn, placed, stacked
 from web.drawing.trends import sentence, trend_of
 
 values = st.floats(1e-6, 1e4)
@@ -108,9 +108,20 @@ def test_marks_within_the_span_are_all_drawn_and_their_words_lie_apart(times: li
     found = placed([Mark(time, "alert", "alert 1 fired", "whole") for time in times], 0, 300)
     assert len(found) == sum(0 <= time <= 300 for time in times)
     assert [mark.share for mark in found] == sorted(mark.share for mark in found)
-    worded = [mark.share for mark in found if mark.labelled]
-    assert all(after - before >= LABEL_SHARE - 1e-9 for before, after in pairwise(worded))
-    assert all(share <= 1 - LABEL_SHARE for share in worded)
+    begins = [mark.share - LABEL_SHARE * mark.leftwards for mark in found if mark.labelled]
+    assert all(after - before >= LABEL_SHARE - 1e-9 for before, after in pairwise(begins))
+    assert all(0 <= begin <= 1 - LABEL_SHARE + 1e-9 for begin in begins)
+    assert not found or found[0].labelled
+
+
+@given(st.floats(0, 100), st.floats(0, 100), st.floats(0, 200))
+def test_a_band_lies_between_its_values_whatever_the_line_does(one: float, other: float, value: float) -> None:
+    low, high = sorted((one, other))
+    chart = drawn([Line("p99", [(0.0, value)])], 0, 300, 5, [], band=Band("usual", low, high))
+    assert chart.band is not None
+    assert chart.values["top"] * (1 - chart.band.top) == pytest.approx(high, abs=1e-6)
+    assert chart.values["top"] * chart.band.height == pytest.approx(high - low, abs=1e-6)
+    assert drawn([], 0, 300, 5, []).band is None
 
 
 def steps(*values: float) -> list[tuple[float, float]]:
