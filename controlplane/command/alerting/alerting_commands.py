@@ -30,6 +30,7 @@ HEAD = """\
 # or url_env, secret_file or secret_env say where they are (docs/alerting-as-code.md).
 """
 OF_A_DESTINATION = ("name", "kind", "login", "recipients", "sender", "per_minute", "title_template", "text_template")
+OF_A_DESTINATION += ("only",)
 
 
 @app.callback()
