@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from controlplane.client import Client
 from controlplane.contract.bodies.alerts import AlertRuleCreate, DryRun, WouldHaveFired
@@ -60,7 +61,7 @@ def _chart(client: Client, rule: AlertRuleCreate, trial: DryRun, watched: Watche
     """The quantile over the time that was tried, what it is held to, and each time that the rule would have fired."""
     start_s, end_s = trial.start.timestamp(), trial.end.timestamp()
     step_s = next((step for step in STEPS_S if (end_s - start_s) / step <= MOST_POINTS), STEPS_S[-1])
-    asked = {"step": f"{step_s}s", "start": trial.start, "end": trial.end}
+    asked: dict[str, Any] = {"step": f"{step_s}s", "start": trial.start, "end": trial.end}
     asked |= {} if rule.pool is None else {POOL.label: rule.pool}
     answer = client.quantiles(watched.metric, (watched.q,), **asked)
     name = f"p{100 * watched.q:g}"

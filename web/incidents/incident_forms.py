@@ -95,6 +95,12 @@ def silence(request: Request, number: int, lasts: Field = "", reason: Field = ""
     return _back(number)
 
 
+@router.get("/{number:row}/silence-like")
+async def to_incident(number: int) -> Response:
+    """Where its form was sent to: the incident."""
+    return _back(number)
+
+
 @router.post("/{number:row}/silence-like")
 @on_own_threads
 def silence_like(
