@@ -5,8 +5,8 @@ The service is the real one, `tailwright up`, over SQLite or PostgreSQL; alerts 
 evaluation writes them, and go on being written while it is dead. Each receiver notes what it took, by the letter's key:
 a letter is lost when its key was never taken, out of order when "resolved" was first taken before "firing" of its
 fingerprint. A letter's delay counts from its commit to its receipt, less what of this the service was dead (from the
-kill until it is ready again); the receivers `good` must stay under 5 s. Those that misbehave do so at random or for the
-first part of the run, so each letter can arrive in the end.
+kill until it is ready again); the receivers `good` and `far` (which answers after 100 ms) must stay under 5 s. Those
+that misbehave do so at random or for the first part of the run, so each letter can arrive in the end.
 
     python -m benchmarks.delivery --alerts 10000 --per-second 25 --kills 12 --seed 1 --database sqlite postgresql
 """

@@ -16,6 +16,7 @@ from controlplane.serving.joint_lookup import JointLookup
 from web.access import sessions
 from web.access.sessions import Api, ScopesOf, client_of, signed_client_of, viewer_of
 from web.access.threads import on_own_threads
+from web.alerting import alerting_page, rule_forms
 from web.drawing import made_up
 from web.explore import explore_page
 from web.fleet import configs_page, fleet_page, node_page
@@ -38,7 +39,6 @@ from web.pages import (
     runbook_page,
     sign_in,
     studies_page,
-    trial_page,
 )
 from web.palette import entries
 from web.settings import routing_forms, settings_forms, settings_page
@@ -53,7 +53,8 @@ PAGES = Pages.of(
     alerts_page.LIST,
     alerts_page.PAGE,
     runbook_page.PAGE,
-    trial_page.PAGE,
+    alerting_page.LIST,
+    alerting_page.PAGE,
     fleet_page.PAGE,
     node_page.PAGE,
     configs_page.PAGE,
@@ -100,6 +101,7 @@ def mount(
     dashboard.include_router(issuer_sign_in.router)
     dashboard.include_router(ledger_files.router)
     dashboard.include_router(incident_forms.router)
+    dashboard.include_router(rule_forms.router)
     dashboard.include_router(settings_forms.router)
     dashboard.include_router(routing_forms.router)
     dashboard.include_router(router)

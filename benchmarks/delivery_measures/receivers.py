@@ -1,4 +1,4 @@
-"""Receivers of alerts that fail, hang, drip and close; each notes what it took, by the letter's key."""
+"""Receivers of alerts that fail, hang, drip, close, or are far away; each notes what it took, by the letter's key."""
 
 import json
 import random
@@ -9,8 +9,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-BEHAVIOURS = ("good", "good too", "fails", "hangs", "drips", "closes")
-GOOD = frozenset({"good", "good too"})
+BEHAVIOURS = ("good", "good too", "far", "fails", "hangs", "drips", "closes")
+GOOD = frozenset({"good", "good too", "far"})
+FAR_S = 0.1
+"""`far` answers as well as the good ones, after so long: as chat and pagers on another continent do."""
 AT_RANDOM = {"fails": 0.2, "closes": 0.2}
 """Share of the requests that go wrong, all the time; `hangs` and `drips` always do, in the first part of a run."""
 
@@ -72,6 +74,8 @@ class Receiver:
                     return
                 if len(body) < int(self.headers["Content-Length"]):
                     return  # The sender was killed over it.
+                if receiver.behaviour == "far":
+                    receiver.ended.wait(FAR_S)
                 receiver.note(self.headers["Idempotency-Key"], json.loads(body))
                 self._answer(200)
 

@@ -8,7 +8,7 @@ import httpx
 
 from controlplane.alerts.channels import alert_template
 from controlplane.alerts.conditions import KINDS
-from controlplane.alerts.rules.label_pattern import compiled
+from controlplane.alerts.matching.label_pattern import compiled
 from controlplane.contract.bodies.alerts import AlertRuleCreate, InhibitRuleCreate, SilenceCreate, Silenced
 from controlplane.contract.channels.destination_kinds import DESTINATION_KINDS, DestinationKind, Wants
 from controlplane.contract.channels.destinations import DestinationCreate, DestinationPreview
@@ -34,6 +34,8 @@ def check_destination(wanted: DestinationCreate) -> None:
     if wants.sender and not _is_mailbox(wanted.sender or ""):
         raise BadRequest("sender: wants an address, as in alerts@example.org", field="sender")
     _check_login(wanted)
+    if wanted.only is not None:
+        check_silenced(wanted.only, "only.")
     check_templates(wanted)
 
 

@@ -19,10 +19,11 @@ from controlplane.alerts.checks import (
 from controlplane.alerts.dry_run.dry_run_desk import DryRunDesk
 from controlplane.alerts.lives.preview import previewed
 from controlplane.alerts.lives.tried_destination import try_destination
+from controlplane.alerts.matching.label_match import matches
 from controlplane.alerts.notify.attempts import Attempts
 from controlplane.alerts.rules import inhibit_rows
 from controlplane.alerts.rules.inhibition import holding_now
-from controlplane.alerts.rules.silence import matches, seen_at
+from controlplane.alerts.rules.silence import seen_at
 from controlplane.alerts.symptoms.runbooks import symptom_view
 from controlplane.alerts.symptoms.symptom_catalogue import catalogue
 from controlplane.auth import Admin, Operator, Reader

@@ -99,6 +99,7 @@ class DestinationRow(SQLModel, table=True):
     per_minute: int | None = None
     title_template: str | None = None
     text_template: str | None = None
+    only: dict[str, Any] | None = Field(default=None, sa_column=Column(JsonColumn, nullable=True))
     template_failures: int = 0
     enabled: bool = True
     origin: str | None = None

@@ -38,6 +38,7 @@ class DeclaredDestinations(Declarable[DeclaredDestination]):
             "per_minute": row.per_minute,
             "title_template": row.title_template,
             "text_template": row.text_template,
+            "only": row.only,
             "enabled": row.enabled,
         }
         hidden = {name: self._hidden(row, name) for name in SECRETS}

@@ -6,7 +6,7 @@ its card; text stands beside it at shares of the width.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any
@@ -44,6 +44,15 @@ class Mark:
 
 
 @dataclass(frozen=True)
+class Band:
+    """Values from `low` to `high` that are usual, over the whole span."""
+
+    name: str
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
 class Tick:
     """A line of the grid at `share` (0 to 1) of its axis, from the left or from the top."""
 
@@ -73,6 +82,15 @@ class DrawnMark:
 
 
 @dataclass(frozen=True)
+class DrawnBand:
+    """Shares of the plot's height, from the top."""
+
+    name: str
+    top: float
+    height: float
+
+
+@dataclass(frozen=True)
 class LineChart:
     """All that the template writes. `values`: times and each line's values at them, None where it has none."""
 
@@ -82,6 +100,7 @@ class LineChart:
     marks: list[DrawnMark]
     sentence: str
     values: dict[str, Any]
+    band: DrawnBand | None = None
 
 
 def drawn(
@@ -92,11 +111,12 @@ def drawn(
     marks: Sequence[Mark],
     unit: Unit = SECONDS,
     top: float = 0.0,
+    band: Band | None = None,
 ) -> LineChart:
     """The chart from `start_s` to `end_s`. Its sentence is of the last line: the tail. `top`: its axis goes up to this
     at least, so that charts beside each other have one scale."""
     highest = max((value for line in lines for _, value in line.points), default=0.0)
-    highest = max(highest, top)
+    highest = max(highest, top, 0.0 if band is None else band.high)
     ticks = value_ticks(highest)
     across, up = Axis(start_s, end_s, 0.0, WIDTH), Axis(0.0, ticks[-1], HEIGHT, -HEIGHT)
     shown = [
@@ -104,7 +124,11 @@ def drawn(
         for place, line in enumerate(lines, max(0, STRONGEST - len(lines)))
     ]
     said = sentence(lines[-1].name, lines[-1].points, unit) if lines else sentence("", ())
-    return _framed(shown, lines, said, ticks, start_s, end_s, step_s, marks, unit)
+    chart = _framed(shown, lines, said, ticks, start_s, end_s, step_s, marks, unit)
+    if band is None:
+        return chart
+    share = Axis(0.0, ticks[-1], 1.0, -1.0)
+    return replace(chart, band=DrawnBand(band.name, share.at(band.high), share.at(band.low) - share.at(band.high)))
 
 
 def stacked(parts: Sequence[Line], start_s: float, end_s: float, step_s: float, marks: Sequence[Mark]) -> LineChart:

@@ -3,27 +3,35 @@
 Guarantee: a form without this session's token is a 403 and does nothing.
 """
 
-from datetime import timedelta
+from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Form, Request, Response
 from fastapi.responses import RedirectResponse
 
 from controlplane.client import Client
-from controlplane.contract.bodies.alerts import OURS, SilenceCreate
+from controlplane.contract.bodies.alerts import SilenceCreate
 from controlplane.contract.clock import utc_now
-from controlplane.contract.errors import BadRequest
+from controlplane.contract.errors import BadRequest, TailwrightError, Unauthenticated
 from controlplane.contract.on_call.incidents import IncidentDetail, IncidentSplit
 from web.access.sessions import client_of, signed_client_of
 from web.access.threads import on_own_threads
 from web.frame import row_number
+from web.frame.page_document import page_sent
+from web.frame.selection import selection_of
+from web.frame.time_range import duration
+from web.incidents.incident_page import LENGTHS, PAGE, is_silenceable
 from web.incidents.incident_span import metric_of
+from web.settings.form_fields import Problem
+from web.settings.routing_fields import silenced_of
 
 row_number.register()
 router = APIRouter(prefix="/incidents")
 
 Field = Annotated[str, Form()]
-LENGTHS = {"30m": timedelta(minutes=30), "2h": timedelta(hours=2), "8h": timedelta(hours=8), "1d": timedelta(days=1)}
+FORM_FIELDS = {"matchers": "alerts_with", "patterns": "alerts_with", "ends_at": "lasts", "comment": "reason"}
+FORM_FIELDS |= {name: name for name in ("alerts_with", "lasts", "reason")}
+"""Where the form of a silence has what the API calls so."""
 OBJECTIVES = frozenset({"ttft", "tpot", "itl", "e2e"})
 
 
@@ -67,18 +75,61 @@ def split(request: Request, number: int, alert: Annotated[int, Form()], form: Fi
     return _back(made.id)
 
 
+@router.post("/{number:row}/merge")
+@on_own_threads
+def merge(request: Request, number: int, other: Annotated[int, Form()], form: Field = "") -> Response:
+    """Another incident was of the same cause: this one takes it in."""
+    signed_client_of(request, form).merge_incidents(number, other)
+    return _back(number)
+
+
 @router.post("/{number:row}/silence")
 @on_own_threads
 def silence(request: Request, number: int, lasts: Field = "", reason: Field = "", form: Field = "") -> Response:
     """Hold back what its alerts that fire would tell."""
     client = signed_client_of(request, form)
-    if lasts not in LENGTHS:
-        raise BadRequest(f"lasts: wants one of {', '.join(LENGTHS)}", field="lasts")
-    why = _said(reason, "reason", "say why it is silenced")
+    ends_at, why = _ends_at(lasts), _said(reason, "reason", "say why it is silenced")
     for labels in firing_labels(client.incident(number)):
-        wanted = SilenceCreate(matchers=labels, ends_at=utc_now() + LENGTHS[lasts], comment=why)
-        client.create_silence(wanted)
+        client.create_silence(SilenceCreate(matchers=labels, ends_at=ends_at, comment=why))
     client.add_incident_note(number, f"Silenced for {lasts}: {why}")
+    return _back(number)
+
+
+@router.get("/{number:row}/silence-like")
+async def to_incident(number: int) -> Response:
+    """Where its form was sent to: the incident."""
+    return _back(number)
+
+
+@router.post("/{number:row}/silence-like")
+@on_own_threads
+def silence_like(
+    request: Request,
+    number: int,
+    alerts_with: Field = "",
+    lasts: Field = "",
+    reason: Field = "",
+    act: Field = "",
+    form: Field = "",
+) -> Response:
+    """Hold back all alerts of these labels and patterns, whatever incident they are of; or only show which they are."""
+    client = signed_client_of(request, form)
+    said = {"alerts_with": alerts_with, "lasts": lasts, "reason": reason}
+    try:
+        wanted = silenced_of(alerts_with, "alerts_with")
+        if act == "preview":
+            return _page(request, client, number, said=said, held_back=client.silence_preview(wanted))
+        ends_at, why = _ends_at(lasts), _said(reason, "reason", "say why it is silenced")
+        client.create_silence(SilenceCreate(**wanted.model_dump(), ends_at=ends_at, comment=why))
+    except Unauthenticated:
+        raise
+    except TailwrightError as error:
+        field = str(error.detail.get("field", "")).partition(".")[0]
+        problem = Problem(error.message, FORM_FIELDS.get(field, ""))
+        response = _page(request, client, number, said=said, problem=problem)
+        response.status_code = error.status if error.status < 500 else 502
+        return response
+    client.add_incident_note(number, f"Silenced for {lasts}, {', '.join(alerts_with.split())}: {why}")
     return _back(number)
 
 
@@ -93,8 +144,8 @@ def study(request: Request, number: int, form: Field = "") -> Response:
 def firing_labels(incident: IncidentDetail) -> list[dict[str, str]]:
     """Of its alerts that fire, each once. Nobody is told here of those of other systems."""
     found: list[dict[str, str]] = []
-    for alert in (member.alert for member in incident.members if member.alert.source == OURS):
-        if alert.resolved_at is None and alert.labels not in found:
+    for alert in (member.alert for member in incident.members if is_silenceable(member.alert)):
+        if alert.labels not in found:
             found.append(alert.labels)
     return found
 
@@ -111,6 +162,17 @@ def _said(text: str, field: str, missing: str) -> str:
     if not text.strip():
         raise BadRequest(f"{field}: {missing}", field=field)
     return text.strip()
+
+
+def _ends_at(lasts: str) -> datetime:
+    if lasts not in LENGTHS:
+        raise BadRequest(f"lasts: wants one of {', '.join(LENGTHS)}", field="lasts")
+    return utc_now() + duration(lasts, "lasts")
+
+
+def _page(request: Request, client: Client, number: int, **more: object) -> Response:
+    """The incident's page, with what its form is told."""
+    return page_sent(request, PAGE, client, selection_of({"incident": str(number)}, utc_now()), **more)
 
 
 def _back(number: int) -> Response:

@@ -1,13 +1,14 @@
 """One incident: what is wrong and why, what can be done now, the metric before and during, and what has happened."""
 
-from datetime import timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
 
 from controlplane.client import Client
-from controlplane.contract.bodies.alerts import OURS
+from controlplane.contract.bodies.alerts import OURS, Alert
 from controlplane.contract.bodies.remedies import RemedyState, RemedyStep
 from controlplane.contract.bodies.rollouts import RolloutPhase
 from controlplane.contract.metrics import E2E
-from controlplane.contract.on_call.incidents import IncidentDetail, IncidentState
+from controlplane.contract.on_call.incidents import Incident, IncidentDetail, IncidentState
 from web.access.viewer import may_operate
 from web.drawing.line_chart import Line, Mark, drawn
 from web.drawing.stacks import stacked_bars
@@ -15,7 +16,8 @@ from web.drawing.waterfall import Request
 from web.explore.decomposition import mean_parts
 from web.frame.page import Context, Page, Part, number
 from web.frame.selection import Selection
-from web.incidents.incident_span import span_of
+from web.incidents.incident_span import Span, span_of
+from web.incidents.usual_range import asked_span, told, usual_of, watched_q
 from web.pages.chart_parts import BEHIND, api_call, marks, quantile_lines, shown
 from web.pages.requests_page import address_of
 
@@ -23,6 +25,8 @@ SHOWN = (0.95, 0.99)
 SLOWEST = 8
 EARLY = timedelta(minutes=1)
 """The requests that an onset was seen by were complete before it."""
+LENGTHS = {"30m": "30 minutes", "2h": "2 hours", "8h": "8 hours", "1d": "a day", "7d": "a week"}
+"""How long a silence may be asked for."""
 OPEN = (IncidentState.OPEN, IncidentState.ACKNOWLEDGED)
 
 
@@ -36,11 +40,30 @@ def whole(client: Client, selection: Selection) -> Context:
         "may_operate": may_operate(client),
         "take_backs": take_backs(client, found),
         "explore": span.selection.query(),
-        "silenceable": [
-            one.alert for one in found.members if one.alert.resolved_at is None and one.alert.source == OURS
-        ],
+        "silenceable": [one.alert for one in found.members if is_silenceable(one.alert)],
+        "others": others_open(client, found),
+        "said": {"alerts_with": shared_labels(found), "lasts": "2h", "reason": ""},
+        "lengths": LENGTHS,
         "chart": CHART,
     }
+
+
+def others_open(client: Client, incident: IncidentDetail) -> list[Incident]:
+    """Those that it may take in, of its own pool first."""
+    found = [one for one in client.incidents(open=True) if one.id != incident.id]
+    return sorted(found, key=lambda one: (one.pool != incident.pool, -one.id))
+
+
+def shared_labels(incident: IncidentDetail) -> str:
+    """The labels in which its alerts that fire agree, a line each: what a silence by pattern begins with."""
+    firing = [one.alert.labels for one in incident.members if is_silenceable(one.alert)]
+    shared = set.intersection(*(set(labels.items()) for labels in firing)) if firing else set()
+    return "\n".join(f"{name}={value}" for name, value in sorted(shared))
+
+
+def is_silenceable(alert: Alert) -> bool:
+    """Nobody is told here of those of other systems, nor any more of those that are over."""
+    return alert.resolved_at is None and alert.source == OURS
 
 
 def state(client: Client, selection: Selection) -> Context:
@@ -53,10 +76,11 @@ def history(client: Client, selection: Selection) -> Context:
 
 
 def chart(client: Client, selection: Selection) -> Context:
-    """The metric's tail before and during, what it was judged against, and what happened; parts/line_chart.html."""
+    """The metric's tail before and during, its usual range, what it was judged against, and what happened;
+    parts/line_chart.html."""
     found = client.incident(number(selection, "incident"))
     span = span_of(found, selection)
-    of = span.selection
+    of, q = span.selection, watched_q(span.lead)
     asked = {"step": of.step, **of.span, **span.labels}
     answer = client.quantiles(span.metric, SHOWN, **asked)
     start_s, end_s = answer.start.timestamp(), answer.end.timestamp()
@@ -65,10 +89,23 @@ def chart(client: Client, selection: Selection) -> Context:
         steps = range(int(start_s), int(end_s), of.step_s)
         lines.insert(0, Line("judged against", [(float(at), span.threshold_s) for at in steps]))
     onset = Mark(found.onset_at.timestamp(), "alert", "onset", found.title)
-    drawing = drawn(lines, start_s, end_s, of.step_s, [onset, *marks(client)])
+    begin, end = asked_span(span.lead, span.before, of.step_s)
+    usual = usual_of(q, values_over(client, span, q, begin, end))
+    band = None if usual is None else usual.band
+    drawing = drawn(lines, start_s, end_s, of.step_s, [onset, *marks(client)], band=band)
+    if usual is not None:
+        since = [value for _, value in values_over(client, span, q, *span.during)]
+        drawing = replace(drawing, sentence=told(usual, since))
     count = sum(series.count for series in answer.series)
     call = api_call("quantiles", {"metric": span.metric, "q": SHOWN, **asked})
     return shown(drawing, call, metric=span.metric, count=count) | {"title": f"{span.metric}, before and during"}
+
+
+def values_over(client: Client, span: Span, q: float, start: datetime, end: datetime) -> list[tuple[float, float]]:
+    """One quantile in the chart's steps."""
+    answer = client.quantiles(span.metric, (q,), step=span.selection.step, start=start, end=end, **span.labels)
+    steps = [at for series in answer.series for at in series.points or []]
+    return [(at.time.timestamp(), value) for at in steps for value in at.quantiles.values()]
 
 
 def stacks(client: Client, selection: Selection) -> Context:

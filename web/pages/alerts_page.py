@@ -1,4 +1,4 @@
-"""Alerts: the list with the rules, and one alert with its diagnosis, remedies and deliveries."""
+"""Alerts: the list, and one alert with its diagnosis, remedies and deliveries."""
 
 from controlplane.client import Client
 from controlplane.contract.bodies.rollouts import RolloutPhase
@@ -6,24 +6,16 @@ from web.access.viewer import may_operate
 from web.frame.page import Context, Page, Part, number
 from web.frame.selection import Selection
 
-NOT_TRIED = frozenset({"drift", "config_failed", "node_claimed", "telemetry_lost"})
-"""Kinds of rules on what nodes were told and said, of which only the present is kept."""
-
 
 def alerts(client: Client, selection: Selection) -> Context:
-    """Those of the pool and the time, where the address says one, and the rules that watch it."""
+    """Those of the pool and the time, where the address says one."""
     pool = selection.pool
     found = [
         alert
         for alert in client.alerts()
         if pool in (None, alert.labels.get("pool")) and selection.covers(alert.started_at, alert.resolved_at)
     ]
-    return {
-        "alerts": found,
-        "rules": [rule for rule in client.alert_rules() if pool is None or rule.pool in (None, pool)],
-        "may_try": may_operate(client),
-        "not_tried": NOT_TRIED,
-    }
+    return {"alerts": found}
 
 
 def alert(client: Client, selection: Selection) -> Context:

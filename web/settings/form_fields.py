@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from controlplane.contract.bodies.access import EnrolmentRules, Scope, TokenCreate
+from controlplane.contract.bodies.alerts import Silenced
 from controlplane.contract.channels.destinations import DestinationCreate, DestinationPreview
 from controlplane.contract.errors import BadRequest, TailwrightError
 
@@ -75,12 +76,12 @@ def token_of(fields: Mapping[str, str], now: datetime) -> TokenCreate:
     return made(TokenCreate, said)
 
 
-def destination_of(fields: Mapping[str, str]) -> DestinationCreate:
-    """What is left empty is not said. Raises `BadRequest` that names the field."""
+def destination_of(fields: Mapping[str, str], only: Silenced | None = None) -> DestinationCreate:
+    """What is left empty is not said. only: the alerts told there. Raises `BadRequest` that names the field."""
     said: dict[str, Any] = {name: text.strip() for name, text in fields.items() if text.strip()}
     if "recipients" in said:
         said["recipients"] = words(said["recipients"])
-    return made(DestinationCreate, {"name": "", **said})
+    return made(DestinationCreate, {"name": "", **said, "only": only})
 
 
 def preview_of(fields: Mapping[str, str]) -> DestinationPreview:

@@ -21,6 +21,7 @@ from web.frame import row_number
 from web.frame.page_document import page_sent
 from web.frame.selection import selection_of
 from web.settings.form_fields import destination_of, preview_of, problem_of, token_of
+from web.settings.routing_fields import silenced_of
 from web.settings.settings_page import PAGE, person_of
 
 row_number.register()
@@ -81,6 +82,7 @@ def create_destination(
     per_minute: Field = "",
     title_template: Field = "",
     text_template: Field = "",
+    only: Field = "",
     act: Field = "",
     form: Field = "",
 ) -> Response:
@@ -89,17 +91,18 @@ def create_destination(
     fields = {"name": name, "kind": kind, "url": url, "login": login, "recipients": recipients, "sender": sender}
     fields |= {"per_minute": per_minute, "title_template": title_template, "text_template": text_template}
     hidden = {"secret": secret, "callback_secret": callback_secret}
+    said = {**fields, "only": only, **dict.fromkeys(hidden, "")}
     try:
         if act == "preview":
-            said = {**fields, **dict.fromkeys(hidden, "")}
             return _tab(
                 request, client, "destinations", said=said, preview=client.preview_destination(preview_of(fields))
             )
-        client.create_destination(destination_of({**fields, **hidden}))
+        told = silenced_of(only, "only") if only.strip() else None
+        client.create_destination(destination_of({**fields, **hidden}, told))
     except Unauthenticated:
         raise
     except TailwrightError as error:
-        return refused(request, client, "destinations", error, {**fields, **dict.fromkeys(hidden, "")}, {})
+        return refused(request, client, "destinations", error, said, {})
     return RedirectResponse("/settings?tab=destinations", status_code=303)
 
 

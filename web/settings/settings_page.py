@@ -18,6 +18,7 @@ from web.frame.page import Asked, Context, Page, Part
 from web.frame.selection import Selection, is_number
 from web.frame.states import Kind
 from web.settings.form_fields import LASTS
+from web.settings.routing_fields import lines_of
 from web.settings.routing_tab import editing_of, routing
 
 SCOPES = {
@@ -124,6 +125,7 @@ def destinations(client: Client, selection: Selection) -> Context:
         "destinations": [(one, health_of(one, latest)) for one in found],
         "deliveries": latest[:20],
         "names": {one.id: one.name for one in found},
+        "labels": lambda matched: lines_of(matched).splitlines(),
         "may_change": is_admin(client),
     }
 

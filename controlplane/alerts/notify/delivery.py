@@ -4,7 +4,7 @@ Guarantees: a delivery is tried until it is taken, refused for good, or `GIVE_UP
 delivery carries the same body and the same key, so that a receiver can drop what it has seen. A sender that dies in
 between is followed by another at once, or after `LEASE_S` where nobody can tell that it died. A destination that is
 slow or hostile holds its own letters alone, for `DEADLINE_S` each; those that fail never take more than half of the
-threads from those that work.
+threads from those that work. A receiver that is far away is sent several letters at once.
 """
 
 import logging
@@ -12,14 +12,15 @@ import random
 import threading
 import time
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import httpx
 
 from controlplane.alerts.channels.channel import Address, Outcome
-from controlplane.alerts.notify.one_attempt import DEADLINE_S, Attempt, Carriers, attempt
+from controlplane.alerts.notify.letter_batch import Batch
+from controlplane.alerts.notify.one_attempt import Attempt, Carriers, attempt
 from controlplane.alerts.notify.outbox_queue import Done, Due, Lease, OutboxQueue
-from controlplane.alerts.notify.pacing import OUTAGE, Dice
+from controlplane.alerts.notify.pacing import Dice
 from controlplane.alerts.tables import place_of
 from controlplane.contract.clock import Clock, utc_now
 from controlplane.db.database import Database
@@ -30,18 +31,9 @@ log = logging.getLogger(__name__)
 
 BATCH = 20
 """Letters of one destination that are leased at once."""
-RECORDED_AFTER, RECORDED_AFTER_S = 10, 0.5
-"""What was sent is written after so many letters, or so long: whoever dies before sends these once more."""
-SLOW_S = 1.0
-"""A failure that took so long holds the others' threads up: nothing more is tried there at once."""
 MOST_AT_ONCE = 64
-"""Destinations that are sent to at once: threads."""
+"""Destinations that are sent to at once, each by as many threads as its batch goes abreast."""
 CLOSE_S = 1.0
-
-
-def _stops(attempt: Attempt, failures: int, took_s: float) -> bool:
-    """Whether a failure ends the batch: one that fails now and then, and at once, goes on with its other letters."""
-    return failures >= OUTAGE or attempt.retry_after_s is not None or took_s >= SLOW_S
 
 
 def address_of(
@@ -138,34 +130,45 @@ class Deliverer:
                 self._changed.notify_all()
 
     def _send(self, leases: Sequence[Lease]) -> None:
-        """One by one, until the destination is to rest. What is not tried then, or before its lease runs out, is given
-        back."""
-        done: list[Done] = []
-        recorded_at = time.monotonic()
-        failures = leases[0].failures
-        for place, lease in enumerate(leases):
-            if self._closing or lease.until - self._clock() < timedelta(seconds=DEADLINE_S):
-                self._queue.release(leases[place:])
-                break
-            began = time.monotonic()
-            done.append(self._tried(lease, leases[place + 1 :]))
-            attempt = done[-1].attempt
-            failures = 0 if attempt.outcome is Outcome.SENT else failures + 1
-            if attempt.outcome is Outcome.RETRY and _stops(attempt, failures, time.monotonic() - began):
-                self._record(done)
-                self._queue.release(leases[place + 1 :])
-                return
-            if len(done) >= RECORDED_AFTER or time.monotonic() - recorded_at >= RECORDED_AFTER_S:
-                self._record(done)
-                done, recorded_at = [], time.monotonic()
-        self._record(done)
-
-    def _tried(self, lease: Lease, others: Sequence[Lease]) -> Done:
+        """The first alone, then several at once, until the destination is to rest. What is not tried then, or before
+        its lease runs out, is given back."""
+        batch = Batch(leases, self._clock, lambda: self._closing)
+        self._try_next(batch)
+        name = threading.current_thread().name
+        helpers = [
+            threading.Thread(target=self._work_off, args=(batch, True), name=name, daemon=True)
+            for _ in range(batch.helpers)
+        ]
+        for helper in helpers:
+            helper.start()
+        self._work_off(batch)
+        for helper in helpers:
+            helper.join()
         try:
-            return Done(lease, self._attempt(lease), self._clock())
-        except Exception:
-            self._queue.release(others)
-            raise
+            self._record(batch.unwritten())
+        finally:
+            self._queue.release(batch.untried())
+        if batch.error is not None:
+            raise batch.error
+
+    def _work_off(self, batch: Batch, helping: bool = False) -> None:
+        while self._try_next(batch, helping):
+            pass
+
+    def _try_next(self, batch: Batch, helping: bool = False) -> bool:
+        """False where no letter is left to be tried."""
+        try:
+            lease = batch.next(helping=helping)
+            if lease is None:
+                return False
+            began = time.monotonic()
+            done = Done(lease, self._attempt(lease), self._clock())
+            if due := batch.note(done, time.monotonic() - began):
+                with batch.writing:
+                    self._record(due)
+        except BaseException as error:  # noqa: BLE001 - its destination's thread raises it.
+            batch.fail(error)
+        return True
 
     def _attempt(self, lease: Lease) -> Attempt:
         try:

@@ -17,6 +17,7 @@ def fill(session: Session, row: DestinationRow, wanted: DestinationCreate, keyri
     row.name, row.kind, row.shown, row.enabled = wanted.name, wanted.kind.value, masked(url), wanted.enabled
     row.login, row.sender, row.recipients = wanted.login, wanted.sender, wanted.recipients
     row.per_minute = wanted.per_minute or wants.per_minute
+    row.only = None if wanted.only is None else wanted.only.model_dump(mode="json")
     row.title_template, row.text_template = wanted.title_template, wanted.text_template
     secrets = {"url": url, "secret": wanted.secret, "callback_secret": wanted.callback_secret}
     for column, text in secrets.items():

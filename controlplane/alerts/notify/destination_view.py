@@ -6,6 +6,7 @@ from datetime import datetime
 from controlplane.alerts.notify.letters import bucket_of
 from controlplane.alerts.notify.token_bucket import next_at
 from controlplane.alerts.tables import DestinationRow
+from controlplane.contract.bodies.alerts import Silenced
 from controlplane.contract.channels.destination_kinds import DestinationKind
 from controlplane.contract.channels.destinations import DeliveryState, Destination, DestinationHealth
 
@@ -26,6 +27,7 @@ def destination_view(row: DestinationRow, counted: Mapping[tuple[int, str], int]
         per_minute=row.per_minute,
         title_template=row.title_template,
         text_template=row.text_template,
+        only=None if row.only is None else Silenced.model_validate(row.only),
         enabled=row.enabled,
         created_at=row.created_at,
         origin=row.origin,

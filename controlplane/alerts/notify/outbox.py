@@ -1,7 +1,8 @@
 """What has to be told to whom: rows written in the transaction that changes the alert (a transactional outbox).
 
 Guarantee: an alert that is in the database as fired has its deliveries there too. "Resolved" goes to exactly the
-destinations that were told of "firing", also during a silence: it closes what was opened and wakes nobody.
+destinations that were told of "firing", also during a silence: it closes what was opened and wakes nobody. One that is
+about certain alerts `only` hears of no other.
 """
 
 import logging
@@ -16,8 +17,9 @@ from controlplane.alerts.channels import payload
 from controlplane.alerts.channels.alert_template import rendered
 from controlplane.alerts.channels.channel import Notification, Status
 from controlplane.alerts.channels.registry import CHANNELS
+from controlplane.alerts.matching.label_match import matches
 from controlplane.alerts.tables import DeliveryRow, DestinationRow
-from controlplane.contract.bodies.alerts import Alert
+from controlplane.contract.bodies.alerts import Alert, Silenced
 from controlplane.contract.channels.destination_kinds import DestinationKind
 from controlplane.contract.channels.destinations import DeliveryState
 
@@ -37,11 +39,14 @@ class News:
 
 
 def enqueue_firing(session: Session, alert: Alert, now: datetime, external_url: str, key: str | None = None) -> int:
-    """One delivery for each enabled destination; returns how many. key: if it is not the first."""
+    """One delivery for each enabled destination that is told of such alerts; returns how many. key: if it is not the
+    first."""
     rows = session.exec(
         select(DestinationRow).where(col(DestinationRow.enabled).is_(True)).order_by(col(DestinationRow.id))
     )
-    return _enqueue(session, News(alert, Status.FIRING, now, external_url, key), rows)
+    labels = payload.labels_of(alert)
+    told = [row for row in rows if row.only is None or matches(Silenced.model_validate(row.only), labels)]
+    return _enqueue(session, News(alert, Status.FIRING, now, external_url, key), told)
 
 
 def is_told(session: Session, alert: Alert) -> bool:

@@ -12,7 +12,7 @@ from sqlmodel import Session, select
 
 from controlplane.alerts import store
 from controlplane.alerts.channels.payload import labels_of
-from controlplane.alerts.rules.silence import matches
+from controlplane.alerts.matching.label_match import matches
 from controlplane.alerts.tables import AlertRow, InhibitRuleRow
 from controlplane.alerts.view import alert_view, inhibit_rule_view
 from controlplane.contract.bodies.alerts import OURS, AlertState, InhibitRule, Silence

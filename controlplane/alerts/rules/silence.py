@@ -4,18 +4,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from controlplane.alerts.channels.payload import labels_of
-from controlplane.alerts.rules.label_pattern import compiled
-from controlplane.contract.bodies.alerts import Alert, AlertState, Silence, Silenced
-
-
-def matches(wanted: Silenced, labels: Mapping[str, str]) -> bool:
-    """True when the alert has each of the silence's labels with the same value, or with one of its pattern. A silence
-    of no labels matches nothing."""
-    if not wanted.matchers and not wanted.patterns:
-        return False
-    same = all(labels.get(name) == value for name, value in wanted.matchers.items())
-    patterns = ((name, compiled(text)) for name, text in wanted.patterns.items())
-    return same and all(name in labels and pattern.matches(labels[name]) for name, pattern in patterns)
+from controlplane.alerts.matching.label_match import matches
+from controlplane.contract.bodies.alerts import Alert, AlertState, Silence
 
 
 def active(silence: Silence, at: datetime) -> bool:

@@ -57,7 +57,7 @@ def index() -> str:
 
 One page a symptom, made of the catalogue (`controlplane/alerts/symptoms/catalogue.toml`); an alert links to its own.
 Switch one on with a rule of the kind `symptom` ([../on-call.md](../on-call.md)), try it first with
-`tailwright rules dry-run`, or the button "Would have fired" on `/alerts`.
+`tailwright rules dry-run`, or the form of a new rule on `/alerting`.
 
 | symptom | id | severity | in a new installation |
 |---|---|---|---|

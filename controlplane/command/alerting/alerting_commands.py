@@ -29,7 +29,10 @@ HEAD = """\
 # Secrets are not here: url_kept and secret_kept leave those that are there. Where a destination is made anew, url_file
 # or url_env, secret_file or secret_env say where they are (docs/alerting-as-code.md).
 """
-OF_A_DESTINATION = ("name", "kind", "login", "recipients", "sender", "per_minute", "title_template", "text_template")
+OF_A_DESTINATION = (
+    *("name", "kind", "login", "recipients", "sender", "per_minute", "only"),
+    *("title_template", "text_template"),
+)
 
 
 @app.callback()

@@ -7,6 +7,7 @@ import typer
 from pydantic import ValidationError
 
 from controlplane.client import Client
+from controlplane.command.nouns.matched_labels import matched_text, silenced
 from controlplane.contract.channels.destination_kinds import DESTINATION_KINDS, DestinationKind
 from controlplane.contract.channels.destinations import (
     Delivery,
@@ -40,6 +41,7 @@ COLUMNS: Columns[Destination] = {
     "kind": lambda one: one.kind.value,
     "url": lambda one: one.url,
     "secret": lambda one: "yes" if one.signed else "no",
+    "only": lambda one: "-" if one.only is None else matched_text(one.only),
     "enabled": lambda one: "yes" if one.enabled else "no",
     "last taken": lambda one: moment_text(one.health.last_success_at),
     "failures": lambda one: str(one.health.failures_in_row),
@@ -101,6 +103,12 @@ def create(
     per_minute: Annotated[int | None, typer.Option(help="Messages a minute at most; unset: as the kind bears.")] = None,
     title_file: Annotated[Path | None, typer.Option(help="A file with its title's template.", exists=True)] = None,
     text_file: Annotated[Path | None, typer.Option(help="A file with its text's template.", exists=True)] = None,
+    match: Annotated[
+        list[str] | None, typer.Option(help="Only alerts with this label, as severity=page; may be repeated.")
+    ] = None,
+    match_re: Annotated[
+        list[str] | None, typer.Option(help="Only alerts whose label matches, as pool=chat-.*; may be repeated.")
+    ] = None,
     enabled: Annotated[bool, typer.Option(help="Whether anything is sent there.")] = True,
     as_json: Json = False,
 ) -> None:
@@ -115,6 +123,8 @@ def create(
         "secret": _text_of(secret_file),
     }
     said |= {"recipients": to or [], "sender": sender, "login": login, "per_minute": per_minute}
+    if match or match_re:
+        said["only"] = silenced("--match", match or [], "--match-re", match_re or [])
     said |= {"title_template": _text_of(title_file), "text_template": _text_of(text_file)}
     try:
         wanted = DestinationCreate.model_validate(

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
+from controlplane.contract.bodies.alerts import Silenced
 from controlplane.contract.channels.destination_kinds import DestinationKind
 
 
@@ -47,6 +48,9 @@ class DestinationCreate(BaseModel):
     text_template: str | None = Field(
         default=None, max_length=4000, description="its text, in Jinja2; null: the usual words"
     )
+    only: Silenced | None = Field(
+        default=None, description="the alerts that are told there, by their labels, also rule and severity; null: all"
+    )
     enabled: bool = Field(default=True, description="false: nothing is sent there")
 
 
@@ -82,6 +86,7 @@ class Destination(BaseModel):
     per_minute: int | None = Field(default=None, description="messages a minute that it gets at most; null: no limit")
     title_template: str | None = Field(default=None, description="its title; null: the usual words")
     text_template: str | None = Field(default=None, description="its text; null: the usual words")
+    only: Silenced | None = Field(default=None, description="the alerts that are told there; null: all")
     enabled: bool = Field(description="false: nothing is sent there")
     created_at: datetime = Field(description="when it was made")
     origin: str | None = Field(default=None, description="the file that made it (`tailwright apply`); null: no file")

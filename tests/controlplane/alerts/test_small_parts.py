@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.alerts.lives.fingerprint import fingerprint
-from controlplane.alerts.rules.silence import active, matches, silenced
+from controlplane.alerts.matching.label_match import matches
+from controlplane.alerts.rules.silence import active, silenced
 from controlplane.contract.bodies.alerts import Silence, Silenced
 from controlplane.contract.signature import sign, verify
 

@@ -18,6 +18,7 @@ RULES = st.fixed_dictionaries(
         "enabled": st.booleans(),
     },
 )
+LABELS = st.sampled_from([{"matchers": {"pool": "chat"}}, {"patterns": {"pool": "c.*"}}, {"matchers": {"pool": "b"}}])
 DESTINATIONS = st.fixed_dictionaries(
     {"name": NAMES, "origin": ORIGINS, "url": st.sampled_from(["https://a.example/x", "https://a.example/y"])},
     optional={
@@ -25,6 +26,7 @@ DESTINATIONS = st.fixed_dictionaries(
         "per_minute": st.sampled_from([None, 5]),
         "enabled": st.booleans(),
         "title_template": st.just("{{ pool }}"),
+        "only": st.one_of(st.none(), LABELS),
     },
 )
 
@@ -36,7 +38,6 @@ ROUTES = st.fixed_dictionaries(
         "position": st.integers(0, 2),
     },
 )
-LABELS = st.sampled_from([{"matchers": {"pool": "chat"}}, {"patterns": {"pool": "c.*"}}, {"matchers": {"pool": "b"}}])
 INHIBIT_RULES = st.fixed_dictionaries(
     {"name": NAMES, "origin": ORIGINS, "source": LABELS, "target": LABELS},
     optional={"equal": st.sampled_from([[], ["pool"]])},

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from web.drawing.axes import ROUND_S, Axis, clock_words, time_ticks, value_ticks
 from web.drawing.curves import bars, layers, path, runs
-from web.drawing.line_chart import HEIGHT, WIDTH, Line, Mark, drawn, placed, stacked
+from web.drawing.line_chart import HEIGHT, WIDTH, Band, Line, Mark, drawn, placed, stacked
 from web.drawing.trends import sentence, trend_of
 
 values = st.floats(1e-6, 1e4)
@@ -109,6 +109,16 @@ def test_marks_within_the_span_are_all_drawn_and_some_worded(times: list[float])
     assert len(found) == sum(0 <= time <= 300 for time in times)
     assert [mark.share for mark in found] == sorted(mark.share for mark in found)
     assert any(mark.label for mark in found) or not found
+
+
+@given(st.floats(0, 100), st.floats(0, 100), st.floats(0, 200))
+def test_a_band_lies_between_its_values_whatever_the_line_does(one: float, other: float, value: float) -> None:
+    low, high = sorted((one, other))
+    chart = drawn([Line("p99", [(0.0, value)])], 0, 300, 5, [], band=Band("usual", low, high))
+    assert chart.band is not None
+    assert chart.values["top"] * (1 - chart.band.top) == pytest.approx(high, abs=1e-6)
+    assert chart.values["top"] * chart.band.height == pytest.approx(high - low, abs=1e-6)
+    assert drawn([], 0, 300, 5, []).band is None
 
 
 def steps(*values: float) -> list[tuple[float, float]]:

@@ -88,7 +88,7 @@ def test_what_a_file_made_says_so(operator: httpx.Client, bare: Any) -> None:
         number = client.routes()[0].id
     said = "from the file alerting/chat.toml"
     assert said in part(operator, "routing") and said in part(operator, "destinations")
-    assert said in operator.get("/parts/alerts/alerts").text
+    assert said in operator.get("/parts/alerting/rules").text
     assert "which changes it back" in page_of(operator, f"route/{number}").text
     ending = operator.get("/settings", params={"tab": "routing", "end": f"route/{number}"}).text
     assert "which makes it again when it is applied" in ending

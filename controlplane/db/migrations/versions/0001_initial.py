@@ -125,6 +125,7 @@ def upgrade() -> None:
         sa.Column("per_minute", sa.Integer(), nullable=True),
         sa.Column("title_template", sa.String(), nullable=True),
         sa.Column("text_template", sa.String(), nullable=True),
+        sa.Column("only", sa.JSON(), nullable=True),
         sa.Column("template_failures", sa.Integer(), nullable=False),
         sa.Column("enabled", sa.Boolean(), nullable=False),
         sa.Column("origin", sa.String(), nullable=True),

@@ -16,8 +16,9 @@ def test_a_plan_of_what_is_exported_has_no_changes(plane: Plane, tmp_path: Path)
     )
     for hours, comment in ((2, "a move"), (4, "a longer move"), (3, "another")):
         plane.run("silences", "create", "--match", "pool=chat", "--for", f"{hours}h", "--comment", comment)
+    only = {"matchers": {"severity": "page"}, "patterns": {"pool": "chat-.*"}}
     pager = {"name": "pager", "url": URL, "secret": SECRET, "title_template": "{{ pool }}\n\u2028 'é' \x7f"}
-    plane.post("destinations", pager)
+    plane.post("destinations", {**pager, "only": only})
     plane.post("destinations", {"name": "duty", "kind": "pagerduty", "secret": "a routing key", "enabled": False})
     rule = {"name": "mended", "condition": {"kind": "regression"}, "remedy": {"study": {"pool": "chat"}}}
     plane.post("alert-rules", rule)

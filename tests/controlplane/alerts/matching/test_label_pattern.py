@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.alerts.rules.label_pattern import LONGEST, Letters, compiled
+from controlplane.alerts.matching.label_pattern import LONGEST, Letters, compiled
 from controlplane.contract.errors import BadRequest
 
 ATOMS = st.sampled_from(["a", "b", "c", ".", "[ab]", "[^a]", "[a-c]", r"\d", r"\w", r"\.", "-"])

@@ -1,0 +1,1 @@
+"""Which alerts are meant: labels with their values, and patterns that whole values must match."""
