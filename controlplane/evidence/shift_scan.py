@@ -37,6 +37,7 @@ TYPICAL_RISE = 0.5
 NOTHING = 1e6
 """The sampling variance of a span without requests."""
 HINT_SPANS = np.array([2, 4, 8, 16, 32, 64, 128, 256, 512, 1024])
+HINT_PLACES = np.concatenate([[0], HINT_SPANS, 5 * HINT_SPANS])
 HINT = 2.0
 """A rise has to show in the mean of one of these spans, against the ticks before it or the usual level, by so many
 standard deviations of sampling and of quick noise; where none does there is no evidence worth its computation."""
@@ -72,8 +73,14 @@ class Sums:
         """value: a tick's mean, nan where there was nothing; sampling: its variance."""
         if self.ticks + 1 == self._sums.shape[1]:
             self._sums = np.concatenate([self._sums, np.zeros_like(self._sums)], axis=1)
-        added = self._added(np.array([value]), np.array([sampling]))
-        self._sums[:, self.ticks + 1] = self._sums[:, self.ticks] + [one[0] for one in added]
+        place = self.ticks
+        self._sums[:, place + 1] = self._sums[:, place]
+        if math.isfinite(value):
+            weight = 1.0 / (sampling + self._wander.quick + 1e-12)
+            limit = TICK_LIMIT * math.sqrt(sampling + self._wander.tick)
+            above = value - self._level
+            held = min(max(above, -limit), limit)
+            self._sums[:, place + 1] += (weight, weight * held, weight * weight * sampling, weight * above)
         self.ticks += 1
 
     def _added(self, values: Floats, sampling: Floats) -> tuple[Floats, ...]:
@@ -104,15 +111,18 @@ class Scan:
 
     def hint(self, sums: Sums) -> bool:
         """Whether the newest ticks are worth a look: cheap, and true long before the evidence is an alarm's."""
-        ticks = sums.ticks
-        last, before = np.maximum(ticks - HINT_SPANS, 0), np.maximum(ticks - 5 * HINT_SPANS, 0)
-        at = sums.now[:, last]
-        weight, value, spread, _ = sums.now[:, ticks, None] - at
-        old_weight, old_value, _, _ = at - sums.now[:, before]
-        mean = value / np.maximum(weight, 1e-12)
+        return bool(self.hints(sums, np.array([sums.ticks]))[0])
+
+    def hints(self, sums: Sums, ends: Ints) -> NDArray[np.bool_]:
+        """The same after each of so many ticks, bool[ends]."""
+        at = sums.now[:3, np.maximum(ends[:, None] - HINT_PLACES, 0)]
+        now, last, before = at[..., :1], at[..., 1 : 1 + HINT_SPANS.size], at[..., 1 + HINT_SPANS.size :]
+        weight, value, spread = now - last
+        old_weight, old_value = last[:2] - before[:2]
+        weight = np.maximum(weight, 1e-12)
         old = np.minimum(old_value / np.maximum(old_weight, 1e-12), 0.0)
-        noise = np.sqrt(spread / np.maximum(weight, 1e-12) ** 2 + self.quick)
-        return bool((mean - old > HINT * noise).any())
+        noise = np.sqrt(spread / weight**2 + self.quick)
+        return np.asarray((value / weight - old > HINT * noise).any(axis=-1))
 
     @property
     def onsets(self) -> Ints:

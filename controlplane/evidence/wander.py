@@ -25,7 +25,8 @@ LEAST_PAIRS = 2
 CAUTION = 1.0
 """Standard errors by which what is seen at a scale is raised."""
 REWEIGHTED = 4
-ROUNDS = 400
+ROUNDS = 30
+TINY = 1e-9
 
 
 @dataclass(frozen=True)
@@ -142,13 +143,25 @@ def _likeliest(seen: Sequence[Seen], shape: Floats) -> Floats:
 
 
 def _non_negative(shape: Floats, wanted: Floats) -> Floats:
-    """Least squares with non-negative coefficients, by coordinate descent."""
+    """Least squares with non-negative coefficients (Lawson and Hanson 1974, algorithm NNLS)."""
     gram, right = shape.T @ shape, shape.T @ wanted
-    found = np.zeros(shape.shape[1])
+    found, is_free = np.zeros(right.size), np.zeros(right.size, dtype=bool)
     for _ in range(ROUNDS):
-        before = found.copy()
-        for place in range(found.size):
-            found[place] = max(0.0, found[place] + (right[place] - gram[place] @ found) / gram[place, place])
-        if np.abs(found - before).max() <= 1e-9 * max(1e-12, found.max()):
+        slope = np.where(is_free, -np.inf, right - gram @ found)
+        best = int(slope.argmax())
+        if slope[best] <= TINY * max(1.0, float(np.abs(right).max())):
             break
+        is_free[best] = True
+        while is_free.any():
+            free = np.flatnonzero(is_free)
+            tried = np.zeros(right.size)
+            tried[free] = np.linalg.lstsq(gram[np.ix_(free, free)], right[free], rcond=None)[0]
+            below = free[tried[free] <= 0.0]
+            if not below.size:
+                found = tried
+                break
+            step = (found[below] / (found[below] - tried[below] + 1e-300)).min()
+            found = found + step * (tried - found)
+            is_free &= found > TINY * max(1e-12, float(found.max()))
+            found[~is_free] = 0.0
     return found

@@ -13,14 +13,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from controlplane.alerts.windows.history import Window, merged
+from controlplane.alerts.regressions.stacked_tails import StackedTails, stacked
+from controlplane.alerts.windows.history import Window
 from controlplane.alerts.windows.load import load_bin
 from controlplane.contract.histogram import axis_position, upper_edge
 from controlplane.contract.metrics import WINDOW_S
 from controlplane.evidence.binomial import Z_95, Z_99, wilson_upper
 from controlplane.evidence.dispersion import dispersion_of
 from controlplane.evidence.sketch import Sketch
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 MARGIN_BUCKETS = 2
 YOUNG_MARGIN_BUCKETS = 18
@@ -108,14 +113,15 @@ def build_each(
     settled_s: for how long what is normal has been so.
     """
     spans = [window for window in windows if window.tails.get(metric)]
-    names = sorted({name for window in spans for name in window.tails[metric]})
-    sketches = {name: merged(spans, metric, name) for name in names}
+    stacks = stacked(spans, metric)
+    sketches = {name: stack.merged for name, stack in stacks.items()}
     whole = Sketch()
     for sketch in sketches.values():
         whole.merge(sketch)
     if not spans or whole.count < min_count:
         return {}
     margin = margin_buckets(min(spans[-1].start_s - spans[0].start_s + WINDOW_S, settled_s))
+    bins = np.array([load_bin(window.load) for window in spans])
     found = {}
     for q in qs:
         edges = {
@@ -124,19 +130,47 @@ def build_each(
             if sketch.count >= MIN_BUCKET_COUNT
         }
         if edges:
-            found[q] = _baseline(spans, metric, q, edges, whole.quantile(q))
+            strata = {name: _Stratum.of(stacks[name], edge, bins) for name, edge in edges.items()}
+            found[q] = _baseline(spans, metric, q, strata, whole.quantile(q))
     return found
 
 
-def _baseline(spans: Sequence[Window], metric: str, q: float, edges: Mapping[str, int], quantile_s: float) -> Baseline:
-    ticks = {name: _ticks(spans, metric, name, edge) for name, edge in edges.items()}
-    buckets = {name: BucketBaseline(edge, *_cells(ticks[name])) for name, edge in edges.items()}
-    phi = {name: _phi([(ticks[name], buckets[name])]) for name in edges}
-    phi[FLEET] = _phi([(ticks[name], buckets[name]) for name in edges])
+@dataclass(frozen=True)
+class _Stratum:
+    """One prompt bucket: what it came to by load bin (all of `cells`, in order), and in each window.
+
+    places: int64[n], the windows that have it; score, variance: float64[n], of the exceedances against the bin's share.
+    """
+
+    known: BucketBaseline
+    places: Ints
+    score: Floats
+    variance: Floats
+
+    @classmethod
+    def of(cls, stack: StackedTails, edge: int, bins: Ints) -> "_Stratum":
+        above = stack.above(edge)
+        names, at = np.unique(bins[stack.places], return_inverse=True)
+        counts = np.bincount(at, weights=stack.counts)
+        aboves = np.bincount(at, weights=above)
+        cells = {
+            int(name): Cell(round(count), round(slow)) for name, count, slow in zip(names, counts, aboves, strict=True)
+        }
+        share = (aboves / np.maximum(counts, 1.0))[at]
+        expected = stack.counts * share
+        known = BucketBaseline(edge, cells, Cell(int(stack.counts.sum()), int(above.sum())))
+        return cls(known, stack.places, above - expected, expected * (1.0 - share))
+
+
+def _baseline(
+    spans: Sequence[Window], metric: str, q: float, strata: Mapping[str, _Stratum], quantile_s: float
+) -> Baseline:
+    phi = {name: _phi(len(spans), [one]) for name, one in strata.items()}
+    phi[FLEET] = _phi(len(spans), list(strata.values()))
     return Baseline(
         metric,
         q,
-        buckets,
+        {name: one.known for name, one in strata.items()},
         phi,
         quantile_s,
         spans[0].start_s,
@@ -160,41 +194,15 @@ def margin_buckets(span_s: float) -> int:
     return max(MARGIN_BUCKETS, round(YOUNG_MARGIN_BUCKETS * math.pow(min(1.0, YOUNG_S / max(span_s, WINDOW_S)), 0.75)))
 
 
-_Tick = tuple[float, int, Cell]  # Start in seconds, load bin, counts.
-
-
-def _ticks(windows: Sequence[Window], metric: str, bucket: str, edge: int) -> list[_Tick]:
-    found = []
-    for window in windows:
-        tail = window.tails[metric].get(bucket)
-        if tail is not None:
-            found.append((window.start_s, load_bin(window.load), Cell(tail.count, tail.above(edge))))
-    return found
-
-
-def _cells(ticks: Sequence[_Tick]) -> tuple[dict[int, Cell], Cell]:
-    sums: dict[int, list[int]] = {}
-    for _, place, cell in ticks:
-        pair = sums.setdefault(place, [0, 0])
-        pair[0] += cell.count
-        pair[1] += cell.above
-    cells = {place: Cell(count, above) for place, (count, above) in sums.items()}
-    return cells, Cell(sum(cell.count for cell in cells.values()), sum(cell.above for cell in cells.values()))
-
-
-def _phi(strata: Sequence[tuple[Sequence[_Tick], BucketBaseline]]) -> float:
+def _phi(windows: int, strata: Sequence[_Stratum]) -> float:
     """The dispersion of the exceedances of one stream or several, against each load's own share."""
-    score: dict[float, float] = {}
-    variance: dict[float, float] = {}
-    for ticks, bucket in strata:
-        share = {place: cell.above / cell.count for place, cell in bucket.cells.items() if cell.count}
-        for start_s, place, cell in ticks:
-            p = share.get(place, 0.0)
-            score[start_s] = score.get(start_s, 0.0) + cell.above - cell.count * p
-            variance[start_s] = variance.get(start_s, 0.0) + cell.count * p * (1.0 - p)
-    starts = sorted(score)
-    fitted = len({place for ticks, _ in strata for _, place, _ in ticks})
-    return dispersion_of(np.array([score[at] for at in starts]), np.array([variance[at] for at in starts]), fitted)
+    score, variance, has_any = np.zeros(windows), np.zeros(windows), np.zeros(windows, dtype=bool)
+    for one in strata:
+        score[one.places] += one.score
+        variance[one.places] += one.variance
+        has_any[one.places] = True
+    fitted = len({name for one in strata for name in one.known.cells})
+    return dispersion_of(score[has_any], variance[has_any], fitted)
 
 
 def threshold_s(bucket: BucketBaseline) -> float:

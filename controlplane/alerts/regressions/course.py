@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controlplane.alerts.regressions.baseline import FLEET
-from controlplane.alerts.regressions.yardstick import Scored, Usual, Yardstick
+from controlplane.alerts.regressions.mean_score import MeanScore
+from controlplane.alerts.regressions.yardstick import ScoredEach, Usual, Yardstick
 from controlplane.alerts.windows.history import Window
 from controlplane.contract.metrics import WINDOW_S
 from controlplane.evidence import wander
@@ -24,6 +25,7 @@ from controlplane.evidence.shift_scan import Scan, Sums, total
 from controlplane.evidence.wander import TAUS_TICKS
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 MATURE_S = 3600.0
 """A younger baseline has not shown how latency wanders."""
@@ -44,9 +46,6 @@ HALF_HOUR_PART = 0.25
 
 PLACE, TAIL, APART = "place", "tail", "apart"
 """The lines."""
-
-Value = Callable[[Mapping[str, Scored]], tuple[float, float]]
-"""A tick's mean score and its sampling variance; nan where there was nothing."""
 
 
 class Shown(NamedTuple):
@@ -94,7 +93,7 @@ class Wanted:
     by place."""
 
     name: str
-    value: Value
+    mean: MeanScore
     rises: Sequence[float]
     tolerated: float
     by_factor: Sequence[float] = ()
@@ -159,7 +158,7 @@ class Course:
             while line.sums.ticks < place:
                 line.sums.push(math.nan, 1.0)
             if line.sums.ticks == place:
-                line.sums.push(*line.wanted.value(scored))
+                line.sums.push(*line.wanted.mean.of(scored))
 
     def shown(self, since_s: float) -> dict[str, Shown | None]:
         """What each line shows now, of rises since then; None where it shows nothing."""
@@ -193,11 +192,11 @@ class Past:
     yardstick: Yardstick
     windows: Sequence[Window]
     usual_until_s: float
-    scored: Sequence[Mapping[str, Scored]]
+    scored: Mapping[str, ScoredEach]
 
     @classmethod
     def of(cls, yardstick: Yardstick, windows: Sequence[Window], usual_until_s: float) -> "Past":
-        return cls(yardstick, windows, usual_until_s, [yardstick.score(window) for window in windows])
+        return cls(yardstick, windows, usual_until_s, yardstick.score_each(windows))
 
 
 def course(past: Past, bucket: str, is_closed: Callable[[float], bool]) -> Course | None:
@@ -207,17 +206,23 @@ def course(past: Past, bucket: str, is_closed: Callable[[float], bool]) -> Cours
     starts = np.array([window.start_s for window in past.windows])
     start_s, width_s = float(starts[0]), max(WINDOW_S, float(np.diff(starts).min()))
     places = np.round((starts - start_s) / width_s).astype(int)
-    scored: list[Mapping[str, Scored]] = [{}] * (int(places[-1]) + 1)
-    for place, at_s, one in zip(places, starts, past.scored, strict=True):
-        scored[place] = {} if is_closed(at_s) else one
+    is_open = np.array([not is_closed(at_s) for at_s in starts])
+    ticks = int(places[-1]) + 1
+    scored = {name: _on_ticks(one, places[is_open], is_open, ticks) for name, one in past.scored.items()}
     usual = max(0, round((past.usual_until_s - start_s) / width_s))
     span_s = min(past.usual_until_s - start_s, FLOOR_SPAN_S)
     lines = {}
     for wanted in _wanted(past.yardstick.usual, bucket):
-        values, sampling = np.array([wanted.value(one) for one in scored]).T
+        values, sampling = wanted.mean.of_each(scored, ticks)
         if np.isfinite(values[:usual]).sum() >= TOO_FEW_TICKS:
             lines[wanted.name] = _line(wanted, values, sampling, usual, span_s)
     return Course(start_s, width_s, lines, past.yardstick) if lines else None
+
+
+def _on_ticks(one: ScoredEach, places: Ints, kept: NDArray[np.bool_], ticks: int) -> ScoredEach:
+    found = np.zeros((3, ticks))
+    found[:, places] = np.stack([one.count, one.location, one.tail])[:, kept]
+    return ScoredEach(*found)
 
 
 def _line(wanted: Wanted, values: Floats, sampling: Floats, usual: int, span_s: float) -> Line:
@@ -245,12 +250,12 @@ def _wanted(usual: Mapping[str, Usual], bucket: str) -> list[Wanted]:
 
     rises, tolerated = [after(_by_place, one) for one in RISES], max(after(_by_place, TOLERATED), 0.0)
     by_factor = [after(_by_place, Change(factor)) for factor in FACTORS]
-    found = [Wanted(PLACE, lambda scored: _mean(_among(scored, only)), rises, tolerated, by_factor)]
+    found = [Wanted(PLACE, MeanScore(only), rises, tolerated, by_factor)]
     if only is None:
         tails, no_tail = [after(_by_tail, one) for one in TAILS], max(after(_by_tail, TOLERATED_TAIL), 0.0)
-        found.append(Wanted(TAIL, lambda scored: _mean(_among(scored, None), by_tail=True), tails, no_tail))
+        found.append(Wanted(TAIL, MeanScore(by_tail=True), tails, no_tail))
     elif usual[only].share <= MOST_SHARE:
-        found.append(Wanted(APART, lambda scored: _apart(scored, only), rises, tolerated, by_factor))
+        found.append(Wanted(APART, MeanScore(only, apart=True), rises, tolerated, by_factor))
     return found
 
 
@@ -260,21 +265,3 @@ def _by_place(usual: Usual) -> Scoring:
 
 def _by_tail(usual: Usual) -> Scoring:
     return usual.tail
-
-
-def _among(scored: Mapping[str, Scored], only: str | None) -> list[Scored]:
-    return [one for name, one in scored.items() if only in (None, name)]
-
-
-def _mean(among: Sequence[Scored], *, by_tail: bool = False) -> tuple[float, float]:
-    count = sum(one.count for one in among)
-    if not count:
-        return math.nan, 1.0
-    return sum(one.tail if by_tail else one.location for one in among) / count, 1.0 / count
-
-
-def _apart(scored: Mapping[str, Scored], bucket: str) -> tuple[float, float]:
-    """The bucket's mean score less that of the others."""
-    mine, mine_variance = _mean(_among(scored, bucket))
-    others, others_variance = _mean([one for name, one in scored.items() if name != bucket])
-    return mine - others, mine_variance + others_variance

@@ -1,12 +1,13 @@
 """What is usual of a metric, by prompt bucket, as scores: a window's requests against it. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from controlplane.alerts.windows.history import Window, merged
+from controlplane.alerts.regressions.stacked_tails import stacked
+from controlplane.alerts.windows.history import Window
 from controlplane.alerts.windows.material import Tail
 from controlplane.evidence.scores import Scoring, location, tail
 
@@ -23,6 +24,15 @@ class Scored:
     count: int = 0
     location: float = 0.0
     tail: float = 0.0
+
+
+@dataclass(frozen=True)
+class ScoredEach:
+    """The same of each of many windows: float64[windows] each."""
+
+    count: Floats
+    location: Floats
+    tail: Floats
 
 
 @dataclass(frozen=True)
@@ -43,23 +53,36 @@ class Usual:
         return Scored(first, float(by_place), float(by_tail))
 
 
-@dataclass(frozen=True)
+@dataclass
 class Yardstick:
-    """A metric's usual requests by prompt bucket."""
+    """A metric's usual requests by prompt bucket. Several courses ask for the same window one after the other."""
 
     metric: str
     usual: Mapping[str, Usual]
+    _last: tuple[Window, dict[str, Scored]] | None = field(default=None, init=False, repr=False)
 
-    def score(self, window: Window) -> dict[str, Scored]:
+    def score(self, window: Window) -> Mapping[str, Scored]:
         """By prompt bucket; what nothing is known of is left out."""
-        tails = window.tails.get(self.metric, {})
-        return {name: known.score(tails[name]) for name, known in self.usual.items() if name in tails}
+        if self._last is None or self._last[0] is not window:
+            tails = window.tails.get(self.metric, {})
+            found = {name: known.score(tails[name]) for name, known in self.usual.items() if name in tails}
+            self._last = window, found
+        return self._last[1]
+
+    def score_each(self, windows: Sequence[Window]) -> dict[str, ScoredEach]:
+        """By prompt bucket, of each window what `score` says of it."""
+        found = {}
+        for name, stack in stacked(windows, self.metric).items():
+            if name in self.usual:
+                scores = np.zeros((3, len(windows)))
+                scores[0, stack.places], scores[1:, stack.places] = stack.scored(self.usual[name].tables[:, 1:])
+                found[name] = ScoredEach(*scores)
+        return found
 
 
 def yardstick(windows: Sequence[Window], metric: str) -> Yardstick:
     """By what the windows hold."""
-    names = sorted({name for window in windows for name in window.tails.get(metric, {})})
-    counts = {name: merged(windows, metric, name).counts for name in names}
+    counts = {name: stack.merged.counts for name, stack in stacked(windows, metric).items()}
     counts = {name: found for name, found in counts.items() if found.sum() >= LEAST_COUNT}
     whole = sum(int(found.sum()) for found in counts.values())
     usual = {}

@@ -1,0 +1,56 @@
+"""What a line follows: the mean score of a tick's requests, with its sampling variance; nan where there were none. Pure."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from controlplane.alerts.regressions.yardstick import Scored, ScoredEach
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class MeanScore:
+    """bucket: of its requests, None: of all; by_tail: their score by tail, else by place; apart: less the mean of the
+    other buckets."""
+
+    bucket: str | None = None
+    by_tail: bool = False
+    apart: bool = False
+
+    def of(self, scored: Mapping[str, Scored]) -> tuple[float, float]:
+        """Of one tick: mean and variance."""
+        mine = [one for name, one in scored.items() if self.bucket in (None, name)]
+        mean, variance = self._mean(mine)
+        if not self.apart:
+            return mean, variance
+        others, others_variance = self._mean([one for name, one in scored.items() if name != self.bucket])
+        return mean - others, variance + others_variance
+
+    def of_each(self, scored: Mapping[str, ScoredEach], ticks: int) -> tuple[Floats, Floats]:
+        """Of many ticks, float64[ticks] each."""
+        mine = [one for name, one in scored.items() if self.bucket in (None, name)]
+        means, variances = self._means(mine, ticks)
+        if not self.apart:
+            return means, variances
+        others, others_variances = self._means([one for name, one in scored.items() if name != self.bucket], ticks)
+        return means - others, variances + others_variances
+
+    def _mean(self, among: Sequence[Scored]) -> tuple[float, float]:
+        count, total = 0, 0.0
+        for one in among:
+            count += one.count
+            total += one.tail if self.by_tail else one.location
+        return (total / count, 1.0 / count) if count else (math.nan, 1.0)
+
+    def _means(self, among: Sequence[ScoredEach], ticks: int) -> tuple[Floats, Floats]:
+        count, total = np.zeros(ticks), np.zeros(ticks)
+        for one in among:
+            count += one.count
+            total += one.tail if self.by_tail else one.location
+        some = count > 0.0
+        divisor = np.where(some, count, 1.0)
+        return np.where(some, total / divisor, math.nan), 1.0 / divisor
