@@ -1,117 +1,80 @@
 """Regression detection: how often it cries wolf, and how soon it sees a real slowdown.
 
-    python -m benchmarks.detection --only nulls,delays --weeks 1 --trials 5
-    python -m benchmarks.detection --only model
+    python -m benchmarks.detection                                    # all of it, small: an hour or so of a core
+    python -m benchmarks.detection --only nulls --worlds busy --weeks 8 --methods "product, prefill"
+    python -m benchmarks.detection --only delays,nulls --without tail # the worth of a part
 
-`nulls` and `delays` drive worlds of real arrivals through a queue a node, on machines that drift
-(`detection_measures/worlds.py`); a null world has nothing wrong for `--weeks`, and each alarm there is false. `model`
-is the older stationary model, which is kinder than any fleet (`detection_measures/model.py`). All methods watch the
-same worlds; `exceedances alone` is the product's detector without courses (docs/decisions/0049). A model is not
-production: read the figures as its answers.
+Worlds are real arrivals through a queue a node, on machines that drift (`detection_measures/worlds.py`); in a null
+world nothing is wrong, and each alarm there is false. All methods watch the same worlds. A rival has one threshold,
+found on easy worlds of other seeds so that it is as quiet there as the product promises to be (`delays.tune`).
+What comes to light is printed as it does. A model is not production: read the figures as its answers.
 """
 
 import argparse
-import math
 import platform
-import statistics
 import time
-from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
-from benchmarks.detection_measures import model
-from benchmarks.detection_measures.arrivals import Lap, lap
-from benchmarks.detection_measures.methods import METHODS, WARM_S
-from benchmarks.detection_measures.model import poisson_interval
-from benchmarks.detection_measures.worlds import Fault, Shape, World
+from benchmarks.detection_measures import delays, false_alarms, streams_cost, trade_offs
+from benchmarks.detection_measures.arrivals import lap
+from benchmarks.detection_measures.methods import METHODS, PARTS
+from benchmarks.detection_measures.rivals import RIVALS
+from benchmarks.detection_measures.scenes import FAULTS, RATES, SHAPES, SMALL
 from controlplane.contract.metrics import WINDOW_S
 
-WEEK_S = 7 * 86400.0
-EASY = Shape("easy: util .3, drift of 1 % in an hour", 5.0, slow=((0.01, 3600.0),))
-DRIFT = Shape("drift: 4 % in an hour, and in six", 5.0, slow=((0.04, 3600.0), (0.03, 21600.0)))
-BUSY = Shape(
-    "busy: util .6 at noon, day curve, drift, jumps of 2 %",
-    5.0,
-    util=0.6,
-    depth=0.6,
-    slow=((0.03, 1200.0), (0.03, 7200.0)),
-    jumps=(0.02, 7200.0),
-)
-NULLS = tuple(replace(shape, rate=rate) for shape in (EASY, DRIFT, BUSY) for rate in (5.0, 20.0))
-FAULT_S = WARM_S + 1200.0
-PATIENCE_S = 3600.0
-FAULTS = {
-    "all x1.2": Fault(FAULT_S, 1.2),
-    "all x1.5": Fault(FAULT_S, 1.5),
-    "9 % of requests x2": Fault(FAULT_S, 2.0, share=0.09),
-    "one node of four x1.5": Fault(FAULT_S, 1.5, node=0),
-    "prompts over 2k x1.5": Fault(FAULT_S, 1.5, least_prompt=2049),
-    "creep to x1.5 in an hour": Fault(FAULT_S, 1.5, ramp_s=3600.0),
-    "all x1.05": Fault(FAULT_S, 1.05),
-}
-RATES = (5.0, 20.0, 100.0)
-
-
-def nulls(source: Lap, names: Sequence[str], weeks: float, seed: int) -> None:
-    print(f"\nFalse alarms a pool-week, {weeks:g} weeks each, 95 % Poisson interval\n")
-    print("| world | rate | " + " | ".join(names) + " |")
-    print("|---|---|" + "---|" * len(names))
-    for place, shape in enumerate(NULLS):
-        cells = []
-        for name in names:
-            world = World(shape, source, (seed, place))
-            raised = len(METHODS[name](world.chunks(WARM_S + weeks * WEEK_S)))
-            low, high = (bound / weeks for bound in poisson_interval(raised))
-            cells.append(f"{raised / weeks:.3g} ({low:.2g} to {high:.2g})")
-        print(f"| {shape.name} | {shape.rate:g}/s | " + " | ".join(cells) + " |", flush=True)
-
-
-def delays(source: Lap, names: Sequence[str], trials: int, seed: int) -> None:
-    print(f"\nDelay in seconds on the easy world, median of {trials}; in brackets missed within an hour, or early\n")
-    print("| fault | rate | " + " | ".join(names) + " |")
-    print("|---|---|" + "---|" * len(names))
-    for number, (title, fault) in enumerate(FAULTS.items()):
-        for rate in RATES:
-            cells = []
-            for name in names:
-                found = []
-                for trial in range(trials):
-                    world = World(replace(EASY, rate=rate), source, (seed, 100 + number, round(rate), trial), (fault,))
-                    raised = METHODS[name](world.chunks(FAULT_S + PATIENCE_S))
-                    late = [at_s - FAULT_S for at_s in raised]
-                    found.append(late[0] if late and late[0] > 0 else math.inf)
-                missed = sum(delay == math.inf for delay in found)
-                median = statistics.median_high(found)
-                cells.append((f"{median:.0f}" if median < math.inf else "> 3600") + (f" ({missed})" if missed else ""))
-            print(f"| {title} | {rate:g}/s | " + " | ".join(cells) + " |", flush=True)
+MEASURES = ("nulls", "delays", "small", "trade_offs", "surges", "mixes", "cost")
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--only", default="nulls,delays", help="of nulls, delays, model")
-    options.add_argument("--methods", help="comma-separated, as named in the tables' heads, with ; between")
+    options.add_argument("--only", default=",".join(MEASURES), help="of " + ", ".join(MEASURES))
+    options.add_argument("--methods", default="product, prefill;" + ";".join(RIVALS), help="with ; between")
+    options.add_argument("--worlds", default=",".join(SHAPES), help="nulls: of " + ", ".join(SHAPES))
+    options.add_argument("--faults", default=";".join(FAULTS), help="delays: as named in the table, with ; between")
+    options.add_argument("--rates", default=",".join(f"{rate:g}" for rate in RATES), help="delays: requests a second")
     options.add_argument("--weeks", type=float, default=1.0, help="of each null world")
-    options.add_argument("--trials", type=int, default=5, help="of each fault and rate")
+    options.add_argument("--tuning-weeks", type=float, default=4.0, help="of each easy world that rivals are tuned on")
+    options.add_argument("--trials", type=int, default=9, help="of each fault and rate")
+    options.add_argument("--rollouts", type=int, default=50, help="and half as many surges and mixes")
     options.add_argument("--seed", type=int, default=1)
-    options.add_argument("--hours", type=float, default=24.0, help="model: null hours of each rate")
+    options.add_argument("--without", default="", help="parts left out of the product: " + ", ".join(PARTS))
     chosen = options.parse_args()
-    parts = chosen.only.split(",")
-    if unknown := sorted(set(parts) - {"nulls", "delays", "model"}):
-        options.error(f"--only: there is no {unknown[0]!r}; nulls, delays and model there are")
-    names = chosen.methods.split(";") if chosen.methods else list(METHODS)
-    if unknown := [name for name in names if name not in METHODS]:
-        options.error(f"--methods: there is no {unknown[0]!r}; there are {'; '.join(METHODS)}")
-    source = lap()
-    print(f"seed {chosen.seed}; arrivals: {source.source}; ticks of {WINDOW_S:g} s")
+    lists = {
+        "only": (chosen.only.split(","), MEASURES),
+        "methods": (chosen.methods.split(";"), [*METHODS, *RIVALS]),
+        "worlds": (chosen.worlds.split(","), SHAPES),
+        "faults": (chosen.faults.split(";"), FAULTS),
+        "without": ([part for part in chosen.without.split(",") if part], PARTS),
+    }
+    for name, (wanted, known) in lists.items():
+        if unknown := [one for one in wanted if one not in known]:
+            options.error(f"--{name}: there is no {unknown[0]!r}; there are {'; '.join(known)}")
+    parts, methods, worlds, faults, without = (wanted for wanted, _ in lists.values())
+    rates, rivals = [float(rate) for rate in chosen.rates.split(",")], [name for name in methods if name in RIVALS]
+    source, seed = lap(), chosen.seed
+    print(
+        f"seed {seed}; arrivals: {source.source}; ticks of {WINDOW_S:g} s" + (f"; without {without}" if without else "")
+    )
     print(f"python {platform.python_version()}, numpy {np.__version__}, {platform.machine()}")
     began = time.monotonic()
+    is_compared = bool({"nulls", "delays"} & set(parts))
+    thresholds = delays.tune(source, rivals if is_compared else [], rates, chosen.tuning_weeks, seed)
     if "nulls" in parts:
-        nulls(source, names, chosen.weeks, chosen.seed)
+        false_alarms.measure(source, methods, worlds, chosen.weeks, seed, thresholds, without)
     if "delays" in parts:
-        delays(source, names, chosen.trials, chosen.seed)
-    if "model" in parts:
-        model.report(hours=chosen.hours, trials=3 * chosen.trials, seed=chosen.seed)
+        told = {name: FAULTS[name] for name in faults}
+        delays.measure(source, methods, told, rates, chosen.trials, seed, thresholds, without)
+    if "small" in parts:
+        delays.measure(source, methods, SMALL, rates, chosen.trials, seed, thresholds, without)
+    if "trade_offs" in parts:
+        trade_offs.promotions(source, chosen.rollouts, seed)
+    if "surges" in parts:
+        trade_offs.surges(source, max(1, chosen.rollouts // 2), seed)
+    if "mixes" in parts:
+        trade_offs.mixes(source, max(1, chosen.rollouts // 2), seed)
+    if "cost" in parts:
+        streams_cost.measure(source, seed)
     print(f"\n{time.monotonic() - began:.0f} s")
 
 

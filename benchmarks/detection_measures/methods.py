@@ -1,92 +1,103 @@
-"""Who watches the worlds: the product's detector, with and without courses, and the rules that others run.
+"""The product's detector as it is measured: as installed, the one before it, and without one of its parts."""
 
-A method takes a world's chunks from its start and says at which seconds it raised an alarm, judging after `WARM_S`.
-After an alarm it is silent for `REST_S`, as an alert that is open.
-"""
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 
-import math
-from collections.abc import Callable, Iterable
-
-import numpy as np
-
-from benchmarks.detection_measures.model import ExceedancesAlone, is_due
-from benchmarks.detection_measures.worlds import BUCKETS, Chunk
-from controlplane.alerts.regressions.detector import Detector
-from controlplane.alerts.windows.history import Tail, Window
-from controlplane.alerts.windows.load import LoadMeter
+from benchmarks.detection_measures.fast_forward import watch
+from benchmarks.detection_measures.worlds import Chunk
+from controlplane.alerts.regressions import course as courses
+from controlplane.alerts.regressions.baseline import FLEET
+from controlplane.alerts.regressions.course import APART, TAIL, Course
+from controlplane.alerts.regressions.detector import Detector, Workshop
+from controlplane.alerts.regressions.learner import Learner
+from controlplane.alerts.windows.history import Window
+from controlplane.alerts.windows.pool_record import PoolRecord
 from controlplane.contract.bodies.alerts import RegressionCondition
-from controlplane.contract.histogram import SCALE
-from controlplane.contract.metrics import WINDOW_S
-from controlplane.evidence.sketch import Sketch
-
-WARM_S = 6 * 3600.0
-REST_S = 1800.0
-RULE_TICKS = 60
-
-Method = Callable[[Iterable[Chunk]], list[float]]
+from controlplane.evidence import wander
+from controlplane.evidence.shift_scan import Scan
+from controlplane.evidence.wander import Wander
 
 
-def product(metric: str, kind: type[Detector] = Detector) -> Method:
-    """The regression rule as it is installed, on one metric: `ttft` as measured, or `prefill`, freed of waiting."""
+class ExceedancesAlone(Detector):
+    """The detector without courses, as it judges baselines of less than an hour (docs/decisions/0049)."""
 
-    def watch(chunks: Iterable[Chunk]) -> list[float]:
-        detector = kind(RegressionCondition(metrics=[metric]))
-        meter, windows, raised, quiet_until_s = LoadMeter(), list[Window](), list[float](), 0.0
-        was_alarmed = False
-        for chunk in chunks:
-            histograms = chunk.ttft if metric == "ttft" else chunk.prefill
-            for tick in range(chunk.arrived.size):
-                start_s = chunk.start_s + tick * WINDOW_S
-                load = meter.push(start_s, {"n": int(chunk.arrived[tick])}, {})
-                counted = {name: histograms[tick, place] for place, name in enumerate(BUCKETS)}
-                tails = {name: Tail.of(Sketch(counts=one)) for name, one in counted.items() if one.any()}
-                window = Window(start_s, load, {metric: tails} if tails else {})
-                if start_s >= WARM_S:
-                    detector.advance(window, windows if is_due(detector, window) else windows[:1])
-                windows.append(window)
-                alarmed = bool(detector.alarmed(metric))
-                if alarmed and not was_alarmed and start_s >= quiet_until_s:
-                    raised.append(start_s + WINDOW_S)
-                    quiet_until_s = start_s + REST_S
-                was_alarmed = alarmed
-            del windows[: max(0, len(windows) - round((WARM_S + 3600) / WINDOW_S))]
-        return raised
-
-    return watch
+    def workshop(self, history: Sequence[Window]) -> Workshop:
+        return _WithoutCourses(self.condition, history)
 
 
-def p99_rule(metric: str = "ttft", factor: float = 1.2) -> Method:
-    """`p99[5m] > factor x the p99 of the six hours before, for 5m`, renewed each hour."""
-
-    def watch(chunks: Iterable[Chunk]) -> list[float]:
-        held, raised, lasted, quiet_until_s = list[np.ndarray](), list[float](), 0, 0.0
-        recent = np.zeros((0, 2))
-        for chunk in chunks:
-            now = (chunk.ttft if metric == "ttft" else chunk.prefill).sum(axis=1)
-            if chunk.start_s >= WARM_S:
-                usual = np.cumsum(sum(held))
-                edge = int(np.searchsorted(usual, 0.99 * usual[-1])) + round(math.log2(factor) * 2**SCALE)
-                pairs = np.stack([now.sum(axis=1), now[:, edge + 1 :].sum(axis=1)], axis=1)
-                series = np.concatenate([recent, pairs])
-                sums = np.concatenate([np.zeros((1, 2)), np.cumsum(series, axis=0)])
-                for tick in range(recent.shape[0], series.shape[0]):
-                    count, above = sums[tick + 1] - sums[max(0, tick + 1 - RULE_TICKS)]
-                    lasted = lasted + 1 if count and above / count > 0.01 else 0
-                    at_s = chunk.start_s + (tick - recent.shape[0] + 1) * WINDOW_S
-                    if lasted >= RULE_TICKS and at_s >= quiet_until_s:
-                        raised.append(at_s)
-                        quiet_until_s = at_s + REST_S
-                recent = series[-RULE_TICKS:]
-            held = [*held, now.sum(axis=0)][-round(WARM_S / 3600) :]
-        return raised
-
-    return watch
+class _WithoutCourses(Workshop):
+    def survey(self, learner: Learner, end_s: float, at_s: float) -> Course | None:
+        return None
 
 
-METHODS: dict[str, Method] = {
-    "product, ttft": product("ttft"),
-    "product, prefill": product("prefill"),
-    "exceedances alone, prefill": product("prefill", ExceedancesAlone),
-    "p99 rule, ttft": p99_rule(),
-    "p99 rule, prefill": p99_rule("prefill"),
+METHODS: dict[str, tuple[str, type[Detector]]] = {
+    "product, prefill": ("prefill", Detector),
+    "product, ttft": ("ttft", Detector),
+    "exceedances alone, prefill": ("prefill", ExceedancesAlone),
 }
+PARTS = {
+    "wander": "a tick's noise has no memory",
+    "floors": "slow drift is supposed only as far as a baseline shows it",
+    "caution": "what few spans show is taken as it is",
+    "tail": "no line by tail",
+    "apart": "no line of a bucket against the others",
+    "buckets": "all requests together alone",
+}
+
+
+def alarms(
+    method: str,
+    chunks: Iterable[Chunk],
+    without: Sequence[str] = (),
+    records: Sequence[tuple[float, PoolRecord]] = (),
+    *,
+    first_only: bool = False,
+) -> list[float]:
+    """When the method alarmed, in seconds of the world; without: of `PARTS`."""
+    metric, kind = METHODS[method]
+    condition = RegressionCondition(metrics=[metric])
+    detector = Ablated(condition, without) if without else kind(condition)
+    with _constants(without):
+        return watch(detector, metric, chunks, records, first_only=first_only)
+
+
+class Ablated(Detector):
+    """Without some parts."""
+
+    def __init__(self, condition: RegressionCondition, without: Sequence[str]) -> None:
+        super().__init__(condition)
+        self._without = frozenset(without)
+
+    def workshop(self, history: Sequence[Window]) -> Workshop:
+        return _AblatedWorkshop(self.condition, history, self._without)
+
+
+class _AblatedWorkshop(Workshop):
+    def __init__(self, condition: RegressionCondition, history: Sequence[Window], without: frozenset[str]) -> None:
+        super().__init__(condition, history)
+        self._without = without
+
+    def survey(self, learner: Learner, end_s: float, at_s: float) -> Course | None:
+        found = super().survey(learner, end_s, at_s)
+        if found is None:
+            return None
+        lines = {name: line for name, line in found.lines.items() if name not in self._without & {TAIL, APART}}
+        if "buckets" in self._without and learner.bucket != FLEET:
+            lines = {}
+        if "wander" in self._without:
+            for name, line in lines.items():
+                still = Wander((line.scan.wander.tick, *[0.0] * (len(line.scan.wander.variances) - 1)))
+                lines[name] = replace(line, scan=Scan.of(still, line.usual))
+        return replace(found, lines=lines)
+
+
+@contextmanager
+def _constants(without: Sequence[str]) -> Iterator[None]:
+    floor, caution = courses.FLOOR_FACTOR, wander.CAUTION
+    courses.FLOOR_FACTOR = 0.0 if "floors" in without else floor
+    wander.CAUTION = 0.0 if "caution" in without else caution
+    try:
+        yield
+    finally:
+        courses.FLOOR_FACTOR, wander.CAUTION = floor, caution

@@ -6,9 +6,11 @@ pool has in common at that moment: fast noise (an Ornstein-Uhlenbeck process of 
 time to first token holds what the engine did not do. Nothing here is learnt from the detector, nor the other way round.
 """
 
+import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,34 +69,70 @@ class Wander:
 
     def steps(self, count: int) -> Floats:
         fresh = self._sd * math.sqrt(1.0 - self._keep**2) * self._random.normal(size=count)
-        made = np.empty(count)
-        at = self._at
-        for place in range(count):
-            at = self._keep * at + fresh[place]
-            made[place] = at
-        self._at = at
-        return made
+        made = list(itertools.accumulate(fresh.tolist(), lambda at, step: self._keep * at + step, initial=self._at))
+        self._at = made[-1]
+        return np.array(made[1:])
 
 
-@dataclass
+@dataclass(frozen=True)
 class Chunk:
-    """Ticks in order. ttft, prefill: int64[ticks, buckets, axis] of the pool's requests; arrived: int64[ticks]."""
+    """Ticks in order. tick, bucket: int64[requests]; places: by metric, int64[requests] on the histogram's axis.
+
+    arrived: int64[ticks].
+    """
 
     start_s: float
-    prefill: Ints
-    ttft: Ints
+    tick: Ints
+    bucket: Ints
+    places: Mapping[str, Ints]
     arrived: Ints
+
+    @cached_property
+    def prefill(self) -> Ints:
+        """int64[ticks, buckets, axis]."""
+        return self._by_bucket("prefill")
+
+    @cached_property
+    def ttft(self) -> Ints:
+        """int64[ticks, buckets, axis]."""
+        return self._by_bucket("ttft")
+
+    def pool(self, metric: str) -> Ints:
+        """All prompts together, int64[ticks, axis]."""
+        ticks = self.arrived.size
+        flat = self.tick * AXIS_LENGTH + self.places[metric]
+        return np.bincount(flat, minlength=ticks * AXIS_LENGTH).reshape(ticks, AXIS_LENGTH)
+
+    def used(self, metric: str) -> tuple[int, Ints]:
+        """The part of the axis that holds any: where it begins, and int64[ticks, buckets, width]."""
+        places = self.places[metric]
+        low = int(places.min()) if places.size else 0
+        width = int(places.max()) + 1 - low if places.size else 1
+        ticks = self.arrived.size
+        flat = (self.tick * len(BUCKETS) + self.bucket) * width + places - low
+        return low, np.bincount(flat, minlength=ticks * len(BUCKETS) * width).reshape(ticks, len(BUCKETS), width)
+
+    def _by_bucket(self, metric: str) -> Ints:
+        low, counts = self.used(metric)
+        whole = np.zeros((*counts.shape[:2], AXIS_LENGTH), dtype=np.int64)
+        whole[..., low : low + counts.shape[2]] = counts
+        return whole
 
 
 @dataclass
 class World:
-    """`chunks` goes on where it was."""
+    """`chunks` goes on where it was.
+
+    surge: from when until when the load is how many times the usual; mix: from when on which share of the prompts up
+    to 2k tokens is kept.
+    """
 
     shape: Shape
     source: Lap
     seed: tuple[int, ...]
     faults: tuple[Fault, ...] = ()
     surge: tuple[float, float, float] | None = None
+    mix: tuple[float, float] | None = None
     at_s: float = 0.0
     _free_s: Floats = field(init=False)
 
@@ -122,6 +160,10 @@ class World:
             begin, stop, factor = self.surge
             kept = ((at >= begin) & (at < stop)) | (self._random.random(at.size) < 1.0 / factor)
             at, prompts = at[kept], prompts[kept]
+        if self.mix is not None:
+            begin, share = self.mix
+            kept = (at < begin) | (prompts > 2048) | (self._random.random(at.size) < share)
+            at, prompts = at[kept], prompts[kept]
         tick = np.minimum(((at - self.at_s) / WINDOW_S).astype(np.int64), ticks - 1)
         node = self._random.integers(self.shape.nodes, size=at.size)
         log = self._common_noise(ticks)[tick] + self.shape.sigma * self._random.normal(size=at.size)
@@ -132,8 +174,9 @@ class World:
         bucket = np.searchsorted(BUCKET_TOPS, prompts)
         chunk = Chunk(
             self.at_s,
-            _histograms(ticks, tick, bucket, service),
-            _histograms(ticks, tick, bucket, service + waiting),
+            tick,
+            bucket,
+            {"prefill": _places(service), "ttft": _places(service + waiting)},
             np.bincount(tick, minlength=ticks),
         )
         self.at_s = end_s
@@ -176,7 +219,5 @@ class World:
         return found
 
 
-def _histograms(ticks: int, tick: Ints, bucket: Ints, values_s: Floats) -> Ints:
-    places = np.clip(np.ceil(np.log2(values_s) * 2**SCALE).astype(np.int64) - 1, AXIS_MIN, AXIS_MAX) - AXIS_MIN
-    flat = (tick * len(BUCKETS) + bucket) * AXIS_LENGTH + places
-    return np.bincount(flat, minlength=ticks * len(BUCKETS) * AXIS_LENGTH).reshape(ticks, len(BUCKETS), AXIS_LENGTH)
+def _places(values_s: Floats) -> Ints:
+    return np.clip(np.ceil(np.log2(values_s) * 2**SCALE).astype(np.int64) - 1, AXIS_MIN, AXIS_MAX) - AXIS_MIN

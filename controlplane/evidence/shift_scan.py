@@ -6,8 +6,8 @@ usual wandering (`wander`), the level itself unknown. For a rise of m since the 
 against a rise that is tolerated is then in closed form: this is the best that can be made of the spans' means, whether
 the rise shows as a jump that is quicker than the wandering, or as a level that wandering does not explain.
 
-The evidence is the sum of the ratios over the onsets (Shiryaev and Roberts), the mean over alternatives. It is a
-function of the series alone: nothing is remembered. A tick counts at most `TICK_LIMIT` of its own standard deviations
+The evidence is the sum of the ratios over the onsets (Shiryaev and Roberts), the weighted mean over alternatives. It is
+a function of the series alone: nothing is remembered. A tick counts at most `TICK_LIMIT` of its own standard deviations
 from the usual level, so that one freak tick is no alarm.
 """
 
@@ -63,10 +63,15 @@ class Sums:
     @classmethod
     def of(cls, values: Floats, sampling: Floats, wander: Wander, level: float) -> "Sums":
         """As after `push` of each."""
-        made = cls(wander, level, values.size + 1024)
-        added = np.array(made._added(values, sampling))
-        made._sums[:, 1 : values.size + 1] = np.cumsum(added, axis=1)
-        made.ticks = values.size
+        return cls(wander, level, 0).extended(values, sampling)
+
+    def extended(self, values: Floats, sampling: Floats) -> "Sums":
+        """Another, as this one after `push` of each."""
+        made = Sums(self._wander, self._level, self.ticks + values.size + 1024)
+        made.ticks = self.ticks + values.size
+        made._sums[:, : self.ticks + 1] = self.now
+        added = np.array(self._added(values, sampling))
+        made._sums[:, self.ticks + 1 : made.ticks + 1] = np.cumsum(added, axis=1) + self.now[:, -1:]
         return made
 
     def push(self, value: float, sampling: float) -> None:
@@ -113,8 +118,8 @@ class Scan:
         """Whether the newest ticks are worth a look: cheap, and true long before the evidence is an alarm's."""
         return bool(self.hints(sums, np.array([sums.ticks]))[0])
 
-    def hints(self, sums: Sums, ends: Ints) -> NDArray[np.bool_]:
-        """The same after each of so many ticks, bool[ends]."""
+    def hints(self, sums: Sums, ends: Ints, least: float = HINT) -> NDArray[np.bool_]:
+        """The same after each of so many ticks, bool[ends]; least: standard deviations."""
         at = sums.now[:3, np.maximum(ends[:, None] - HINT_PLACES, 0)]
         now, last, before = at[..., :1], at[..., 1 : 1 + HINT_SPANS.size], at[..., 1 + HINT_SPANS.size :]
         weight, value, spread = now - last
@@ -122,7 +127,7 @@ class Scan:
         weight = np.maximum(weight, 1e-12)
         old = np.minimum(old_value / np.maximum(old_weight, 1e-12), 0.0)
         noise = np.sqrt(spread / weight**2 + self.quick)
-        return np.asarray((value / weight - old > HINT * noise).any(axis=-1))
+        return np.asarray((value / weight - old > least * noise).any(axis=-1))
 
     @property
     def onsets(self) -> Ints:
@@ -137,15 +142,18 @@ class Scan:
         onsets = self.onsets
         return np.asarray(np.log(np.diff(self.edges[np.concatenate([[onsets[0] - 1], onsets])])))
 
-    def parts(self, sums: Sums, ends: Ints, alternatives: Sequence[float], tolerated: float) -> Floats:
+    def parts(
+        self, sums: Sums, ends: Ints, alternatives: Sequence[float], weights: Sequence[float], tolerated: float
+    ) -> Floats:
         """ln of each onset's and each alternative's share of the evidence, float64[ends, onsets, alternatives].
 
-        ends: ticks seen so far, int64[ends]; alternatives, tolerated: rises of the mean score.
+        ends: ticks seen so far, int64[ends]; alternatives, tolerated: rises of the mean score; weights: of the
+        alternatives, 1 in sum.
         """
         shown, scale = self._shown(sums, ends)
         m = np.asarray(alternatives)
         ratio = shown[..., None] * (m - tolerated) - scale[..., None] * (m**2 - tolerated**2) / 2.0
-        return np.asarray(ratio + self.log_gaps[:, None])
+        return np.asarray(ratio + self.log_gaps[:, None] + np.log(weights))
 
     def rise(self, sums: Sums, since: int) -> tuple[float, float]:
         """How far the newest `since` ticks (as nearly as spans can tell) lie above the level.
@@ -198,7 +206,7 @@ class Scan:
 
 
 def total(parts: Floats) -> Floats:
-    """ln of (the sum over onsets of the mean over alternatives): float64[ends]."""
+    """ln of the sum over onsets and alternatives: float64[ends]."""
     flat = parts.reshape(parts.shape[0], -1)
     top = flat.max(axis=1)
-    return np.asarray(np.log(np.exp(flat - top[:, None]).sum(axis=1)) + top - math.log(parts.shape[-1]))
+    return np.asarray(np.log(np.exp(flat - top[:, None]).sum(axis=1)) + top)

@@ -137,12 +137,12 @@ def _likeliest(seen: Sequence[Seen], shape: Floats) -> Floats:
     found = np.zeros(shape.shape[1])
     for _ in range(REWEIGHTED):
         trust = np.sqrt(pairs) / expected
-        found = _non_negative(shape * trust[:, None], wanted * trust)
+        found = non_negative(shape * trust[:, None], wanted * trust)
         expected = np.maximum(shape @ found + sampling, 1e-12)
     return found
 
 
-def _non_negative(shape: Floats, wanted: Floats) -> Floats:
+def non_negative(shape: Floats, wanted: Floats) -> Floats:
     """Least squares with non-negative coefficients (Lawson and Hanson 1974, algorithm NNLS)."""
     gram, right = shape.T @ shape, shape.T @ wanted
     found, is_free = np.zeros(right.size), np.zeros(right.size, dtype=bool)

@@ -1,6 +1,7 @@
 """A regression rule on one pool: from windows and the detector to findings, in the order of event time."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from controlplane.alerts.conditions.finding import Finding, Reading
@@ -11,6 +12,7 @@ from controlplane.alerts.windows.history import History, Window, instant, merged
 from controlplane.alerts.windows.pool_record import Move, PoolRecord
 from controlplane.alerts.words import accuracy, percentile, reach_of_bucket
 from controlplane.contract.metrics import E2E, WINDOW_S
+from controlplane.evidence.replayed_rate import ReplayedRate
 
 SHORT_BASELINE_S = 7200.0
 
@@ -151,22 +153,29 @@ def _error_rate(detector: Detector, key: Key, span_s: float) -> dict[str, Any]:
     every_s, streams = detector.condition.false_alarm_every_s, detector.stream_count(key)
     length = f"{span_s / 3600:.1f} h" if span_s >= 3600 else f"{span_s:.0f} s"
     honest = ": short, so its slow noise is partly guessed" if span_s < SHORT_BASELINE_S else ""
-    course, threshold = detector.learners[key.metric, key.bucket].course, round(detector.log_threshold(key), 2)
-    replayed = None if course is None else course.replayed(detector.stream(key).line)
-    told = ""
-    if replayed is not None:
-        told = f"; replayed over {replayed.span_s / 3600:.1f} h of it, evidence came to {replayed.log_evidence:.1f}"
-        told += f" of the {threshold:.1f} that raise an alarm"
+    course, threshold = detector.learners[key.metric, key.bucket].course, detector.log_threshold(key)
+    replayed = None if course is None else course.replayed(detector.stream(key).line, threshold)
     return {
         "false_alarm_every_s": every_s,
         "streams": streams,
-        "log_threshold": threshold,
-        "replayed": None if replayed is None else {name: round(one, 2) for name, one in replayed._asdict().items()},
+        "log_threshold": round(threshold, 2),
+        "replayed": None if replayed is None else asdict(replayed),
         "statement": (
             f"designed for one false alarm in {every_s / 86400:.3g} days over {streams} streams, "
-            f"as far as the baseline shows the usual noise (it is {length} long{honest}){told}"
+            f"as far as the baseline shows the usual noise (it is {length} long{honest})"
+            f"{'' if replayed is None else _replayed_in_words(replayed)}"
         ),
     }
+
+
+def _replayed_in_words(found: ReplayedRate) -> str:
+    """What was counted, and, where nothing was, what the tail promises; said as what it is."""
+    hours = found.span_s / 3600
+    told = f"; replayed over {hours:.1f} h of it, this line would have alarmed {found.alarms} times"
+    told += f", which bounds it at {found.counted_bound:.0f} a week (95 %)"
+    if found.bound is None:
+        return told
+    return f"{told}; extrapolated from how its highest evidence falls off, {found.bound:.2g} a week at most (95 %)"
 
 
 def moved_entry(pool: str, metric: str, move: Move) -> dict[str, Any]:

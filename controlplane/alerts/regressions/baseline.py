@@ -15,8 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from controlplane.alerts.regressions.stacked_tails import StackedTails, stacked
-from controlplane.alerts.windows.history import Window
+from controlplane.alerts.regressions.stacked_tails import Stack, StackedTails
 from controlplane.alerts.windows.load import load_bin
 from controlplane.contract.histogram import axis_position, upper_edge
 from controlplane.contract.metrics import WINDOW_S
@@ -106,15 +105,15 @@ class Baseline:
 
 
 def build_each(
-    windows: Sequence[Window], metric: str, qs: Sequence[float], min_count: int, *, settled_s: float = math.inf
+    stack: Stack, qs: Sequence[float], min_count: int, *, settled_s: float = math.inf
 ) -> dict[float, Baseline]:
     """The baselines of one metric by quantile; none where the windows hold fewer than `min_count` values.
 
     settled_s: for how long what is normal has been so.
     """
-    spans = [window for window in windows if window.tails.get(metric)]
-    stacks = stacked(spans, metric)
-    sketches = {name: stack.merged for name, stack in stacks.items()}
+    stack = stack.among(stack.has_any)
+    spans = stack.windows
+    sketches = {name: one.merged for name, one in stack.buckets.items()}
     whole = Sketch()
     for sketch in sketches.values():
         whole.merge(sketch)
@@ -130,8 +129,8 @@ def build_each(
             if sketch.count >= MIN_BUCKET_COUNT
         }
         if edges:
-            strata = {name: _Stratum.of(stacks[name], edge, bins) for name, edge in edges.items()}
-            found[q] = _baseline(spans, metric, q, strata, whole.quantile(q))
+            strata = {name: _Stratum.of(stack.buckets[name], edge, bins) for name, edge in edges.items()}
+            found[q] = _baseline(stack, q, strata, whole.quantile(q))
     return found
 
 
@@ -162,13 +161,12 @@ class _Stratum:
         return cls(known, stack.places, above - expected, expected * (1.0 - share))
 
 
-def _baseline(
-    spans: Sequence[Window], metric: str, q: float, strata: Mapping[str, _Stratum], quantile_s: float
-) -> Baseline:
+def _baseline(stack: Stack, q: float, strata: Mapping[str, _Stratum], quantile_s: float) -> Baseline:
+    spans = stack.windows
     phi = {name: _phi(len(spans), [one]) for name, one in strata.items()}
     phi[FLEET] = _phi(len(spans), list(strata.values()))
     return Baseline(
-        metric,
+        stack.metric,
         q,
         {name: one.known for name, one in strata.items()},
         phi,

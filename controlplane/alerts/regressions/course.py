@@ -16,29 +16,33 @@ from numpy.typing import NDArray
 
 from controlplane.alerts.regressions.baseline import FLEET
 from controlplane.alerts.regressions.mean_score import MeanScore
+from controlplane.alerts.regressions.stacked_tails import Stack
 from controlplane.alerts.regressions.yardstick import ScoredEach, Usual, Yardstick
 from controlplane.alerts.windows.history import Window
 from controlplane.contract.metrics import WINDOW_S
 from controlplane.evidence import wander
+from controlplane.evidence.replayed_rate import ReplayedRate, replayed_rate
 from controlplane.evidence.scores import Change, Scoring
-from controlplane.evidence.shift_scan import Scan, Sums, total
+from controlplane.evidence.shift_scan import HINT, Scan, Sums, total
 from controlplane.evidence.wander import TAUS_TICKS
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 MATURE_S = 3600.0
 """A younger baseline has not shown how latency wanders."""
 TOO_FEW_TICKS = 60
 LEAST_SHARE, MOST_SHARE = 0.02, 0.9
 """A bucket with a smaller share of the requests is too thin to be watched by itself; one with a larger is the fleet."""
-RISES = tuple(Change(factor) for factor in (1.1, 1.2, 1.35, 1.7, 2.5))
+RISES = tuple(Change(factor) for factor in (1.05, 1.1, 1.2, 1.35, 1.7, 2.5))
+RISE_WEIGHTS = (0.15, 0.2, 0.35, 0.2, 0.05, 0.05)
+"""A large rise shows within a tick or two whatever its weight; what small ones have less costs them minutes."""
 TAILS = (Change(1.5, 0.2), Change(2.0, 0.1), Change(3.0, 0.05), Change(4.0, 0.02))
-TOLERATED, TOLERATED_TAIL = Change(1.02), Change(1.5, 0.02)
+TAIL_WEIGHTS = (0.25,) * len(TAILS)
+TOLERATED, TOLERATED_TAIL = Change(1.0), Change(1.5, 0.02)
 FACTORS = tuple(float(factor) for factor in 2.0 ** np.linspace(-1.0, 4.0, 61))
 """By which an effect is told."""
-REPLAY_STEP = 6
-"""Ticks between the looks of a replay."""
 FLOOR_FACTOR, FLOOR_SPAN_S = 0.012, 6 * 3600.0
 """So much drift of hours is supposed even where a baseline of six hours shows none; more of a shorter one."""
 HALF_HOUR_PART = 0.25
@@ -80,22 +84,17 @@ class Effect(NamedTuple):
     high: float
 
 
-class Replayed(NamedTuple):
-    """What a line's own past would have shown: the highest evidence (ln) in so many seconds of it."""
-
-    log_evidence: float
-    span_s: float
-
-
 @dataclass(frozen=True)
 class Wanted:
-    """What a line is: rises, tolerated: of the mean score; by_factor: the mean score after each of `FACTORS`, of a line
-    by place."""
+    """What a line is: rises, tolerated: of the mean score; weights: of the rises; by_factor: the mean score after each
+    of `FACTORS`, of a line by place."""
 
     name: str
     mean: MeanScore
     rises: Sequence[float]
+    weights: Sequence[float]
     tolerated: float
+    drift: float
     by_factor: Sequence[float] = ()
 
 
@@ -113,17 +112,32 @@ class Line:
         if not self.scan.hint(self.sums):
             return None
         ticks = self.sums.ticks
-        parts = self.scan.parts(self.sums, np.array([ticks]), self.wanted.rises, self.wanted.tolerated)[0]
+        parts = self._parts(self.sums, np.array([ticks]))[0]
         begun_s = start_s + width_s * (ticks - self.scan.edges[self.scan.onsets])
         parts = parts[begun_s >= since_s]
         if not parts.size:
             return None
         onset, rise = np.unravel_index(int(parts.argmax()), parts.shape)
         top = float(parts[onset, rise])
-        summed = top + math.log(float(np.exp(parts - top).sum()) / len(self.wanted.rises))
+        summed = top + math.log(float(np.exp(parts - top).sum()))
         place = int(np.flatnonzero(begun_s >= since_s)[onset])
-        gain = top - float(self.scan.log_gaps[place])
+        gain = top - float(self.scan.log_gaps[place]) - math.log(self.wanted.weights[int(rise)])
         return Shown(self.wanted.name, summed, gain, float(begun_s[place]), self.wanted.rises[int(rise)])
+
+    def evidence(self, sums: Sums, ends: Ints, least_hint: float = HINT) -> Floats:
+        """ln of what the line shows after each of so many ticks of a series, float64[ends].
+
+        0 where there is no sign of a rise: none that `Scan.hints` sees at so many standard deviations.
+        """
+        found = np.zeros(ends.size)
+        hinted = self.scan.hints(sums, ends, least_hint)
+        if hinted.any():
+            found[hinted] = total(self._parts(sums, ends[hinted]))
+        return found
+
+    def _parts(self, sums: Sums, ends: Ints) -> Floats:
+        wanted = self.wanted
+        return self.scan.parts(sums, ends, wanted.rises, wanted.weights, wanted.tolerated)
 
     def effect(self, since: int) -> Effect | None:
         """Of the newest ticks, so many; None of a line by tail, which does not tell a factor."""
@@ -133,12 +147,10 @@ class Line:
         found = np.interp([rise, rise - width, rise + width], self.wanted.by_factor, FACTORS)
         return Effect(*(float(one) for one in found))
 
-    def replayed(self, width_s: float) -> Replayed:
+    def replayed(self, width_s: float, log_threshold: float) -> ReplayedRate:
         """Over the later two thirds of what it was learnt from: each tick with what was before it."""
-        ends = np.arange(self.usual // 3, self.usual + 1, REPLAY_STEP)
-        wanted = self.wanted
-        found = total(self.scan.parts(self.sums, ends, wanted.rises, wanted.tolerated))
-        return Replayed(float(found.max()), (self.usual - self.usual // 3) * width_s)
+        ends = np.arange(self.usual // 3, self.usual + 1)
+        return replayed_rate(self.evidence(self.sums, ends), width_s, log_threshold)
 
 
 @dataclass
@@ -176,9 +188,10 @@ class Course:
         known = self.lines.get(line)
         return None if known is None else known.effect(known.sums.ticks - self._tick(onset_s))
 
-    def replayed(self, line: str) -> Replayed | None:
+    def replayed(self, line: str, log_threshold: float) -> ReplayedRate | None:
+        """How often the line would have alarmed over its own past; None where it is not watched any more."""
         known = self.lines.get(line)
-        return None if known is None else known.replayed(self.width_s)
+        return None if known is None else known.replayed(self.width_s, log_threshold)
 
     def _tick(self, at_s: float) -> int:
         return round((at_s - self.start_s) / self.width_s)
@@ -195,18 +208,18 @@ class Past:
     scored: Mapping[str, ScoredEach]
 
     @classmethod
-    def of(cls, yardstick: Yardstick, windows: Sequence[Window], usual_until_s: float) -> "Past":
-        return cls(yardstick, windows, usual_until_s, yardstick.score_each(windows))
+    def of(cls, yardstick: Yardstick, stack: Stack, usual_until_s: float) -> "Past":
+        return cls(yardstick, stack.windows, usual_until_s, yardstick.score_each(stack))
 
 
-def course(past: Past, bucket: str, is_closed: Callable[[float], bool]) -> Course | None:
-    """Of one stream; None where its past is too young or too thin. is_closed: of a second, whether it says nothing."""
+def course(past: Past, bucket: str, is_closed: Callable[[Floats], Flags | bool]) -> Course | None:
+    """Of one stream; None where its past is too young or too thin. is_closed: of seconds, which of them say nothing."""
     if len(past.windows) < TOO_FEW_TICKS:
         return None
     starts = np.array([window.start_s for window in past.windows])
     start_s, width_s = float(starts[0]), max(WINDOW_S, float(np.diff(starts).min()))
     places = np.round((starts - start_s) / width_s).astype(int)
-    is_open = np.array([not is_closed(at_s) for at_s in starts])
+    is_open = np.broadcast_to(np.logical_not(is_closed(starts)), starts.shape)
     ticks = int(places[-1]) + 1
     scored = {name: _on_ticks(one, places[is_open], is_open, ticks) for name, one in past.scored.items()}
     usual = max(0, round((past.usual_until_s - start_s) / width_s))
@@ -219,16 +232,14 @@ def course(past: Past, bucket: str, is_closed: Callable[[float], bool]) -> Cours
     return Course(start_s, width_s, lines, past.yardstick) if lines else None
 
 
-def _on_ticks(one: ScoredEach, places: Ints, kept: NDArray[np.bool_], ticks: int) -> ScoredEach:
+def _on_ticks(one: ScoredEach, places: Ints, kept: Flags, ticks: int) -> ScoredEach:
     found = np.zeros((3, ticks))
     found[:, places] = np.stack([one.count, one.location, one.tail])[:, kept]
     return ScoredEach(*found)
 
 
 def _line(wanted: Wanted, values: Floats, sampling: Floats, usual: int, span_s: float) -> Line:
-    # What drifts by so much moves the mean score as the smallest rise does, in proportion.
-    drift = wanted.rises[0] * FLOOR_FACTOR / (RISES[0].factor - 1.0)
-    slow = drift**2 * FLOOR_SPAN_S / span_s
+    slow = wanted.drift**2 * FLOOR_SPAN_S / span_s
     floors = [0.0] * (len(TAUS_TICKS) - 2) + [HALF_HOUR_PART * slow, slow]
     known = np.isfinite(values[:usual])
     noise = wander.fit(values[:usual], sampling[:usual], floors)
@@ -250,12 +261,14 @@ def _wanted(usual: Mapping[str, Usual], bucket: str) -> list[Wanted]:
 
     rises, tolerated = [after(_by_place, one) for one in RISES], max(after(_by_place, TOLERATED), 0.0)
     by_factor = [after(_by_place, Change(factor)) for factor in FACTORS]
-    found = [Wanted(PLACE, MeanScore(only), rises, tolerated, by_factor)]
+    # What drifts by so much moves the mean score as a small rise does, in proportion.
+    drift = FLOOR_FACTOR / 0.1 * after(_by_place, Change(1.1))
+    found = [Wanted(PLACE, MeanScore(only), rises, RISE_WEIGHTS, tolerated, drift, by_factor)]
     if only is None:
         tails, no_tail = [after(_by_tail, one) for one in TAILS], max(after(_by_tail, TOLERATED_TAIL), 0.0)
-        found.append(Wanted(TAIL, MeanScore(by_tail=True), tails, no_tail))
+        found.append(Wanted(TAIL, MeanScore(by_tail=True), tails, TAIL_WEIGHTS, no_tail, FLOOR_FACTOR / 0.1 * tails[0]))
     elif usual[only].share <= MOST_SHARE:
-        found.append(Wanted(APART, MeanScore(only, apart=True), rises, tolerated, by_factor))
+        found.append(Wanted(APART, MeanScore(only, apart=True), rises, RISE_WEIGHTS, tolerated, drift, by_factor))
     return found
 
 

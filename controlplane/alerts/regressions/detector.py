@@ -9,15 +9,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from controlplane.alerts.regressions.baseline import FLEET, Baseline, build_each
 from controlplane.alerts.regressions.course import Course, Past, course
-from controlplane.alerts.regressions.learner import Learner, inside
+from controlplane.alerts.regressions.learner import Learner, within
+from controlplane.alerts.regressions.stacked_tails import Stack
 from controlplane.alerts.regressions.yardstick import yardstick
 from controlplane.alerts.windows.history import Window
 from controlplane.alerts.windows.moved_windows import moved
 from controlplane.alerts.windows.pool_record import NOTHING_KNOWN, Move, PoolRecord
 from controlplane.contract.bodies.alerts import RegressionCondition
 from controlplane.evidence.e_detector import Stream
+
+Flags = NDArray[np.bool_]
 
 QUIET_S = 600.0
 """After so long without traffic the evidence is stale: a later slowdown has to be shown anew."""
@@ -142,6 +148,7 @@ class Workshop:
         self._history = history
         self._built: dict[tuple[object, ...], dict[float, Baseline]] = {}
         self._past: dict[tuple[object, ...], Past] = {}
+        self._stacks: dict[tuple[str, float], Stack] = {}
 
     def build(self, learner: Learner, end_s: float, least: int) -> dict[float, Baseline]:
         """The baselines of a learner's metric by quantile, of all prompt buckets together and each."""
@@ -154,26 +161,36 @@ class Workshop:
         """The course of a learner's stream up to `at_s`; what is usual is learnt from what was before `end_s`."""
         key = (learner.metric, end_s, at_s, learner.closed, learner.moves)
         if key not in self._past:
-            start_s = end_s - self._condition.baseline_s
-            windows = [window for window in self._history if start_s <= window.start_s < at_s]
+            stack = self._stack(learner.metric, end_s)
+            stack = stack.among(np.array([window.start_s < at_s for window in stack.windows], dtype=bool))
             if learner.moves:
-                windows = moved(windows, learner.metric, MIDDLE, learner.moves)
-            usual = [one for one in windows if one.start_s < end_s and not inside(one.start_s, learner.closed)]
-            self._past[key] = Past.of(yardstick(usual, learner.metric), windows, end_s)
-        return course(self._past[key], learner.bucket, lambda start_s: inside(start_s, learner.closed))
+                stack = Stack.of(moved(stack.windows, learner.metric, MIDDLE, learner.moves), learner.metric)
+            usual = stack.among(_usual(stack, learner, end_s))
+            self._past[key] = Past.of(yardstick(usual), stack, end_s)
+        return course(self._past[key], learner.bucket, lambda starts: within(starts, learner.closed))
+
+    def _stack(self, metric: str, end_s: float) -> Stack:
+        """What a baseline that ends there begins with, and all after it."""
+        start_s = end_s - self._condition.baseline_s
+        if (metric, start_s) not in self._stacks:
+            windows = [window for window in self._history if start_s <= window.start_s]
+            self._stacks[metric, start_s] = Stack.of(windows, metric)
+        return self._stacks[metric, start_s]
 
     def _build(self, learner: Learner, end_s: float, least: int) -> dict[float, Baseline]:
-        start_s = end_s - self._condition.baseline_s
-        windows = [
-            window
-            for window in self._history
-            if start_s <= window.start_s < end_s and not inside(window.start_s, learner.closed)
-        ]
+        stack = self._stack(learner.metric, end_s)
+        stack = stack.among(_usual(stack, learner, end_s))
         if not learner.moves:
-            return build_each(windows, learner.metric, self._condition.q, least)
+            return build_each(stack, self._condition.q, least)
         found = {}
         for q in self._condition.q:
-            before = moved(windows, learner.metric, q, learner.moves)
+            before = moved(stack.windows, learner.metric, q, learner.moves)
             settled_s = max(end_s - learner.moves[-1].at_s, 0.0)
-            found.update(build_each(before, learner.metric, [q], least, settled_s=settled_s))
+            found.update(build_each(Stack.of(before, learner.metric), [q], least, settled_s=settled_s))
         return found
+
+
+def _usual(stack: Stack, learner: Learner, end_s: float) -> Flags:
+    """Of which windows a learner takes what is normal, up to a time."""
+    starts = np.array([window.start_s for window in stack.windows])
+    return np.asarray((starts < end_s) & ~within(starts, learner.closed))

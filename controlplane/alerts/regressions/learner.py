@@ -10,6 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from controlplane.alerts.regressions.baseline import FLEET, MIN_BUCKET_COUNT, Baseline
 from controlplane.alerts.regressions.course import MATURE_S, TAIL, Course, Shown, strongest
 from controlplane.alerts.windows.history import Window
@@ -75,13 +78,21 @@ class Learner:
         return [q for q, stream in self.streams.items() if stream.alarmed]
 
     def log_threshold(self, pools: int) -> float:
-        """ln(A + 1), A = wanted ticks between false alarms times the number of streams."""
-        return math.log1p(self.condition.false_alarm_every_s / WINDOW_S * self.stream_count(pools))
+        """ln(A + 1), A = wanted ticks between false alarms over this stream's part of them.
+
+        Half of what is promised is spent on all requests together, the other half on the prompt buckets.
+        """
+        halves = 2 * (1 if self.bucket == FLEET else self._buckets) if self._buckets else 1
+        apart = max(1, pools * len(self.condition.metrics) * len(self.condition.q))
+        return math.log1p(self.condition.false_alarm_every_s / WINDOW_S * apart * halves)
 
     def stream_count(self, pools: int) -> int:
         """Over all pools, metrics and quantiles of the rule, supposing that all have as many prompt buckets as this."""
-        each = max((len(baseline.phi) for baseline in self.baselines.values()), default=1)
-        return max(1, pools * len(self.condition.metrics) * len(self.condition.q) * each)
+        return max(1, pools * len(self.condition.metrics) * len(self.condition.q) * (1 + self._buckets))
+
+    @property
+    def _buckets(self) -> int:
+        return max((len(baseline.phi) - 1 for baseline in self.baselines.values()), default=0)
 
     def forget(self, at_s: float) -> None:
         """Drop the evidence: what it spoke of is over, or accepted."""
@@ -316,3 +327,11 @@ def _finite(at_s: float) -> float | None:
 
 def inside(at_s: float, spans: Sequence[Span]) -> bool:
     return any(begin <= at_s < end for begin, end in spans)
+
+
+def within(starts_s: NDArray[np.float64], spans: Sequence[Span]) -> NDArray[np.bool_]:
+    """As `inside`, of each."""
+    found = np.zeros(starts_s.shape, dtype=bool)
+    for begin, end in spans:
+        found |= (starts_s >= begin) & (starts_s < end)
+    return found

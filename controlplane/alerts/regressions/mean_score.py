@@ -1,4 +1,4 @@
-"""What a line follows: the mean score of a tick's requests, with its sampling variance; nan where there were none. Pure."""
+"""What a line follows: the mean score of a tick's requests, with its sampling variance; nan where there was none."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -16,6 +16,7 @@ from controlplane.evidence.sketch import Sketch
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -41,8 +42,17 @@ class StackedTails:
             sizes,
             np.cumsum(sizes) - sizes,
             np.concatenate([one.tail for one in tails]),
-            max((one.relative_error for one in tails), default=RELATIVE_ERROR),
+            max([RELATIVE_ERROR, *{one.relative_error for one in tails}]),
         )
+
+    def among(self, is_kept: Flags) -> "StackedTails":
+        """Of some of the windows: bool[windows]."""
+        mine = is_kept[self.places]
+        places = (np.cumsum(is_kept) - 1)[self.places[mine]]
+        sizes = self.sizes[mine]
+        flat = self.flat[np.repeat(mine, self.sizes)]
+        starts = np.cumsum(sizes) - sizes
+        return StackedTails(places, self.counts[mine], self.lows[mine], sizes, starts, flat, self.relative_error)
 
     def above(self, position: int) -> Ints:
         """As `Tail.above`, of each."""
@@ -84,12 +94,34 @@ class StackedTails:
         return positions, counts
 
 
-def stacked(windows: Sequence[Window], metric: str) -> Mapping[str, StackedTails]:
-    """By prompt bucket, in the order of their names."""
-    found: dict[str, tuple[list[int], list[Tail]]] = {}
-    for place, window in enumerate(windows):
-        for name, tail in window.tails.get(metric, {}).items():
-            places, tails = found.setdefault(name, ([], []))
-            places.append(place)
-            tails.append(tail)
-    return {name: StackedTails.of(*found[name]) for name in sorted(found)}
+@dataclass(frozen=True)
+class Stack:
+    """A metric's histograms in so many windows; buckets: by prompt bucket, in the order of their names."""
+
+    metric: str
+    windows: Sequence[Window]
+    buckets: Mapping[str, StackedTails]
+
+    @classmethod
+    def of(cls, windows: Sequence[Window], metric: str) -> "Stack":
+        found: dict[str, tuple[list[int], list[Tail]]] = {}
+        for place, window in enumerate(windows):
+            for name, tail in window.tails.get(metric, {}).items():
+                places, tails = found.setdefault(name, ([], []))
+                places.append(place)
+                tails.append(tail)
+        return cls(metric, windows, {name: StackedTails.of(*found[name]) for name in sorted(found)})
+
+    def among(self, is_kept: Flags) -> "Stack":
+        """Some of the windows: bool[windows]; a bucket of which nothing is left is absent."""
+        windows = [self.windows[place] for place in np.flatnonzero(is_kept)]
+        kept = {name: one.among(is_kept) for name, one in self.buckets.items()}
+        return Stack(self.metric, windows, {name: one for name, one in kept.items() if one.places.size})
+
+    @property
+    def has_any(self) -> Flags:
+        """bool[windows]: those that hold the metric at all."""
+        found = np.zeros(len(self.windows), dtype=bool)
+        for one in self.buckets.values():
+            found[one.places] = True
+        return found

@@ -1,12 +1,12 @@
 """What is usual of a metric, by prompt bucket, as scores: a window's requests against it. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from controlplane.alerts.regressions.stacked_tails import stacked
+from controlplane.alerts.regressions.stacked_tails import Stack
 from controlplane.alerts.windows.history import Window
 from controlplane.alerts.windows.material import Tail
 from controlplane.evidence.scores import Scoring, location, tail
@@ -69,20 +69,20 @@ class Yardstick:
             self._last = window, found
         return self._last[1]
 
-    def score_each(self, windows: Sequence[Window]) -> dict[str, ScoredEach]:
+    def score_each(self, stack: Stack) -> dict[str, ScoredEach]:
         """By prompt bucket, of each window what `score` says of it."""
         found = {}
-        for name, stack in stacked(windows, self.metric).items():
+        for name, one in stack.buckets.items():
             if name in self.usual:
-                scores = np.zeros((3, len(windows)))
-                scores[0, stack.places], scores[1:, stack.places] = stack.scored(self.usual[name].tables[:, 1:])
+                scores = np.zeros((3, len(stack.windows)))
+                scores[0, one.places], scores[1:, one.places] = one.scored(self.usual[name].tables[:, 1:])
                 found[name] = ScoredEach(*scores)
         return found
 
 
-def yardstick(windows: Sequence[Window], metric: str) -> Yardstick:
+def yardstick(stack: Stack) -> Yardstick:
     """By what the windows hold."""
-    counts = {name: stack.merged.counts for name, stack in stacked(windows, metric).items()}
+    counts = {name: one.merged.counts for name, one in stack.buckets.items()}
     counts = {name: found for name, found in counts.items() if found.sum() >= LEAST_COUNT}
     whole = sum(int(found.sum()) for found in counts.values())
     usual = {}
@@ -90,4 +90,4 @@ def yardstick(windows: Sequence[Window], metric: str) -> Yardstick:
         by_place, by_tail = location(found), tail(found)
         tables = np.pad(np.stack([by_place.table, by_tail.table]), ((0, 0), (1, 0)))
         usual[name] = Usual(by_place, by_tail, int(found.sum()) / whole, tables)
-    return Yardstick(metric, usual)
+    return Yardstick(stack.metric, usual)

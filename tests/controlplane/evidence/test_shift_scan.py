@@ -8,6 +8,7 @@ from controlplane.evidence.wander import TAUS_TICKS, Wander, fit
 from tests.controlplane.evidence.test_wander import process
 
 PAST, RISES, TOLERATED, ALARM = 4000, (0.3, 0.6, 1.2), 0.05, 15.0
+EQUAL = (1 / 3, 1 / 3, 1 / 3)
 SAMPLING = 0.01
 
 
@@ -16,7 +17,7 @@ def evidence(values: np.ndarray, wander: Wander | None = None) -> np.ndarray:
     wander = wander or fit(values[:PAST], sampling[:PAST], [0.0] * len(TAUS_TICKS))
     level = float(np.nanmean(values[:PAST]))
     ends = np.arange(PAST + 1, values.size + 1)
-    return total(Scan.of(wander, PAST).parts(Sums.of(values, sampling, wander, level), ends, RISES, TOLERATED))
+    return total(Scan.of(wander, PAST).parts(Sums.of(values, sampling, wander, level), ends, RISES, EQUAL, TOLERATED))
 
 
 def noise(seed: int, ticks: int = PAST + 2000) -> np.ndarray:
@@ -52,7 +53,7 @@ def test_evidence_is_a_mean_of_likelihood_ratios() -> None:
     for _ in range(400):
         values = 0.1 * random.normal(size=220)
         sums = Sums.of(values, np.full(220, SAMPLING), known, 0.0)
-        ratios.append(scan.parts(sums, np.array([220]), (0.1,), 0.0)[0, :, 0])
+        ratios.append(scan.parts(sums, np.array([220]), (0.1,), (1.0,), 0.0)[0, :, 0])
     gaps = np.diff(scan.edges[np.concatenate([[scan.onsets[0] - 1], scan.onsets])])
     means = np.exp(np.array(ratios)).mean(axis=0) / gaps
     assert means[:4] == pytest.approx(1.0, abs=0.4)  # Short spans: of long ones the mean is made by rare large ratios.
@@ -72,6 +73,29 @@ def test_pushed_one_by_one_the_sums_are_the_same() -> None:
         grown.push(float(value), float(variance))
     assert grown.ticks == whole.ticks == 3000
     assert grown.now == pytest.approx(whole.now, rel=1e-9, abs=1e-9)
+    halves = Sums.of(values[:1700], sampling[:1700], known_noise(), 0.1).extended(values[1700:], sampling[1700:])
+    assert halves.ticks == 3000 and halves.now == pytest.approx(whole.now, rel=1e-9, abs=1e-9)
+
+
+def test_weights_are_what_an_alternative_is_believed_beforehand() -> None:
+    values, sampling = noise(7), np.full(PAST + 2000, SAMPLING)
+    scan, sums = Scan.of(known_noise(), PAST), Sums.of(values, sampling, known_noise(), 0.0)
+    equal = scan.parts(sums, np.array([PAST]), RISES, EQUAL, TOLERATED)
+    biased = scan.parts(sums, np.array([PAST]), RISES, (0.5, 0.3, 0.2), TOLERATED)
+    assert biased - equal == pytest.approx(np.broadcast_to(np.log([1.5, 0.9, 0.6]), equal.shape))
+
+
+def test_hints_of_many_ticks_are_those_of_each() -> None:
+    values, sampling = noise(8, PAST + 300), np.full(PAST + 300, SAMPLING)
+    values[PAST + 100 :] += 0.3
+    scan, sums = Scan.of(known_noise(), PAST), Sums.of(values[:PAST], sampling[:PAST], known_noise(), 0.0)
+    whole = Sums.of(values, sampling, known_noise(), 0.0)
+    many = scan.hints(whole, np.arange(PAST + 1, values.size + 1))
+    each = []
+    for value in values[PAST:]:
+        sums.push(float(value), SAMPLING)
+        each.append(scan.hint(sums))
+    assert list(many) == each and many.any() and not many.all()
 
 
 def test_a_rise_of_many_deviations_is_not_back_while_it_lasts_and_is_told_whole() -> None:
@@ -98,7 +122,7 @@ def test_no_alarm_comes_without_a_hint(seed: int, rise: float) -> None:
     looked = 0
     for tick in range(PAST, values.size):
         sums.push(float(values[tick]), SAMPLING)
-        found = total(scan.parts(sums, np.array([sums.ticks]), RISES, TOLERATED))[0]
+        found = total(scan.parts(sums, np.array([sums.ticks]), RISES, EQUAL, TOLERATED))[0]
         hinted = scan.hint(sums)
         looked += hinted
         assert hinted or found < ALARM - 3.0

@@ -4,8 +4,9 @@ import math
 
 import numpy as np
 import pytest
+from scipy import optimize
 
-from controlplane.evidence.wander import TAUS_TICKS, Wander, fit
+from controlplane.evidence.wander import TAUS_TICKS, Wander, fit, non_negative
 
 NO_FLOORS = [0.0] * len(TAUS_TICKS)
 
@@ -49,3 +50,13 @@ def test_covariances_are_those_of_the_means_of_spans() -> None:
     weights = (span[None, :] == np.arange(3)[:, None]) / np.bincount(span)[:, None]
     assert found == pytest.approx(weights @ exact @ weights.T, rel=1e-3)
     assert (np.linalg.eigvalsh(found) > 0).all()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_least_squares_without_negative_coefficients_are_the_best_there_are(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    shape = np.exp(-np.outer(np.arange(12), 1.0 / np.array([0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0])))
+    wanted = shape @ np.maximum(random.normal(size=7), 0.0) * random.lognormal(0.0, 0.3, 12)
+    found, best = non_negative(shape, wanted), optimize.nnls(shape, wanted)
+    assert (found >= 0.0).all()
+    assert np.linalg.norm(shape @ found - wanted) <= best[1] * (1.0 + 1e-6) + 1e-9

@@ -15,6 +15,7 @@ from controlplane.alerts.regressions.baseline import (
     margin_buckets,
 )
 from controlplane.alerts.regressions.detector import Detector
+from controlplane.alerts.regressions.stacked_tails import Stack
 from controlplane.alerts.windows.history import Tail, Window, merged
 from controlplane.alerts.windows.load import LoadMeter, load_bin
 from controlplane.alerts.windows.pool_record import PoolRecord
@@ -39,7 +40,7 @@ def windows(
 
 
 def build(windows: list[Window]) -> Baseline | None:
-    return build_each(windows, "ttft", [0.95], 200).get(0.95)
+    return build_each(Stack.of(windows, "ttft"), [0.95], 200).get(0.95)
 
 
 def test_a_tail_says_what_the_sketch_says() -> None:
@@ -212,14 +213,16 @@ def test_a_quarter_beyond_the_highest_load_is_judged_and_no_more() -> None:
 
 def test_the_margin_is_of_the_span_whenever_it_was() -> None:
     for first_s in (0.0, 1.7e9):
-        baseline = build_each(windows(12, first_s=first_s), "ttft", [0.95], 200).get(0.95)
+        baseline = build_each(Stack.of(windows(12, first_s=first_s), "ttft"), [0.95], 200).get(0.95)
         assert baseline is not None
         assert baseline.buckets["<=512"].edge - axis_position(baseline.quantile_s) == 18
 
 
 def test_a_short_history_is_taken_for_noisier_than_it_looks() -> None:
     def least(minutes: int) -> float:
-        found = [build_each(windows(12 * minutes, seed=seed), "ttft", [0.95], 200).get(0.95) for seed in range(12)]
+        found = [
+            build_each(Stack.of(windows(12 * minutes, seed=seed), "ttft"), [0.95], 200).get(0.95) for seed in range(12)
+        ]
         return min(one.phi[FLEET] for one in found if one is not None)
 
     assert least(1) == pytest.approx(1.875), "a part of two: seven of eight blocks of a minute are missing"

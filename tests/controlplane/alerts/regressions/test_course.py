@@ -18,6 +18,7 @@ from controlplane.alerts.regressions.course import (
     course,
     strongest,
 )
+from controlplane.alerts.regressions.stacked_tails import Stack
 from controlplane.alerts.regressions.yardstick import yardstick
 from controlplane.alerts.windows.history import Window
 from controlplane.alerts.windows.material import Tail
@@ -43,7 +44,7 @@ def served(seed: int, factors: Mapping[str, float], first: int = 0) -> Iterator[
 
 
 def past(windows: list[Window], usual: int = TICKS) -> Past:
-    return Past.of(yardstick(windows[:usual], METRIC), windows, START_S + 5.0 * usual)
+    return Past.of(yardstick(Stack.of(windows[:usual], METRIC)), Stack.of(windows, METRIC), START_S + 5.0 * usual)
 
 
 def never(_: float) -> bool:
@@ -149,7 +150,7 @@ def test_gaps_without_traffic_say_nothing(windows: list[Window]) -> None:
 
 def test_wide_windows_have_wide_ticks(windows: list[Window]) -> None:
     wide = [Window(60.0 * place, 1.0, window.tails) for place, window in enumerate(windows)]
-    found = course(Past.of(yardstick(wide, METRIC), wide, 60.0 * TICKS), FLEET, never)
+    found = course(Past.of(yardstick(Stack.of(wide, METRIC)), Stack.of(wide, METRIC), 60.0 * TICKS), FLEET, never)
     assert found is not None and found.width_s == 60.0 and found.lines[PLACE].sums.ticks == len(wide)
 
 
@@ -184,17 +185,17 @@ def test_the_effect_is_told_with_an_interval_that_holds_it(windows: list[Window]
 def test_a_tail_tells_no_factor_and_what_is_not_watched_nothing(windows: list[Window]) -> None:
     one = made(windows)
     assert one.effect(TAIL, START_S) is None and one.effect("none", START_S) is None
-    assert one.replayed("none") is None
+    assert one.replayed("none", 15.0) is None
 
 
-def test_its_own_past_replayed_shows_less_than_an_alarm_and_a_fault_in_it_more(windows: list[Window]) -> None:
-    calm = made(windows[:TICKS]).replayed(PLACE)
-    assert calm is not None and calm.log_evidence < 15.0
-    assert calm.span_s == pytest.approx(5.0 * TICKS * 2 / 3, abs=5.0)
+def test_its_own_past_replayed_shows_no_alarm_and_a_fault_in_it_does(windows: list[Window]) -> None:
+    calm = made(windows[:TICKS]).replayed(PLACE, 15.0)
+    assert calm is not None and calm.highest < 15.0 and not calm.alarms and calm.bound is not None
+    assert calm.span_s == pytest.approx(5.0 * TICKS * 2 / 3, abs=10.0)
     slow = served(8, {"a": 1.6, "b": 3.0 * 1.6}, 600)
     faulty = [*windows[:600], *(next(slow) for _ in range(60)), *windows[660:TICKS]]
-    found = made(faulty).replayed(PLACE)
-    assert found is not None and found.log_evidence > calm.log_evidence + 5.0
+    found = made(faulty).replayed(PLACE, calm.highest + 5.0)
+    assert found is not None and found.alarms and found.bound is None
 
 
 def test_the_strongest_pays_for_the_chances_of_all() -> None:

@@ -1,0 +1,195 @@
+"""The product's detector over weeks: what `Detector.advance` raises tick by tick, at a twentieth of the price.
+
+A course remembers nothing but its series, so that what it will show at each tick of the coming hour can be computed at
+once. Where that comes nowhere near an alarm the ticks are passed over (prompt buckets that are judged by exceedances
+take each); where it does, where the load is new, or something is in alarm, the detector itself takes tick after tick.
+A test holds the two equal.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.detection_measures.worlds import BUCKETS, Chunk
+from controlplane.alerts.regressions.course import Line
+from controlplane.alerts.regressions.detector import Detector
+from controlplane.alerts.regressions.learner import MATURE_REFRESH_S
+from controlplane.alerts.regressions.stacked_tails import Stack
+from controlplane.alerts.regressions.yardstick import ScoredEach
+from controlplane.alerts.windows.history import Window
+from controlplane.alerts.windows.load import LoadMeter
+from controlplane.alerts.windows.material import Tail
+from controlplane.alerts.windows.pool_record import NOTHING_KNOWN, PoolRecord
+from controlplane.contract.metrics import WINDOW_S
+
+Flags = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+
+WARM_S = 6 * 3600.0
+REST_S = 1800.0
+"""After an alarm another within this time is the same."""
+CLEAR_HINT = 3.0
+"""Without so clear a sign of a rise a line is far from an alarm."""
+LOUD = 2.0
+"""So far under its threshold (in nats) a line's evidence is taken seriously."""
+
+
+def windows_of(chunk: Chunk, metric: str, meter: LoadMeter) -> list[Window]:
+    """The chunk as the product reads it."""
+    begin, counts = chunk.used(metric)
+    tails = np.cumsum(counts[..., ::-1], axis=-1)[..., ::-1]
+    low, high = (counts > 0).argmax(axis=-1), counts.shape[-1] - (counts[..., ::-1] > 0).argmax(axis=-1)
+    found = []
+    for tick, arrived in enumerate(chunk.arrived):
+        start_s = chunk.start_s + tick * WINDOW_S
+        held = {}
+        for place, name in enumerate(BUCKETS):
+            count = int(tails[tick, place, 0])
+            if count:
+                first = int(low[tick, place])
+                held[name] = Tail(begin + first, tails[tick, place, first : high[tick, place]].copy(), count)
+        load = meter.push(start_s, {"n": int(arrived)}, {})
+        found.append(Window(start_s, load, {metric: held} if held else {}))
+    return found
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """A stretch of ticks from `first_s` until baselines are renewed.
+
+    loud: bool[ticks], which the detector has to see itself; told: of each line of the courses, what it will be told
+    (mean and variance, float64[ticks] each).
+    """
+
+    first_s: float
+    loud: Flags
+    told: Sequence[tuple[Line, Floats, Floats]]
+
+
+class Replay:
+    """Windows in order; `raised`: the seconds at which the metric came into alarm, judging from `WARM_S` on.
+
+    records: what the database says from so many seconds on; first_only: no further than the first alarm.
+    """
+
+    def __init__(
+        self,
+        detector: Detector,
+        metric: str,
+        records: Sequence[tuple[float, PoolRecord]] = (),
+        *,
+        first_only: bool = False,
+    ) -> None:
+        self.raised: list[float] = []
+        self._records, self._first_only = records, first_only
+        self._detector, self._metric = detector, metric
+        self._history: list[Window] = []
+        self._was_alarmed, self._quiet_until_s = False, 0.0
+        self._ahead: Ahead | None = None
+
+    def take(self, windows: Sequence[Window]) -> None:
+        """More of them."""
+        place = len(self._history)
+        self._history += windows
+        while place < len(self._history) and not self.is_done:
+            if self._history[place].start_s < WARM_S:
+                place += 1
+                continue
+            self._advance(place)
+            place = self._pass_over(place + 1)
+        spare = max(0, len(self._history) - round((WARM_S + 3600.0) / WINDOW_S))
+        del self._history[:spare]
+
+    @property
+    def is_done(self) -> bool:
+        return self._first_only and bool(self.raised)
+
+    def _advance(self, place: int) -> None:
+        window = self._history[place]
+        record = next((one for since_s, one in reversed(self._records) if since_s <= window.start_s), NOTHING_KNOWN)
+        self._detector.advance(window, self._history, record)
+        is_alarmed = bool(self._detector.alarmed(self._metric))
+        if is_alarmed and not self._was_alarmed and window.start_s >= self._quiet_until_s:
+            self.raised.append(window.start_s + WINDOW_S)
+            self._quiet_until_s = window.start_s + REST_S
+        self._was_alarmed = is_alarmed
+
+    def _pass_over(self, first: int) -> int:
+        """The next window that the detector itself has to see."""
+        learners = list(self._detector.learners.values())
+        before_s = self._history[first - 1].start_s
+        is_calm = any(learner.course is not None for learner in learners) and not any(
+            learner.alarmed or learner.crowded or before_s < learner.surge_until_s for learner in learners
+        )
+        if not is_calm:
+            self._ahead = None
+            return first
+        due_s = min(learner.built_s for learner in learners) + MATURE_REFRESH_S
+        if self._ahead is None or before_s + WINDOW_S >= self._ahead.first_s + self._ahead.loud.size * WINDOW_S:
+            stretch = [window for window in self._history[first:] if window.start_s < due_s]
+            self._ahead = self._look_ahead(stretch) if len(stretch) > 1 else None
+        if self._ahead is None:
+            return first
+        begin = round((before_s + WINDOW_S - self._ahead.first_s) / WINDOW_S)
+        quiet = int(self._ahead.loud[begin:].argmax())
+        self._skip(self._history[first : first + quiet], self._ahead, begin)
+        return first + quiet
+
+    def _look_ahead(self, stretch: Sequence[Window]) -> Ahead:
+        learners = list(self._detector.learners.values())
+        known = {learner.bucket for learner in learners}
+        limit = min(baseline.load_limit for one in learners for baseline in one.baselines.values())
+        loud = np.array(
+            [window.load > limit or not known.issuperset(window.tails.get(self._metric, {})) for window in stretch]
+        )
+        stack, scored, told = Stack.of(stretch, self._metric), dict[int, Mapping[str, ScoredEach]](), []
+        for learner in learners:
+            if learner.course is None:
+                continue
+            usual, least = learner.course.yardstick, learner.log_threshold(self._detector.pools) - LOUD
+            if id(usual) not in scored:
+                scored[id(usual)] = usual.score_each(stack)
+            each = scored[id(usual)]
+            for line in learner.course.lines.values():
+                values, sampling = line.wanted.mean.of_each(each, len(stretch))
+                told.append((line, values, sampling))
+                ends = line.sums.ticks + 1 + np.arange(len(stretch))
+                loud |= line.evidence(line.sums.extended(values, sampling), ends, CLEAR_HINT) >= least
+        for since_s, _ in self._records:
+            loud |= np.array([since_s <= window.start_s < since_s + WINDOW_S for window in stretch])
+        loud[-1] = True  # Before baselines are renewed it counts what is suspected.
+        return Ahead(stretch[0].start_s, loud, told)
+
+    def _skip(self, quiet: Sequence[Window], ahead: Ahead, begin: int) -> None:
+        if not quiet:
+            return
+        end = begin + len(quiet)
+        for line, values, sampling in ahead.told:
+            line.sums = line.sums.extended(values[begin:end], sampling[begin:end])
+        work = self._detector.workshop(self._history)
+        for learner in self._detector.learners.values():
+            if learner.course is not None:
+                learner.streams.clear()
+                continue
+            for window in quiet:
+                learner.judge(window, self._history, self._detector.pools, work.build, work.survey)
+        self._detector.last_start_s = quiet[-1].start_s
+
+
+def watch(
+    detector: Detector,
+    metric: str,
+    chunks: Iterable[Chunk],
+    records: Sequence[tuple[float, PoolRecord]] = (),
+    *,
+    first_only: bool = False,
+) -> list[float]:
+    """When it alarmed, in seconds of the world."""
+    replay, meter = Replay(detector, metric, records, first_only=first_only), LoadMeter()
+    for chunk in chunks:
+        replay.take(windows_of(chunk, metric, meter))
+        if replay.is_done:
+            break
+    return replay.raised
