@@ -11,7 +11,7 @@ from benchmarks.detection_measures.equal_terms import Said, delay, quiet_thresho
 from benchmarks.detection_measures.false_alarms import Thresholds
 from benchmarks.detection_measures.fast_forward import WARM_S
 from benchmarks.detection_measures.limit import by_requests_s, nats_a_request, nats_wanted, with_common_noise_s
-from benchmarks.detection_measures.methods import METHODS, alarms
+from benchmarks.detection_measures.methods import METHODS, followed
 from benchmarks.detection_measures.rivals import RIVALS
 from benchmarks.detection_measures.scenes import DAY_S, FAULT_S, GOALS_S, HOUR_S, SMALL, WEEK_S, shape
 from benchmarks.detection_measures.worlds import BUCKET_TOPS, Fault, World
@@ -68,7 +68,7 @@ def measure(
                     return World(shape("easy", rate), source, key, (fault,))
 
                 for method in watched:
-                    raised = alarms(method, world().chunks(FAULT_S + patience_s), without, first_only=True)
+                    raised = followed(method, world().chunks(FAULT_S + patience_s), without, first_only=True).raised
                     late = raised[0] - FAULT_S if raised else math.inf
                     found[method].append(late if late > 0.0 else math.inf)
                 if rivals:

@@ -1,12 +1,13 @@
 """How often each cries wolf: worlds in which nothing is wrong for weeks."""
 
+import math
 from collections.abc import Sequence
 
 from benchmarks.detection_measures.arrivals import Lap
 from benchmarks.detection_measures.equal_terms import Said
 from benchmarks.detection_measures.equal_terms import alarms as alarms_of
 from benchmarks.detection_measures.fast_forward import WARM_S
-from benchmarks.detection_measures.methods import METHODS, alarms
+from benchmarks.detection_measures.methods import METHODS, followed
 from benchmarks.detection_measures.rivals import PUBLISHED, RIVALS
 from benchmarks.detection_measures.scenes import NULLS, WEEK_S, shape
 from benchmarks.detection_measures.worlds import World
@@ -37,14 +38,16 @@ def measure(
     print("| world | rate | " + " | ".join(heads) + " |")
     print("|---|---|" + "---|" * len(heads), flush=True)
     for name, rate in [null for null in NULLS if null[0] in worlds]:
-        raised = dict.fromkeys(heads, 0)
+        raised, nearest = dict.fromkeys(heads, 0), dict.fromkeys(watched, -math.inf)
         judged, week = 0.0, 0
         while judged < weeks - 1e-9:
             part = min(1.0, weeks - judged)
             span_s = WARM_S + part * WEEK_S
             for method in watched:
                 world = null_world(source, name, rate, seed, week)
-                raised[method] += len(alarms(method, world.chunks(span_s), without))
+                found = followed(method, world.chunks(span_s), without)
+                raised[method] += len(found.raised)
+                nearest[method] = max(nearest[method], found.nearest)
             if rivals:
                 world = null_world(source, name, rate, seed, week)
                 numbers = Said.of(world.chunks(span_s), "prefill", rivals).numbers
@@ -53,7 +56,8 @@ def measure(
                     tuned = thresholds.get((rival, rate))
                     raised[f"{rival}, tuned"] += 0 if tuned is None else len(alarms_of(numbers[rival], tuned))
             judged, week = judged + part, week + 1
-            print(f"<!-- {name} {rate:g}/s, {judged:.3g} weeks: {raised} -->", flush=True)
+            near = ", ".join(f"{method} came within {-nats:.1f} nats of an alarm" for method, nats in nearest.items())
+            print(f"<!-- {name} {rate:g}/s, {judged:.3g} weeks: {raised}; {near} -->", flush=True)
         print(f"| {name} | {rate:g}/s | " + " | ".join(told(raised[head], judged) for head in heads) + " |", flush=True)
 
 

@@ -6,6 +6,7 @@ take each); where it does, where the load is new, or something is in alarm, the 
 A test holds the two equal.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -71,6 +72,7 @@ class Ahead:
 class Replay:
     """Windows in order; `raised`: the seconds at which the metric came into alarm, judging from `WARM_S` on.
 
+    nearest: how near a line came to an alarm, in nats (0: it was one), among those that look ahead of time.
     records: what the database says from so many seconds on; first_only: no further than the first alarm.
     """
 
@@ -83,6 +85,7 @@ class Replay:
         first_only: bool = False,
     ) -> None:
         self.raised: list[float] = []
+        self.nearest = -math.inf
         self._records, self._first_only = records, first_only
         self._detector, self._metric = detector, metric
         self._history: list[Window] = []
@@ -148,7 +151,7 @@ class Replay:
         for learner in learners:
             if learner.course is None:
                 continue
-            usual, least = learner.course.yardstick, learner.log_threshold(self._detector.pools) - LOUD
+            usual, threshold = learner.course.yardstick, learner.log_threshold(self._detector.pools)
             if id(usual) not in scored:
                 scored[id(usual)] = usual.score_each(stack)
             each = scored[id(usual)]
@@ -156,7 +159,9 @@ class Replay:
                 values, sampling = line.wanted.mean.of_each(each, len(stretch))
                 told.append((line, values, sampling))
                 ends = line.sums.ticks + 1 + np.arange(len(stretch))
-                loud |= line.evidence(line.sums.extended(values, sampling), ends, CLEAR_HINT) >= least
+                evidence = line.evidence(line.sums.extended(values, sampling), ends, CLEAR_HINT)
+                loud |= evidence >= threshold - LOUD
+                self.nearest = max(self.nearest, float(evidence.max()) - threshold)
         for since_s, _ in self._records:
             loud |= np.array([since_s <= window.start_s < since_s + WINDOW_S for window in stretch])
         loud[-1] = True  # Before baselines are renewed it counts what is suspected.
@@ -185,11 +190,11 @@ def watch(
     records: Sequence[tuple[float, PoolRecord]] = (),
     *,
     first_only: bool = False,
-) -> list[float]:
-    """When it alarmed, in seconds of the world."""
+) -> Replay:
+    """The chunks, one after the other."""
     replay, meter = Replay(detector, metric, records, first_only=first_only), LoadMeter()
     for chunk in chunks:
         replay.take(windows_of(chunk, metric, meter))
         if replay.is_done:
             break
-    return replay.raised
+    return replay

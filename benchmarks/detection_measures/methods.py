@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from benchmarks.detection_measures.fast_forward import watch
+from benchmarks.detection_measures.fast_forward import Replay, watch
 from benchmarks.detection_measures.worlds import Chunk
 from controlplane.alerts.regressions import course as courses
 from controlplane.alerts.regressions.baseline import FLEET
@@ -46,15 +46,15 @@ PARTS = {
 }
 
 
-def alarms(
+def followed(
     method: str,
     chunks: Iterable[Chunk],
     without: Sequence[str] = (),
     records: Sequence[tuple[float, PoolRecord]] = (),
     *,
     first_only: bool = False,
-) -> list[float]:
-    """When the method alarmed, in seconds of the world; without: of `PARTS`."""
+) -> Replay:
+    """What the method made of a world; without: of `PARTS`."""
     metric, kind = METHODS[method]
     condition = RegressionCondition(metrics=[metric])
     detector = Ablated(condition, without) if without else kind(condition)

@@ -16,7 +16,7 @@ from controlplane.alerts.windows.load import LoadMeter
 from controlplane.contract.bodies.alerts import RegressionCondition
 from controlplane.contract.metrics import WINDOW_S
 
-STREAMS, POOLS = 10_000, 4
+STREAMS, POOLS = 10_000, 2
 
 
 def measure(source: Lap, seed: int) -> None:
@@ -24,17 +24,16 @@ def measure(source: Lap, seed: int) -> None:
     spent_s, streams, ticks, held, kept = 0.0, 0, 0, 0, 0
     for pool in range(POOLS):
         meter = LoadMeter()
-        tracemalloc.start()
         chunks = World(shape("easy", 20.0), source, (seed, 90, pool)).chunks(WARM_S + HOUR_S)
         windows = [window for chunk in chunks for window in windows_of(chunk, "prefill", meter)]
-        before = tracemalloc.get_traced_memory()[0]
         held += sum(
             tail.tail.nbytes for window in windows for tails in window.tails.values() for tail in tails.values()
         )
         detector = Detector(RegressionCondition(metrics=["prefill"]))
         first = next(place for place, window in enumerate(windows) if window.start_s >= WARM_S)
+        tracemalloc.start()
         detector.advance(windows[first], windows[: first + 1])
-        kept += tracemalloc.get_traced_memory()[0] - before
+        kept += tracemalloc.get_traced_memory()[0]
         tracemalloc.stop()
         began = time.process_time()
         for place in range(first + 1, len(windows)):

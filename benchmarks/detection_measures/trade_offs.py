@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.detection_measures.arrivals import Lap
 from benchmarks.detection_measures.fast_forward import WARM_S
-from benchmarks.detection_measures.methods import alarms
+from benchmarks.detection_measures.methods import followed
 from benchmarks.detection_measures.scenes import HOUR_S, shape
 from benchmarks.detection_measures.worlds import Fault, World
 from controlplane.alerts.conditions.deliberate import changes_of
@@ -36,9 +36,10 @@ def promotions(source: Lap, count: int, seed: int) -> None:
         world = World(shape("easy", rate), source, (seed, 51, trial), (change, fault))
         judged = World(shape("easy", rate), source, (seed, 52, trial)).chunks(JUDGED_S)
         records = _records(_rollout(trial + 1, next(judged).pool(METRIC).sum(axis=0), factor, random))
-        raised = alarms(METHOD, world.chunks(fault.at_s + HOUR_S), records=records)
+        raised = followed(METHOD, world.chunks(fault.at_s + HOUR_S), records=records).raised
         paged += any(at_s <= fault.at_s for at_s in raised)
         delays += [min((at_s - fault.at_s for at_s in raised if at_s > fault.at_s), default=HOUR_S)]
+        print(f"<!-- {trial + 1} rollouts, {paged} paged, then a fault after {delays[-1]:.0f} s -->", flush=True)
     print(f"\n{count} promoted rollouts (prefill x1.1 to x1.5, at 5 and 20/s), watched for {WATCHED_S:.0f} s:")
     print(
         f"{paged} page{_bound(paged, count)}; then x{LATER:g}: median {statistics.median_high(delays):.0f} s,", end=" "
@@ -55,7 +56,9 @@ def surges(source: Lap, count: int, seed: int) -> None:
             world = World(
                 shape("easy", (5.0, 20.0)[trial % 2]), source, (seed, 60, trial), surge=(begin, begin + HOUR_S, 2.2)
             )
-            paged += any(at_s > begin for at_s in alarms(method, world.chunks(begin + 1.5 * HOUR_S), first_only=True))
+            paged += any(
+                at_s > begin for at_s in followed(method, world.chunks(begin + 1.5 * HOUR_S), first_only=True).raised
+            )
         print(f"{count} surges (load x2.2 for an hour), {method}: {paged} page{_bound(paged, count)}", flush=True)
 
 
@@ -68,7 +71,9 @@ def mixes(source: Lap, count: int, seed: int) -> None:
         for trial in range(count):
             begin = WARM_S + 1200.0
             world = World(shape("easy", (5.0, 20.0)[trial % 2]), source, (seed, 61, trial), mix=(begin, kept))
-            paged += any(at_s > begin for at_s in alarms(method, world.chunks(begin + HOUR_S), first_only=True))
+            paged += any(
+                at_s > begin for at_s in followed(method, world.chunks(begin + HOUR_S), first_only=True).raised
+            )
         print(f"{count} changed mixes (long prompts doubled), {method}: {paged} page{_bound(paged, count)}", flush=True)
 
 

@@ -38,7 +38,7 @@ NOTHING = 1e6
 """The sampling variance of a span without requests."""
 HINT_SPANS = np.array([2, 4, 8, 16, 32, 64, 128, 256, 512, 1024])
 HINT_PLACES = np.concatenate([[0], HINT_SPANS, 5 * HINT_SPANS])
-HINT = 2.0
+HINT = 2.5
 """A rise has to show in the mean of one of these spans, against the ticks before it or the usual level, by so many
 standard deviations of sampling and of quick noise; where none does there is no evidence worth its computation."""
 BACK_SPANS = (6, 12, 24, 48, 96, 192)
@@ -120,14 +120,13 @@ class Scan:
 
     def hints(self, sums: Sums, ends: Ints, least: float = HINT) -> NDArray[np.bool_]:
         """The same after each of so many ticks, bool[ends]; least: standard deviations."""
-        at = sums.now[:3, np.maximum(ends[:, None] - HINT_PLACES, 0)]
+        at = sums.now[:3].take(np.maximum(ends[:, None] - HINT_PLACES, 0), axis=1)
         now, last, before = at[..., :1], at[..., 1 : 1 + HINT_SPANS.size], at[..., 1 + HINT_SPANS.size :]
         weight, value, spread = now - last
         old_weight, old_value = last[:2] - before[:2]
-        weight = np.maximum(weight, 1e-12)
-        old = np.minimum(old_value / np.maximum(old_weight, 1e-12), 0.0)
-        noise = np.sqrt(spread / weight**2 + self.quick)
-        return np.asarray((value / weight - old > least * noise).any(axis=-1))
+        weight = weight + 1e-12
+        risen = value / weight - np.minimum(old_value / (old_weight + 1e-12), 0.0)
+        return np.asarray((risen * np.abs(risen) > least**2 * (spread / weight**2 + self.quick)).any(axis=-1))
 
     @property
     def onsets(self) -> Ints:

@@ -114,7 +114,7 @@ class Stack:
 
     def among(self, is_kept: Flags) -> "Stack":
         """Some of the windows: bool[windows]; a bucket of which nothing is left is absent."""
-        windows = [self.windows[place] for place in np.flatnonzero(is_kept)]
+        windows = [window for window, kept in zip(self.windows, is_kept, strict=True) if kept]
         kept = {name: one.among(is_kept) for name, one in self.buckets.items()}
         return Stack(self.metric, windows, {name: one for name, one in kept.items() if one.places.size})
 
