@@ -17,7 +17,7 @@ from controlplane.contract.bodies.alerts import RegressionCondition
 from controlplane.contract.histogram import AXIS_LENGTH
 from controlplane.contract.metrics import WINDOW_S
 
-BASELINE_S = 3600.0
+BASELINE_S = 7200.0
 SHAPE = Shape("test", 4.0, slow=((0.01, 3600.0),))
 
 
@@ -27,7 +27,7 @@ def source() -> Lap:
 
 
 def chunks(source: Lap, seed: int, *faults: Fault, surge: tuple[float, float, float] | None = None) -> list[Chunk]:
-    """Two hours, of which the second is judged."""
+    """Three hours, of which the third is judged."""
     made = World(SHAPE, source, (seed,), faults, surge).chunks(BASELINE_S + 3600.0)
     return [replace(chunk, start_s=chunk.start_s + WARM_S - BASELINE_S) for chunk in made]
 
