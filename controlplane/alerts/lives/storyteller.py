@@ -14,7 +14,8 @@ from controlplane.alerts.conditions.finding import Finding
 from controlplane.alerts.conditions.kind import Job, Look
 from controlplane.alerts.diagnosis import context
 from controlplane.alerts.diagnosis.causes import causes
-from controlplane.alerts.diagnosis.diagnosis import Shift, diagnose
+from controlplane.alerts.diagnosis.diagnosis import STAGES, Shift, diagnose, stage_shifts
+from controlplane.alerts.diagnosis.felt import felt
 from controlplane.alerts.lives import updates
 from controlplane.alerts.lives.lifecycle import Draft, News
 from controlplane.alerts.lives.machine import Event
@@ -22,7 +23,7 @@ from controlplane.alerts.lives.updates import Seen, Told
 from controlplane.alerts.tables import AlertRow
 from controlplane.alerts.windows.history import Where
 from controlplane.contract.bodies.alerts import AlertState, Diagnosis
-from controlplane.contract.metrics import E2E, NODE
+from controlplane.contract.metrics import E2E, NODE, TTFT
 from controlplane.db.database import Database
 from controlplane.evidence.sketch import Sketch
 from controlplane.telemetry import Question, Span, TelemetryReader
@@ -61,19 +62,25 @@ class Storyteller:
 
     def _without_metric(self, job: Job[Any], story: Finding, where: Where, now: datetime) -> Diagnosis:
         """The likeliest causes where the kind has any; the rest says all there is to it by itself."""
-        alone = Diagnosis(stage=None, summary=story.summary + ".", causes=[])
+        stage = story.stage or None
+        alone = Diagnosis(stage=stage, summary=story.summary + ".", causes=[])
         if not job.kind.seeks_causes or story.since is None:
             return alone
         before = Span(story.since - timedelta(seconds=context.BEFORE_S), story.since)
+        during, stages = Span(story.since, story.at), []
         try:
-            around = context.surroundings(self._telemetry, where, E2E.short, before, Span(story.since, story.at))
+            around = context.surroundings(self._telemetry, where, E2E.short, before, during)
+            if stage is not None:
+                parts = STAGES[TTFT.short]
+                stages = stage_shifts(context.measured(self._telemetry, where, TTFT.short, before, during), parts)
             with self._database.read_session() as session:
                 around = context.with_records(session, around, story.since, now)
         except Exception:
             log.exception("no causes for rule %s on pool %r", job.rule.id, job.pool)
             return alone
         found = causes(around, story.since)
-        return Diagnosis(stage=None, summary=f"{story.summary}; {found[0]['message']}.", causes=found)
+        summary = f"{story.summary}; {found[0]['message']}."
+        return Diagnosis(stage=stage, summary=summary, stages=stages, causes=found)
 
     def follow_up(
         self, job: Job[Any], draft: Draft, look: Look, where: Where, state: dict[str, Any], now: datetime
@@ -137,7 +144,8 @@ class Storyteller:
         with self._database.read_session() as session:
             around = context.with_records(session, around, onset, now)
         limit_s = story.threshold if job.kind.threshold_is_limit else None
-        shift = Shift(story.metric, story.q, before_s, story.value, onset, limit_s, story.relative_error)
+        users = felt(self._telemetry, parts_where, story.metric, before, during, story.evidence.get("effect"))
+        shift = Shift(story.metric, story.q, before_s, story.value, onset, limit_s, story.relative_error, users)
         nodes = self._nodes(parts_where, story, during, chance)
         return diagnose(shift, measured, around), nodes
 
