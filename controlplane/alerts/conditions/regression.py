@@ -9,7 +9,9 @@ from functools import partial
 from sqlmodel import Session, col, select
 
 from controlplane import ledger
+from controlplane.alerts.conditions import engine_versions
 from controlplane.alerts.conditions.deliberate import DOMAIN, Deliberate, changes_of
+from controlplane.alerts.conditions.engine_versions import version_moves
 from controlplane.alerts.conditions.finding import Finding, Reading
 from controlplane.alerts.conditions.kind import Findings, Job, Kind, Look, Snapshot, Sources
 from controlplane.alerts.conditions.regression_findings import judge_regression, moved_entry, reach
@@ -178,8 +180,10 @@ def _records(session: Session, metrics: Sequence[str], since: datetime) -> dict[
         span = (row.started_at.timestamp() - WINDOW_S, until_s)
         alerts.setdefault(row.pool, {}).setdefault(row.labels.get("metric", ""), []).append(span)
     changes = changes_of(ledger.since(session, DOMAIN, since), metrics)
+    versions = version_moves(ledger.since(session, engine_versions.DOMAIN, since))
     found = {}
-    for pool in {*alerts, *changes}:
-        one = changes.get(pool, Deliberate())
-        found[pool] = PoolRecord(alerts.get(pool, {}), tuple(one.taken_back), one.moves, one.on_trial)
+    for pool in {*alerts, *changes, *versions}:
+        one, newer = changes.get(pool, Deliberate()), versions.get(pool, [])
+        moves = {name: sorted([*one.moves.get(name, ()), *newer], key=lambda move: move.at_s) for name in metrics}
+        found[pool] = PoolRecord(alerts.get(pool, {}), tuple(one.taken_back), moves, one.on_trial)
     return found

@@ -95,7 +95,7 @@ class Saturation(Kind[SaturationCondition]):
     def _told(self, job: SaturationJob, seen: Snapshot, state: State, load: PoolLoad, at: datetime) -> "_Told":
         assert state.wait.onset_s is not None
         onset = max(0, round((state.wait.onset_s - load.start_s) / load.step_s))
-        grows = slope(load.wait_s[onset:], load.step_s)
+        grows = slope(load.wait_s[max(0, onset - 1) :], load.step_s)
         wait_s = float(load.wait_s[-1])
         since = instant(state.wait.onset_s)
         forecasts = [self._forecast(job, limit, since, at, wait_s, grows) for limit in objectives(job, seen)]

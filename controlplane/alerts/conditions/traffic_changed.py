@@ -4,6 +4,7 @@ Guarantees: told only where load or mix is beyond what the pool's past reaches b
 tokens or whole requests are slower by a tenth, or the mix alone makes them so); what lasts an hour is the new normal.
 """
 
+import math
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -13,13 +14,13 @@ from pydantic import BaseModel, Field
 from controlplane.alerts.conditions.finding import Finding, Reading
 from controlplane.alerts.conditions.kind import Findings, Job, Kind, Snapshot, Sources
 from controlplane.alerts.conditions.pool_loads import PoolLoads
-from controlplane.alerts.queueing.peak_watch import PeakWatch
+from controlplane.alerts.queueing.level_watch import LevelWatch
 from controlplane.alerts.queueing.pool_load import PoolLoad
-from controlplane.alerts.queueing.return_level import Floats
 from controlplane.alerts.queueing.traffic_shift import (
-    LOAD_MANNER,
-    MIX_MANNER,
+    LOAD_RISES,
+    MIX_RISES,
     MIX_S,
+    ByMix,
     by_mix_alone,
     load_series,
     mix_series,
@@ -36,7 +37,7 @@ from controlplane.telemetry import Question, Span, Where
 
 LASTS_S = 3600.0
 """A change that has lasted so long is what is usual by now."""
-FELT, FELT_Q, MIX_Q = 1.1, 0.95, 0.99
+FELT, FELT_Q = 1.1, 0.95
 NEWEST_S, BEFORE_S = 60.0, 600.0
 PAST_S = 3600.0
 """How slow each prompt bucket was is taken from so long before the change."""
@@ -49,8 +50,8 @@ TrafficJob = Job[TrafficChangedCondition]
 class State(BaseModel):
     """What a job remembers of a pool: both watches, and which signs users have felt."""
 
-    load: PeakWatch = Field(default_factory=PeakWatch)
-    mix: PeakWatch = Field(default_factory=PeakWatch)
+    load: LevelWatch = Field(default_factory=LevelWatch)
+    mix: LevelWatch = Field(default_factory=LevelWatch)
     felt: list[str] = []
 
 
@@ -70,30 +71,20 @@ class TrafficChanged(Kind[TrafficChangedCondition]):
         ticks = self._loads.new_ticks(job, end)
         back_s = job.condition.baseline_s + self._loads.step_s * len(ticks)
         whole = self._loads.of(job, seen, ticks.stop, back_s)
-        series = None if whole is None else (load_series(whole), mix_series(whole))
         for left in range(len(ticks) - 1, -1, -1):
             at = instant((ticks.stop - left) * self._loads.step_s)
-            if whole is None or series is None or left >= len(whole):
+            if whole is None or left >= len(whole):
                 found += [Finding(labels_of(job.pool, sign), at, Reading.CLEAR) for sign in (SURGE, MIX)]
                 continue
-            size = len(whole) - left
-            load, mix = (one[:size] for one in series)
-            self._take(job, state, whole, load, mix)
-            found.append(self._surge(job, seen.where(job.pool), state, float(load[-1]), at))
-            found.append(self._mix(job, seen.where(job.pool), state, whole.until(size), at))
+            load = whole.until(len(whole) - left)
+            _take(state, load, job)
+            found.append(self._surge(job, seen.where(job.pool), state, load, at))
+            found.append(self._mix(job, seen.where(job.pool), state, load, at))
         return Findings(found, state.model_dump(mode="json"))
 
-    def _take(self, job: TrafficJob, state: State, whole: PoolLoad, load: Floats, mix: Floats) -> None:
-        every_s = job.condition.false_alarm_every_s * max(job.pools, 1)
-        at = whole.start_s, whole.step_s
-        state.load.take(load, *at, LOAD_MANNER, every_s, lasts_s=LASTS_S)
-        state.mix.take(mix, *at, MIX_MANNER, every_s, lasts_s=LASTS_S)
-        watches = {SURGE: state.load, MIX: state.mix}
-        state.felt = [sign for sign in state.felt if watches[sign].alarmed]
-
-    def _surge(self, job: TrafficJob, where: Where, state: State, load: float, at: datetime) -> Finding:
+    def _surge(self, job: TrafficJob, where: Where, state: State, load: PoolLoad, at: datetime) -> Finding:
         labels, watch = labels_of(job.pool, SURGE), state.load
-        if not watch.alarmed or watch.onset_s is None or watch.level is None:
+        if not watch.alarmed or watch.onset_s is None:
             return Finding(labels, at, Reading.CLEAR)
         if SURGE in state.felt:
             return Finding(labels, at, Reading.BREACH)
@@ -102,11 +93,15 @@ class TrafficChanged(Kind[TrafficChangedCondition]):
         if slower is None:
             return Finding(labels, at, Reading.HOLD)
         state.felt.append(SURGE)
-        summary = (
-            f"Load rose from {watch.usual:.3g} to {load:.3g} requests a second since {since:%H:%M:%S} UTC, more than "
-            f"ever in the {duration_text(watch.level.span_s)} before; {slower}"
+        onset = max(0, round((watch.onset_s - load.start_s) / load.step_s))
+        before, during = (
+            float(load.arrived[one].mean()) / load.step_s for one in (slice(0, onset), slice(onset, None))
         )
-        evidence = {"rate_before": watch.usual, "rate_during": load, "highest_before": watch.level.highest}
+        each = load.tokens_each(slice(0, None))
+        tokens = f" ({before * each:,.0f} to {during * each:,.0f} tokens)" if each else ""
+        rose = f"Load rose from {before:.3g} to {during:.3g} requests a second{tokens}"
+        summary = f"{rose} since {since:%H:%M:%S} UTC; {slower}"
+        evidence = {"rate_before": before, "rate_during": during, "tokens_each": each}
         return self._breach(job, watch, labels, at, summary, evidence)
 
     def _mix(self, job: TrafficJob, where: Where, state: State, load: PoolLoad, at: datetime) -> Finding:
@@ -118,31 +113,31 @@ class TrafficChanged(Kind[TrafficChangedCondition]):
         since, before = instant(watch.onset_s), usual_shares(load)
         now = shares(load, slice(max(0, len(load) - load.ticks_of(MIX_S)), len(load)))
         grown = self._by_mix_alone(where, since, now)
-        if grown is None or grown[1] < FELT * grown[0]:
+        if grown is None or grown.now_s < FELT * grown.before_s:
             return Finding(labels, at, Reading.HOLD)
         state.felt.append(MIX)
+        was, is_now = duration_text(grown.before_s), duration_text(grown.now_s)
         summary = (
-            f"Prompts got longer since {since:%H:%M:%S} UTC: {longer_words(before, now)}; by that alone, each length as "
-            f"slow as before, E2E {percentile(MIX_Q)} grows from {duration_text(grown[0])} to {duration_text(grown[1])}"
+            f"Prompts got longer since {since:%H:%M:%S} UTC: {longer_words(before, now)}; by that alone, each length "
+            f"as slow as before, E2E {percentile(grown.q)} grows from {was} to {is_now}"
         )
-        evidence = {"before": before, "during": now, "e2e_before_s": grown[0], "e2e_by_mix_alone_s": grown[1]}
+        evidence = {"before": before, "during": now, "e2e_before_s": grown.before_s, "e2e_by_mix_alone_s": grown.now_s}
         return self._breach(job, watch, labels, at, summary, evidence)
 
     def _breach(
         self,
         job: TrafficJob,
-        watch: PeakWatch,
+        watch: LevelWatch,
         labels: dict[str, str],
         at: datetime,
         summary: str,
         evidence: dict[str, Any],
     ) -> Finding:
-        assert watch.level is not None and watch.onset_s is not None
+        assert watch.onset_s is not None
         every_s = job.condition.false_alarm_every_s
         statement = (
             f"designed for one false alarm in {every_s / 86400:.3g} days over {job.pools} "
-            f"pool{'s' if job.pools > 1 else ''}, as far as the {duration_text(watch.level.span_s)} before show the "
-            "traffic's usual bursts"
+            f"pool{'s' if job.pools > 1 else ''}, as far as the past shows how the traffic wanders by itself"
         )
         error_rate = {"false_alarm_every_s": every_s, "statement": statement}
         onset = instant(watch.onset_s)
@@ -162,12 +157,12 @@ class TrafficChanged(Kind[TrafficChangedCondition]):
                 return f"{name} went from {duration_text(before_s)} to {duration_text(now_s)} with it"
         return None
 
-    def _by_mix_alone(self, where: Where, since: datetime, now: dict[str, float]) -> tuple[float, float] | None:
+    def _by_mix_alone(self, where: Where, since: datetime, now: dict[str, float]) -> ByMix | None:
         span = Span(since - timedelta(seconds=PAST_S), since)
         past: dict[str, Sketch] = {}
         for series in self._sources.telemetry.histograms(Question(E2E.short, span, (PROMPT_BUCKET.label,), where)):
             past.setdefault(series.labels.get(PROMPT_BUCKET.label, ""), Sketch()).merge(series.total)
-        return by_mix_alone(past, now, MIX_Q)
+        return by_mix_alone(past, now)
 
     def _total(self, metric: str, where: Where, span: Span) -> Sketch:
         total = Sketch()
@@ -190,3 +185,12 @@ def longer_words(before: dict[str, float], now: dict[str, float]) -> str:
     above = PROMPT_BUCKETS[PROMPT_BUCKETS.index(edge) + 1 :]
     was, is_now = (sum(one.get(name, 0.0) for name in above) for one in (before, now))
     return f"those over {edge.removeprefix('<=')} tokens were {was:.0%} of requests, now {is_now:.0%}"
+
+
+def _take(state: State, load: PoolLoad, job: TrafficJob) -> None:
+    # Two watches share what the rule promises.
+    ticks = 2.0 * max(job.pools, 1) * job.condition.false_alarm_every_s / load.step_s
+    state.load.take(load_series(load), LOAD_RISES, math.log1p(ticks), LASTS_S)
+    state.mix.take(mix_series(load), MIX_RISES, math.log1p(ticks), LASTS_S)
+    watches = {SURGE: state.load, MIX: state.mix}
+    state.felt = [sign for sign in state.felt if watches[sign].alarmed]

@@ -13,6 +13,7 @@ from controlplane.alerts import words
 from controlplane.alerts.conditions.finding import Finding
 from controlplane.alerts.conditions.kind import Job, Look
 from controlplane.alerts.diagnosis import context
+from controlplane.alerts.diagnosis.about import about, in_words
 from controlplane.alerts.diagnosis.causes import causes
 from controlplane.alerts.diagnosis.diagnosis import STAGES, Shift, diagnose, stage_shifts
 from controlplane.alerts.diagnosis.felt import felt
@@ -49,18 +50,19 @@ class Storyteller:
         story = draft.story
         assert story is not None
         if not story.metric:
-            draft.diagnosis = self._without_metric(job, story, where, now)
+            draft.diagnosis = self._without_metric(job, draft, story, where, now)
             return
         try:
-            found, nodes = self._look(job, draft, story, where, now, updates.PERHAPS_CHANCE)
+            found, nodes, of = self._look(job, draft, story, where, now, updates.PERHAPS_CHANCE)
         except Exception:
             log.exception("no diagnosis for rule %s on pool %r", job.rule.id, job.pool)
             return
         self._looked_at[draft.fingerprint] = now
+        draft.story = replace(story, evidence={**story.evidence, "about": of})
         draft.diagnosis = found
         draft.told = Told(now, story.value, reach | _reach(found) | nodes, _cause(found))
 
-    def _without_metric(self, job: Job[Any], story: Finding, where: Where, now: datetime) -> Diagnosis:
+    def _without_metric(self, job: Job[Any], draft: Draft, story: Finding, where: Where, now: datetime) -> Diagnosis:
         """The likeliest causes where the kind has any; the rest says all there is to it by itself."""
         stage = story.stage or None
         alone = Diagnosis(stage=stage, summary=story.summary + ".", causes=[])
@@ -75,9 +77,11 @@ class Storyteller:
                 stages = stage_shifts(context.measured(self._telemetry, where, TTFT.short, before, during), parts)
             with self._database.read_session() as session:
                 around = context.with_records(session, around, story.since, now)
+                of = about(session, around)
         except Exception:
             log.exception("no causes for rule %s on pool %r", job.rule.id, job.pool)
             return alone
+        draft.story = replace(story, evidence={**story.evidence, "about": of})
         found = causes(around, story.since)
         summary = f"{story.summary}; {found[0]['message']}."
         return Diagnosis(stage=stage, summary=summary, stages=stages, causes=found)
@@ -104,7 +108,7 @@ class Storyteller:
             self._looked_at[draft.fingerprint] = now
             try:
                 chance = updates.PERHAPS_CHANCE if told is None else updates.REACHED_CHANCE
-                found, nodes = self._look(job, draft, story, where, now, chance)
+                found, nodes, _ = self._look(job, draft, story, where, now, chance)
             except Exception:
                 log.exception("no second diagnosis for rule %s on pool %r", job.rule.id, job.pool)
             else:
@@ -128,7 +132,7 @@ class Storyteller:
 
     def _look(
         self, job: Job[Any], draft: Draft, story: Finding, where: Where, now: datetime, chance: float
-    ) -> tuple[Diagnosis, frozenset[str]]:
+    ) -> tuple[Diagnosis, frozenset[str], dict[str, Any]]:
         onset = story.since or job.kind.onset(job, story, draft.life.breach_since or story.at, where)
         before = Span(onset - timedelta(seconds=context.BEFORE_S), onset)
         since = onset if Event.FIRED in draft.events else max(onset, story.at - timedelta(seconds=AGAIN_S))
@@ -143,11 +147,14 @@ class Storyteller:
         around = context.surroundings(self._telemetry, where, story.metric, before, during)
         with self._database.read_session() as session:
             around = context.with_records(session, around, onset, now)
+            of = about(session, around)
         limit_s = story.threshold if job.kind.threshold_is_limit else None
-        users = felt(self._telemetry, parts_where, story.metric, before, during, story.evidence.get("effect"))
+        users = in_words(of) + felt(
+            self._telemetry, parts_where, story.metric, before, during, story.evidence.get("effect")
+        )
         shift = Shift(story.metric, story.q, before_s, story.value, onset, limit_s, story.relative_error, users)
         nodes = self._nodes(parts_where, story, during, chance)
-        return diagnose(shift, measured, around), nodes
+        return diagnose(shift, measured, around), nodes, of
 
     def _nodes(self, where: Where, story: Finding, during: Span, chance: float) -> frozenset[str]:
         by_node = {

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from controlplane.alerts.queueing.knee import Usual
 from controlplane.alerts.queueing.pool_load import PoolLoad
 
+LEAST_S = 10.0
+"""Over so long at least the load of an alarm is measured."""
 REQUESTS, TOKENS, NODES, CAPACITY = "requests", "tokens_each", "nodes", "capacity_each"
 
 
@@ -48,7 +50,7 @@ class Pressure:
 
 def pressure(load: PoolLoad, known: Usual, onset: int) -> Pressure:
     """Since tick `onset`."""
-    now = slice(max(min(onset, len(load) - load.ticks_of(30.0)), 0), len(load))
+    now = slice(max(min(onset, len(load) - load.ticks_of(LEAST_S)), 0), len(load))
     seconds = load.step_s * (now.stop - now.start)
     arrived, served = float(load.arrived[now].sum()) / seconds, float(load.served[now].sum()) / seconds
     each = load.tokens_each(now) or known.tokens_each

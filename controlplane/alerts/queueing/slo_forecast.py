@@ -46,9 +46,9 @@ class Forecast:
 
 def slope(wait_s: Floats, step_s: float, span_s: float = SLOPE_S) -> float:
     """Seconds of waiting a second, by least squares over the newest span."""
-    newest = wait_s[-max(3, round(span_s / step_s)) :]
+    newest = wait_s[-max(2, round(span_s / step_s)) :]
     newest = newest[np.isfinite(newest)]
-    if newest.size < 3:
+    if newest.size < 2:
         return 0.0
     at = step_s * np.arange(newest.size)
     return float(np.polyfit(at, newest, 1)[0])
