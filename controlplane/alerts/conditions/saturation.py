@@ -18,9 +18,9 @@ from controlplane.alerts.conditions.finding import Finding, Reading
 from controlplane.alerts.conditions.kind import Findings, Job, Kind, Snapshot, Sources
 from controlplane.alerts.conditions.pool_loads import PoolLoads
 from controlplane.alerts.queueing.knee import Usual, usual
+from controlplane.alerts.queueing.overload import Pressure, pressure
 from controlplane.alerts.queueing.peak_watch import PeakWatch
 from controlplane.alerts.queueing.pool_load import PoolLoad
-from controlplane.alerts.queueing.pressure import Pressure, pressure
 from controlplane.alerts.queueing.return_level import Manner
 from controlplane.alerts.queueing.slo_forecast import WAITS, Forecast, forecast, nearest, slope
 from controlplane.alerts.windows.history import instant

@@ -20,7 +20,7 @@ from controlplane.contract.bodies import alerts as bodies
 from controlplane.contract.bodies.access import EnrolmentRequest
 from controlplane.contract.bodies.slo import Limit, UseCase
 from controlplane.contract.errors import BadRequest
-from controlplane.contract.metrics import REQUESTS, RUNNING, SPOOL_DROPPED, WAITING
+from controlplane.contract.metrics import E2E, REQUESTS, RUNNING, SPOOL_DROPPED, WAITING
 from controlplane.db import Database
 from controlplane.fleet import store as fleet
 from controlplane.fleet.opamp.session import CONFIG_FAILED
@@ -184,11 +184,15 @@ class SaturationWorld(World):
 class TrafficChangedWorld(World):
     condition = bodies.TrafficChangedCondition()
 
-    def calm(self) -> None:
-        self.plant.serve(15, evenly=True)
+    def __init__(self, database: Database, telemetry: Any, plant: Any) -> None:
+        super().__init__(database, telemetry, plant)
+        for tick in range(-900, 0):  # Of an hour or less nothing is judged.
+            for bucket in ("<=128", "<=512"):
+                labels = {"pool": "main", "node": "a", "prompt_bucket": bucket}
+                telemetry.add(E2E.short, plant.now + tick * STEP, [0.6] * 15, **labels)
 
     def broken(self) -> None:
-        self.plant.serve(15, evenly=True, rate=18.0, queue=20.0)
+        self.plant.serve(5, evenly=True, rate=18.0, queue=20.0)
 
 
 class SymptomWorld(World):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from controlplane.alerts.queueing.knee import Usual, usual
+from controlplane.alerts.queueing.overload import CAPACITY, NODES, REQUESTS, TOKENS, pressure
 from controlplane.alerts.queueing.pool_load import PoolLoad
-from controlplane.alerts.queueing.pressure import CAPACITY, NODES, REQUESTS, TOKENS, pressure
 from controlplane.alerts.queueing.slo_forecast import forecast, nearest, slope
 from controlplane.contract.bodies.slo import Limit
 
