@@ -24,11 +24,13 @@ from controlplane.contract.bodies.alerts import (
     RegressionCondition,
     Remedy,
     RequestsFailedCondition,
+    SaturationCondition,
     Severity,
     SilenceCreate,
     Silenced,
     SymptomCondition,
     TelemetryLostCondition,
+    TrafficChangedCondition,
 )
 from controlplane.contract.bodies.configs import RevisionCreate
 from controlplane.contract.bodies.nodes import TrialConfig
@@ -75,7 +77,7 @@ EXAMPLES: dict[str, dict[str, BaseModel]] = {
         "regression: slower than the baseline, mended by a study": AlertRuleCreate(
             name="Chat: slower than usual",
             pool="chat",
-            condition=RegressionCondition(kind="regression", metrics=["ttft", "itl"], q=[0.95, 0.99], baseline_s=21600),
+            condition=RegressionCondition(kind="regression", q=[0.95, 0.99], baseline_s=21600),
             remedy=Remedy(study=StudyCreate(pool="chat", objective="ttft"), cooldown_s=1800),
         ),
         "requests_failed: more are lost than normal": AlertRuleCreate(
@@ -88,6 +90,18 @@ EXAMPLES: dict[str, dict[str, BaseModel]] = {
             pool="chat",
             severity=Severity.PAGE,
             condition=BurnRateCondition(kind="burn_rate", objectives=[_TTFT]),
+        ),
+        "saturation: more arrives than is served": AlertRuleCreate(
+            name="Chat: requests wait",
+            pool="chat",
+            severity=Severity.PAGE,
+            condition=SaturationCondition(kind="saturation", profile=UseCase.CHAT, horizon_s=900),
+        ),
+        "traffic_changed: a surge, or longer prompts": AlertRuleCreate(
+            name="Chat: traffic",
+            pool="chat",
+            severity=Severity.TICKET,
+            condition=TrafficChangedCondition(kind="traffic_changed", baseline_s=21600),
         ),
         "symptom: requests wait though memory is free": AlertRuleCreate(
             name="Chat: a knob holds requests back",

@@ -22,6 +22,7 @@ from controlplane.contract.metrics import (
     QUEUE,
     RECEIVE,
     REQUEST_PARTS,
+    SEND,
     STEP_COMMIT,
     STEP_FORWARD,
     STEP_SAMPLE,
@@ -35,13 +36,19 @@ from controlplane.evidence.sketch import Sketch
 
 STEP_PARTS: tuple[str, ...] = tuple(part.short for part in (STEP_SCHEDULE, STEP_FORWARD, STEP_SAMPLE, STEP_COMMIT))
 
+_FIRST_TOKEN = tuple(part.short for part in (RECEIVE, TOKENIZE, QUEUE, PREFILL))
+_REQUEST = tuple(part.short for part in (*REQUEST_PARTS, UNACCOUNTED))
+
 STAGES: dict[str, tuple[str, ...]] = {
-    TTFT.short: tuple(part.short for part in (RECEIVE, TOKENIZE, QUEUE, PREFILL)),
-    E2E.short: tuple(part.short for part in (*REQUEST_PARTS, UNACCOUNTED)),
+    TTFT.short: _FIRST_TOKEN,
+    E2E.short: _REQUEST,
     ITL.short: STEP_PARTS,
     TPOT.short: STEP_PARTS,
+    **dict.fromkeys((TOKENIZE.short, PREFILL.short), _FIRST_TOKEN),
+    **dict.fromkeys((SEND.short, UNACCOUNTED.short), _REQUEST),
 }
-"""What a metric is made of. A gap between tokens is one step of the engine, so its stages are a step's parts."""
+"""What a metric is made of, or, of a stage, what the sum is made of that users feel it in. A gap between tokens is one
+step of the engine, so its stages are a step's parts."""
 
 IN_WORDS: dict[str, str] = {
     UNACCOUNTED.short: "time nobody accounts for",
@@ -63,6 +70,7 @@ class Shift:
     since: datetime
     limit_s: float | None = None
     relative_error: float = RELATIVE_ERROR
+    felt: str = ""  # What users feel of it, in words.
 
 
 @dataclass(frozen=True)
@@ -84,6 +92,8 @@ def diagnose(shift: Shift, measured: Measured, context: Context) -> Diagnosis:
         top = None
     found = causes(context, shift.since)
     stage = None if top is None else (DECODE.short if top.stage in STEP_PARTS else top.stage)
+    if shift.metric in parts:
+        stage = shift.metric  # The alert is about a stage; what that does to the others stands in `stages`.
     return Diagnosis(stage=stage, summary=sentence(shift, top, found), stages=stages, causes=found)
 
 
@@ -125,6 +135,7 @@ def sentence(shift: Shift, top: StageShift | None, found: Sequence[Mapping[str, 
         text = f"{name} rose from {duration_text(shift.before_s)} to {duration_text(shift.during_s)}{limit} {since}"
     if is_coarse(shift.relative_error):
         text += f" ({error_text(shift.relative_error)})"
-    if top is not None:
+    text += shift.felt
+    if top is not None and top.stage != shift.metric:
         text += f"; {top.share_of_increase:.0%} of it is {IN_WORDS.get(top.stage, top.stage)}"
     return text + (f"; {found[0]['message']}." if found else ".")

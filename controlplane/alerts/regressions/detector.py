@@ -79,7 +79,8 @@ class Detector:
         if state.get("form", 1) > FORM:
             return
         for metric, bucket, stored in state.get("learners", []):
-            self._learner(metric, bucket).load(stored)
+            if metric in self.condition.metrics:
+                self._learner(metric, bucket).load(stored)
         for text, stream in state.get("streams", {}).items():  # As it was before streams learned by themselves.
             key = Key.of(text)
             self._learner(key.metric, key.bucket).streams[key.q] = Stream.load(stream)
