@@ -32,6 +32,7 @@ from controlplane.contract.bodies.alerts import (
     TelemetryLostCondition,
     TrafficChangedCondition,
 )
+from controlplane.contract.bodies.cause_kinds import CauseKind
 from controlplane.contract.bodies.configs import RevisionCreate
 from controlplane.contract.bodies.nodes import TrialConfig
 from controlplane.contract.bodies.people import ATTEMPT_PREFIX, SignInFinish
@@ -53,6 +54,7 @@ from controlplane.contract.channels.inbound import EventCreate
 from controlplane.contract.on_call.declared_alerting import AlertingSet, DeclaredRule
 from controlplane.contract.on_call.incidents import (
     IncidentAcknowledge,
+    IncidentCause,
     IncidentMerge,
     IncidentNoteCreate,
     IncidentResolve,
@@ -167,6 +169,7 @@ EXAMPLES: dict[str, dict[str, BaseModel]] = {
     IncidentNoteCreate.__name__: {"a note": IncidentNoteCreate(text="the new prompt template doubled the prompts")},
     IncidentMerge.__name__: {"take incident 4 in": IncidentMerge(incident_id=4)},
     IncidentSplit.__name__: {"one alert": IncidentSplit(alert_ids=[12], reason="its node's disk is full")},
+    IncidentCause.__name__: {"a kind": IncidentCause(cause=CauseKind.LOAD, comment="a batch job of another team")},
     IncidentResolve.__name__: {"a reason": IncidentResolve(reason="a load test, which is over")},
     RouteCreate.__name__: {
         "the chat pool's": RouteCreate(name="chat", matchers={"pool": "chat"}, owner="team-chat"),

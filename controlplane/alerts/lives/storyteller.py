@@ -15,8 +15,11 @@ from controlplane.alerts.conditions.kind import Job, Look
 from controlplane.alerts.diagnosis import context
 from controlplane.alerts.diagnosis.about import about, in_words
 from controlplane.alerts.diagnosis.causes import causes
+from controlplane.alerts.diagnosis.confirmed_causes import confirmed_causes
 from controlplane.alerts.diagnosis.diagnosis import STAGES, Shift, diagnose, stage_shifts
 from controlplane.alerts.diagnosis.felt import felt
+from controlplane.alerts.diagnosis.plausibility import learned
+from controlplane.alerts.diagnosis.shift_readings import read_shift
 from controlplane.alerts.lives import updates
 from controlplane.alerts.lives.lifecycle import Draft, News
 from controlplane.alerts.lives.machine import Event
@@ -78,11 +81,12 @@ class Storyteller:
             with self._database.read_session() as session:
                 around = context.with_records(session, around, story.since, now)
                 of = about(session, around)
+                plausibility = learned(confirmed_causes(session))
         except Exception:
             log.exception("no causes for rule %s on pool %r", job.rule.id, job.pool)
             return alone
         draft.story = replace(story, evidence={**story.evidence, "about": of})
-        found = causes(around, story.since)
+        found = causes(around, story.since, plausibility=plausibility)
         summary = f"{story.summary}; {found[0]['message']}."
         return Diagnosis(stage=stage, summary=summary, stages=stages, causes=found)
 
@@ -145,16 +149,21 @@ class Storyteller:
         parts_where = where if bucket is None else {**where, "prompt_bucket": bucket}
         measured = context.measured(self._telemetry, parts_where, story.metric, before, during)
         around = context.surroundings(self._telemetry, where, story.metric, before, during)
+        # Where one bucket of prompts is slower, that shows beside the others.
+        read = read_shift(self._telemetry, where, story.metric, story.q, before, during)
+        if bucket is not None and not read.has_grown:
+            read = read_shift(self._telemetry, parts_where, story.metric, story.q, before, during)
         with self._database.read_session() as session:
             around = context.with_records(session, around, onset, now)
             of = about(session, around)
+            plausibility = learned(confirmed_causes(session))
         limit_s = story.threshold if job.kind.threshold_is_limit else None
         users = in_words(of) + felt(
             self._telemetry, parts_where, story.metric, before, during, story.evidence.get("effect")
         )
         shift = Shift(story.metric, story.q, before_s, story.value, onset, limit_s, story.relative_error, users)
         nodes = self._nodes(parts_where, story, during, chance)
-        return diagnose(shift, measured, around), nodes, of
+        return diagnose(shift, measured, around, read, plausibility), nodes, of
 
     def _nodes(self, where: Where, story: Finding, during: Span, chance: float) -> frozenset[str]:
         by_node = {

@@ -74,9 +74,10 @@ class LevelWatch(BaseModel):
             return
         if not scan.hint(sums):
             return
-        parts = scan.parts(sums, np.array([sums.ticks]), rises.alternatives, rises.tolerated)[0]
+        alike = np.full(len(rises.alternatives), 1.0 / len(rises.alternatives))
+        parts = scan.parts(sums, np.array([sums.ticks]), rises.alternatives, alike.tolist(), rises.tolerated)[0]
         top = float(parts.max())
-        if top + math.log(float(np.exp(parts - top).sum()) / len(rises.alternatives)) < log_threshold:
+        if top + math.log(float(np.exp(parts - top).sum())) < log_threshold:
             return
         onset, rise = np.unravel_index(int(parts.argmax()), parts.shape)
         ago = int(scan.edges[scan.onsets][int(onset)])

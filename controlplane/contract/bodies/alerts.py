@@ -10,6 +10,7 @@ from controlplane.contract.bodies.knob_schema import SOME_HISTOGRAMS
 from controlplane.contract.bodies.remedies import RemedyPolicy, RemedyStep
 from controlplane.contract.bodies.slo import Limit, UseCase
 from controlplane.contract.bodies.studies import StudyCreate
+from controlplane.contract.on_call.attribution import Attribution
 
 OURS = "tailwright"
 """The source of alerts that this service judged itself."""
@@ -327,6 +328,9 @@ class Diagnosis(BaseModel):
     causes: list[dict[str, Any]] = Field(
         default=[],
         description="the likeliest first: `cause` (such as `config_change` or `load`), `message`, evidence",
+    )
+    attribution: Attribution | None = Field(
+        default=None, description="what moved the quantile, each part with an interval; null: not known"
     )
 
 
