@@ -9,7 +9,7 @@ factor), wider the shorter the history; a load that the baseline has not seen is
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from controlplane.alerts.regressions.stacked_tails import Stack, StackedTails
 from controlplane.alerts.windows.load import load_bin
-from controlplane.contract.histogram import axis_position, upper_edge
+from controlplane.contract.histogram import SCALE, axis_position, upper_edge
 from controlplane.contract.metrics import WINDOW_S
 from controlplane.evidence.binomial import Z_95, Z_99, wilson_upper
 from controlplane.evidence.dispersion import dispersion_of
@@ -28,6 +28,8 @@ Ints = NDArray[np.int64]
 
 MARGIN_BUCKETS = 2
 YOUNG_MARGIN_BUCKETS = 18
+GROSS_MARGIN_BUCKETS = 2**SCALE
+"""Twice: at the median less would take what all requests have in common for a regression."""
 YOUNG_S = 600.0
 """A baseline of ten minutes or less has not shown how latency wanders: only growth by half again counts as a
 regression. From then on the margin shrinks as the span grows, to `MARGIN_BUCKETS` after three hours."""
@@ -105,11 +107,11 @@ class Baseline:
 
 
 def build_each(
-    stack: Stack, qs: Sequence[float], min_count: int, *, settled_s: float = math.inf
+    stack: Stack, qs: Sequence[float], min_count: int, *, settled_s: float = math.inf, gross: Collection[float] = ()
 ) -> dict[float, Baseline]:
     """The baselines of one metric by quantile; none where the windows hold fewer than `min_count` values.
 
-    settled_s: for how long what is normal has been so.
+    settled_s: for how long what is normal has been so; gross: the quantiles at which growth to twice counts alone.
     """
     stack = stack.among(stack.has_any)
     spans = stack.windows
@@ -124,7 +126,7 @@ def build_each(
     found = {}
     for q in qs:
         edges = {
-            name: axis_position(sketch.quantile(q)) + margin
+            name: axis_position(sketch.quantile(q)) + (GROSS_MARGIN_BUCKETS if q in gross else margin)
             for name, sketch in sketches.items()
             if sketch.count >= MIN_BUCKET_COUNT
         }

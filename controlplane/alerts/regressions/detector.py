@@ -180,12 +180,14 @@ class Workshop:
         stack = self._stack(learner.metric, end_s)
         stack = stack.among(_usual(stack, learner, end_s))
         if not learner.moves:
-            return build_each(stack, learner.edges, least)
+            return build_each(stack, learner.edges, least, gross=learner.gross)
         found = {}
         for q in learner.edges:
             before = moved(stack.windows, learner.metric, q, learner.moves)
             settled_s = max(end_s - learner.moves[-1].at_s, 0.0)
-            found.update(build_each(Stack.of(before, learner.metric), [q], least, settled_s=settled_s))
+            found.update(
+                build_each(Stack.of(before, learner.metric), [q], least, settled_s=settled_s, gross=learner.gross)
+            )
         return found
 
 

@@ -81,6 +81,11 @@ class Learner:
         return tuple(dict.fromkeys((MIDDLE, *self.condition.q)))
 
     @property
+    def gross(self) -> frozenset[float]:
+        """Those of them that the rule does not name: only growth to twice counts there."""
+        return frozenset(self.edges) - frozenset(self.condition.q)
+
+    @property
     def alarmed(self) -> list[float]:
         """The quantiles in alarm."""
         return [q for q, stream in self.streams.items() if stream.alarmed]

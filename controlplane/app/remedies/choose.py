@@ -21,7 +21,7 @@ def choose(alert: Alert, rule: AlertRule, cause: Cause, seen: Standing, now: dat
     """What is new to be done, in order; empty where there is nothing, or nothing new."""
     if cause.kind == CauseKind.CONFIG_CHANGE and cause.revision is not None:
         chosen = _configuration(alert, rule, cause, seen, now)
-    elif cause.kind == CauseKind.LOAD:
+    elif cause.kind in (CauseKind.LOAD, CauseKind.TENANT_MIX):
         chosen = [Choice(_admission(cause, now))]
     elif cause.kind in (CauseKind.HOST, CauseKind.ONE_NODE) and cause.node is not None:
         chosen = [Choice(_drain(cause, now))]

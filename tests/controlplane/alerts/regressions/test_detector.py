@@ -295,20 +295,23 @@ class TestAcceptedChanges:
 
 
 def test_the_promised_rate_of_false_alarms_sets_the_threshold_of_each_stream() -> None:
-    """One in `false_alarm_every_s` over all streams: half of it is the fleet's to spend, half the prompt buckets'."""
+    """One in `false_alarm_every_s` over all streams: half of it is the fleet's to spend, half the prompt buckets'.
+
+    A young baseline is judged at the median, besides the rule's own quantiles.
+    """
     condition = RegressionCondition(metrics=["ttft", "itl"], q=[0.9, 0.95, 0.99], false_alarm_every_s=3600.0)
     detector, pool = Detector(condition, pools=4), Pool()
     key = Key("ttft", 0.95, "*")
-    assert detector.stream_count(key) == 4 * 2 * 3
-    assert detector.log_threshold(key) == pytest.approx(math.log(720 * 24 + 1))
+    assert detector.stream_count(key) == 4 * 2 * (3 + 1)
+    assert detector.log_threshold(key) == pytest.approx(math.log(720 * 32 + 1))
     run(detector, pool, 600, requests=40, buckets=("<=512", "<=4096"))
     judged = len(detector.baseline(key).phi)  # type: ignore[union-attr]
     assert judged == 3, "all requests, and each bucket"
-    assert detector.stream_count(key) == 4 * 2 * 3 * judged
-    assert detector.log_threshold(key) == pytest.approx(math.log(720 * 24 * 2 + 1))
+    assert detector.stream_count(key) == 4 * 2 * (3 + 1) * judged
+    assert detector.log_threshold(key) == pytest.approx(math.log(720 * 32 * 2 + 1))
     bucket = detector.log_threshold(Key("ttft", 0.95, "<=512"))
-    assert bucket == pytest.approx(math.log(720 * 24 * 4 + 1))
-    assert math.exp(-detector.log_threshold(key)) + 2 * math.exp(-bucket) == pytest.approx(1 / (720 * 24), rel=1e-3)
+    assert bucket == pytest.approx(math.log(720 * 32 * 4 + 1))
+    assert math.exp(-detector.log_threshold(key)) + 2 * math.exp(-bucket) == pytest.approx(1 / (720 * 32), rel=1e-3)
 
 
 class TestWhatItKeepsAndTells:

@@ -58,6 +58,9 @@ STANDING = Standing("p", revision=2, brought_by=rollout(3, 2))
         (CauseKind.CACHE_MISS, RemedyAction.STUDY),
         (CauseKind.PREEMPTION, RemedyAction.STUDY),
         (CauseKind.KV_PRESSURE, RemedyAction.STUDY),
+        (CauseKind.ACCEPTANCE, RemedyAction.STUDY),
+        (CauseKind.TENANT_MIX, RemedyAction.ADMISSION),
+        (CauseKind.ONE_GROUP, RemedyAction.STUDY),
         (CauseKind.UNKNOWN, RemedyAction.STUDY),
     ],
 )
@@ -69,7 +72,7 @@ def test_each_kind_of_cause_has_its_remedy(kind: CauseKind, action: RemedyAction
 
 
 def test_every_kind_of_cause_is_in_the_table_above() -> None:
-    assert len(CauseKind) == 9
+    assert len(CauseKind) == 12
 
 
 def test_only_the_likeliest_cause_counts() -> None:
