@@ -26,10 +26,10 @@ import numpy as np
 from canary import TICK_S, Floats, interval, sketch_of
 
 from controlplane.contract.bodies.rollouts import RolloutCreate, Verdict
-from controlplane.rollouts.evidence_of_metric import Window
-from controlplane.rollouts.judge import Control, Judge
-from controlplane.rollouts.judging_plan import plan_of
-from controlplane.rollouts.served import Outcomes, ServedShare
+from controlplane.rollouts.judging.evidence_of_metric import Window
+from controlplane.rollouts.judging.judge import Control, Judge
+from controlplane.rollouts.judging.judging_plan import plan_of
+from controlplane.rollouts.judging.served import Outcomes, ServedShare
 
 HISTORY_TICKS, JUDGED_TICKS = 360, 180
 QUEUE_LIMIT = 20
