@@ -118,7 +118,7 @@ class Rollout:
         judge.comparisons[TTFT.short].for_harm_alone()
         mine = np.isin(self.past.node, canary)
         hit = self.past.stratum % len(CLASSES) == 1
-        judge.room.hits_apart = float(hit[mine].mean() - hit[~mine].mean())
+        judge.room.hits_apart, judge.room.tells_hits = float(hit[mine].mean() - hit[~mine].mean()), True
         judge.served.rehearse(_outcomes(self.past, HISTORY_TICKS, mine, np.zeros_like(mine)), concurrent=True)
         return judge
 

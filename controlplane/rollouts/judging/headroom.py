@@ -64,6 +64,7 @@ class Room(BaseModel):
     control: Minute = Minute()
     canary: Minute = Minute()
     hits_apart: float = 0.0  # The canary's share of hits less the control's, before.
+    tells_hits: bool = False  # Whether there were any.
     ticks: int = 0
     full_ticks: int = 0  # Of them with both arms overloaded.
 
@@ -77,6 +78,7 @@ class Room(BaseModel):
                 hits[arm] += sum(one.count for name, one in sketches.items() if name.endswith(CacheClass.HIT.value))
         if min(requests) >= LEAST_REQUESTS:
             self.hits_apart = hits[1] / requests[1] - hits[0] / requests[0]
+            self.tells_hits = sum(hits) > 0
 
     def feed(self, windows: Mapping[str, Window]) -> bool:
         """Take one tick; whether waiting may be compared in it."""
@@ -86,7 +88,8 @@ class Room(BaseModel):
         full = self.control.overloaded and self.canary.overloaded
         self.ticks += 1
         self.full_ticks += full
-        return not full and self.lost_hits <= FEWER_HITS
+        unknown = self.tells_hits and None in (self.control.hit_share, self.canary.hit_share)
+        return not full and not unknown and self.lost_hits <= FEWER_HITS
 
     @property
     def overloaded(self) -> bool:
