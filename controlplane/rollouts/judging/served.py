@@ -23,7 +23,8 @@ ODDS = (1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0)
 PRIOR_PHI = 1.5
 CAUTION = 1.5
 """Losses come in bursts, and how large they are is learned where there were any: mostly from before the canary. Without
-caution 4 of 60 pairs of equal, overloaded queues were told apart (benchmarks/canary_shed.py), with it none."""
+caution 4 of 60 pairs of equal, overloaded queues were told apart (`benchmarks.rollout_measures.canary_shed`), with it
+none."""
 
 
 @dataclass
