@@ -37,6 +37,7 @@ from agents.demo.plan import POOL, Plan
 from benchmarks.host_measures import injections
 from controlplane.alerts.diagnosis import context
 from controlplane.alerts.diagnosis.diagnosis import Shift, diagnose
+from controlplane.alerts.diagnosis.shift_readings import read_shift
 from controlplane.contract.bodies.configs import RevisionCreate
 from controlplane.contract.bodies.rollouts import RolloutCreate, RolloutPhase
 from controlplane.contract.metrics import WINDOW_S
@@ -249,7 +250,8 @@ def ask(database: Database, store: TelemetryStore, fault: Fault) -> dict[str, An
     with database.read_session() as session:
         around = context.with_records(session, around, onset, during.end)
     shift = Shift(metric, 0.99, mean(metric, before), mean(metric, during), onset)
-    told = diagnose(shift, measured, around)
+    read = read_shift(store, where, metric, 0.99, before, during)
+    told = diagnose(shift, measured, around, read)
     return {
         "kind": fault.kind,
         "detail": fault.detail,

@@ -66,12 +66,12 @@ class Beginning:
         scene.client.create_destination(
             DestinationCreate(name="on-call", url=scene.receiver.url, secret=scene.fleet.webhook_secret)
         )
-        rule = next(rule for rule in scene.client.alert_rules() if rule.condition.kind == "regression")
+        # A bad change makes requests slower, or only wait: whichever is told first begins the remedy.
         remedy = Remedy(study=scene.plan.study(), policy=RemedyPolicy.AUTOMATIC)
-        remedied = AlertRuleCreate.model_validate(
-            {**rule.model_dump(include=set(AlertRuleCreate.model_fields)), "remedy": remedy}
-        )
-        scene.client.update_alert_rule(rule.id, remedied)
+        for rule in scene.client.alert_rules():
+            if rule.condition.kind in ("regression", "saturation"):
+                remedied = {**rule.model_dump(include=set(AlertRuleCreate.model_fields)), "remedy": remedy}
+                scene.client.update_alert_rule(rule.id, AlertRuleCreate.model_validate(remedied))
 
     def traffic_flows(self) -> None:
         scene = self._scene

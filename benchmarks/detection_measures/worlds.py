@@ -171,6 +171,7 @@ class World:
         for fault in self.faults:
             service *= self._fault(fault, at, prompts, node)
         waiting = self._waiting(at, service, node)
+        self.note(at, prompts, service, waiting)
         bucket = np.searchsorted(BUCKET_TOPS, prompts)
         chunk = Chunk(
             self.at_s,
@@ -181,6 +182,9 @@ class World:
         )
         self.at_s = end_s
         return chunk
+
+    def note(self, at: Floats, prompts: Ints, service: Floats, waiting: Floats) -> None:
+        """Told of each chunk's requests: when they came, their tokens, and the seconds of service and of waiting."""
 
     def _common_noise(self, ticks: int) -> Floats:
         total = np.zeros(ticks)

@@ -24,12 +24,15 @@ from controlplane.contract.bodies.alerts import (
     RegressionCondition,
     Remedy,
     RequestsFailedCondition,
+    SaturationCondition,
     Severity,
     SilenceCreate,
     Silenced,
     SymptomCondition,
     TelemetryLostCondition,
+    TrafficChangedCondition,
 )
+from controlplane.contract.bodies.cause_kinds import CauseKind
 from controlplane.contract.bodies.configs import RevisionCreate
 from controlplane.contract.bodies.nodes import TrialConfig
 from controlplane.contract.bodies.people import ATTEMPT_PREFIX, SignInFinish
@@ -51,6 +54,7 @@ from controlplane.contract.channels.inbound import EventCreate
 from controlplane.contract.on_call.declared_alerting import AlertingSet, DeclaredRule
 from controlplane.contract.on_call.incidents import (
     IncidentAcknowledge,
+    IncidentCause,
     IncidentMerge,
     IncidentNoteCreate,
     IncidentResolve,
@@ -75,7 +79,7 @@ EXAMPLES: dict[str, dict[str, BaseModel]] = {
         "regression: slower than the baseline, mended by a study": AlertRuleCreate(
             name="Chat: slower than usual",
             pool="chat",
-            condition=RegressionCondition(kind="regression", metrics=["ttft", "itl"], q=[0.95, 0.99], baseline_s=21600),
+            condition=RegressionCondition(kind="regression", q=[0.95, 0.99], baseline_s=21600),
             remedy=Remedy(study=StudyCreate(pool="chat", objective="ttft"), cooldown_s=1800),
         ),
         "requests_failed: more are lost than normal": AlertRuleCreate(
@@ -88,6 +92,18 @@ EXAMPLES: dict[str, dict[str, BaseModel]] = {
             pool="chat",
             severity=Severity.PAGE,
             condition=BurnRateCondition(kind="burn_rate", objectives=[_TTFT]),
+        ),
+        "saturation: more arrives than is served": AlertRuleCreate(
+            name="Chat: requests wait",
+            pool="chat",
+            severity=Severity.PAGE,
+            condition=SaturationCondition(kind="saturation", profile=UseCase.CHAT, horizon_s=900),
+        ),
+        "traffic_changed: a surge, or longer prompts": AlertRuleCreate(
+            name="Chat: traffic",
+            pool="chat",
+            severity=Severity.TICKET,
+            condition=TrafficChangedCondition(kind="traffic_changed", baseline_s=21600),
         ),
         "symptom: requests wait though memory is free": AlertRuleCreate(
             name="Chat: a knob holds requests back",
@@ -153,6 +169,7 @@ EXAMPLES: dict[str, dict[str, BaseModel]] = {
     IncidentNoteCreate.__name__: {"a note": IncidentNoteCreate(text="the new prompt template doubled the prompts")},
     IncidentMerge.__name__: {"take incident 4 in": IncidentMerge(incident_id=4)},
     IncidentSplit.__name__: {"one alert": IncidentSplit(alert_ids=[12], reason="its node's disk is full")},
+    IncidentCause.__name__: {"a kind": IncidentCause(cause=CauseKind.LOAD, comment="a batch job of another team")},
     IncidentResolve.__name__: {"a reason": IncidentResolve(reason="a load test, which is over")},
     RouteCreate.__name__: {
         "the chat pool's": RouteCreate(name="chat", matchers={"pool": "chat"}, owner="team-chat"),

@@ -371,6 +371,11 @@ class ResourceCalls(Connection):
         """The incident that has the alerts then."""
         return self._one(Incident, "POST", f"/api/v1/incidents/{incident_id}/split", body=wanted)
 
+    def confirm_cause(self, incident_id: int, cause: str, comment: str = "") -> Incident:
+        """`cause`: one of `CauseKind`; unknown: none of those that were named."""
+        wanted = {"cause": cause, "comment": comment}
+        return self._one(Incident, "POST", f"/api/v1/incidents/{incident_id}/cause", body=wanted)
+
     def resolve_incident(self, incident_id: int, reason: str) -> Incident:
         wanted = IncidentResolve(reason=reason)
         return self._one(Incident, "POST", f"/api/v1/incidents/{incident_id}/resolve", body=wanted)

@@ -11,6 +11,7 @@ from controlplane.contract.bodies.pages import Page
 from controlplane.contract.on_call.incidents import (
     Incident,
     IncidentAcknowledge,
+    IncidentCause,
     IncidentDetail,
     IncidentMerge,
     IncidentNote,
@@ -27,6 +28,7 @@ from controlplane.db.paging import Cursor, Limit, PoolFilter, page_of
 from controlplane.incidents import store
 from controlplane.incidents.acknowledging import acknowledge
 from controlplane.incidents.checks import check_route
+from controlplane.incidents.confirming import confirm
 from controlplane.incidents.post_mortem import post_mortem
 
 router = APIRouter(prefix="/api/v1", tags=["incidents"])
@@ -126,6 +128,15 @@ def split_incident(
     """Make another incident of some of its alerts: they are of another cause. The answer is that incident."""
     made = store.split(session, incident_id, wanted, actor=principal.actor, now=service.clock())
     return store.incident(session, made, service.clock())
+
+
+@router.post("/incidents/{incident_id}/cause")
+def confirm_cause(
+    incident_id: PathId, wanted: IncidentCause, session: SessionDep, principal: Operator, service: Incidents
+) -> Incident:
+    """Say what its cause was, whatever its state: the last word counts, and the order of causes learns from it."""
+    confirm(session, incident_id, wanted, actor=principal.actor, now=service.clock())
+    return store.incident(session, incident_id, service.clock())
 
 
 @router.post("/incidents/{incident_id}/resolve")

@@ -3,15 +3,16 @@
 Guarantee: what people or engines wrote is text: it can make neither markup nor a further row of a table.
 """
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 
 from controlplane.contract.bodies.alerts import OURS, Alert, StageShift
+from controlplane.contract.bodies.cause_kinds import CauseKind
 from controlplane.contract.duration_text import duration_text
 from controlplane.contract.on_call.incidents import IncidentDetail
+from controlplane.incidents.markdown import plain, table
+from controlplane.incidents.moved_quantile import moved_quantile
 
-_MARKUP = re.compile(r"([\\`*_\[\]<>#|~&])")
 TO_FILL_IN = "_To be written._"
 
 
@@ -22,17 +23,12 @@ def post_mortem(incident: IncidentDetail, link: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def plain(text: str) -> str:
-    """Text in one line, without markup."""
-    return _MARKUP.sub(r"\\\1", " ".join(text.split()))
-
-
 def _head(incident: IncidentDetail, link: str) -> Iterator[str]:
     yield f"# Post-mortem: incident {incident.id}"
     yield ""
     yield plain(incident.title)
     yield ""
-    yield from _table(("", ""), ((name, value) for name, value in _facts(incident, link) if value))
+    yield from table(("", ""), ((name, value) for name, value in _facts(incident, link) if value))
 
 
 def _facts(incident: IncidentDetail, link: str) -> Iterator[tuple[str, str]]:
@@ -62,7 +58,7 @@ def _impact(incident: IncidentDetail) -> Iterator[str]:
     if stages:
         yield from ("", "### Where the time went", "")
         head = ("Stage", "Mean before", "Mean during", "p99 before", "p99 during", "Share of the increase")
-        yield from _table(head, (_stage_row(stage) for stage in stages))
+        yield from table(head, (_stage_row(stage) for stage in stages))
 
 
 def _stage_row(stage: StageShift) -> tuple[str, ...]:
@@ -77,6 +73,13 @@ def _causes(incident: IncidentDetail) -> Iterator[str]:
         yield f"{place}. {plain(str(cause.get('message') or cause.get('cause')))}"
     if not incident.causes:
         yield TO_FILL_IN
+    if (said := incident.confirmed_cause) is not None:
+        words = "none of these" if said.cause is CauseKind.UNKNOWN else said.cause.value.replace("_", " ")
+        yield from (
+            "",
+            f"Confirmed by {plain(said.by)}: {words}" + (f", {plain(said.comment)}" if said.comment else ""),
+        )
+    yield from moved_quantile(incident.attribution)
 
 
 def _timeline(incident: IncidentDetail) -> Iterator[str]:
@@ -85,13 +88,13 @@ def _timeline(incident: IncidentDetail) -> Iterator[str]:
         (_moment(entry.time), entry.kind.value.replace("_", " "), plain(entry.actor), plain(entry.text))
         for entry in incident.timeline
     )
-    yield from _table(("Time", "What", "Who", "Words"), rows)
+    yield from table(("Time", "What", "Who", "Words"), rows)
 
 
 def _alerts(incident: IncidentDetail) -> Iterator[str]:
     yield from ("", "## Alerts", "")
     rows = ((str(one.alert.id), _rule(one.alert), plain(one.alert.summary), plain(one.why)) for one in incident.members)
-    yield from _table(("Alert", "Rule", "What", "Why here"), rows)
+    yield from table(("Alert", "Rule", "What", "Why here"), rows)
 
 
 def _rule(alert: Alert) -> str:
@@ -112,13 +115,6 @@ def _notes(incident: IncidentDetail) -> Iterator[str]:
 def _ahead() -> Iterator[str]:
     for title in ("What went well", "What went badly", "Actions"):
         yield from ("", f"## {title}", "", TO_FILL_IN)
-
-
-def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
-    yield "| " + " | ".join(head) + " |"
-    yield "|" + "---|" * len(head)
-    for row in rows:
-        yield "| " + " | ".join(row) + " |"
 
 
 def _alerts_of(incident: IncidentDetail) -> list[Alert]:

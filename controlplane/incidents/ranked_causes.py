@@ -1,10 +1,11 @@
-"""The causes that an incident's alerts name, as one list, the likeliest first. Pure."""
+"""What an incident's alerts name: their causes as one list, the likeliest first, and what moved the quantile. Pure."""
 
 from collections.abc import Iterable
 from typing import Any
 
 from controlplane.contract.bodies.alerts import Alert
 from controlplane.contract.bodies.cause_kinds import CauseKind
+from controlplane.contract.on_call.attribution import Attribution
 
 Named = tuple[str, str, str]
 
@@ -25,6 +26,13 @@ def ranked_causes(alerts: Iterable[Alert]) -> list[dict[str, Any]]:
     known = [name for name in best if name[0] != CauseKind.UNKNOWN] or list(best)
     known.sort(key=lambda name: (-_score(best[name]), -len(named_by[name]), name))
     return [{**best[name], "alerts": named_by[name]} for name in known]
+
+
+def told_attribution(alerts: Iterable[Alert]) -> Attribution | None:
+    """Of the first alert that names a place; where none does, of the first that knows what moved it."""
+    told = [one.diagnosis.attribution for one in alerts if one.diagnosis is not None]
+    known = [one for one in told if one is not None]
+    return next((one for one in known if one.place is not None), known[0] if known else None)
 
 
 def _name(cause: dict[str, Any]) -> Named:

@@ -36,8 +36,9 @@ from controlplane.contract.on_call.incidents import (
 )
 from controlplane.db.rows import existing, newest
 from controlplane.incidents import machine
+from controlplane.incidents.confirmed_cause import confirmed
 from controlplane.incidents.machine import Signal
-from controlplane.incidents.ranked_causes import ranked_causes
+from controlplane.incidents.ranked_causes import ranked_causes, told_attribution
 from controlplane.incidents.same_cause import Sign, Told, leading, sign_of, sign_told, worst
 from controlplane.incidents.tables import IncidentAlertRow, IncidentNoteRow, IncidentRow, RouteRow
 from controlplane.incidents.timeline import Telling, timeline
@@ -90,14 +91,17 @@ def detail(session: Session, incident_id: int, now: datetime) -> IncidentDetail:
         members.sort(key=lambda one: (one.alert.id != lead, one.alert.started_at, one.alert.id))
     notes = _notes(session, incident_id)
     causes = ranked_causes(one.alert for one in members)
+    entries = _entries(session, incident_id, alerts)
     stages = [one.alert.diagnosis.stage for one in members if one.alert.diagnosis and one.alert.diagnosis.stage]
     return IncidentDetail(
         **shown.model_dump(),
         stage=stages[0] if stages else None,
         causes=causes,
+        attribution=told_attribution(one.alert for one in members),
+        confirmed_cause=confirmed(incident_id, entries),
         members=members,
         notes=notes,
-        timeline=timeline(alerts, _tellings(session, alerts), notes, _entries(session, incident_id, alerts)),
+        timeline=timeline(alerts, _tellings(session, alerts), notes, entries),
     )
 
 
@@ -130,6 +134,11 @@ def incident_of(session: Session, alert_id: int) -> int | None:
     """The incident that an alert is of; None until it has fired."""
     row = session.get(IncidentAlertRow, alert_id)
     return None if row is None else row.incident_id
+
+
+def locked(session: Session, incident_id: int) -> None:
+    """Nobody else changes it before the transaction has ended. Raises `NotFound`."""
+    _existing(session, incident_id, lock=True)
 
 
 def _existing(session: Session, incident_id: int, *, lock: bool = False) -> IncidentRow:

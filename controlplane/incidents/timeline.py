@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from controlplane.alerts.diagnosis.confirmed_causes import CAUSE_CONFIRMED
 from controlplane.contract.bodies.alerts import OURS, Alert
 from controlplane.contract.bodies.ledger import LedgerEntry
 from controlplane.contract.on_call.incidents import IncidentNote, TimelineEntry, TimelineKind
@@ -15,6 +16,7 @@ OF_LEDGER = {
     "incident.opened": TimelineKind.OPENED,
     "incident.joined": TimelineKind.JOINED,
     "incident.acknowledged": TimelineKind.ACKNOWLEDGED,
+    CAUSE_CONFIRMED: TimelineKind.CAUSE,
     "incident.merged": TimelineKind.MERGED,
     "incident.split": TimelineKind.SPLIT,
     "incident.reopened": TimelineKind.REOPENED,

@@ -5,7 +5,7 @@ a window belongs to [start, end) when its own start does; absent data is absent 
 has been acknowledged to a sender is visible to the next query.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
@@ -13,9 +13,11 @@ from typing import Protocol
 from controlplane.contract.bodies.workload import RequestRecord, Workload
 from controlplane.contract.metrics import MetricKind
 from controlplane.evidence.sketch import Sketch
-from controlplane.telemetry.question import Question
+from controlplane.telemetry.question import Question, Where
 from controlplane.telemetry.values.catalogue import MetricRef
+from controlplane.telemetry.values.columns import Floats, Ints
 from controlplane.telemetry.values.sketch_table import SketchTable
+from controlplane.telemetry.values.timespan import Span
 
 
 @dataclass
@@ -60,6 +62,29 @@ class ValueSeries:
     steps: list[tuple[datetime, float]] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class CodedStates:
+    """One state of each request: codes int64[requests], places in `names`; negative where it is not known."""
+
+    names: Sequence[str]
+    codes: Ints
+
+
+@dataclass(frozen=True)
+class TimedRequests:
+    """Requests of the log in the order in which they arrived. parts: by short name, float64[requests], seconds, NaN
+    where nobody told. states: of each one's node meanwhile, `step_limit` and `host_state`, as
+    `GET /api/v1/explain` has them.
+
+    found: so many there were; where they are more than are here, each is here with the same chance.
+    """
+
+    found: int
+    arrival_ns: Ints
+    parts: Mapping[str, Floats]
+    states: Mapping[str, CodedStates]
+
+
 class TelemetryReader(Protocol):
     """Each question is answered from one snapshot; all raise `BadRequest` for a metric that is not of their kind."""
 
@@ -80,6 +105,10 @@ class TelemetryReader(Protocol):
 
     def scalars_of_kind(self, question: Question) -> tuple[MetricKind, list[ValueSeries]]:
         """`scalars`, with what the metric is: for a sender's own metric, what was found."""
+
+    def timed_requests(self, metric: str, span: Span, where: Where) -> TimedRequests:
+        """Finished requests of the log whose value of the metric was complete in the span; none for what times no
+        request, or where no request has a label of `where`."""
 
     def latest(self) -> datetime | None:
         """End of the newest window that has data; evaluation runs a little behind it, so that late reports count."""

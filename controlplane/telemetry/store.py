@@ -40,9 +40,9 @@ from controlplane.telemetry.queries.histogram_sums import HistogramSums
 from controlplane.telemetry.queries.query import CountSums, ScalarSums
 from controlplane.telemetry.queries.scan import pieces, scan_of
 from controlplane.telemetry.queries.unfolded import FleetRuns, Unfolded
-from controlplane.telemetry.question import Cost, Free, Question
-from controlplane.telemetry.reader import SketchGroups, SketchSeries, ValueSeries
-from controlplane.telemetry.request_log import captured_workload, request_page
+from controlplane.telemetry.question import Cost, Free, Question, Where
+from controlplane.telemetry.reader import SketchGroups, SketchSeries, TimedRequests, ValueSeries
+from controlplane.telemetry.request_log import captured_workload, request_page, timed_requests
 from controlplane.telemetry.request_log.request_filter import RequestFilter
 from controlplane.telemetry.tables import PendingRow
 from controlplane.telemetry.values import catalogue
@@ -222,6 +222,12 @@ class TelemetryStore:
         not_serving = frozenset(self._not_serving())
         with self._database.snapshot() as connection:
             return captured_workload.workload(connection, pool, start, end, not_serving, cost or Free())
+
+    def timed_requests(self, metric: str, span: Span, where: Where) -> TimedRequests:
+        """See `TelemetryReader`."""
+        with self._database.snapshot() as connection:
+            found = timed_requests.columns_of(connection, metric, span, where)
+        return timed_requests.with_states(self, found, metric, self._clock())
 
     def requests(
         self,

@@ -11,6 +11,7 @@ from fastapi.responses import RedirectResponse
 
 from controlplane.client import Client
 from controlplane.contract.bodies.alerts import SilenceCreate
+from controlplane.contract.bodies.cause_kinds import CauseKind
 from controlplane.contract.clock import utc_now
 from controlplane.contract.errors import BadRequest, TailwrightError, Unauthenticated
 from controlplane.contract.on_call.incidents import IncidentDetail, IncidentSplit
@@ -64,6 +65,16 @@ def add_note(request: Request, number: int, text: Field = "", form: Field = "") 
 def resolve(request: Request, number: int, reason: Field = "", form: Field = "") -> Response:
     client = signed_client_of(request, form)
     client.resolve_incident(number, _said(reason, "reason", "say why it is closed"))
+    return _back(number)
+
+
+@router.post("/{number:row}/cause")
+@on_own_threads
+def confirm_cause(request: Request, number: int, cause: Field = "", comment: Field = "", form: Field = "") -> Response:
+    client = signed_client_of(request, form)
+    if cause not in {kind.value for kind in CauseKind}:
+        raise BadRequest("cause: wants one of the kinds that the page offers", field="cause")
+    client.confirm_cause(number, cause, comment.strip())
     return _back(number)
 
 

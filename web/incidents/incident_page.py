@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 
 from controlplane.client import Client
 from controlplane.contract.bodies.alerts import OURS, Alert
+from controlplane.contract.bodies.cause_kinds import CauseKind
 from controlplane.contract.bodies.remedies import RemedyState, RemedyStep
 from controlplane.contract.bodies.rollouts import RolloutPhase
 from controlplane.contract.metrics import E2E
@@ -45,6 +46,8 @@ def whole(client: Client, selection: Selection) -> Context:
         "said": {"alerts_with": shared_labels(found), "lasts": "2h", "reason": ""},
         "lengths": LENGTHS,
         "chart": CHART,
+        "cause_kinds": [kind.value for kind in CauseKind],
+        "likeliest": found.causes[0].get("cause") if found.causes else CauseKind.UNKNOWN.value,
     }
 
 

@@ -13,8 +13,10 @@ from controlplane.alerts.conditions.kind import Kind
 from controlplane.alerts.conditions.node_claimed import NodeClaimed
 from controlplane.alerts.conditions.regression import Regression
 from controlplane.alerts.conditions.requests_failed import RequestsFailed
+from controlplane.alerts.conditions.saturation import Saturation
 from controlplane.alerts.conditions.symptom import SymptomKind
 from controlplane.alerts.conditions.telemetry_lost import TelemetryLost
+from controlplane.alerts.conditions.traffic_changed import TrafficChanged
 
 __all__ = ["KINDS"]
 
@@ -29,6 +31,8 @@ KINDS: Mapping[type[BaseModel], type[Kind[Any]]] = {
         NodeClaimed,
         TelemetryLost,
         BurnRate,
+        Saturation,
+        TrafficChanged,
         SymptomKind,
     )
 }

@@ -5,6 +5,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from controlplane.contract.bodies.alerts import Severity
 from controlplane.contract.histogram import RELATIVE_ERROR
 
 
@@ -29,7 +30,8 @@ class Finding:
     """One reading of the condition that `labels` name, at event time `at`; seconds throughout.
 
     `since` is when the breach began where the judge knows better than the first reading. `before_s` is what the
-    quantile was earlier, where that is known.
+    quantile was earlier, where that is known. `stage` is what a breach without a metric is about. `severity` is how
+    urgent it is, never more than its rule says; None: as the rule says.
     """
 
     labels: dict[str, str]
@@ -45,3 +47,5 @@ class Finding:
     relative_error: float = RELATIVE_ERROR  # Of the observed and the earlier quantile.
     summary: str = ""
     evidence: dict[str, Any] = field(default_factory=dict)
+    stage: str = ""
+    severity: Severity | None = None

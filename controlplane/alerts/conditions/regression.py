@@ -2,25 +2,40 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 
 from sqlmodel import Session, col, select
 
 from controlplane import ledger
+from controlplane.alerts.conditions import engine_versions
 from controlplane.alerts.conditions.deliberate import DOMAIN, Deliberate, changes_of
+from controlplane.alerts.conditions.engine_versions import version_moves
+from controlplane.alerts.conditions.finding import Finding, Reading
 from controlplane.alerts.conditions.kind import Findings, Job, Kind, Look, Snapshot, Sources
 from controlplane.alerts.conditions.regression_findings import judge_regression, moved_entry, reach
 from controlplane.alerts.conditions.watched_metrics import check_metrics, check_unique
+from controlplane.alerts.conditions.watched_stages import (
+    MINOR,
+    STAGES,
+    STAND_INS,
+    Watched,
+    WatchedStages,
+    is_felt,
+    unwatched,
+)
 from controlplane.alerts.regressions.detector import Detector
 from controlplane.alerts.regressions.learner import GUARD_MAX_S, SUSPICION
 from controlplane.alerts.tables import AlertRow
 from controlplane.alerts.windows.histories import Histories, Wanted
-from controlplane.alerts.windows.history import merged
+from controlplane.alerts.windows.history import History, merged
 from controlplane.alerts.windows.pool_record import NOTHING_KNOWN, PoolRecord, Span
+from controlplane.alerts.windows.pool_totals import PoolTotals
 from controlplane.contract.bodies.alerts import RegressionCondition
 from controlplane.contract.bodies.nodes import NodeRole
 from controlplane.contract.errors import BadRequest
-from controlplane.contract.metrics import WINDOW_S
+from controlplane.contract.metrics import E2E, WINDOW_S
 
 SPARE_S = 60.0
 """So much more of the past is kept than a baseline and its distance want."""
@@ -38,14 +53,14 @@ class Regression(Kind[RegressionCondition]):
     def __init__(self, sources: Sources) -> None:
         super().__init__(sources)
         self._metrics: tuple[str, ...] = ()
+        self._watched = WatchedStages(sources.telemetry)
+        self._totals: PoolTotals
         self._records: dict[str, PoolRecord] = {}
         self._histories = Histories(sources.telemetry)
         self._detectors: dict[tuple[int, str], tuple[int, datetime | None, Detector]] = {}
 
     @classmethod
     def check(cls, condition: RegressionCondition) -> None:
-        if not condition.metrics:
-            raise BadRequest("condition.metrics: name at least one metric", field="condition.metrics")
         if not condition.q:
             raise BadRequest("condition.q: name at least one quantile, as in [0.95, 0.99]", field="condition.q")
         for place, q in enumerate(condition.q):
@@ -58,7 +73,10 @@ class Regression(Kind[RegressionCondition]):
 
     def read(self, session: Session, conditions: Sequence[RegressionCondition], now: datetime) -> None:
         """What the past says of baselines, as far back as a rule may look."""
-        self._metrics = tuple(sorted({metric for condition in conditions for metric in condition.metrics}))
+        named = {metric for condition in conditions for metric in condition.metrics}
+        if any(not condition.metrics for condition in conditions):
+            named |= {*STAGES, *STAND_INS}
+        self._metrics = tuple(sorted(named))
         longest_s = max((condition.baseline_s for condition in conditions), default=0.0)
         since = now - timedelta(seconds=2 * longest_s)
         self._records = _records(session, self._metrics, since) if conditions else {}
@@ -66,23 +84,31 @@ class Regression(Kind[RegressionCondition]):
     def prepare(self, jobs: Sequence[RegressionJob], seen: Snapshot, end: datetime) -> None:
         """Bring the windows of each pool up to `end`."""
         baseline_s: dict[str, float] = {}
+        metrics: dict[str, set[str]] = {}
+        self._watched.look({job.pool: seen.where(job.pool) for job in jobs if not job.condition.metrics}, end)
         for job in jobs:
             baseline_s[job.pool] = max(baseline_s.get(job.pool, 0.0), job.condition.baseline_s)
+            metrics.setdefault(job.pool, set()).update(self._watched_by(job).metrics)
+        self._totals = PoolTotals(self._sources.telemetry, {job.pool: seen.where(job.pool) for job in jobs})
         wanted = {}
         for pool, span_s in baseline_s.items():
             first_s = min(end.timestamp(), self._record(pool).begun_s()) - span_s - GUARD_MAX_S - SPARE_S
             first_s = math.floor(first_s / WINDOW_S) * WINDOW_S
             readable_s = max(first_s, end.timestamp() - self._sources.finest_kept_s // WINDOW_S * WINDOW_S)
-            wanted[pool] = Wanted(seen.where(pool), first_s, readable_s, self._judged_nodes(pool, seen))
-        self._histories.extend(wanted, self._metrics, end.timestamp())
+            nodes = self._judged_nodes(pool, seen)
+            wanted[pool] = Wanted(seen.where(pool), tuple(sorted(metrics[pool])), first_s, readable_s, nodes)
+        self._histories.extend(wanted, end.timestamp())
 
     def judge(self, job: RegressionJob, seen: Snapshot, end: datetime) -> Findings | None:
         history = self._histories.get(job.pool)
         if history is None:
             return None
-        detector = self._detector(job)
+        watched = self._watched_by(job)
+        detector = self._detector(job, watched)
         span_s = job.since(end).timestamp(), end.timestamp()
         found = judge_regression(detector, history, job.pool, *span_s, self._record(job.pool), job.is_firing)
+        found = [self._told(job, finding, watched, history) for finding in found]
+        found += unwatched(job, watched, end)
         self._detectors[job.rule.id, job.pool] = (job.version, end, detector)
         moved, detector.moved = detector.moved, []
         return Findings(found, detector.state(), [moved_entry(job.pool, metric, move) for metric, move in moved])
@@ -101,11 +127,23 @@ class Regression(Kind[RegressionCondition]):
         bucket = None if row is None else row.evidence.get("prompt_bucket")
         return Look(merged(windows, labels["metric"], bucket), self._reach(job, labels, 1.0))
 
-    def _detector(self, job: RegressionJob) -> Detector:
+    def _watched_by(self, job: RegressionJob) -> Watched:
+        return Watched(tuple(job.condition.metrics)) if job.condition.metrics else self._watched.of(job.pool)
+
+    def _told(self, job: RegressionJob, finding: Finding, watched: Watched, history: History) -> Finding:
+        """A breach with what it was judged by; held back where users cannot feel it."""
+        if finding.reading is not Reading.BREACH or not finding.metric:
+            return finding
+        if finding.metric in MINOR and not is_felt(finding, history, partial(self._totals.of, job.pool, E2E.short)):
+            return Finding(finding.labels, finding.at, Reading.HOLD)
+        return replace(finding, evidence={**finding.evidence, "judged_by": watched.words})
+
+    def _detector(self, job: RegressionJob, watched: Watched) -> Detector:
         """As it was left where that is what the job goes on from, else made anew from the job's state."""
         version, position, detector = self._detectors.get((job.rule.id, job.pool), (None, None, None))
-        if detector is None or (version, position) != (job.version, job.position):
-            detector = Detector(job.condition)
+        known = detector is not None and tuple(detector.condition.metrics) == watched.metrics
+        if detector is None or not known or (version, position) != (job.version, job.position):
+            detector = Detector(job.condition.model_copy(update={"metrics": list(watched.metrics)}))
             detector.restore(job.state)
         detector.pools = job.pools
         return detector
@@ -142,8 +180,10 @@ def _records(session: Session, metrics: Sequence[str], since: datetime) -> dict[
         span = (row.started_at.timestamp() - WINDOW_S, until_s)
         alerts.setdefault(row.pool, {}).setdefault(row.labels.get("metric", ""), []).append(span)
     changes = changes_of(ledger.since(session, DOMAIN, since), metrics)
+    versions = version_moves(ledger.since(session, engine_versions.DOMAIN, since))
     found = {}
-    for pool in {*alerts, *changes}:
-        one = changes.get(pool, Deliberate())
-        found[pool] = PoolRecord(alerts.get(pool, {}), tuple(one.taken_back), one.moves, one.on_trial)
+    for pool in {*alerts, *changes, *versions}:
+        one, newer = changes.get(pool, Deliberate()), versions.get(pool, [])
+        moves = {name: sorted([*one.moves.get(name, ()), *newer], key=lambda move: move.at_s) for name in metrics}
+        found[pool] = PoolRecord(alerts.get(pool, {}), tuple(one.taken_back), moves, one.on_trial)
     return found

@@ -64,6 +64,11 @@ def _finding(
     accepted = detector.accepted.get(metric)
     if accepted is not None and told:
         # What a judged rollout changed is what is normal now: the alert ends here, whatever comes after is news.
+        moves = detector.learners[metric, FLEET].moves
+        engine = next((move.engine for move in moves if move.rollout_id == accepted), "")
+        if engine:
+            why = f"the engine is {engine} now: what was normal of {metric.upper()} before says nothing of it"
+            return Finding(labels, at, Reading.CLEAR, evidence={"resolved_because": why, "engine_version": engine})
         why = f"rollout {accepted} was judged and promoted: what it changed is the new normal of {metric.upper()}"
         return Finding(labels, at, Reading.CLEAR, evidence={"resolved_because": why, "rollout_id": accepted})
     keys = detector.alarmed(metric)
@@ -134,10 +139,14 @@ def _baseline_evidence(baseline: Baseline, detector: Detector, key: Key, span_s:
         "count": baseline.count,
         "short": span_s < SHORT_BASELINE_S,
         "moved": [
-            {"rollout_id": move.rollout_id, "at": instant(move.at_s).isoformat(), "factor": move.factor(key.q)}
-            for move in moves
+            {**_because(move), "at": instant(move.at_s).isoformat(), "factor": move.factor(key.q)} for move in moves
         ],
     }
+
+
+def _because(move: Move) -> dict[str, Any]:
+    """What moved a baseline."""
+    return {"engine_version": move.engine} if move.engine else {"rollout_id": move.rollout_id}
 
 
 def _effect(detector: Detector, key: Key) -> dict[str, float] | None:
@@ -179,7 +188,12 @@ def _replayed_in_words(found: ReplayedRate) -> str:
 
 
 def moved_entry(pool: str, metric: str, move: Move) -> dict[str, Any]:
-    """The ledger's entry for a baseline that has moved, or begun anew, because a judged rollout was accepted."""
+    """The ledger's entry for a baseline that has moved, or begun anew: a judged rollout was accepted, or another
+    version of the engine has come."""
+    if move.engine:
+        message = f"the engine of pool {pool} is {move.engine}: the baseline of {metric} begins anew"
+        told = {"pool": pool, "metric": metric, **_because(move), "factors": {}}
+        return {"kind": "alert.baseline_moved", "message": message, **told}
     factors = {f"p{100 * q:g}": move.factor(q) for q in sorted(move.shifts or {})}
     how = ", ".join(f"{name} x{factor:g}" for name, factor in factors.items())
     happened = f"moved by what the verdict measured ({how})" if how else "begins anew, the verdict did not measure it"

@@ -1,7 +1,7 @@
 """Likely causes of a slowdown, each with its evidence, from what else changed with it.
 
-Each cause carries a `score` in 0..1 by which they are ordered: a heuristic, not a probability. A change of
-configuration that reached the pool at the onset comes first; with nothing found the cause is "unknown".
+Each cause carries a `score` in 0..1 by which they are ordered, see `ranking`. A change of configuration that reached
+the pool at the onset comes first, unless the data contradict it; with nothing found the cause is "unknown".
 """
 
 import math
@@ -12,17 +12,24 @@ from typing import Any
 
 from controlplane.alerts.diagnosis.config_change import RevisionSeen, config_changes
 from controlplane.alerts.diagnosis.host_cause import Readings, host_causes
+from controlplane.alerts.diagnosis.place_causes import place_causes
+from controlplane.alerts.diagnosis.plausibility import PRIOR
+from controlplane.alerts.diagnosis.ranking import ranked
 from controlplane.alerts.diagnosis.rollout_record import RolloutRecord
 from controlplane.contract.bodies.cause_kinds import CauseKind
 from controlplane.contract.metrics import PROMPT_BUCKETS, CacheClass
+from controlplane.contract.on_call.attribution import Attribution
 
 LOAD_GROWTH = 1.25
 LOAD_SIGMAS = 3.0
 """Arrivals come by chance: over a short time a few more are no growth of the load."""
 MIX_CHANGE = 0.15
 HIT_DROP = 0.15
+ACCEPTANCE_DROP = 0.15
 KV_FULL = 0.9
 NODE_SHARE = 0.7
+LEAST_EXPLAINED = 0.2
+"""Of the shift: what explains less is no cause of it."""
 
 Cause = dict[str, Any]
 
@@ -52,6 +59,7 @@ class Context:
     cache_during: Mapping[str, float] = field(default_factory=dict)
     preemptions: Level = Level()
     kv_usage: Level = Level()
+    acceptance: Level = Level()  # Draft tokens accepted, of those proposed.
     running: Level = Level()
     waiting: Level = Level()
     node_growth_s: Mapping[str, float] = field(default_factory=dict)  # Growth of the metric's mean by node.
@@ -59,8 +67,13 @@ class Context:
     ledger: Sequence[Mapping[str, Any]] = ()  # {"time", "kind", "subject", "message"} of changes around the onset.
 
 
-def causes(context: Context, onset: datetime) -> list[Cause]:
-    """The causes found, the likeliest first."""
+def causes(
+    context: Context,
+    onset: datetime,
+    attribution: Attribution | None = None,
+    plausibility: Mapping[str, float] = PRIOR,
+) -> list[Cause]:
+    """The causes found, the likeliest first. plausibility: by kind, as `learned` makes it."""
     config, load = _config_change(context, onset), _load(context)
     found = [
         *config,
@@ -68,13 +81,33 @@ def causes(context: Context, onset: datetime) -> list[Cause]:
         *_prompt_mix(context),
         *_cache_miss(context),
         *_kv_pressure(context),
+        *_acceptance(context),
         *_one_node(context),
         *_host(context, onset, config, load),
     ]
-    if not found:
+    found += [cause for cause in place_causes(attribution) if not _is_told(cause, found)]
+    told = [one for one in ranked(found, attribution, plausibility, running_growth(context)) if _explains(one)]
+    if not told:
         message = "nothing else that is measured changed with it"
-        found = [{"cause": CauseKind.UNKNOWN.value, "score": 0.0, "message": message}]
-    return sorted(found, key=lambda cause: -float(cause["score"]))
+        return [{"cause": CauseKind.UNKNOWN.value, "score": 0.0, "message": message}]
+    return told
+
+
+def _explains(cause: Cause) -> bool:
+    """What changed by chance meanwhile explains nothing. What people or hosts did is told all the same."""
+    if cause["cause"] in (CauseKind.CONFIG_CHANGE, CauseKind.HOST):
+        return True
+    return float(cause.get("share_explained", 1.0)) >= LEAST_EXPLAINED
+
+
+def running_growth(context: Context) -> float:
+    """By what factor more requests ran at once; 1 where it is not known."""
+    before, during = context.running.before, context.running.during
+    return during / before if before and during else 1.0
+
+
+def _is_told(cause: Cause, found: Sequence[Cause]) -> bool:
+    return any(one["cause"] == cause["cause"] and one.get("node") == cause.get("node") for one in found)
 
 
 def _config_change(context: Context, onset: datetime) -> list[Cause]:
@@ -174,6 +207,20 @@ def _kv_pressure(context: Context) -> list[Cause]:
             "message": "memory for running requests is short: " + ", ".join(words),
             "preemptions_per_s": [preempted.before, preempted.during],
             "kv_usage": [usage.before, usage.during],
+        }
+    ]
+
+
+def _acceptance(context: Context) -> list[Cause]:
+    before, during = context.acceptance.before, context.acceptance.during
+    if before is None or during is None or before - during < ACCEPTANCE_DROP:
+        return []
+    return [
+        {
+            "cause": CauseKind.ACCEPTANCE.value,
+            "score": PRIOR[CauseKind.ACCEPTANCE],
+            "message": f"of the draft tokens {during:.0%} were accepted, {before:.0%} before",
+            "acceptance": [before, during],
         }
     ]
 

@@ -17,8 +17,10 @@ from controlplane.alerts.diagnosis.rollout_record import rollouts_of
 from controlplane.alerts.windows.history import Where
 from controlplane.contract.errors import NotFound
 from controlplane.contract.metrics import (
+    ACCEPTED_TOKENS,
     CACHE_CLASS,
     DECODE,
+    DRAFT_TOKENS,
     E2E,
     KV_USAGE,
     NODE,
@@ -40,6 +42,7 @@ T = TypeVar("T")
 
 LEDGER_BEFORE_S = 900.0
 LEDGER_KINDS = ("revision", "rollout", "node", "trial", "config")
+LEAST_DRAFTS = 100
 BEFORE_S = 600.0
 """A diagnosis compares with at most so much of what came before the onset."""
 
@@ -95,6 +98,7 @@ def surroundings(telemetry: TelemetryReader, where: Where, metric: str, before: 
         cache_during=shares[CACHE_CLASS.label][1],
         preemptions=Level(*both(_per_second, PREEMPTIONS.short)),
         kv_usage=Level(*both(_mean, KV_USAGE.short)),
+        acceptance=Level(*(_acceptance(telemetry, where, span) for span in (before, during))),
         running=Level(*both(_mean, RUNNING.short)),
         waiting=Level(*both(_mean, WAITING.short)),
         node_growth_s=growth_s,
@@ -184,6 +188,14 @@ def _mean(telemetry: TelemetryReader, question: Question) -> float | None:
 def _per_second(telemetry: TelemetryReader, question: Question) -> float | None:
     found = telemetry.scalars(question)
     return sum(series.value for series in found) / max(question.span.seconds, WINDOW_S) if found else None
+
+
+def _acceptance(telemetry: TelemetryReader, where: Where, span: Span) -> float | None:
+    drafted, accepted = (
+        sum(series.value for series in telemetry.scalars(Question(metric.short, span, where=where)))
+        for metric in (DRAFT_TOKENS, ACCEPTED_TOKENS)
+    )
+    return accepted / drafted if drafted >= LEAST_DRAFTS else None
 
 
 def _means(telemetry: TelemetryReader, question: Question) -> dict[str, float]:

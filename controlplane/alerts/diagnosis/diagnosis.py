@@ -7,21 +7,26 @@ all growth. That holds for a slow tail too: requests that did not change add not
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from controlplane.alerts.diagnosis.causes import Context, causes
+from controlplane.alerts.diagnosis.plausibility import PRIOR
+from controlplane.alerts.diagnosis.shift_parts import ReadShift, attribution
 from controlplane.alerts.words import percentile
 from controlplane.contract.bodies.alerts import Diagnosis, StageShift
+from controlplane.contract.bodies.cause_kinds import CauseKind
 from controlplane.contract.duration_text import duration_text
 from controlplane.contract.histogram import RELATIVE_ERROR, error_text, is_coarse
 from controlplane.contract.metrics import (
     DECODE,
     E2E,
     ITL,
+    NODE,
     PREFILL,
     QUEUE,
     RECEIVE,
     REQUEST_PARTS,
+    SEND,
     STEP_COMMIT,
     STEP_FORWARD,
     STEP_SAMPLE,
@@ -31,17 +36,24 @@ from controlplane.contract.metrics import (
     TTFT,
     UNACCOUNTED,
 )
+from controlplane.contract.on_call.attribution import PlaceOfShift
 from controlplane.evidence.sketch import Sketch
 
 STEP_PARTS: tuple[str, ...] = tuple(part.short for part in (STEP_SCHEDULE, STEP_FORWARD, STEP_SAMPLE, STEP_COMMIT))
 
+_FIRST_TOKEN = tuple(part.short for part in (RECEIVE, TOKENIZE, QUEUE, PREFILL))
+_REQUEST = tuple(part.short for part in (*REQUEST_PARTS, UNACCOUNTED))
+
 STAGES: dict[str, tuple[str, ...]] = {
-    TTFT.short: tuple(part.short for part in (RECEIVE, TOKENIZE, QUEUE, PREFILL)),
-    E2E.short: tuple(part.short for part in (*REQUEST_PARTS, UNACCOUNTED)),
+    TTFT.short: _FIRST_TOKEN,
+    E2E.short: _REQUEST,
     ITL.short: STEP_PARTS,
     TPOT.short: STEP_PARTS,
+    **dict.fromkeys((TOKENIZE.short, PREFILL.short), _FIRST_TOKEN),
+    **dict.fromkeys((SEND.short, UNACCOUNTED.short), _REQUEST),
 }
-"""What a metric is made of. A gap between tokens is one step of the engine, so its stages are a step's parts."""
+"""What a metric is made of, or, of a stage, what the sum is made of that users feel it in. A gap between tokens is one
+step of the engine, so its stages are a step's parts."""
 
 IN_WORDS: dict[str, str] = {
     UNACCOUNTED.short: "time nobody accounts for",
@@ -63,6 +75,7 @@ class Shift:
     since: datetime
     limit_s: float | None = None
     relative_error: float = RELATIVE_ERROR
+    felt: str = ""  # What users feel of it, in words.
 
 
 @dataclass(frozen=True)
@@ -73,8 +86,18 @@ class Measured:
     during: Mapping[str, Sketch] = field(default_factory=dict)
 
 
-def diagnose(shift: Shift, measured: Measured, context: Context) -> Diagnosis:
-    """Name the stage with the largest share of the increase, and the causes, the likeliest first."""
+def diagnose(
+    shift: Shift,
+    measured: Measured,
+    context: Context,
+    read: ReadShift | None = None,
+    plausibility: Mapping[str, float] = PRIOR,
+) -> Diagnosis:
+    """Name the stage with the largest share of the increase, and the causes, the likeliest first.
+
+    Shares are of the slowest requests where single ones are known (`read`), else of the stages' means.
+    """
+    moved = None if read is None else attribution(read, context.ledger)
     parts = STAGES.get(shift.metric, (shift.metric,))
     stages = stage_shifts(measured, parts)
     if not any(stage.share_of_increase > 0.0 for stage in stages) and parts is STEP_PARTS:
@@ -82,9 +105,18 @@ def diagnose(shift: Shift, measured: Measured, context: Context) -> Diagnosis:
     top = max(stages, key=lambda stage: stage.share_of_increase, default=None)
     if top is not None and top.share_of_increase <= 0.0:
         top = None
-    found = causes(context, shift.since)
+    found = causes(context, shift.since, moved, plausibility)
+    if moved is not None and found[0]["cause"] == CauseKind.LOAD and _is_node(moved.place):
+        # Under more load than a pool can bear one node is full first by chance: that is no place.
+        moved = moved.model_copy(update={"place": None})
     stage = None if top is None else (DECODE.short if top.stage in STEP_PARTS else top.stage)
-    return Diagnosis(stage=stage, summary=sentence(shift, top, found), stages=stages, causes=found)
+    share = None if top is None else Named(top.stage, top.share_of_increase)
+    tail = None if moved is None or not moved.stages else moved.stages[0]
+    if tail is not None and tail.share > 0.0:
+        stage, share = tail.stage, Named(tail.stage, tail.share)
+    if shift.metric in parts:
+        stage = shift.metric  # The alert is about a stage; what that does to the others stands in `stages`.
+    return Diagnosis(stage=stage, summary=sentence(shift, share, found), stages=stages, causes=found, attribution=moved)
 
 
 def stage_shifts(measured: Measured, parts: Sequence[str]) -> list[StageShift]:
@@ -112,7 +144,18 @@ def stage_shifts(measured: Measured, parts: Sequence[str]) -> list[StageShift]:
     ]
 
 
-def sentence(shift: Shift, top: StageShift | None, found: Sequence[Mapping[str, Any]]) -> str:
+def _is_node(place: PlaceOfShift | None) -> bool:
+    return place is not None and place.label == NODE.label
+
+
+class Named(NamedTuple):
+    """A stage, and its share of the shift."""
+
+    stage: str
+    share: float
+
+
+def sentence(shift: Shift, top: Named | None, found: Sequence[Mapping[str, Any]]) -> str:
     """The summary: what, how much, since when; the stage; the first cause."""
     name = f"{shift.metric.upper()} {percentile(shift.q)}"
     since = f"since {shift.since:%H:%M:%S} UTC"
@@ -125,6 +168,7 @@ def sentence(shift: Shift, top: StageShift | None, found: Sequence[Mapping[str, 
         text = f"{name} rose from {duration_text(shift.before_s)} to {duration_text(shift.during_s)}{limit} {since}"
     if is_coarse(shift.relative_error):
         text += f" ({error_text(shift.relative_error)})"
-    if top is not None:
-        text += f"; {top.share_of_increase:.0%} of it is {IN_WORDS.get(top.stage, top.stage)}"
+    text += shift.felt
+    if top is not None and top.stage != shift.metric:
+        text += f"; {min(top.share, 1.0):.0%} of it is {IN_WORDS.get(top.stage, top.stage)}"
     return text + (f"; {found[0]['message']}." if found else ".")

@@ -27,6 +27,7 @@ from controlplane.contract.bodies.alerts import (
     AlertState,
     AlertUpdate,
     Diagnosis,
+    Severity,
     Silence,
     UpdateKind,
 )
@@ -101,6 +102,11 @@ def _fuller(old: Finding | None, new: Finding) -> Finding:
     return new if old is None or new.since is not None else replace(new, since=old.since)
 
 
+def _severity(rule: AlertRule, story: Finding) -> Severity:
+    """What the finding says, and never more than the rule."""
+    return Severity.TICKET if Severity.TICKET in (rule.severity, story.severity) else Severity.PAGE
+
+
 @dataclass(frozen=True)
 class Scribe:
     """Writes drafts. `now` is the wall clock: what stands in fired_at, resolved_at and the ledger."""
@@ -159,7 +165,7 @@ class Scribe:
             kind=rule.condition.kind,
             pool=draft.labels.get("pool", ""),
             state=AlertState.PENDING.value,
-            severity=rule.severity.value,
+            severity=_severity(rule, story).value,
             labels=draft.labels,
             summary=story.summary,
             started_at=draft.life.breach_since,
@@ -176,6 +182,7 @@ class Scribe:
         assert story is not None and row.id is not None
         row.fired_at = self.now
         row.value, row.threshold, row.evidence = story.value, story.threshold, story.evidence
+        row.severity = _severity(rule, story).value
         if story.before_s is not None:
             row.evidence = {**row.evidence, "before_s": story.before_s}
         if draft.told is not None:

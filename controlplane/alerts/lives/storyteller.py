@@ -13,8 +13,13 @@ from controlplane.alerts import words
 from controlplane.alerts.conditions.finding import Finding
 from controlplane.alerts.conditions.kind import Job, Look
 from controlplane.alerts.diagnosis import context
+from controlplane.alerts.diagnosis.about import about, in_words
 from controlplane.alerts.diagnosis.causes import causes
-from controlplane.alerts.diagnosis.diagnosis import Shift, diagnose
+from controlplane.alerts.diagnosis.confirmed_causes import confirmed_causes
+from controlplane.alerts.diagnosis.diagnosis import STAGES, Shift, diagnose, stage_shifts
+from controlplane.alerts.diagnosis.felt import felt
+from controlplane.alerts.diagnosis.plausibility import learned
+from controlplane.alerts.diagnosis.shift_readings import read_shift
 from controlplane.alerts.lives import updates
 from controlplane.alerts.lives.lifecycle import Draft, News
 from controlplane.alerts.lives.machine import Event
@@ -22,7 +27,7 @@ from controlplane.alerts.lives.updates import Seen, Told
 from controlplane.alerts.tables import AlertRow
 from controlplane.alerts.windows.history import Where
 from controlplane.contract.bodies.alerts import AlertState, Diagnosis
-from controlplane.contract.metrics import E2E, NODE
+from controlplane.contract.metrics import E2E, NODE, TTFT
 from controlplane.db.database import Database
 from controlplane.evidence.sketch import Sketch
 from controlplane.telemetry import Question, Span, TelemetryReader
@@ -48,32 +53,42 @@ class Storyteller:
         story = draft.story
         assert story is not None
         if not story.metric:
-            draft.diagnosis = self._without_metric(job, story, where, now)
+            draft.diagnosis = self._without_metric(job, draft, story, where, now)
             return
         try:
-            found, nodes = self._look(job, draft, story, where, now, updates.PERHAPS_CHANCE)
+            found, nodes, of = self._look(job, draft, story, where, now, updates.PERHAPS_CHANCE)
         except Exception:
             log.exception("no diagnosis for rule %s on pool %r", job.rule.id, job.pool)
             return
         self._looked_at[draft.fingerprint] = now
+        draft.story = replace(story, evidence={**story.evidence, "about": of})
         draft.diagnosis = found
         draft.told = Told(now, story.value, reach | _reach(found) | nodes, _cause(found))
 
-    def _without_metric(self, job: Job[Any], story: Finding, where: Where, now: datetime) -> Diagnosis:
+    def _without_metric(self, job: Job[Any], draft: Draft, story: Finding, where: Where, now: datetime) -> Diagnosis:
         """The likeliest causes where the kind has any; the rest says all there is to it by itself."""
-        alone = Diagnosis(stage=None, summary=story.summary + ".", causes=[])
+        stage = story.stage or None
+        alone = Diagnosis(stage=stage, summary=story.summary + ".", causes=[])
         if not job.kind.seeks_causes or story.since is None:
             return alone
         before = Span(story.since - timedelta(seconds=context.BEFORE_S), story.since)
+        during, stages = Span(story.since, story.at), []
         try:
-            around = context.surroundings(self._telemetry, where, E2E.short, before, Span(story.since, story.at))
+            around = context.surroundings(self._telemetry, where, E2E.short, before, during)
+            if stage is not None:
+                parts = STAGES[TTFT.short]
+                stages = stage_shifts(context.measured(self._telemetry, where, TTFT.short, before, during), parts)
             with self._database.read_session() as session:
                 around = context.with_records(session, around, story.since, now)
+                of = about(session, around)
+                plausibility = learned(confirmed_causes(session))
         except Exception:
             log.exception("no causes for rule %s on pool %r", job.rule.id, job.pool)
             return alone
-        found = causes(around, story.since)
-        return Diagnosis(stage=None, summary=f"{story.summary}; {found[0]['message']}.", causes=found)
+        draft.story = replace(story, evidence={**story.evidence, "about": of})
+        found = causes(around, story.since, plausibility=plausibility)
+        summary = f"{story.summary}; {found[0]['message']}."
+        return Diagnosis(stage=stage, summary=summary, stages=stages, causes=found)
 
     def follow_up(
         self, job: Job[Any], draft: Draft, look: Look, where: Where, state: dict[str, Any], now: datetime
@@ -97,7 +112,7 @@ class Storyteller:
             self._looked_at[draft.fingerprint] = now
             try:
                 chance = updates.PERHAPS_CHANCE if told is None else updates.REACHED_CHANCE
-                found, nodes = self._look(job, draft, story, where, now, chance)
+                found, nodes, _ = self._look(job, draft, story, where, now, chance)
             except Exception:
                 log.exception("no second diagnosis for rule %s on pool %r", job.rule.id, job.pool)
             else:
@@ -121,7 +136,7 @@ class Storyteller:
 
     def _look(
         self, job: Job[Any], draft: Draft, story: Finding, where: Where, now: datetime, chance: float
-    ) -> tuple[Diagnosis, frozenset[str]]:
+    ) -> tuple[Diagnosis, frozenset[str], dict[str, Any]]:
         onset = story.since or job.kind.onset(job, story, draft.life.breach_since or story.at, where)
         before = Span(onset - timedelta(seconds=context.BEFORE_S), onset)
         since = onset if Event.FIRED in draft.events else max(onset, story.at - timedelta(seconds=AGAIN_S))
@@ -134,12 +149,21 @@ class Storyteller:
         parts_where = where if bucket is None else {**where, "prompt_bucket": bucket}
         measured = context.measured(self._telemetry, parts_where, story.metric, before, during)
         around = context.surroundings(self._telemetry, where, story.metric, before, during)
+        # Where one bucket of prompts is slower, that shows beside the others.
+        read = read_shift(self._telemetry, where, story.metric, story.q, before, during)
+        if bucket is not None and not read.has_grown:
+            read = read_shift(self._telemetry, parts_where, story.metric, story.q, before, during)
         with self._database.read_session() as session:
             around = context.with_records(session, around, onset, now)
+            of = about(session, around)
+            plausibility = learned(confirmed_causes(session))
         limit_s = story.threshold if job.kind.threshold_is_limit else None
-        shift = Shift(story.metric, story.q, before_s, story.value, onset, limit_s, story.relative_error)
+        users = in_words(of) + felt(
+            self._telemetry, parts_where, story.metric, before, during, story.evidence.get("effect")
+        )
+        shift = Shift(story.metric, story.q, before_s, story.value, onset, limit_s, story.relative_error, users)
         nodes = self._nodes(parts_where, story, during, chance)
-        return diagnose(shift, measured, around), nodes
+        return diagnose(shift, measured, around, read, plausibility), nodes, of
 
     def _nodes(self, where: Where, story: Finding, during: Span, chance: float) -> frozenset[str]:
         by_node = {

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from controlplane.alerts.regressions.baseline import FLEET, Baseline, build_each
 from controlplane.alerts.regressions.course import Course, Past, course
-from controlplane.alerts.regressions.learner import Learner, within
+from controlplane.alerts.regressions.learner import MIDDLE, Learner, within
 from controlplane.alerts.regressions.stacked_tails import Stack
 from controlplane.alerts.regressions.yardstick import yardstick
 from controlplane.alerts.windows.history import Window
@@ -29,8 +29,6 @@ QUIET_S = 600.0
 """After so long without traffic the evidence is stale: a later slowdown has to be shown anew."""
 NEWS_S = 600.0
 """A change that is older was news to somebody else: to the rule before it was edited, say."""
-MIDDLE = 0.5
-"""The quantile by which a course is moved where a change was accepted."""
 FORM = 2
 """Of the stored state. Of an older one the evidence is taken over, stream by stream; of a newer one nothing."""
 
@@ -79,7 +77,8 @@ class Detector:
         if state.get("form", 1) > FORM:
             return
         for metric, bucket, stored in state.get("learners", []):
-            self._learner(metric, bucket).load(stored)
+            if metric in self.condition.metrics:
+                self._learner(metric, bucket).load(stored)
         for text, stream in state.get("streams", {}).items():  # As it was before streams learned by themselves.
             key = Key.of(text)
             self._learner(key.metric, key.bucket).streams[key.q] = Stream.load(stream)
@@ -181,9 +180,9 @@ class Workshop:
         stack = self._stack(learner.metric, end_s)
         stack = stack.among(_usual(stack, learner, end_s))
         if not learner.moves:
-            return build_each(stack, self._condition.q, least)
+            return build_each(stack, learner.edges, least)
         found = {}
-        for q in self._condition.q:
+        for q in learner.edges:
             before = moved(stack.windows, learner.metric, q, learner.moves)
             settled_s = max(end_s - learner.moves[-1].at_s, 0.0)
             found.update(build_each(Stack.of(before, learner.metric), [q], least, settled_s=settled_s))

@@ -35,6 +35,9 @@ SURGE_LEARN_S = 600.0
 """A load that stays so long is the new normal: the baseline takes it in, so that it can be judged in full again."""
 SURGE_MARGIN_BUCKETS = round(math.log2(3.0) * 2**SCALE)
 """Beyond the loads of the baseline only growth of three times and more counts: no crowd excuses so much."""
+MIDDLE = 0.5
+"""Where exceedances are counted besides the rule's quantiles: requests of one bucket differ so much that all may be
+twice as slow before many pass the edge of the slowest twentieth of a young baseline; that of half of them tells."""
 YOUNG_SHARE = 1 / 2
 """A metric with this part of the wanted requests is judged for gross growth already: see `Learner._begin`."""
 
@@ -73,6 +76,11 @@ class Learner:
     built_for: tuple[tuple[Span, ...], tuple[Move, ...]] = ((), ())
 
     @property
+    def edges(self) -> tuple[float, ...]:
+        """The quantiles at whose edges exceedances are counted."""
+        return tuple(dict.fromkeys((MIDDLE, *self.condition.q)))
+
+    @property
     def alarmed(self) -> list[float]:
         """The quantiles in alarm."""
         return [q for q, stream in self.streams.items() if stream.alarmed]
@@ -83,12 +91,17 @@ class Learner:
         Half of what is promised is spent on all requests together, the other half on the prompt buckets.
         """
         halves = 2 * (1 if self.bucket == FLEET else self._buckets) if self._buckets else 1
-        apart = max(1, pools * len(self.condition.metrics) * len(self.condition.q))
+        apart = max(1, pools * len(self.condition.metrics) * self._watches)
         return math.log1p(self.condition.false_alarm_every_s / WINDOW_S * apart * halves)
 
     def stream_count(self, pools: int) -> int:
         """Over all pools, metrics and quantiles of the rule, supposing that all have as many prompt buckets as this."""
-        return max(1, pools * len(self.condition.metrics) * len(self.condition.q) * (1 + self._buckets))
+        return max(1, pools * len(self.condition.metrics) * self._watches * (1 + self._buckets))
+
+    @property
+    def _watches(self) -> int:
+        """How many ways there are to raise an alarm: a course has as many as the rule has quantiles."""
+        return len(self.edges if self.course is None else self.condition.q)
 
     @property
     def _buckets(self) -> int:
@@ -193,7 +206,7 @@ class Learner:
         """The strongest line by quantile. Each quantile's lines share its part of the promised rate."""
         lines: dict[float, list[Shown | None]] = {}
         for name, one in course.shown(max(self.counts_since_s, self.settled_s)).items():
-            lines.setdefault(max(self.baselines) if name == TAIL else min(self.baselines), []).append(one)
+            lines.setdefault(max(self.condition.q) if name == TAIL else min(self.condition.q), []).append(one)
         found = {q: strongest(shown) for q, shown in lines.items()}
         return {q: shown for q, shown in found.items() if shown is not None}
 

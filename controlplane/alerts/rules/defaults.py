@@ -17,9 +17,11 @@ from controlplane.contract.bodies.alerts import (
     NodeClaimedCondition,
     RegressionCondition,
     RequestsFailedCondition,
+    SaturationCondition,
     Severity,
     SymptomCondition,
     TelemetryLostCondition,
+    TrafficChangedCondition,
 )
 from controlplane.ledger.tables import LedgerRow
 
@@ -27,6 +29,8 @@ LEDGER_KIND = "alert_rule.defaults"
 
 DEFAULT_RULES: tuple[AlertRuleCreate, ...] = (
     AlertRuleCreate(name="Latency regression", condition=RegressionCondition(), severity=Severity.PAGE),
+    AlertRuleCreate(name="Saturation", condition=SaturationCondition(), severity=Severity.PAGE),
+    AlertRuleCreate(name="Traffic changed", condition=TrafficChangedCondition(), severity=Severity.TICKET),
     AlertRuleCreate(name="Requests lost", condition=RequestsFailedCondition(), severity=Severity.PAGE),
     AlertRuleCreate(name="Configuration drift", condition=DriftCondition(), severity=Severity.TICKET),
     AlertRuleCreate(name="Configuration failed", condition=ConfigFailedCondition(), severity=Severity.PAGE),

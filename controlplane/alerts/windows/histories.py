@@ -23,12 +23,14 @@ MISSING_S = 3600.0
 
 
 class Wanted(NamedTuple):
-    """A pool's filter, and from when on (seconds since the epoch) its windows are wanted and can be read.
+    """A pool's filter, the metrics (short names), and from when on (seconds since the epoch) its windows are wanted and
+    can be read.
 
     nodes: whose windows are to be read from now on, what is read already staying as it is; None: all of the filter's.
     """
 
     where: Where
+    metrics: tuple[str, ...]
     first_s: float
     readable_s: float
     nodes: Sequence[str] | None = None
@@ -45,16 +47,16 @@ class Histories:
         """None when there is none, or when telemetry could not be read."""
         return self._of.get(pool)
 
-    def extend(self, wanted: Mapping[str, Wanted], metrics: tuple[str, ...], end_s: float) -> None:
+    def extend(self, wanted: Mapping[str, Wanted], end_s: float) -> None:
         """Bring the histories of these pools up to `end_s`."""
         for pool, one in wanted.items():
             known = self._of.get(pool)
             if (
                 known is None
-                or (known.where, known.metrics) != (one.where, metrics)
+                or (known.where, known.metrics) != (one.where, one.metrics)
                 or one.readable_s < known.start_s - MISSING_S
             ):
-                self._of[pool] = History(one.where, metrics, one.readable_s)
+                self._of[pool] = History(one.where, one.metrics, one.readable_s)
             self._of[pool].read_on_of(one.nodes)
         for group in _groups([self._of[pool] for pool in sorted(wanted)], end_s):
             self._extend(group, end_s)
@@ -81,16 +83,16 @@ def shareable(where: Where) -> bool:
 
 
 def _groups(histories: Sequence[History], end_s: float) -> Iterator[list[History]]:
-    """Those that are behind, together where they may be."""
-    ends: dict[float, list[History]] = {}
+    """Those that are behind, together where they may be: of the same metrics up to now."""
+    ends: dict[tuple[float, tuple[str, ...]], list[History]] = {}
     for history in histories:
         if history.end_s >= end_s:
             continue
         if history.nodes is None and shareable(history.where):
-            ends.setdefault(history.end_s, []).append(history)
+            ends.setdefault((history.end_s, history.metrics), []).append(history)
         else:
             yield [history]
-    for at_s, behind in ends.items():
+    for (at_s, _), behind in ends.items():
         windows = math.ceil(min(end_s - at_s, READ_AHEAD_S) / WINDOW_S)
         most = max(1, SKETCHES_AT_ONCE // (windows * len(PROMPT_BUCKETS)))
         for start in range(0, len(behind), most):

@@ -19,15 +19,17 @@ ENDS_ALARM_BUCKETS = 5
 
 @dataclass(frozen=True)
 class Move:
-    """An accepted change of configuration, as one metric felt it.
+    """An accepted change of configuration, or another version of the engine, as one metric felt it.
 
     shifts: quantile to how far latencies moved, in buckets of the histogram axis (above 0: slower). None: nobody
-    measured it, so that nothing before `at_s` tells what is normal now.
+    measured it, so that nothing before `at_s` tells what is normal now. engine: its version; `rollout_id` is
+    then below 0, the ledger's entry that told of it.
     """
 
     rollout_id: int
     at_s: float
     shifts: Mapping[float, int] | None = field(hash=False)
+    engine: str = ""
 
     def shift(self, q: float) -> int | None:
         """By the nearest quantile that was measured."""

@@ -31,7 +31,8 @@ SPARE_STEPS = 64
 class Source:
     """What one table holds. by: labels beside pool and node; by_node: false where a pool is one series.
 
-    A histogram is `reduced` to figures that add up, such as its count and its sum; any other metric has one figure.
+    A histogram is `reduced` to figures that add up, such as its count and its sum, or only `counted`; any other metric
+    has one figure.
     """
 
     metric: str
@@ -40,6 +41,7 @@ class Source:
     by_node: bool = True
     figures: int = 1
     reduced: Reduced | None = None
+    counted: bool = False
 
 
 Key = tuple[str, ...]
@@ -124,7 +126,7 @@ class WindowTable:
         by = (POOL.label, *((NODE.label,) if source.by_node else ()), *source.by)
         question = Question(source.metric, span, by, where, source.step_s)
         if source.reduced is None:
-            for series in telemetry.scalars(question):
+            for series in telemetry.counts(question) if source.counted else telemetry.scalars(question):
                 self._put(series.labels, by, [(time.timestamp(), (value,)) for time, value in series.steps])
             return
         for one in telemetry.histograms(question):

@@ -18,7 +18,7 @@ from controlplane.app.remedies.standing import Standing
 from controlplane.contract.bodies.alerts import Alert, AlertRule, Remedy, StageShift
 from controlplane.contract.bodies.remedies import HOW, RemedyAction, RemedyPolicy, RemedyState, RemedyStep
 from controlplane.contract.bodies.rollouts import Rollout, RolloutCreate, RolloutPhase, Verdict
-from controlplane.contract.metrics import BY_SHORT, DECODE, PREFILL, MetricKind
+from controlplane.contract.metrics import BY_SHORT, DECODE, PREFILL, TTFT, MetricKind
 
 SURE_SCORE = 0.9
 """By itself only a change close to the onset is taken back; one that lies further back waits for a person."""
@@ -26,6 +26,8 @@ JUDGED_WELL = (Verdict.BETTER, Verdict.NOT_WORSE)
 LONGEST_REASON = 500
 SERVICE = (PREFILL.short, DECODE.short)
 """Stages in which an engine works on the request itself."""
+WAITS = "saturation"
+"""The kind of alert that is about waiting, which users feel before their first token."""
 GREW = 1.25
 """A stage got slower when its mean is so many times what it was."""
 
@@ -123,7 +125,7 @@ def _judged_by(alert: Alert) -> dict[str, Any]:
     """By what the alert is about alone: a bad revision may be good for something else (a budget of few tokens makes
     steps short), and that is no reason to keep it. Of its stages those that got slower and are no waiting count, too:
     where requests queue, waiting scatters so much that the judge takes long to tell what the service shows at once."""
-    metric = BY_SHORT.get(alert.labels.get("metric", ""))
+    metric = TTFT if alert.labels.get("kind") == WAITS else BY_SHORT.get(alert.labels.get("metric", ""))
     if metric is None or metric.kind is not MetricKind.HISTOGRAM:
         return {}
     shifts = [] if alert.diagnosis is None else alert.diagnosis.stages

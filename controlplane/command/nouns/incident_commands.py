@@ -6,6 +6,7 @@ import typer
 
 from controlplane.client import Client
 from controlplane.contract.bodies.alerts import OURS
+from controlplane.contract.bodies.cause_kinds import CauseKind
 from controlplane.contract.duration_text import duration_text
 from controlplane.contract.on_call.incidents import Incident, IncidentAlert, IncidentSplit, TimelineEntry
 from controlplane.terminal.output.printing import (
@@ -48,7 +49,7 @@ TIMELINE: Columns[TimelineEntry] = {
     "who": lambda entry: entry.actor,
     "words": lambda entry: entry.text,
 }
-TOLD_APART = ("title", "causes", "members", "notes", "timeline")
+TOLD_APART = ("title", "causes", "confirmed_cause", "members", "notes", "timeline")
 
 
 @app.command("list")
@@ -74,8 +75,10 @@ def show(client: Client, number: Number, as_json: Json = False) -> None:
         return
     typer.echo(f"{found.title}\n")
     show_record(found, as_json=False, leave_out=TOLD_APART)
-    for cause in found.causes:
-        typer.echo(f"- {cause.get('message', cause.get('cause'))}")
+    for named in found.causes:
+        typer.echo(f"- {named.get('message', named.get('cause'))}")
+    if found.confirmed_cause is not None:
+        typer.echo(f"Confirmed by {found.confirmed_cause.by}: {found.confirmed_cause.cause.value}")
     typer.echo("")
     print_items(found.members, MEMBERS)
     typer.echo("")
@@ -133,6 +136,20 @@ def split(
     """Make another incident of some alerts."""
     made = client.split_incident(number, IncidentSplit(alert_ids=alerts, reason=reason))
     _tell(made, f"has {made.alerts} alerts of incident {number}", as_json)
+
+
+@app.command("cause")
+@calls_service()
+def cause(
+    client: Client,
+    number: Number,
+    kind: Annotated[CauseKind, typer.Argument(help="What the cause was; unknown: none of those that were named.")],
+    comment: Annotated[str, typer.Option(help="What there is to say of it.")] = "",
+    as_json: Json = False,
+) -> None:
+    """Say what the cause was. The order in which causes are named learns from it."""
+    found = client.confirm_cause(number, kind.value, comment)
+    _tell(found, f"was of the cause {kind.value}", as_json)
 
 
 @app.command("resolve")

@@ -10,6 +10,7 @@ from controlplane.contract.bodies.knob_schema import SOME_HISTOGRAMS
 from controlplane.contract.bodies.remedies import RemedyPolicy, RemedyStep
 from controlplane.contract.bodies.slo import Limit, UseCase
 from controlplane.contract.bodies.studies import StudyCreate
+from controlplane.contract.on_call.attribution import Attribution
 
 OURS = "tailwright"
 """The source of alerts that this service judged itself."""
@@ -50,13 +51,17 @@ class RegressionCondition(BaseModel):
 
     `false_alarm_every_s` is the wanted mean time between false alarms over all streams of the rule; `tolerance` is the
     relative growth of the exceedance share that is accepted as noise.
+
+    Without `metrics` what the service does is judged, freed of waiting: prefill, itl, tokenize, send and unaccounted.
+    In a pool whose senders do not tell a request's stages ttft, itl and e2e stand in. Waiting is `saturation`'s.
     """
 
     kind: Literal["regression"] = Field(default="regression", description="slower than a baseline of equal load")
     metrics: list[str] = Field(
-        default=["ttft", "itl", "e2e"],
-        json_schema_extra=SOME_HISTOGRAMS,
-        description="histograms to watch, by their short names",
+        default=[],
+        json_schema_extra={**SOME_HISTOGRAMS, "minItems": 0},
+        description="histograms to watch, by their short names; empty: the stages that are no waiting, or, in a pool "
+        "that does not tell them, ttft, itl and e2e",
     )
     q: list[float] = Field(
         default=[0.95, 0.99],
@@ -174,6 +179,51 @@ class BurnRateCondition(BaseModel):
     )
 
 
+class SaturationCondition(BaseModel):
+    """Requests wait longer than the pool's own bursts ever make them: more arrives than is served.
+
+    A rule of severity `page` pages where an objective is broken, or breaks within `horizon_s` at the slope at which
+    waiting grows; before that, and where no objective is known, it makes a ticket. Objectives are the profile's;
+    without one, those of the pool's `absolute` and `burn_rate` rules. `false_alarm_every_s` is as for a regression.
+    """
+
+    kind: Literal["saturation"] = Field(default="saturation", description="requests wait: more arrives than is served")
+    profile: UseCase | None = Field(
+        default=None, description="the use case whose limits are the objectives; null: those of the pool's other rules"
+    )
+    horizon_s: float = Field(
+        default=900, ge=0, le=86400, description="seconds within which an objective must break for a page"
+    )
+    false_alarm_every_s: float = Field(
+        default=28 * 86400,
+        ge=600,
+        le=3650 * 86400,
+        description="wanted mean seconds between two false alarms of the whole rule",
+    )
+    baseline_s: float = Field(
+        default=6 * 3600, ge=600, le=7 * 86400, description="seconds of the past that usual waiting is learnt from"
+    )
+
+
+class TrafficChangedCondition(BaseModel):
+    """More load than the pool's past has seen, or another mix of prompt lengths, that users feel: told as such, so that
+    nobody looks for a fault in the service. `false_alarm_every_s` is as for a regression.
+    """
+
+    kind: Literal["traffic_changed"] = Field(
+        default="traffic_changed", description="a surge of load, or another mix of prompts, that users feel"
+    )
+    false_alarm_every_s: float = Field(
+        default=28 * 86400,
+        ge=600,
+        le=3650 * 86400,
+        description="wanted mean seconds between two false alarms of the whole rule",
+    )
+    baseline_s: float = Field(
+        default=6 * 3600, ge=600, le=7 * 86400, description="seconds of the past that usual traffic is learnt from"
+    )
+
+
 class SymptomCondition(BaseModel):
     """A symptom of the catalogue (`GET /api/v1/symptoms`, docs/runbooks): what commonly goes wrong, by its own
     expression. The catalogue says what is measured, over how long, and when it is called over."""
@@ -203,6 +253,8 @@ Condition = (
     | NodeClaimedCondition
     | TelemetryLostCondition
     | BurnRateCondition
+    | SaturationCondition
+    | TrafficChangedCondition
     | SymptomCondition
 )
 
@@ -276,6 +328,9 @@ class Diagnosis(BaseModel):
     causes: list[dict[str, Any]] = Field(
         default=[],
         description="the likeliest first: `cause` (such as `config_change` or `load`), `message`, evidence",
+    )
+    attribution: Attribution | None = Field(
+        default=None, description="what moved the quantile, each part with an interval; null: not known"
     )
 
 

@@ -4,6 +4,8 @@ from enum import StrEnum
 
 
 class CauseKind(StrEnum):
+    """What a slowdown comes from."""
+
     CONFIG_CHANGE = "config_change"  # A configuration revision reached the pool.
     LOAD = "load"  # More requests arrived.
     PROMPT_MIX = "prompt_mix"  # Prompts got longer.
@@ -11,5 +13,8 @@ class CauseKind(StrEnum):
     PREEMPTION = "preemption"  # Running requests were put back for want of memory.
     KV_PRESSURE = "kv_pressure"  # The KV cache is full.
     HOST = "host"  # Something else disturbs a node's host: `node` says whose.
+    ACCEPTANCE = "acceptance"  # Fewer draft tokens were accepted.
+    TENANT_MIX = "tenant_mix"  # One tenant sent a larger share of the requests.
+    ONE_GROUP = "one_group"  # The requests of one prompt bucket, cache class or tenant alone are slower.
     ONE_NODE = "one_node"  # One node alone is slower, and nothing measured there says why.
     UNKNOWN = "unknown"  # Nothing else that is measured changed.

@@ -7,6 +7,8 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from controlplane.contract.bodies.alerts import Alert, Severity
+from controlplane.contract.bodies.cause_kinds import CauseKind
+from controlplane.contract.on_call.attribution import Attribution
 
 
 class IncidentState(StrEnum):
@@ -32,6 +34,7 @@ class TimelineKind(StrEnum):
     JOINED = "joined"  # A further alert was found to be of the same cause.
     ACKNOWLEDGED = "acknowledged"  # Somebody said that they look at it.
     NOTE = "note"  # Somebody wrote something down.
+    CAUSE = "cause"  # Somebody said what the cause was.
     MERGED = "merged"  # It took in another incident, or went into one.
     SPLIT = "split"  # Alerts were found to be of another cause.
     REOPENED = "reopened"  # An alert of it fired again soon after it was resolved.
@@ -91,12 +94,27 @@ class IncidentAlert(BaseModel):
     why: str = Field(description="why it is taken to be of the same cause")
 
 
+class ConfirmedCause(BaseModel):
+    """What people found the cause to be."""
+
+    cause: CauseKind = Field(description="its kind; `unknown`: none of those that were named")
+    comment: str = Field(default="", description="what they wrote with it")
+    by: str = Field(description="who said so")
+    at: datetime = Field(description="when they did")
+
+
 class IncidentDetail(Incident):
     """An incident with all that is known of it."""
 
     stage: str | None = Field(description="the stage that explains most of the slowdown; null: none stands out")
     causes: list[dict[str, Any]] = Field(
         description="of all its alerts, the likeliest first: `cause`, `message`, `score`, and `alerts` that name it"
+    )
+    attribution: Attribution | None = Field(
+        default=None, description="what moved the quantile, of the first alert that names a place; null: not known"
+    )
+    confirmed_cause: ConfirmedCause | None = Field(
+        default=None, description="what people found the cause to be; null: nobody has said"
     )
     members: list[IncidentAlert] = Field(description="its alerts, the one that tells most first")
     notes: list[IncidentNote] = Field(description="what people wrote, the oldest first")
@@ -126,6 +144,13 @@ class IncidentSplit(BaseModel):
 
     alert_ids: list[int] = Field(min_length=1, max_length=500, description="its alerts that become another incident")
     reason: str = Field(default="", max_length=500, description="why they are of another cause")
+
+
+class IncidentCause(BaseModel):
+    """What the cause was. How likely its kind is named first from then on is learned from this."""
+
+    cause: CauseKind = Field(description="its kind; `unknown`: none of those that were named")
+    comment: str = Field(default="", max_length=500, description="what there is to say of it")
 
 
 class IncidentResolve(BaseModel):

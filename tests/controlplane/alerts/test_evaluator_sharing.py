@@ -62,8 +62,8 @@ def test_what_is_asked_does_not_grow_with_the_pools(
             telemetry, name, lambda *a, _of=truth, _as=name, **how: (asked.update([_as]), _of(*a, **how))[1]
         )
     fleet.tick()
-    # Histories: three metrics, and finished requests by one. The limits: one metric. Which pools there are: by two.
-    assert asked == {"histograms": 3 + 1, "scalars": 3, "counts": 1 + 2, "latest": 1}
+    # Histories: five metrics, and finished requests by one. The limits: one metric. Which pools there are: by two.
+    assert asked == {"histograms": 5 + 1, "scalars": 3, "counts": 1 + 2, "latest": 1}
     assert len(set(positions(database).values())) == 1 and len(positions(database)) == 2 * pools
 
 
@@ -82,7 +82,7 @@ def test_what_cannot_be_written_of_one_pool_costs_no_other(
 
     monkeypatch.setattr(Scribe, "write", failing)
     for _ in range(8):
-        fleet.tick(queue=60.0)
+        fleet.tick(prefill=12.0)
     with database.read_session() as session:
         found = {
             (alert.labels["pool"], alert.labels["kind"]) for alert in store.alerts(session, before_id=None, limit=99)
@@ -93,7 +93,7 @@ def test_what_cannot_be_written_of_one_pool_costs_no_other(
         at for (_, pool), at in told.items() if pool != "p1"
     )
     monkeypatch.undo()
-    fleet.tick(queue=60.0)
+    fleet.tick(prefill=12.0)
     assert len(set(positions(database).values())) == 1  # It has caught up.
     with database.read_session() as session:
         states = [

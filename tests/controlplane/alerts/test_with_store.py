@@ -82,7 +82,7 @@ def test_reports_in_alert_out(database: Database, store: TelemetryStore, plant: 
         evaluator.tick(plant.now)
     with database.session() as session:
         found = alert_store.alerts(session, before_id=None, limit=10)
-    assert [alert.labels["metric"] for alert in found] == ["ttft"]
+    assert [alert.labels["metric"] for alert in found] == ["prefill"]
     diagnosis = found[0].diagnosis
     assert diagnosis is not None and diagnosis.stage == "prefill"
     assert diagnosis.causes[0]["cause"] == "config_change" and diagnosis.causes[0]["revision"] == 2

@@ -121,6 +121,7 @@ BY_SCOPE = {
         *("put /api/v1/nodes/{node}/trial-config", "post /api/v1/nodes/{node}/cache-reset", "post /api/v1/configs"),
         *("post /api/v1/incidents/{incident_id}/acknowledge", "post /api/v1/incidents/{incident_id}/notes"),
         *("post /api/v1/incidents/{incident_id}/merge", "post /api/v1/incidents/{incident_id}/split"),
+        "post /api/v1/incidents/{incident_id}/cause",
         *("post /api/v1/incidents/{incident_id}/resolve", "post /api/v1/routes"),
         *("put /api/v1/routes/{route_id}", "delete /api/v1/routes/{route_id}"),
         *("post /api/v1/alert-rules", "post /api/v1/destinations/{destination_id}/dead-letters:replay"),

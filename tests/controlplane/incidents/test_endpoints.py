@@ -145,6 +145,24 @@ def test_closing_wants_a_reason_and_stands(http: TestClient, database: Database)
 
 
 @pytest.mark.usefixtures("two")
+def test_the_cause_is_what_was_said_last_and_is_said_once(http: TestClient) -> None:
+    def say(**body: str) -> Any:
+        return http.post(f"{BASE}/1/cause", json=body)
+
+    assert done(http.get(f"{BASE}/1"))["confirmed_cause"] is None
+    for _ in range(2):
+        done(say(cause="load", comment="the batch job"))
+    done(say(cause="host"))
+    found = done(http.get(f"{BASE}/1"))
+    assert found["confirmed_cause"]["cause"] == "host" and found["confirmed_cause"]["by"] == "ada"
+    told = [entry["text"] for entry in found["timeline"] if entry["kind"] == "cause"]
+    assert told == ["the cause was load: the batch job", "the cause was host"]
+    assert "Confirmed by" in http.get(f"{BASE}/1/post-mortem").text
+    assert say(cause="the moon").status_code == 422
+    assert http.post(f"{BASE}/77/cause", json={"cause": "load"}).status_code == 404
+
+
+@pytest.mark.usefixtures("two")
 def test_the_post_mortem_is_markdown(http: TestClient) -> None:
     answer = http.get(f"{BASE}/1/post-mortem")
     assert answer.headers["Content-Type"] == "text/markdown; charset=utf-8"

@@ -12,7 +12,8 @@ from controlplane.contract.on_call.incidents import (
     IncidentNote,
     IncidentState,
 )
-from controlplane.incidents.post_mortem import plain, post_mortem
+from controlplane.incidents.markdown import plain
+from controlplane.incidents.post_mortem import post_mortem
 from controlplane.incidents.timeline import timeline
 from tests.controlplane.incidents.conftest import START
 

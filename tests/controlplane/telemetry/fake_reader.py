@@ -15,12 +15,12 @@ from controlplane.contract.errors import BadRequest
 from controlplane.contract.histogram import RELATIVE_ERROR, ZERO_THRESHOLD_S, axis_position
 from controlplane.contract.metrics import BY_SHORT, WINDOW_S, MetricKind
 from controlplane.evidence.sketch import Sketch
-from controlplane.telemetry import Question, SketchSeries, ValueSeries, Where
+from controlplane.telemetry import Question, SketchSeries, Span, TimedRequests, ValueSeries, Where
 from controlplane.telemetry.reader import SketchGroups
 from controlplane.telemetry.values import catalogue
 from controlplane.telemetry.values.catalogue import MetricRef
 from controlplane.telemetry.values.sketch_table import SketchTable
-from controlplane.telemetry.values.timespan import EPOCH, start_of, window_at
+from controlplane.telemetry.values.timespan import EPOCH, start_of, to_ns, window_at
 
 T = TypeVar("T")
 Answer = tuple[dict[str, str], T, list[tuple[datetime, T]]]
@@ -118,6 +118,21 @@ class FakeReader:
         found = [one for one in self.finished if start <= one.arrival < end]
         found = [one for one in found if pool in (None, one.pool) and node in (None, one.node)]
         return sorted(found, key=lambda one: (one.arrival, one.request_id), reverse=True)[:limit]
+
+    def timed_requests(self, metric: str, span: Span, where: Where) -> TimedRequests:
+        """Without states of nodes."""
+        ends = {one.request_id: one.parts.get("ttft" if metric == "ttft" else "e2e", 0.0) for one in self.finished}
+        found = [
+            one
+            for one in sorted(self.finished, key=lambda one: one.arrival)
+            if metric in one.parts
+            and span.start <= one.arrival + timedelta(seconds=ends[one.request_id]) < span.end
+            and _matches({"pool": one.pool, "node": one.node, "tenant": one.tenant}, where)
+        ]
+        names = {name for one in found for name in one.parts}
+        parts = {name: np.array([one.parts.get(name, np.nan) for one in found]) for name in names}
+        arrival_ns = np.array([to_ns(one.arrival) for one in found], np.int64)
+        return TimedRequests(len(found), arrival_ns, parts, {})
 
     def _of_histogram(self, question: Question, reduced: Callable[[Sequence[Point]], T]) -> Iterator[Answer[T]]:
         if self.find(question.metric).kind is not MetricKind.HISTOGRAM:

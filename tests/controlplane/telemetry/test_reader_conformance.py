@@ -6,15 +6,32 @@ from typing import Any
 
 import pytest
 
+from controlplane.contract.bodies.workload import RequestRecord
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.metrics import BY_SHORT, MetricKind
 from controlplane.telemetry import Question, Span, TelemetryReader
 from controlplane.telemetry.store import TelemetryStore
 from tests.controlplane.telemetry.fake_reader import FakeReader
-from tests.controlplane.telemetry.ingesting import ingest_metrics
+from tests.controlplane.telemetry.ingesting import ingest_metrics, ingest_traces
 
 OWN = "tailwright.own"
 Add = Callable[..., None]
+
+
+def record(name: str, arrival: datetime, node: str, parts: dict[str, float]) -> RequestRecord:
+    return RequestRecord(
+        node=node,
+        pool="chat",
+        model="m",
+        revision=1,
+        request_id=name,
+        arrival=arrival,
+        prompt_tokens=10,
+        cached_tokens=0,
+        output_tokens=2,
+        finish_reason="stop",
+        parts=parts,
+    )
 
 
 class TestTelemetryReader:
@@ -26,6 +43,9 @@ class TestTelemetryReader:
             self.reader = self.fake = FakeReader()
             self.add: Add = lambda metric, second, value, **labels: self.fake.add(
                 metric, self.at(second), value, **labels
+            )
+            self.log: Add = lambda name, second, node, parts: self.fake.finished.append(
+                record(name, self.at(second), node, parts)
             )
             return
         store: TelemetryStore = request.getfixturevalue("store")
@@ -43,6 +63,13 @@ class TestTelemetryReader:
             assert ingest_metrics(store, report.request).accepted == 1
 
         self.add = add
+        make_spans = request.getfixturevalue("make_spans")
+
+        def log(name: str, second: float, node: str, parts: dict[str, float]) -> None:
+            spans = make_spans(node, [{"id": name, "arrival": self.at(second), "parts": parts}])
+            assert ingest_traces(store, spans).accepted == 1
+
+        self.log = log
 
     def at(self, second: float) -> datetime:
         return self.start + timedelta(seconds=second)
@@ -119,6 +146,20 @@ class TestTelemetryReader:
             )  # fmt: skip
             assert [time for time, _ in one.steps] == [time for time, _ in other.steps]
         assert (e2e.labels, list(e2e.times), e2e.totals.count().tolist()) == ([{}], [self.at(0), self.at(10)], [6])
+
+    def test_requests_are_of_the_span_in_which_what_is_asked_for_was_complete(self) -> None:
+        for number, (second, node) in enumerate(((0, "a"), (10, "a"), (20, "b"))):
+            self.log(f"r{number}", second, node, {"ttft": 1.0 + number, "e2e": 15.0, "queue": 0.5})
+        span = Span(self.at(10), self.at(30))
+        by_end = self.reader.timed_requests("e2e", span, {"pool": "chat"})
+        assert by_end.parts["ttft"].tolist() == [1.0, 2.0] and by_end.found == 2
+        assert by_end.parts["queue"].tolist() == [0.5, 0.5]
+        by_first_token = self.reader.timed_requests("ttft", span, {"pool": "chat"})
+        assert by_first_token.parts["ttft"].tolist() == [2.0, 3.0]
+        assert (by_first_token.arrival_ns // 10**9).tolist() == [int(self.at(at).timestamp()) for at in (10, 20)]
+        assert self.reader.timed_requests("e2e", span, {"pool": "chat", "node": ["b"]}).found == 0
+        assert self.reader.timed_requests("ttft", span, {"node": "b"}).parts["ttft"].tolist() == [3.0]
+        assert self.reader.timed_requests("itl", span, {"pool": "chat"}).found == 0
 
     def test_a_metric_is_known_and_asked_for_by_its_kind(self) -> None:
         self.add(OWN, 0, 3.0)

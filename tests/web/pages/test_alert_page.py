@@ -1,6 +1,6 @@
 """The page of an alert: its remedies with links, and a button only for who may press it while it does something."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,10 +11,44 @@ from controlplane.contract.bodies.alerts import Alert, AlertState, Diagnosis, Se
 from controlplane.contract.bodies.remedies import RemedyAction, RemedyState, RemedyStep
 from controlplane.contract.bodies.rollouts import Rollout, RolloutCreate, RolloutPhase
 from controlplane.contract.channels.destinations import Delivery
+from controlplane.contract.on_call.attribution import (
+    Attribution,
+    ChangedAt,
+    EventBefore,
+    HowMoved,
+    PlaceOfShift,
+    StageOfShift,
+)
 from tests.web.part_html import part_html
 from web.pages.alerts_page import PAGE
 
 NOW = datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
+SOME = {"value": 0.2, "low": 0.1, "high": 0.3}
+PLACE = PlaceOfShift(
+    label="node",
+    value="gpu 1",
+    how=HowMoved.WITHIN,
+    share=0.9,
+    moved_s=SOME,
+    before=0.25,
+    during=0.25,
+    own_factor=3.0,
+    others_factor=1.05,
+    named=True,
+)
+ATTRIBUTION = Attribution(
+    metric="ttft",
+    q=0.99,
+    before_s=0.2,
+    during_s=0.42,
+    effect={"value": 2.1, "low": 1.8, "high": 2.5},
+    tail_q=0.97,
+    stages=[StageOfShift(stage="queue", before_s=0.01, during_s=0.3, grown_s=SOME, share=0.9)],
+    places=[PLACE],
+    place=PLACE,
+    since=ChangedAt(at=NOW + timedelta(seconds=5), low=NOW, high=NOW + timedelta(seconds=10)),
+    after=EventBefore(time=NOW, kind="rollout.started", subject="rollout/3", message="rollout 3 <began>", lag_s=5.0),
+)
 
 
 def step(action: RemedyAction, state: RemedyState, **more: Any) -> RemedyStep:
@@ -77,6 +111,25 @@ def test_how_much_slower_and_how_sure_that_is_are_said(monkeypatch: pytest.Monke
     shown = page()
     assert "<dd>1.48 times as long (1.35 to 1.62, 95 %)</dd>" in shown
     assert "<dd>designed for one in 28 days.</dd>" in shown
+
+
+def test_what_moved_the_quantile_is_shown_and_leads_to_the_requests_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "What moved" not in page()
+    assert ALERT.diagnosis is not None
+    told = ALERT.diagnosis.model_copy(update={"attribution": ATTRIBUTION})
+    monkeypatch.setattr(ALERT, "diagnosis", told)
+    shown = page()
+    for wanted in (
+        "What moved ttft p99",
+        "2.1 times as long (1.8 to 2.5, 95 % whenever it is looked at)",
+        "12:00:05 (12:00:00 to 12:00:10, 95 %)",
+        "rollout 3 &lt;began&gt;",
+        '<tr class="picked"><td class="whole">queue</td>',
+        '<tr class="picked"><td class="whole"><span class="tag">node=gpu 1</span></td>',
+        "took longer: 3 times, others 1.05",
+    ):
+        assert wanted in shown
+    assert 'href="/requests?from=2030-01-01T11%3A59%3A00Z&amp;to=now&amp;pool=p&amp;node=gpu+1' in shown
 
 
 def test_remedies_are_shown_with_their_links() -> None:

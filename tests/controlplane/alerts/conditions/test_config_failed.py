@@ -245,9 +245,10 @@ def test_an_older_installation_gets_the_new_rule_once(database: Database) -> Non
         # What the first start of an older version left: its ledger entry named no kinds.
         store.create_rule(session, AlertRuleCreate(name="Configuration drift", condition=DriftCondition()), NOW)
         ledger.append(session, now=NOW, actor="tailwright", kind=LEDGER_KIND, subject="alert-rules", message="m")
-    assert ensure(database) == 4 + SYMPTOMS
+    assert ensure(database) == 6 + SYMPTOMS
     # The regression rule had been deleted, and stays so.
-    assert kinds(database) == ["config_failed", "drift", "node_claimed", "requests_failed", "telemetry_lost"]
+    newer = ["node_claimed", "requests_failed", "saturation", "telemetry_lost", "traffic_changed"]
+    assert kinds(database) == ["config_failed", "drift", *newer]
     with database.session() as session:
         for rule in store.rules(session):
             store.delete_rule(session, rule.id, NOW)
@@ -257,8 +258,9 @@ def test_an_older_installation_gets_the_new_rule_once(database: Database) -> Non
 def test_a_rule_of_its_kind_that_somebody_made_is_not_doubled(database: Database) -> None:
     with database.session() as session:
         store.create_rule(session, AlertRuleCreate(name="mine", condition=CONDITION), NOW)
-    assert ensure(database) == 3 + SYMPTOMS
-    assert kinds(database) == ["config_failed", "node_claimed", "requests_failed", "telemetry_lost"]
+    assert ensure(database) == 5 + SYMPTOMS
+    newer = ["node_claimed", "requests_failed", "saturation", "telemetry_lost", "traffic_changed"]
+    assert kinds(database) == ["config_failed", *newer]
     with database.session() as session:
         for rule in store.rules(session):
             store.delete_rule(session, rule.id, NOW)

@@ -18,9 +18,9 @@ from controlplane.alerts.conditions.kind import Findings, Job, Kind, Scope, Snap
 from controlplane.alerts.evaluator import FOR_EVER_S
 from controlplane.contract.bodies import alerts as bodies
 from controlplane.contract.bodies.access import EnrolmentRequest
-from controlplane.contract.bodies.slo import Limit
+from controlplane.contract.bodies.slo import Limit, UseCase
 from controlplane.contract.errors import BadRequest
-from controlplane.contract.metrics import REQUESTS, RUNNING, SPOOL_DROPPED, WAITING
+from controlplane.contract.metrics import E2E, REQUESTS, RUNNING, SPOOL_DROPPED, WAITING
 from controlplane.db import Database
 from controlplane.fleet import store as fleet
 from controlplane.fleet.opamp.session import CONFIG_FAILED
@@ -164,6 +164,37 @@ class BurnRateWorld(World):
         self.plant.serve(5, evenly=True, queue=100.0)
 
 
+class SaturationWorld(World):
+    condition = bodies.SaturationCondition(profile=UseCase.CHAT)
+    waiting = 0.0
+
+    def report(self, more: float) -> None:
+        self.waiting += more
+        for metric, value in ((RUNNING, 6.0), (WAITING, self.waiting)):
+            self.telemetry.add(metric.short, self.plant.now, value, node="a", pool="main")
+        self.plant.serve(5, evenly=True)
+
+    def calm(self) -> None:
+        self.report(0.0)
+
+    def broken(self) -> None:
+        self.report(10.0)
+
+
+class TrafficChangedWorld(World):
+    condition = bodies.TrafficChangedCondition()
+
+    def __init__(self, database: Database, telemetry: Any, plant: Any) -> None:
+        super().__init__(database, telemetry, plant)
+        for tick in range(-900, 0):  # Of an hour or less nothing is judged.
+            for bucket in ("<=128", "<=512"):
+                labels = {"pool": "main", "node": "a", "prompt_bucket": bucket}
+                telemetry.add(E2E.short, plant.now + tick * STEP, [0.6] * 15, **labels)
+
+    def broken(self) -> None:
+        self.plant.serve(5, evenly=True, rate=18.0, queue=20.0)
+
+
 class SymptomWorld(World):
     condition = bodies.SymptomCondition(symptom="idle_with_queue")
 
@@ -255,7 +286,6 @@ def test_a_default_condition_passes_and_no_rules_want_nothing(world: World) -> N
         ),
         (bodies.SymptomCondition(symptom="kv_near_ful"), "condition.symptom"),
         (bodies.SymptomCondition(symptom="drift"), "condition.symptom"),
-        (bodies.RegressionCondition(metrics=[]), "condition.metrics"),
         (bodies.RegressionCondition(metrics=["ttft", "ttft"]), "condition.metrics"),
         (bodies.RegressionCondition(q=[0.95, 0.4]), "condition.q[1]"),
     ],

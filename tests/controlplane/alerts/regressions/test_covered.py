@@ -21,7 +21,7 @@ class Pool:
     def __init__(self, sketch: Any) -> None:
         self.sketch, self.random, self.meter = sketch, np.random.default_rng(3), LoadMeter()
         self.history = History({"pool": "main"}, ("ttft", "itl", "e2e"), START_S)
-        self.detector, self.open = Detector(RegressionCondition()), set[str]()
+        self.detector, self.open = Detector(RegressionCondition(metrics=["ttft", "itl", "e2e"])), set[str]()
 
     def is_firing(self, labels: dict[str, str]) -> bool:
         return labels["metric"] in self.open

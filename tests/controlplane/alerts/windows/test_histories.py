@@ -42,7 +42,7 @@ class Counting:
 
 
 def wanted(start_s: float, pools: Sequence[str]) -> dict[str, Wanted]:
-    return {pool: Wanted({"pool": pool}, start_s, start_s) for pool in pools}
+    return {pool: Wanted({"pool": pool}, METRICS, start_s, start_s) for pool in pools}
 
 
 def told_of(history: History) -> Any:
@@ -90,7 +90,7 @@ def test_read_together_is_as_read_alone(given_points: list[Any], ends: list[int]
     together = Histories(telemetry)
     alone = {pool: History({"pool": pool}, METRICS, start_s) for pool in "abc"}
     for end in ends:
-        together.extend(wanted(start_s, "abc"), METRICS, start_s + 5 * end)
+        together.extend(wanted(start_s, "abc"), start_s + 5 * end)
         for pool, history in alone.items():
             extend(telemetry, [history], start_s + 5 * end)
             assert told(together, pool) == told_of(history)
@@ -115,7 +115,7 @@ class Fleet:
         for plant in self.plants:
             plant.serve(seconds)
         self.reader.calls.clear()
-        self.histories.extend(self.wanted, METRICS, self.plants[0].now.timestamp())
+        self.histories.extend(self.wanted, self.plants[0].now.timestamp())
         return self.reader.calls
 
     def windows(self) -> list[int | None]:
@@ -162,7 +162,7 @@ def test_hours_of_silence_are_skipped(telemetry: Any, new_plant: Any) -> None:
     plant.serve(60)
     start_s = START.timestamp()
     histories = Histories(reader)
-    histories.extend(wanted(start_s, [plant.pool]), METRICS, plant.now.timestamp())
+    histories.extend(wanted(start_s, [plant.pool]), plant.now.timestamp())
     assert reader.calls["histograms ttft"] <= 4
     history = histories.get(plant.pool)
     assert history is not None and len(history.windows) == 24 and history.end_s == plant.now.timestamp()

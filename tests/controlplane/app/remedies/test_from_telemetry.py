@@ -136,7 +136,7 @@ def test_a_first_alarm_on_noise_does_not_use_up_the_remedy_of_the_real_thing(
     service.emergency()
     service.serve(60, service.bad, prefill=9.0)
 
-    real = next(alert for alert in service.alerts() if alert.labels["metric"] == "ttft")
+    real = next(alert for alert in service.alerts() if alert.labels["metric"] == "prefill")
     assert real.diagnosis is not None and real.diagnosis.causes[0]["cause"] == "config_change"
     assert [(step.action, step.state) for step in real.remedies] == [
         (RemedyAction.ROLL_BACK, RemedyState.STARTED),

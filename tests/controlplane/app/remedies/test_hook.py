@@ -80,6 +80,13 @@ class TestTakeBack:
         back, _ = world.fires(slow, rule(AUTOMATIC), 60)
         assert rollouts.get(world.session, back.rollout_id or 0).spec.metrics == ["ttft"]
 
+    def test_waiting_is_judged_by_first_tokens(self, world: World) -> None:
+        world.reaches(BAD, 0)
+        waits = alert(7, bad())
+        waits.labels = {"kind": "saturation", "pool": "p", "sign": "backlog"}
+        back, _ = world.fires(waits, rule(AUTOMATIC), 60)
+        assert rollouts.get(world.session, back.rollout_id or 0).spec.metrics == ["ttft"]
+
     def test_it_is_judged_by_the_stages_of_service_that_got_slower_too(self, world: World) -> None:
         world.reaches(BAD, 0)
         slow = alert(7, bad())

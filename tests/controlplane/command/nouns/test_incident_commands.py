@@ -44,6 +44,10 @@ def test_an_incident_from_its_opening_to_its_post_mortem(plane: Plane, tmp_path:
     assert "incident 2 has 1 alerts of incident 1" in plane.run("incidents", "split", 1, member).stdout
     assert plane.json("incidents", "merge", 1, 2)["alerts"] == 2
     assert "cannot be merged into itself" in plane.run("incidents", "merge", 1, 1, status=1).stderr
+    assert "was of the cause load" in plane.run("incidents", "cause", 1, "load", "--comment", "a batch job").stdout
+    said = plane.run("incidents", "show", 1).stdout
+    assert "Confirmed by" in said and "the cause was load: a batch job" in said
+    assert "load" in plane.run("incidents", "cause", 1, "the-moon", status=2).stderr
     assert "is resolved after" in plane.run("incidents", "resolve", 1, "--reason", "a test").stdout
     assert plane.json("incidents", "list")["items"] == []
     assert [one["id"] for one in plane.json("incidents", "list", "--ended")["items"]] == [2, 1]

@@ -1,0 +1,161 @@
+"""Are stage, place and cause of a fault named first? Injected faults of fifteen kinds, judged by the service's code.
+
+    python -m benchmarks.attribution_measures.named_first [--each 20] [--seed 1] [--kinds ...] [--json FILE]
+    python -m benchmarks.attribution_measures.named_first --show FILE...
+
+A simulated pool of four nodes serves; what its engines would tell goes through the agents' accumulator and reports into
+a telemetry store, and the evaluator with the default rules judges it window by window. After `PAST_S` of quiet a fault
+is injected (`attribution_measures/faults.py`). When the first page has fired, and what fires within `GATHER_S` has
+joined it, the incident is asked: the leading alert's stage, its place and its likeliest cause. A fault that pages not
+within `PATIENCE_S` counts as not named. The model is ours; real engines are asked by benchmarks/host_faults.py.
+"""
+
+import argparse
+import json
+import random
+import shutil
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from benchmarks.attribution_measures.faults import KINDS, Fault, drawn, usual
+from benchmarks.attribution_measures.simulated_pool import World
+from benchmarks.attribution_measures.told_service import START, ToldService, copied
+from controlplane.contract.bodies.alerts import Alert, Severity
+from controlplane.contract.metrics import WINDOW_S
+from controlplane.evidence.binomial import wilson_upper
+from controlplane.incidents.ranked_causes import ranked_causes, told_attribution
+from controlplane.incidents.same_cause import leading, sign_of
+
+PAST_S, SETTLE_S, GATHER_S, PATIENCE_S = 900.0, 60.0, 20.0, 300.0
+PASTS = 5
+"""Different pasts; faults share them by turns."""
+
+
+@dataclass(frozen=True)
+class Named:
+    """What was named of one fault. after_s: from the fault to the page; None: none came."""
+
+    kind: str
+    detail: str
+    seed: int
+    stage: bool
+    place: bool
+    cause: bool
+    after_s: float | None = None
+    metric: str = ""
+    said: str = ""
+
+
+def made_past(folder: Path, seed: int) -> None:
+    service = ToldService(folder, seed, START.timestamp())
+    service.serve(usual(World()), round(PAST_S / WINDOW_S), judge=False)
+    service.store.tick(service.now())
+    service.close()
+
+
+def injected(past: Path, folder: Path, fault: Fault, seed: int) -> Named:
+    copied(past, folder)
+    service = ToldService(folder, seed, START.timestamp() + PAST_S)
+    try:
+        service.serve(usual(World()), round(SETTLE_S / WINDOW_S), judge=True)
+        onset_s = service.now_s
+        false = {alert.id for alert in service.alerts()}
+        fired_s: float | None = None
+        while service.now_s < onset_s + PATIENCE_S:
+            service.serve(usual(fault.world), 1, judge=True)
+            pages = [one for one in service.alerts() if one.id not in false and one.severity is Severity.PAGE]
+            if pages and fired_s is None:
+                fired_s = service.now_s
+            if fired_s is not None and service.now_s >= fired_s + GATHER_S:
+                break
+        alerts = [one for one in service.alerts() if one.id not in false]
+        if fired_s is None:
+            return Named(fault.kind, fault.detail, seed, False, False, False, said="no page")
+        return asked(fault, seed, alerts, fired_s - onset_s)
+    finally:
+        service.close()
+
+
+def asked(fault: Fault, seed: int, alerts: Sequence[Alert], after_s: float) -> Named:
+    lead = leading([sign_of(alert) for alert in alerts]).alert_id
+    alert = next(one for one in alerts if one.id == lead)
+    told = alert.diagnosis
+    cause = next(iter(ranked_causes(alerts)), {})
+    moved = told_attribution([alert, *(one for one in alerts if one is not alert)])
+    place = None if moved is None else moved.place
+    found = None if place is None else (place.label, place.value)
+    stage = "" if told is None else told.stage or ""
+    return Named(
+        kind=fault.kind,
+        detail=fault.detail,
+        seed=seed,
+        stage=stage in fault.stages,
+        place=found == fault.place or found in fault.also,
+        cause=cause.get("cause") == fault.cause,
+        after_s=after_s,
+        metric=alert.labels.get("metric", ""),
+        said=f"{stage}; {found}; {cause.get('cause')}",
+    )
+
+
+def run(kinds: Sequence[str], each: int, seed: int, limit_s: float) -> list[Named]:
+    """Kinds by turns, so that a run that is cut short has as many of each. limit_s: no fault begins later."""
+    folder, began = Path(tempfile.mkdtemp(prefix="attribution-")), time.monotonic()
+    found: list[Named] = []
+    try:
+        for number in range(each):
+            past = folder / f"past-{number % PASTS}"
+            if number < PASTS:
+                made_past(past, 1000 * seed + number)
+            for kind in kinds:
+                if time.monotonic() - began > limit_s:
+                    return found
+                own = 100_000 * seed + 100 * number + list(KINDS).index(kind)
+                fault = drawn(kind, random.Random(own))
+                found.append(injected(past, folder / "fault", fault, own))
+                shutil.rmtree(folder / "fault")
+                print(asdict(found[-1]), flush=True)
+        return found
+    finally:
+        shutil.rmtree(folder)
+
+
+def of(right: int, count: int) -> str:
+    """With Wilson's 95 % interval."""
+    low, high = 1.0 - wilson_upper(count - right, count, 1.96), wilson_upper(right, count, 1.96)
+    return f"{right} of {count} ({100 * low:.0f} to {100 * high:.0f} %)"
+
+
+def show(found: Sequence[Named]) -> None:
+    print("\n| fault | stage | place | cause | median page after |\n|---|---|---|---|---|")
+    for kind in [*dict.fromkeys(one.kind for one in found), "all"]:
+        those = [one for one in found if kind in (one.kind, "all")]
+        after = sorted(one.after_s for one in those if one.after_s is not None)
+        middle = f"{after[len(after) // 2]:.0f} s" if after else "-"
+        cells = [of(sum(getattr(one, what) for one in those), len(those)) for what in ("stage", "place", "cause")]
+        print(f"| {kind} | {' | '.join(cells)} | {middle} |")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--each", type=int, default=20, help="faults of each kind")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--kinds", nargs="*", default=list(KINDS), choices=list(KINDS))
+    parser.add_argument("--limit-s", type=float, default=1e9, help="no fault begins after so many seconds")
+    parser.add_argument("--json", type=Path, help="where what was named of each fault is written besides")
+    parser.add_argument("--show", type=Path, nargs="+", help="no run: the table of what earlier ones wrote with --json")
+    wanted = parser.parse_args()
+    if wanted.show is not None:
+        show([Named(**one) for path in wanted.show for one in json.loads(path.read_text())])
+        return
+    found = run(wanted.kinds, wanted.each, wanted.seed, wanted.limit_s)
+    if wanted.json is not None:
+        wanted.json.write_text(json.dumps([asdict(one) for one in found], indent=1))
+    show(found)
+
+
+if __name__ == "__main__":
+    main()

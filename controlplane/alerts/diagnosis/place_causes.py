@@ -1,0 +1,49 @@
+"""Causes that the attribution itself shows: which requests got slower, or came to be more (pure)."""
+
+from typing import Any
+
+from controlplane.alerts.diagnosis.plausibility import PRIOR
+from controlplane.contract.bodies.cause_kinds import CauseKind
+from controlplane.contract.metrics import CACHE_CLASS, NODE, PROMPT_BUCKET, TENANT, CacheClass
+from controlplane.contract.on_call.attribution import Attribution, HowMoved, PlaceOfShift
+
+GROUPS = {
+    PROMPT_BUCKET.label: "prompts of {} tokens",
+    CACHE_CLASS.label: "prompts with a cache {}",
+    TENANT.label: "tenant {}",
+}
+
+
+def place_causes(attribution: Attribution | None) -> list[dict[str, Any]]:
+    """One for each place that is named, and that tells a cause by itself."""
+    named = [] if attribution is None else [place for place in attribution.places if place.named]
+    return [cause for place in named if (cause := _cause(place)) is not None]
+
+
+def _cause(place: PlaceOfShift) -> dict[str, Any] | None:
+    told = {"label": place.label, "value": place.value, "before_share": place.before, "during_share": place.during}
+    if place.how is HowMoved.MIX:
+        kind, message = _mix(place)
+        return None if kind is None else _of(kind, message, told)
+    factor = f", {place.own_factor:.3g} times as slow" if place.own_factor else ""
+    if place.label == NODE.label:
+        return {**_of(CauseKind.ONE_NODE, f"it is node {place.value} alone{factor}", told), "node": place.value}
+    if place.label in GROUPS:
+        who = GROUPS[place.label].format(place.value)
+        return _of(CauseKind.ONE_GROUP, f"it is {who} alone{factor}", told)
+    return None
+
+
+def _mix(place: PlaceOfShift) -> tuple[CauseKind | None, str]:
+    went = f"{place.before:.1%} of requests, now {place.during:.1%}"
+    if place.label == PROMPT_BUCKET.label:
+        return CauseKind.PROMPT_MIX, f"the mix of prompts changed: those of {place.value} tokens were {went}"
+    if place.label == TENANT.label:
+        return CauseKind.TENANT_MIX, f"tenant {place.value} sent more: it was {went}"
+    if place.label == CACHE_CLASS.label and place.value != CacheClass.HIT:
+        return CauseKind.CACHE_MISS, f"prompts with a cache {place.value} were {went}"
+    return None, ""
+
+
+def _of(kind: CauseKind, message: str, told: dict[str, Any]) -> dict[str, Any]:
+    return {"cause": kind.value, "score": PRIOR[kind], "message": message, **told}

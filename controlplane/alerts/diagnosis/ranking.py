@@ -1,0 +1,128 @@
+"""Causes in order: how much of the shift each explains, times how plausible its kind is (pure).
+
+What a kind explains is read off the attribution: a change of the mix by the mix's share, a slow node by what that node
+adds and the others do not share, preemption by the stages that it prolongs. Where nothing tells, the strength of the
+evidence itself stands for it, weighed by what was learned of the kind.
+
+A configuration that reached the pool at the onset goes first unless the data contradict it: its requests are no slower
+than others', or what changed is the traffic.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from controlplane.alerts.diagnosis.plausibility import PRIOR
+from controlplane.contract.bodies.cause_kinds import CauseKind
+from controlplane.contract.metrics import CACHE_CLASS, DECODE, NODE, PROMPT_BUCKET, QUEUE, REVISION, TENANT
+from controlplane.contract.on_call.attribution import Attribution, HowMoved, PlaceOfShift
+
+Cause = dict[str, Any]
+
+CONTRADICTED = 0.25
+"""A configuration that explains less is not the cause, or not alone."""
+BATCH_FULL = 0.5
+"""So much more requests running at once explain all that steps got slower by."""
+
+
+def ranked(
+    found: Sequence[Cause],
+    attribution: Attribution | None,
+    plausibility: Mapping[str, float],
+    running_growth: float = 1.0,
+) -> list[Cause]:
+    """Each with `score`, and with `share_explained` where that is known; the highest score first."""
+    told = [_told(cause, attribution, plausibility, running_growth) for cause in found]
+    return sorted(told, key=lambda cause: -float(cause["score"]))
+
+
+def share_explained(cause: Cause, attribution: Attribution | None, running_growth: float = 1.0) -> float | None:
+    """0..1; None where the attribution does not tell of it."""
+    if attribution is None or attribution.during_s <= attribution.before_s:
+        return None
+    kind = cause["cause"]
+    share: float | None = None
+    if kind == CauseKind.CONFIG_CHANGE:
+        share = _of_revision(attribution)
+    elif kind in MIXES:
+        share = _mix(attribution, MIXES[kind])
+        if share is not None and kind == CauseKind.PROMPT_MIX:
+            # A tenant that sends more makes prompts longer: what that explains, it explains first.
+            share -= max((place.share for place in _mixes(attribution, TENANT.label) if place.named), default=0.0)
+    elif kind in (CauseKind.ONE_NODE, CauseKind.ONE_GROUP):
+        share = _within(attribution, cause)
+    elif attribution.stages:
+        share = _of_stages(kind, attribution, running_growth)
+    return None if share is None else min(max(share, 0.0), 1.0)
+
+
+MIXES: Mapping[str, str] = {
+    CauseKind.PROMPT_MIX.value: PROMPT_BUCKET.label,
+    CauseKind.CACHE_MISS.value: CACHE_CLASS.label,
+    CauseKind.TENANT_MIX.value: TENANT.label,
+}
+
+
+def _told(
+    cause: Cause, attribution: Attribution | None, plausibility: Mapping[str, float], running_growth: float
+) -> Cause:
+    kind, fit = str(cause["cause"]), float(cause["score"])
+    usual = PRIOR.get(kind, 0.0)
+    if not usual:
+        return cause
+    plausible = plausibility.get(kind, usual)
+    share = share_explained(cause, attribution, running_growth)
+    if share is None:
+        return {**cause, "score": round(min(fit * plausible / usual, 1.0), 4)}
+    if kind == CauseKind.CONFIG_CHANGE:
+        # Its fit says how near to the onset it came.
+        score = fit * plausible / usual * (1.0 if share > CONTRADICTED else share)
+    else:
+        score = plausible * share
+    return {**cause, "score": round(min(score, 1.0), 4), "share_explained": round(share, 3)}
+
+
+def _of_revision(attribution: Attribution) -> float | None:
+    """A revision that comes is a change of the mix of revisions; what traffic changed, no configuration did."""
+    come = _mix(attribution, REVISION.label)
+    traffic = [_sure(place) for label in (PROMPT_BUCKET.label, TENANT.label) for place in _mixes(attribution, label)]
+    left = 1.0 - max(traffic, default=0.0)
+    return left if come is None else min(come, left)
+
+
+def _sure(place: PlaceOfShift) -> float:
+    """The share of the shift that it explains at least."""
+    return place.share * max(place.moved_s.low / place.moved_s.value, 0.0) if place.moved_s.value > 0.0 else 0.0
+
+
+def _mixes(attribution: Attribution, label: str) -> list[PlaceOfShift]:
+    return [place for place in attribution.places if place.label == label and place.how is HowMoved.MIX]
+
+
+def _mix(attribution: Attribution, label: str) -> float | None:
+    return next((place.share for place in _mixes(attribution, label)), None)
+
+
+def _within(attribution: Attribution, cause: Cause) -> float | None:
+    label, value = (NODE.label, cause["node"]) if "node" in cause else (cause["label"], cause["value"])
+    traffic = [
+        place.share
+        for name in (TENANT.label, PROMPT_BUCKET.label)
+        for place in _mixes(attribution, name)
+        if place.named and name != label
+    ]
+    for place in attribution.places:
+        if (place.label, place.value, place.how) == (label, value, HowMoved.WITHIN):
+            # Who sent other requests is why some of them take longer.
+            return place.share - max(traffic, default=0.0)
+    return None
+
+
+def _of_stages(kind: str, attribution: Attribution, running_growth: float) -> float | None:
+    shares = {stage.stage: stage.share for stage in attribution.stages}
+    queue, decode = shares.get(QUEUE.short, 0.0), shares.get(DECODE.short, 0.0)
+    if kind == CauseKind.LOAD:
+        beside = min(max((running_growth - 1.0) / BATCH_FULL, 0.0), 1.0)
+        return queue + (1.0 - queue) * beside
+    if kind in (CauseKind.PREEMPTION, CauseKind.KV_PRESSURE):
+        return queue + decode
+    return decode if kind == CauseKind.ACCEPTANCE else None

@@ -1,0 +1,130 @@
+"""The order of causes: what each explains, times how plausible it is; a new configuration first unless contradicted."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from controlplane.alerts.diagnosis.causes import Context, Level, causes
+from controlplane.alerts.diagnosis.place_causes import place_causes
+from controlplane.alerts.diagnosis.plausibility import PRIOR
+from controlplane.alerts.diagnosis.ranking import ranked, share_explained
+from controlplane.contract.bodies.explanation import Bounded
+from controlplane.contract.on_call.attribution import Attribution, HowMoved, PlaceOfShift, StageOfShift
+
+ONSET = datetime(2030, 1, 1, 12, tzinfo=UTC)
+
+
+def bounded(value: float, wide: float = 0.05) -> Bounded:
+    return Bounded(value=value, low=value - wide, high=value + wide)
+
+
+def place(label: str, value: str, how: HowMoved, share: float, *, named: bool = True) -> PlaceOfShift:
+    own = {"own_factor": 3.0, "others_factor": 1.0} if how is HowMoved.WITHIN else {}
+    return PlaceOfShift(
+        label=label,
+        value=value,
+        how=how,
+        share=share,
+        moved_s=bounded(share),
+        before=0.2,
+        during=0.4,
+        named=named,
+        **own,
+    )
+
+
+def moved(*places: PlaceOfShift, **stages: float) -> Attribution:
+    told = [
+        StageOfShift(stage=name, before_s=0.0, during_s=share, grown_s=bounded(share), share=share)
+        for name, share in stages.items()
+    ]
+    return Attribution(metric="ttft", q=0.99, before_s=1.0, during_s=2.0, places=list(places), stages=told)
+
+
+def order(found: list[dict[str, Any]], attribution: Attribution | None, **plausible: float) -> list[str]:
+    return [cause["cause"] for cause in ranked(found, attribution, {**PRIOR, **plausible})]
+
+
+def test_what_explains_next_to_nothing_is_no_cause() -> None:
+    context = Context(
+        prompt_before={"<=128": 0.9, "<=8k": 0.1}, prompt_during={"<=128": 0.7, "<=8k": 0.3}, rate=Level(10.0, 10.0)
+    )
+    told = moved(place("prompt_bucket", "<=8k", HowMoved.MIX, 0.1, named=False), tokenize=1.0)
+    assert [cause["cause"] for cause in causes(context, ONSET, told)] == ["unknown"]
+    told = moved(place("prompt_bucket", "<=8k", HowMoved.MIX, 0.9), prefill=1.0)
+    assert [cause["cause"] for cause in causes(context, ONSET, told)] == ["prompt_mix"]
+
+
+CONFIG = {"cause": "config_change", "score": 0.95, "message": "revision 2"}
+LOAD = {"cause": "load", "score": 0.6, "message": "load rose"}
+MIX = {"cause": "prompt_mix", "score": 0.8, "message": "longer"}
+NODE = {"cause": "one_node", "score": 0.7, "message": "node a", "node": "a"}
+
+
+def test_what_explains_more_goes_first() -> None:
+    told = moved(place("prompt_bucket", "<=8k", HowMoved.MIX, 0.2), queue=0.9, prefill=0.1)
+    assert order([MIX, LOAD], told) == ["load", "prompt_mix"]
+    told = moved(place("prompt_bucket", "<=8k", HowMoved.MIX, 0.9), queue=0.1, prefill=0.9)
+    assert order([LOAD, MIX], told) == ["prompt_mix", "load"]
+
+
+def test_of_two_that_explain_it_the_more_plausible_goes_first_and_that_is_learned() -> None:
+    told = moved(place("node", "a", HowMoved.WITHIN, 1.0), queue=1.0)
+    assert order([NODE, LOAD], told) == ["load", "one_node"]
+    assert order([NODE, LOAD], told, load=0.5) == ["one_node", "load"]
+
+
+def test_more_running_at_once_explains_slower_steps() -> None:
+    told = moved(queue=0.2, decode=0.8)
+    assert share_explained(LOAD, told, 1.0) == pytest.approx(0.2)
+    assert share_explained(LOAD, told, 2.0) == pytest.approx(1.0)
+
+
+def test_a_configuration_goes_first_although_it_explains_a_part_only() -> None:
+    told = moved(place("revision", "2", HowMoved.MIX, 0.5), queue=1.0)
+    assert order([LOAD, CONFIG], told) == ["config_change", "load"]
+
+
+def test_a_configuration_whose_requests_are_no_slower_is_contradicted() -> None:
+    told = moved(place("revision", "2", HowMoved.MIX, 0.02, named=False), queue=1.0)
+    assert order([CONFIG, LOAD], told) == ["load", "config_change"]
+
+
+def test_a_configuration_is_not_blamed_for_a_change_of_the_traffic() -> None:
+    told = moved(place("prompt_bucket", "<=8k", HowMoved.MIX, 0.95), place("revision", "2", HowMoved.MIX, 1.0))
+    assert order([CONFIG, MIX], told) == ["prompt_mix", "config_change"]
+
+
+def test_without_an_attribution_the_evidence_alone_orders_them() -> None:
+    assert order([LOAD, NODE, CONFIG], None) == ["config_change", "one_node", "load"]
+    assert all("share_explained" not in cause for cause in ranked([LOAD], None, PRIOR))
+
+
+@pytest.mark.parametrize(
+    ("found", "cause"),
+    [
+        (place("node", "a", HowMoved.WITHIN, 0.9), "one_node"),
+        (place("prompt_bucket", "<=8k", HowMoved.WITHIN, 0.9), "one_group"),
+        (place("tenant", "batch", HowMoved.WITHIN, 0.9), "one_group"),
+        (place("tenant", "batch", HowMoved.MIX, 0.9), "tenant_mix"),
+        (place("prompt_bucket", "<=8k", HowMoved.MIX, 0.9), "prompt_mix"),
+        (place("cache_class", "miss", HowMoved.MIX, 0.9), "cache_miss"),
+    ],
+)
+def test_a_place_that_is_named_is_a_cause(found: PlaceOfShift, cause: str) -> None:
+    (told,) = place_causes(moved(found))
+    assert told["cause"] == cause and share_explained(told, moved(found)) == pytest.approx(0.9)
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        place("node", "a", HowMoved.WITHIN, 0.9, named=False),
+        place("cache_class", "hit", HowMoved.MIX, 0.9),
+        place("node", "a", HowMoved.MIX, 0.9),
+        place("host_state", "busy", HowMoved.WITHIN, 0.9),
+    ],
+)
+def test_other_places_are_none(found: PlaceOfShift) -> None:
+    assert place_causes(moved(found)) == []

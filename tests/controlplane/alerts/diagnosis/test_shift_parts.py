@@ -1,0 +1,101 @@
+"""What is read of a shift becomes shares by stage and place, a time and an event."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+
+from controlplane.alerts.diagnosis.shift_parts import Grouped, ReadShift, attribution, event_before
+from controlplane.contract.histogram import AXIS_LENGTH, axis_position
+from controlplane.contract.on_call.attribution import ChangedAt, HowMoved
+from controlplane.evidence.sketch import Sketch
+from controlplane.evidence.tail_parts import Timed
+
+START = datetime(2030, 1, 1, 12, tzinfo=UTC)
+USUAL, SLOW = 60, 12
+
+
+def sketch(values: Any) -> Sketch:
+    counts = np.bincount([axis_position(float(value)) for value in values], minlength=AXIS_LENGTH)
+    return Sketch(counts, 0, float(values.sum()), float(values.min()), float(values.max()))
+
+
+def shift(factors: dict[str, float], seed: int = 1) -> ReadShift:
+    """Two nodes; from tick 60 on each is as many times as slow, in its queue."""
+    chance = np.random.default_rng(seed)
+    ticks, counts, timed = [], {False: [], True: []}, {False: [], True: []}
+    for tick in range(USUAL + SLOW):
+        during, rows = tick >= USUAL, []
+        for node in sorted(factors):
+            prefill = chance.lognormal(-2.0, 0.3, 40)
+            queue = (factors[node] - 1.0) * prefill if during else 0.0 * prefill
+            timed[during].append(np.stack([prefill + queue, queue, prefill], axis=1))
+            rows.append(sketch(prefill + queue))
+        counts[during].append(np.stack([one.counts for one in rows]))
+        merged = Sketch()
+        for one in rows:
+            merged.merge(one)
+        ticks.append(merged)
+    sides = [Timed(*_split(np.concatenate(timed[during]))) for during in (False, True)]
+    return ReadShift(
+        metric="ttft",
+        q=0.95,
+        grouped=[Grouped("node", sorted(factors), np.stack(counts[False]), np.stack(counts[True]))],
+        stages=("queue", "prefill"),
+        before_requests=sides[0],
+        during_requests=sides[1],
+        tick_times=[START + timedelta(seconds=5 * tick) for tick in range(USUAL + SLOW)],
+        ticks=ticks,
+        usual=USUAL,
+    )
+
+
+def _split(rows: Any) -> tuple[Any, Any]:
+    return rows[:, 0], rows[:, 1:]
+
+
+def test_a_slow_node_and_its_stage_are_named_since_the_tick_and_after_the_event() -> None:
+    at = START + timedelta(seconds=5 * USUAL)
+    entry = {"time": (at - timedelta(seconds=9)).isoformat(), "kind": "rollout.started", "subject": "rollout/3"}
+    told = attribution(shift({"a": 1.0, "b": 3.0}), [{**entry, "message": "rollout 3 began"}])
+    assert told is not None and told.place is not None
+    assert (told.place.label, told.place.value, told.place.how) == ("node", "b", HowMoved.WITHIN)
+    assert told.stages[0].stage == "queue" and told.stages[0].share > 0.9
+    assert sum(one.share for one in told.stages) == pytest.approx(1.0, abs=0.02)
+    assert sum(one.share for one in told.places) == pytest.approx(1.0, abs=1e-6)
+    assert told.since is not None and told.since.low <= at <= told.since.high
+    assert told.after is not None and (told.after.subject, told.after.lag_s) == ("rollout/3", 9.0)
+    assert told.effect is not None and 1.0 < told.effect.low < told.during_s / told.before_s < told.effect.high
+
+
+def test_where_all_are_slower_no_place_is_named() -> None:
+    told = attribution(shift({"a": 2.0, "b": 2.0}))
+    assert told is not None and told.place is None and told.after is None
+
+
+def test_a_metric_that_fell_has_no_places() -> None:
+    told = attribution(shift({"a": 0.5, "b": 0.5}))
+    assert told is not None and told.places == [] and told.place is None
+
+
+def test_without_requests_there_is_nothing_to_take_apart() -> None:
+    assert attribution(ReadShift("ttft", 0.99)) is None
+
+
+SINCE = ChangedAt(at=START, low=START - timedelta(seconds=20), high=START + timedelta(seconds=10))
+
+
+@pytest.mark.parametrize(("second", "found"), [(-321, False), (-320, True), (-5, True), (10, True), (11, False)])
+def test_an_event_may_be_five_minutes_older_than_the_change_and_no_younger(second: int, found: bool) -> None:
+    entry = {"time": (START + timedelta(seconds=second)).isoformat(), "kind": "k", "subject": "s", "message": "m"}
+    assert (event_before(SINCE, [entry]) is not None) is found
+
+
+def test_of_several_events_the_nearest_counts() -> None:
+    entries = [
+        {"time": (START - timedelta(seconds=lag)).isoformat(), "kind": "k", "subject": str(lag), "message": "m"}
+        for lag in (200, 15, 90)
+    ]
+    found = event_before(SINCE, entries)
+    assert found is not None and found.subject == "15"
