@@ -31,9 +31,9 @@ from scipy.stats import beta, mannwhitneyu
 from controlplane.contract.bodies.rollouts import RolloutCreate, Verdict
 from controlplane.contract.histogram import AXIS_LENGTH, AXIS_MAX, AXIS_MIN, SCALE
 from controlplane.evidence.sketch import Sketch
-from controlplane.rollouts.evidence_of_metric import Window
-from controlplane.rollouts.judge import Judge
-from controlplane.rollouts.judging_plan import plan_of
+from controlplane.rollouts.judging.evidence_of_metric import Window
+from controlplane.rollouts.judging.judge import Judge
+from controlplane.rollouts.judging.judging_plan import plan_of
 
 Floats = NDArray[np.float64]
 

@@ -7,6 +7,7 @@ The control plane's absence changes nothing: nodes run on as they are, and the n
 """
 
 import logging
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -15,20 +16,22 @@ from typing import Any
 from sqlmodel import Session
 
 from controlplane import ledger
+from controlplane.contract.bodies.change import needed_class
 from controlplane.contract.bodies.configs import Revision
 from controlplane.contract.bodies.nodes import NodeRole, NodeView
 from controlplane.contract.bodies.rollouts import RolloutPhase, Verdict
+from controlplane.contract.knobs import ChangeClass
 from controlplane.contract.metrics import WINDOW_S
 from controlplane.db.database import Database
 from controlplane.fleet import store as fleet
 from controlplane.rollouts import machine, store
-from controlplane.rollouts.arms import Arm, ticks, window_ceiling, window_floor
 from controlplane.rollouts.decision import Decision, Facts
-from controlplane.rollouts.evidence_of_metric import Window
 from controlplane.rollouts.facts import labels, node_fact, runs
-from controlplane.rollouts.judge import Judge
-from controlplane.rollouts.judging_plan import plan_of
-from controlplane.rollouts.served import Outcomes
+from controlplane.rollouts.judging.arms import Arm, Tick, contiguous, ticks, window_ceiling, window_floor
+from controlplane.rollouts.judging.evidence_of_metric import Window
+from controlplane.rollouts.judging.judge import Judge
+from controlplane.rollouts.judging.judging_plan import harm_part, plan_of
+from controlplane.rollouts.judging.served import Outcomes
 from controlplane.rollouts.tables import RolloutRow
 from controlplane.telemetry import Span, TelemetryReader
 
@@ -43,8 +46,14 @@ QUICK_LAG_S = 5.0
 SETTLE_S = 5.0
 """Skipped after the canary has confirmed: the requests of this time began under the old configuration."""
 
-HISTORY_S = 1800.0
-"""How much of the time before the canary teaches the judge its edges and the dispersion."""
+HISTORY_S = 7200.0
+"""How much of the time before the canary teaches the judge what is usual of each arm, and how that wanders."""
+
+READ_S = 900.0
+"""Read of the store at once."""
+
+FADING_S = 30.0
+"""Time constant of a slow start, where a change has restarted the engine or swapped its weights."""
 
 MAX_WINDOWS = 240
 """Windows judged in one tick at most, so that catching up after an outage does not hold up the other rollouts."""
@@ -109,7 +118,7 @@ class RolloutController:
             if judged is not None:
                 fresh.row.judge = judged.judge.model_dump(mode="json")
                 fresh.row.judged_until = judged.until
-                fresh.row.evidence = judged.evidence
+                fresh.row.evidence = _with(fresh.row, judged.evidence)
             fresh.row.version += 1
             session.add(fresh.row)
             decision = _decide(fresh, judged, now)
@@ -133,50 +142,81 @@ class RolloutController:
         if end <= start:
             return None
         control, canary = self._arms(seen)
-        judge = self._begin(seen) if row.judge is None else Judge.model_validate(row.judge)
-        for _, tick in ticks(self._telemetry, judge.metrics, control, canary, Span(start, end)):
+        # What an older service has written goes on anew.
+        known = row.judge is not None and "plan" in row.judge
+        judge = Judge.model_validate(row.judge) if known else self._begin(seen, first)
+        for tick in self._ticks(judge.reads, control, canary, Span(start, end)):
             judge.feed(tick.windows, tick.outcomes)
+        judge.look()
         verdict = judge.verdict()
         evidence = judge.evidence() | {
             "verdict": None if verdict is None else verdict.value,
+            "harmless": judge.harmless,
+            "compares": judge.compares,
             "judged_from": first.isoformat(),
             "judged_until": end.isoformat(),
             "judged_s": (end - first).total_seconds(),
         }
         return _Judged(judge, end, evidence)
 
-    def _begin(self, seen: _Snapshot) -> Judge:
+    def _ticks(self, metrics: Sequence[str], control: Arm, canary: Arm, span: Span) -> list[Tick]:
+        """Every window of a span, read a part at a time."""
+        found: list[Tick] = []
+        start = span.start
+        while start < span.end:
+            part = Span(start, min(span.end, start + timedelta(seconds=READ_S)))
+            found += contiguous(ticks(self._telemetry, metrics, control, canary, part), part)
+            start = part.end
+        return found
+
+    def _begin(self, seen: _Snapshot, first: datetime) -> Judge:
         """A judge that has learned from the time before the canary, when all nodes ran the previous revision.
 
         What the pool ran before that one, as a take-back finds it minutes ago, teaches nothing: it has other labels, or
         lies before the previous revision came in force.
         """
-        row, spec = seen.row, store.state(seen.row).spec
+        row, state = seen.row, store.state(seen.row)
         assert row.started_at is not None
-        plan = plan_of(spec)
+        plan = plan_of(state.spec)
         assert plan is not None  # An emergency has no phase JUDGING.
+        waves = math.ceil(len(seen.views) / machine.wave_size(state.spec.canary_share, len(seen.views)))
+        beside, told = self._nodes(seen)
         judge = Judge.start(
-            plan, control="concurrent" if row.control_nodes else "before", quick=spec.takes_back is not None
+            plan,
+            control="concurrent" if beside else "before",
+            quick=state.spec.takes_back is not None,
+            harm_part=harm_part(is_wave=state.is_wave, waves=waves),
+            fading_ticks=0.0 if _is_live(seen) else FADING_S / WINDOW_S,
         )
         known = frozenset(row.control_labels)
-        canary = Arm(tuple(row.canary_nodes), known, seen.in_force_since)
-        control = Arm(tuple(row.control_nodes), known, seen.in_force_since) if row.control_nodes else canary
+        canary = Arm(told, known, seen.in_force_since)
+        control = Arm(beside, known, seen.in_force_since) if beside else canary
         end = window_floor(row.started_at)
-        span_s = HISTORY_S if row.control_nodes else max(HISTORY_S, spec.max_judge_s)
-        past = ticks(self._telemetry, judge.metrics, control, canary, Span(end - timedelta(seconds=span_s), end))
+        span = Span(end - timedelta(seconds=max(HISTORY_S, state.spec.max_judge_s)), end)
+        past = self._ticks(judge.reads, control, canary, span)
         history: dict[str, Sequence[Window]] = {
-            metric: [tick.windows.get(metric, Window()) for _, tick in past] for metric in judge.metrics
+            metric: [tick.windows.get(metric, Window()) for tick in past] for metric in judge.reads
         }
-        judge.rehearse(history, [tick.outcomes or Outcomes() for _, tick in past])
+        judge.rehearse(
+            history,
+            [tick.outcomes or Outcomes() for tick in past],
+            gap_ticks=(first - end).total_seconds() / WINDOW_S,
+        )
+        if state.is_wave and not beside:
+            judge.compare_known_pasts_alone()
         return judge
 
+    def _nodes(self, seen: _Snapshot) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The nodes that are compared: those beside, and those that were told."""
+        told = tuple(seen.row.told_nodes)
+        return tuple(node for node in seen.row.control_nodes if node not in told), told
+
     def _arms(self, seen: _Snapshot) -> tuple[Arm, Arm]:
-        row = seen.row
-        canary_views = [view for view in seen.views if view.node in row.canary_nodes]
-        control_views = [view for view in seen.views if view.node in row.control_nodes]
-        control = frozenset(row.control_labels) | frozenset(labels(control_views, seen.previous))
-        canary = frozenset(labels(canary_views, seen.new))
-        return Arm(tuple(row.control_nodes), control), Arm(tuple(row.canary_nodes), canary)
+        beside, told = self._nodes(seen)
+        told_views = [view for view in seen.views if view.node in told]
+        beside_views = [view for view in seen.views if view.node in beside]
+        control = frozenset(seen.row.control_labels) | frozenset(labels(beside_views, seen.previous))
+        return Arm(beside, control), Arm(told, frozenset(labels(told_views, seen.new)))
 
 
 def _snapshot(session: Session, rollout_id: int, *, lock: bool = False) -> _Snapshot:
@@ -191,7 +231,7 @@ def _snapshot(session: Session, rollout_id: int, *, lock: bool = False) -> _Snap
 
 
 def _watch(seen: _Snapshot, now: datetime) -> bool:
-    """Note how long nobody watched, and since when canary nodes under judgement are out of sight or run something else.
+    """Note how long nobody watched, and since when nodes under judgement are out of sight or run something else.
 
     True when this has to be kept.
     """
@@ -200,7 +240,7 @@ def _watch(seen: _Snapshot, now: datetime) -> bool:
     blind = gap_s > BLIND_S
     before = {} if blind else row.lost_since
     judging = row.phase == RolloutPhase.JUDGING.value
-    canary = [view for view in seen.views if judging and view.node in row.canary_nodes]
+    canary = [view for view in seen.views if judging and view.node in row.told_nodes]
     lost = {view.node: before.get(view.node, now.isoformat()) for view in canary if _is_lost(view, seen.new)}
     if lost == row.lost_since and gap_s < WINDOW_S:
         return False
@@ -213,18 +253,48 @@ def _is_lost(view: NodeView, new: Revision) -> bool:
     return not view.connected or not runs(view, new)
 
 
+def _is_live(seen: _Snapshot) -> bool:
+    """Whether every node that was told took the revision while it served on."""
+    if seen.previous is None:
+        return False
+    wanted = seen.previous.knobs.knobs()  # Going there takes what coming from there took.
+    told = [view for view in seen.views if view.node in seen.row.told_nodes and view.effective is not None]
+    return all(
+        needed_class(view.backend, view.effective, wanted) in (None, ChangeClass.LIVE)
+        for view in told
+        if view.effective is not None
+    )
+
+
 def _decide(seen: _Snapshot, judged: _Judged | None, now: datetime) -> Decision | None:
-    row = seen.row
+    row, state = seen.row, store.state(seen.row)
+    said = _said(row) if judged is None else judged.evidence
+    left_s = state.spec.longest_judge_s - float(said.get("judged_s", 0.0))
+    needed_s = said.get("needed_s")
     facts = Facts(
         nodes=tuple(node_fact(view, seen.new, seen.previous, _lost_s(row, view.node, now)) for view in seen.views),
-        judged=_verdict(row, judged),
+        judged=None if said.get("verdict") is None else Verdict(said["verdict"]),
+        harmless=said.get("harmless", True),
+        decides=needed_s is not None and needed_s <= left_s,
+        compares=said.get("compares", True),
     )
-    return machine.advance(store.state(row), facts, now)
+    return machine.advance(state, facts, now)
 
 
-def _verdict(row: RolloutRow, judged: _Judged | None) -> Verdict | None:
-    said = (row.evidence if judged is None else judged.evidence).get("verdict")
-    return None if said is None else Verdict(said)
+def _said(row: RolloutRow) -> dict[str, Any]:
+    """What the judge said at last of those that are judged now."""
+    if row.judge is None:
+        return {}
+    waves: list[dict[str, Any]] = row.evidence.get("waves", [])
+    return waves[-1] if store.state(row).is_wave and waves else row.evidence
+
+
+def _with(row: RolloutRow, found: dict[str, Any]) -> dict[str, Any]:
+    """The row's evidence with what was found of the canary, or of the wave that is judged now."""
+    if not store.state(row).is_wave:
+        return found
+    waves = [one for one in row.evidence.get("waves", []) if one["nodes"] != row.told_nodes]
+    return row.evidence | {"waves": [*waves, {"nodes": row.told_nodes, **found}]}
 
 
 def _lost_s(row: RolloutRow, node: str, now: datetime) -> float:

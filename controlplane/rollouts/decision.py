@@ -24,7 +24,10 @@ class NodeFact:
 @dataclass(frozen=True)
 class Facts:
     nodes: tuple[NodeFact, ...]  # By name.
-    judged: Verdict | None = None  # The judge's verdict so far.
+    judged: Verdict | None = None  # The judge's verdict so far, of the canary or of the wave that is watched.
+    harmless: bool = True  # Nothing that was judged leans to harm.
+    decides: bool = False  # More of the same traffic would give a verdict within the longest time.
+    compares: bool = True  # Latencies are compared at all; without it a wave is watched for losses and limits alone.
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,11 @@ class State:
     step_since: datetime | None = None  # When this phase, or this wave of the promotion, began.
     message: str = ""  # What the decision before said.
     away_s: float = 0.0  # How much of that time no controller was there: it does not count towards any time-out.
+
+    @property
+    def is_wave(self) -> bool:
+        """Whether nodes have been told beside the canary."""
+        return self.told_nodes != self.canary_nodes
 
     @property
     def apply_timeout_s(self) -> float:

@@ -21,7 +21,7 @@ from controlplane.db.paging import Cursor, Limit, PoolFilter, page_of
 from controlplane.fleet.opamp.hub import FleetParts
 from controlplane.rollouts import store
 from controlplane.rollouts.approval import hand_of
-from controlplane.rollouts.judging_plan import with_limits
+from controlplane.rollouts.judging.judging_plan import with_limits
 
 router = APIRouter(prefix="/api/v1/rollouts", tags=["rollouts"])
 

@@ -1,5 +1,7 @@
 """What a rollout may believe of nodes (pure): does the engine, read back, run a revision?"""
 
+import hashlib
+from collections import Counter
 from collections.abc import Sequence
 
 from controlplane.contract.bodies.configs import Revision
@@ -47,3 +49,21 @@ def labels(views: Sequence[NodeView], revision: Revision | None) -> list[str]:
         if view.effective is not None and runs(view, revision):
             found.add(str(view.effective.revision))
     return sorted(found)
+
+
+def drawn(views: Sequence[NodeView], rollout_id: int) -> list[NodeView]:
+    """The nodes in the order in which a rollout tells them: at random, the typical ones first.
+
+    Typical are those of the pool's most frequent backend, model and engine. The order follows from the rollout's
+    number, so that it can be drawn again. The first by name would be the same node every time, whatever ails it.
+    """
+    kinds = Counter(_kind(view) for view in views)
+
+    def place(view: NodeView) -> tuple[int, bytes]:
+        return -kinds[_kind(view)], hashlib.sha256(f"node {view.node} in rollout {rollout_id}".encode()).digest()
+
+    return sorted(views, key=place)
+
+
+def _kind(view: NodeView) -> tuple[str, ...]:
+    return view.backend, view.model or "", view.engine_version

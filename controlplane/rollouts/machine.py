@@ -5,7 +5,9 @@ Guarantees, for every sequence of facts:
 - the pool's production revision changes only when every connected serving node already runs the new one (emergencies
   apart), so whatever stops half-way leaves the previous revision as the pool's own;
 - a rollback always names the whole previous revision and takes back every node that was told otherwise;
-- nothing is promoted on WORSE or INCONCLUSIVE.
+- nothing is promoted on WORSE or INCONCLUSIVE;
+- the next nodes are told only when those before them were judged: the canary beside the rest, then each wave, all nodes
+  that run the revision beside the rest, and the last beside the time before. Harm takes all of them back.
 
 A node counts as running a revision when the engine's configuration, read back, equals it (`facts.py`), never because
 an agent has acknowledged it.
@@ -31,12 +33,13 @@ from controlplane.rollouts.decision import (
 TRANSITIONS: dict[RolloutPhase, frozenset[RolloutPhase]] = {
     RolloutPhase.PROPOSED: frozenset({RolloutPhase.CANARY, RolloutPhase.PROMOTING, RolloutPhase.CANCELLED}),
     RolloutPhase.CANARY: frozenset({RolloutPhase.JUDGING, RolloutPhase.ROLLING_BACK}),
-    RolloutPhase.JUDGING: frozenset({RolloutPhase.PROMOTING, RolloutPhase.ROLLING_BACK}),
-    RolloutPhase.PROMOTING: frozenset({RolloutPhase.PROMOTING, RolloutPhase.PROMOTED, RolloutPhase.ROLLING_BACK}),
+    RolloutPhase.JUDGING: frozenset({RolloutPhase.PROMOTING, RolloutPhase.PROMOTED, RolloutPhase.ROLLING_BACK}),
+    RolloutPhase.PROMOTING: frozenset({RolloutPhase.JUDGING, RolloutPhase.PROMOTED, RolloutPhase.ROLLING_BACK}),
     RolloutPhase.ROLLING_BACK: frozenset({RolloutPhase.ROLLED_BACK, RolloutPhase.FAILED}),
     **{phase: frozenset[RolloutPhase]() for phase in ENDED},
 }
-"""PROPOSED goes to PROMOTING in an emergency only; PROMOTING follows itself with the next wave of nodes."""
+"""PROPOSED goes to PROMOTING in an emergency only. After the canary PROMOTING and JUDGING alternate, wave by wave;
+JUDGING goes to PROMOTED from the last, PROMOTING where nothing was told that has not been judged."""
 
 GOING_BACK = "; going back to revision "
 LOST_GRACE_S = 20.0
@@ -108,7 +111,7 @@ def advance(state: State, facts: Facts, now: datetime) -> Decision | None:
         case RolloutPhase.CANARY:
             return _canary(state, facts, now)
         case RolloutPhase.JUDGING:
-            return _judging(state, facts, now)
+            return _judging_wave(state, facts, now) if state.is_wave else _judging(state, facts, now)
         case RolloutPhase.PROMOTING:
             return _promoting(state, facts, now)
         case RolloutPhase.ROLLING_BACK:
@@ -147,7 +150,8 @@ def _judging(state: State, facts: Facts, now: datetime) -> Decision | None:
     judged_s = _step_s(state, now)
     if judged_s >= state.spec.min_judge_s and facts.judged in (Verdict.BETTER, Verdict.NOT_WORSE):
         return _next_wave(state, facts, facts.judged)
-    if judged_s >= max(state.spec.max_judge_s, state.spec.min_judge_s):
+    longest_s = spec.longest_judge_s if facts.harmless and facts.decides else spec.max_judge_s
+    if judged_s >= max(longest_s, spec.min_judge_s):
         why = f"inconclusive: not enough evidence within {judged_s:.0f} s"
         if spec.takes_back is not None:
             why += (
@@ -158,13 +162,39 @@ def _judging(state: State, facts: Facts, now: datetime) -> Decision | None:
     return None
 
 
+def _judging_wave(state: State, facts: Facts, now: datetime) -> Decision | None:
+    """Of nodes that were told after the canary. A node that has left the fleet does not hold up the others."""
+    told = _facts_of(state.told_nodes, facts)
+    failed = _failed(told)
+    if failed is not None:
+        return _roll_back(state, f"promotion failed: {failed}", verdict=state.verdict)
+    lost = tuple(fact.node for fact in told if fact.lost_s >= state.apply_timeout_s)
+    if lost:
+        return _roll_back(state, f"promotion failed: {_late(lost, state)}", verdict=state.verdict)
+    spec, ran = state.spec, f"with revision {state.spec.revision} on {len(told)} of {len(facts.nodes)} nodes"
+    if facts.judged is Verdict.WORSE:
+        against = "the rest" if len(told) < len(facts.nodes) else "the time before"
+        return _roll_back(state, f"{ran} pool {spec.pool} is worse than {against}", verdict=Verdict.WORSE)
+    judged_s = _step_s(state, now)
+    if judged_s < spec.min_judge_s:
+        return None
+    assert state.verdict is not None  # Waves follow a good verdict only.
+    good = facts.judged in (Verdict.BETTER, Verdict.NOT_WORSE) or not facts.compares
+    if facts.harmless and (good or judged_s >= min(spec.wave_judge_s, spec.max_judge_s)):
+        return _next_wave(state, facts, state.verdict)
+    if judged_s >= max(spec.max_judge_s, spec.min_judge_s):
+        why = f"inconclusive: {ran} something leans to harm, and {judged_s:.0f} s have not decided it"
+        return _roll_back(state, why, verdict=Verdict.INCONCLUSIVE)
+    return None
+
+
 def _next_wave(state: State, facts: Facts, verdict: Verdict) -> Decision:
     """Tell the next nodes, or end when there is none left."""
     revision = state.spec.revision
     rest = tuple(fact.node for fact in facts.nodes if fact.connected and fact.node not in state.told_nodes)
     if state.spec.emergency:
         rest = ()  # Everybody was told at once, by the pool's revision.
-    if not rest and state.phase is RolloutPhase.JUDGING:
+    if not rest and state.phase is RolloutPhase.JUDGING and not state.is_wave:
         return Decision(
             RolloutPhase.PROMOTING,
             f"revision {revision} ({verdict.value}) already runs on every node of pool {state.spec.pool}",
@@ -206,7 +236,20 @@ def _promoting(state: State, facts: Facts, now: datetime) -> Decision | None:
             return None
         return _roll_back(state, f"promotion failed: {_late(waiting, state)}", verdict=state.verdict)
     assert state.verdict is not None  # PROMOTING is entered with a verdict only.
-    return _next_wave(state, facts, state.verdict)
+    if state.spec.emergency or not state.is_wave or not _is_held_against_something(state, facts):
+        return _next_wave(state, facts, state.verdict)
+    return Decision(
+        RolloutPhase.JUDGING,
+        f"{len(told)} of {len(facts.nodes)} nodes run revision {state.spec.revision}; judging them on live traffic",
+        verdict=state.verdict,
+        canary_nodes=state.canary_nodes,
+        told_nodes=state.told_nodes,
+    )
+
+
+def _is_held_against_something(state: State, facts: Facts) -> bool:
+    """The last wave of a take-back has nothing beside it, and behind it only the time that it has ended."""
+    return state.spec.takes_back is None or any(fact.node not in state.told_nodes for fact in facts.nodes)
 
 
 def _rolling_back(state: State, facts: Facts, now: datetime) -> Decision | None:

@@ -19,7 +19,7 @@ from controlplane.rollouts import machine, patience
 from controlplane.rollouts.approval import Hand, why_the_same
 from controlplane.rollouts.checks import check_differs, check_rollout
 from controlplane.rollouts.decision import ClearOverrides, Decision, SetOverride, SetPoolRevision, State
-from controlplane.rollouts.facts import labels, node_fact
+from controlplane.rollouts.facts import drawn, labels, node_fact
 from controlplane.rollouts.tables import RolloutRow
 from controlplane.rollouts.view import rollout_view
 
@@ -193,7 +193,7 @@ def _start(session: Session, row: RolloutRow, *, actor: str, now: datetime) -> N
     views = fleet.nodes(session, pool=row.pool, role=NodeRole.SERVING)
     new = fleet.revision(session, spec.revision)
     previous = None if row.previous_revision is None else fleet.revision(session, row.previous_revision)
-    decision = machine.start(state(row), [node_fact(node, new, previous) for node in views])
+    decision = machine.start(state(row), [node_fact(node, new, previous) for node in drawn(views, row.id or 0)])
     row.started_at = now
     row.control_nodes = [node.node for node in views if node.node not in decision.canary_nodes]
     row.control_labels = labels(views, previous)
@@ -230,7 +230,7 @@ def carry_out(session: Session, row: RolloutRow, decision: Decision, *, actor: s
     row.step_since = now
     row.lost_since, row.watched_at, row.away_s = {}, now, 0.0
     if decision.phase is RolloutPhase.JUDGING:
-        row.judging_since = now
+        row.judging_since, row.judge, row.judged_until = now, None, None  # Of the canary, or of a wave anew.
     ended = decision.phase in ENDED
     row.active_pool = None if ended else row.pool
     if ended:

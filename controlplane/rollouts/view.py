@@ -1,7 +1,7 @@
 """A rollout's row as the API shows it."""
 
 from controlplane.contract.bodies.rollouts import Rollout, RolloutCreate
-from controlplane.rollouts.judging_plan import plan_of
+from controlplane.rollouts.judging.judging_plan import plan_of
 from controlplane.rollouts.tables import RolloutRow
 
 

@@ -60,6 +60,8 @@ FACES = {
     | {"migrate", "paging", "partitions", "probe", "request_parts", "rows"}
     | {"sole_replica"},
     "controlplane/fleet": {"effective", "endpoints", "machine", "revisions", "store", "tables", "view", "whole_fleet"},
+    "controlplane/rollouts": {"approval", "checks", "controller", "decision", "endpoints", "facts", "machine"}
+    | {"patience", "store", "tables", "view"},
     "controlplane/telemetry": {"meters", "question", "reader", "store", "tables"},
     "controlplane/terminal": {
         "assignments",

@@ -19,7 +19,7 @@ from controlplane.contract.bodies.remedies import RemedyState, RemedyStep
 from controlplane.contract.errors import TailwrightError
 from controlplane.fleet import store as fleet
 from controlplane.rollouts import store as rollouts
-from controlplane.rollouts.judging_plan import with_limits
+from controlplane.rollouts.judging.judging_plan import with_limits
 from controlplane.studies import store as studies
 from controlplane.studies.checks import check_study
 

@@ -47,7 +47,7 @@ LEVELS: tuple[float, ...] = (0.5, 0.9, 0.95, 0.99)
 TAIL_LEVELS: tuple[float, ...] = (0.99,)
 """The same for gaps between deliveries: a step with drafts is longer and delivers more, so only stalls count."""
 
-TAKE_BACK_MIN_JUDGE_S, TAKE_BACK_MAX_JUDGE_S = 15.0, 300.0
+TAKE_BACK_MIN_JUDGE_S, TAKE_BACK_MAX_JUDGE_S, TAKE_BACK_WAVE_JUDGE_S = 15.0, 300.0, 60.0
 """The bad side of a take-back is the control, and the pool suffers while it is judged."""
 
 
@@ -67,6 +67,10 @@ class RolloutCreate(BaseModel):
     `objective`, as the rollout of a study's winner has, only that quantile is compared; else each of `metrics`, at
     its `levels` of the control. `limits`, and those of `profile`, must not be broken by the canary where the control
     keeps them; the pool's absolute alert rules add theirs, for quantiles that the rollout does not limit itself.
+
+    A canary that shows no harm is judged beyond `max_judge_s`, up to `extended_judge_s`, where its evidence would
+    suffice by then. Each wave of nodes after it is judged too (`wave_judge_s`): all nodes that run the revision beside
+    the rest, the last wave beside the time before. Harm takes all of them back.
 
     `takes_back` is the revision this rollout takes back; `revision` is then the target served before it. It is judged
     as any other, but sooner: `min_judge_s` becomes 15 s and `max_judge_s` 300 s where they are not given. It begins
@@ -121,6 +125,18 @@ class RolloutCreate(BaseModel):
         ge=10,
         description="seconds after which the verdict is `inconclusive`; left out with `takes_back`: 300",
     )
+    extended_judge_s: float | None = Field(
+        default=None,
+        ge=10,
+        description="seconds to which judging is extended where the canary shows no harm and more of the same would "
+        "decide; null: twice `max_judge_s`, with `takes_back` no longer than it",
+    )
+    wave_judge_s: float = Field(
+        default=300,
+        ge=5,
+        description="seconds for which each wave after the canary is watched at most before the next; left out with "
+        "`takes_back`: 60",
+    )
     apply_timeout_s: float | None = Field(
         default=None,
         ge=5,
@@ -143,7 +159,15 @@ class RolloutCreate(BaseModel):
                 self.min_judge_s = TAKE_BACK_MIN_JUDGE_S
             if "max_judge_s" not in self.model_fields_set:
                 self.max_judge_s = max(TAKE_BACK_MAX_JUDGE_S, self.min_judge_s)
+            if "wave_judge_s" not in self.model_fields_set:
+                self.wave_judge_s = TAKE_BACK_WAVE_JUDGE_S
         return self
+
+    @property
+    def longest_judge_s(self) -> float:
+        """Seconds after which an undecided canary is inconclusive, however harmless it looks."""
+        longest_s = self.max_judge_s * (2.0 if self.takes_back is None else 1.0)
+        return max(longest_s if self.extended_judge_s is None else self.extended_judge_s, self.max_judge_s)
 
 
 class Compared(BaseModel):
@@ -163,11 +187,15 @@ class JudgingPlan(BaseModel):
     """What a rollout is judged by, told before it starts."""
 
     compared: list[Compared] = Field(description="metrics compared with the control")
+    stages: list[Compared] = Field(
+        default=[],
+        description="stages without waiting, compared beside them where senders tell them and the nodes' past is known",
+    )
     limits: list[Limit] = Field(
         default=[], description="limits that the canary must not break where the control keeps them"
     )
     tolerance: float = Field(description="relative slowdown that counts as equal")
-    alpha: float = Field(description="probability of a wrong verdict, over all claims together")
+    alpha: float = Field(description="probability of a wrong verdict, over all claims together, waves too")
     says: list[str] = Field(default=[], description="the whole plan in words")
 
 

@@ -46,6 +46,7 @@ class Fleet:
         self.echoing: set[str] = set()  # Acknowledge as applied, and change nothing.
         self.failing: set[str] = set()  # Say that they could not apply it.
         self.factor: dict[int, float] = {}  # Revision to how much slower it is.
+        self.node_factor: dict[str, float] = {}  # Node to how much slower it is, whatever it runs.
         self.error_share: dict[int, float] = {}
         self.lost_slowest: dict[
             int, tuple[str, float]
@@ -112,7 +113,7 @@ class Fleet:
                 continue
             node, revision = view.node, view.effective.revision
             requests = int(self.rng.poisson(rate * 5))
-            factor = self.factor.get(revision, 1.0)
+            factor = self.factor.get(revision, 1.0) * self.node_factor.get(node, 1.0)
             labels = {"node": node, "pool": "chat", "prompt_bucket": "<=128"}
             if labelled:
                 labels["revision"] = str(revision)

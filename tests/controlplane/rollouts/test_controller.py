@@ -11,9 +11,9 @@ import pytest
 from controlplane.contract.bodies.rollouts import ENDED, Rollout, RolloutCreate, RolloutPhase, Verdict
 from controlplane.contract.errors import BadRequest, Conflict
 from controlplane.rollouts import store
-from controlplane.rollouts.arms import window_ceiling
 from controlplane.rollouts.controller import RolloutController
-from controlplane.rollouts.judge import Judge
+from controlplane.rollouts.judging.arms import window_ceiling
+from controlplane.rollouts.judging.judge import Judge
 
 pytestmark = pytest.mark.slow
 
@@ -93,10 +93,13 @@ def test_a_much_faster_canary_is_better_and_promoted(stage: Stage, ledger_kinds:
     rollout = stage.create()
     assert (rollout.phase, rollout.canary_nodes, rollout.control_nodes) == (RolloutPhase.CANARY, ["a"], ["b"])
     assert rollout.previous_revision == stage.old
+    judging = stage.until(rollout.id, RolloutPhase.JUDGING)
+    promoting = stage.until(rollout.id, RolloutPhase.PROMOTING)
+    assert judging.judging_since is not None
+    assert (stage.now - judging.judging_since).total_seconds() <= 60
+    assert promoting.verdict is Verdict.BETTER
     ended = stage.run(rollout.id)
     assert (ended.phase, ended.verdict) == (RolloutPhase.PROMOTED, Verdict.BETTER), ended.message
-    assert ended.ended_at is not None and ended.judging_since is not None
-    assert (ended.ended_at - ended.judging_since).total_seconds() <= 60
     assert stage.fleet.running() == {"a": stage.new, "b": stage.new}
     assert stage.fleet.production() == stage.new
     ttft = ended.evidence["metrics"]["ttft"]
@@ -104,9 +107,9 @@ def test_a_much_faster_canary_is_better_and_promoted(stage: Stage, ledger_kinds:
     assert ttft["canary"]["p99"] < ttft["control"]["p99"] / 3
     assert ended.evidence["control"] == "concurrent"
     assert ledger_kinds() == [
-        f"rollout.{verb}" for verb in ("created", "started", "canary", "judging", "promoting", "promoted")
+        f"rollout.{verb}" for verb in ("created", "started", "canary", "judging", "promoting", "judging", "promoted")
     ]
-    assert stage.poked == 3
+    assert stage.poked == 4
 
 
 @on_both
@@ -373,6 +376,36 @@ def test_promotion_goes_in_waves(stage: Stage) -> None:
     assert stage.fleet.production() == stage.new
 
 
+def test_a_fault_that_begins_at_half_of_the_pool_takes_all_of_it_back(
+    stage: Stage, ledger: Callable[[], list[Any]]
+) -> None:
+    stage.prepare("a", "b", "c", "d")
+    stage.fleet.factor = {stage.new: 0.2}
+    rollout = stage.create(canary_share=0.25)
+    while sum(number == stage.new for number in stage.fleet.running().values()) < 2:
+        stage.run(rollout.id, seconds=5)
+    stage.fleet.factor = {stage.new: 3.0}
+    ended = stage.run(rollout.id)
+    assert (ended.phase, ended.verdict) == (RolloutPhase.ROLLED_BACK, Verdict.WORSE), ended.message
+    assert "on 2 of 4 nodes pool chat is worse than the rest" in ended.message
+    assert set(stage.fleet.running().values()) == {stage.old} and stage.fleet.production() == stage.old
+    (wave,) = ended.evidence["waves"]
+    assert (wave["nodes"], wave["verdict"]) == (["a", "b"], "worse")
+    assert ended.evidence["verdict"] == "better", "what was said of the canary is kept"
+    assert ended.evidence["alpha_for_harm"] == pytest.approx(0.005)
+    assert wave["alpha_for_harm"] == pytest.approx(0.005 / 4)
+
+
+def test_a_slow_node_with_a_past_is_no_bad_canary(stage: Stage) -> None:
+    stage.fleet.node_factor = {"a": 1.4}
+    stage.prepare(history_s=1900)
+    ended = stage.run(stage.create(tolerance=0.3, metrics=["ttft"]).id)
+    assert (ended.phase, ended.verdict) == (RolloutPhase.PROMOTED, Verdict.NOT_WORSE), ended.message
+    account = ended.evidence["metrics"]["ttft"]
+    assert account["by"] == "itself before" and account["canary"]["p50"] > 1.3 * account["control"]["p50"]
+    assert ended.evidence["waves"][0]["metrics"]["ttft"]["by"] == "its own history", "the last wave"
+
+
 def test_one_node_is_judged_against_its_own_past(stage: Stage) -> None:
     stage.prepare("a", history_s=600)
     stage.fleet.factor = {stage.new: 0.3}
@@ -522,9 +555,10 @@ def test_replicas_that_tick_at_once_take_each_step_once(
     monkeypatch.setattr(stage, "tick", three_at_once)
     ended = stage.run(stage.create(tolerance=0.5).id)
     assert ended.phase in ENDED
-    # Of three nodes one is the canary, and the other two follow in a wave each.
+    # Of three nodes one is the canary, and the other two follow in a wave each, which is judged.
+    waves = ("promoting", "judging") * 2
     assert ledger_kinds() == [
-        f"rollout.{verb}" for verb in ("created", "started", "canary", "judging", "promoting", "promoting", "promoted")
+        f"rollout.{verb}" for verb in ("created", "started", "canary", "judging", *waves, "promoted")
     ]
 
 

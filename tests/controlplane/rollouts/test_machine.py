@@ -99,7 +99,7 @@ node_trouble = st.fixed_dictionaries(
     }
 )
 step = st.tuples(
-    st.sampled_from([None, Verdict.BETTER, Verdict.NOT_WORSE, Verdict.WORSE]),
+    st.sampled_from([None, Verdict.BETTER, Verdict.NOT_WORSE, Verdict.NOT_WORSE, Verdict.WORSE]),
     st.dictionaries(st.sampled_from(["n0", "n1", "n2", "n3"]), node_trouble, max_size=2),
     st.booleans(),  # Do the nodes obey in this step?
     st.integers(1, 40),  # Seconds until the next.
@@ -136,6 +136,8 @@ def test_every_path_ends_and_keeps_the_promises(
         world.advance(world.facts())
     assert world.state.phase in ENDED
     phases = [decision.phase for decision in world.decisions]
+    if not emergency:
+        _each_wave_was_judged(world.decisions)
     if world.state.phase is RolloutPhase.PROMOTED:
         assert world.pool == NEW
         assert world.state.verdict in ((Verdict.UNJUDGED,) if emergency else (Verdict.BETTER, Verdict.NOT_WORSE))
@@ -152,6 +154,18 @@ def test_every_path_ends_and_keeps_the_promises(
         assert [number for number in world.pools_set if number == NEW] in ([], [NEW])
         promoting = [decision for decision in world.decisions if decision.phase is RolloutPhase.PROMOTING]
         assert all(not any(isinstance(a, SetPoolRevision) for a in decision.actions) for decision in promoting)
+
+
+def _each_wave_was_judged(decisions: list[Decision]) -> None:
+    """Nobody is told before those who were told before them have been judged, nor is the pool's revision changed."""
+    judged: tuple[str, ...] = ()
+    told: tuple[str, ...] = ()
+    for decision in decisions:
+        if any(isinstance(action, SetOverride | SetPoolRevision) for action in decision.actions):
+            assert decision.phase is RolloutPhase.ROLLING_BACK or told == judged
+        if decision.phase is RolloutPhase.JUDGING:
+            judged = decision.told_nodes
+        told = decision.told_nodes
 
 
 @pytest.mark.parametrize("judged", [Verdict.WORSE, None])
@@ -397,12 +411,12 @@ def test_the_least_time_of_judging_holds_where_the_most_is_less() -> None:
     assert promoted is not None and promoted.phase is RolloutPhase.PROMOTING
 
 
-def test_a_good_verdict_goes_round_in_waves_and_changes_the_pool_at_the_end() -> None:
+def test_a_good_verdict_goes_round_in_waves_each_judged_and_changes_the_pool_at_the_end() -> None:
     world = under_judgement(8)
     world.now += timedelta(seconds=30)
     world.advance(world.facts(Verdict.NOT_WORSE))
     told = [("n2", "n3"), ("n4", "n5"), ("n6", "n7")]
-    for wave in told:
+    for place, wave in enumerate(told):
         assert world.decisions[-1].actions == (SetOverride(wave, NEW),)
         assert world.decisions[-1].message == f"revision 7 (not_worse) is being given to {', '.join(wave)}"
         assert world.state.canary_nodes == ("n0", "n1") and world.state.told_nodes[-2:] == wave
@@ -410,6 +424,15 @@ def test_a_good_verdict_goes_round_in_waves_and_changes_the_pool_at_the_end() ->
         assert world.decisions[-1].actions == (SetOverride(wave, NEW),), "nothing more before they run it"
         world.obey()
         world.advance(world.facts())
+        running = 4 + 2 * place
+        judging = world.decisions[-1]
+        assert (judging.phase, judging.verdict, judging.actions) == (RolloutPhase.JUDGING, Verdict.NOT_WORSE, ())
+        assert judging.message == f"{running} of 8 nodes run revision 7; judging them on live traffic"
+        world.now += timedelta(seconds=29)
+        world.advance(world.facts(Verdict.NOT_WORSE))
+        assert world.decisions[-1] is judging, "not before the least time"
+        world.now += timedelta(seconds=1)
+        world.advance(world.facts(Verdict.NOT_WORSE))
     assert world.decisions[-1] == Decision(
         RolloutPhase.PROMOTED,
         "pool chat runs revision 7",
@@ -418,6 +441,85 @@ def test_a_good_verdict_goes_round_in_waves_and_changes_the_pool_at_the_end() ->
         canary_nodes=("n0", "n1"),
         told_nodes=tuple(world.names),
     )
+
+
+def wave_under_judgement(nodes: int = 4, **spec: object) -> World:
+    """A world whose first wave after the canary runs the revision and is judged."""
+    world = under_judgement(nodes, **spec)
+    world.now += timedelta(seconds=30)
+    world.advance(world.facts(Verdict.BETTER))
+    world.obey()
+    world.advance(world.facts())
+    return world
+
+
+def test_a_wave_that_is_worse_takes_every_node_back() -> None:
+    world = wave_under_judgement()
+    assert world.state.phase is RolloutPhase.JUDGING
+    goes_back(
+        machine.advance(world.state, world.facts(Verdict.WORSE), world.now),
+        "with revision 7 on 2 of 4 nodes pool chat is worse than the rest",
+        ("n0", "n1"),
+        Verdict.WORSE,
+    )
+    last = wave_under_judgement(2)
+    goes_back(
+        machine.advance(last.state, last.facts(Verdict.WORSE), last.now),
+        "with revision 7 on 2 of 2 nodes pool chat is worse than the time before",
+        ("n0", "n1"),
+        Verdict.WORSE,
+    )
+
+
+def test_a_harmless_wave_is_followed_after_its_time_and_one_that_leans_to_harm_is_not() -> None:
+    world = wave_under_judgement(wave_judge_s=60)
+    late = world.now + timedelta(seconds=60)
+    assert machine.advance(world.state, world.facts(), late - timedelta(seconds=1)) is None
+    following = machine.advance(world.state, world.facts(), late)
+    assert following is not None and following.actions == (SetOverride(("n2",), NEW),)
+    leaning = replace(world.facts(), harmless=False)
+    assert machine.advance(world.state, leaning, late) is None
+    decision = machine.advance(world.state, leaning, world.now + timedelta(seconds=120))
+    assert decision is not None and decision.verdict is Verdict.INCONCLUSIVE
+    assert "on 2 of 4 nodes something leans to harm" in decision.message
+
+
+def test_a_wave_without_latencies_to_compare_has_the_least_time() -> None:
+    world = wave_under_judgement()
+    nothing = replace(world.facts(), compares=False)
+    assert machine.advance(world.state, nothing, world.now + timedelta(seconds=29)) is None
+    assert machine.advance(world.state, nothing, world.now + timedelta(seconds=30)) is not None
+
+
+def test_a_node_of_a_wave_may_be_away_as_long_as_a_change_may_take() -> None:
+    world = wave_under_judgement()
+    assert machine.advance(world.state, world.facts(n1={"lost_s": 59.0}), world.now) is None
+    goes_back(
+        machine.advance(world.state, world.facts(n1={"lost_s": 60.0}), world.now),
+        "promotion failed: n1 not confirmed to run revision 7 within 60 s",
+        ("n0", "n1"),
+        Verdict.BETTER,
+    )
+
+
+def test_the_last_wave_of_a_take_back_is_not_held_against_the_time_it_ends() -> None:
+    world = wave_under_judgement(2, takes_back=6)
+    assert world.state.phase is RolloutPhase.PROMOTED
+    assert wave_under_judgement(3, takes_back=6).state.phase is RolloutPhase.JUDGING
+
+
+def test_a_harmless_canary_that_more_traffic_would_decide_is_judged_longer() -> None:
+    world = under_judgement(2)
+    at_s = {seconds: START + timedelta(seconds=seconds) for seconds in (120, 239, 240)}
+    hopeful = replace(world.facts(), decides=True)
+    assert machine.advance(world.state, hopeful, at_s[120]) is None
+    assert machine.advance(world.state, hopeful, at_s[239]) is None
+    for facts, when in ((hopeful, 240), (replace(hopeful, harmless=False), 120), (world.facts(), 120)):
+        decision = machine.advance(world.state, facts, at_s[when])
+        assert decision is not None and decision.verdict is Verdict.INCONCLUSIVE
+    told = under_judgement(2, extended_judge_s=150.0)
+    assert machine.advance(told.state, hopeful, START + timedelta(seconds=149)) is None
+    assert machine.advance(told.state, hopeful, START + timedelta(seconds=150)) is not None
 
 
 def test_a_pool_that_is_its_own_canary_is_promoted_without_telling_anybody_again() -> None:
@@ -464,6 +566,9 @@ def test_a_node_that_left_the_fleet_does_not_hold_up_a_promotion() -> None:
     world = promoting()
     left = Facts(tuple(fact for fact in world.facts().nodes if fact.node != "n1"))
     decision = machine.advance(world.state, left, world.now)
+    assert decision is not None and decision.phase is RolloutPhase.JUDGING
+    world.take(decision)
+    decision = machine.advance(world.state, replace(left, judged=Verdict.NOT_WORSE), world.now + timedelta(seconds=30))
     assert decision is not None and decision.actions == (SetOverride(("n2",), NEW),)
 
 

@@ -43,7 +43,7 @@ class TestTakeBack:
         made = rollouts.get(world.session, back.rollout_id or 0)
         assert (back.action, back.state, back.revision, back.back_to) == (ROLL_BACK, Started, BAD, GOOD)
         assert (made.phase, made.spec.revision, made.spec.takes_back) == (RolloutPhase.CANARY, GOOD, BAD)
-        assert (made.spec.emergency, made.created_by, made.canary_nodes) == (False, "tailwright", ["a"])
+        assert (made.spec.emergency, made.created_by, len(made.canary_nodes)) == (False, "tailwright", 1)
         assert made.spec.reason.startswith("alert 7 (slow): takes back revision 2: it is config_change")
         assert (study.action, study.state) == (TUNE, Started)
         queued = studies.get(world.session, study.study_id or 0)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.contract.reports import finish_reasons
-from controlplane.rollouts.served import Outcomes, ServedShare
+from controlplane.rollouts.judging.served import Outcomes, ServedShare
 
 BOUND = math.log(5 / 0.01)
 SETTLE_AND_LAG_S = 15

@@ -1,6 +1,6 @@
 """A canary that loses requests, judged on simulated traffic: how soon is it worse, and are equal arms left alone?
 
-    python benchmarks/canary_shed.py [--nulls 300] [--caught 40] [--seed 1]
+    python -m benchmarks.rollout_measures.canary_shed [--nulls 300] [--caught 40] [--seed 1]
 
 Each trial is one rollout: 30 minutes of history in which both arms run the same, then up to 15 minutes of judging by
 e2e and the share of requests served (equal arms: 30 minutes, by that share alone). Windows are 5 s wide, arrivals
@@ -23,13 +23,13 @@ from collections.abc import Callable, Sequence
 from statistics import median
 
 import numpy as np
-from canary import TICK_S, Floats, interval, sketch_of
 
+from benchmarks.canary import TICK_S, Floats, interval, sketch_of
 from controlplane.contract.bodies.rollouts import RolloutCreate, Verdict
-from controlplane.rollouts.evidence_of_metric import Window
-from controlplane.rollouts.judge import Control, Judge
-from controlplane.rollouts.judging_plan import plan_of
-from controlplane.rollouts.served import Outcomes, ServedShare
+from controlplane.rollouts.judging.evidence_of_metric import Window
+from controlplane.rollouts.judging.judge import Control, Judge
+from controlplane.rollouts.judging.judging_plan import plan_of
+from controlplane.rollouts.judging.served import Outcomes, ServedShare
 
 HISTORY_TICKS, JUDGED_TICKS = 360, 180
 QUEUE_LIMIT = 20

@@ -8,8 +8,8 @@ import pytest
 
 from controlplane.contract.bodies.slo import Limit
 from controlplane.evidence.sketch import Sketch
-from controlplane.rollouts.evidence_of_metric import Window
-from controlplane.rollouts.limit_watch import LimitWatch
+from controlplane.rollouts.judging.evidence_of_metric import Window
+from controlplane.rollouts.judging.limit_watch import LimitWatch
 
 LIMIT = Limit(metric="ttft", q=0.95, limit_s=1.0)
 

@@ -32,6 +32,10 @@ What is combined, and why it stays an e-process:
 A bucket's counts are held back until both arms have some; when they are judged depends on the numbers of requests only,
 never on their latencies, so the margins stay ancillary.
 
+Where half an hour before the canary is known in both arms, a metric is judged by `past_comparison` instead: each node
+against itself, as noise over time and between nodes is fitted to that past. What holds waiting (ttft, e2e) is then
+held for harm alone where a stage without waiting can be compared in its place, and not where there is no `headroom`.
+
 With one serving node there is no concurrent control: each window of the canary is then paired with one window of the
 node's own history, the newest first and each used once. Load that changed meanwhile is not cancelled; the evidence says
 `"control": "before"`.
@@ -45,12 +49,18 @@ import numpy as np
 from pydantic import BaseModel, Field
 
 from controlplane.contract.bodies.rollouts import JudgingPlan, Verdict
-from controlplane.contract.histogram import error_text, is_coarse, upper_edge
+from controlplane.contract.histogram import RELATIVE_ERROR, error_text, is_coarse, upper_edge
+from controlplane.contract.metrics import WINDOW_S
 from controlplane.evidence.exceedance import log_mean_exp
 from controlplane.evidence.sketch import Sketch
-from controlplane.rollouts.evidence_of_metric import QUICK, STEADY, Stream, Window
-from controlplane.rollouts.limit_watch import LimitWatch
-from controlplane.rollouts.served import Outcomes, ServedShare
+from controlplane.rollouts.judging.compared_line import Wanted
+from controlplane.rollouts.judging.evidence_of_metric import QUICK, STEADY, Stream, Window
+from controlplane.rollouts.judging.headroom import METRICS as ROOM_METRICS
+from controlplane.rollouts.judging.headroom import Room
+from controlplane.rollouts.judging.judging_plan import WAITING
+from controlplane.rollouts.judging.limit_watch import LimitWatch
+from controlplane.rollouts.judging.past_comparison import Comparison
+from controlplane.rollouts.judging.served import Outcomes, ServedShare
 
 LEANING = math.log(3.0)
 """No good verdict while any level's evidence of harm is above this: a tail that looks worse is waited for."""
@@ -58,6 +68,9 @@ LEANING = math.log(3.0)
 PRIOR_PHI = {"itl": 20.0}
 """Dispersion assumed before it has been seen: the gaps of one request share its steps."""
 DEFAULT_PRIOR_PHI = 1.5
+
+LEAST_TICKS, LEAST_FADING_TICKS = 6, 12
+"""Ticks before a comparison is called worse; after a restart, whose slow start has to fade first."""
 
 Control = Literal["concurrent", "before"]
 
@@ -68,19 +81,38 @@ class Judge(BaseModel):
     alpha: float
     tolerance: float
     control: Control
+    plan: JudgingPlan
+    harm_part: float = 1.0
+    fading_ticks: float = 0.0
     streams: dict[str, Stream]
+    comparisons: dict[str, Comparison] = {}  # Of metrics whose past is known; they have no stream.
+    room: Room = Room()
     served: ServedShare = Field(default_factory=ServedShare.start)
     limits: list[LimitWatch] = []
     ticks: int = 0  # Windows judged.
 
     @classmethod
-    def start(cls, plan: JudgingPlan, *, control: Control, quick: bool = False) -> "Judge":
-        """`quick`: for a take-back. Counts are held back for less, at the price of a little power."""
+    def start(
+        cls,
+        plan: JudgingPlan,
+        *,
+        control: Control,
+        quick: bool = False,
+        harm_part: float = 1.0,
+        fading_ticks: float = 0.0,
+    ) -> "Judge":
+        """`quick`: for a take-back. Counts are held back for less, at the price of a little power. `fading_ticks`: the
+        time constant of a slow start, where the change has restarted the engine. `harm_part`: of alpha, for WORSE: a
+        rollout that is judged several times is called worse with probability alpha in all.
+        """
         pace = QUICK if quick else STEADY
         return cls(
             alpha=plan.alpha,
             tolerance=plan.tolerance,
             control=control,
+            plan=plan,
+            harm_part=harm_part,
+            fading_ticks=fading_ticks,
             streams={
                 one.metric: Stream.start(
                     one.levels,
@@ -97,24 +129,37 @@ class Judge(BaseModel):
     @property
     def metrics(self) -> list[str]:
         """Those whose windows it wants to be fed."""
-        return list(dict.fromkeys([*self.streams, *(watch.limit.metric for watch in self.limits)]))
+        compared = [one.metric for one in self.plan.compared]
+        return list(dict.fromkeys([*compared, *(watch.limit.metric for watch in self.limits)]))
+
+    @property
+    def reads(self) -> list[str]:
+        """Those, and what it takes beside them where senders tell it: stages without waiting, and who waits."""
+        room = ROOM_METRICS if set(self.metrics) & set(WAITING) else ()
+        return list(dict.fromkeys([*self.metrics, *(one.metric for one in self.plan.stages), *room]))
 
     @property
     def bound(self) -> float:
-        """ln(m / alpha), m: the metrics, the limits and the served share."""
-        return math.log((len(self.streams) + len(self.limits) + 1) / self.alpha)
+        """ln(m / alpha), m: the metrics, the limits and the served share; alpha at its part for harm."""
+        watched = len(self.streams) + len(self.comparisons) + len(self.limits) + 1
+        return math.log(watched / (self.alpha * self.harm_part))
 
     @property
     def _concurrent(self) -> bool:
         return self.control == "concurrent"
 
-    def rehearse(self, history: Mapping[str, Sequence[Window]], outcomes: Sequence[Outcomes] = ()) -> None:
-        """Learn edges and dispersion from before the canary, when both arms ran the same configuration.
+    def rehearse(
+        self, history: Mapping[str, Sequence[Window]], outcomes: Sequence[Outcomes] = (), *, gap_ticks: float = 0.0
+    ) -> None:
+        """Learn from before the canary, when both arms ran the same configuration. `gap_ticks`: from its end to the
+        first window judged.
 
         With a concurrent control a window's arms are those of the judging; without one, only `Window.control` is set.
         """
         self.served.rehearse(outcomes, concurrent=self._concurrent)
-        for metric, windows in history.items():
+        self._compare(history, gap_ticks)
+        for metric, strata in history.items():
+            windows = [window.by_bucket() for window in strata]
             pairs = list(windows)
             if not self._concurrent:
                 half = len(windows) // 2
@@ -124,6 +169,45 @@ class Judge(BaseModel):
                     watch.rehearse(windows, pairs, concurrent=self._concurrent)
             if metric in self.streams:
                 self._rehearse(self.streams[metric], windows, pairs)
+
+    def compare_known_pasts_alone(self) -> None:
+        """Compare no latency of which the past is not known: where all nodes run the revision, what came of load would
+        else be said of it."""
+        self.streams = {}
+
+    def _compare(self, history: Mapping[str, Sequence[Window]], gap_ticks: float) -> None:
+        """Compare node by node what has a past long enough."""
+        alpha = self.alpha * self.harm_part / (len(self.plan.compared) + len(self.plan.stages) + len(self.limits) + 1)
+        for one in (*self.plan.compared, *self.plan.stages):
+            windows = history.get(one.metric, ())
+            if one.per_delivery or any(is_coarse(_error(window)) for window in windows):
+                continue  # Gaps depend on what they held; of wide buckets ranks say nothing.
+            wanted = Wanted(
+                levels=one.levels,
+                shown=one.shown,
+                tolerance=self.tolerance,
+                alpha=alpha,
+                concurrent=self._concurrent,
+                guarded=len(self.plan.compared) > 1 or len(one.levels) > 1,
+                fading_ticks=self.fading_ticks,
+                gap_ticks=gap_ticks,
+            )
+            past = windows if self._concurrent else [Window({}, window.control) for window in windows]
+            found = Comparison.of(past, wanted)
+            if found is not None:
+                self.comparisons[one.metric] = found
+                self.streams.pop(one.metric, None)
+        if any(stage.metric in self.comparisons for stage in self.plan.stages):
+            for metric in WAITING:
+                if metric in self.comparisons:
+                    self.comparisons[metric].for_harm_alone()
+        length = max((len(windows) for windows in history.values()), default=0)
+        self.room.learn(
+            [
+                {metric: windows[place] for metric, windows in history.items() if place < len(windows)}
+                for place in range(length)
+            ]
+        )
 
     def _rehearse(self, stream: Stream, windows: Sequence[Window], pairs: Sequence[Window]) -> None:
         if self._concurrent:
@@ -146,7 +230,11 @@ class Judge(BaseModel):
     def feed(self, windows: Mapping[str, Window], outcomes: Outcomes | None = None) -> None:
         """Judge one tick; metrics without a window in it had no data."""
         self.ticks += 1
-        for metric, window in windows.items():
+        has_room = self.room.feed(windows)
+        for metric, comparison in self.comparisons.items():
+            comparison.feed(windows.get(metric, Window()), judged=has_room or metric not in WAITING)
+        for metric, strata in windows.items():
+            window = strata.by_bucket()
             if metric in self.streams:
                 self._feed(self.streams[metric], window)
             for watch in self.limits:
@@ -177,21 +265,60 @@ class Judge(BaseModel):
         if had_edges and counts is not None and (self._concurrent or stream.pair(counts)):
             stream.take(counts)
 
+    def look(self) -> None:
+        """Weigh what the comparisons have been fed; what was shown at one look stays shown."""
+        for comparison in self.comparisons.values():
+            comparison.settle(self.alpha, may_be_worse=self.ticks >= self._least_ticks)
+
+    @property
+    def _least_ticks(self) -> int:
+        return LEAST_FADING_TICKS if self.fading_ticks else LEAST_TICKS
+
     def verdict(self) -> Verdict | None:
-        """WORSE, BETTER or NOT_WORSE once the evidence suffices, None before."""
+        """WORSE, BETTER or NOT_WORSE once the evidence suffices, None before. Of comparisons as of the last `look`."""
         watched = [*self.streams.values(), self.served.stream]
-        if any(stream.is_worse for stream in [*watched, *(watch.stream for watch in self.limits)]):
+        compared = list(self.comparisons.values())
+        watched += [watch.stream for watch in self.limits]
+        if any(stream.is_worse for stream in watched) or any(one.is_worse for one in compared):
             return Verdict.WORSE
-        if any(stream.leaning_worse() > LEANING for stream in watched):
+        if not self.harmless or self.held_back():
             return None
-        if any(watch.log_worse() > LEANING for watch in self.limits):
-            return None
-        if any(stream.is_faster for stream in self.streams.values()):
+        if any(stream.is_faster for stream in self.streams.values()) or any(one.is_faster for one in compared):
             return Verdict.BETTER
         shown = [stream for stream in self.streams.values() if stream.shown]
-        if shown and all(stream.is_not_worse and not self._blind(stream) for stream in shown):
+        if not shown and not any(one.wanted.shown for one in compared):
+            return None
+        if all(stream.is_not_worse and not self._blind(stream) for stream in shown) and all(
+            one.is_not_worse for one in compared if one.wanted.shown
+        ):
             return Verdict.NOT_WORSE
         return None
+
+    @property
+    def harmless(self) -> bool:
+        """Whether nothing leans to harm."""
+        watched = [*self.streams.values(), self.served.stream]
+        return (
+            all(stream.leaning_worse() <= LEANING for stream in watched)
+            and all(watch.log_worse() <= LEANING for watch in self.limits)
+            and not any(one.is_worse or one.leaning() for one in self.comparisons.values())
+        )
+
+    def held_back(self) -> list[str]:
+        """Why no good verdict is given, whatever was shown."""
+        return self.room.holds_back() if self.comparisons else []
+
+    @property
+    def compares(self) -> bool:
+        """Whether it compares any latency at all."""
+        return bool(self.streams or self.comparisons)
+
+    def needed_s(self) -> float | None:
+        """Seconds of the same traffic still needed to show *not worse*; None where they cannot be told."""
+        found = [one.needed_ticks(self.alpha) for one in self.comparisons.values() if one.wanted.shown]
+        if not found or any(stream.shown for stream in self.streams.values()) or not all(map(math.isfinite, found)):
+            return None
+        return WINDOW_S * max(found)
 
     def _blind(self, stream: Stream) -> bool:
         """Whether a slowdown beyond the tolerance could hide inside one of the sender's own buckets."""
@@ -202,12 +329,26 @@ class Judge(BaseModel):
         return {
             "control": self.control,
             "alpha": self.alpha,
+            "alpha_for_harm": self.alpha * self.harm_part,
             "tolerance": self.tolerance,
             "windows": self.ticks,
             "log_bounds": {"worse": self.bound, "faster": self.bound, "not_worse": -math.log(self.alpha)},
-            "metrics": {name: self._account(stream) for name, stream in self.streams.items()},
+            "metrics": {name: self._account(stream) for name, stream in self.streams.items()}
+            | {name: one.evidence(self.alpha) for name, one in self.comparisons.items()},
+            **self._waits_for(),
             "limits": [watch.evidence() for watch in self.limits],
             "served": self.served.evidence(),
+        }
+
+    def _waits_for(self) -> dict[str, Any]:
+        """What stands between a metric's evidence and a verdict, where comparisons tell it."""
+        if not self.comparisons:
+            return {}
+        return {
+            "needed_s": self.needed_s(),
+            "leaning_to_harm": {name: found for name, one in self.comparisons.items() if (found := one.leaning())},
+            "held_back": self.held_back(),
+            "slow_start_fades_over_s": WINDOW_S * self.fading_ticks or None,
         }
 
     def _account(self, stream: Stream) -> dict[str, Any]:
@@ -268,6 +409,11 @@ class Judge(BaseModel):
 
 def _prior_phi(metric: str) -> float:
     return PRIOR_PHI.get(metric, DEFAULT_PRIOR_PHI)
+
+
+def _error(window: Window) -> float:
+    sketches = (*window.control.values(), *window.canary.values())
+    return max((sketch.relative_error for sketch in sketches), default=RELATIVE_ERROR)
 
 
 def _together(arms: Iterable[Mapping[str, Sketch]]) -> dict[str, Sketch]:

@@ -1,11 +1,12 @@
 """What the two arms of a canary did, read from telemetry, window by window. Reads, decides nothing."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from controlplane.contract.metrics import (
+    CACHE_CLASS,
     DELIVERED_TOKENS,
     FINISH_REASON,
     ITL,
@@ -16,8 +17,8 @@ from controlplane.contract.metrics import (
     WINDOW_S,
 )
 from controlplane.evidence.sketch import Sketch
-from controlplane.rollouts.evidence_of_metric import Window
-from controlplane.rollouts.served import Outcomes
+from controlplane.rollouts.judging.evidence_of_metric import Window
+from controlplane.rollouts.judging.served import Outcomes
 from controlplane.telemetry import Question, Span, TelemetryReader
 
 
@@ -79,16 +80,30 @@ def ticks(
     return sorted(found.items(), key=lambda item: item[0])
 
 
+def contiguous(found: Sequence[tuple[datetime, Tick]], span: Span) -> list[Tick]:
+    """Every window of a span in order; one without data is empty. span: from a window's start to another's."""
+    by_time = dict(found)
+    count = round((span.end - span.start).total_seconds() / WINDOW_S)
+    times = [span.start + timedelta(seconds=WINDOW_S * place) for place in range(count)]
+    return [by_time.get(time) or Tick() for time in times]
+
+
 def _sketches(telemetry: TelemetryReader, metric: str, arm: Arm, span: Span) -> list[tuple[datetime, str, Sketch]]:
     if not arm.nodes:
         return []
-    question = Question(metric, span, (REVISION.label, PROMPT_BUCKET.label), {NODE.label: arm.nodes}, WINDOW_S)
+    by = (REVISION.label, PROMPT_BUCKET.label, CACHE_CLASS.label)
+    question = Question(metric, span, by, {NODE.label: arm.nodes}, WINDOW_S)
     return [
-        (time, series.labels.get(PROMPT_BUCKET.label, ""), sketch)
+        (time, _stratum(series.labels), sketch)
         for series in telemetry.histograms(question)
         for time, sketch in series.steps
         if _belongs(series.labels, time, arm)
     ]
+
+
+def _stratum(labels: Mapping[str, str]) -> str:
+    """See `Window`."""
+    return f"{labels.get(PROMPT_BUCKET.label, '')} {labels.get(CACHE_CLASS.label, '')}".rstrip()
 
 
 def _sums(

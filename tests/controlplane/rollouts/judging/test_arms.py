@@ -7,8 +7,8 @@ import pytest
 
 from controlplane.contract.metrics import DELIVERED_TOKENS, ITL, REQUESTS, TTFT
 from controlplane.evidence.sketch import Sketch
-from controlplane.rollouts.arms import Arm, ticks, window_ceiling, window_floor
-from controlplane.rollouts.served import Outcomes
+from controlplane.rollouts.judging.arms import Arm, ticks, window_ceiling, window_floor
+from controlplane.rollouts.judging.served import Outcomes
 from controlplane.telemetry import Span
 from tests.controlplane.rollouts.conftest import sketch_of
 from tests.controlplane.telemetry.fake_reader import FakeReader

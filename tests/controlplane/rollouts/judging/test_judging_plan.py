@@ -4,7 +4,7 @@ from typing import Any
 
 from controlplane.contract.bodies.rollouts import JudgingPlan, RolloutCreate
 from controlplane.contract.bodies.slo import Limit, UseCase
-from controlplane.rollouts.judging_plan import plan_of, with_limits
+from controlplane.rollouts.judging.judging_plan import plan_of, with_limits
 
 
 def plan(**wanted: Any) -> JudgingPlan:

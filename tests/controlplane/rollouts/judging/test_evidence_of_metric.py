@@ -8,7 +8,17 @@ import pytest
 
 from controlplane.contract.histogram import AXIS_LENGTH, RELATIVE_ERROR, upper_edge
 from controlplane.evidence.sketch import Sketch
-from controlplane.rollouts.evidence_of_metric import AT_ONCE, QUICK, STEADY, Counts, Held, Pace, Stream, Tally, Window
+from controlplane.rollouts.judging.evidence_of_metric import (
+    AT_ONCE,
+    QUICK,
+    STEADY,
+    Counts,
+    Held,
+    Pace,
+    Stream,
+    Tally,
+    Window,
+)
 
 MakeSketch = Callable[..., Sketch]
 QS = (0.5, 0.9)

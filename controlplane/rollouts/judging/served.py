@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from controlplane.contract.reports import finish_reasons
-from controlplane.rollouts.evidence_of_metric import AT_ONCE, Counts, Stream
+from controlplane.rollouts.judging.evidence_of_metric import AT_ONCE, Counts, Stream
 
 ODDS = (1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0)
 """Alternatives up to a canary that loses a third of its requests beside a control that loses none."""
@@ -23,7 +23,8 @@ ODDS = (1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0)
 PRIOR_PHI = 1.5
 CAUTION = 1.5
 """Losses come in bursts, and how large they are is learned where there were any: mostly from before the canary. Without
-caution 4 of 60 pairs of equal, overloaded queues were told apart (benchmarks/canary_shed.py), with it none."""
+caution 4 of 60 pairs of equal, overloaded queues were told apart (`benchmarks.rollout_measures.canary_shed`), with it
+none."""
 
 
 @dataclass

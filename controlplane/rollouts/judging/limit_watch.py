@@ -18,7 +18,7 @@ from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.histogram import axis_position
 from controlplane.evidence.binomial import log_likelihood_ratio
 from controlplane.evidence.exceedance import log_mean_exp
-from controlplane.rollouts.evidence_of_metric import STEADY, Pace, Stream, Window
+from controlplane.rollouts.judging.evidence_of_metric import STEADY, Pace, Stream, Window
 
 
 class LimitWatch(BaseModel):

@@ -13,9 +13,9 @@ import pytest
 from controlplane.contract.bodies.rollouts import RolloutCreate, Verdict
 from controlplane.contract.bodies.slo import Limit
 from controlplane.evidence.sketch import Sketch
-from controlplane.rollouts.evidence_of_metric import Window
-from controlplane.rollouts.judge import Judge
-from controlplane.rollouts.judging_plan import plan_of
+from controlplane.rollouts.judging.evidence_of_metric import Window
+from controlplane.rollouts.judging.judge import Judge
+from controlplane.rollouts.judging.judging_plan import plan_of
 
 MakeSketch = Callable[..., Sketch]
 TOKENS_PER_REQUEST = 9

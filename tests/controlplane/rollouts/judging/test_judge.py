@@ -10,10 +10,10 @@ import pytest
 from controlplane.contract.bodies.rollouts import RolloutCreate, Verdict
 from controlplane.contract.bodies.slo import Limit
 from controlplane.evidence.sketch import Sketch
-from controlplane.rollouts.evidence_of_metric import QUICK, STEADY, Window
-from controlplane.rollouts.judge import Control, Judge
-from controlplane.rollouts.judging_plan import plan_of
-from controlplane.rollouts.served import Outcomes
+from controlplane.rollouts.judging.evidence_of_metric import QUICK, STEADY, Window
+from controlplane.rollouts.judging.judge import Control, Judge
+from controlplane.rollouts.judging.judging_plan import plan_of
+from controlplane.rollouts.judging.served import Outcomes
 
 MakeSketch = Callable[..., Sketch]
 

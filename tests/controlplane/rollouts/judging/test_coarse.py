@@ -9,9 +9,9 @@ import pytest
 
 from controlplane.contract.bodies.rollouts import RolloutCreate, Verdict
 from controlplane.evidence.sketch import Sketch
-from controlplane.rollouts.evidence_of_metric import Window
-from controlplane.rollouts.judge import Judge
-from controlplane.rollouts.judging_plan import plan_of
+from controlplane.rollouts.judging.evidence_of_metric import Window
+from controlplane.rollouts.judging.judge import Judge
+from controlplane.rollouts.judging.judging_plan import plan_of
 from controlplane.telemetry.otlp.buckets import from_spans
 
 BOUNDS = [0.0001, 0.06, 0.08, 0.1, 0.25, 0.5, 1.0]

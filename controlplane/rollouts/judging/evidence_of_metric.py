@@ -49,12 +49,32 @@ AT_ONCE = Pace(full_count=1, patience_ticks=1)
 
 @dataclass
 class Window:
-    """What one tick has of one metric: prompt bucket to values, for each arm."""
+    """What one tick has of one metric: stratum to values, for each arm. A stratum is a prompt bucket and, where senders
+    tell it, a cache class ("<=2k hit")."""
 
     control: dict[str, Sketch] = field(default_factory=dict)
     canary: dict[str, Sketch] = field(default_factory=dict)
     control_tokens: int = 0  # Of gaps: tokens that the deliveries behind them held; 0 where nobody told.
     canary_tokens: int = 0
+
+    def by_bucket(self) -> "Window":
+        """The same with the cache classes of a prompt bucket together."""
+        if not any(" " in name for name in (*self.control, *self.canary)):
+            return self
+        arms = _by_bucket(self.control), _by_bucket(self.canary)
+        return Window(*arms, self.control_tokens, self.canary_tokens)
+
+
+def bucket_of(stratum: str) -> str:
+    """The prompt bucket of a stratum."""
+    return stratum.partition(" ")[0]
+
+
+def _by_bucket(arm: Mapping[str, Sketch]) -> dict[str, Sketch]:
+    found: dict[str, Sketch] = {}
+    for name, sketch in arm.items():
+        found.setdefault(bucket_of(name), Sketch()).merge(sketch)
+    return found
 
 
 class Counts(BaseModel):

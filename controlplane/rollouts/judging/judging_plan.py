@@ -7,7 +7,13 @@ from collections.abc import Sequence
 
 from controlplane.contract.bodies.rollouts import Compared, JudgingPlan, RolloutCreate, default_levels
 from controlplane.contract.bodies.slo import PROFILES, Limit
-from controlplane.contract.metrics import ITL
+from controlplane.contract.metrics import E2E, ITL, PREFILL, TTFT
+
+WAITING = (TTFT.short, E2E.short)
+"""Metrics that hold the time in which a request waited."""
+
+CANARY_PART = 0.5
+"""Of alpha, for harm; the waves after it share the rest equally."""
 
 SHOWN_UP_TO = 0.9
 """NOT_WORSE is shown at levels up to here; the tail beyond is too rare to prove at every traffic."""
@@ -21,11 +27,18 @@ def plan_of(spec: RolloutCreate) -> JudgingPlan | None:
     limits = limits_of(spec)
     return JudgingPlan(
         compared=compared,
+        stages=_stages(spec),
         limits=limits,
         tolerance=spec.tolerance,
         alpha=spec.alpha,
         says=_says(spec, compared, limits),
     )
+
+
+def harm_part(*, is_wave: bool, waves: int) -> float:
+    """The share of alpha at which the canary, or each of so many waves, is called worse. Good verdicts are the canary's
+    alone: they have all of it."""
+    return (1.0 - CANARY_PART) / max(waves, 1) if is_wave else CANARY_PART
 
 
 def with_limits(spec: RolloutCreate, pools: Sequence[Limit]) -> RolloutCreate:
@@ -56,6 +69,14 @@ def _compared(spec: RolloutCreate) -> list[Compared]:
     return found
 
 
+def _stages(spec: RolloutCreate) -> list[Compared]:
+    """What stands for metrics that hold waiting, where it can be had."""
+    if spec.objective is not None or PREFILL.short in spec.metrics or not set(spec.metrics) & set(WAITING):
+        return []
+    levels = sorted(default_levels(PREFILL.short))
+    return [Compared(metric=PREFILL.short, levels=levels, shown=[one for one in levels if one <= SHOWN_UP_TO])]
+
+
 def _says(spec: RolloutCreate, compared: list[Compared], limits: list[Limit]) -> list[str]:
     says = ["served share: requests failed, timed out, shed, refused or dropped, canary against control, at once"]
     for one in compared:
@@ -67,12 +88,25 @@ def _says(spec: RolloutCreate, compared: list[Compared], limits: list[Limit]) ->
             what = f"the objective of {of}, {what}"
         says.append(what)
     says += [
+        f"{one.metric}, where senders tell it and the nodes' past is known, in place of what holds waiting: that is "
+        "then held for harm alone, and not where both arms are overloaded"
+        for one in _stages(spec)
+    ]
+    says += [
         f"limit: {limit.metric} p{100 * limit.q:g} at most {limit.limit_s:g} s, unless the control breaks it as often"
         for limit in limits
     ]
     if not limits:
         says.append("no limits: neither the rollout nor an absolute alert rule of the pool names one")
     times = f"a good verdict not before {spec.min_judge_s:g} s, inconclusive after {spec.max_judge_s:g} s"
+    if spec.longest_judge_s > spec.max_judge_s:
+        times += f", while harmless and with evidence to come after {spec.longest_judge_s:g} s"
     if spec.takes_back is not None:
         times += f"; takes revision {spec.takes_back} back: inconclusive leaves it running, and a person decides"
-    return [*says, times]
+    waves = (
+        f"each wave after the canary: {spec.min_judge_s:g} s to {spec.wave_judge_s:g} s beside the rest, "
+        "and harm takes all back"
+    )
+    if spec.takes_back is None:
+        waves += "; the last beside the time before"
+    return [*says, waves, f"harm: half of alpha {spec.alpha:g} is the canary's, half the waves' in equal parts", times]

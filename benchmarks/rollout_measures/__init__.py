@@ -1,0 +1,1 @@
+"""Rollouts measured: pools with a canary, and rivals of the judge."""
