@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controlplane.alerts.regressions.detector import Detector, Key
+from controlplane.alerts.regressions.learner import MIDDLE
 from controlplane.alerts.windows.history import Window
 from controlplane.alerts.windows.load import LoadMeter
 from controlplane.alerts.windows.material import Tail
@@ -292,6 +293,17 @@ class TestAcceptedChanges:
         with_it, without = (one.learners["ttft", "*"].baselines[0.95] for one in (alone, detector))
         assert without.count == pytest.approx(0.7 * with_it.count, rel=0.05)
         assert without.quantile_s < 0.95 * with_it.quantile_s
+
+
+def test_a_young_baseline_of_very_different_requests_tells_a_slowdown_of_all_by_its_middle() -> None:
+    """They differ by more than they got slower: at the edge of the slowest twentieth there is little to be seen."""
+    condition = RegressionCondition(metrics=["ttft"])
+    for seed in range(5):
+        detector, pool = Detector(condition), Pool(sigma=1.2, seed=seed)
+        run(detector, pool, 120, requests=18)
+        assert not detector.alarmed("ttft")
+        assert seconds_to_alarm(detector, pool, "ttft", 60.0, requests=18, ttft=2.7) <= 60.0
+        assert detector.alarmed("ttft")[0].q == MIDDLE
 
 
 def test_the_promised_rate_of_false_alarms_sets_the_threshold_of_each_stream() -> None:
