@@ -14,7 +14,7 @@ from typing import Any, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-from controlplane.contract.bodies.alerts import AlertRuleCreate, Condition, Remedy
+from controlplane.contract.bodies.alerts import AlertRuleCreate, Condition, RegressionCondition, Remedy
 from controlplane.contract.bodies.remedies import RemedyPolicy
 from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.errors import BadRequest
@@ -247,4 +247,6 @@ def in_words(rule: AlertRuleCreate) -> str:
         return f"the limits of {profile.replace('_', ' ')}"
     if metrics := said.get("metrics"):
         return f"{metrics} at {said['q']} against their baseline"
+    if isinstance(rule.condition, RegressionCondition):
+        return f"the stages of a request at {said['q']} against their baseline"
     return said.get("symptom", "").replace("_", " ") or TITLES[rule.condition.kind]

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from controlplane.client import Client
-from controlplane.contract.bodies.alerts import AlertRuleCreate, DryRun, WouldHaveFired
+from controlplane.contract.bodies.alerts import AlertRuleCreate, DryRun, RegressionCondition, WouldHaveFired
 from controlplane.contract.bodies.slo import PROFILES, Limit
-from controlplane.contract.metrics import POOL
+from controlplane.contract.metrics import POOL, PREFILL
 from web.drawing.line_chart import Line, Mark, drawn
 from web.frame.page import Context
 from web.frame.time_range import MOST_POINTS, STEPS_S, duration
@@ -36,10 +36,13 @@ def tried(client: Client, rule: AlertRuleCreate, over: str) -> Context:
 
 
 def watched_by(rule: AlertRuleCreate, times: Sequence[WouldHaveFired]) -> Watched | None:
-    """What fired first where anything did, else what the rule names first; None: it is about no latency."""
+    """What fired first where anything did, else what the rule names first, or the largest stage; None: it is about no
+    latency."""
     condition = rule.condition
     limits = list(_limits(rule))
     metrics = [one.metric for one in limits] or list(getattr(condition, "metrics", []))
+    if not metrics and isinstance(condition, RegressionCondition):
+        metrics = [one.labels["metric"] for one in times if "metric" in one.labels] or [PREFILL.short]
     fired = next((one.labels for one in times if one.labels.get("metric") in metrics), {})
     metric = fired.get("metric") or next(iter(metrics), None)
     if metric is None:

@@ -27,13 +27,13 @@ from controlplane.contract.on_call.attribution import (
     PlaceOfShift,
     StageOfShift,
 )
-from controlplane.evidence.anytime_quantile import anytime_ratio
-from controlplane.evidence.change_point import change_point
 from controlplane.evidence.dispersion import dispersion_of
 from controlplane.evidence.order_statistics import Estimate
-from controlplane.evidence.quantile_shift import GroupShift, QuantileShift, quantile_shift
+from controlplane.evidence.shifts.anytime_quantile import anytime_ratio
+from controlplane.evidence.shifts.change_point import change_point
+from controlplane.evidence.shifts.quantile_shift import GroupShift, QuantileShift, quantile_shift
+from controlplane.evidence.shifts.tail_parts import LEAST_TAIL, TailParts, Timed, tail_parts
 from controlplane.evidence.sketch import Sketch
-from controlplane.evidence.tail_parts import LEAST_TAIL, TailParts, Timed, tail_parts
 
 Counts = NDArray[np.int64]
 

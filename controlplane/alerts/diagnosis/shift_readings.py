@@ -20,7 +20,7 @@ from controlplane.contract.metrics import (
     UNACCOUNTED,
     WINDOW_S,
 )
-from controlplane.evidence.tail_parts import Timed
+from controlplane.evidence.shifts.tail_parts import Timed
 from controlplane.telemetry import Question, Span, TelemetryReader, TimedRequests
 
 LABELS = tuple(one.label for one in (NODE, PROMPT_BUCKET, CACHE_CLASS, TENANT, REVISION))

@@ -14,4 +14,4 @@ def test_the_service_does_what_its_document_says(tmp_path: Path) -> None:
     with served(tmp_path) as at:
         outcome = check(at, 1, "--phases", "examples,fuzzing", "--max-examples", "2", captured=True)
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
-    assert "109 selected / 109 total" in outcome.stdout
+    assert "110 selected / 110 total" in outcome.stdout

@@ -110,5 +110,5 @@ def test_of_a_remedy_the_form_changes_the_policy_alone() -> None:
 
 def test_a_rule_is_told_in_a_line() -> None:
     assert [in_words(rule) for rule in MADE] == ["ttft p95 600ms, e2e p99.9 90s", "the limits of agent", "errors"]
-    assert in_words(DEFAULT_RULES[0]) == "ttft, itl, e2e at p95, p99 against their baseline"
+    assert in_words(DEFAULT_RULES[0]) == "the stages of a request at p95, p99 against their baseline"
     assert in_words(AlertRuleCreate(name="d", condition=KINDS["drift"]())) == "a node does not run what it should"

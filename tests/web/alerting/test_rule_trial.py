@@ -72,7 +72,8 @@ def test_what_fired_is_drawn_with_its_limit() -> None:
         (AbsoluteCondition(limits=LIMITS), [fired(metric="itl", q="0.99")], Watched("itl", 0.99, 0.2)),
         (AbsoluteCondition(profile=UseCase.BATCH), [], Watched("e2e", 0.99, 300.0)),
         (RegressionCondition(q=[0.9]), [fired(metric="itl")], Watched("itl", 0.9)),
-        (RegressionCondition(), [fired(metric="elsewhere")], Watched("ttft", 0.95)),
+        (RegressionCondition(), [], Watched("prefill", 0.95)),
+        (RegressionCondition(metrics=["ttft"]), [fired(metric="elsewhere")], Watched("ttft", 0.95)),
         (SymptomCondition(symptom="errors"), [fired(metric="ttft")], None),
     ],
 )

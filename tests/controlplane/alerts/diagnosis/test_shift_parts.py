@@ -9,8 +9,8 @@ import pytest
 from controlplane.alerts.diagnosis.shift_parts import Grouped, ReadShift, attribution, event_before
 from controlplane.contract.histogram import AXIS_LENGTH, axis_position
 from controlplane.contract.on_call.attribution import ChangedAt, HowMoved
+from controlplane.evidence.shifts.tail_parts import Timed
 from controlplane.evidence.sketch import Sketch
-from controlplane.evidence.tail_parts import Timed
 
 START = datetime(2030, 1, 1, 12, tzinfo=UTC)
 USUAL, SLOW = 60, 12

@@ -112,7 +112,7 @@ def test_a_paused_page_asks_for_nothing_and_says_so(bare_page: Page) -> None:
 
 
 def test_a_part_with_the_focus_in_it_goes_on_refreshing(bare_page: Page, bare: Any) -> None:
-    bare_page.goto("/alerts")
+    bare_page.goto("/ledger")
     part = bare_page.locator("[data-part]")
     summary = part.locator("summary").first
     summary.focus()
@@ -140,7 +140,7 @@ def test_a_stream_brings_what_has_changed_alone_also_when_it_comes_again(bare_pa
     begun: list[Request] = []
     bare_page.on("request", lambda request: begun.append(request) if "/live/" in request.url else None)
     bare_page.add_init_script(BROUGHT)
-    bare_page.goto("/alerts")
+    bare_page.goto("/alerting")
     refreshed(bare_page)
     assert bare_page.evaluate("window.brought") == 0  # It came with the page.
     with bare.client() as client:
@@ -149,13 +149,13 @@ def test_a_stream_brings_what_has_changed_alone_also_when_it_comes_again(bare_pa
     bare_page.evaluate(f"{STREAM}.reader.cancel()")
     refreshed(bare_page)
     assert bare_page.evaluate("window.brought") == 1 and len(begun) == 2
-    assert "fresh=alerts." in begun[0].url and "last-event-id" not in begun[0].all_headers()
-    assert begun[1].all_headers()["last-event-id"].startswith("alerts.")
+    assert "fresh=rules." in begun[0].url and "last-event-id" not in begun[0].all_headers()
+    assert begun[1].all_headers()["last-event-id"].startswith("rules.")
 
 
 def test_a_stream_that_is_begun_anew_does_not_say_what_the_page_once_came_with(bare_page: Page, bare: Any) -> None:
     held: list[Route] = []
-    bare_page.goto("/alerts")
+    bare_page.goto("/alerting")
     with bare.client() as client:
         client.create_alert_rule(AlertRuleCreate.model_validate({"name": "since", "condition": {"kind": "drift"}}))
     expect(bare_page.locator("[data-part]")).to_contain_text("since")
@@ -167,7 +167,7 @@ def test_a_stream_that_is_begun_anew_does_not_say_what_the_page_once_came_with(b
     bare_page.evaluate(f"{STREAM}.abortController.abort()")  # As a stream that never came to be.
     while len(held) < 2:
         bare_page.wait_for_timeout(50)
-    assert "fresh=alerts." in held[0].request.url and "fresh" not in held[1].request.url
+    assert "fresh=rules." in held[0].request.url and "fresh" not in held[1].request.url
     held[1].continue_()
     refreshed(bare_page)
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controlplane.evidence.order_statistics import Estimate
-from controlplane.evidence.quantile_shift import quantile_of_t
+from controlplane.evidence.shifts.quantile_shift import quantile_of_t
 
 Floats = NDArray[np.float64]
 

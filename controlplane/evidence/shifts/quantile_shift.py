@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controlplane.contract.histogram import axis_position
-from controlplane.evidence.mixture import LEAST, quantiles, worths
 from controlplane.evidence.order_statistics import Estimate
+from controlplane.evidence.shifts.mixture import LEAST, quantiles, worths
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]

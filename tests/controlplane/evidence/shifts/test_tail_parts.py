@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controlplane.evidence.tail_parts import LEAST, Timed, tail_parts
+from controlplane.evidence.shifts.tail_parts import LEAST, Timed, tail_parts
 
 
 def requests(seed: int, count: int, queue: float = 1.0, prefill: float = 1.0, slow_share: float = 0.0) -> Timed:

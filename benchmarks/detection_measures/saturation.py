@@ -1,6 +1,6 @@
 """Saturation, surges and mixes: how often they are told for nothing, and how soon where there is something.
 
-    python -m benchmarks.saturation --only nulls,delays,told --weeks 1 --trials 20
+    python -m benchmarks.detection_measures.saturation --only nulls,delays,told --weeks 1 --trials 20
 
 The worlds are those of `benchmarks.detection`: real arrivals through a queue a node, on machines that drift. The
 product's own judgement watches them (`controlplane/alerts/queueing`), as the rules are installed; arrivals that a surge

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controlplane.contract.histogram import AXIS_LENGTH, axis_position
-from controlplane.evidence.quantile_shift import QuantileShift, quantile_of_t, quantile_shift
+from controlplane.evidence.shifts.quantile_shift import QuantileShift, quantile_of_t, quantile_shift
 
 BLOCKS = 12
 

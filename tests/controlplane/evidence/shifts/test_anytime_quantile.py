@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from controlplane.contract.histogram import AXIS_LENGTH, axis_position
-from controlplane.evidence.anytime_quantile import anytime_quantile, anytime_ratio
+from controlplane.evidence.shifts.anytime_quantile import anytime_quantile, anytime_ratio
 from controlplane.evidence.sketch import Sketch
 
 

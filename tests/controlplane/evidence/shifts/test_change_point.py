@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from controlplane.evidence.change_point import LEAST_TICKS, change_point
+from controlplane.evidence.shifts.change_point import LEAST_TICKS, change_point
 
 
 def series(seed: int, at: int, ticks: int, factor: float, drift: float = 0.0) -> Any:
