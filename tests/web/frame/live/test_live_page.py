@@ -113,7 +113,7 @@ def test_a_paused_page_asks_for_nothing_and_says_so(bare_page: Page) -> None:
 
 def test_a_part_with_the_focus_in_it_goes_on_refreshing(bare_page: Page, bare: Any) -> None:
     bare_page.goto("/ledger")
-    part = bare_page.locator("[data-part]")
+    part = bare_page.locator("#part-ledger")
     summary = part.locator("summary").first
     summary.focus()
     summary.press("Enter")
