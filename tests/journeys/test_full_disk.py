@@ -115,8 +115,12 @@ def test_readiness_tells_of_a_full_disk_and_of_its_end(full: Full) -> None:
         assert "disk_low" in ready.json()["degraded"]
         wait_for("the metrics tell it", lambda: degraded(http, "telemetry_not_written") and degraded(http, "disk_low"))
         full.stuff()
-        assert send(ordinal).status_code == 503
-        assert http.get("/readyz").status_code == 503
+        spans = 1
+        # A checkpoint may have given the write-ahead log its own room back: what fits there is kept, the rest refused.
+        while (answer := send(ordinal)).status_code == 200:
+            kept, ordinal, spans = kept + POINTS, ordinal + 1, 2
+            full.stuff()
+        assert (answer.status_code, http.get("/readyz").status_code) == (503, 503)
 
         (full.folder / "ballast").unlink()
         wait_for("the service is ready again", lambda: http.get("/readyz").status_code == 200, limit_s=QUIET_S / 2)
@@ -131,4 +135,4 @@ def test_readiness_tells_of_a_full_disk_and_of_its_end(full: Full) -> None:
         assert counted() == kept
     log = full.log.read_text()
     assert log.count("is nearly full") == 1 and log.count("has room again") == 1
-    assert log.count("a report could not be written") == 1
+    assert 1 <= log.count("a report could not be written") <= spans
