@@ -170,7 +170,7 @@ class World:
         service = (self.shape.fixed_tokens + prompts) * self._per_token_s * np.exp(log)
         for fault in self.faults:
             service *= self._fault(fault, at, prompts, node)
-        waiting = self._waiting(at, service, node)
+        waiting = waits_of(at, service, node, self._free_s)
         self.note(at, prompts, service, waiting)
         bucket = np.searchsorted(BUCKET_TOPS, prompts)
         chunk = Chunk(
@@ -208,19 +208,21 @@ class World:
         grown = np.clip((at - fault.at_s) / fault.ramp_s, 0.0, 1.0) if fault.ramp_s else np.ones_like(at)
         return np.where(hit, fault.factor**grown, 1.0)
 
-    def _waiting(self, at: Floats, service: Floats, node: Ints) -> Floats:
-        found = np.zeros_like(at)
-        for one in range(self.shape.nodes):
-            mine = np.flatnonzero(node == one)
-            if not mine.size:
-                continue
-            # The time at which the node is free before each request: a running maximum of arrival less work so far.
-            work = np.cumsum(service[mine])
-            before = work - service[mine]
-            free = np.maximum(np.maximum.accumulate(at[mine] - before), self._free_s[one]) + before
-            found[mine] = free - at[mine]
-            self._free_s[one] = free[-1] + service[mine][-1]
-        return found
+
+def waits_of(at: Floats, service: Floats, node: Ints, free_s: Floats) -> Floats:
+    """Seconds that each request waits for its node, in order of arrival; `free_s`, when each node is free, goes on."""
+    found = np.zeros_like(at)
+    for one in range(free_s.size):
+        mine = np.flatnonzero(node == one)
+        if not mine.size:
+            continue
+        # The time at which the node is free before each request: a running maximum of arrival less work so far.
+        work = np.cumsum(service[mine])
+        before = work - service[mine]
+        free = np.maximum(np.maximum.accumulate(at[mine] - before), free_s[one]) + before
+        found[mine] = free - at[mine]
+        free_s[one] = free[-1] + service[mine][-1]
+    return found
 
 
 def _places(values_s: Floats) -> Ints:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.detection_measures.arrivals import Lap, Traffic
-from benchmarks.detection_measures.worlds import BUCKET_TOPS, BUCKETS, Wander
+from benchmarks.detection_measures.worlds import BUCKET_TOPS, BUCKETS, Wander, waits_of
 from controlplane.contract.histogram import AXIS_LENGTH, AXIS_MAX, AXIS_MIN, SCALE
 from controlplane.contract.metrics import PREFILL, QUEUE, TPOT, TTFT, WINDOW_S
 from controlplane.evidence.sketch import Sketch
@@ -127,7 +127,7 @@ class Pool:
         slower = self._slower(at, prompts, node)
         prefill = tokens * self._per_token_s * slower * np.exp(noise + shape.sigma * self._random.normal(size=at.size))
         tpot = 0.02 * slower * np.exp(noise + 0.2 * self._random.normal(size=at.size))
-        queue = self._waiting(at, prefill, node)
+        queue = waits_of(at, prefill, node, self._free_s)
         bucket = np.searchsorted(BUCKET_TOPS, prompts)
         self.at_s = end_s
         return Requests(at, tick, node, bucket * len(CLASSES) + hit, prefill, queue, tpot)
@@ -194,19 +194,6 @@ class Pool:
             left = np.clip(1.0 - (at - self.start_s) / scenario.warm_s, 0.0, 1.0)
             found = np.where(mine, found * (1.0 + (scenario.warm_factor - 1.0) * left), found)
         return np.asarray(found)
-
-    def _waiting(self, at: Floats, service: Floats, node: Ints) -> Floats:
-        found = np.zeros_like(at)
-        for one in range(self.shape.nodes):
-            mine = np.flatnonzero(node == one)
-            if not mine.size:
-                continue
-            work = np.cumsum(service[mine])
-            before = work - service[mine]
-            free = np.maximum(np.maximum.accumulate(at[mine] - before), self._free_s[one]) + before
-            found[mine] = free - at[mine]
-            self._free_s[one] = free[-1] + service[mine][-1]
-        return found
 
 
 def _sketches(ticks: int, tick: Ints, stratum: Ints, values: Floats) -> list[dict[str, Sketch]]:
