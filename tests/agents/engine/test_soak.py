@@ -19,6 +19,10 @@ pytestmark = pytest.mark.slow
 REQUESTS = 1000
 SEED = 20261121
 ARRIVALS_PER_S = 100.0
+AT_ONCE = 48
+"""Requests under way at most, so that a slow machine is asked for less, not refuses nearly all; apart from `BURST`."""
+BURST = range(500, 650)
+"""Requests that come all at once, more than may wait: some are shed on any machine."""
 PATIENCE_S = 60.0
 """Longest wait for one answer before it counts as hung."""
 
@@ -156,10 +160,15 @@ async def _soak(address: str, control: httpx.Client) -> tuple[Counter[str], int]
     async with httpx.AsyncClient(base_url=address, timeout=PATIENCE_S, limits=limits) as client:
         done = asyncio.Event()
         turning = asyncio.create_task(_turn_knobs(control, done))
+        room = asyncio.Semaphore(AT_ONCE)
         asking = []
         for number in range(REQUESTS):
-            asking.append(asyncio.create_task(_one(client, random.Random(SEED + number))))
-            await asyncio.sleep(rng.expovariate(ARRIVALS_PER_S))
+            one = asyncio.create_task(_one(client, random.Random(SEED + number)))
+            asking.append(one)
+            if number not in BURST:
+                await room.acquire()
+                one.add_done_callback(lambda _: room.release())
+                await asyncio.sleep(rng.expovariate(ARRIVALS_PER_S))
         outcomes = Counter(await asyncio.gather(*asking))
         done.set()
         return outcomes, await turning
