@@ -140,7 +140,7 @@ class Agent:
         collector = Collector(
             self._backend,
             spool,
-            NodeIdentity(settings.node, settings.pool, settings.region),
+            NodeIdentity(settings.node, settings.pool, settings.region, trial=settings.role == "trial"),
             enrolling.result(),
             interval_s=settings.report_interval_s,
             grace_s=settings.report_grace_s,

@@ -33,7 +33,7 @@ def read_span(client: Client, name: str, start: datetime, end: datetime) -> Span
     quantiles: dict[str, dict[str, float]] = {}
     requests = 0
     for metric in METRICS:
-        for series in client.quantiles(metric, start=start, end=end, pool=POOL).series:
+        for series in client.quantiles(metric, start=start, end=end, pool=POOL, role="serving").series:
             quantiles[metric] = series.quantiles
             if metric == "e2e":
                 requests = series.count

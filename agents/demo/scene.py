@@ -92,7 +92,7 @@ class Scene:
     # -- reading -------------------------------------------------------------------------------------------------
 
     def quantiles(self, metric: str, window: str, by: Sequence[str]) -> list[QuantileSeries]:
-        return self.client.quantiles(metric, window=window, by=list(by), pool=POOL).series
+        return self.client.quantiles(metric, window=window, by=list(by), pool=POOL, role="serving").series
 
     def serving(self) -> list[NodeView]:
         return [node for node in self.client.nodes() if node.pool == POOL]

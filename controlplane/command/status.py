@@ -76,7 +76,10 @@ def look(client: Client) -> Seen:
     metrics = (TTFT.short, ITL.short, E2E.short)
     return Seen(
         nodes=nodes,
-        latency={pool: [client.quantiles(metric, window=WINDOW, pool=pool) for metric in metrics] for pool in pools},
+        latency={
+            pool: [client.quantiles(metric, window=WINDOW, pool=pool, role="serving") for metric in metrics]
+            for pool in pools
+        },
         alerts=open_alerts(client),
         studies=[study for study in client.studies() if study.finished_at is None],
         rollouts=[rollout for rollout in client.rollouts() if rollout.phase not in ENDED],

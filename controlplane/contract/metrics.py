@@ -300,6 +300,8 @@ TENANT = Attribute("tailwright.tenant", "tenant")
 REGION = Attribute("tailwright.region", "region")
 FINISH_REASON = Attribute("gen_ai.response.finish_reason", "finish_reason")
 LIMIT = Attribute("tailwright.limit", "limit")
+ROLE = Attribute("tailwright.node.role", "role")
+"""Told by trial nodes alone, as `NodeRole.TRIAL`; what lacks it is serving traffic."""
 
 ATTRIBUTES: tuple[Attribute, ...] = (
     NODE,
@@ -312,6 +314,7 @@ ATTRIBUTES: tuple[Attribute, ...] = (
     REGION,
     FINISH_REASON,
     LIMIT,
+    ROLE,
 )
 LABEL_OF: dict[str, str] = {attribute.name: attribute.label for attribute in ATTRIBUTES}
 LABELS: tuple[str, ...] = tuple(attribute.label for attribute in ATTRIBUTES)

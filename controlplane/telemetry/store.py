@@ -58,7 +58,7 @@ class TelemetryStore:
 
     retention_s: nothing is kept longer, whatever `retention` says; names: with limits of their own, where wanted;
     frames: where frames are kept, the service's own database unless said otherwise; not_serving: names the nodes whose
-    requests are no production traffic (trial nodes), for `workload`; free_bytes: of the disk that reports go to.
+    requests are no production traffic (trial nodes); free_bytes: of the disk that reports go to.
     """
 
     def __init__(
@@ -217,9 +217,13 @@ class TelemetryStore:
                     break
         return EPOCH + timedelta(seconds=max(ends_s)) if ends_s else None
 
+    def trial_nodes(self) -> frozenset[str]:
+        """The nodes whose requests are experiments, not production traffic."""
+        return frozenset(self._not_serving())
+
     def workload(self, pool: str, start: datetime, end: datetime, *, cost: Cost | None = None) -> Workload:
         """See `TelemetryReader`. `cost`: each request counts as a row and a cell."""
-        not_serving = frozenset(self._not_serving())
+        not_serving = self.trial_nodes()
         with self._database.snapshot() as connection:
             return captured_workload.workload(connection, pool, start, end, not_serving, cost or Free())
 

@@ -10,6 +10,7 @@ from controlplane.contract.bodies.slo import PROFILES, Limit
 from controlplane.contract.metrics import POOL, PREFILL
 from web.drawing.line_chart import Line, Mark, drawn
 from web.frame.page import Context
+from web.frame.selection import SERVING
 from web.frame.time_range import MOST_POINTS, STEPS_S, duration
 from web.pages.chart_parts import api_call, shown
 
@@ -65,7 +66,7 @@ def _chart(client: Client, rule: AlertRuleCreate, trial: DryRun, watched: Watche
     start_s, end_s = trial.start.timestamp(), trial.end.timestamp()
     step_s = next((step for step in STEPS_S if (end_s - start_s) / step <= MOST_POINTS), STEPS_S[-1])
     asked: dict[str, Any] = {"step": f"{step_s}s", "start": trial.start, "end": trial.end}
-    asked |= {} if rule.pool is None else {POOL.label: rule.pool}
+    asked |= SERVING if rule.pool is None else {**SERVING, POOL.label: rule.pool}
     answer = client.quantiles(watched.metric, (watched.q,), **asked)
     name = f"p{100 * watched.q:g}"
     points = [

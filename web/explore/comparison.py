@@ -113,6 +113,8 @@ def b_params(sides: Sides) -> dict[str, Any]:
     span, own = sides.other.span, sides.own.span
     differing = {f"b_{name}": value for name, value in span.items() if value != own[name]}
     own_labels, labels = sides.own.labels, sides.other.labels
+    if "role" in own_labels and "role" not in labels:
+        differing["b_role"] = "any"
     return differing | {f"b_{label}": value for label, value in labels.items() if value != own_labels.get(label)}
 
 

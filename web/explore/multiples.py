@@ -73,7 +73,7 @@ def gauge_chart(name: str, title: str, unit: Unit, *curves: Curve) -> Part:
     """Gauges: the mean of the pool's nodes."""
 
     def asked(client: Client, selection: Selection) -> Context:
-        labels = {label: value for label, value in selection.labels.items() if label in ("pool", "node")}
+        labels = {label: value for label, value in selection.labels.items() if label in ("pool", "node", "role")}
         given = {"step": selection.step, **selection.span, **labels}
         answers = [client.scalars(curve.metric, **given) for curve in curves]
         lines = [Line(curve.name, _values(answer)) for curve, answer in zip(curves, answers, strict=True)]

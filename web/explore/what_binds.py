@@ -8,7 +8,7 @@ from web.frame.page import Context
 from web.frame.selection import Selection
 from web.pages.chart_parts import api_call
 
-TOLD_BY = ("pool", "node", "revision", "model")
+TOLD_BY = ("pool", "node", "revision", "model", "role")
 """Labels that an engine's step has: it is of many requests, whose own labels it has not."""
 
 

@@ -11,7 +11,7 @@ from web.drawing.line_chart import Line, drawn
 from web.drawing.units import COUNT, SHARE
 from web.explore.multiples import Curve, gauge_chart
 from web.frame.page import Context, Part
-from web.frame.selection import Selection
+from web.frame.selection import SERVING, Selection
 from web.pages.chart_parts import TEMPLATE, api_call, marks, shown
 
 TAIL = 0.99
@@ -26,9 +26,9 @@ def against_pool(client: Client, selection: Selection) -> Context:
     """p99 time to first token of the node, and of all of its pool."""
     name = name_of(selection)
     pool = client.node(name).pool
-    labels = {label: value for label, value in selection.labels.items() if label not in ("pool", "node")}
+    labels = {label: value for label, value in selection.labels.items() if label not in ("pool", "node", "role")}
     given = {"step": selection.step, **selection.span, **labels}
-    of_pool = client.quantiles(TTFT.short, (TAIL,), pool=pool, **given)
+    of_pool = client.quantiles(TTFT.short, (TAIL,), pool=pool, **SERVING, **given)
     of_node = client.quantiles(TTFT.short, (TAIL,), node=name, **given)
     lines = [Line(f"p99 of pool {pool}", _points(of_pool)), Line(f"p99 of {name}", _points(of_node))]
     chart = drawn(lines, of_node.start.timestamp(), of_node.end.timestamp(), selection.step_s, marks(client))

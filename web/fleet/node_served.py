@@ -65,4 +65,4 @@ def ran(node: NodeView, series: list[QuantileSeries]) -> list[Ran]:
 
 def labels_of(selection: Selection) -> dict[str, Any]:
     """The bar's filters, and the page's node in place of the bar's."""
-    return {**selection.labels, "node": name_of(selection), "pool": None}
+    return {**selection.filters, "node": name_of(selection), "pool": None}

@@ -19,6 +19,8 @@ FILTERS = ("pool", "node", "revision", "prompt_bucket", "tenant", "model")
 """Labels that the bar filters by, as the API calls them."""
 COMPARED = ("earlier", "revision", "node")
 """What a page can be compared with: the same span some time before, another revision, another node."""
+SERVING: Mapping[str, Any] = {"role": "serving"}
+"""What trial nodes replay is no traffic of a pool."""
 LONGEST_WORD = 200
 USUAL_RANGE = TimeRange()
 
@@ -66,8 +68,8 @@ class Selection:
 
     @property
     def labels(self) -> dict[str, Any]:
-        """The filters as the API takes them."""
-        return dict(self.filters)
+        """The filters as the API takes them: of serving nodes, unless one node is asked for, whatever it does."""
+        return dict(self.filters) if "node" in self.filters else {**SERVING, **self.filters}
 
     @property
     def span(self) -> dict[str, Any]:

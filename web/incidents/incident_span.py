@@ -10,7 +10,7 @@ from typing import Any
 from controlplane.contract.bodies.alerts import Alert
 from controlplane.contract.metrics import BY_SHORT, E2E, POOL, MetricKind
 from controlplane.contract.on_call.incidents import IncidentDetail
-from web.frame.selection import Selection
+from web.frame.selection import SERVING, Selection
 from web.frame.time_range import LONGEST, NOW, TimeRange
 
 BEFORE = timedelta(minutes=30)
@@ -33,7 +33,7 @@ class Span:
     @property
     def labels(self) -> dict[str, Any]:
         pool = self.selection.pool
-        return {} if pool is None else {POOL.label: pool}
+        return dict(SERVING) if pool is None else {**SERVING, POOL.label: pool}
 
     @property
     def threshold_s(self) -> float | None:

@@ -15,7 +15,7 @@ from web.drawing.sparkline import sparkline
 from web.drawing.stacks import stacked_bars
 from web.drawing.waterfall import PARTS, Request
 from web.frame.page import Context, Page, Part
-from web.frame.selection import Selection
+from web.frame.selection import SERVING, Selection
 from web.pages.pool_health import (
     TAIL,
     Health,
@@ -63,15 +63,6 @@ def serving_pools(fleet: FleetColumns) -> list[str]:
     return sorted({pool for pool, role in zip(fleet.pool, fleet.role, strict=True) if role is NodeRole.SERVING})
 
 
-def trial_nodes(fleet: FleetColumns) -> dict[str, list[str]]:
-    """By serving pool the trial nodes that stand in it: a pool's figures hold the requests of their studies, too."""
-    serving, found = set(serving_pools(fleet)), dict[str, list[str]]()
-    for node, pool, role in zip(fleet.node, fleet.pool, fleet.role, strict=True):
-        if role is NodeRole.TRIAL and pool in serving:
-            found.setdefault(pool, []).append(node)
-    return found
-
-
 def pools(client: Client, selection: Selection) -> Context:
     """A card each, the worst first."""
     found = worst_first(healths(client, selection))
@@ -85,7 +76,6 @@ def pools(client: Client, selection: Selection) -> Context:
         "sparks": sparks,
         "sentence": fleet_sentence(found),
         "share_words": share_words,
-        "trials": trial_nodes(client.fleet()),
     }
 
 
@@ -94,14 +84,16 @@ def healths(client: Client, selection: Selection) -> list[Health]:
     names = [pool for pool in serving_pools(client.fleet()) if selection.pool in (None, pool)]
     only = selection.pool
     lately = {
-        metric: _by_pool(client.quantiles(metric, window=LATELY, by=["pool"], pool=only).series)
+        metric: _by_pool(client.quantiles(metric, window=LATELY, by=["pool"], pool=only, **SERVING).series)
         for metric in (TTFT.short, *OTHERS)
     }
-    over = client.quantiles(TTFT.short, (0.99,), step=selection.step, by=["pool"], pool=only, **selection.span)
+    over = client.quantiles(
+        TTFT.short, (0.99,), step=selection.step, by=["pool"], pool=only, **SERVING, **selection.span
+    )
     spans = _by_pool(over.series)
     before, when = reference(client, selection)
-    rates = client.rates(REQUESTS.short, window=LATELY, by=["pool", FINISH_REASON.label], pool=only).series
-    generated = client.rates(OUTPUT_TOKENS.short, window=LATELY, by=["pool"], pool=only).series
+    rates = client.rates(REQUESTS.short, window=LATELY, by=["pool", FINISH_REASON.label], pool=only, **SERVING).series
+    generated = client.rates(OUTPUT_TOKENS.short, window=LATELY, by=["pool"], pool=only, **SERVING).series
     tokens = {one.labels["pool"]: one for one in generated}
     rules = client.alert_rules()
     alerts = [alert for alert in client.alerts() if alert.state != "resolved"]
@@ -132,7 +124,14 @@ def reference(client: Client, selection: Selection) -> tuple[dict[str, QuantileS
     for by, when in ((DAY, "a day earlier"), (selection.range.length(selection.now), "the span before")):  # noqa: B007
         start, end = (_step_of(moment, selection.step_s) for moment in selection.range.earlier(by, selection.now))
         answer = client.quantiles(
-            TTFT.short, (0.99,), step=selection.step, by=["pool"], pool=selection.pool, start=start, end=end
+            TTFT.short,
+            (0.99,),
+            step=selection.step,
+            by=["pool"],
+            pool=selection.pool,
+            start=start,
+            end=end,
+            **SERVING,
         )
         found = _by_pool(answer.series)
         if sum(series.count for series in found.values()) >= FEWEST_BEFORE:
@@ -173,12 +172,19 @@ def decomposition(client: Client, selection: Selection) -> Context:
     pool = found[0].pool if found else None
     if pool is None:
         return {"pool": None}
-    tail = client.quantiles(E2E.short, (0.95,), pool=pool, **selection.span).series
+    tail = client.quantiles(E2E.short, (0.95,), pool=pool, **SERVING, **selection.span).series
     edge = tail[0].quantiles.get("0.95") if tail else None
-    bars = [_mean("all requests", client.shares(pool=pool, **selection.span).series)]
+    bars = [_mean("all requests", client.shares(pool=pool, **SERVING, **selection.span).series)]
     if edge is not None:
         slow = client.requests(
-            pool=pool, metric=E2E.short, low=edge, timed_by="completion", order="slowest", limit=500, **selection.span
+            pool=pool,
+            metric=E2E.short,
+            low=edge,
+            timed_by="completion",
+            order="slowest",
+            limit=500,
+            **SERVING,
+            **selection.span,
         ).items
         if slow:
             mean = {part: sum(one.parts.get(part, 0.0) for one in slow) / len(slow) for part in PARTS}
@@ -211,7 +217,7 @@ def _tail(series: QuantileSeries | None) -> float | None:
 
 def _value(client: Client, selection: Selection, pool: str, limit: Limit) -> float | None:
     """What the limit is compared with. All pools are asked for at once: their answer is shared."""
-    answer = client.quantiles(limit.metric, (limit.q,), window=LATELY, by=["pool"], pool=selection.pool)
+    answer = client.quantiles(limit.metric, (limit.q,), window=LATELY, by=["pool"], pool=selection.pool, **SERVING)
     series = _by_pool(answer.series).get(pool)
     return None if series is None else next(iter(series.quantiles.values()), None)
 

@@ -16,6 +16,7 @@ from agents.agent.reports.report_table import ReportTable
 from agents.agent.reports.tally import SeriesKey, Tally, WindowTally
 from agents.host.snapshot import Figures
 from controlplane.contract import metrics
+from controlplane.contract.bodies.nodes import NodeRole
 from controlplane.contract.histogram import AXIS_MIN
 from controlplane.contract.metrics import Metric, MetricKind
 from controlplane.contract.reports import packed_report
@@ -32,11 +33,12 @@ SERVICE_NAME = "tailwright-agent"
 
 @dataclass(frozen=True)
 class NodeIdentity:
-    """Whose report it is; `region` is empty where none was set."""
+    """Whose report it is; `region` is empty where none was set. `trial`: what it serves are experiments."""
 
     node: str
     pool: str
     region: str = ""
+    trial: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ def encode_metrics(tally: Tally, identity: NodeIdentity, ordinal: int, counts: A
     request = otlp_report.request_of(report)
     for number, window in sorted(tally.windows.items()):
         for (metric, key), buckets in window.buckets.items():
-            labels = labels_of(key, tally.model, identity.region)
+            labels = labels_of(key, tally.model, identity)
             otlp_report.add_buckets(request, metric, labels, buckets, number, ordinal)
     return request.SerializeToString()
 
@@ -87,7 +89,7 @@ def packed(
     table.begin()
     own = tally.own_window
     sections = [
-        _section(tally, number, identity.region, table, counts if number == own else None, counts.host.get(number))
+        _section(tally, number, identity, table, counts if number == own else None, counts.host.get(number))
         for number in sorted({*tally.windows, *counts.host, own})
     ]
     return PackedReport(
@@ -96,7 +98,12 @@ def packed(
 
 
 def _section(
-    tally: Tally, number: int, region: str, table: ReportTable, counts: AgentCounts | None, host: Figures | None
+    tally: Tally,
+    number: int,
+    identity: NodeIdentity,
+    table: ReportTable,
+    counts: AgentCounts | None,
+    host: Figures | None,
 ) -> Section:
     """One window; `counts` for the one that the agent speaks of itself in, `host` where the host was measured."""
     window = tally.windows.get(number, WindowTally())
@@ -109,16 +116,16 @@ def _section(
         target.append(PackedNumber(table.metric(metric), table.labels(labels), float(value)))
 
     for key, series in window.distributions.items():
-        place = table.labels(labels_of(key, tally.model, region))
+        place = table.labels(labels_of(key, tally.model, identity))
         histograms.extend(_histogram(found, table.metric(metric), place) for metric, found in series.items())
     for (metric, key, value), amount in window.sums.items():
-        labels = labels_of(key, tally.model, region)
+        labels = labels_of(key, tally.model, identity)
         add(metric, {**labels, metrics.SUMMED_BY[metric].name: value} if value else labels, amount)
     for (metric, key), level in window.gauges.items():
-        add(metric, labels_of(key, tally.model, region), level)
+        add(metric, labels_of(key, tally.model, identity), level)
     for revision, e2e_s in window.e2e_s.items():
         if e2e_s > 0:
-            labels = labels_of((revision, "", "", ""), tally.model, region)
+            labels = labels_of((revision, "", "", ""), tally.model, identity)
             add(metrics.UNACCOUNTED_SHARE, labels, window.unaccounted_s[revision] / e2e_s)
     if counts is not None:
         add(metrics.SPOOL_DEPTH, {}, counts.spool_depth)
@@ -134,7 +141,7 @@ def _section(
     return Section(number, tuple(histograms), tuple(sums), tuple(gauges))
 
 
-def labels_of(key: SeriesKey, model: str, region: str) -> dict[str, str]:
+def labels_of(key: SeriesKey, model: str, identity: NodeIdentity) -> dict[str, str]:
     """Attribute names on the wire to values; what does not apply is left out."""
     revision, bucket, cache, tenant = key
     found = {metrics.REVISION.name: str(revision)}
@@ -143,7 +150,8 @@ def labels_of(key: SeriesKey, model: str, region: str) -> dict[str, str]:
         (metrics.PROMPT_BUCKET, bucket),
         (metrics.CACHE_CLASS, cache),
         (metrics.TENANT, tenant),
-        (metrics.REGION, region),
+        (metrics.REGION, identity.region),
+        (metrics.ROLE, NodeRole.TRIAL.value if identity.trial else ""),
     ):
         if value:
             found[attribute.name] = value

@@ -9,10 +9,19 @@ from controlplane.auth import Reader
 from controlplane.contract.bodies.explanation import CompareAnswer
 from controlplane.contract.error_answer import answers
 from controlplane.contract.errors import BadRequest, Overloaded
-from controlplane.contract.metrics import TTFT
+from controlplane.contract.metrics import ROLE, TTFT
 from controlplane.telemetry.http.telemetry_parts import Telemetry
 from controlplane.telemetry.queries.compared_quantiles import ComparedWith, compared
-from controlplane.telemetry.queries.parameters import End, Filter, Quantiles, SpanOf, Start, quantiles_of
+from controlplane.telemetry.queries.parameters import (
+    End,
+    Filter,
+    Quantiles,
+    Role,
+    SpanOf,
+    Start,
+    quantiles_of,
+    role_label,
+)
 from controlplane.telemetry.values.timespan import Span, parse_time
 
 router = APIRouter()
@@ -29,9 +38,11 @@ async def own_labels(
     region: Filter = None,
     prompt_bucket: Filter = None,
     cache_class: Filter = None,
+    role: Role = None,
 ) -> dict[str, list[str]]:
     """Of side a; b takes over those that it does not name."""
-    return {label: values for label, values in locals().items() if values is not None}
+    given = dict(locals()) | {ROLE.label: role_label(role)}
+    return {label: values for label, values in given.items() if values is not None}
 
 
 async def other_labels(
@@ -43,9 +54,11 @@ async def other_labels(
     b_region: Filter = None,
     b_prompt_bucket: Filter = None,
     b_cache_class: Filter = None,
+    b_role: Role = None,
 ) -> dict[str, list[str]]:
     """What side b has of its own."""
-    return {label.removeprefix("b_"): values for label, values in locals().items() if values is not None}
+    given = dict(locals()) | {f"b_{ROLE.label}": role_label(b_role)}
+    return {label.removeprefix("b_"): values for label, values in given.items() if values is not None}
 
 
 async def other_span(span: SpanOf, b_start: Start = None, b_end: End = None) -> Span:

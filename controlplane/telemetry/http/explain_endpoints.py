@@ -12,9 +12,9 @@ from controlplane.contract.bodies.explanation import Against, ExplainAnswer
 from controlplane.contract.error_answer import answers
 from controlplane.contract.errors import BadRequest, Overloaded
 from controlplane.contract.metrics import TTFT
-from controlplane.telemetry.http.request_endpoints import Labels, Seconds
+from controlplane.telemetry.http.request_endpoints import Labels, Seconds, TrialNodes, role_of
 from controlplane.telemetry.http.telemetry_parts import Telemetry
-from controlplane.telemetry.queries.parameters import SpanOf
+from controlplane.telemetry.queries.parameters import Role, SpanOf
 from controlplane.telemetry.question import Cost
 from controlplane.telemetry.reports.exemplar import NOT_COUNTED
 from controlplane.telemetry.request_log.explain import Side, explain
@@ -35,16 +35,18 @@ router = APIRouter()
 
 async def box_of(
     labels: Labels,
+    on_trial: TrialNodes,
     metric: Annotated[str, Query(description="what `low` and `high` are of: ttft, tpot, e2e or a part")] = TTFT.short,
     low: Seconds = None,
     high: Seconds = None,
+    role: Role = None,
 ) -> RequestFilter:
     """The box's bounds, and which requests are looked at."""
     if low is None and high is None:
         raise BadRequest("low: a box has a lower or an upper bound; give low, high or both, in seconds", field="low")
     if low is not None and low == high:
         raise BadRequest(f"high: a box from {low:g} s to {high:g} s has no height; give a larger high", field="high")
-    return RequestFilter(labels, metric, low, high)
+    return RequestFilter(labels, metric, low, high, role_of(role), on_trial)
 
 
 Box = Annotated[RequestFilter, Depends(box_of)]

@@ -1,11 +1,14 @@
 """The log of finished requests: pages of it, counts by label to filter by, and one request with its neighbours."""
 
+from collections.abc import Collection
 from typing import Annotated, Literal
 
+from anyio import to_thread
 from fastapi import APIRouter, Depends, Path, Query
 from pydantic import WithJsonSchema
 
 from controlplane.auth import Reader
+from controlplane.contract.bodies.nodes import NodeRole
 from controlplane.contract.bodies.pages import Page
 from controlplane.contract.bodies.request_log import RequestDetail, RequestFacets
 from controlplane.contract.bodies.workload import RequestRecord
@@ -13,7 +16,7 @@ from controlplane.contract.error_answer import answers
 from controlplane.contract.errors import NotFound, Overloaded
 from controlplane.contract.metrics import E2E, cache_class, prompt_bucket
 from controlplane.telemetry.http.telemetry_parts import Telemetry
-from controlplane.telemetry.queries.parameters import Filter, SpanOf, Text
+from controlplane.telemetry.queries.parameters import Filter, Role, SpanOf, Text
 from controlplane.telemetry.request_log.facet_counts import facets
 from controlplane.telemetry.request_log.one_request import find_peers, find_request
 from controlplane.telemetry.request_log.request_columns import read_columns
@@ -23,6 +26,7 @@ from controlplane.telemetry.request_log.request_filter import (
     arrived_in,
     completed_in,
     in_range,
+    of_role,
 )
 from controlplane.telemetry.request_log.request_page import records
 from controlplane.telemetry.request_log.typical_parts import typical_parts
@@ -64,14 +68,28 @@ Arrival = Annotated[
 Labels = Annotated[dict[str, list[str]], Depends(request_labels)]
 
 
+async def trial_nodes(service: Telemetry, role: Role = None) -> Collection[str]:
+    """Asked for only where a role is."""
+    return () if role is None else await to_thread.run_sync(service.telemetry.trial_nodes)
+
+
+TrialNodes = Annotated[Collection[str], Depends(trial_nodes)]
+
+
+def role_of(role: str | None) -> NodeRole | None:
+    return None if role in (None, "any") else NodeRole(role)
+
+
 async def request_filter(
     labels: Labels,
+    on_trial: TrialNodes,
     metric: Annotated[str, Query(description="what `low` and `high` are of: e2e, ttft, tpot or a part")] = E2E.short,
     low: Seconds = None,
     high: Seconds = None,
+    role: Role = None,
 ) -> RequestFilter:
     """Which requests are meant."""
-    return RequestFilter(labels, metric, low, high)
+    return RequestFilter(labels, metric, low, high, role_of(role), on_trial)
 
 
 Wanted = Annotated[RequestFilter, Depends(request_filter)]
@@ -118,7 +136,7 @@ def request_facets(
             if timed_by == "completion"
             else arrived_in(span.start, span.end)
         )
-        found = read_columns(connection, [when, *in_range(wanted, dialect)], budget)
+        found = read_columns(connection, [when, *in_range(wanted, dialect), *of_role(wanted)], budget)
     return facets(found, span, wanted)
 
 

@@ -4,13 +4,14 @@ The dependencies are coroutines though they wait for nothing: FastAPI hands the 
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import Depends, Query
 from pydantic import WithJsonSchema
 
+from controlplane.contract.bodies.nodes import NodeRole
 from controlplane.contract.errors import BadRequest
-from controlplane.contract.metrics import BY_SHORT, LABELS
+from controlplane.contract.metrics import BY_SHORT, LABELS, ROLE
 from controlplane.db.request_parts import Basis
 from controlplane.telemetry.question import Question
 from controlplane.telemetry.values import timespan
@@ -39,6 +40,10 @@ Quantiles = Annotated[_Numbers, Query(description="numbers within 0 and 1, comma
 AboveSeconds = Annotated[float | None, Query(description="seconds", gt=0, allow_inf_nan=False)]
 PoolName = Annotated[Text, Query(description="only of this pool")]
 NodeName = Annotated[Text, Query(description="only of this node")]
+Role = Annotated[
+    Literal["serving", "trial", "any"] | None,
+    Query(description="only what serving nodes served, or what trial nodes replayed; any when left out"),
+]
 Filter = Annotated[list[str] | None, Query(description="only series with this label value; repeat for any of several")]
 
 
@@ -61,10 +66,17 @@ async def label_filters(
     region: Filter = None,
     finish_reason: Filter = None,
     limit: Filter = None,
+    role: Role = None,
 ) -> dict[str, list[str]]:
     """The labels that were filtered by. One parameter per label of `metrics.LABELS` (a test compares them)."""
-    given = dict(locals())
+    given = dict(locals()) | {ROLE.label: role_label(role)}
     return {label: given[label] for label in LABELS if given[label] is not None}
+
+
+def role_label(role: str | None) -> list[str] | None:
+    """The values of the label `role`: only trial nodes tell theirs."""
+    told = {"serving": [""], "trial": [NodeRole.TRIAL.value], "any": ["", NodeRole.TRIAL.value]}
+    return None if role is None else told[role]
 
 
 def asks(metric_by_default: str | None = None) -> Callable[..., Awaitable[Question]]:

@@ -3,14 +3,15 @@
 Guarantee: a label means what it means in the histograms, so a request is let in where its values are counted.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import JSON, ColumnElement, Float, SQLColumnExpression, Text, and_, cast, func, or_
+from sqlalchemy import JSON, ColumnElement, Float, SQLColumnExpression, Text, and_, cast, func, not_, or_
 from sqlmodel import col
 
+from controlplane.contract.bodies.nodes import NodeRole
 from controlplane.contract.errors import BadRequest, nearest
 from controlplane.contract.metrics import E2E, PROMPT_BUCKET_EDGES, PROMPT_BUCKETS, TTFT, CacheClass
 from controlplane.telemetry.reports.records import MAX_TOKENS, PARTS
@@ -38,12 +39,15 @@ FACETS = ("pool", "node", "revision", "model", "tenant", "region", "prompt_bucke
 @dataclass(frozen=True)
 class RequestFilter:
     """labels: label of `FACETS` to its values, any of which will do; metric: one of `TIMED`; low and high: its bounds
-    in seconds, both included, None for none. Raises `BadRequest` for what no request can be."""
+    in seconds, both included, None for none; role: only of serving or of trial nodes, those that are `trial_nodes`.
+    Raises `BadRequest` for what no request can be."""
 
     labels: Mapping[str, Sequence[str]] = field(default_factory=dict)
     metric: str = E2E.short
     low: float | None = None
     high: float | None = None
+    role: NodeRole | None = None
+    trial_nodes: Collection[str] = ()
 
     def __post_init__(self) -> None:
         if self.metric not in TIMED:
@@ -100,9 +104,17 @@ def in_range(wanted: RequestFilter, dialect: str) -> list[ColumnElement[bool]]:
     return found if wanted.high is None else [*found, seconds <= wanted.high]
 
 
+def of_role(wanted: RequestFilter) -> list[ColumnElement[bool]]:
+    """The condition of the filter's role; none where it has none."""
+    if wanted.role is None:
+        return []
+    on_trial = col(RequestRow.node).in_(sorted(wanted.trial_nodes))
+    return [on_trial if wanted.role is NodeRole.TRIAL else not_(on_trial)]
+
+
 def with_labels(wanted: RequestFilter) -> list[ColumnElement[bool]]:
-    """The conditions of the filter's labels."""
-    return [or_(*(_is(label, value) for value in values)) for label, values in wanted.labels.items()]
+    """The conditions of the filter's labels, and of its role."""
+    return of_role(wanted) + [or_(*(_is(label, value) for value in values)) for label, values in wanted.labels.items()]
 
 
 def _is(label: str, value: str) -> ColumnElement[bool]:

@@ -107,9 +107,11 @@ def test_a_list_is_cut_to_a_time_that_the_address_says() -> None:
 
 def test_a_range_that_goes_on_is_asked_for_by_its_length_and_one_that_ended_by_its_ends() -> None:
     live = of("?from=now-1h&pool=chat&revision=3")
-    assert (live.span, live.step, live.labels) == ({"window": "3600s"}, "30s", {"pool": "chat", "revision": "3"})
+    serving = {"role": "serving", "pool": "chat", "revision": "3"}
+    assert (live.span, live.step, live.labels) == ({"window": "3600s"}, "30s", serving)
     ended = of("?from=now-2h&to=now-1h")
     assert [moment.hour for moment in ended.span.values()] == [10, 11]
+    assert of("?node=gpu-t").labels == {"node": "gpu-t"}  # It may be a trial node.
 
 
 @pytest.mark.parametrize("text", ["", "1 ", "\N{SUPERSCRIPT TWO}", "\N{ARABIC-INDIC DIGIT THREE}", 19 * "1", "1\n"])

@@ -7,10 +7,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from controlplane.contract.bodies.alerts import Alert
-from controlplane.contract.bodies.nodes import NodeView
-from tests.web.columns_of import columns_of
 from web.frame.selection import selection_of
-from web.pages.now_page import healths, next_action, recent, reference, trial_nodes
+from web.pages.now_page import healths, next_action, recent, reference
 
 pytestmark = pytest.mark.browser
 
@@ -33,17 +31,6 @@ def test_the_next_action_is_the_newest_that_was_not_declined() -> None:
     only = next_action(alert({"state": "declined"}))
     assert only is not None and only.state == "declined"  # Why nothing is done is told, too.
     assert next_action(alert()) is None
-
-
-def node(name: str, pool: str, role: str) -> NodeView:
-    told = {"node": name, "pool": pool, "role": role, "backend": "vllm", "connected": True, "healthy": True}
-    return NodeView.model_validate(told)
-
-
-def test_trial_nodes_are_told_where_their_replays_count_as_a_pools() -> None:
-    here = [node("a", "chat", "serving"), node("b", "chat", "trial"), node("c", "chat-trial", "trial")]
-    assert trial_nodes(columns_of(here)) == {"chat": ["b"]}
-    assert trial_nodes(columns_of(here[:1])) == {}
 
 
 def test_a_pool_is_compared_with_what_was_before(stack: Any) -> None:

@@ -3,6 +3,7 @@
 import json
 import math
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -85,6 +86,16 @@ def test_points_carry_the_contract_attributes() -> None:
     }
     (requests,) = found[metrics.REQUESTS.name].sum.data_points
     assert "gen_ai.response.finish_reason" in {item.key for item in requests.attributes}
+
+
+def test_a_trial_nodes_report_says_so_and_a_serving_ones_nothing() -> None:
+    for identity, told in ((IDENTITY, None), (replace(IDENTITY, trial=True), "trial")):
+        body = encode_metrics(tally_of(1), identity, 1, AgentCounts())
+        (scope,) = ExportMetricsServiceRequest.FromString(body).resource_metrics[0].scope_metrics
+        (metric,) = (one for one in scope.metrics if one.name == metrics.E2E.name)
+        (point,) = metric.exponential_histogram.data_points
+        found = {item.key: item.value.string_value for item in point.attributes}
+        assert found.get("tailwright.node.role") == told
 
 
 def spans_of_points(tally: Tally, ordinal: int) -> set[tuple[int, int]]:

@@ -114,6 +114,22 @@ def test_every_nodes_figures_as_columns(
     assert client.node_figures(node="b", **minute).node == ["b"]
 
 
+def test_what_trial_nodes_replay_is_told_apart(
+    client: Client, api: httpx.Client, make_report: Any, start: datetime, minute: Any
+) -> None:
+    for node, labels in {"a": {}, "t": {"role": "trial"}}.items():
+        report = make_report(node=node, start=start)
+        report.histogram([0.2 if node == "a" else 2.0] * 10, name=metrics.TTFT.name, **labels)
+        send(api, report.request)
+    both = {"a": 10, "t": 10}
+    for role, nodes in (("serving", {"a": 10}), ("trial", {"t": 10}), ("any", both), (None, both)):
+        answer = client.quantiles("ttft", by=["node"], role=role, **minute)
+        assert {one.labels["node"]: one.count for one in answer.series} == nodes
+    for role, other, counts in (("serving", "trial", (10, 10)), ("serving", "any", (10, 20))):
+        (found,) = client.compare(metric="ttft", q=(0.5,), role=role, b_role=other, **minute).metrics
+        assert (found.a_count, found.b_count) == counts
+
+
 def test_shares_and_what_lies_above(
     client: Client, api: httpx.Client, make_report: Any, start: datetime, minute: Any
 ) -> None:

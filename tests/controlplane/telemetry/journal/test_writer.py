@@ -95,12 +95,13 @@ def test_no_future_is_done_before_the_commit(writer: Writer, database: Database)
     seen = []
 
     def committing(_: Any) -> None:
-        settled()
-        seen.append(future.done())
+        with sending:  # The commit may come before `send` has given the future back.
+            settled()
+            seen.append(future.done())
 
     event.listen(database.engine, "commit", committing)
-    hold = threading.Lock()
-    with hold:
+    sending = threading.Lock()
+    with sending:
         future = send(writer, report(1))
     future.result(LIMIT_S)
     assert seen == [False]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from controlplane.contract.bodies.nodes import NodeRole
 from controlplane.contract.bodies.workload import RequestRecord
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.metrics import LABELS, cache_class, prompt_bucket
@@ -134,6 +135,14 @@ def test_above_the_most_each_request_has_the_same_chance(
     assert all(nodes.among([node]).sum() >= 8 for node in ("a", "b", "c")), "of each node a part"
 
 
+def test_what_trial_nodes_replayed_is_told_apart(logged: Callable[..., list[RequestRecord]]) -> None:
+    on_trial = {"a", "gone"}
+    trial = logged(RequestFilter(role=NodeRole.TRIAL, trial_nodes=on_trial))
+    serving = logged(RequestFilter(role=NodeRole.SERVING, trial_nodes=on_trial))
+    assert {one.node for one in trial} == {"a"} and {one.node for one in serving} == {"b", "c"}
+    assert len(trial) + len(serving) == len(logged(RequestFilter()))
+
+
 @pytest.mark.parametrize(
     ("given", "field"),
     [
@@ -151,4 +160,4 @@ def test_what_no_request_can_be_is_refused(given: dict[str, Any], field: str) ->
 
 
 def test_each_label_of_a_request_is_a_parameter() -> None:
-    assert set(signature(request_labels).parameters) == set(FACETS) == set(LABELS) - {"limit"}
+    assert set(signature(request_labels).parameters) == set(FACETS) == set(LABELS) - {"limit", "role"}
