@@ -53,6 +53,7 @@ from controlplane.contract.channels.destinations import (
     DestinationCreate,
     DestinationPreview,
     DestinationPreviewed,
+    DestinationReplace,
 )
 from controlplane.contract.error_answer import answers
 from controlplane.contract.errors import NotFound, Overloaded
@@ -177,6 +178,19 @@ def create_destination(
     """Make a destination that every alert which fires or resolves is told to. `kind` says what is there."""
     check_destination(wanted)
     return store.create_destination(session, wanted, service.keyring, actor=principal.actor, now=service.clock())
+
+
+@router.put("/destinations/{destination_id}", responses=answers(NotFound))
+def replace_destination(
+    destination_id: PathId, wanted: DestinationReplace, session: SessionDep, principal: Admin, service: Alerts
+) -> Destination:
+    """Change a destination; what is secret is given anew, or kept as it is there. What waits for it goes to its new
+    place, and is given up where that is of another kind."""
+    whole = store.whole_destination(session, destination_id, wanted, service.keyring)
+    check_destination(whole)
+    return store.update_destination(
+        session, destination_id, whole, service.keyring, actor=principal.actor, now=service.clock()
+    )
 
 
 @router.post("/destinations:preview", responses=answers(NotFound))

@@ -8,6 +8,7 @@ from sqlmodel import Session, col, select
 from controlplane import ledger
 from controlplane.alerts.notify import destination_fields, letters, outbox
 from controlplane.alerts.notify.destination_view import destination_view
+from controlplane.alerts.notify.kept_secrets import with_kept
 from controlplane.alerts.tables import (
     AlertRow,
     AlertRuleRow,
@@ -32,6 +33,7 @@ from controlplane.contract.channels.destinations import (
     DeliveryState,
     Destination,
     DestinationCreate,
+    DestinationReplace,
 )
 from controlplane.db.rows import existing, newest
 from controlplane.keys import Keyring
@@ -197,6 +199,14 @@ def create_destination(
     said = {"destination_kind": row.kind, "recipients": row.recipients} | ({"origin": origin} if origin else {})
     ledger.append(session, now, actor, "destination.created", f"destination/{row.id}", message, **said)
     return destination_view(row, {}, now)
+
+
+def whole_destination(
+    session: Session, destination_id: int, wanted: DestinationReplace, keyring: Keyring
+) -> DestinationReplace:
+    """What is wanted of one, with the secrets that it keeps. Raises `BadRequest` where it has none to keep."""
+    row = existing(session, DestinationRow, destination_id, "destination", field="destination_id", lock=True)
+    return with_kept(wanted, row.kind, row.shown, destination_fields.secrets_of(row, keyring))
 
 
 def update_destination(

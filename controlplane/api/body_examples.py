@@ -49,7 +49,12 @@ from controlplane.contract.bodies.studies import (
     TrialState,
 )
 from controlplane.contract.channels.destination_kinds import DestinationKind
-from controlplane.contract.channels.destinations import DeadLettersReplay, DestinationCreate, DestinationPreview
+from controlplane.contract.channels.destinations import (
+    DeadLettersReplay,
+    DestinationCreate,
+    DestinationPreview,
+    DestinationReplace,
+)
 from controlplane.contract.channels.inbound import EventCreate
 from controlplane.contract.on_call.declared_alerting import AlertingSet, DeclaredRule
 from controlplane.contract.on_call.incidents import (
@@ -134,6 +139,11 @@ EXAMPLES: dict[str, dict[str, BaseModel]] = {
         )
     },
     DeadLettersReplay.__name__: {"two of them": DeadLettersReplay(ids=[17, 23])},
+    DestinationReplace.__name__: {
+        "a pager told of pages alone": DestinationReplace(
+            name="on-call", url_kept=True, secret_kept=True, only=Silenced(matchers={"severity": "page"})
+        )
+    },
     DestinationCreate.__name__: {
         "a signed webhook": DestinationCreate(name="on-call", url="https://pager.example/hook", secret="a long secret")
     },

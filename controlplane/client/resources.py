@@ -54,6 +54,7 @@ from controlplane.contract.channels.destinations import (
     DestinationCreate,
     DestinationPreview,
     DestinationPreviewed,
+    DestinationReplace,
 )
 from controlplane.contract.errors import NotFound
 from controlplane.contract.on_call.declared_alerting import AlertingChanges, AlertingSet
@@ -279,6 +280,10 @@ class ResourceCalls(Connection):
 
     def create_destination(self, wanted: DestinationCreate) -> Destination:
         return self._one(Destination, "POST", "/api/v1/destinations", body=wanted)
+
+    def replace_destination(self, destination_id: int, wanted: DestinationReplace) -> Destination:
+        """What is secret is given anew, or kept (`secret_kept` and the like)."""
+        return self._one(Destination, "PUT", f"/api/v1/destinations/{destination_id}", body=wanted)
 
     def delete_destination(self, destination_id: int) -> None:
         self._request("DELETE", f"/api/v1/destinations/{destination_id}")

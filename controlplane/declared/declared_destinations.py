@@ -7,17 +7,16 @@ from sqlmodel import select
 
 from controlplane.alerts import store
 from controlplane.alerts.checks import check_destination
-from controlplane.alerts.tables import DestinationRow, place_of
+from controlplane.alerts.notify.destination_fields import secrets_of
+from controlplane.alerts.notify.kept_secrets import SECRETS, with_kept
+from controlplane.alerts.tables import DestinationRow
 from controlplane.contract.channels.destination_kinds import DESTINATION_KINDS
 from controlplane.contract.channels.destinations import DestinationCreate
-from controlplane.contract.errors import BadRequest
 from controlplane.contract.on_call.declared_alerting import DeclaredDestination, DeclaredKind
 from controlplane.contract.shown_url import masked
 from controlplane.declared.declarable import Declarable, fields_of
 from controlplane.declared.reconciliation import Hidden, Thing
-from controlplane.keys import Undecryptable
 
-SECRETS = ("url", "secret", "callback_secret")
 KEPT = tuple(f"{name}_kept" for name in SECRETS)
 
 
@@ -41,19 +40,11 @@ class DeclaredDestinations(Declarable[DeclaredDestination]):
             "only": row.only,
             "enabled": row.enabled,
         }
-        hidden = {name: self._hidden(row, name) for name in SECRETS}
+        hidden = {
+            name: None if secret is None else Hidden(secret.text, row.shown) if name == "url" else Hidden(secret.text)
+            for name, secret in secrets_of(row, self.hand.keyring).items()  # What cannot be read differs from all.
+        }
         return Thing(row.name, row.name, row.origin, {**plain, **hidden}, row.id)
-
-    def _hidden(self, row: DestinationRow, column: str) -> Hidden | None:
-        stored = getattr(row, column)
-        if stored is None:
-            return None
-        assert row.id is not None
-        try:
-            text = self.hand.keyring.decrypt(place_of(row.id, column), stored)
-        except Undecryptable:
-            text = None  # It differs from whatever is wanted: declaring it anew mends it.
-        return Hidden(text, row.shown) if column == "url" else Hidden(text)
 
     def check(self, wanted: DeclaredDestination, there: Sequence[Thing]) -> None:
         check_destination(self._whole(wanted, there))
@@ -73,9 +64,12 @@ class DeclaredDestinations(Declarable[DeclaredDestination]):
 
     def _whole(self, wanted: DeclaredDestination, there: Sequence[Thing]) -> DeclaredDestination:
         """With the secrets that it keeps. Raises `BadRequest` where there is none to keep, or one is given as well."""
-        kept = [name for name in SECRETS if getattr(wanted, f"{name}_kept")]
         found = next((one for one in there if one.key == wanted.name), None)
-        return wanted.model_copy(update={name: _kept_text(wanted, found, name) for name in kept})
+        if found is None:
+            return with_kept(wanted, None, "", {})
+        url = found.fields["url"]
+        shown = "" if url is None else url.shown
+        return with_kept(wanted, found.fields["kind"], shown, {name: found.fields[name] for name in SECRETS})
 
     def create(self, wanted: DeclaredDestination) -> int:
         hand = self.hand
@@ -92,19 +86,3 @@ class DeclaredDestinations(Declarable[DeclaredDestination]):
 
     def remove(self, there: Thing) -> None:
         store.delete_destination(self.hand.session, there.id or 0, actor=self.hand.actor, now=self.hand.now)
-
-
-def _kept_text(wanted: DeclaredDestination, there: Thing | None, name: str) -> str:
-    field = f"{name}_kept"
-    if getattr(wanted, name) is not None:
-        raise BadRequest(f"{field}: leave it out, or give no {name}: it is one or the other", field=field)
-    found = None if there is None else there.fields[name]
-    if found is None:
-        raise BadRequest(
-            f"{field}: destination {wanted.name!r} has no {name} that could be kept; name a file or a variable that "
-            f"holds it ({name}_file, {name}_env)",
-            field=field,
-        )
-    if found.text is None:
-        raise BadRequest(f"{field}: the {name} that is there cannot be read any more; give it anew", field=field)
-    return str(found.text)

@@ -5,21 +5,24 @@ cache keeps. A token is made by a token: what outlives a session is not made by 
 Where the session is a person's, that person answers for it (`owner`, in the ledger too) unless the form names another.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import APIRouter, Form, Request, Response
+from fastapi import APIRouter, Depends, Form, Request, Response
 from fastapi.responses import RedirectResponse
 
 from controlplane.client import Client
+from controlplane.contract.bodies.alerts import Silenced
 from controlplane.contract.channels.destination_kinds import DestinationKind
 from controlplane.contract.clock import utc_now
-from controlplane.contract.errors import TailwrightError, Unauthenticated
+from controlplane.contract.errors import Forbidden, TailwrightError, Unauthenticated
 from web.access.sessions import holder_of, signed_client_of
 from web.access.threads import on_own_threads
 from web.frame import row_number
 from web.frame.page_document import page_sent
 from web.frame.selection import selection_of
+from web.settings.changed_destination import SECRETS, changed_destination, replaced_of
 from web.settings.form_fields import destination_of, preview_of, problem_of, token_of
 from web.settings.routing_fields import silenced_of
 from web.settings.settings_page import PAGE, person_of
@@ -67,10 +70,30 @@ def create_token(
     return _tab(request, client, "tokens", created=created)
 
 
-@router.post("/destinations")
-@on_own_threads
-def create_destination(
-    request: Request,
+@dataclass(frozen=True)
+class DestinationFields:
+    """The fields of a destination's form, as a dependency reads them. `shown`: those that the form says again."""
+
+    shown: Mapping[str, str]
+    hidden: Mapping[str, str]
+    act: str
+
+    @property
+    def only(self) -> Silenced | None:
+        """Raises `BadRequest`."""
+        return silenced_of(self.shown["only"], "only") if self.shown["only"].strip() else None
+
+    @property
+    def given(self) -> dict[str, str]:
+        """What the API is asked with, apart from `only`."""
+        return {**{name: text for name, text in self.shown.items() if name != "only"}, **self.hidden}
+
+    @property
+    def said(self) -> dict[str, str]:
+        return {**self.shown, **dict.fromkeys(self.hidden, "")}
+
+
+def destination_fields(
     name: Field = "",
     kind: Field = DestinationKind.WEBHOOK.value,
     url: Field = "",
@@ -83,26 +106,60 @@ def create_destination(
     title_template: Field = "",
     text_template: Field = "",
     only: Field = "",
+    enabled: Field = "",
     act: Field = "",
-    form: Field = "",
-) -> Response:
+) -> DestinationFields:
+    shown = {"name": name, "kind": kind, "url": url, "login": login, "recipients": recipients, "sender": sender}
+    shown |= {"per_minute": per_minute, "title_template": title_template, "text_template": text_template}
+    shown |= {"only": only, "enabled": enabled}
+    return DestinationFields(shown, {"secret": secret, "callback_secret": callback_secret}, act)
+
+
+FormOfDestination = Annotated[DestinationFields, Depends(destination_fields)]
+
+
+@router.post("/destinations")
+@on_own_threads
+def create_destination(request: Request, fields: FormOfDestination, form: Field = "") -> Response:
     """Make a destination, or only show what it would be told."""
     client = signed_client_of(request, form)
-    fields = {"name": name, "kind": kind, "url": url, "login": login, "recipients": recipients, "sender": sender}
-    fields |= {"per_minute": per_minute, "title_template": title_template, "text_template": text_template}
-    hidden = {"secret": secret, "callback_secret": callback_secret}
-    said = {**fields, "only": only, **dict.fromkeys(hidden, "")}
+
+    def make() -> object:
+        given = {name: text for name, text in fields.given.items() if name != "enabled"}
+        return client.create_destination(destination_of(given, fields.only))
+
+    return _destination_saved(request, client, fields, make)
+
+
+@router.post("/destinations/{number:row}")
+@on_own_threads
+def change_destination(request: Request, number: int, fields: FormOfDestination, form: Field = "") -> Response:
+    """Change a destination, or only show what it would be told."""
+    client = signed_client_of(request, form)
+    changed = changed_destination(client, f"destination/{number}")
+    if changed is None:
+        raise Forbidden("destinations are changed by admins")
+
+    def change() -> object:
+        return client.replace_destination(number, replaced_of(fields.given, fields.only, changed.there))
+
+    return _destination_saved(request, client, fields, change, changed=changed)
+
+
+def _destination_saved(
+    request: Request, client: Client, fields: DestinationFields, save: Callable[[], object], **more: object
+) -> Response:
+    """The tab again; where something is wrong with the form as it was filled in."""
     try:
-        if act == "preview":
-            return _tab(
-                request, client, "destinations", said=said, preview=client.preview_destination(preview_of(fields))
-            )
-        told = silenced_of(only, "only") if only.strip() else None
-        client.create_destination(destination_of({**fields, **hidden}, told))
+        if fields.act == "preview":
+            preview = client.preview_destination(preview_of(fields.shown))
+            return _tab(request, client, "destinations", said=fields.said, preview=preview, **more)
+        save()
     except Unauthenticated:
         raise
     except TailwrightError as error:
-        return refused(request, client, "destinations", error, said, {})
+        renamed = {f"{name}_kept": name for name in SECRETS}
+        return refused(request, client, "destinations", error, fields.said, renamed, **more)
     return RedirectResponse("/settings?tab=destinations", status_code=303)
 
 

@@ -17,6 +17,7 @@ from web.frame.own_parameters import one_of
 from web.frame.page import Asked, Context, Page, Part
 from web.frame.selection import Selection, is_number
 from web.frame.states import Kind
+from web.settings.changed_destination import changed_destination
 from web.settings.form_fields import LASTS
 from web.settings.routing_fields import lines_of
 from web.settings.routing_tab import editing_of, routing
@@ -201,11 +202,15 @@ def shown(client: Client, selection: Selection) -> Context:
 def whole(client: Client, selection: Selection) -> Context:
     """The tabs, who looks, and what is to be ended, if anything."""
     tab = tab_of(selection)
-    editing = editing_of(client, selection.own.get("edit", "")) if tab == "routing" else None
+    wanted = selection.own.get("edit", "")
+    editing = editing_of(client, wanted) if tab == "routing" else None
+    changed = changed_destination(client, wanted) if tab == "destinations" else None
+    form = editing or changed
     return {
         "tab": tab,
         "editing": editing,
-        **({"said": editing.said} if editing else {}),
+        "changed": changed,
+        **({"said": form.said} if form else {}),
         "tabs": {name: title for name, (title, _) in TABS.items()},
         "may_change": is_admin(client),
         "making": token_making(client) if tab == "tokens" else None,

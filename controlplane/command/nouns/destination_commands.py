@@ -15,6 +15,7 @@ from controlplane.contract.channels.destinations import (
     Destination,
     DestinationCreate,
     DestinationPreview,
+    DestinationReplace,
 )
 from controlplane.contract.errors import NotFound
 from controlplane.terminal.output.printing import (
@@ -34,6 +35,34 @@ from controlplane.terminal.subcommand import subcommand
 app = subcommand(help="Where alerts are told: webhooks, chat, pagers, e-mail.", no_args_is_help=True)
 
 Number = Annotated[int, typer.Argument(help="Its id, as the list shows it.")]
+Url = Annotated[str | None, typer.Option("--url", help="Where it is; others on this machine may see it.")]
+UrlFile = Annotated[Path | None, typer.Option("--url-file", help="Instead: a file that holds the URL.", exists=True)]
+SecretFile = Annotated[
+    Path | None,
+    typer.Option("--secret-file", help="A file of what signs or lets in: secret, token, key, password.", exists=True),
+]
+CallbackSecretFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--callback-secret-file", help="A file of what acknowledgements from there are signed with.", exists=True
+    ),
+]
+To = Annotated[list[str] | None, typer.Option("--to", help="The channel, or an address; may be repeated.")]
+Sender = Annotated[str | None, typer.Option("--sender", help="The address that e-mail comes from.")]
+Login = Annotated[str | None, typer.Option("--login", help="Whose password the secret is.")]
+PerMinute = Annotated[
+    int | None, typer.Option("--per-minute", help="Messages a minute at most; unset: as the kind bears.")
+]
+TitleFile = Annotated[Path | None, typer.Option("--title-file", help="A file with its title's template.", exists=True)]
+TextFile = Annotated[Path | None, typer.Option("--text-file", help="A file with its text's template.", exists=True)]
+Match = Annotated[
+    list[str] | None,
+    typer.Option("--match", help="Only alerts with this label, as severity=page; may be repeated."),
+]
+MatchRe = Annotated[
+    list[str] | None,
+    typer.Option("--match-re", help="Only alerts whose label matches, as pool=chat-.*; may be repeated."),
+]
 
 COLUMNS: Columns[Destination] = {
     "id": lambda one: str(one.id),
@@ -73,9 +102,7 @@ def listing(client: Client, as_json: Json = False) -> None:
 @calls_service()
 def show(client: Client, number: Number, as_json: Json = False) -> None:
     """One destination, and what was sent there lately."""
-    found = next((one for one in client.destinations() if one.id == number), None)
-    if found is None:
-        raise NotFound(f"no destination {number}")
+    found = _there(client, number)
     show_record(found, as_json=as_json)
     sent = [] if as_json else client.deliveries(destination_id=number)[:SHOWN]
     if sent:
@@ -89,26 +116,18 @@ def create(
     client: Client,
     name: Annotated[str, typer.Argument(help="What people call it.")],
     kind: Annotated[DestinationKind, typer.Option(help="What is there.")] = DestinationKind.WEBHOOK,
-    url: Annotated[str | None, typer.Option(help="Where it is; others on this machine may see it.")] = None,
-    url_file: Annotated[Path | None, typer.Option(help="Instead: a file that holds the URL.", exists=True)] = None,
-    secret_file: Annotated[
-        Path | None, typer.Option(help="A file of what signs or lets in: secret, token, key, password.", exists=True)
-    ] = None,
-    to: Annotated[list[str] | None, typer.Option(help="The channel, or an address; may be repeated.")] = None,
-    sender: Annotated[str | None, typer.Option(help="The address that e-mail comes from.")] = None,
-    login: Annotated[str | None, typer.Option(help="Whose password the secret is.")] = None,
-    callback_secret_file: Annotated[
-        Path | None, typer.Option(help="A file of what acknowledgements from there are signed with.", exists=True)
-    ] = None,
-    per_minute: Annotated[int | None, typer.Option(help="Messages a minute at most; unset: as the kind bears.")] = None,
-    title_file: Annotated[Path | None, typer.Option(help="A file with its title's template.", exists=True)] = None,
-    text_file: Annotated[Path | None, typer.Option(help="A file with its text's template.", exists=True)] = None,
-    match: Annotated[
-        list[str] | None, typer.Option(help="Only alerts with this label, as severity=page; may be repeated.")
-    ] = None,
-    match_re: Annotated[
-        list[str] | None, typer.Option(help="Only alerts whose label matches, as pool=chat-.*; may be repeated.")
-    ] = None,
+    url: Url = None,
+    url_file: UrlFile = None,
+    secret_file: SecretFile = None,
+    to: To = None,
+    sender: Sender = None,
+    login: Login = None,
+    callback_secret_file: CallbackSecretFile = None,
+    per_minute: PerMinute = None,
+    title_file: TitleFile = None,
+    text_file: TextFile = None,
+    match: Match = None,
+    match_re: MatchRe = None,
     enabled: Annotated[bool, typer.Option(help="Whether anything is sent there.")] = True,
     as_json: Json = False,
 ) -> None:
@@ -139,6 +158,64 @@ def create(
         typer.echo(f"destination {made.id} {made.name!r}: {made.url}")
 
 
+@app.command("change")
+@calls_service()
+def change(
+    client: Client,
+    number: Number,
+    name: Annotated[str | None, typer.Option(help="What people call it.")] = None,
+    url: Url = None,
+    url_file: UrlFile = None,
+    secret_file: SecretFile = None,
+    to: To = None,
+    sender: Sender = None,
+    login: Login = None,
+    callback_secret_file: CallbackSecretFile = None,
+    per_minute: PerMinute = None,
+    title_file: TitleFile = None,
+    text_file: TextFile = None,
+    match: Match = None,
+    match_re: MatchRe = None,
+    every_alert: Annotated[bool, typer.Option("--every-alert", help="Every alert again.")] = False,
+    enabled: Annotated[bool | None, typer.Option(help="Whether anything is sent there.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Change what is said of a destination; what is not said stays, secrets too. Needs an admin's token."""
+    if url is not None and url_file is not None:
+        fail("say where, once: --url URL, or --url-file FILE")
+    if every_alert and (match or match_re):
+        fail("--every-alert: leave it out, or give no --match and no --match-re")
+    said: dict[str, object] = {"name": name, "recipients": to, "sender": sender, "login": login, "enabled": enabled}
+    said |= {"per_minute": per_minute, "title_template": _text_of(title_file), "text_template": _text_of(text_file)}
+    if match or match_re:
+        said["only"] = silenced("--match", match or [], "--match-re", match_re or [])
+    given = {field: value for field, value in said.items() if value is not None}
+    if every_alert:
+        given["only"] = None
+    secrets = {"url": url or _text_of(url_file), "secret": _text_of(secret_file)}
+    for field, text in {**secrets, "callback_secret": _text_of(callback_secret_file)}.items():
+        given |= {} if text is None else {field: text, f"{field}_kept": False}
+    if not given:
+        fail("nothing to change; say what, as in --match severity=page")
+    there = _there(client, number).unchanged()
+    try:
+        wanted = DestinationReplace.model_validate({**dict(there), **given})
+    except ValidationError as error:
+        fail(explain_values(error))
+    changed = client.replace_destination(number, wanted)
+    if as_json:
+        print_json(changed)
+    else:
+        typer.echo(f"destination {number} {changed.name!r} is changed: {changed.url}")
+
+
+def _there(client: Client, number: int) -> Destination:
+    found = next((one for one in client.destinations() if one.id == number), None)
+    if found is None:
+        raise NotFound(f"no destination {number}")
+    return found
+
+
 def _text_of(file: Path | None) -> str | None:
     return None if file is None else file.read_text().strip()
 
@@ -148,8 +225,8 @@ def _text_of(file: Path | None) -> str | None:
 def preview(
     client: Client,
     kind: Annotated[DestinationKind, typer.Option(help="What is there.")] = DestinationKind.WEBHOOK,
-    title_file: Annotated[Path | None, typer.Option(help="A file with the title's template.", exists=True)] = None,
-    text_file: Annotated[Path | None, typer.Option(help="A file with the text's template.", exists=True)] = None,
+    title_file: TitleFile = None,
+    text_file: TextFile = None,
     alert: Annotated[int | None, typer.Option(help="The alert it is tried on; unset: a made-up one.")] = None,
     as_json: Json = False,
 ) -> None:

@@ -54,6 +54,17 @@ class DestinationCreate(BaseModel):
     enabled: bool = Field(default=True, description="false: nothing is sent there")
 
 
+class DestinationReplace(DestinationCreate):
+    """What a destination shall be from now on. A secret that is kept is not sent: the one that is there stays.
+
+    A secret stays with its place: with another kind, or another scheme or host, it is given anew.
+    """
+
+    url_kept: bool = Field(default=False, description="whether the URL that is there stays; it must be there")
+    secret_kept: bool = Field(default=False, description="whether the secret that is there stays; it must be there")
+    callback_secret_kept: bool = Field(default=False, description="the same of what acknowledgements are signed with")
+
+
 class DestinationHealth(BaseModel):
     """How a destination does, by what was sent there."""
 
@@ -72,7 +83,7 @@ class DestinationHealth(BaseModel):
 
 
 class Destination(BaseModel):
-    """A destination as it is kept, without its secrets. Another URL wants another destination."""
+    """A destination as it is kept, without its secrets."""
 
     id: int = Field(description="the destination's number")
     name: str = Field(description="what people call it")
@@ -91,6 +102,13 @@ class Destination(BaseModel):
     created_at: datetime = Field(description="when it was made")
     origin: str | None = Field(default=None, description="the file that made it (`tailwright apply`); null: no file")
     health: DestinationHealth = Field(default=DestinationHealth(), description="how it does")
+
+    def unchanged(self) -> DestinationReplace:
+        """What leaves it as it is, secrets too: to begin a change with."""
+        plain = {name: value for name, value in self if name in DestinationReplace.model_fields and name != "url"}
+        return DestinationReplace(
+            **plain, url_kept=True, secret_kept=self.signed, callback_secret_kept=self.acknowledges
+        )
 
 
 class DeliveryState(StrEnum):

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from controlplane.contract.bodies.alerts import AlertRuleCreate, InhibitRuleCreate, SilenceCreate
-from controlplane.contract.channels.destinations import DestinationCreate
+from controlplane.contract.channels.destinations import DestinationReplace
 from controlplane.contract.on_call.incidents import RouteCreate
 
 MOST = 1_000
@@ -52,13 +52,10 @@ class DeclaredSilence(SilenceCreate):
     origin: str = ORIGIN
 
 
-class DeclaredDestination(DestinationCreate):
-    """A destination in a file. A secret that is kept is not sent: the one that is there stays."""
+class DeclaredDestination(DestinationReplace):
+    """A destination in a file."""
 
     origin: str = ORIGIN
-    url_kept: bool = Field(default=False, description="whether the URL that is there stays; it must be there")
-    secret_kept: bool = Field(default=False, description="whether the secret that is there stays; it must be there")
-    callback_secret_kept: bool = Field(default=False, description="the same of what acknowledgements are signed with")
 
 
 class AlertingSet(BaseModel):

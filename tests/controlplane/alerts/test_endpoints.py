@@ -13,7 +13,7 @@ from sqlmodel import select
 
 from controlplane.alerts.dry_run.dry_run_desk import DryRunDesk
 from controlplane.alerts.endpoints import AlertParts, router
-from controlplane.alerts.notify import outbox
+from controlplane.alerts.notify import destination_fields, outbox
 from controlplane.alerts.tables import AlertRow, DeliveryRow, DestinationRow
 from controlplane.alerts.view import alert_view
 from controlplane.app.remedies import check_remedy
@@ -121,6 +121,31 @@ def test_destinations_never_show_their_secret(clients: dict[str, TestClient]) ->
     assert short.status_code == 400 and short.json()["error"]["detail"]["field"] == "secret"
     assert clients["admin"].delete(f"/api/v1/destinations/{made.json()['id']}").status_code == 204
     assert clients["admin"].delete(f"/api/v1/destinations/{made.json()['id']}").status_code == 404
+
+
+def test_a_destination_is_changed_and_keeps_its_secret(clients: dict[str, TestClient], database: Database) -> None:
+    admin = clients["admin"]
+    there = {"name": "pager", "url": "https://example.test/hook?key=abc", "secret": "top-secret-1"}
+    made = admin.post("/api/v1/destinations", json=there).json()
+    path, kept = f"/api/v1/destinations/{made['id']}", {"url_kept": True, "secret_kept": True}
+    only = {"matchers": {"severity": "page"}, "patterns": {}}
+    changed = admin.put(path, json={"name": "pages", "only": only, **kept})
+    assert changed.status_code == 200, changed.text
+    assert changed.json() == {**made, "name": "pages", "only": only}
+    keyring = keyring_of(database)
+    with database.session() as session:
+        row = session.get(DestinationRow, made["id"])
+        stored = destination_fields.secrets_of(row, keyring) if row else {}
+    assert {name: one and one.text for name, one in stored.items()} == {
+        **{"url": there["url"], "secret": there["secret"]},
+        "callback_secret": None,
+    }
+    elsewhere = admin.put(path, json={"name": "pages", "url": "https://elsewhere.test/x", "secret_kept": True})
+    assert elsewhere.status_code == 400 and elsewhere.json()["error"]["detail"]["field"] == "secret_kept"
+    assert admin.put("/api/v1/destinations/999", json={"name": "x", **kept}).status_code == 404
+    assert clients["operate"].put(path, json={"name": "x", **kept}).status_code == 403
+    unsigned = admin.put(path, json={"name": "pages", "url_kept": True}).json()
+    assert unsigned["signed"] is False
 
 
 MAIL = {"kind": "email", "url": "smtp://m.test", "recipients": ["a@b.test"], "sender": "t@b.test"}

@@ -139,7 +139,11 @@ BY_SCOPE = {
     },
     "admin": {
         *("delete /api/v1/nodes/{node}", "post /api/v1/destinations", "get /api/v1/tokens", "post /api/v1/tokens"),
-        *("delete /api/v1/destinations/{destination_id}", "post /api/v1/destinations/{destination_id}/test"),
+        *(
+            "delete /api/v1/destinations/{destination_id}",
+            "put /api/v1/destinations/{destination_id}",
+            "post /api/v1/destinations/{destination_id}/test",
+        ),
         *("delete /api/v1/tokens/{token_id}", "post /api/v1/nodes/{node}/release", "get /api/v1/people"),
         "post /api/v1/rollouts/{rollout_id}/approve",
     },

@@ -58,7 +58,7 @@ def test_the_box_and_the_filters_are_what_is_asked() -> None:
     client = Explaining(factor("node", "gpu-3"))
     shown(client, metric="queue", pool="chat", against="before")
     wanted = {"metric": "queue", "start": START, "end": END, "low": 0.5, "high": 2.0, "pool": "chat"}
-    assert client.asked == wanted | {"against": "before"}
+    assert client.asked == wanted | {"against": "before", "role": "serving"}
 
 
 def test_gaps_between_tokens_are_explained_by_requests_and_that_is_said() -> None:

@@ -58,7 +58,7 @@ def test_it_is_the_incidents_own_whatever_the_address_says() -> None:
     seen = selection_of({"from": "now-7d", "pool": "other", "node": "n"}, ONSET + timedelta(hours=1))
     span = span_of(incident_of(alert_of(1, metric="ttft")), seen)
     assert span.selection.range.at(seen.now) == (ONSET - BEFORE, seen.now)
-    assert span.selection.labels == {"pool": "chat"} == span.labels
+    assert span.selection.labels == {"role": "serving", "pool": "chat"} == span.labels
     assert (span.before, span.during) == ((ONSET - BEFORE, ONSET), (ONSET, seen.now))
     assert (span.metric, span.threshold_s) == ("ttft", 0.25)
     assert span.selection.query() == "?from=2030-01-01T11%3A30%3A00Z&to=now&pool=chat"

@@ -45,7 +45,8 @@ def counted(*facets: tuple[str, dict[str, int]]) -> RequestFacets:
 
 def test_a_range_of_seconds_means_those_that_completed_in_the_span() -> None:
     plain = filters_of(selection_of({"pool": "chat", "cache_class": "miss"}, NOW))
-    assert plain == {"pool": "chat", "metric": "e2e", "low": None, "high": None, "cache_class": "miss"}
+    asked = {"pool": "chat", "metric": "e2e", "low": None, "high": None, "cache_class": "miss"}
+    assert plain == {"role": "serving", **asked}
     ranged = selection_of({"metric": "ttft", "min": "1.2", "max": "3"}, NOW)
     assert filters_of(ranged) | {"timed_by": "completion", "low": 1.2, "high": 3.0} == filters_of(ranged)
     assert limits_of(ranged) == "ttft at least 1.20 s and at most 3.00 s"

@@ -81,7 +81,7 @@ def test_a_reader_who_sends_a_form_anyway_is_refused(reader: httpx.Client, bare:
     "path",
     [
         *("/settings/tokens", "/settings/tokens/1/end", "/settings/people/1/end", "/settings/destinations"),
-        *("/settings/destinations/1/test", "/settings/destinations/1/end"),
+        *("/settings/destinations/1", "/settings/destinations/1/test", "/settings/destinations/1/end"),
     ],
 )
 @pytest.mark.parametrize("forged", ["", "0" * 64])
@@ -158,6 +158,14 @@ def test_a_destination_of_any_kind_is_made_and_what_is_wrong_stands_at_its_field
     with bare.client() as client:
         made = client.destinations()[0]
         assert (made.kind, made.recipients, made.sender) == ("email", ["a@b.test", "c@d.test"], "t@b.test")
+        form = admin.get(f"/settings?tab=destinations&edit=destination/{made.id}").text
+        assert "Change destination mail" in form and 'value="a@b.test, c@d.test"' in form and "password-1" not in form
+        path, plain = f"/settings/destinations/{made.id}", {**said, "sender": "t@b.test", "url": "", "secret": ""}
+        assert admin.post(path, data={**plain, "only": "severity=page"}).status_code == 303
+        changed = client.destinations()[0]
+        assert changed.only is not None and changed.signed and not changed.enabled
+        moved = admin.post(path, data={**plain, "url": "smtp://other.test:587"})
+        assert moved.status_code == 400 and 'id="about-secret"' in moved.text and "give the secret anew" in moved.text
         answer = admin.post(f"/settings/destinations/{made.id}/replay", data={"form": said["form"]})
         assert answer.status_code == 200 and "0 dead letters" in answer.text
         client.delete_destination(made.id)

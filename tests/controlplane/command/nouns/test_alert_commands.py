@@ -129,6 +129,9 @@ def test_a_destination_is_made_tested_and_deleted(plane: Plane, receiver: str, t
     made = plane.json("destinations", "create", "pager", "--url", receiver, "--secret-file", secret)
     assert made["signed"] and made == plane.json("destinations", "show", made["id"])
     assert plane.json("destinations", "list") == plane.get("destinations")
+    changed = plane.json("destinations", "change", made["id"], "--match", "severity=page")
+    assert changed == {**made, "only": {"matchers": {"severity": "page"}, "patterns": {}}}
+    assert "nothing to change" in plane.run("destinations", "change", made["id"], status=2).stderr
     assert "the test arrived" in plane.run("destinations", "test", made["id"]).stdout
     assert plane.json("destinations", "test", made["id"])["state"] == "delivered"
     url = tmp_path / "url"
