@@ -6,6 +6,7 @@ from controlplane.client import Client
 from controlplane.contract import metrics
 from controlplane.contract.metrics import NODE, Metric, MetricKind
 from controlplane.contract.reports.gpu_clocks import in_words
+from controlplane.contract.share_text import share_text
 
 WINDOW, WINDOW_LENGTH_S = "1m", 60.0
 
@@ -55,7 +56,7 @@ class HostFigure:
         if self.metric.kind is MetricKind.SUM:
             return f"{self.value:,.0f} a second" if self.value >= 10 else f"{self.value:.2g} a second"
         if self.metric.unit == "1":
-            return f"{self.value:.0%}".replace("%", " %")
+            return share_text(self.value)
         unit = {"Cel": "°C", "{cpu}": "CPUs", "{task}": "tasks"}.get(self.metric.unit, self.metric.unit)
         return f"{self.value:,.4g} {unit}"
 

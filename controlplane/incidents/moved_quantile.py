@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from controlplane.contract.duration_text import duration_text
 from controlplane.contract.on_call.attribution import Attribution, HowMoved, PlaceOfShift
+from controlplane.contract.share_text import share_text
 from controlplane.incidents.markdown import plain, table
 
 MOST_PLACES = 5
@@ -22,7 +23,7 @@ def moved_quantile(moved: Attribution | None) -> Iterator[str]:
                 plain(one.stage),
                 duration_text(one.before_s),
                 duration_text(one.during_s),
-                f"{one.share:.0%}",
+                share_text(one.share),
                 f"{_signed(one.grown_s.low)} to {_signed(one.grown_s.high)}",
             )
             for one in moved.stages
@@ -50,9 +51,9 @@ def _place(one: PlaceOfShift) -> tuple[str, ...]:
     return (
         f"{named}{plain(one.label)} {plain(one.value)}{named}",
         "more of them" if one.how is HowMoved.MIX else "took longer",
-        f"{one.share:.0%}",
+        share_text(one.share),
         f"{_signed(one.moved_s.low)} to {_signed(one.moved_s.high)}",
-        f"{one.before:.0%} to {one.during:.0%}",
+        f"{share_text(one.before)} to {share_text(one.during)}",
     )
 
 

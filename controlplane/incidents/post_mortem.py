@@ -10,6 +10,7 @@ from controlplane.contract.bodies.alerts import OURS, Alert, StageShift
 from controlplane.contract.bodies.cause_kinds import CauseKind
 from controlplane.contract.duration_text import duration_text
 from controlplane.contract.on_call.incidents import IncidentDetail
+from controlplane.contract.share_text import share_text
 from controlplane.incidents.markdown import plain, table
 from controlplane.incidents.moved_quantile import moved_quantile
 
@@ -64,7 +65,7 @@ def _impact(incident: IncidentDetail) -> Iterator[str]:
 def _stage_row(stage: StageShift) -> tuple[str, ...]:
     times = (stage.before_mean_s, stage.during_mean_s, stage.before_p99_s, stage.during_p99_s)
     words = ("-" if value is None else duration_text(value) for value in times)
-    return plain(stage.stage), *words, f"{stage.share_of_increase:.0%}"
+    return plain(stage.stage), *words, share_text(stage.share_of_increase)
 
 
 def _causes(incident: IncidentDetail) -> Iterator[str]:

@@ -22,6 +22,7 @@ from controlplane.contract.bodies.studies import Study, StudyResult, StudyVerdic
 from controlplane.contract.engine_address import Network
 from controlplane.contract.errors import BadRequest, NotFound, TailwrightError
 from controlplane.contract.knobs import QUANTIZATION, Quantization, difference
+from controlplane.contract.share_text import share_text
 from tuner.replay.replay import METRICS, ReplayResult, key
 from tuner.search import quality_gate
 from tuner.search.charge import Budget, allowance_s, cheap_s
@@ -201,7 +202,9 @@ class StudyRun:
             return self._unproven(search, f"nothing measured was better than what runs now ({why})", None)
         if best.assessment.worst > MARGINAL:
             worst = max(best.assessment.violations, key=lambda name: best.assessment.violations[name])
-            reason = f"no configuration kept the limits; the nearest exceeds {worst} by {best.assessment.worst:.0%}"
+            reason = (
+                f"no configuration kept the limits; the nearest exceeds {worst} by {share_text(best.assessment.worst)}"
+            )
             return self._unproven(search, f"{reason} ({why})", best)
         return self._validate(search, best, default)
 

@@ -11,6 +11,7 @@ from controlplane.contract.duration_text import duration_text
 from controlplane.contract.histogram import error_text
 from controlplane.contract.knobs import KNOBS
 from controlplane.contract.metrics import E2E, ITL, TPOT, TTFT
+from controlplane.contract.share_text import share_text
 from web.frame.states import kind_of
 
 ACRONYMS = frozenset(metric.short for metric in (TTFT, ITL, TPOT, E2E))
@@ -49,7 +50,7 @@ def label_words(name: str) -> str:
 
 
 def percent(value: float | None, digits: int = 0) -> str:
-    return "–" if value is None else f"{100 * value:.{digits}f} %"
+    return "–" if value is None else share_text(value, digits)
 
 
 def clock(value: datetime | None) -> str:

@@ -22,6 +22,7 @@ from controlplane.alerts.windows.history import instant
 from controlplane.alerts.windows.pool_endings import Ended, PoolEndings
 from controlplane.contract.bodies.alerts import RequestsFailedCondition
 from controlplane.contract.metrics import WINDOW_S
+from controlplane.contract.share_text import share_text
 from controlplane.evidence.binomial import Z_95, wilson_upper
 from controlplane.evidence.e_detector import Exceedances, Stream, observe
 
@@ -133,8 +134,9 @@ def _finding(known: LostShare, pool: str, at: datetime) -> Finding:
         Reading.BREACH,
         since=onset,
         summary=(
-            f"{lost / count:.1%} of requests are lost ({lost} of {count}: {reasons}) since {onset:%H:%M:%S} UTC, "
-            f"normal is at most {known.null:.1%}"
+            f"{share_text(lost / count, 1)} of requests are lost ({lost} of {count}: {reasons}) "
+            f"since {onset:%H:%M:%S} UTC, "
+            f"normal is at most {share_text(known.null, 1)}"
         ),
         evidence={
             "onset": onset.isoformat(),

@@ -32,6 +32,7 @@ from controlplane.alerts.words import percentile
 from controlplane.contract.bodies.alerts import TrafficChangedCondition
 from controlplane.contract.duration_text import duration_text
 from controlplane.contract.metrics import E2E, PROMPT_BUCKET, PROMPT_BUCKETS, TTFT
+from controlplane.contract.share_text import share_text
 from controlplane.evidence.sketch import Sketch
 from controlplane.telemetry import Question, Span, Where
 
@@ -184,7 +185,7 @@ def longer_words(before: dict[str, float], now: dict[str, float]) -> str:
     edge = max(grown, key=lambda name: grown[name])
     above = PROMPT_BUCKETS[PROMPT_BUCKETS.index(edge) + 1 :]
     was, is_now = (sum(one.get(name, 0.0) for name in above) for one in (before, now))
-    return f"those over {edge.removeprefix('<=')} tokens were {was:.0%} of requests, now {is_now:.0%}"
+    return f"those over {edge.removeprefix('<=')} tokens were {share_text(was)} of requests, now {share_text(is_now)}"
 
 
 def _take(state: State, load: PoolLoad, job: TrafficJob) -> None:

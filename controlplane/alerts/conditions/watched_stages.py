@@ -17,6 +17,7 @@ from controlplane.alerts.windows.history import History, Where, merged
 from controlplane.contract.bodies.alerts import RegressionCondition
 from controlplane.contract.histogram import is_coarse
 from controlplane.contract.metrics import E2E, ITL, NODE, POOL, PREFILL, SEND, TOKENIZE, TTFT, UNACCOUNTED
+from controlplane.contract.share_text import share_text
 from controlplane.evidence.sketch import Sketch
 from controlplane.telemetry import Question, Span, TelemetryReader
 
@@ -44,9 +45,12 @@ class Watched:
         if self.told is None:
             return f"the metrics that the rule names: {', '.join(self.metrics)}"
         if self.metrics == STAGES:
-            return f"stages, freed of waiting ({self.told:.0%} of requests tell them): {', '.join(self.metrics)}"
+            return (
+                f"stages, freed of waiting ({share_text(self.told)} of requests tell them): {', '.join(self.metrics)}"
+            )
         return (
-            f"{', '.join(self.metrics)} in place of stages: {self.told:.0%} of requests tell theirs by raw timings; "
+            f"{', '.join(self.metrics)} in place of stages: "
+            f"{share_text(self.told)} of requests tell theirs by raw timings; "
             "waiting counts as slowness, too"
         )
 

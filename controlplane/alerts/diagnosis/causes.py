@@ -19,6 +19,7 @@ from controlplane.alerts.diagnosis.rollout_record import RolloutRecord
 from controlplane.contract.bodies.cause_kinds import CauseKind
 from controlplane.contract.metrics import PROMPT_BUCKETS, CacheClass
 from controlplane.contract.on_call.attribution import Attribution
+from controlplane.contract.share_text import share_text
 
 LOAD_GROWTH = 1.25
 LOAD_SIGMAS = 3.0
@@ -167,7 +168,8 @@ def _prompt_mix(context: Context) -> list[Cause]:
             "cause": CauseKind.PROMPT_MIX.value,
             "score": min(0.8, 0.3 + distance),
             "message": (
-                f"prompts got longer: {top} tokens were {before.get(top, 0.0):.0%} of requests, now {during[top]:.0%}"
+                f"prompts got longer: {top} tokens were {share_text(before.get(top, 0.0))} of requests, "
+                f"now {share_text(during[top])}"
             ),
             "before": dict(before),
             "during": dict(during),
@@ -184,7 +186,7 @@ def _cache_miss(context: Context) -> list[Cause]:
         {
             "cause": CauseKind.CACHE_MISS.value,
             "score": min(0.8, 0.3 + (before - during)),
-            "message": f"prefix-cache hits fell from {before:.0%} to {during:.0%} of requests",
+            "message": f"prefix-cache hits fell from {share_text(before)} to {share_text(during)} of requests",
             "before": dict(context.cache_before),
             "during": dict(context.cache_during),
         }
@@ -199,7 +201,7 @@ def _kv_pressure(context: Context) -> list[Cause]:
     if not (more or full):
         return []
     words = [f"{preempted.during:.2g} preemptions a second"] if more else []
-    words += [f"KV cache {usage.during:.0%} full"] if usage.during is not None else []
+    words += [f"KV cache {share_text(usage.during)} full"] if usage.during is not None else []
     return [
         {
             "cause": (CauseKind.PREEMPTION if more else CauseKind.KV_PRESSURE).value,
@@ -219,7 +221,7 @@ def _acceptance(context: Context) -> list[Cause]:
         {
             "cause": CauseKind.ACCEPTANCE.value,
             "score": PRIOR[CauseKind.ACCEPTANCE],
-            "message": f"of the draft tokens {during:.0%} were accepted, {before:.0%} before",
+            "message": f"of the draft tokens {share_text(during)} were accepted, {share_text(before)} before",
             "acceptance": [before, during],
         }
     ]

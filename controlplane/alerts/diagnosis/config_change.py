@@ -14,6 +14,7 @@ from controlplane.alerts.diagnosis.rollout_record import RolloutRecord
 from controlplane.contract.bodies.cause_kinds import CauseKind
 from controlplane.contract.knobs import difference
 from controlplane.contract.metrics import WINDOW_S
+from controlplane.contract.share_text import share_text
 
 NEAR_S = 300.0
 """A change so near to the onset is the likeliest cause there can be."""
@@ -146,7 +147,7 @@ def _message(
         text += f" reached half of the pool at {half_at:%H:%M:%S}"
         text += "" if whole_at is None else f" and all of it at {whole_at:%H:%M:%S}"
     elif arrival.began is not None:
-        text += f" serves {new.during_share:.0%} of the requests, since {arrival.began:%H:%M:%S}"
+        text += f" serves {share_text(new.during_share)} of the requests, since {arrival.began:%H:%M:%S}"
     return text + ("" if arrival.ended is None else f", and was withdrawn by {arrival.ended:%H:%M:%S}")
 
 

@@ -37,6 +37,7 @@ from controlplane.contract.metrics import (
     UNACCOUNTED,
 )
 from controlplane.contract.on_call.attribution import PlaceOfShift
+from controlplane.contract.share_text import share_text
 from controlplane.evidence.sketch import Sketch
 
 STEP_PARTS: tuple[str, ...] = tuple(part.short for part in (STEP_SCHEDULE, STEP_FORWARD, STEP_SAMPLE, STEP_COMMIT))
@@ -170,5 +171,5 @@ def sentence(shift: Shift, top: Named | None, found: Sequence[Mapping[str, Any]]
         text += f" ({error_text(shift.relative_error)})"
     text += shift.felt
     if top is not None and top.stage != shift.metric:
-        text += f"; {min(top.share, 1.0):.0%} of it is {IN_WORDS.get(top.stage, top.stage)}"
+        text += f"; {share_text(min(top.share, 1.0))} of it is {IN_WORDS.get(top.stage, top.stage)}"
     return text + (f"; {found[0]['message']}." if found else ".")

@@ -17,6 +17,7 @@ from controlplane.contract import metrics
 from controlplane.contract.bodies.cause_kinds import CauseKind
 from controlplane.contract.metrics import Metric
 from controlplane.contract.reports.gpu_clocks import HARDWARE, HEAT, POWER
+from controlplane.contract.share_text import share_text
 from controlplane.evidence.host_thresholds import MIN_GROWTH, MIN_STALL_GROWTH
 
 MIN_STRETCH = 1.25
@@ -151,7 +152,7 @@ def _busy(host: Readings) -> Trouble | None:
         return None
     words = f"the host is busy: others used {_cpus(other.during, _of(host, metrics.HOST_CPUS).during)}"
     if waited.during is not None:
-        words += f", the engine waited {waited.during:.0%} of its time for one"
+        words += f", the engine waited {share_text(waited.during)} of its time for one"
     since = other.since if took_more else waited.since
     measured = (metrics.HOST_OTHER_CPU, metrics.HOST_ENGINE_CPU, metrics.HOST_FLEET_CPU, metrics.HOST_RUN_DELAY)
     return Trouble("cpu", min(max(grown / 0.5, (_stretch(waited) - 1.0) / 2.0), 1.0), words, measured, since)
@@ -180,7 +181,7 @@ def _stolen(host: Readings) -> Trouble | None:
     steal = _of(host, metrics.HOST_STEAL)
     if steal.during is None or _grown(steal) < MIN_GROWTH:
         return None
-    words = f"other machines on the same hardware took {steal.during:.0%} of the CPU time (steal)"
+    words = f"other machines on the same hardware took {share_text(steal.during)} of the CPU time (steal)"
     return Trouble("steal", min(_grown(steal) / 0.4, 1.0), words, (metrics.HOST_STEAL,), steal.since)
 
 
@@ -189,7 +190,7 @@ def _throttled(host: Readings) -> Trouble | None:
     if throttled.during is None or _grown(throttled) < MIN_GROWTH:
         return None
     lowered = quota.before is not None and quota.during is not None and quota.during < 0.95 * quota.before
-    words = f"the container was throttled {throttled.during:.0%} of the time"
+    words = f"the container was throttled {share_text(throttled.during)} of the time"
     if quota.during is not None:
         words += f" (quota {quota.during:.2g} CPUs" + (f", before {quota.before:.2g})" if lowered else ")")
     measured = (metrics.HOST_THROTTLED, metrics.HOST_CPU_LIMIT, metrics.HOST_ENGINE_CPU)
@@ -221,11 +222,11 @@ def _short_of_memory(host: Readings) -> Trouble | None:
     stalls = max(_grown(memory), _grown(io)) / STALLS_AT_WORST
     severity = min(max(stalls, (faults.during or 0.0) / 500.0), 1.0)
     if not killed and not stalled and _grown(io) > 2.0 * _grown(memory):
-        words = f"the disk is slow: {io.during or 0.0:.0%} of the time waiting for I/O"
+        words = f"the disk is slow: {share_text(io.during or 0.0)} of the time waiting for I/O"
         since = faults.since or io.since
         return Trouble("io", severity, ", ".join(filter(None, (words, rate))), measured, since)
-    told = [f"{memory.during:.0%} of the time stalled" if memory.during is not None else "", rate]
-    told.append(f"{left.during:.0%} left" if left.during is not None and left.during < 0.1 else "")
+    told = [f"{share_text(memory.during)} of the time stalled" if memory.during is not None else "", rate]
+    told.append(f"{share_text(left.during)} left" if left.during is not None and left.during < 0.1 else "")
     told.append("processes were killed for it" if killed else "")
     words = "memory is short: " + ", ".join(filter(None, told))
     return Trouble("memory", severity, words, measured, faults.since or memory.since)
@@ -262,7 +263,7 @@ def _shared_gpu(host: Readings) -> Trouble | None:
     other = _of(host, metrics.GPU_OTHER_UTILIZATION)
     if other.during is None or _grown(other) < MIN_GROWTH:
         return None
-    words = f"the GPU is busy: other processes used {other.during:.0%} of it"
+    words = f"the GPU is busy: other processes used {share_text(other.during)} of it"
     return Trouble("gpu_shared", min(_grown(other) / 0.5, 1.0), words, (metrics.GPU_OTHER_UTILIZATION,), other.since)
 
 
@@ -297,6 +298,6 @@ def _values(
 
 def _cpus(share: float, cpus: float | None) -> str:
     if cpus is None:
-        return f"{share:.0%} of its CPUs"
+        return f"{share_text(share)} of its CPUs"
     words = {1: "one core", 2: "two cores", 3: "three cores", 4: "four cores"}
-    return f"{share:.0%} of {words.get(round(cpus), f'{cpus:.0f} cores')}"
+    return f"{share_text(share)} of {words.get(round(cpus), f'{cpus:.0f} cores')}"

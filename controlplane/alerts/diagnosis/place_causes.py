@@ -6,6 +6,7 @@ from controlplane.alerts.diagnosis.plausibility import PRIOR
 from controlplane.contract.bodies.cause_kinds import CauseKind
 from controlplane.contract.metrics import CACHE_CLASS, NODE, PROMPT_BUCKET, TENANT, CacheClass
 from controlplane.contract.on_call.attribution import Attribution, HowMoved, PlaceOfShift
+from controlplane.contract.share_text import share_text
 
 GROUPS = {
     PROMPT_BUCKET.label: "prompts of {} tokens",
@@ -35,7 +36,7 @@ def _cause(place: PlaceOfShift) -> dict[str, Any] | None:
 
 
 def _mix(place: PlaceOfShift) -> tuple[CauseKind | None, str]:
-    went = f"{place.before:.1%} of requests, now {place.during:.1%}"
+    went = f"{share_text(place.before, 1)} of requests, now {share_text(place.during, 1)}"
     if place.label == PROMPT_BUCKET.label:
         return CauseKind.PROMPT_MIX, f"the mix of prompts changed: those of {place.value} tokens were {went}"
     if place.label == TENANT.label:

@@ -9,6 +9,7 @@ from controlplane.alerts.symptoms.expressions import Level, Levels
 from controlplane.alerts.symptoms.symptom_course import Course, Evidence, Flags, Scene, beyond
 from controlplane.alerts.windows.window_table import Source, Values
 from controlplane.contract.metrics import NODE, WINDOW_S
+from controlplane.contract.share_text import share_text
 
 EASED = 0.5
 """Over when the eased terms held in less than this part of the windows that were wanted."""
@@ -62,7 +63,7 @@ def _evidence(levels: Levels, windows: Values, held: Values, sums: list[Values],
         "error_rate": {
             "statement": (
                 f"measured, no chance involved: so in {round(held[at] * windows[at])} of {round(windows[at])} windows "
-                f"of {WINDOW_S:g} s, wanted were {levels.held:.0%}"
+                f"of {WINDOW_S:g} s, wanted were {share_text(levels.held)}"
             )
         },
     }

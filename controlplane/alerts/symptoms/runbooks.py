@@ -8,6 +8,7 @@ from pathlib import Path
 from controlplane.alerts.symptoms.expressions import Cohort, Expression, Levels, OtherKind, Ratio, Silence, Tail, Trend
 from controlplane.alerts.symptoms.symptom_catalogue import Symptom, catalogue
 from controlplane.contract.bodies.alerts import SymptomView
+from controlplane.contract.share_text import share_text
 
 FOLDER = Path(__file__).resolve().parents[3] / "docs" / "runbooks"
 INDEX = "README.md"
@@ -78,7 +79,7 @@ def in_words(form: Expression) -> str:
         terms = " and ".join(
             f"`{term.metric}` {'above' if term.above is not None else 'below'} {term.limit:g}" for term in form.terms
         )
-        return f"On a node: {terms}, in {form.held:.0%} of the windows of {form.window_s:g} s."
+        return f"On a node: {terms}, in {share_text(form.held)} of the windows of {form.window_s:g} s."
     if isinstance(form, Ratio):
         side = "above" if form.above is not None else "below"
         gates = "".join(

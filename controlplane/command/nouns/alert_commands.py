@@ -8,6 +8,7 @@ from controlplane.client import Client
 from controlplane.contract.bodies.alerts import Alert, AlertState, StageShift
 from controlplane.contract.channels.destinations import Delivery
 from controlplane.contract.duration_text import duration_text
+from controlplane.contract.share_text import share_text
 from controlplane.terminal.output.printing import (
     Columns,
     Json,
@@ -34,7 +35,7 @@ STAGES: Columns[StageShift] = {
     "part": lambda shift: shift.stage,
     "p99 before": lambda shift: _figure(shift.before_p99_s),
     "p99 during": lambda shift: _figure(shift.during_p99_s),
-    "share": lambda shift: f"{shift.share_of_increase:.0%}",
+    "share": lambda shift: share_text(shift.share_of_increase),
 }
 DELIVERIES: Columns[Delivery] = {
     "destination": lambda delivery: str(delivery.destination_id),

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pydantic import BaseModel
 
 from controlplane.contract.metrics import PREFILL, QUEUE, CacheClass
+from controlplane.contract.share_text import share_text
 from controlplane.evidence.sketch import Sketch
 from controlplane.rollouts.judging.evidence_of_metric import Window
 
@@ -106,5 +107,7 @@ class Room(BaseModel):
         """Why no good verdict is given."""
         found = ["both arms are overloaded: what waits says nothing of the configuration"] if self.overloaded else []
         if self.lost_hits > LOST_HITS:
-            found.append(f"the canary lost cache hits, beside the control, of {self.lost_hits:.0%} of its requests")
+            found.append(
+                f"the canary lost cache hits, beside the control, of {share_text(self.lost_hits)} of its requests"
+            )
         return found

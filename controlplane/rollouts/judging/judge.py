@@ -51,6 +51,7 @@ from pydantic import BaseModel, Field
 from controlplane.contract.bodies.rollouts import JudgingPlan, Verdict
 from controlplane.contract.histogram import RELATIVE_ERROR, error_text, is_coarse, upper_edge
 from controlplane.contract.metrics import WINDOW_S
+from controlplane.contract.share_text import share_text
 from controlplane.evidence.exceedance import log_mean_exp
 from controlplane.evidence.sketch import Sketch
 from controlplane.rollouts.judging.compared_line import Wanted
@@ -400,7 +401,7 @@ class Judge(BaseModel):
         says = "counts between the bounds are interpolated"
         if self._blind(stream):
             says = (
-                f"a slowdown beyond the tolerance of {self.tolerance:.0%} could hide inside a bucket, "
+                f"a slowdown beyond the tolerance of {share_text(self.tolerance)} could hide inside a bucket, "
                 "so this metric cannot show that the canary is not worse"
             )
         error = stream.relative_error

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from controlplane.contract.bodies.rollouts import Compared, JudgingPlan, RolloutCreate, default_levels
 from controlplane.contract.bodies.slo import PROFILES, Limit
 from controlplane.contract.metrics import E2E, ITL, PREFILL, TTFT
+from controlplane.contract.share_text import share_text
 
 WAITING = (TTFT.short, E2E.short)
 """Metrics that hold the time in which a request waited."""
@@ -82,7 +83,7 @@ def _says(spec: RolloutCreate, compared: list[Compared], limits: list[Limit]) ->
     for one in compared:
         where = ", ".join(f"p{100 * level:g}" for level in one.levels)
         held = ", less what its deliveries hold more tokens" if one.per_delivery else ""
-        what = f"{one.metric} at {where}: not slower than the control by more than {spec.tolerance:.0%}{held}"
+        what = f"{one.metric} at {where}: not slower than the control by more than {share_text(spec.tolerance)}{held}"
         if spec.objective is not None:
             of = f"study {spec.study_id}" if spec.study_id is not None else "this rollout"
             what = f"the objective of {of}, {what}"

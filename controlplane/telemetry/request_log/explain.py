@@ -16,6 +16,7 @@ from controlplane.contract.bodies.explanation import (
     LookedAt,
 )
 from controlplane.contract.metrics import E2E, REQUEST_PARTS, TPOT, TTFT, UNACCOUNTED
+from controlplane.contract.share_text import share_text
 from controlplane.telemetry.request_log.contrast import ALPHA, FactorContrast, ValueContrast, among_alike, contrasts
 from controlplane.telemetry.request_log.factors import factors, phrase
 from controlplane.telemetry.request_log.request_columns import Coded, Floats, Mask, RequestColumns, joined
@@ -113,10 +114,10 @@ def _factor_sentence(one: FactorContrast) -> str:
     sign = 1.0 if value.difference > 0.0 else -1.0
     low, high = sorted((sign * value.interval.low, sign * value.interval.high))
     return (
-        f"{value.inside / one.inside:.0%} of the requests inside {phrase(one.factor, value.value)}, "
-        f"{value.outside / one.outside:.0%} of those outside: {_points(value.difference)} "
+        f"{share_text(value.inside / one.inside)} of the requests inside {phrase(one.factor, value.value)}, "
+        f"{share_text(value.outside / one.outside)} of those outside: {_points(value.difference)} "
         f"({100.0 * low:.0f} to {100.0 * high:.0f})."
-    ).replace("%", " %")
+    )
 
 
 def _points(difference: float) -> str:

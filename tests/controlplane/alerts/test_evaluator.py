@@ -98,7 +98,7 @@ class TestRegression:
         assert cause["changed"] == {"max_num_batched_tokens": [512, 32]}
         assert "max_num_batched_tokens 512 -> 32" in alert.summary and "PREFILL p9" in alert.summary
         assert "with it TTFT p99 from" in alert.summary and "E2E p99 from" in alert.summary
-        assert alert.evidence["judged_by"].startswith("stages, freed of waiting (100% of requests tell them)")
+        assert alert.evidence["judged_by"].startswith("stages, freed of waiting (100 % of requests tell them)")
         assert alert.value is not None and alert.threshold is not None and alert.value > 3 * alert.threshold
         assert alert.evidence["baseline"]["short"] and "short" in alert.evidence["error_rate"]["statement"]
         assert deliveries(database) == [(alert.id, "firing")]

@@ -76,7 +76,7 @@ def test_a_regression_is_found_and_says_how_well_it_is_known(
     run(evaluator, pool, 120, prefill=6.0)
     (alert,) = firing(database)
     assert alert.labels == {"kind": "regression", "pool": "main", "metric": "ttft"}
-    assert alert.evidence["judged_by"].startswith("ttft, itl, e2e in place of stages: 0% of requests tell theirs")
+    assert alert.evidence["judged_by"].startswith("ttft, itl, e2e in place of stages: 0 % of requests tell theirs")
     assert alert.evidence["prompt_bucket"] is None
     assert alert.evidence["accuracy"]["relative_error"] >= 0.5
     assert "from /metrics buckets" in alert.summary and "for prompts of" not in alert.summary

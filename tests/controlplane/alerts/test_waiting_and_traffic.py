@@ -207,7 +207,7 @@ def test_longer_prompts_are_told_as_a_mix_with_what_they_do_by_themselves(traffi
     traffic.serve(300, long=0.25)
     (alert,) = traffic.alerts
     assert alert.labels == {"kind": "traffic_changed", "pool": "main", "sign": "mix"}
-    assert "those over 512 tokens were 2% of requests, now" in alert.summary
+    assert "those over 512 tokens were 2 % of requests, now" in alert.summary
     assert alert.evidence["e2e_by_mix_alone_s"] > 1.1 * alert.evidence["e2e_before_s"]
 
 

@@ -45,8 +45,8 @@ def test_it_has_the_effect_the_time_the_event_and_both_tables() -> None:
         "- 2 times as long (1.5 to 2.5, 95 % at any look).",
         "- Since 12:00:00 (12:00:00 to 12:00:05, 95 %).",
         "- 4 s before it: rollout \\*3\\* began (rollout/3).",
-        "| queue | 10 ms | 200 ms | 80% | -100 ms to +300 ms |",
-        "| **tenant a\\|b** | more of them | 90% | -100 ms to +300 ms | 10% to 40% |",
+        "| queue | 10 ms | 200 ms | 80 % | -100 ms to +300 ms |",
+        "| **tenant a\\|b** | more of them | 90 % | -100 ms to +300 ms | 10 % to 40 % |",
     ):
         assert wanted in text
 

@@ -62,7 +62,7 @@ def test_it_says_what_is_known_and_leaves_room_for_the_rest(alert: Callable[...,
     assert text.startswith("# Post-mortem: incident 4\n\nTTFT p99 rose\n")
     assert "| Time to detect | 90.0 s |" in text and "| Owner | team \\| chat |" in text and f"<{LINK}>" in text
     assert "- TTFT went from 250 ms to 1.50 s." in text
-    assert "| queue | 10 ms | 500 ms | 20 ms | - | 90% |" in text
+    assert "| queue | 10 ms | 500 ms | 20 ms | - | 90 % |" in text
     assert "1. load rose" in text and "- 2030-01-01 12:01:00, ada: we looked" in text
     for heading in ("Timeline (UTC)", "Alerts", "What went well", "What went badly", "Actions"):
         assert f"\n## {heading}\n" in text

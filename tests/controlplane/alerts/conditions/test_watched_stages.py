@@ -53,7 +53,7 @@ def test_stages_are_watched_where_half_of_the_requests_tell_them_by_raw_timings(
     watched = WatchedStages(telemetry)
     look(telemetry, watched, plant.now, "p")
     assert watched.of("p") == Watched(metrics, share)
-    assert f"{share:.0%} of requests" in watched.of("p").words
+    assert f"{100 * share:.0f} % of requests" in watched.of("p").words
     assert ("waiting counts as slowness" in watched.of("p").words) == (metrics == STAND_INS)
 
 

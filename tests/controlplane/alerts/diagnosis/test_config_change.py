@@ -92,7 +92,7 @@ def test_a_canary_that_had_left_before_the_onset_is_not_named() -> None:
 
 def test_a_canary_under_judgement_is_named_with_its_share() -> None:
     (cause,) = causes_of("08:44:30", "08:45:30", [("08:44:25", 0.3)], [rollout(1, "08:44:20")])
-    assert cause["message"].endswith("brought by rollout 1, serves 30% of the requests, since 08:44:25")
+    assert cause["message"].endswith("brought by rollout 1, serves 30 % of the requests, since 08:44:25")
     assert cause["reached_half_at"] is None and cause["verdict"] is None
 
 

@@ -75,7 +75,7 @@ def test_the_sentence_for_a_tired_reader(measured: Any) -> None:
     around = Context(revisions=revisions, knobs=knobs)
     found = diagnose(shift("ttft"), measured(prefill=9.0, queue=9.0), around)
     assert found.summary == (
-        "TTFT p99 rose from 210 ms to 1.90 s since 14:03:10 UTC; 83% of it is prefill; revision 2 "
+        "TTFT p99 rose from 210 ms to 1.90 s since 14:03:10 UTC; 83 % of it is prefill; revision 2 "
         "(max_num_batched_tokens 512 -> 32) reached all of the pool at 14:03:00."
     )
     assert found.causes[0]["changed"] == {"max_num_batched_tokens": [512, 32]}

@@ -51,14 +51,14 @@ def revised(before_s: float) -> list[RevisionSeen]:
 @pytest.mark.parametrize(
     ("readings", "kind", "said"),
     [
-        (BUSY, "cpu", "the host is busy: others used 93% of two cores, the engine waited 60% of its time for one"),
-        (host((metrics.HOST_STEAL, 0.0, 0.3)), "steal", "took 30% of the CPU time (steal)"),
-        (THROTTLED, "throttled", "the container was throttled 41% of the time (quota 0.5 CPUs)"),
+        (BUSY, "cpu", "the host is busy: others used 93 % of two cores, the engine waited 60 % of its time for one"),
+        (host((metrics.HOST_STEAL, 0.0, 0.3)), "steal", "took 30 % of the CPU time (steal)"),
+        (THROTTLED, "throttled", "the container was throttled 41 % of the time (quota 0.5 CPUs)"),
         (LOWERED, "throttled", "(quota 0.2 CPUs, before 2)"),
         (
             host((metrics.HOST_PRESSURE_MEMORY, 0.0, 0.35), (metrics.HOST_MAJOR_FAULTS, 0.0, 1200.0)),
             "memory",
-            "memory is short: 35% of the time stalled, 1,200 major faults a second",
+            "memory is short: 35 % of the time stalled, 1,200 major faults a second",
         ),
         (
             host(
@@ -67,7 +67,7 @@ def revised(before_s: float) -> list[RevisionSeen]:
                 (metrics.HOST_MAJOR_FAULTS, 1.0, 40.0),
             ),
             "io",
-            "the disk is slow: 80% of the time waiting for I/O, 40 major faults a second",
+            "the disk is slow: 80 % of the time waiting for I/O, 40 major faults a second",
         ),
         (host((metrics.HOST_OUT_OF_MEMORY_KILLS, 0.0, 0.2)), "memory", "processes were killed for it"),
         (
@@ -81,7 +81,7 @@ def revised(before_s: float) -> list[RevisionSeen]:
             "the GPU slowed down by its power limit",
         ),
         (host((metrics.GPU_XID, 0.0, 79.0)), "gpu_error", "XID 79"),
-        (host((metrics.GPU_OTHER_UTILIZATION, 0.0, 0.5)), "gpu_shared", "other processes used 50% of it"),
+        (host((metrics.GPU_OTHER_UTILIZATION, 0.0, 0.5)), "gpu_shared", "other processes used 50 % of it"),
     ],
 )
 def test_each_trouble_is_named_with_its_figures(readings: dict[str, Reading], kind: str, said: str) -> None:

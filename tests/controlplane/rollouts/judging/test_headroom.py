@@ -50,7 +50,7 @@ def test_hits_that_the_canary_lost_hold_a_good_verdict_back_until_they_are_there
     assert not any(found.feed(tick(0.1, 0.1, canary_hits=2)) for _ in range(12))
     assert found.lost_hits == pytest.approx(0.3)
     (why,) = found.holds_back()
-    assert "30%" in why
+    assert "30 %" in why
     for _ in range(12):
         found.feed(tick(0.1, 0.1))
     assert found.holds_back() == []

@@ -24,7 +24,7 @@ def test_time_per_token_is_compared_in_the_middle_and_gaps_in_the_tail() -> None
 def test_a_studys_winner_is_compared_by_its_objective_alone() -> None:
     found = plan(objective="e2e", objective_q=0.95, study_id=3, limits=[Limit(metric="itl", q=0.99, limit_s=0.1)])
     assert [(one.metric, one.levels, one.shown) for one in found.compared] == [("e2e", [0.95], [0.95])]
-    assert "the objective of study 3, e2e at p95: not slower than the control by more than 10%" in found.says
+    assert "the objective of study 3, e2e at p95: not slower than the control by more than 10 %" in found.says
     assert "limit: itl p99 at most 0.1 s, unless the control breaks it as often" in found.says
 
 
