@@ -48,7 +48,7 @@ FACES = {
         "knobs",
         "metrics",
     }
-    | {"retention_defaults", "retry", "shown_url", "signature", "step_limits", "trace_url"},
+    | {"retention_defaults", "retry", "share_text", "shown_url", "signature", "step_limits", "trace_url"},
     "controlplane/db": {
         "binary_transfer",
         "column_types",
