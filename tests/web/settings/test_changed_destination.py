@@ -43,7 +43,7 @@ def test_saved_as_it_is_nothing_is_changed(there: Destination) -> None:
     assert not any("hooks.test" in text for text in said.values())
 
 
-def test_what_is_given_anew_is_not_kept_and_an_empty_box_switches_it_off() -> None:
+def test_what_is_given_anew_is_not_kept_and_off_switches_it_off() -> None:
     there = Destination(
         id=7, name="pager", url="https://hooks.test/***", signed=True, enabled=True, created_at=NOW, acknowledges=True
     )
