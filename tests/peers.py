@@ -75,7 +75,7 @@ def send(running: Service, pool: str, age_s: float = 2.0) -> None:
 
 
 def send_judged(running: Service, pool: str) -> None:
-    """Latencies that rules judge at their next tick: what is newer than them has come, so that nobody waits for time."""
+    """Latencies that rules judge at their next tick, since newer ones have come: nobody waits for time to pass."""
     send(running, pool, age_s=LAG_S + 3 * WINDOW_S)
     send(running, pool)
 
