@@ -15,10 +15,12 @@ import httpx
 import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
+from controlplane.alerts.evaluator import LAG_S
 from controlplane.app.serve import Server, server_of
 from controlplane.app.settings import ServiceSettings
 from controlplane.contract import metrics
 from controlplane.contract.clock import utc_now
+from controlplane.contract.metrics import WINDOW_S
 from tests.processes import wait_for
 
 LIMIT_S = 60.0
@@ -50,9 +52,9 @@ def service(data_dir: Path, **settings: Any) -> Iterator[Service]:
         thread.join(LIMIT_S)
 
 
-def send(running: Service, pool: str) -> None:
-    """A minute's request latencies of two nodes, as of now."""
-    now_ns = int((utc_now() - timedelta(seconds=2)).timestamp() * 1e9)
+def send(running: Service, pool: str, age_s: float = 2.0) -> None:
+    """Request latencies of two nodes, as of `age_s` ago."""
+    now_ns = int((utc_now() - timedelta(seconds=age_s)).timestamp() * 1e9)
     request = ExportMetricsServiceRequest()
     for node in ("a", "b"):
         found = request.resource_metrics.add()
@@ -70,6 +72,12 @@ def send(running: Service, pool: str) -> None:
         "/v1/metrics", content=request.SerializeToString(), headers={"Content-Type": "application/x-protobuf"}
     )
     assert sent.status_code == 200, sent.text
+
+
+def send_judged(running: Service, pool: str) -> None:
+    """Latencies that rules judge at their next tick, since newer ones have come: nobody waits for time to pass."""
+    send(running, pool, age_s=LAG_S + 3 * WINDOW_S)
+    send(running, pool)
 
 
 def program(name: str) -> str:

@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import httpx
+from httpx_sse import EventSource
 
 from agents.agent.delivery.spool import SUFFIX
 from controlplane.client import Client
@@ -97,8 +98,8 @@ class Datum:
         first = None
         with http.stream("POST", "/v1/completions", json=body) as answer:
             assert answer.status_code == 200, answer.read()
-            for line in answer.iter_lines():
-                if line.startswith("data: {") and first is None and json.loads(line[6:])["choices"]:
+            for one in EventSource(answer).iter_sse():
+                if first is None and one.data.startswith("{") and json.loads(one.data)["choices"]:
                     first = time.perf_counter()
         ended = time.perf_counter()
         assert first is not None

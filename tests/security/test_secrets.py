@@ -2,6 +2,7 @@
 
 import hashlib
 import importlib
+import json
 import os
 import secrets
 import subprocess
@@ -109,6 +110,21 @@ def test_httpx_logs_no_whole_url(caplog: pytest.LogCaptureFixture) -> None:
     assert "https://h.example/***" in caplog.text and "the-" not in caplog.text
 
 
+EACH_IN_TURN = """
+import json, os, sys
+import controlplane.app.serve
+from controlplane.command.main import main
+for place, words in enumerate(json.loads(sys.argv[1])):
+    if not os.fork():
+        for stream, name in ((1, "out"), (2, "err")):
+            os.dup2(os.open(f"{sys.argv[2]}/{place}.{name}", os.O_WRONLY | os.O_CREAT), stream)
+        sys.argv = ["tailwright", *words]
+        sys.exit(main())
+    print(os.waitstatus_to_exitcode(os.wait()[1]), flush=True)
+"""
+"""Runs each command line in a process of its own. What all of them import is imported once."""
+
+
 @pytest.mark.parametrize(
     "url",
     [
@@ -121,17 +137,21 @@ def test_httpx_logs_no_whole_url(caplog: pytest.LogCaptureFixture) -> None:
     ],
 )
 def test_a_database_s_password_is_in_no_error(url: str, tmp_path: Path) -> None:
-    for command in (["up", "--no-tuner"], ["store", "verify"], ["ledger", "head"], ["secrets", "check"]):
-        done = subprocess.run(
-            [sys.executable, "-m", "controlplane.command.main", *command, "--data-dir", tmp_path / "d"],
-            env={**os.environ, "TAILWRIGHT_DATABASE_URL": url},
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode != 0 and done.stderr, (command, done.stdout)
-        assert "postgresql" in url or "Traceback" not in done.stderr
-        assert "the-p" not in done.stdout + done.stderr, (command, done.stderr)
+    commands = (["up", "--no-tuner"], ["store", "verify"], ["ledger", "head"], ["secrets", "check"])
+    lines = json.dumps([[*command, "--data-dir", str(tmp_path / "d")] for command in commands])
+    statuses = subprocess.run(
+        [sys.executable, "-c", EACH_IN_TURN, lines, tmp_path],
+        env={**os.environ, "TAILWRIGHT_DATABASE_URL": url},
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    ).stdout.split()
+    for place, (command, status) in enumerate(zip(commands, statuses, strict=True)):
+        out, err = ((tmp_path / f"{place}.{name}").read_text() for name in ("out", "err"))
+        assert status != "0" and err, (command, out)
+        assert "postgresql" in url or "Traceback" not in err
+        assert "the-p" not in out + err, (command, err)
 
 
 def test_headers_of_exports_come_from_files(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from httpx_sse import EventSource
 from tokenizers import Tokenizer
 
 from agents.backends.vllm.server_variables import OFFLINE, sharing_cores
@@ -202,10 +203,10 @@ def complete(url: str, prompt: str | list[int], max_tokens: int = 16, **more: An
             status = answer.status_code
             if status != 200:
                 return Answer(status, "", "", 0, 0, None, time.perf_counter() - began, answer.read().decode())
-            for line in answer.iter_lines():
-                if not line.startswith("data: ") or line == "data: [DONE]":
+            for one in EventSource(answer).iter_sse():
+                if one.data == "[DONE]":
                     continue
-                chunk = json.loads(line.removeprefix("data: "))
+                chunk = json.loads(one.data)
                 if "error" in chunk:
                     error = str(chunk["error"])
                     break

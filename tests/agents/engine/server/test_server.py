@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
+from httpx_sse import EventSource
 
 from agents.engine.core.engine import Engine
 from agents.engine.core.step import StepEngine
@@ -61,9 +62,9 @@ def eventually(condition: Callable[[], Any], timeout_s: float = 10.0) -> Any:
 
 def _chunks(response: httpx.Response) -> Iterator[dict[str, Any]]:
     assert response.status_code == 200
-    lines = [line for line in response.iter_lines() if line]
-    assert lines[-1] == "data: [DONE]"
-    yield from (json.loads(line.removeprefix("data: ")) for line in lines[:-1])
+    told = [one.data for one in EventSource(response).iter_sse()]
+    assert told[-1] == "[DONE]"
+    yield from map(json.loads, told[:-1])
 
 
 @contextlib.contextmanager

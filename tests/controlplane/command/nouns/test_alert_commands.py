@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.controlplane.command.nouns.plane import Plane
-from tests.peers import Service, send
+from tests.peers import Service, send_judged
 from tests.processes import free_port, wait_for
 
 UNTIL, WHY = "2030-01-01T00:00:00Z", ("--comment", "known")
@@ -76,7 +76,7 @@ def test_an_alert_is_shown_and_silenced(plane: Plane, rule_file: Path) -> None:
     # A rule looks at nodes that are enrolled; those that send telemetry here were not.
     plane.enrol("a", "chat")
     plane.enrol("b", "chat")
-    send(Service(plane.url, plane.token, plane.http), "chat")
+    send_judged(Service(plane.url, plane.token, plane.http), "chat")
     rule = plane.json("rules", "create", rule_file)["id"]
     wait_for("the rule fires", lambda: plane.get("alerts")["items"])
     alert = plane.get("alerts")["items"][0]

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.controlplane.command.nouns.plane import Plane
-from tests.peers import Service, send
+from tests.peers import Service, send_judged
 from tests.processes import wait_for
 
 RULE = """
@@ -27,7 +27,7 @@ def test_an_incident_from_its_opening_to_its_post_mortem(plane: Plane, tmp_path:
         path = tmp_path / "rule.toml"
         path.write_text(RULE.format(name=name, severity=severity, q=q))
         plane.run("rules", "create", path)
-    send(Service(plane.url, plane.token, plane.http), "chat")
+    send_judged(Service(plane.url, plane.token, plane.http), "chat")
     wait_for("both are one incident", lambda: [one["alerts"] for one in plane.get("incidents")["items"]] == [2])
     listed = plane.run("incidents", "list").stdout
     assert "team-chat" in listed and "page" in listed and "2 of 2 fire" in listed

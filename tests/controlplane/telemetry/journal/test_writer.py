@@ -92,17 +92,16 @@ def test_what_waits_goes_into_one_commit_and_is_answered_after_it(
 
 
 def test_no_future_is_done_before_the_commit(writer: Writer, database: Database) -> None:
-    seen = []
+    seen, handed = [], threading.Event()
 
     def committing(_: Any) -> None:
-        with sending:  # The commit may come before `send` has given the future back.
-            settled()
-            seen.append(future.done())
+        assert handed.wait(LIMIT_S)  # The writer may be there before `send` has returned.
+        settled()
+        seen.append(future.done())
 
     event.listen(database.engine, "commit", committing)
-    sending = threading.Lock()
-    with sending:
-        future = send(writer, report(1))
+    future = send(writer, report(1))
+    handed.set()
     future.result(LIMIT_S)
     assert seen == [False]
 
