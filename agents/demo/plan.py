@@ -165,7 +165,8 @@ class Plan:
             max_trials=self.max_trials,
             max_duration_s=self.study_s,
             trial_requests=self.trial_requests,
-            # Where four pairs decide nothing (the machine does other things, too) it takes up to four times as many.
+            # A heat costs runs that a demo has no time for. Pairs end when they have decided: after three to ten.
+            finalists=1,
             finalist_repeats=4,
             seed=self.seed,
             auto_start_rollout=True,

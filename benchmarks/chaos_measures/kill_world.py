@@ -165,7 +165,7 @@ class World:
     def _tuner(self) -> Restarted:
         token = self.service.data / "tuner-token"
         command = ["controlplane.command.main", "tune", "--server", self.service.url, "--token-file", str(token)]
-        return self._started("tuner", [*command, "--sampler", "tpe"], None)
+        return self._started("tuner", command, None)
 
     def _proxy(self) -> Restarted:
         port, socket = self.proxied.port, self._nursery.folder / f"proxy-{self.kind}.sock"

@@ -1,1 +1,1 @@
-"""Which configuration to try next: the space, the objective, Optuna's sampler, and what a trial costs."""
+"""Which configuration to try next: the space, the objective, the model of what is known, and what a trial costs."""

@@ -66,6 +66,22 @@ def crashed() -> Assessment:
     return Assessment(None, {CRASH: CRASH_VIOLATION})
 
 
+def mean_assessment(runs: Sequence[Assessment]) -> Assessment:
+    """Several runs of one configuration as one: geometric means, since noise is multiplicative; a failed one stays out.
+
+    At least one of `runs`.
+    """
+    measured = [run for run in runs if run.objective_s is not None and run.objective_s > 0]
+    if not measured:
+        return runs[-1]
+    objective = math.exp(math.fsum(math.log(run.objective_s or 1.0) for run in measured) / len(measured))
+    found = {}
+    for name in sorted(set().union(*(run.violations for run in measured))):
+        values = [constraint_value(run.violations[name]) for run in measured if name in run.violations]
+        found[name] = math.exp(math.fsum(values) / len(values)) - 1.0
+    return Assessment(objective, found)
+
+
 def score(objective_s: float | None, default_s: float | None) -> float:
     """The natural logarithm of objective / default: 0 as good as the default, negative is better.
 

@@ -1,19 +1,24 @@
 """The search space: which values each knob may take, in the order of their effect.
 
-Guarantee: every knob is a finite ordered list of `values`, and the search moves over positions in it. So 0 = off
-stands where it acts (a chunk size that is off is the largest of all), a step is a ratio, and a proposal is a round
-number that a person recognises. What the pool runs now is always one of the values. Configurations known not to run
-are never proposed.
+Guarantee: every knob is a finite ordered list of `values`, stored as they are, and the search's model goes by their
+positions. So 0 = off stands where it acts (a chunk size that is off is the largest of all), a step is a ratio, and a
+proposal is a round number that a person recognises. What the pool runs now is always one of the values. Configurations
+known not to run are never proposed.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
+from random import Random
 from typing import Any
 
+import numpy as np
 import optuna
+from numpy.typing import NDArray
 
 from controlplane.contract.bodies.studies import KnobRange
 from controlplane.contract.errors import KnobOutOfRange
@@ -25,6 +30,7 @@ from controlplane.contract.knobs import (
     PREFILL_CHUNK_SIZE,
     QUANTIZATION,
     Quantization,
+    canonical_json,
     largest,
     parse_config,
     parse_knob,
@@ -37,6 +43,8 @@ DEFAULT_VALUES: dict[str, list[Any]] = {
     QUANTIZATION: [Quantization.NONE.value, Quantization.INT8.value, Quantization.INT4.value, Quantization.FP8.value],
 }
 _MOST_GRID_VALUES = 13
+MOST_CANDIDATES = 4096
+"""Configurations that a search weighs against each other at once."""
 
 
 @dataclass(frozen=True)
@@ -67,35 +75,56 @@ class Space:
     tokens_at_least_seqs: bool = False
 
     def distributions(self) -> dict[str, optuna.distributions.BaseDistribution]:
-        """Positions in `values`; formats have no order and are categories."""
-        found: dict[str, optuna.distributions.BaseDistribution] = {}
-        for name, values in self.values.items():
-            if name == QUANTIZATION:
-                found[name] = optuna.distributions.CategoricalDistribution(values)
-            else:
-                found[name] = optuna.distributions.IntDistribution(0, len(values) - 1)
-        return found
-
-    def knobs(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """The full configuration of Optuna's `params`, in canonical form: a chunk no step can reach is off."""
-        chosen = {
-            name: params[name] if name == QUANTIZATION else values[params[name]] for name, values in self.values.items()
+        """The values themselves, in their order; a schedule of drafts as JSON text."""
+        return {
+            name: optuna.distributions.CategoricalDistribution([_stored(value) for value in values])
+            for name, values in self.values.items()
         }
+
+    def complete(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
+        """The full configuration with these values, in canonical form: a chunk no step can reach is off."""
         knobs = parse_config({**self.fixed, **chosen}).knobs()
         if knobs[PREFILL_CHUNK_SIZE] >= knobs[MAX_NUM_BATCHED_TOKENS]:
             knobs[PREFILL_CHUNK_SIZE] = 0
         return knobs
 
-    def params(self, knobs: Mapping[str, Any]) -> dict[str, Any]:
-        """The inverse of `knobs`; a value that is not in the list becomes the nearest one."""
+    def chosen(self, knobs: Mapping[str, Any]) -> dict[str, Any]:
+        """The values of the searched knobs; one that is not in its list becomes the nearest."""
         found: dict[str, Any] = {}
         for name, values in self.values.items():
             value = _plain(knobs[name])
-            if name == QUANTIZATION:
-                found[name] = value if value in values else values[0]
-            else:
-                found[name] = values.index(value) if value in values else _nearest(values, value)
+            if value not in values:
+                value = values[0] if name == QUANTIZATION else values[_nearest(values, value)]
+            found[name] = value
         return found
+
+    def params(self, knobs: Mapping[str, Any]) -> dict[str, Any]:
+        """A configuration as Optuna stores it."""
+        return {name: _stored(value) for name, value in self.chosen(knobs).items()}
+
+    def places(self, configurations: Sequence[Mapping[str, Any]]) -> NDArray[np.float64]:
+        """Where configurations lie, one row each: positions within 0 and 1 for ordered knobs, a number for a format."""
+        rows = np.empty((len(configurations), len(self.values)))
+        for row, knobs in zip(rows, configurations, strict=True):
+            chosen = self.chosen(knobs)
+            for column, (name, values) in enumerate(self.values.items()):
+                position = values.index(chosen[name])
+                row[column] = position if name == QUANTIZATION else position / max(1, len(values) - 1)
+        return rows
+
+    @property
+    def ordered(self) -> NDArray[np.bool_]:
+        """Which columns of `places` have an order."""
+        return np.array([name != QUANTIZATION for name in self.values])
+
+    def configurations(self, random: Random, most: int = MOST_CANDIDATES) -> list[dict[str, Any]]:
+        """All that may run, each once; of a larger space as many drawn at random."""
+        if math.prod(len(values) for values in self.values.values()) <= most:
+            drawn = (dict(zip(self.values, values, strict=True)) for values in product(*self.values.values()))
+        else:
+            drawn = ({name: random.choice(values) for name, values in self.values.items()} for _ in range(most))
+        found = {canonical_json(knobs): knobs for knobs in map(self.complete, drawn) if not self.infeasible(knobs)}
+        return list(found.values())
 
     def infeasible(self, knobs: Mapping[str, Any]) -> str:
         """Why this configuration is known not to run or not to make sense; empty when it may."""
@@ -146,6 +175,10 @@ def _values_of(name: str, given: KnobRange) -> list[Any]:
     else:
         grid = {round(low + (high - low) * step) for step in steps}
     return sorted(grid)
+
+
+def _stored(value: Any) -> Any:
+    return json.dumps(value) if isinstance(value, list) else value
 
 
 def _plain(value: Any) -> Any:

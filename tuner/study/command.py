@@ -33,7 +33,6 @@ def tune(
     constraint: Annotated[list[str], typer.Option(help="METRIC:QUANTILE<=SECONDS; repeatable.")] = [],  # noqa: B006
     trials: Annotated[int, typer.Option(help="Most trials.", min=3)] = 12,
     name: Annotated[str | None, typer.Option(help="Name of the worker.")] = None,
-    sampler: Annotated[str | None, typer.Option(help="gp or tpe; without: gp where torch is installed.")] = None,
     engine_allow: Annotated[
         str,
         typer.Option(
@@ -49,13 +48,13 @@ def tune(
             networks = networks_of(words_of(engine_allow) if engine_allow else ())
         except BadSettings as error:
             fail(error.message)
-        work(client, name or f"tuner-{socket.gethostname()}-{getpid()}", sampler, networks)
+        work(client, name or f"tuner-{socket.gethostname()}-{getpid()}", networks)
         return
     wanted = study_wanted(pool, objective, constraint, trials)
     follow_study(client, client.create_study(wanted).id, as_json=as_json)
 
 
-def work(client: Client, name: str, sampler: str | None, networks: Sequence[Network]) -> None:
+def work(client: Client, name: str, networks: Sequence[Network]) -> None:
     """Claim and run studies until SIGTERM or SIGINT."""
     from tuner.study.worker import Worker
 
@@ -64,4 +63,4 @@ def work(client: Client, name: str, sampler: str | None, networks: Sequence[Netw
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    Worker(client, name, sampler=sampler, stop=stop, networks=networks).loop()
+    Worker(client, name, stop=stop, networks=networks).loop()

@@ -1,11 +1,13 @@
 """A study as text for people: the sentence of its verdict. Pure."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from controlplane.contract.bodies.studies import StudyCreate, StudyVerdict
 from controlplane.contract.knobs import difference
-from tuner.study.remeasure import INTERLEAVED, Improvement
+from tuner.study.paired_test import Improvement
+from tuner.study.remeasure import INTERLEAVED
 
 
 def changes(knobs: Mapping[str, Any], default: Mapping[str, Any]) -> str:
@@ -22,17 +24,26 @@ def summary_of(
     default: Mapping[str, Any],
     found: Improvement,
     excess: Mapping[str, float],
+    unsure: Sequence[str] = (),
     *,
     design: str = INTERLEAVED,
+    payback_s: float | None = None,
 ) -> str:
     """The verdict with its evidence, in a sentence or two."""
     name = f"{spec.objective} p{spec.objective_q * 100:g}"
-    interval = f"{_percent(found.low)} to {_percent(found.high)}, 95 %, {found.repeats} {_pairs(design)}{_looks(found)}"
+    pairs = f"{found.repeats} {_pairs(design)} on traffic that the search did not see"
+    interval = pairs if found.low == -math.inf else f"{_percent(found.low)} to {_percent(found.high)}, 95 %, {pairs}"
     change = changes(winner, default)
     if decided is StudyVerdict.BETTER:
-        return f"{name} falls by {_percent(found.estimate)} ({interval}) with {change}; every limit held."
+        repaid = "" if payback_s is None else f"; repaid after {_duration(payback_s)} of serving"
+        return f"{name} falls by {_percent(found.estimate)} ({interval}) with {change}; every limit held{repaid}."
     broken = [f"{name_} by {_percent(value)}" for name_, value in excess.items() if value > 0]
-    reason = f"it exceeded {', '.join(broken)}" if broken else "the interval does not exclude zero"
+    if broken:
+        reason = f"it exceeded {', '.join(broken)}"
+    elif found.low > 0:
+        reason = f"it may exceed {', '.join(unsure)}"
+    else:
+        reason = "the interval does not exclude zero"
     return (
         f"Keep what runs now: the best candidate ({change}) lowers {name} by {_percent(found.estimate)} ({interval}), "
         f"and {reason}."
@@ -45,8 +56,14 @@ def _pairs(design: str) -> str:
     return "pairs measured in blocks, since each change takes long: an unsteady machine is not excluded"
 
 
-def _looks(found: Improvement) -> str:
-    return ", looked at twice at most" if found.looks > 1 else ""
+def _duration(seconds: float) -> str:
+    return (
+        f"{seconds:.0f} s"
+        if seconds < 120
+        else f"{seconds / 60:.0f} min"
+        if seconds < 7200
+        else f"{seconds / 3600:.1f} h"
+    )
 
 
 def _percent(share: float) -> str:

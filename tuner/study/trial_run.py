@@ -19,10 +19,13 @@ from tuner.replay.replay import ReplayResult
 from tuner.search import quality_gate
 from tuner.search.objective import Assessment, assess, crashed, needed_quantiles
 from tuner.study.trial_node import TrialNode
+from tuner.workload.capture import Slice
 from tuner.workload.prompt import PromptMaker
-from tuner.workload.trace import workload_of
+from tuner.workload.rescale import scale_rate, shuffle_gaps
 
 _PRIME_S = 8.0
+RATES = (1.0, 0.9, 1.1)
+"""Of the captured rate, heat by heat: a winner is to win at the load's ordinary ups and downs, too."""
 
 
 @dataclass(frozen=True)
@@ -47,36 +50,40 @@ class Bench:
         self,
         node: TrialNode,
         spec: StudyCreate,
-        workload: Workload,
+        seen: Slice,
+        fresh: Slice,
         corpus: Sequence[int],
         *,
-        prime: Workload | None = None,
         held_out: Sequence[int] = (),
     ) -> None:
-        self.node, self._spec, self._workload, self._corpus = node, spec, workload, corpus
-        self._prime = prime or workload_of([], block_size=workload.block_size)
+        """`seen`: the slice of the traffic that the search replays; `fresh`: the one that finalists alone do."""
+        self.node, self._spec, self._seen, self._fresh, self._corpus = node, spec, seen, fresh, corpus
         self._probing = quality_gate.held_out_prompts(held_out)
         self._reference: list[str] = []
         self._shares: dict[str, float] = {}
         self._runs = 0
 
-    def measure(self, knobs: Mapping[str, Any], *, salt: int) -> Measured:
-        """Runs with the same `salt` replay the same text. Raises TailwrightError for what cannot be measured."""
+    def measure(self, knobs: Mapping[str, Any], *, heat: int | None = None) -> Measured:
+        """Runs of the same `heat` replay the same requests, at the same times, with the same text; without one it is a
+        trial of the search. Raises TailwrightError for what cannot be measured.
+        """
         node = self.node
         gate, excess = self._apply(knobs)
         if excess.get(quality_gate.TOP1, 0.0) > 0:
             return Measured(Assessment(None, excess), quality=gate)
+        piece = self._seen if heat is None else self._fresh
+        workload = piece.workload if heat is None else rearranged(piece.workload, heat)
         self._runs += 1
         node.warm_up(self._corpus, salt=-self._runs)
         node.drain()
         # Without a reset, only text of its own keeps a replay from the cache of the one before.
-        text = salt if node.reset_cache() else 1000 + self._runs
-        maker = PromptMaker(self._corpus, block_size=self._workload.block_size, salt=text)
-        if self._prime.requests:
-            node.run(self._prime, maker.prompts(self._prime), deadline_s=_PRIME_S)
+        text = (0 if heat is None else 1 + heat) if node.reset_cache() else 1000 + self._runs
+        maker = PromptMaker(self._corpus, block_size=workload.block_size, salt=text)
+        if piece.prime.requests:
+            node.run(piece.prime, maker.prompts(piece.prime), deadline_s=_PRIME_S)
             node.drain()
-        span_s = self._workload.requests[-1].timestamp / 1000.0
-        result = node.run(self._workload, maker.prompts(self._workload), deadline_s=2.0 * span_s + 5.0)
+        span_s = workload.requests[-1].timestamp / 1000.0
+        result = node.run(workload, maker.prompts(workload), deadline_s=2.0 * span_s + 5.0)
         node.drain()
         measurement = result.measurement(needed_quantiles(self._spec))
         if measurement.errors == measurement.requests:
@@ -109,6 +116,11 @@ class Bench:
         return quality_gate.next_tokens(
             self.node.url, self.node.model, self._probing, token_ids=self.node.gives_token_ids
         )
+
+
+def rearranged(workload: Workload, heat: int) -> Workload:
+    """A heat's arrivals: the gaps in another order, and the rate as captured, a tenth less or a tenth more."""
+    return scale_rate(shuffle_gaps(workload, heat), RATES[heat % len(RATES)])
 
 
 def together(runs: Sequence[ReplayResult], spec: StudyCreate) -> Measurement:

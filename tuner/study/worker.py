@@ -92,14 +92,13 @@ class Worker:
         name: str,
         *,
         clock: Clock = utc_now,
-        sampler: str | None = None,
         heartbeat_s: float = HEARTBEAT_S,
         stop: threading.Event | None = None,
         networks: Sequence[Network] = (),
     ) -> None:
         """`networks`: where engines may be; empty: anywhere that one may (`engine_address`)."""
         self.stop = stop or threading.Event()
-        self._client, self._name, self._clock, self._sampler = client, name, clock, sampler
+        self._client, self._name, self._clock = client, name, clock
         self._heartbeat_s, self._networks = heartbeat_s, networks
 
     def loop(self, idle_s: float = IDLE_S) -> None:
@@ -135,7 +134,7 @@ class Worker:
             networks=self._networks,
         )
         try:
-            result = StudyRun(self._client, study, hooks, sampler=self._sampler).run(self._clock() - SETTLE)
+            result = StudyRun(self._client, study, hooks).run(self._clock() - SETTLE)
             rollout_id = self._propose(study, result)
             return StudyFinish(worker=self._name, result=result, rollout_id=rollout_id)
         except Stopped:

@@ -38,6 +38,7 @@ class Slice:
     workload: Workload
     prime: Workload  # Prefixes that were served before the slice: put into the cache, not measured.
     summary: dict[str, Any]
+    place: tuple[int, int] = (0, 0)  # First and last (excluded) of the requests of the node's share.
 
 
 def capture(client: Client, pool: str, *, end: datetime, span_s: float) -> Workload:
@@ -79,10 +80,13 @@ def node_share(workload: Workload) -> Workload:
     return workload_of(chosen, pool=workload.pool, start=workload.start, block_size=workload.block_size)
 
 
-def busy_slice(workload: Workload, *, span_s: float, requests: int) -> tuple[int, int]:
+def busy_slice(
+    workload: Workload, *, span_s: float, requests: int, apart_from: tuple[int, int] | None = None
+) -> tuple[int, int]:
     """First and last (excluded) of a contiguous run of at most `requests` requests within about `span_s`.
 
-    Among all such runs the one at the 80th percentile of tokens per second.
+    Among all such runs the one at the 80th percentile of tokens per second. `apart_from`: a run that was taken before;
+    of those that share no request with it the one that is nearest in tokens per second, or else the same again.
     """
     times = [request.timestamp / 1000.0 for request in workload.requests]
     tokens = [request.input_length + request.output_length for request in workload.requests]
@@ -100,16 +104,26 @@ def busy_slice(workload: Workload, *, span_s: float, requests: int) -> tuple[int
         length = max(times[last - 1] - times[first], 0.5 * span_s, 1e-3)
         runs.append((sum(tokens[first:last]) / length, first, last))
     runs.sort()
-    _, first, last = runs[min(len(runs) - 1, math.floor(BUSY_QUANTILE * len(runs)))]
-    return first, last
+    wanted = runs[min(len(runs) - 1, math.floor(BUSY_QUANTILE * len(runs)))]
+    if apart_from is not None:
+        others = [run for run in runs if run[2] <= apart_from[0] or run[1] >= apart_from[1]]
+        taken = next((run for run in runs if run[1] == apart_from[0]), wanted)
+        wanted = min(others, key=lambda run: abs(run[0] - taken[0]), default=taken)
+    return wanted[1], wanted[2]
 
 
-def slice_for_node(workload: Workload, *, span_s: float, requests: int, max_total: int | None = None) -> Slice:
-    """One node's share, cut to `requests` and to about `span_s`, and to `max_total` tokens per request."""
+def slice_for_node(
+    workload: Workload, *, span_s: float, requests: int, max_total: int | None = None, apart_from: Slice | None = None
+) -> Slice:
+    """One node's share, cut to `requests` and to about `span_s`, and to `max_total` tokens per request.
+
+    `apart_from`: a slice that this one shall share no request with; `apart` in the summary says whether that could be.
+    """
     share = node_share(workload)
     if len(share.requests) < LEAST_REQUESTS:
         share = workload
-    first, last = busy_slice(share, span_s=span_s, requests=requests)
+    taken = None if apart_from is None else apart_from.place
+    first, last = busy_slice(share, span_s=span_s, requests=requests, apart_from=taken)
     chosen = cut(share, first, last)
     factor = max(1.0, _span_s(chosen) / (SPAN_STRETCH * span_s))
     if factor > 1.0:
@@ -130,7 +144,9 @@ def slice_for_node(workload: Workload, *, span_s: float, requests: int, max_tota
         "compressed": round(factor, 3),
         "shortened": shortened,
     }
-    return Slice(chosen, prime, summary)
+    if taken is not None:
+        summary["apart"] = last <= taken[0] or first >= taken[1]
+    return Slice(chosen, prime, summary, (first, last))
 
 
 def priming(earlier: Sequence[WorkloadRequest], slice_: Workload) -> Workload:

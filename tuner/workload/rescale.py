@@ -1,8 +1,11 @@
 """Fits a workload to another node: its token limits, its capacity, its trial time. Pure.
 
-Guarantee: order, burstiness (the shape of the gaps) and prefix sharing survive; what is cut or scaled is by one
-factor for all.
+Guarantee: order, burstiness (how long the gaps are) and prefix sharing survive; what is cut or scaled is by one factor
+for all.
 """
+
+from itertools import accumulate, pairwise
+from random import Random
 
 from controlplane.contract.bodies.workload import Workload, WorkloadRequest
 from tuner.workload.trace import workload_of
@@ -17,6 +20,20 @@ def _rebuilt(workload: Workload, requests: list[WorkloadRequest]) -> Workload:
 def scale_rate(workload: Workload, factor: float) -> Workload:
     """`factor` times as many requests per second: every gap divided by it."""
     moved = [request.model_copy(update={"timestamp": request.timestamp / factor}) for request in workload.requests]
+    return _rebuilt(workload, moved)
+
+
+def shuffle_gaps(workload: Workload, seed: int) -> Workload:
+    """The same requests in their order, the gaps between arrivals in another: equally bursty, at other moments."""
+    times = [request.timestamp for request in workload.requests]
+    gaps = [after - before for before, after in pairwise(times)]
+    Random(seed).shuffle(gaps)
+    moved = [
+        request.model_copy(update={"timestamp": timestamp})
+        for request, timestamp in zip(
+            workload.requests, accumulate(gaps, initial=times[0] if times else 0.0), strict=False
+        )
+    ]
     return _rebuilt(workload, moved)
 
 

@@ -85,7 +85,15 @@ class StudyCreate(BaseModel):
         default=600, ge=10, le=7 * 86400, description="seconds to take at most, changes of configuration included"
     )
     trial_requests: int = Field(default=40, ge=5, le=100000, description="requests replayed for a trial at most")
-    finalist_repeats: int = Field(default=3, ge=2, le=20, description="how often winner and default are measured again")
+    finalists: int = Field(
+        default=3, ge=1, le=8, description="configurations that run heats on fresh traffic for the last place"
+    )
+    finalist_repeats: int = Field(
+        default=3,
+        ge=2,
+        le=20,
+        description="pairs of winner and default that time is kept for; up to ten while there is time and doubt",
+    )
     seed: int = Field(default=0, description="of the search; the same seed proposes the same")
     propose_rollout: bool = Field(default=True, description="whether a better winner becomes a rollout that waits")
     auto_start_rollout: bool = Field(default=False, description="whether that rollout begins at once")
@@ -169,6 +177,10 @@ class StudyResult(BaseModel):
     )
     change_s: float | None = Field(
         default=None, description="seconds that the change to the winner is expected to take on a node"
+    )
+    payback_s: float | None = Field(
+        default=None,
+        description="seconds of serving after which the pool has saved what the study spent; null: not better",
     )
     default_revision: int | None = Field(
         default=None, description="the default's revision, as it was when the study was claimed"

@@ -1,12 +1,15 @@
 """The search space: ordered, within what the node can, and reversible."""
 
+from random import Random
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.contract.bodies.studies import KnobRange
 from controlplane.contract.errors import KnobOutOfRange, UnknownKnob
-from controlplane.contract.knobs import EngineConfig
+from controlplane.contract.knobs import EngineConfig, canonical_json
 from tuner.search.space import Capabilities, build_space
 
 DEFAULT = EngineConfig(max_num_batched_tokens=24).knobs()
@@ -19,18 +22,38 @@ def test_the_default_space_holds_what_runs_now_and_what_the_node_can() -> None:
     assert SPACE.values["prefill_chunk_size"][-1] == 0
     assert SPACE.values["quantization"] == ["none", "int8"]
     assert SPACE.fixed == {"max_num_seqs": 32}
-    assert SPACE.knobs(SPACE.params(DEFAULT)) == DEFAULT
+    assert SPACE.complete(SPACE.chosen(DEFAULT)) == DEFAULT
 
 
 @given(st.data())
-def test_params_and_knobs_are_inverse_but_for_unreachable_chunks(data: st.DataObject) -> None:
-    params = {
-        name: data.draw(st.sampled_from(values) if name == "quantization" else st.integers(0, len(values) - 1))
-        for name, values in SPACE.values.items()
-    }
-    knobs = SPACE.knobs(params)
-    assert SPACE.knobs(SPACE.params(knobs)) == knobs
+def test_chosen_and_complete_are_inverse_but_for_unreachable_chunks(data: st.DataObject) -> None:
+    chosen = {name: data.draw(st.sampled_from(values)) for name, values in SPACE.values.items()}
+    knobs = SPACE.complete(chosen)
+    assert SPACE.complete(SPACE.chosen(knobs)) == knobs
     assert knobs["prefill_chunk_size"] < knobs["max_num_batched_tokens"]
+
+
+def test_values_are_stored_as_they_are_and_schedules_as_text() -> None:
+    space = build_space({"num_speculative_tokens": KnobRange(choices=[0, 4, [[1, 6], [4, 2]]])}, DEFAULT, ABLE)
+    knobs = space.complete({"num_speculative_tokens": [[1, 6], [4, 2]]})
+    assert space.params(knobs) == {"num_speculative_tokens": "[[1, 6], [4, 2]]"}
+    assert SPACE.params(DEFAULT)["max_num_batched_tokens"] == 24
+    for name, distribution in SPACE.distributions().items():
+        assert distribution._contains(distribution.to_internal_repr(SPACE.params(DEFAULT)[name]))
+
+
+def test_places_follow_the_order_of_effect() -> None:
+    ladder = [DEFAULT | {"max_num_batched_tokens": tokens} for tokens in SPACE.values["max_num_batched_tokens"]]
+    places = SPACE.places(ladder)[:, list(SPACE.values).index("max_num_batched_tokens")]
+    assert places[0] == 0 and places[-1] == 1 and (np.diff(places) > 0).all()
+    assert list(SPACE.ordered) == [name != "quantization" for name in SPACE.values]
+
+
+def test_all_configurations_that_may_run_each_once() -> None:
+    found = SPACE.configurations(Random(0))
+    assert len({canonical_json(knobs) for knobs in found}) == len(found) > 500
+    assert not any(SPACE.infeasible(knobs) for knobs in found) and DEFAULT in found
+    assert 50 < len(SPACE.configurations(Random(0), 100)) <= 100
 
 
 def test_a_node_that_cannot_quantize_or_speculate_is_not_asked_to() -> None:
@@ -50,7 +73,7 @@ def test_ranges_of_a_study() -> None:
     assert space.values["num_speculative_tokens"] == [0, 4, [[1, 6], [4, 2]]]
     assert space.values["max_num_seqs"] == [4, 5, 6, 7, 8, 32]
     assert "quantization" in space.fixed
-    assert space.knobs(space.params(DEFAULT)) == DEFAULT
+    assert space.complete(space.chosen(DEFAULT)) == DEFAULT
 
 
 def test_wrong_ranges_are_named() -> None:

@@ -1,29 +1,33 @@
-"""The last word is honest: intervals cover, and no verdict is better than its evidence."""
+"""The last word is honest: heats choose, pairs decide, and no verdict is better than its evidence."""
 
-import math
+from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from controlplane.contract.bodies.studies import StudyVerdict
+from tuner.search.objective import Assessment, mean_assessment
 from tuner.study.remeasure import (
     BLOCKS,
     DEFAULT,
     INTERLEAVED,
+    USUAL_PAIRS,
     WINNER,
-    Improvement,
+    Race,
     blocks,
     changes_of,
     design_for,
-    improvement,
-    looks_at,
+    most_pairs,
     order,
+    standing,
+    still_running,
     verdict,
 )
+
+LIMIT = "itl:0.99"
 
 
 @given(st.integers(2, 20))
@@ -35,70 +39,78 @@ def test_runs_are_interleaved_and_balanced(repeats: int) -> None:
     assert abs(firsts.count(DEFAULT) - firsts.count(WINNER)) <= 1
 
 
-@given(st.lists(st.tuples(st.floats(0.01, 10), st.floats(0.01, 10)), min_size=2, max_size=10))
-def test_the_estimate_lies_in_its_interval_below_one(pairs: list[tuple[float, float]]) -> None:
-    found = improvement([a for a, _ in pairs], [b for _, b in pairs])
-    assert found.low <= found.estimate + 1e-9 and found.estimate <= found.high + 1e-9 and found.high <= 1
+def _run(objective_s: float | None, excess: float = -0.5) -> Assessment:
+    return Assessment(objective_s, {LIMIT: excess})
 
 
-@given(st.lists(st.tuples(st.floats(0.01, 10), st.floats(0.01, 10)), min_size=2, max_size=10))
-def test_swapping_the_arms_never_leaves_both_better(pairs: list[tuple[float, float]]) -> None:
-    a, b = [one for one, _ in pairs], [other for _, other in pairs]
-    both = [verdict(improvement(x, y), {}) for x, y in ((a, b), (b, a))]
-    assert both.count(StudyVerdict.BETTER) <= 1
+runs = st.builds(_run, st.floats(0.01, 10), st.floats(-0.9, 3))
 
 
-def test_equal_configurations_are_rarely_called_better() -> None:
-    random = np.random.default_rng(1)
-    wrong = covered = 0
-    for _ in range(1000):
-        a, b = np.exp(random.normal(0, 0.1, (2, 3)))
-        found = improvement(a.tolist(), b.tolist())
-        wrong += verdict(found, {}) is StudyVerdict.BETTER
-        covered += found.low <= 0 <= found.high
-    assert wrong <= 40  # 2.5 % expected; and the interval covers the truth in about 95 %.
-    assert 930 <= covered <= 970
+@given(st.lists(st.lists(runs, min_size=1, max_size=3), min_size=1, max_size=5))
+def test_the_first_of_a_standing_held_the_limits_if_any_did_and_is_the_fastest_of_those(heats: list[list[Any]]) -> None:
+    ranked = standing(heats)
+    assert sorted(ranked) == list(range(len(heats)))
+    means = [mean_assessment(heats[place]) for place in ranked]
+    fit = [mean for mean in means if mean.feasible]
+    assert means[: len(fit)] == fit
+    assert [mean.objective_s for mean in fit] == sorted(mean.objective_s or 0.0 for mean in fit)
+    kept = still_running(heats)
+    assert kept[0] == ranked[0] and kept == ranked[: len(kept)]
 
 
-def test_two_looks_miss_the_truth_no_more_often_than_one() -> None:
-    random = np.random.default_rng(2)
-    first, last = looks_at(4, 12, INTERLEAVED)
-    missed = 0
-    for _ in range(1000):
-        a, b = np.exp(random.normal(0, 0.3, (2, last)))
-        found = improvement(a[:first].tolist(), b[:first].tolist(), looks=2)
-        if not found.decided:
-            found = improvement(a.tolist(), b.tolist(), looks=2)
-        missed += not found.low <= 0 <= found.high
-    assert missed <= 65  # 5 % at most are expected; 65 is two standard deviations above.
+def test_who_is_far_behind_breaks_a_limit_or_fails_leaves_after_a_heat() -> None:
+    heats = [[_run(1.3)], [_run(1.0)], [_run(1.2)], [_run(0.5, excess=0.1)], [_run(None)]]
+    assert standing(heats) == [1, 2, 0, 3, 4]
+    assert still_running(heats) == [1, 2]
 
 
-def test_what_noise_hides_from_the_first_look_the_second_sees() -> None:
-    random = np.random.default_rng(3)
-    early = late = 0
-    for _ in range(200):
-        a, b = np.exp(random.normal(0, 0.3, (2, 12)))
-        b *= 0.6
-        early += improvement(a[:4].tolist(), b[:4].tolist(), looks=2).low > 0
-        late += improvement(a.tolist(), b.tolist(), looks=2).low > 0
-    assert early < 100 < 180 < late
+def test_without_a_feasible_finalist_the_nearest_runs_on_alone() -> None:
+    assert still_running([[_run(0.1, excess=0.2)], [_run(5.0, excess=0.1)]]) == [1]
 
 
-def test_blocks_and_a_full_number_of_pairs_are_looked_at_once() -> None:
-    assert looks_at(4, 12, INTERLEAVED) == (4, 12)
-    assert looks_at(4, 4, INTERLEAVED) == (4,) and looks_at(4, 12, BLOCKS) == (12,)
+def _race(last: int, pairs: Sequence[tuple[float, float]], excess: float = -0.5, design: str = INTERLEAVED) -> Race:
+    race = Race(last, design, [LIMIT])
+    for default_s, winner_s in pairs:
+        race.add(DEFAULT, _run(default_s))
+        race.add(WINNER, _run(winner_s, excess))
+    return race
 
 
-def test_a_clear_winner_is_better_unless_it_breaks_a_limit() -> None:
-    found = improvement([1.0, 1.1, 0.9], [0.5, 0.52, 0.47])
-    assert found.estimate == pytest.approx(1 - math.exp(np.mean(np.log(np.array([0.5, 0.52 / 1.1, 0.47 / 0.9])))))
-    assert verdict(found, {"ttft:0.95": -0.1}) is StudyVerdict.BETTER
-    assert verdict(found, {"ttft:0.95": 0.01}) is StudyVerdict.NOT_BETTER
+def test_a_race_ends_when_it_is_decided_either_way_or_hopeless_or_over() -> None:
+    better, worse = [(1.0, 0.5), (1.0, 0.51), (1.0, 0.5)], [(1.0, 2.0), (1.0, 2.02), (1.0, 2.0)]
+    assert _race(10, better).settled and _race(10, better).found.low > 0
+    assert _race(10, worse).settled and _race(10, worse).found.high < 0
+    wavering = [(1.0, 0.9), (1.0, 1.2)] * 5
+    assert not _race(10, wavering[:4]).settled
+    assert _race(10, wavering[:6]).settled, "behind after six pairs"
+    assert _race(10, wavering).settled
+    assert not _race(10, better[:2]).settled, "two pairs are not looked at unless they are the last"
 
 
-def test_one_pair_gives_no_interval() -> None:
-    with pytest.raises(ValueError, match="at least 2"):
-        improvement([1.0], [0.5])
+def test_a_race_goes_on_while_a_limit_may_not_hold() -> None:
+    race = Race(10, INTERLEAVED, [LIMIT])
+    for excess in (-0.3, 0.25, -0.3):
+        race.add(DEFAULT, _run(1.0))
+        race.add(WINNER, _run(0.5, excess))
+    assert race.found.low > 0 and race.unsure == [LIMIT] and not race.settled
+    assert verdict(race.found, {LIMIT: -0.1}, race.unsure) is StudyVerdict.NOT_BETTER
+    assert verdict(race.found, {LIMIT: -0.1}) is StudyVerdict.BETTER
+    assert verdict(race.found, {LIMIT: 0.01}) is StudyVerdict.NOT_BETTER
+
+
+def test_half_a_pair_does_not_end_a_race_and_blocks_are_not_cut_short() -> None:
+    pairs = [(1.0, 0.5)] * 3
+    race = _race(10, pairs)
+    race.add(DEFAULT, _run(1.0))
+    assert race.pairs == 3 and not race.settled
+    assert not _race(4, pairs, design=BLOCKS).settled and _race(3, pairs, design=BLOCKS).settled
+
+
+@given(st.integers(2, 20), st.integers(-5, 100))
+def test_at_most_ten_pairs_unless_more_are_wanted_and_as_many_as_were(wanted: int, affordable: int) -> None:
+    found = most_pairs(wanted, affordable)
+    assert wanted <= found <= max(wanted, USUAL_PAIRS)
+    assert found == wanted or found <= affordable
 
 
 def test_blocks_begin_and_end_with_the_outer_arm() -> None:
@@ -118,21 +130,3 @@ def test_dear_changes_are_interleaved_while_all_of_the_runs_and_changes_can_be_p
     assert design_for(2, run_s=10.0, change_s=60.0, cheap_s=5.0, left_s=220.0) == INTERLEAVED
     assert design_for(2, run_s=10.0, change_s=60.0, cheap_s=5.0, left_s=219.0) == BLOCKS
     assert design_for(2, run_s=10.0, change_s=5.0, cheap_s=5.0, left_s=0.0) == INTERLEAVED
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "decided"), [(0.1, 0.3, True), (-0.3, -0.1, True), (-0.1, 0.3, False), (0.0, 0.5, False)]
-)
-def test_an_interval_decides_when_it_lies_on_one_side_of_zero(low: float, high: float, decided: bool) -> None:
-    assert Improvement((low + high) / 2, low, high, 3).decided is decided
-
-
-def test_an_interval_is_students() -> None:
-    ratios = np.log([0.5, 0.6, 0.4, 0.55])
-    low, high = stats.t.interval(0.95, 3, loc=ratios.mean(), scale=stats.sem(ratios))
-    found = improvement([1.0] * 4, [0.5, 0.6, 0.4, 0.55])
-    assert (found.low, found.high, found.repeats) == (
-        pytest.approx(1 - math.exp(high)),
-        pytest.approx(1 - math.exp(low)),
-        4,
-    )

@@ -46,9 +46,9 @@ def _spec(**other: Any) -> StudyCreate:
 
 @pytest.fixture(autouse=True)
 def _short_replays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tuner.study.study_run.SHORTEST_SPAN_S", 0.7)
-    monkeypatch.setattr("tuner.study.study_run.LONGEST_SPAN_S", 0.7)
-    monkeypatch.setattr("tuner.study.study_run.StudyRun._repeats", lambda run, search: 3)
+    monkeypatch.setattr("tuner.study.time_plan.SHORTEST_SPAN_S", 0.7)
+    monkeypatch.setattr("tuner.study.time_plan.LONGEST_SPAN_S", 0.7)
+    monkeypatch.setattr("tuner.study.remeasure.USUAL_PAIRS", 3)
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def at_once(service: StudyService, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _work(service: StudyService) -> None:
     with Client(service.url, "token") as client:
-        assert Worker(client, "w", sampler="tpe", heartbeat_s=0.2).once()
+        assert Worker(client, "w", heartbeat_s=0.2).once()
 
 
 @pytest.mark.clock
@@ -99,7 +99,10 @@ def test_a_bad_default_is_found_and_a_rollout_proposed(service: StudyService) ->
     assert study.result.interval is not None and study.result.interval[0] > 0
     finalists = [trial for trial in service.trials if trial.kind == "finalist"]
     assert [trial.kind for trial in service.trials[:3]] == ["default", "search", "search"]
-    assert len(finalists) == 6 and study.result.repeats == 3
+    heats, pairs = finalists[:-6], finalists[-6:]
+    assert 2 <= len(heats) <= 4 and study.result.repeats == 3 and BAD not in [trial.knobs for trial in heats]
+    assert [trial.knobs == BAD for trial in pairs] == [True, False, False, True, True, False]
+    assert study.result.payback_s is not None and "repaid after" in study.result.summary
     assert service.trials[0].knobs == BAD and [t.number for t in service.trials] == list(range(3 + len(finalists)))
     assert study.rollout_id == 4
     assert service.rollouts[0]["start"] is False and service.rollouts[0]["canary_share"] == 0.5
@@ -112,6 +115,7 @@ def test_a_bad_default_is_found_and_a_rollout_proposed(service: StudyService) ->
     assert service.engine.resets >= 9
     summaries = [beat["workload_summary"] for beat in service.beats if beat["workload_summary"]]
     assert summaries and summaries[-1]["captured"]["requests"] == 120
+    assert summaries[-1]["fresh_slice"]["apart"] is True
     assert any("measured again" in beat["progress"] for beat in service.beats)
 
 
@@ -168,7 +172,7 @@ def test_an_objective_that_no_client_sees_is_refused(service: StudyService) -> N
 
 def test_a_cancelled_study_stops_at_once_and_the_loop_lives_on(service: StudyService) -> None:
     with Client(service.url, "token") as client:
-        worker = Worker(client, "w", sampler="tpe", heartbeat_s=0.2)
+        worker = Worker(client, "w", heartbeat_s=0.2)
         thread = threading.Thread(target=worker.loop, args=(0.1,), daemon=True)
         thread.start()
         wait_for("a trial is reported", lambda: service.trials)

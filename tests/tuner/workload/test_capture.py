@@ -42,6 +42,23 @@ def test_slices_are_contiguous_and_bounded(seed: int, span_s: float, requests: i
     assert 0 <= first < last <= 80 and 5 <= last - first <= max(requests, 5)
 
 
+@settings(deadline=None, max_examples=40)
+@given(st.integers(1, 50), st.integers(5, 30))
+def test_a_second_slice_shares_no_request_where_that_can_be(seed: int, requests: int) -> None:
+    pool = _pool(1, requests=120, seed=seed)
+    seen = slice_for_node(pool, span_s=5, requests=requests)
+    fresh = slice_for_node(pool, span_s=5, requests=requests, apart_from=seen)
+    assert fresh.summary["apart"] is (fresh.place[0] >= seen.place[1] or fresh.place[1] <= seen.place[0])
+    assert fresh.summary["apart"] is True and "apart" not in seen.summary
+
+
+def test_too_little_traffic_for_two_slices_gives_the_same_again_and_says_so() -> None:
+    pool = _pool(1, requests=12)
+    seen = slice_for_node(pool, span_s=60, requests=12)
+    fresh = slice_for_node(pool, span_s=60, requests=12, apart_from=seen)
+    assert fresh.place == seen.place and fresh.summary["apart"] is False
+
+
 def test_the_summary_tells_of_compression_and_shortening() -> None:
     sparse = workload_of(
         WorkloadRequest(timestamp=20_000.0 * index, input_length=900, output_length=200) for index in range(20)

@@ -92,7 +92,7 @@ def test_the_remeasured_winner_is_highlighted_and_no_search_measurement_is() -> 
         assert wanted in winner
     assert "720 ms to 740 ms" in again.split('data-arm="default"')[1].split("data-arm")[0]
     assert "picked" not in search and search.count('<span class="tag">winner</span>') == 1
-    assert "Each was measured once: the fastest of them is also the luckiest" in search
+    assert "Each row is one run: the fastest of them is also the luckiest" in search
     assert search.count("<tr data-key=") == 3 and "finalist" not in search
 
 

@@ -1,0 +1,1 @@
+"""The tuner's search and finish on surfaces whose truth is known."""

@@ -1,0 +1,75 @@
+"""What a study's runs say of its configurations: how good each is, whether it runs and keeps the limits. Pure.
+
+Guarantee: every run counts, repeats and crashes too; limits are judged by the expected figure, not by a lucky run; a
+configuration that crashed says something of those beside it. Objective, each limit and whether it runs at all have a
+surrogate of their own (constrained Bayesian optimisation, Gardner et al. 2014), taken as independent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tuner.search.objective import Assessment, constraint_value, score
+from tuner.search.space import Space
+from tuner.search.surrogate import Array, Posterior, Surrogate
+
+TOLD_NOISE = 0.08
+"""What one run's figures vary by, before there are repeats: sd of the logarithm, as seen on the embedded engine."""
+CRASH_NOISE = 0.3
+DRAWS = 4000
+
+
+@dataclass(frozen=True)
+class Belief:
+    """About each configuration asked for. `objective`: log ratios to the default; `log_feasible`: log probabilities."""
+
+    objective: Posterior
+    log_feasible: Array
+
+    @property
+    def feasible(self) -> Array:
+        """The probability of each to run and to keep every limit."""
+        found: Array = np.exp(self.log_feasible)
+        return found
+
+    def best_probability(self, *, seed: int = 0) -> Array:
+        """The probability of each to be the best of those that are feasible, taken as independent of each other."""
+        random = np.random.default_rng(seed)
+        shape = (DRAWS, len(self.feasible))
+        values = self.objective.mean + self.objective.sd * random.standard_normal(shape)
+        values[random.random(shape) > self.feasible] = np.inf
+        best, any_is = values.argmin(axis=1), np.isfinite(values).any(axis=1)
+        found: Array = np.bincount(best[any_is], minlength=shape[1]) / DRAWS
+        return found
+
+
+def believe(
+    space: Space,
+    runs: Sequence[tuple[Mapping[str, Any], Assessment]],
+    asked: Sequence[Mapping[str, Any]],
+    constraints: Sequence[str],
+    default_s: float | None,
+) -> Belief | None:
+    """`runs`: (configuration, what came of it), repeats apart. None while nothing was measured."""
+    measured = [run for run in runs if run[1].objective_s is not None]
+    if not measured or not space.values:
+        return None
+    places, wanted = space.places([knobs for knobs, _ in measured]), space.places(asked)
+
+    def fitted(values: Sequence[float], noise: float = TOLD_NOISE, at: Array = places) -> Posterior:
+        return Surrogate(at, np.array(values), noise=noise, ordered=space.ordered).at(wanted)
+
+    objective = fitted([score(found.objective_s, default_s) for _, found in measured])
+    feasible = np.zeros(len(asked))
+    for name in constraints:
+        values = [constraint_value(found.violations[name]) for _, found in measured if name in found.violations]
+        if len(values) == len(measured):
+            feasible = feasible + fitted(values).log_below()
+    fell = [1.0 if found.objective_s is None else -1.0 for _, found in runs]
+    if max(fell) > 0:
+        feasible = feasible + fitted(fell, CRASH_NOISE, space.places([knobs for knobs, _ in runs])).log_below()
+    return Belief(objective, feasible)

@@ -1,0 +1,40 @@
+"""What is measured before a model guides, where nobody forecasts anything. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from controlplane.contract.knobs import (
+    MAX_NUM_BATCHED_TOKENS,
+    NUM_SPECULATIVE_TOKENS,
+    PREFILL_CHUNK_SIZE,
+    QUANTIZATION,
+    EngineConfig,
+    Quantization,
+)
+from tuner.search.space import Space
+
+SMALL, LARGE = 128, 768
+"""Tokens a step: on either side of what engines start with."""
+DRAFTS = 2
+
+
+def first_points(space: Space, default: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The engine's own defaults, since production may run far from the good region; then a small and a large step, each
+    with what usually helps: few drafts, weights of 8 bits.
+    """
+    engine = EngineConfig().knobs()
+    start = dict(default) | {name: engine[name] for name in space.values}
+    helps: dict[str, Any] = {NUM_SPECULATIVE_TOKENS: DRAFTS}
+    if Quantization.INT8.value in space.values.get(QUANTIZATION, []):
+        helps[QUANTIZATION] = Quantization.INT8.value
+    wanted: list[dict[str, Any]] = [
+        {},
+        {**helps, MAX_NUM_BATCHED_TOKENS: SMALL, PREFILL_CHUNK_SIZE: 0},
+        {**helps, MAX_NUM_BATCHED_TOKENS: LARGE, PREFILL_CHUNK_SIZE: SMALL},
+    ]
+    return [
+        space.complete(space.chosen(start | {name: value for name, value in point.items() if name in space.values}))
+        for point in wanted
+    ]

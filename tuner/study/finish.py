@@ -1,0 +1,126 @@
+"""The finish of a study, carried out: heats among the finalists, then pairs of one of them and the default.
+
+Guarantee: all of it is on the slice that the search never saw; what decides, and when it is settled, is `remeasure`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from controlplane.contract.bodies.studies import StudyCreate
+from tuner.replay.replay import ReplayResult, key
+from tuner.search.charge import cheap_s
+from tuner.search.objective import Assessment, violations
+from tuner.search.search import Outcome
+from tuner.study.remeasure import (
+    BLOCKS_CHANGES,
+    DEFAULT,
+    HEATS,
+    INTERLEAVED,
+    WINNER,
+    Race,
+    blocks,
+    changes_of,
+    design_for,
+    most_pairs,
+    order,
+    standing,
+    still_running,
+)
+from tuner.study.time_plan import CAUTION, TimePlan
+from tuner.study.trial_node import TrialNode
+from tuner.study.trial_run import Measured, together
+
+Run = Callable[[dict[str, Any], int], Measured]
+"""Measure a configuration in the heat of this number, and report it."""
+
+
+class NotMeasured(Exception):
+    """The finish came to no figures; its text says why."""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What came of the pairs. `excess`: the winner's violations over all its pairs together."""
+
+    winner: Outcome
+    race: Race
+    excess: dict[str, float]
+
+
+class Finish:
+    """One study's finish. `run` measures on the second slice."""
+
+    def __init__(
+        self, spec: StudyCreate, node: TrialNode, time_plan: TimePlan, run: Run, progress: Callable[[str], None]
+    ) -> None:
+        self._spec, self._node, self._time, self._run, self._progress = spec, node, time_plan, run, progress
+        self._heats_run = 0
+
+    def decide(self, finalists: Sequence[Outcome], default: dict[str, Any]) -> Finished:
+        """`finalists`: at least one, the likeliest first. Raises NotMeasured."""
+        winner = self._chosen(self._near(finalists))
+        pairs = most_pairs(self._spec.finalist_repeats, self._affordable(winner, default))
+        design, runs_in_order, about = self._design(winner, default, pairs)
+        limits = [key(limit.metric, limit.q) for limit in self._spec.constraints]
+        race = Race(pairs, design, limits)
+        replays: list[ReplayResult] = []
+        excess: dict[str, float] = {}
+        for pair, arm in runs_in_order:
+            self._progress(f"winner against default, measured again{about}: pair {pair + 1} of at most {pairs}")
+            measured = self._run(winner.knobs if arm == WINNER else default, HEATS + pair)
+            if measured.assessment.objective_s is None or measured.result is None:
+                raise NotMeasured(f"the re-measurement of the {arm} failed: {measured.error or 'nothing was measured'}")
+            race.add(arm, measured.assessment)
+            if arm == WINNER:
+                replays.append(measured.result)
+                excess |= measured.assessment.violations
+            if race.settled:
+                break
+        return Finished(winner, race, excess | self._over_all(replays))
+
+    def _over_all(self, replays: Sequence[ReplayResult]) -> dict[str, float]:
+        """The limits over all fresh runs together; the quality gate's word stands beside them."""
+        return violations(together(replays, self._spec), self._spec.constraints)
+
+    def _near(self, finalists: Sequence[Outcome]) -> list[Outcome]:
+        """The first, and those that the node can go to from there without a dear change."""
+        limit_s = cheap_s(self._time.usual_s)
+        first = finalists[0]
+        return [one for one in finalists if one is first or self._node.charge(one.knobs, first.knobs) <= limit_s]
+
+    def _chosen(self, finalists: Sequence[Outcome]) -> Outcome:
+        """The best of the heats; without time for them, or anybody to run against, the likeliest."""
+        if len(finalists) == 1:
+            return finalists[0]
+        told: list[list[Assessment]] = [[] for _ in finalists]
+        running = list(range(len(finalists)))
+        for heat in range(HEATS):
+            for place in running:
+                if self._time.left_s < self._spec.finalist_repeats * self._time.pair_s + self._time.usual_s:
+                    return finalists[standing(told)[0]] if all(told) else finalists[0]
+                self._progress(f"heat {heat + 1} of {HEATS}: {len(running)} finalists on fresh traffic")
+                told[place].append(self._run(finalists[place].knobs, heat).assessment)
+            running = [running[place] for place in still_running([told[place] for place in running])]
+        return finalists[running[0]]
+
+    def _affordable(self, winner: Outcome, default: dict[str, Any]) -> int:
+        charge_s = self._node.charge(winner.knobs, default)
+        dear_s = charge_s if charge_s > cheap_s(self._time.usual_s) else 0.0
+        return self._time.affordable_pairs(BLOCKS_CHANGES * dear_s)
+
+    def _design(self, winner: Outcome, default: dict[str, Any], pairs: int) -> tuple[str, list[tuple[int, str]], str]:
+        """How the two are measured again: the design, its runs in order, and what to say of its length."""
+        run_s, charge_s = self._time.usual_s, self._node.charge(winner.knobs, default)
+        limit_s, left_s = cheap_s(run_s), CAUTION * self._time.left_s
+        design = design_for(pairs, run_s=run_s, change_s=charge_s, cheap_s=limit_s, left_s=left_s)
+        if charge_s <= limit_s:
+            return design, order(pairs), ""
+        # The arm whose configuration is nearer to what the node runs now begins.
+        winner_first = self._node.charge(winner.knobs) < self._node.charge(default)
+        runs = order(pairs) if design == INTERLEAVED else blocks(pairs, WINNER if winner_first else DEFAULT)
+        whole_s = 2 * pairs * run_s + changes_of(design, pairs) * charge_s
+        how = "interleaved" if design == INTERLEAVED else "in blocks"
+        return design, runs, f" {how}, about {whole_s:.0f} s with {charge_s:.0f} s for each change"
