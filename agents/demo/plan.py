@@ -165,7 +165,7 @@ class Plan:
             max_trials=self.max_trials,
             max_duration_s=self.study_s,
             trial_requests=self.trial_requests,
-            # A heat costs runs that a demo has no time for. Pairs end when they have decided: after three to ten.
+            # A heat costs runs that a demo has no time for. Pairs end when they have decided: after three to twelve.
             finalists=1,
             finalist_repeats=4,
             seed=self.seed,

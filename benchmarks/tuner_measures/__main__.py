@@ -10,8 +10,8 @@ import platform
 import numpy as np
 import optuna
 
-from benchmarks.tuner_measures import search_regret
-from benchmarks.tuner_measures.known_surfaces import broken, engine, narrow
+from benchmarks.tuner_measures import finish_power, search_regret
+from benchmarks.tuner_measures.known_surfaces import broken, engine, flat, narrow
 from benchmarks.tuner_measures.search_rivals import PLAYERS
 
 SURFACES = {"engine": engine, "narrow": narrow, "broken": broken}
@@ -19,7 +19,7 @@ SURFACES = {"engine": engine, "narrow": narrow, "broken": broken}
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--only", default="search", help="of search")
+    options.add_argument("--only", default="search,power,studies", help="of search, power, studies")
     options.add_argument("--surfaces", default=",".join(SURFACES))
     options.add_argument("--players", default=",".join(PLAYERS))
     options.add_argument("--seeds", type=int, default=30)
@@ -29,6 +29,18 @@ def main() -> None:
     if "search" in chosen.only:
         for name in chosen.surfaces.split(","):
             search_regret.measure(SURFACES[name], chosen.seeds, chosen.players.split(","), chosen.trials)
+    if "power" in chosen.only:
+        finish_power.power(2000, 0.10, seed=1)
+        finish_power.power(2000, 0.05, seed=2)
+    if "studies" in chosen.only:
+        print("\nwhole studies of 12 trials, heats and pairs on fresh traffic\n")
+        print(
+            "| surface | called better | winner breaks a limit | regret, median / 90th | runs |\n|---|---|---|---|---|"
+        )
+        for name in chosen.surfaces.split(","):
+            finish_power.studies(SURFACES[name], chosen.seeds)
+        finish_power.studies(lambda _: flat(), 2 * chosen.seeds)
+        finish_power.studies(lambda _: flat(gain=0.15), chosen.seeds)
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ from tuner.workload.prompt import PromptMaker
 
 GRID: dict[str, list[Any]] = {
     "max_num_batched_tokens": [32, 64, 128, 256, 512, 1024],
-    "prefill_chunk_size": [32, 128, 0],
+    "prefill_chunk_size": [128, 0],
     "num_speculative_tokens": [0, 1, 3],
     QUANTIZATION: ["none", "int8"],
 }
@@ -92,7 +92,7 @@ def replay(engine: StepEngine, workload: Workload, prompts: list[list[int]]) -> 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--rate", type=float, default=30.0, help="requests a second of processor time")
-    options.add_argument("--requests", type=int, default=50)
+    options.add_argument("--requests", type=int, default=40)
     options.add_argument("--repeats", type=int, default=2, help="of each configuration on slice a; on b one")
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--most", type=int, default=0, help="configurations, to see that it works; 0: all")

@@ -31,6 +31,9 @@ def check_spec(spec: StudyCreate) -> None:
     check_metric(spec.objective, "objective")
     for place, limit in enumerate(spec.constraints):
         check_metric(limit.metric, f"constraints[{place}].metric")
+    for place, knobs in enumerate(spec.suggested):
+        for name, value in knobs.items():
+            parse_knob(name, value, prefix=f"suggested[{place}].")
     for name, wanted in spec.space.items():
         check_range(name, wanted)
     check_rollout(spec)

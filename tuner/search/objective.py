@@ -9,14 +9,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.bodies.studies import Measurement, StudyCreate
 from tuner.replay.replay import key
 
-MOST_ERRORS = 0.02
-"""Share of lost requests up to which a configuration is usable. Lost is what `finish_reasons.FAILED` means, as a client
-sees it: refused or shed (429, 503), failed, dropped, or ended before all tokens were there."""
 ERRORS = "errors"
+"""The limit on lost requests. Lost is what `finish_reasons.FAILED` means, as a client sees it: refused or shed (429,
+503), failed, dropped, or ended before all tokens were there."""
 CRASH = "crash"
 CRASH_VIOLATION = 10.0
 """What a configuration that could not be applied or crashed is said to exceed its limits by (SCOOT's practice)."""
@@ -44,10 +42,10 @@ def needed_quantiles(spec: StudyCreate) -> list[tuple[str, float]]:
     return [(spec.objective, spec.objective_q), *((limit.metric, limit.q) for limit in spec.constraints)]
 
 
-def violations(measurement: Measurement, constraints: Sequence[Limit]) -> dict[str, float]:
+def violations(measurement: Measurement, spec: StudyCreate) -> dict[str, float]:
     """Relative excess of each limit. A quantile that could not be measured is a crash-sized violation."""
-    found = {ERRORS: measurement.errors / max(1, measurement.requests) / MOST_ERRORS - 1.0}
-    for limit in constraints:
+    found = {ERRORS: measurement.errors / max(1, measurement.requests) / spec.max_lost_share - 1.0}
+    for limit in spec.constraints:
         name = key(limit.metric, limit.q)
         value = measurement.quantiles.get(name)
         excess = CRASH_VIOLATION if value is None else value / limit.limit_s - 1.0
@@ -58,7 +56,7 @@ def violations(measurement: Measurement, constraints: Sequence[Limit]) -> dict[s
 def assess(measurement: Measurement, spec: StudyCreate, quality: Mapping[str, float] | None = None) -> Assessment:
     """`quality`: violations of the quality gate, which count as any other constraint."""
     objective = measurement.quantiles.get(key(spec.objective, spec.objective_q))
-    return Assessment(objective, violations(measurement, spec.constraints) | dict(quality or {}))
+    return Assessment(objective, violations(measurement, spec) | dict(quality or {}))
 
 
 def crashed() -> Assessment:

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from controlplane.client import Client
+from controlplane.contract.bodies.slo import UseCase
 from controlplane.contract.engine_address import Network, networks_of
 from controlplane.contract.errors import BadSettings
 from controlplane.terminal import extras
@@ -31,6 +32,9 @@ def tune(
     pool: Annotated[str | None, typer.Option(help="Ask for a study of this pool; without, be a worker.")] = None,
     objective: Annotated[str, typer.Option(help="METRIC:QUANTILE to minimise.")] = "e2e:0.95",
     constraint: Annotated[list[str], typer.Option(help="METRIC:QUANTILE<=SECONDS; repeatable.")] = [],  # noqa: B006
+    slo: Annotated[
+        UseCase | None, typer.Option(help="Limits of a use case; --constraint goes before the one that it names.")
+    ] = None,
     trials: Annotated[int, typer.Option(help="Most trials.", min=3)] = 12,
     name: Annotated[str | None, typer.Option(help="Name of the worker.")] = None,
     engine_allow: Annotated[
@@ -50,7 +54,7 @@ def tune(
             fail(error.message)
         work(client, name or f"tuner-{socket.gethostname()}-{getpid()}", networks)
         return
-    wanted = study_wanted(pool, objective, constraint, trials)
+    wanted = study_wanted(pool, objective, constraint, trials, slo)
     follow_study(client, client.create_study(wanted).id, as_json=as_json)
 
 

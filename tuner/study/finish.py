@@ -83,7 +83,7 @@ class Finish:
 
     def _over_all(self, replays: Sequence[ReplayResult]) -> dict[str, float]:
         """The limits over all fresh runs together; the quality gate's word stands beside them."""
-        return violations(together(replays, self._spec), self._spec.constraints)
+        return violations(together(replays, self._spec), self._spec)
 
     def _near(self, finalists: Sequence[Outcome]) -> list[Outcome]:
         """The first, and those that the node can go to from there without a dear change."""

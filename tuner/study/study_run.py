@@ -121,6 +121,7 @@ class StudyRun:
                 constraints=[*(key(limit.metric, limit.q) for limit in spec.constraints), ERRORS, quality_gate.TOP1],
                 seed=spec.seed,
                 max_trials=spec.max_trials,
+                suggested=[default | knobs for knobs in spec.suggested],
             )
             return self._conclude(search, default, self._search(search))
         finally:

@@ -108,7 +108,9 @@ class Bench:
         if format_ not in self._shares:
             self._shares[format_] = quality_gate.agreement(self._reference, self._answers())
         share = self._shares[format_]
-        return quality_gate.report(share, len(self._probing)), {quality_gate.TOP1: quality_gate.violation(share)}
+        return quality_gate.report(share, len(self._probing)), {
+            quality_gate.TOP1: quality_gate.violation(share, self._spec.least_agreement)
+        }
 
     def _answers(self) -> list[str]:
         # Blocks that another weight format left in the cache would answer for it.

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from controlplane.client import Client
+from controlplane.contract.bodies.slo import UseCase
 from controlplane.contract.bodies.studies import Study, Trial
 from controlplane.contract.duration_text import duration_text
 from controlplane.terminal.document_file import read_document
@@ -85,6 +86,9 @@ def start(
     pool: Annotated[str | None, typer.Option(help="Pool whose traffic is replayed.")] = None,
     objective: Annotated[str, typer.Option(help="METRIC:QUANTILE to minimise.")] = "e2e:0.95",
     constraint: Annotated[list[str], typer.Option(help="METRIC:QUANTILE<=SECONDS; repeatable.")] = [],  # noqa: B006
+    slo: Annotated[
+        UseCase | None, typer.Option(help="Limits of a use case; --constraint goes before the one that it names.")
+    ] = None,
     trials: Annotated[int, typer.Option(help="Most trials.", min=3)] = 12,
     file: Annotated[
         Path | None,
@@ -96,7 +100,7 @@ def start(
     """Ask for a study; a tuner worker (`tailwright tune`, or the one of `tailwright up`) takes it."""
     if (pool is None) == (file is None):
         fail("say which pool: --pool POOL, or --file FILE")
-    wanted = read_document(file) if file is not None else study_wanted(str(pool), objective, constraint, trials)
+    wanted = read_document(file) if file is not None else study_wanted(str(pool), objective, constraint, trials, slo)
     study = client.create_study(wanted)
     if wait:
         follow_study(client, study.id, as_json=as_json)

@@ -74,6 +74,20 @@ class StudyCreate(BaseModel):
     )
     objective_q: float = Field(default=0.95, gt=0, lt=1, description="the quantile of it, within 0 and 1")
     constraints: list[Limit] = Field(default=[], description="limits that a winner must hold")
+    max_lost_share: float = Field(
+        default=0.02, gt=0, lt=1, description="share of requests that a winner may lose: refused, failed or cut short"
+    )
+    least_agreement: float = Field(
+        default=0.9,
+        gt=0,
+        lt=1,
+        description="share of next tokens that a quantized model must have in common with the unquantized one",
+    )
+    suggested: list[dict[str, Any]] = Field(
+        default=[],
+        max_length=32,
+        description="configurations to measure first, best first; knobs left out stay as the pool runs them",
+    )
     space: dict[str, KnobRange] = Field(
         default={}, json_schema_extra=NAMES, description="knob to the values to try; empty: the tuner's own four knobs"
     )
@@ -92,7 +106,7 @@ class StudyCreate(BaseModel):
         default=3,
         ge=2,
         le=20,
-        description="pairs of winner and default that time is kept for; up to ten while there is time and doubt",
+        description="pairs of winner and default that time is kept for; up to twelve while there is time and doubt",
     )
     seed: int = Field(default=0, description="of the search; the same seed proposes the same")
     propose_rollout: bool = Field(default=True, description="whether a better winner becomes a rollout that waits")

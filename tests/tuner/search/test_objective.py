@@ -8,7 +8,16 @@ from hypothesis import strategies as st
 
 from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.bodies.studies import Measurement, StudyCreate
-from tuner.search.objective import Assessment, assess, constraint_value, crashed, needed_quantiles, score, violations
+from tuner.search.objective import (
+    Assessment,
+    assess,
+    constraint_value,
+    crashed,
+    mean_assessment,
+    needed_quantiles,
+    score,
+    violations,
+)
 
 seconds = st.floats(0.001, 1000)
 
@@ -63,9 +72,27 @@ def test_a_run_without_requests_lost_none_and_measured_nothing() -> None:
 
 def test_of_two_limits_for_one_quantile_the_tighter_counts_and_nothing_exceeds_a_crash() -> None:
     limits = [Limit(metric="ttft", q=0.95, limit_s=limit_s) for limit_s in (2.0, 0.5, 4.0)]
-    assert violations(_measured(1, 1), limits)["ttft:0.95"] == pytest.approx(1.0)
-    assert violations(_measured(1, 1000), limits)["ttft:0.95"] == 10.0
+    spec = StudyCreate(pool="p", constraints=limits)
+    assert violations(_measured(1, 1), spec)["ttft:0.95"] == pytest.approx(1.0)
+    assert violations(_measured(1, 1000), spec)["ttft:0.95"] == 10.0
     assert crashed().violations == {"crash": 10.0}
+
+
+def test_a_study_says_how_many_requests_may_be_lost() -> None:
+    strict = StudyCreate(pool="p", max_lost_share=0.001)
+    assert violations(_measured(1, 1, errors=1), strict)["errors"] == pytest.approx(9.0)
+
+
+@given(st.lists(st.tuples(seconds, st.floats(-0.9, 9.0)), min_size=1, max_size=5))
+def test_runs_of_one_configuration_are_one_by_geometric_means(runs: list[tuple[float, float]]) -> None:
+    told = [Assessment(objective, {"ttft:0.95": excess}) for objective, excess in runs]
+    found = mean_assessment([*told, crashed()])
+    objectives = [objective for objective, _ in runs]
+    assert found.objective_s is not None
+    assert min(objectives) * 0.999 <= found.objective_s <= max(objectives) * 1.001
+    excesses = [excess for _, excess in runs]
+    assert min(excesses) - 1e-6 <= found.violations["ttft:0.95"] <= max(excesses) + 1e-6
+    assert mean_assessment([crashed(), crashed()]) == crashed()
 
 
 def test_a_study_wants_its_objective_and_each_limit_measured() -> None:

@@ -107,7 +107,7 @@ def test_half_a_pair_does_not_end_a_race_and_blocks_are_not_cut_short() -> None:
 
 
 @given(st.integers(2, 20), st.integers(-5, 100))
-def test_at_most_ten_pairs_unless_more_are_wanted_and_as_many_as_were(wanted: int, affordable: int) -> None:
+def test_at_most_the_usual_pairs_unless_more_are_wanted_and_as_many_as_were(wanted: int, affordable: int) -> None:
     found = most_pairs(wanted, affordable)
     assert wanted <= found <= max(wanted, USUAL_PAIRS)
     assert found == wanted or found <= affordable

@@ -9,6 +9,11 @@ def test_a_study_is_asked_for_and_cancelled(plane: Plane, tmp_path: Path) -> Non
     made = plane.json("studies", "start", "--pool", "chat", "--constraint", "itl:0.99<=0.2", "--no-wait")
     number = made["id"]
     assert made["spec"]["constraints"] == [{"metric": "itl", "q": 0.99, "limit_s": 0.2}]
+    slo = plane.json(
+        "studies", "start", "--pool", "chat", "--slo", "chat", "--constraint", "itl:0.99<=0.1", "--no-wait"
+    )
+    assert [(one["metric"], one["limit_s"]) for one in slo["spec"]["constraints"]] == [("itl", 0.1), ("ttft", 1.0)]
+    assert plane.json("studies", "cancel", slo["id"])["state"] == "cancelled"
     assert plane.json("studies", "list") == plane.get("studies")
     assert plane.json("studies", "list", "--pool", "other")["items"] == []
     assert plane.json("studies", "show", number)["id"] == number

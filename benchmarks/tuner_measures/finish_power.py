@@ -1,0 +1,141 @@
+"""What a study's finish says: of equal arms, of a true gain, and at the end of whole studies, in how many runs.
+
+Rivals take the same log ratios: Student's interval on three pairs; on four and then sixteen, each at half the error (as
+studies did before); and an e-process, the mixture of Student's likelihood ratios over a normal effect of scale 1
+(Wang and Ramdas 2024), whose level needs no last look.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from scipy import stats
+
+from benchmarks.tuner_measures.known_surfaces import Surface
+from benchmarks.tuner_measures.search_rivals import make_search
+from controlplane.contract.bodies.studies import StudyVerdict
+from controlplane.contract.knobs import canonical_json
+from tuner.search.objective import Assessment
+from tuner.study.paired_test import ALPHA, is_hopeless, look
+from tuner.study.remeasure import (
+    DEFAULT,
+    HEATS,
+    INTERLEAVED,
+    USUAL_PAIRS,
+    WINNER,
+    Race,
+    standing,
+    still_running,
+    verdict,
+)
+
+Test = Callable[[Sequence[float]], tuple[bool, int]]
+"""Of log ratios as they come: whether the candidate is called better, and after how many pairs that was settled."""
+GAINS = (0.0, 0.05, 0.10, 0.15, 0.30, 0.50)
+
+
+def sequential(ratios: Sequence[float]) -> tuple[bool, int]:
+    for pairs in range(3, USUAL_PAIRS + 1):
+        found = look(ratios[:pairs], USUAL_PAIRS)
+        if found.decided or is_hopeless(ratios[:pairs]):
+            return found.low > 0, pairs
+    return False, USUAL_PAIRS
+
+
+def e_process(ratios: Sequence[float]) -> tuple[bool, int]:
+    for pairs in range(2, USUAL_PAIRS + 1):
+        values = np.array(ratios[:pairs])
+        t = float(values.mean() / (values.std(ddof=1) / math.sqrt(pairs)))
+        free = pairs - 1
+        ratio = (1 + t * t / free) / (1 + t * t / (free * (1 + pairs)))
+        # One-sided: the half of the mixture on the side of a gain.
+        value = ratio ** (pairs / 2) / math.sqrt(1 + pairs) * 2 * float(stats.norm.cdf(-t))
+        if value >= 1 / ALPHA:
+            return True, pairs
+    return False, USUAL_PAIRS
+
+
+def student(pairs: Sequence[int]) -> Test:
+    def test(ratios: Sequence[float]) -> tuple[bool, int]:
+        for count in pairs:
+            values = np.array(ratios[:count])
+            bound = stats.t.ppf(1 - 0.025 / len(pairs), count - 1) * values.std(ddof=1) / math.sqrt(count)
+            if abs(values.mean()) > bound:
+                return bool(values.mean() < 0), count
+        return False, pairs[-1]
+
+    return test
+
+
+TESTS: dict[str, Test] = {
+    "paired sequential test, 12 pairs": sequential,
+    "e-process, 12 pairs": e_process,
+    "Student, 3 pairs": student([3]),
+    "Student, 4 then 16 pairs": student([4, 16]),
+}
+
+
+def power(repeats: int, noise: float, seed: int) -> None:
+    """Called better among `repeats`, by true gain; in brackets the mean number of pairs."""
+    print(f"\nnoise {noise:.0%} a run, {repeats} repeats, seed {seed}: called better (mean pairs)\n")
+    print(f"| | {' | '.join(f'{gain:.0%} better' for gain in GAINS)} |")
+    print("|---" * (len(GAINS) + 1) + "|")
+    for name, test in TESTS.items():
+        random = np.random.default_rng(seed)
+        cells = []
+        for gain in GAINS:
+            drawn = math.log(1 - gain) + noise * math.sqrt(2) * random.standard_normal((repeats, 16))
+            ends = [test(ratios) for ratios in drawn.tolist()]
+            cells.append(f"{np.mean([better for better, _ in ends]):.1%} ({np.mean([pairs for _, pairs in ends]):.1f})")
+        print(f"| {name} | {' | '.join(cells)} |", flush=True)
+
+
+def study(surface: Surface, seed: int, trials: int, finalists: int = 3) -> tuple[StudyVerdict, dict[str, object], int]:
+    """A whole study: the verdict, the winner (the default where it is not better), and the runs it took."""
+    search, noise = make_search(surface, seed, trials), np.random.default_rng(seed)
+    while (candidate := search.ask()) is not None:
+        search.tell(candidate, surface.measure(candidate.knobs, noise))
+    runs = len(search.outcomes)
+    chosen = search.finalists(finalists)
+    if not chosen:
+        return StudyVerdict.NOT_BETTER, surface.default, runs
+    heats: list[list[Assessment]] = [[] for _ in chosen]
+    running = list(range(len(chosen)))
+    for _ in range(HEATS if len(chosen) > 1 else 0):
+        for place in running:
+            heats[place].append(surface.measure(chosen[place].knobs, noise, fresh=True))
+            runs += 1
+        running = [running[place] for place in still_running([heats[place] for place in running])]
+    winner = chosen[running[0]] if len(chosen) > 1 else chosen[0]
+    assert len(chosen) == 1 or standing([heats[place] for place in running])[0] == 0
+    race = Race(USUAL_PAIRS, INTERLEAVED, surface.limits)
+    while not race.settled:
+        for arm, knobs in ((DEFAULT, surface.default), (WINNER, winner.knobs)):
+            measured = surface.measure(knobs, noise, fresh=True)
+            runs += 1
+            if measured.objective_s is None:
+                return StudyVerdict.NOT_BETTER, surface.default, runs
+            race.add(arm, measured)
+    excess = {name: float(np.mean([one[name] for one in race.excess])) for name in surface.limits}
+    decided = verdict(race.found, excess, race.unsure)
+    return decided, winner.knobs if decided is StudyVerdict.BETTER else surface.default, runs
+
+
+def studies(make: Callable[[int], Surface], seeds: int, trials: int = 12) -> None:
+    """Verdicts and regret of whole studies."""
+    results = []
+    for seed in range(seeds):
+        surface = make(seed)
+        decided, winner, runs = study(surface, seed, trials)
+        truth = surface.fresh[canonical_json(winner)]
+        broken = decided is StudyVerdict.BETTER and not truth.feasible
+        results.append((decided is StudyVerdict.BETTER, broken, surface.regret(dict(winner), fresh=True), runs))
+    better, broken_, regrets, runs_ = zip(*results, strict=True)
+    low, high = np.quantile(regrets, (0.5, 0.9))
+    print(
+        f"| {make(0).name} | {sum(better)} of {seeds} | {sum(broken_)} | {100 * low:.0f} / {100 * high:.0f} % | "
+        f"{np.mean(runs_):.0f} |",
+        flush=True,
+    )
