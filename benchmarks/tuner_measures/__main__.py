@@ -11,10 +11,10 @@ import numpy as np
 import optuna
 
 from benchmarks.tuner_measures import finish_power, search_regret
-from benchmarks.tuner_measures.known_surfaces import broken, engine, flat, narrow
+from benchmarks.tuner_measures.known_surfaces import broken, flat, narrow
 from benchmarks.tuner_measures.search_rivals import PLAYERS
 
-SURFACES = {"engine": engine, "narrow": narrow, "broken": broken}
+SURFACES = {"narrow": narrow, "broken": broken}
 
 
 def main() -> None:
@@ -38,9 +38,9 @@ def main() -> None:
             "| surface | called better | winner breaks a limit | regret, median / 90th | runs |\n|---|---|---|---|---|"
         )
         for name in chosen.surfaces.split(","):
-            finish_power.studies(SURFACES[name], chosen.seeds)
-        finish_power.studies(lambda _: flat(), 2 * chosen.seeds)
-        finish_power.studies(lambda _: flat(gain=0.15), chosen.seeds)
+            finish_power.studies(name, SURFACES[name], chosen.seeds)
+        finish_power.studies("flat", lambda _: flat(), 2 * chosen.seeds)
+        finish_power.studies("flat, all else 15 % better", lambda _: flat(gain=0.15), chosen.seeds)
 
 
 if __name__ == "__main__":

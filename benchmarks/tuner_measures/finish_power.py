@@ -123,7 +123,7 @@ def study(surface: Surface, seed: int, trials: int, finalists: int = 3) -> tuple
     return decided, winner.knobs if decided is StudyVerdict.BETTER else surface.default, runs
 
 
-def studies(make: Callable[[int], Surface], seeds: int, trials: int = 12) -> None:
+def studies(name: str, make: Callable[[int], Surface], seeds: int, trials: int = 12) -> None:
     """Verdicts and regret of whole studies."""
     results = []
     for seed in range(seeds):
@@ -135,7 +135,7 @@ def studies(make: Callable[[int], Surface], seeds: int, trials: int = 12) -> Non
     better, broken_, regrets, runs_ = zip(*results, strict=True)
     low, high = np.quantile(regrets, (0.5, 0.9))
     print(
-        f"| {make(0).name} | {sum(better)} of {seeds} | {sum(broken_)} | {100 * low:.0f} / {100 * high:.0f} % | "
+        f"| {name} | {sum(better)} of {seeds} | {sum(broken_)} | {100 * low:.0f} / {100 * high:.0f} % | "
         f"{np.mean(runs_):.0f} |",
         flush=True,
     )

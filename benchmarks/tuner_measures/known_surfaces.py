@@ -1,34 +1,28 @@
-"""Surfaces whose truth is known, and what a run on them would have measured.
+"""Surfaces whose truth is known, and what a run on them would have measured. They are formulas: nobody measured them.
 
-Three: the embedded engine's, measured once over a grid (`engine_grid.py`); `narrow`, where a quarter of what passes
-keeps the limits and the default takes about 2.5 times as long as the best; and `broken`, where a seventh does and the
-default breaks a limit. The last two are formulas: a step costs so much, and a token more; what waits grows with the
-load; int4 fails the quality gate, and int8 with large steps runs out of memory. Costs, traffic and limits are drawn
-anew for each seed.
+`narrow`: a quarter of what passes keeps the limits, and the default takes about 2.5 times as long as the best.
+`broken`: a seventh does, and the default breaks a limit. A step costs so much, and a token more; what waits grows with
+the load; int4 fails the quality gate, and int8 with large steps runs out of memory. Costs, traffic and limits are drawn
+anew for each seed. `flat`: nothing matters, or everything but the default is better.
 """
 
 from __future__ import annotations
 
-import csv
 import math
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import product
-from pathlib import Path
-from statistics import fmean, pstdev
+from statistics import fmean
 from typing import Any
 
 import numpy as np
 
-from controlplane.contract.bodies.studies import KnobRange
 from controlplane.contract.knobs import EngineConfig, canonical_json
 from tuner.search.objective import Assessment, crashed
 from tuner.search.quality_gate import TOP1
 from tuner.search.space import Capabilities, Space, build_space
 
-GRID_FILE = Path(__file__).with_name("engine_grid.csv")
 COMMON = 0.7
 """Correlation of a run's noise between its objective and its limits: a slow moment slows both."""
 
@@ -213,38 +207,3 @@ def flat(noise: float = 0.1, gain: float = 0.0) -> Surface:
         for knobs in configurations(space)
     }
     return Surface("flat", space, default, table, table, noise)
-
-
-@cache
-def engine(seed: int = 0, noise: float | None = None, path: Path = GRID_FILE) -> Surface:
-    """The embedded engine's, whatever the seed; `noise`: as measured between repeats, or another."""
-    rows = list(csv.DictReader(line for line in path.read_text().splitlines() if not line.startswith("#")))
-    knob_names = list(rows[0])[:4]
-    wanted = {name: KnobRange(choices=sorted({_value(row[name]) for row in rows}, key=str)) for name in knob_names}
-    default = EngineConfig(max_num_batched_tokens=64, max_num_seqs=16).knobs()
-    space = build_space(wanted, default, Capabilities(quantization=("none", "int8")))
-    runs: dict[str, dict[str, list[Mapping[str, str]]]] = {"a": defaultdict(list), "b": defaultdict(list)}
-    for row in rows:
-        knobs = space.complete({name: _value(row[name]) for name in knob_names})
-        runs[row["slice"]][canonical_json(knobs)].append(row)
-    tables = {}
-    for name, found in runs.items():
-        slowest = sorted(fmean(float(row["itl:0.99"]) for row in own) for own in found.values())
-        limit = slowest[len(slowest) // 3]  # A third of the grid keeps it.
-        tables[name] = {
-            knobs: Truth(
-                fmean(float(row["e2e:0.95"]) for row in own),
-                {"itl:0.99": fmean(float(row["itl:0.99"]) for row in own) / limit},
-            )
-            for knobs, own in found.items()
-        }
-    spread = [
-        math.log(float(row["e2e:0.95"]) / tables["a"][key].objective) for key, own in runs["a"].items() for row in own
-    ]
-    # Of two repeats the spread about their own mean is 1/sqrt(2) of the noise.
-    measured = pstdev(spread) * math.sqrt(2)
-    return Surface("engine", space, default, tables["a"], tables["b"], measured if noise is None else noise)
-
-
-def _value(text: str) -> Any:
-    return int(text) if text.isdigit() else text
