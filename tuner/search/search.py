@@ -19,6 +19,7 @@ import numpy as np
 import optuna
 
 from controlplane.contract.knobs import QUANTIZATION, canonical_json
+from controlplane.contract.share_text import share_text
 from tuner.search.belief import Belief, believe
 from tuner.search.charge import Budget
 from tuner.search.first_points import first_points
@@ -155,7 +156,7 @@ class Search:
         if self.outcomes and not self.space.values:
             return "the search space holds one configuration only"
         if self._gain is not None and self._gain < LEAST_GAIN and len(self.outcomes) >= LEAST_TRIALS:
-            return f"a further trial is expected to gain {self._gain:.1%}"
+            return f"a further trial is expected to gain {share_text(self._gain, 1)}"
         return ""
 
     def why_none(self) -> str:
