@@ -1,0 +1,51 @@
+"""What is believed of configurations: limits by the expected figure, crashes beside what crashed."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from controlplane.contract.knobs import EngineConfig
+from tuner.search.belief import Belief, believe
+from tuner.search.objective import Assessment, crashed
+from tuner.search.space import Capabilities, build_space
+from tuner.search.surrogate import Posterior
+
+DEFAULT = EngineConfig(max_num_batched_tokens=64).knobs()
+SPACE = build_space({}, DEFAULT, Capabilities(quantization=("none", "int8")))
+LIMIT = "itl:0.99"
+
+
+def tokens(count: int) -> dict[str, Any]:
+    return DEFAULT | {"max_num_batched_tokens": count}
+
+
+def run(objective_s: float, excess: float) -> Assessment:
+    return Assessment(objective_s, {LIMIT: excess})
+
+
+def test_one_run_within_a_limit_is_outweighed_by_two_beyond() -> None:
+    runs = [(tokens(64), run(1.0, -0.5)), *((tokens(512), run(0.5, excess)) for excess in (-0.02, 0.2, 0.25))]
+    belief = believe(SPACE, runs, [tokens(64), tokens(512)], [LIMIT], 1.0)
+    assert belief is not None
+    assert belief.feasible[0] > 0.9 > 0.2 > belief.feasible[1]
+
+
+def test_what_lies_beside_a_crash_is_doubted_and_far_from_it_less() -> None:
+    runs = [(tokens(64), run(1.0, -0.5)), (tokens(128), run(0.9, -0.5)), (tokens(2048), crashed())]
+    belief = believe(SPACE, runs, [tokens(96), tokens(1536), tokens(2048)], [LIMIT], 1.0)
+    assert belief is not None
+    near, beside, there = belief.feasible
+    assert near > 0.8 and near > beside > there and there < 0.3
+
+
+def test_nothing_is_believed_before_anything_was_measured() -> None:
+    assert believe(SPACE, [(tokens(64), crashed())], [tokens(128)], [LIMIT], None) is None
+
+
+@pytest.mark.parametrize(("feasible", "least", "most"), [(1.0, 0.9, 1.0), (0.5, 0.4, 0.6), (1e-9, 0.0, 0.01)])
+def test_the_best_must_be_feasible(feasible: float, least: float, most: float) -> None:
+    """The second is far faster than the first, which keeps the limits for certain."""
+    objective = Posterior(np.array([0.0, -1.0]), np.array([0.05, 0.05]), 0.08)
+    chances = Belief(objective, np.log([1.0, feasible])).best_probability()
+    assert least <= chances[1] <= most and chances.sum() == pytest.approx(1.0)

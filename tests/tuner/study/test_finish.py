@@ -1,0 +1,86 @@
+"""A finish carried out: who runs heats, who meets the default, and when it is over."""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import pytest
+
+from controlplane.contract.bodies.slo import Limit
+from controlplane.contract.bodies.studies import StudyCreate
+from controlplane.contract.knobs import EngineConfig
+from tuner.replay.completion import RequestTiming, pool_samples
+from tuner.replay.replay import ReplayResult
+from tuner.search.objective import Assessment, assess
+from tuner.search.search import Outcome
+from tuner.study.finish import Finish, NotMeasured
+from tuner.study.remeasure import HEATS, USUAL_PAIRS
+from tuner.study.time_plan import TimePlan
+from tuner.study.trial_node import TrialNode
+from tuner.study.trial_run import Measured
+
+DEFAULT = EngineConfig(max_num_batched_tokens=64).knobs()
+SPEC = StudyCreate(pool="p", max_duration_s=10_000, constraints=[Limit(metric="ttft", q=0.95, limit_s=1.0)])
+
+
+class Node:
+    """Where another weight format costs as much as many runs."""
+
+    def charge(self, knobs: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> float:
+        return 500.0 if knobs["quantization"] != (before or DEFAULT)["quantization"] else 0.0
+
+
+def outcome(number: int, tokens: int, quantization: str = "none") -> Outcome:
+    knobs = DEFAULT | {"max_num_batched_tokens": tokens, "quantization": quantization}
+    return Outcome(number, knobs, Assessment(1.0, {}))
+
+
+class World:
+    """`seconds`: what each request takes in all, by the tokens of a step; None: it cannot be measured."""
+
+    def __init__(self, seconds: Mapping[int, float | None], ttft_s: float = 0.1) -> None:
+        self.seconds, self.ttft_s = seconds, ttft_s
+        self.runs: list[tuple[int, int]] = []
+        time_plan = TimePlan(SPEC, run_s=[10.0, 10.0])
+        self.finish = Finish(SPEC, cast(TrialNode, Node()), time_plan, self.run, lambda _: None)
+
+    def run(self, knobs: dict[str, Any], heat: int) -> Measured:
+        tokens = knobs["max_num_batched_tokens"]
+        self.runs.append((tokens, heat))
+        if (seconds := self.seconds[tokens]) is None:
+            return Measured.failed("it broke")
+        wobble = 1.0 + 0.01 * (heat % 2)
+        timings = [RequestTiming(place, 0.0, ttft_s=self.ttft_s, output_tokens=1) for place in range(5)]
+        for timing in timings:
+            timing.e2e_s = seconds * wobble
+        result = ReplayResult(timings, 1.0, 0.0, samples=pool_samples(timings))
+        measurement = result.measurement([])
+        return Measured(assess(measurement, SPEC), result, measurement)
+
+
+def test_finalists_run_heats_and_one_of_them_meets_the_default() -> None:
+    world = World({64: 2.0, 128: 1.1, 256: 1.0, 512: 1.6})
+    found = world.finish.decide([outcome(1, 128), outcome(2, 256), outcome(3, 512)], DEFAULT)
+    assert found.winner.number == 2
+    heats = [run for run in world.runs if run[1] < HEATS]
+    assert heats == [(128, 0), (256, 0), (512, 0), (256, 1), (128, 1)], "512 was far behind after one"
+    pairs = world.runs[len(heats) :]
+    assert pairs[:4] == [(64, HEATS), (256, HEATS), (256, HEATS + 1), (64, HEATS + 1)]
+    assert 3 <= found.race.pairs < USUAL_PAIRS and found.race.found.low > 0.4
+    assert found.excess["ttft:0.95"] == pytest.approx(-0.9) and not found.race.unsure
+
+
+def test_a_finalist_that_a_dear_change_parts_from_the_first_runs_no_heat() -> None:
+    world = World({64: 2.0, 128: 1.0, 256: 0.5})
+    assert world.finish.decide([outcome(1, 128), outcome(2, 256, "int8")], DEFAULT).winner.number == 1
+    assert (256, 0) not in world.runs and world.runs[0] == (64, HEATS)
+
+
+def test_a_limit_that_breaks_in_fresh_runs_is_told() -> None:
+    world = World({64: 2.0, 128: 1.5}, ttft_s=1.2)
+    found = world.finish.decide([outcome(1, 128)], DEFAULT)
+    assert found.excess["ttft:0.95"] == pytest.approx(0.2) and found.race.unsure == ["ttft:0.95"]
+
+
+def test_what_cannot_be_measured_again_ends_it_with_the_reason() -> None:
+    with pytest.raises(NotMeasured, match="re-measurement of the winner failed: it broke"):
+        World({64: 2.0, 128: None}).finish.decide([outcome(1, 128)], DEFAULT)
