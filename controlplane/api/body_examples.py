@@ -66,8 +66,10 @@ from controlplane.contract.on_call.incidents import (
     IncidentSplit,
     RouteCreate,
 )
+from controlplane.contract.planning.whatif import WhatIfCreate
 
 _KNOBS = {"max_num_batched_tokens": 1024, "max_num_seqs": 32}
+
 _TTFT = Limit(metric="ttft", q=0.95, limit_s=0.8)
 
 EXAMPLES: dict[str, dict[str, BaseModel]] = {
@@ -228,6 +230,10 @@ EXAMPLES: dict[str, dict[str, BaseModel]] = {
             rule=AlertRuleCreate(name="KV", condition=SymptomCondition(kind="symptom", symptom="kv_near_full")),
             window_s=604800,
         )
+    },
+    WhatIfCreate.__name__: {
+        "twice the load, on one replica more": WhatIfCreate(pool="chat", load=2.0, replicas=3),
+        "another token budget": WhatIfCreate(pool="chat", knobs={"max_num_batched_tokens": 1024}),
     },
     StudyCreate.__name__: {
         "the tail of the first token, under a limit": StudyCreate(

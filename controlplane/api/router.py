@@ -15,6 +15,7 @@ from controlplane.incidents import endpoints as incidents
 from controlplane.rollouts import endpoints as rollouts
 from controlplane.studies import endpoints as studies
 from controlplane.telemetry.http import endpoints as telemetry
+from controlplane.whatif import endpoints as whatif
 
 
 def all_routers() -> list[APIRouter]:
@@ -28,6 +29,7 @@ def all_routers() -> list[APIRouter]:
         callback_endpoints.router,
         rollouts.router,
         studies.router,
+        whatif.router,
         onboarding_endpoints.router,
         ledger_endpoints.router,
         tokens.router,

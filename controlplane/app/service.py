@@ -5,6 +5,7 @@ runs yet. The lifespan starts the hub and the ticks, and stops them again.
 """
 
 import asyncio
+import sys
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -78,11 +79,24 @@ from controlplane.telemetry.queries.budget import QueryDesk
 from controlplane.telemetry.queries.feeds import Streams
 from controlplane.telemetry.store import TelemetryStore
 from controlplane.terminal.checkout import release
+from controlplane.whatif.endpoints import WhatIfParts
+from controlplane.whatif.twin_desk import TwinDesk
+
+TWIN = (sys.executable, "-m", "tuner.twin")
+"""The twin's process. By name: the control plane knows nothing of it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Service(
-    AlertParts, IncidentParts, InboundParts, RolloutParts, StudyParts, ServiceParts, SignInParts, OnboardingParts
+    AlertParts,
+    IncidentParts,
+    InboundParts,
+    RolloutParts,
+    StudyParts,
+    WhatIfParts,
+    ServiceParts,
+    SignInParts,
+    OnboardingParts,
 ):
     """All that a running service is made of: what each domain's routes are served with, and what starts and ends."""
 
@@ -214,6 +228,7 @@ def _service(
         pool_limits=pool_limits,
         outgoing=settings.outgoing,
         rollouts_under_way=rollouts.busy_pools,
+        twin=TwinDesk(TWIN),
         deliverer=deliverer,
         disk=disk,
         readiness=Readiness(),

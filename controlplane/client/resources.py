@@ -70,8 +70,10 @@ from controlplane.contract.on_call.incidents import (
     Route,
     RouteCreate,
 )
+from controlplane.contract.planning.whatif import WhatIf, WhatIfCreate
 
 DRY_RUN_TIMEOUT_S = 90.0
+WHAT_IF_TIMEOUT_S = 90.0
 APPLY_TIMEOUT_S = 60.0
 
 
@@ -244,6 +246,10 @@ class ResourceCalls(Connection):
     def finish_study(self, study_id: int, outcome: StudyFinish) -> Study:
         """Ends the study with its result or its error."""
         return self._one(Study, "POST", f"/api/v1/studies/{study_id}/finish", body=outcome)
+
+    def what_if(self, asked: WhatIfCreate | Mapping[str, Any]) -> WhatIf:
+        """The twin's forecast, which takes its seconds."""
+        return self._one(WhatIf, "POST", "/api/v1/whatif", body=asked, timeout_s=WHAT_IF_TIMEOUT_S)
 
     # Alerts: rules, what fired, where it is told, and what is kept quiet.
 

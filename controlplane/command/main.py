@@ -47,6 +47,7 @@ SUBCOMMANDS = {
     "inhibit-rules": "controlplane.command.nouns.inhibit_rule_commands",
     "destinations": "controlplane.command.nouns.destination_commands",
     "studies": "controlplane.command.nouns.study_commands",
+    "whatif": "controlplane.command.nouns.whatif_command",
     "profiles": "controlplane.command.nouns.profile_commands",
     "tokens": "controlplane.command.tokens",
     "people": "controlplane.command.people_sessions",

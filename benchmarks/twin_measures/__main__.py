@@ -1,0 +1,32 @@
+"""`python -m benchmarks.twin_measures`: the twin's error against the real engine, and its speed on a long trace."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from benchmarks.engine_measures.machine import commit, describe_machine
+from benchmarks.twin_measures.against_engine import compare, report
+from benchmarks.twin_measures.trace_speed import speed
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.twin_measures", description=__doc__)
+    parser.add_argument("--model", type=Path, default=ROOT / "agents/models/tailwright-py-5m")
+    parser.add_argument("--requests", type=int, default=300, help="of a trace that the engine serves")
+    parser.add_argument("--rate", type=float, default=6.0, help="requests a second of it")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--mooncake", type=Path, help="conversation_trace.jsonl; without it, no speed")
+    parser.add_argument("--trace-requests", type=int, default=12_031, help="of that trace, from its start")
+    given = parser.parse_args()
+    print(f"{describe_machine()}\n- commit {commit()}, seed {given.seed}\n")
+    if given.requests:
+        print(report(*compare(given.model, given.requests, given.rate, given.seed)))
+    if given.mooncake is not None:
+        print(f"\n{speed(given.mooncake, given.trace_requests)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

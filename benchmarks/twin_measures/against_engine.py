@@ -1,0 +1,103 @@
+"""The twin's forecasts beside the real engine: configurations and a trace that it was not fitted to.
+
+It is fitted to the steps of one trace under one configuration (the calibration), and then forecasts another trace under
+every configuration. Told: relative errors, whether intervals cover, and how alike both rank the configurations.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.twin_measures.recorded_engine import RecordedEngine
+from controlplane.contract.bodies.workload import Workload
+from controlplane.contract.knobs import EngineConfig, parse_config
+from controlplane.contract.metrics import TPOT, TTFT
+from tuner.twin.dealt_traffic import Scale, dealt
+from tuner.twin.nonnegative_fit import Fit, fit
+from tuner.twin.pool_run import Pool, run_pool
+from tuner.twin.simulated_engine import Arrival
+from tuner.workload.generate import SHAPES, fitted, generate
+from tuner.workload.trace import hash_id
+
+CALIBRATION = parse_config({"max_num_batched_tokens": 256, "max_num_seqs": 16})
+UNSEEN: Sequence[EngineConfig] = [
+    parse_config({"max_num_batched_tokens": tokens, "max_num_seqs": seqs, "prefill_chunk_size": chunk})
+    for tokens, seqs, chunk in ((64, 16, 0), (128, 8, 0), (256, 4, 0), (512, 32, 0), (512, 16, 128), (1024, 2, 0))
+]
+WANTED = (("ttft:0.95", TTFT.short, 0.95), ("ttft:0.99", TTFT.short, 0.99), ("tpot:0.5", TPOT.short, 0.5))
+_DRAWS = 6
+_FIRST, _TOKENS = 10, 2000
+"""Ids that every model has and that are nothing special."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One configuration: seconds measured and forecast, with the interval, by `metric:q`."""
+
+    config: EngineConfig
+    measured: dict[str, float]
+    forecast: dict[str, tuple[float, float, float]]
+
+
+def compare(model: Path, requests: int, rate: float, seed: int) -> tuple[Fit, list[Compared]]:
+    engine = RecordedEngine(model, kv_bytes=64 * 2**20)
+    calibrated = fit(engine.serve(_arrivals(_trace(seed, requests, rate)), CALIBRATION).steps, _DRAWS, seed)
+    trace = _trace(seed + 1, requests, rate)
+    found = []
+    for config in UNSEEN:
+        measured = engine.serve(_arrivals(trace), config).figures()
+        costs = (calibrated.cost, *calibrated.draws)
+        runs = [run_pool(Pool(engine.shape, config, cost), trace, Scale()) for cost in costs]
+        forecast = {}
+        for name, metric, q in WANTED:
+            values = [run.quantile(metric, q) or 0.0 for run in runs]
+            forecast[name] = (values[0], min(values), max(values))
+        found.append(Compared(config, measured, forecast))
+    return calibrated, found
+
+
+def report(calibrated: Fit, compared: Sequence[Compared]) -> str:
+    lines = ["| configuration | " + " | ".join(f"{name} measured, forecast, error" for name, *_ in WANTED) + " |"]
+    lines += ["|---|" + "---|" * len(WANTED)]
+    for one in compared:
+        cells = []
+        for name, *_ in WANTED:
+            real, (value, _, _) = one.measured[name], one.forecast[name]
+            cells.append(f"{1e3 * real:.1f} ms, {1e3 * value:.1f} ms, {value / real - 1:+.1%}")
+        knobs = one.config
+        label = f"{knobs.max_num_batched_tokens} tokens, {knobs.max_num_seqs} seqs, chunk {knobs.prefill_chunk_size}"
+        lines.append(f"| {label} | {' | '.join(cells)} |")
+    for name, *_ in WANTED:
+        errors = [abs(one.forecast[name][0] / one.measured[name] - 1) for one in compared]
+        covered = sum(one.forecast[name][1] <= one.measured[name] <= one.forecast[name][2] for one in compared)
+        tau = kendall([one.measured[name] for one in compared], [one.forecast[name][0] for one in compared])
+        lines.append(
+            f"\n{name}: median error {np.median(errors):.1%}, worst {max(errors):.1%}; rank agreement tau {tau:.2f}; "
+            f"intervals cover {covered} of {len(compared)}"
+        )
+    return "\n".join([*lines, f"\nfit: median error of a step {calibrated.median_error:.1%}"])
+
+
+def kendall(one: Sequence[float], other: Sequence[float]) -> float:
+    """Kendall's tau a: agreeing pairs less disagreeing ones, of all."""
+    pairs = list(combinations(range(len(one)), 2))
+    signs = [np.sign(one[i] - one[j]) * np.sign(other[i] - other[j]) for i, j in pairs]
+    return float(sum(signs) / len(pairs))
+
+
+def _trace(seed: int, requests: int, rate: float) -> Workload:
+    return generate(fitted(SHAPES["chat"], max_input=900, max_output=64), seed=seed, rate_per_s=rate, requests=requests)
+
+
+def _arrivals(trace: Workload) -> list[Arrival]:
+    """As the twin's, with tokens that the model has; equal where those are equal."""
+    ((_, arrivals),) = dealt(trace, 1, Scale(), 0)
+    return [replace(one, prompt=partial(_known_tokens, one.prompt)) for one in arrivals]
+
+
+def _known_tokens(prompt: Callable[[], Sequence[int]]) -> list[int]:
+    return [_FIRST + hash_id(token, place) % _TOKENS for place, token in enumerate(prompt())]

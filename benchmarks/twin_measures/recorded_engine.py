@@ -1,0 +1,97 @@
+"""The real embedded engine over a clock that only its own steps move: each takes the processor time that it took.
+
+So a busy machine changes no figure: what is measured is an engine with a core to itself. What lies around steps (HTTP,
+tokenizing) is left out on both sides.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from agents.engine.core.event_log import EventLog
+from agents.engine.core.step import StepEngine
+from agents.engine.options import EngineOptions
+from agents.engine.request.params import SamplingParams
+from agents.engine.scheduling.drafter import Drafter
+from agents.engine.scheduling.request import Request
+from agents.engine.scheduling.step_plan import StepPlan
+from controlplane.contract.knobs import EngineConfig
+from tuner.twin.nonnegative_fit import Row
+from tuner.twin.simulated_engine import Arrival, EngineShape
+from tuner.twin.step_terms import summed, terms_of
+
+NO_TERMS = summed(())
+
+
+@dataclass
+class Served:
+    """Seconds of each request, in order of arrival, and a row for each step."""
+
+    ttft_s: list[float] = field(default_factory=list)
+    tpot_s: list[float] = field(default_factory=list)
+    steps: list[Row] = field(default_factory=list)
+
+    def figures(self) -> dict[str, float]:
+        """Seconds."""
+        return {
+            "ttft:0.95": float(np.quantile(self.ttft_s, 0.95)),
+            "ttft:0.99": float(np.quantile(self.ttft_s, 0.99)),
+            "tpot:0.5": float(np.quantile(self.tpot_s, 0.5)),
+        }
+
+
+class RecordedEngine:
+    """One model, loaded once; each `serve` begins with an empty cache and a configuration of its own."""
+
+    def __init__(self, model: Path, kv_bytes: int) -> None:
+        torch.set_num_threads(1)
+        self._engine = StepEngine(EngineOptions(model=model, kv_cache_memory_bytes=kv_bytes), EventLog())
+        with torch.inference_mode():
+            self._engine.warm_up()
+        pool = self._engine.pool
+        self.shape = EngineShape(pool.num_blocks, pool.block_size, self._engine.model_config.cache_groups())
+
+    def serve(self, arrivals: Sequence[Arrival], config: EngineConfig) -> Served:
+        engine, found = self._engine, Served()
+        scheduler = engine.scheduler
+        engine.pool.reset_cache()
+        scheduler.config = config
+        left = list(reversed(arrivals))
+        marks: dict[Request, list[float]] = {}
+        now, terms = 0.0, NO_TERMS
+        schedule = type(scheduler).schedule
+
+        def seen(drafter: Drafter, _: float) -> StepPlan:
+            nonlocal terms
+            plan = schedule(scheduler, drafter, now)
+            terms = terms_of(plan)  # Now: what is committed moves the plan's requests on.
+            return plan
+
+        scheduler.schedule = seen  # type: ignore[method-assign]
+        with torch.inference_mode():
+            while left or scheduler.has_work:
+                if not scheduler.has_work:
+                    now = max(now, left[-1].at_s)
+                while left and left[-1].at_s <= now:
+                    one = left.pop()
+                    request = Request(str(len(marks)), one.prompt(), SamplingParams(one.outputs), arrived_at=one.at_s)
+                    marks[request] = []
+                    if scheduler.add(request):
+                        raise RuntimeError("a request was refused")
+                began = time.thread_time()
+                outputs = engine.step()
+                took_s = time.thread_time() - began
+                found.steps.append(Row(terms, took_s))
+                now += took_s
+                for output in outputs:
+                    if output.tokens:
+                        marks[output.request] += [now] * len(output.tokens)
+        for request, given in marks.items():
+            found.ttft_s.append(given[0] - request.arrived_at)
+            if len(given) > 1:
+                found.tpot_s.append((given[-1] - given[0]) / (len(given) - 1))
+        return found

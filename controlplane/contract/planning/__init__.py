@@ -1,0 +1,1 @@
+"""What would happen if: questions about a pool's future, and forecasts."""

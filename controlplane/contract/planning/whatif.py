@@ -1,0 +1,101 @@
+"""What a change would do to a pool: asked, and forecast by the twin. A forecast is never proof."""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from controlplane.contract.bodies.knob_schema import VALUES
+from controlplane.contract.bodies.workload import RequestRecord, Workload
+from controlplane.contract.knobs import EngineConfig
+
+MOST_REQUESTS = 5000
+"""Of a span: a longer one would keep who asks waiting."""
+
+
+class ForecastClass(StrEnum):
+    """How far a forecast lies from what the twin was fitted to."""
+
+    CALIBRATED = "calibrated"  # Load, batches, contexts and knobs within what the pool has served.
+    EXTRAPOLATED = "extrapolated"  # Beyond it: `because` says in what.
+
+
+class WhatIfCreate(BaseModel):
+    """`POST /api/v1/whatif`: the pool's own traffic of the last `window_s` seconds, changed, on the pool, changed."""
+
+    pool: str = Field(min_length=1, max_length=256, description="the pool whose traffic is replayed in the twin")
+    window_s: float = Field(default=600, ge=30, le=86400, description="seconds of the newest traffic to look at")
+    load: float = Field(default=1.0, ge=0.05, le=20, description="times as many requests a second")
+    prompts: float = Field(default=1.0, ge=0.05, le=20, description="times as many tokens of each prompt")
+    outputs: float = Field(default=1.0, ge=0.05, le=20, description="times as many tokens of each answer")
+    replicas: int | None = Field(default=None, ge=1, le=256, description="serving nodes; null: as many as there were")
+    knobs: dict[str, Any] = Field(
+        default={}, json_schema_extra=VALUES, description="knobs that shall differ from what the pool runs"
+    )
+    seed: int = Field(default=0, ge=0, lt=2**31, description="of all chances; the same seed forecasts the same")
+
+
+class Forecasted(BaseModel):
+    """A quantile as forecast, seconds, with the interval that it lies in."""
+
+    value_s: float = Field(description="the middle of the twin's runs, seconds")
+    low_s: float = Field(description="the interval's lower end, seconds")
+    high_s: float = Field(description="the interval's upper end, seconds")
+
+
+class Scenario(BaseModel):
+    """The pool in the twin."""
+
+    knobs: dict[str, Any] = Field(description="what each replica runs")
+    replicas: int = Field(description="serving nodes")
+    requests: int = Field(description="requests that quantiles are of; those of the warm-up are left out")
+    refused: int = Field(description="requests that the queue refused, or that can never fit the KV cache")
+    busy: float = Field(description="share of the time in which replicas compute, 0 to 1")
+    cached: float = Field(description="share of prompt tokens found in the prefix cache, 0 to 1")
+    quantiles: dict[str, Forecasted] = Field(description="by `metric:q`, as in `ttft:0.95`")
+
+
+class WhatIf(BaseModel):
+    """A forecast: the pool as it is and as it would be, both by the twin, beside what was measured.
+
+    `error`: forecast / measured - 1 of the pool as it is, on the half of the span that the twin was not fitted to.
+    Intervals hold the spread of the twin's runs (its fit, and how requests fall to replicas), widened by that error.
+    """
+
+    asked: WhatIfCreate = Field(description="the question")
+    start: datetime = Field(description="the span's start")
+    end: datetime = Field(description="the span's end")
+    revision: int | None = Field(default=None, description="the pool's revision; null: none is in production yet")
+    forecast_class: ForecastClass = Field(description="`calibrated` or `extrapolated`")
+    because: list[str] = Field(default=[], description="what lies beyond what the pool has served")
+    as_is: Scenario = Field(description="the pool and its traffic unchanged")
+    changed: Scenario = Field(description="the pool and its traffic as asked")
+    measured: dict[str, float] = Field(description="seconds by `metric:q`, of the same requests as the error")
+    error: dict[str, float] = Field(description="forecast / measured - 1 of the unchanged pool, by `metric:q`")
+    fit: dict[str, float] = Field(description="seconds for one of each term of a step, and `median_error` of windows")
+    summary: str = Field(description="the forecast in words")
+
+
+class StepWindow(BaseModel):
+    """All steps of one node in one window of telemetry."""
+
+    node: str
+    start_s: float = Field(description="seconds since the epoch")
+    width_s: float
+    steps: int
+    seconds: float = Field(description="of all their parts")
+    drafted: int = 0
+    accepted: int = 0
+    kv_usage: float | None = Field(default=None, description="share of KV blocks held at the window's end, 0 to 1")
+
+
+class TwinTask(BaseModel):
+    """What the service hands to the twin's process. Times of records, windows and workload are on one clock."""
+
+    asked: WhatIfCreate
+    config: EngineConfig
+    revision: int | None = None
+    workload: Workload
+    records: list[RequestRecord]
+    windows: list[StepWindow]

@@ -1,0 +1,135 @@
+"""`POST /api/v1/whatif`, from an agent's own reports in the store to the twin's process and back."""
+
+import sys
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from agents.agent.reports.accumulator import Accumulator
+from agents.agent.reports.report import AgentCounts, NodeIdentity, packed
+from agents.agent.reports.report_table import ReportTable
+from agents.agent.reports.request_spans import encode_spans
+from controlplane.api import error_handlers
+from controlplane.app.service import TWIN
+from controlplane.auth import store as tokens
+from controlplane.auth.token_cache import TokenCache
+from controlplane.contract.bodies.access import Scope
+from controlplane.contract.bodies.configs import RevisionCreate
+from controlplane.contract.errors import Unavailable
+from controlplane.contract.knobs import parse_config
+from controlplane.contract.planning.whatif import TwinTask, WhatIfCreate
+from controlplane.contract.reports import packed_report
+from controlplane.db.database import Database
+from controlplane.fleet import store as fleet
+from controlplane.telemetry.store import TelemetryStore
+from controlplane.whatif import endpoints
+from controlplane.whatif.twin_desk import TwinDesk
+from tests.controlplane.telemetry.ingesting import ingest_packed, ingest_traces
+from tests.keyrings import keyring_of
+from tests.made_tables import create_tables
+from tests.tuner.served_pool import START, Served, traffic
+
+CONFIG = parse_config({"max_num_batched_tokens": 256, "max_num_seqs": 16})
+
+
+def report(store: TelemetryStore, served: Served) -> None:
+    """What an agent beside the engine would have sent."""
+    made = Accumulator(None, 5.0)
+    made.hello({"kind": "hello", "boot": "b", "oldest": 1, "model": "m"})
+    for event in served.events():
+        made.count(event)
+    made.seal()
+    identity, table = NodeIdentity("gpu-1", "chat"), ReportTable()
+    for ordinal, tally in enumerate(made.take(), 1):
+        body = packed_report.encode(packed(tally, identity, bytes(range(16)), ordinal, AgentCounts(), table))
+        assert ingest_packed(store, body).accepted
+        if spans := encode_spans(tally, identity, b"k" * 32):
+            assert ingest_traces(store, ExportTraceServiceRequest.FromString(spans)).accepted
+
+
+@pytest.fixture(scope="module")
+def served() -> Served:
+    return Served(traffic(seed=5, requests=330, per_s=3.0), CONFIG)
+
+
+@pytest.fixture(scope="module")
+def api(tmp_path_factory: pytest.TempPathFactory, served: Served) -> Iterator[TestClient]:
+    database = Database(f"sqlite:///{tmp_path_factory.mktemp('whatif') / 'tailwright.db'}")
+    create_tables(database)
+    now = served.workload.end
+    with database.session() as session:
+        fleet.place(session, "gpu-1", pool="chat", role="serving", backend="embedded", now=START)
+        fleet.place(session, "big-1", pool="large", role="serving", backend="vllm", now=START)
+        fleet.place(session, "new-1", pool="new", role="serving", backend="embedded", now=START)
+        revision = fleet.create_revision(session, RevisionCreate(knobs=CONFIG.knobs()), "somebody", START)
+        fleet.set_pool_revision(session, "chat", revision.number, START)
+        _, token = tokens.issue(session, name="reader", scope=Scope.READ, now=START)
+    store = TelemetryStore(database, lambda: now + timedelta(seconds=1))
+    report(store, served)
+    app = FastAPI()
+    app.state.service = endpoints.WhatIfParts(
+        database=database,
+        clock=lambda: now,
+        tokens=TokenCache(database),
+        keyring=keyring_of(database),
+        telemetry=store,
+        twin=TwinDesk(TWIN),
+    )
+    app.include_router(endpoints.router)
+    error_handlers.install(app)
+    with TestClient(app, headers={"Authorization": f"Bearer {token}"}) as client:
+        yield client
+    store.close()
+    database.close()
+
+
+def ask(api: TestClient, status: int, **asked: Any) -> Any:
+    answer = api.post("/api/v1/whatif", json={"pool": "chat", **asked})
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+def test_a_forecast_comes_of_what_agents_reported(api: TestClient) -> None:
+    answer = ask(api, 200, load=1.5, window_s=150)
+    assert answer["forecast_class"] in ("calibrated", "extrapolated") and "no proof" in answer["summary"]
+    assert answer["as_is"]["replicas"] == 1 and answer["revision"] == 1
+    assert abs(answer["error"]["tpot:0.5"]) < 0.1
+    now, then = (answer[name]["quantiles"]["ttft:0.95"] for name in ("as_is", "changed"))
+    assert then["low_s"] <= then["value_s"] <= then["high_s"] and then["value_s"] > now["value_s"]
+    assert answer["changed"]["busy"] > answer["as_is"]["busy"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "said"),
+    [
+        ({"pool": "nobody"}, 404, "no pool"),
+        ({"pool": "new"}, 404, "no revision in production"),
+        ({"pool": "large"}, 400, "not that of vllm"),
+        ({"knobs": {"max_num_seq": 3}}, 400, "max_num_seqs"),
+        ({"knobs": {"max_num_seqs": 0}}, 400, "outside"),
+        ({"knobs": {"quantization": "int8"}, "window_s": 150}, 400, "int8"),
+        ({"window_s": 30}, 404, "window_s"),
+    ],
+    ids=["no pool", "no revision", "vllm", "no knob", "out of range", "another format", "too little"],
+)
+def test_what_cannot_be_forecast_says_why(api: TestClient, asked: dict[str, Any], status: int, said: str) -> None:
+    assert said in ask(api, status, **asked)["error"]["message"]
+
+
+def test_a_twin_that_fails_or_is_late_is_unavailable(tmp_path: Path, served: Served) -> None:
+    task: TwinTask = served.task(WhatIfCreate(pool="chat"))
+    failing, hanging = tmp_path / "failing.py", tmp_path / "hanging.py"
+    failing.write_text("import sys\nsys.stdin.read()\nsys.exit(3)\n")
+    hanging.write_text("import threading\nthreading.Event().wait()\n")
+    with pytest.raises(Unavailable, match="log"):
+        TwinDesk((sys.executable, str(failing))).forecast(task)
+    with pytest.raises(Unavailable, match="longer"):
+        TwinDesk((sys.executable, str(hanging)), timeout_s=0.2).forecast(task)
+    with pytest.raises(Unavailable, match="could not be started"):
+        TwinDesk((str(tmp_path / "none"),)).forecast(task)

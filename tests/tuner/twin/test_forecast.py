@@ -1,0 +1,75 @@
+"""A forecast against a pool whose truth is known: right where it was fitted, and told where it was not."""
+
+import numpy as np
+import pytest
+
+from controlplane.contract.errors import BadRequest, NotFound
+from controlplane.contract.knobs import parse_config
+from controlplane.contract.planning.whatif import ForecastClass, WhatIfCreate
+from tests.tuner.served_pool import Served, traffic
+from tuner.twin.forecast import forecast
+from tuner.workload.rescale import scale_rate
+
+CONFIG = parse_config({"max_num_batched_tokens": 256, "max_num_seqs": 16})
+
+
+@pytest.fixture(scope="module")
+def served() -> Served:
+    return Served(traffic(seed=5, requests=330, per_s=3.0), CONFIG)
+
+
+def test_the_pool_as_it_is_is_told_right_on_what_it_was_not_fitted_to(served: Served) -> None:
+    answer = forecast(served.task(WhatIfCreate(pool="chat")))
+    assert answer.forecast_class is ForecastClass.CALIBRATED and not answer.because
+    assert abs(answer.error["tpot:0.5"]) < 0.05
+    assert abs(answer.error["ttft:0.95"]) < 0.10
+    assert answer.changed == answer.as_is
+    assert "no proof" in answer.summary
+    for told in answer.as_is.quantiles.values():
+        assert told.low_s <= told.value_s <= told.high_s
+
+
+def test_more_load_is_forecast_within_its_interval_of_what_it_then_is(served: Served) -> None:
+    answer = forecast(served.task(WhatIfCreate(pool="chat", load=1.6)))
+    truth = Served(scale_rate(served.workload, 1.6), CONFIG, seed=2)
+    told = answer.changed.quantiles["ttft:0.95"]
+    late = truth.ttft()[len(truth.stories) // 5 :]
+    assert told.low_s * 0.9 <= float(np.quantile(late, 0.95)) <= told.high_s * 1.1
+    assert told.value_s > answer.as_is.quantiles["ttft:0.95"].value_s
+
+
+def test_a_knob_is_ranked_as_the_truth_ranks_it(served: Served) -> None:
+    """Few seats make requests wait: the twin says so before anybody tries it."""
+    answer = forecast(served.task(WhatIfCreate(pool="chat", knobs={"max_num_seqs": 2})))
+    truth = Served(served.workload, CONFIG.model_copy(update={"max_num_seqs": 2}), seed=2)
+    before, after = (float(np.quantile(one.ttft(), 0.95)) for one in (served, truth))
+    assert after > 1.5 * before
+    assert answer.changed.quantiles["ttft:0.95"].value_s > 1.5 * answer.as_is.quantiles["ttft:0.95"].value_s
+
+
+def test_another_replica_takes_its_share(served: Served) -> None:
+    task = served.task(WhatIfCreate(pool="chat", replicas=2))
+    answer = forecast(task)
+    assert answer == forecast(task)
+    assert answer.changed.replicas == 2
+    assert answer.changed.busy < 0.75 * answer.as_is.busy
+    assert answer.changed.quantiles["ttft:0.95"].value_s <= answer.as_is.quantiles["ttft:0.95"].value_s
+
+
+def test_what_lies_beyond_what_was_seen_is_said(served: Served) -> None:
+    answer = forecast(served.task(WhatIfCreate(pool="chat", prompts=3.0, knobs={"num_speculative_tokens": 4})))
+    assert answer.forecast_class is ForecastClass.EXTRAPOLATED
+    assert any("contexts" in one for one in answer.because) and any("drafts" in one for one in answer.because)
+    assert "extrapolates" in answer.summary
+
+
+def test_another_weight_format_is_refused(served: Served) -> None:
+    with pytest.raises(BadRequest, match="int8"):
+        forecast(served.task(WhatIfCreate(pool="chat", knobs={"quantization": "int8"})))
+
+
+def test_too_little_to_fit_to_is_refused() -> None:
+    with pytest.raises(NotFound, match="8 finished requests"):
+        forecast(Served(traffic(seed=1, requests=8, per_s=2.0), CONFIG).task(WhatIfCreate(pool="chat")))
+    with pytest.raises(NotFound, match="windows with steps"):
+        forecast(Served(traffic(seed=1, requests=60, per_s=20.0), CONFIG).task(WhatIfCreate(pool="chat")))

@@ -1,0 +1,60 @@
+"""Drafts as the twin assumes them: how often there is one, and how likely each place of it is kept.
+
+The twin has no text, so nothing can be looked up or verified; what it needs of speculation is how many tokens a step
+gives. Deterministic: the random number of a place is the engine's own for its request and place.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agents.engine.request.params import uniform
+from agents.engine.scheduling.drafter import Drafter
+from agents.engine.scheduling.request import Request
+from agents.engine.scheduling.step_plan import Work
+
+
+@dataclass(frozen=True)
+class Drafts:
+    """offered: share of decode steps in which there is something to draft. kept: chance that place i is kept when all
+    before it were; places beyond the last go as the last."""
+
+    offered: float = 0.0
+    kept: tuple[float, ...] = ()
+
+    @classmethod
+    def even(cls, drafted: float, accepted: float, offered: float = 1.0) -> "Drafts":
+        """From totals alone: all places alike."""
+        return cls(offered, (min(1.0, accepted / drafted),)) if drafted else cls()
+
+
+class AssumedDrafter(Drafter):
+    """Reserves what is asked for, as often as there is a draft; `accepted` says how many of a work's are kept."""
+
+    def __init__(self, drafts: Drafts) -> None:
+        self._drafts = drafts
+
+    def reserve(self, request: Request, limit: int) -> int:
+        offered = self._drafts.offered
+        if not self._drafts.kept or not offered:
+            return 0
+        if offered < 1.0 and uniform(request.params.seed, 2 * request.num_outputs) >= offered:
+            return 0
+        return limit
+
+    def propose(self, works: Sequence[Work], spare: int) -> int:
+        return 0
+
+    def commit(self, work: Work, accepted: int) -> None:
+        """Nothing is kept."""
+
+    def accepted(self, work: Work) -> int:
+        """How many of the work's drafts are kept: the places before the first that is not."""
+        if not work.draft_count:
+            return 0
+        kept = self._drafts.kept
+        left, chance = uniform(work.request.params.seed, 2 * work.request.num_outputs + 1), 1.0
+        for place in range(work.draft_count):
+            chance *= kept[min(place, len(kept) - 1)]
+            if left >= chance:
+                return place
+        return work.draft_count

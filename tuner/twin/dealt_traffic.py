@@ -1,0 +1,55 @@
+"""A workload as arrivals at the replicas of a pool: scaled, dealt out, with prompts that share what they shared.
+
+Guarantee: two prompts agree in their first blocks exactly where their hash ids do, whatever they are scaled by; equal
+seeds deal equally. Requests are dealt by chance: what balancer a pool has is not known, and one that looks at queues or
+prefixes does better.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from controlplane.contract.bodies.workload import Workload, WorkloadRequest
+from tuner.twin.simulated_engine import Arrival
+from tuner.workload.trace import hash_id
+
+_OWN_TAIL = -(1 << 40)
+"""Tokens below this are of one prompt's tail alone; those of outputs lie between, hash ids are not negative."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Factors: of requests a second, of prompt tokens (their shared prefixes too), of output tokens."""
+
+    load: float = 1.0
+    prompts: float = 1.0
+    outputs: float = 1.0
+
+
+def dealt(workload: Workload, replicas: int, scale: Scale, seed: int) -> list[tuple[list[int], list[Arrival]]]:
+    """Of each replica: which requests of the workload it gets, and those as arrivals."""
+    found: list[tuple[list[int], list[Arrival]]] = [([], []) for _ in range(replicas)]
+    for number, request in enumerate(workload.requests):
+        places, arrivals = found[hash_id(seed, "dealt", number) % replicas if replicas > 1 else 0]
+        places.append(number)
+        arrivals.append(
+            Arrival(
+                request.timestamp / 1000.0 / scale.load,
+                _prompt(request, workload.block_size, scale.prompts, number),
+                max(1, round(request.output_length * scale.outputs)),
+                seed=hash_id(seed, number) if seed else number,
+            )
+        )
+    return found
+
+
+def _prompt(request: WorkloadRequest, block_size: int, factor: float, number: int) -> Callable[[], Sequence[int]]:
+    """Made when it is wanted: a long trace's prompts would not fit into memory together."""
+    length, size = max(1, round(request.input_length * factor)), max(1, round(block_size * factor))
+
+    def made() -> list[int]:
+        tokens: list[int] = []
+        for identity in request.hash_ids[: length // size]:
+            tokens += [identity] * size
+        return tokens + [_OWN_TAIL - number] * (length - len(tokens))
+
+    return made

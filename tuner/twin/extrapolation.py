@@ -1,0 +1,32 @@
+"""In what a question goes beyond what the pool has served: there the twin's fit was not tried. Pure."""
+
+from controlplane.contract.knobs import MAX_NUM_BATCHED_TOKENS as BUDGET
+from controlplane.contract.knobs import EngineConfig
+from controlplane.contract.planning.whatif import TwinTask
+from tuner.twin.pool_run import PoolRun
+
+_BEYOND = 1.25
+"""So much more than was seen is still called seen."""
+
+
+def beyond(task: TwinTask, config: EngineConfig, as_is: PoolRun, changed: PoolRun, *, drafts_known: bool) -> list[str]:
+    """A sentence for each; empty: the forecast is calibrated."""
+    found = []
+    if changed.most_running > _BEYOND * as_is.most_running:
+        found.append(f"{changed.most_running} requests run at once, {as_is.most_running} is the most that were seen")
+    if task.asked.prompts > _BEYOND or task.asked.outputs > _BEYOND:
+        found.append("contexts are longer than those that were seen")
+    if config.max_num_batched_tokens > _BEYOND * task.config.max_num_batched_tokens:
+        found.append(
+            f"{BUDGET} of {config.max_num_batched_tokens} allows steps larger than those of "
+            f"{task.config.max_num_batched_tokens} that were seen"
+        )
+    if config.num_speculative_tokens != task.config.num_speculative_tokens:
+        found.append(
+            "longer drafts are taken to be kept as often as those that were seen"
+            if drafts_known
+            else "no drafts were seen, so none are taken to be kept"
+        )
+    if changed.busy > 0.98 > as_is.busy:
+        found.append("replicas have no idle time left, so that queues grow with the span and no quantile is steady")
+    return found

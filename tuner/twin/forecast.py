@@ -1,0 +1,240 @@
+"""A forecast: the twin fitted to a pool's own telemetry, checked against what was measured, then run as asked.
+
+Guarantee: the error that is told is of requests that its fit did not see; the same task gives the same answer.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+
+import numpy as np
+
+from controlplane.contract.bodies.workload import RequestRecord
+from controlplane.contract.errors import BadRequest, NotFound
+from controlplane.contract.knobs import QUANTIZATION, EngineConfig, parse_config
+from controlplane.contract.metrics import DECODE, E2E, PREFILL, QUEUE, TPOT, TTFT
+from controlplane.contract.planning.whatif import ForecastClass, Forecasted, Scenario, TwinTask, WhatIf
+from tuner.twin.assumed_drafts import Drafts
+from tuner.twin.dealt_traffic import Scale
+from tuner.twin.extrapolation import beyond
+from tuner.twin.forecast_text import summary_of
+from tuner.twin.nonnegative_fit import Fit, fit
+from tuner.twin.pool_run import Around, Pool, PoolRun, run_pool
+from tuner.twin.simulated_engine import EngineShape
+from tuner.twin.step_terms import NAMES, StepCost
+from tuner.twin.telemetry_fit import kv_tokens, rows
+
+WANTED = ((TTFT.short, 0.5), (TTFT.short, 0.95), (TTFT.short, 0.99), (TPOT.short, 0.5), (TPOT.short, 0.95))
+WANTED += ((E2E.short, 0.5), (E2E.short, 0.95))
+FEWEST_REQUESTS, FEWEST_WINDOWS = 30, 8
+WARM_UP = 0.2
+"""Share of the span that fills queues and caches and is not scored: every replica starts empty."""
+_DRAWS = 5
+_PACE_ROUNDS, _PACE_LEAST, _PACE_MOST = 2, 0.5, 2.0
+_AMPLE_BLOCKS = 4
+
+
+def key(metric: str, q: float) -> str:
+    """The contract's name of a quantile: "ttft:0.95"."""
+    return f"{metric}:{q:g}"
+
+
+@dataclass(frozen=True)
+class Known:
+    """What telemetry tells of the pool. Seconds since the workload's start; until_s: what began later may still run."""
+
+    task: TwinTask
+    records: Sequence[RequestRecord]
+    until_s: float
+    kv_blocks: int | None
+
+    def at_s(self, record: RequestRecord) -> float:
+        return (record.arrival - self.task.workload.start).total_seconds()
+
+    def fitted(self, to_s: float, draws: int = 0) -> Fit:
+        """To the windows that end by then."""
+        begin_s = self.task.workload.start.timestamp()
+        chosen = [one for one in self.task.windows if one.start_s + one.width_s <= begin_s + to_s]
+        found = rows(self.records, chosen, self.task.config.max_num_batched_tokens)
+        if len(found) < FEWEST_WINDOWS:
+            raise NotFound(
+                f"pool {self.task.asked.pool}: {len(found)} windows with steps in the part of the span that the twin "
+                f"is fitted to, of {FEWEST_WINDOWS} or more: ask for a longer window_s, or wait for traffic",
+                field="window_s",
+            )
+        return fit(found, draws, self.task.asked.seed)
+
+
+def forecast(task: TwinTask) -> WhatIf:
+    """Raises `NotFound` where there is too little to fit to, `BadRequest` for what the twin knows nothing of."""
+    asked, config = task.asked, _changed_config(task)
+    known = _known(task)
+    half_s = known.until_s / 2
+    pool = _pool(known, half_s)
+    error, measured = _error(known, pool, half_s)
+    last = known.fitted(known.until_s, _DRAWS)
+    pace = _pace(known, replace(pool, cost=last.cost), known.until_s)
+    costs = [cost.scaled(pace) for cost in (last.cost, *last.draws)]
+    scale = Scale(asked.load, asked.prompts, asked.outputs)
+    replicas = asked.replicas or pool.replicas
+    changed_pool = replace(pool, config=config, replicas=replicas)
+    as_is = [_run(known, pool, cost, Scale(), number) for number, cost in enumerate(costs)]
+    changed = [_run(known, changed_pool, cost, scale, number) for number, cost in enumerate(costs)]
+    because = beyond(task, config, as_is[0], changed[0], drafts_known=bool(pool.drafts.kept))
+    if known.kv_blocks is None:
+        because += ["its KV cache was next to empty, so that its size is not known: it is taken as ample"]
+    answer = WhatIf(
+        asked=asked,
+        start=task.workload.start,
+        end=task.workload.end,
+        revision=task.revision,
+        forecast_class=ForecastClass.EXTRAPOLATED if because else ForecastClass.CALIBRATED,
+        because=because,
+        as_is=_scenario(pool, as_is, Scale(), known, error),
+        changed=_scenario(changed_pool, changed, scale, known, error),
+        measured=measured,
+        error=error,
+        fit={**dict(zip(NAMES, costs[0].seconds_each, strict=True)), "median_error": last.median_error},
+        summary="",
+    )
+    return answer.model_copy(update={"summary": summary_of(answer)})
+
+
+def _changed_config(task: TwinTask) -> EngineConfig:
+    wanted = parse_config(task.asked.knobs, base=task.config, prefix="knobs.")
+    if wanted.quantization is not task.config.quantization:
+        raise BadRequest(
+            f"knobs.{QUANTIZATION}: the twin knows the steps of {task.config.quantization.value} alone; what "
+            f"{wanted.quantization.value} costs, and what it does to answers, a study on a trial node measures",
+            field=f"knobs.{QUANTIZATION}",
+        )
+    return wanted
+
+
+def _known(task: TwinTask) -> Known:
+    records = sorted(
+        (
+            one
+            for one in task.records
+            if one.output_tokens and {QUEUE.short, PREFILL.short, E2E.short} <= one.parts.keys()
+        ),
+        key=lambda one: one.arrival,
+    )
+    if len(records) < FEWEST_REQUESTS:
+        raise NotFound(
+            f"pool {task.asked.pool}: {len(records)} finished requests in the last {task.asked.window_s:g} s; the twin "
+            f"wants {FEWEST_REQUESTS} or more: ask for a longer window_s, or wait for traffic",
+            field="window_s",
+        )
+    whole_s = (task.workload.end - task.workload.start).total_seconds()
+    longest_s = float(np.quantile([one.parts[E2E.short] for one in records], 0.99))
+    held = kv_tokens(records, task.windows)
+    blocks = None if held is None else max(1, round(held / task.workload.block_size))
+    return Known(task, records, max(whole_s / 2, whole_s - longest_s), blocks)
+
+
+def _pool(known: Known, half_s: float) -> Pool:
+    """The pool as it is, fitted to the first half."""
+    task = known.task
+    drafted = sum(window.drafted for window in task.windows)
+    accepted = sum(window.accepted for window in task.windows)
+    pool = Pool(
+        _shape(known, 1.0, 1.0),
+        task.config,
+        known.fitted(half_s).cost,
+        replicas=max(1, task.workload.nodes),
+        drafts=Drafts.even(drafted, accepted),
+        around=_around(known.records),
+    )
+    return replace(pool, cost=pool.cost.scaled(_pace(known, pool, half_s)))
+
+
+def _shape(known: Known, prompts: float, outputs: float) -> EngineShape:
+    """An unknown KV cache is taken as ample; a known one holds the largest request at least, for it was served."""
+    size = known.task.workload.block_size
+    largest = max(one.input_length * prompts + one.output_length * outputs for one in known.task.workload.requests)
+    one = int(largest // size) + 2
+    blocks = known.kv_blocks
+    if blocks is None:
+        blocks = min(1_000_000, _AMPLE_BLOCKS * one * known.task.config.max_num_seqs)
+    return EngineShape(max(blocks, one), size)
+
+
+def _around(records: Sequence[RequestRecord]) -> Around:
+    first, whole = [], []
+    for record in records:
+        parts = record.parts
+        prefilled = parts[QUEUE.short] + parts[PREFILL.short]
+        first.append(max(0.0, parts.get(TTFT.short, prefilled) - prefilled))
+        whole.append(max(first[-1], parts[E2E.short] - prefilled - parts.get(DECODE.short, 0.0)))
+    return Around(first, whole)
+
+
+def _pace(known: Known, pool: Pool, until_s: float) -> float:
+    """The one factor on all terms by which the median time an output token takes is as measured: what passes between
+    two steps is in no step's parts. until_s: of requests that came before."""
+    seen = [
+        one.parts[TPOT.short]
+        for one in known.records
+        if TPOT.short in one.parts and one.output_tokens > 1 and known.at_s(one) < until_s
+    ]
+    if not seen:
+        return 1.0
+    factor = 1.0
+    for _ in range(_PACE_ROUNDS):
+        run = run_pool(replace(pool, cost=pool.cost.scaled(factor)), known.task.workload, Scale())
+        values = run.values[TPOT.short][run.at_s < until_s]
+        values = values[~np.isnan(values)]
+        if not values.size:
+            return 1.0
+        factor = min(_PACE_MOST, max(_PACE_LEAST, factor * median(seen) / float(np.median(values))))
+    return factor
+
+
+def _error(known: Known, pool: Pool, half_s: float) -> tuple[dict[str, float], dict[str, float]]:
+    """Forecast / measured - 1 of what came in the second half, and what was measured of it."""
+    run = run_pool(pool, known.task.workload, Scale())
+    late = (run.at_s >= half_s) & (run.at_s < known.until_s)
+    measured, error = {}, {}
+    for metric, q in WANTED:
+        real = [
+            one.parts[metric]
+            for one in known.records
+            if half_s <= known.at_s(one) < known.until_s
+            and metric in one.parts
+            and (metric != TPOT.short or one.output_tokens > 1)
+        ]
+        twin = run.values[metric][late]
+        twin = twin[~np.isnan(twin)]
+        if real and twin.size and (value := float(np.quantile(real, q))) > 0.0:
+            measured[key(metric, q)] = value
+            error[key(metric, q)] = float(np.quantile(twin, q)) / value - 1.0
+    return error, measured
+
+
+def _run(known: Known, pool: Pool, cost: StepCost, scale: Scale, seed: int) -> PoolRun:
+    shape = _shape(known, scale.prompts, scale.outputs)
+    return run_pool(replace(pool, cost=cost, shape=shape), known.task.workload, scale, known.task.asked.seed + seed)
+
+
+def _scenario(pool: Pool, runs: Sequence[PoolRun], scale: Scale, known: Known, error: Mapping[str, float]) -> Scenario:
+    since_s = WARM_UP * known.until_s / scale.load
+    quantiles = {}
+    for metric, q in WANTED:
+        values = [value for run in runs if (value := run.quantile(metric, q, since_s)) is not None]
+        if values:
+            # Off by e means that the truth is the forecast over 1 + e, or, to be even-handed, as far on the other side.
+            widened = 1.0 + abs(error.get(key(metric, q), 0.0))
+            quantiles[key(metric, q)] = Forecasted(
+                value_s=median(values), low_s=min(values) / widened, high_s=max(values) * widened
+            )
+    first = runs[0]
+    return Scenario(
+        knobs=pool.config.knobs(),
+        replicas=pool.replicas,
+        requests=int((first.at_s >= since_s).sum()) - first.refused,
+        refused=first.refused,
+        busy=first.busy,
+        cached=first.cached,
+        quantiles=quantiles,
+    )

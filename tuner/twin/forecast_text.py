@@ -1,0 +1,28 @@
+"""A forecast in words. It never claims more than a forecast. Pure."""
+
+from controlplane.contract.duration_text import duration_text
+from controlplane.contract.metrics import E2E, TPOT, TTFT
+from controlplane.contract.planning.whatif import ForecastClass, WhatIf
+
+NO_PROOF = "A forecast is no proof: a study on a trial node measures it, and a canary judges it."
+_TOLD = ((f"{TTFT.short}:0.95", "p95 time to first token"), (f"{TPOT.short}:0.5", "median time per output token"))
+_TOLD += ((f"{E2E.short}:0.95", "p95 of whole requests"),)
+
+
+def summary_of(answer: WhatIf) -> str:
+    parts = []
+    for name, words in _TOLD:
+        now, then = answer.as_is.quantiles.get(name), answer.changed.quantiles.get(name)
+        if now is None or then is None:
+            continue
+        interval = f"{duration_text(then.low_s)} to {duration_text(then.high_s)}"
+        parts.append(f"{words} {duration_text(then.value_s)} ({interval}) in place of {duration_text(now.value_s)}")
+    said = f"Forecast: {'; '.join(parts)}." if parts else "Forecast: no request would be served."
+    if answer.changed.refused:
+        said += f" {answer.changed.refused} requests would be refused."
+    worst = max(map(abs, answer.error.values()), default=None)
+    if worst is not None:
+        said += f" On the traffic of now, which it was not fitted to, the twin is off by {worst:.0%} at most."
+    if answer.forecast_class is ForecastClass.EXTRAPOLATED:
+        said += f" It extrapolates: {'; '.join(answer.because)}."
+    return f"{said} {NO_PROOF}"

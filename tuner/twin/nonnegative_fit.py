@@ -1,0 +1,53 @@
+"""Seconds of each term by non-negative least squares of relative errors (Lawson and Hanson 1974, by scipy).
+
+No term can cost less than nothing, so that a fit to few or narrow observations stays a machine; and a short window or
+step counts as much as a long one, since what is forecast are ratios.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+
+from tuner.twin.step_terms import StepCost, Terms
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Row:
+    """Terms of a step, or of many together, and what they took in seconds."""
+
+    terms: Terms
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Fit:
+    """draws: the fits of resampled rows, for intervals. median_error: of the rows' seconds, relative."""
+
+    cost: StepCost
+    draws: tuple[StepCost, ...]
+    median_error: float
+
+
+def fit(rows: Sequence[Row], draws: int = 0, seed: int = 0) -> Fit:
+    """At least one row, each of some seconds."""
+    terms = np.array([row.terms for row in rows], dtype=float)
+    seconds = np.array([row.seconds for row in rows])
+    cost = _solved(terms, seconds)
+    chosen = np.random.default_rng(seed).integers(0, len(rows), size=(draws, len(rows)))
+    resampled = tuple(_solved(terms[places], seconds[places]) for places in chosen)
+    predicted = terms @ np.array(cost.seconds_each)
+    return Fit(cost, resampled, float(np.median(np.abs(predicted / seconds - 1.0))))
+
+
+def _solved(terms: Floats, seconds: Floats) -> StepCost:
+    relative = terms / seconds[:, None]
+    scale = relative.max(axis=0)  # Columns of like size, or small ones are lost.
+    scale[scale == 0.0] = 1.0
+    solution, _ = nnls(relative / scale, np.ones(len(seconds)))
+    steps, tokens, rows, sampled, context, attended = (float(value) for value in solution / scale)
+    return StepCost((steps, tokens, rows, sampled, context, attended))

@@ -1,0 +1,92 @@
+"""A pool in the twin: its replicas, each an engine of its own, and what its requests would see."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from controlplane.contract.bodies.workload import Workload
+from controlplane.contract.knobs import EngineConfig
+from controlplane.contract.metrics import E2E, TPOT, TTFT
+from tuner.twin.assumed_drafts import Drafts
+from tuner.twin.dealt_traffic import Scale, dealt
+from tuner.twin.simulated_engine import EngineShape, SimulatedEngine
+from tuner.twin.step_terms import StepCost
+from tuner.workload.trace import hash_id
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Around:
+    """What a request spends outside of the engine's steps, seconds, as requests were seen to: receiving and tokenizing
+    it and sending its first token; and all of it to the last byte. Drawn pairwise, for they go together."""
+
+    first_s: Sequence[float] = (0.0,)
+    whole_s: Sequence[float] = (0.0,)
+
+
+@dataclass(frozen=True)
+class Pool:
+    """As it would run."""
+
+    shape: EngineShape
+    config: EngineConfig
+    cost: StepCost
+    replicas: int = 1
+    drafts: Drafts = field(default_factory=Drafts)
+    around: Around = field(default_factory=Around)
+
+
+@dataclass(frozen=True)
+class PoolRun:
+    """at_s: when each request came; values: seconds by metric, NaN where there is none (refused; of one token)."""
+
+    at_s: Floats
+    values: dict[str, Floats]
+    refused: int
+    busy: float
+    cached: float
+    most_running: int
+    steps: int
+
+    def quantile(self, metric: str, q: float, since_s: float = 0.0) -> float | None:
+        """Of requests that came at or after `since_s`."""
+        values = self.values[metric][self.at_s >= since_s]
+        values = values[~np.isnan(values)]
+        return float(np.quantile(values, q)) if values.size else None
+
+
+def run_pool(pool: Pool, workload: Workload, scale: Scale, seed: int = 0) -> PoolRun:
+    """Serve the workload. Each replica starts with an empty cache."""
+    count = len(workload.requests)
+    at_s = np.array([request.timestamp / 1000.0 / scale.load for request in workload.requests])
+    values = {metric.short: np.full(count, np.nan) for metric in (TTFT, TPOT, E2E)}
+    around = pool.around
+    refused = steps = most = 0
+    busy = queried = hits = 0.0
+    for places, arrivals in dealt(workload, pool.replicas, scale, seed):
+        engine = SimulatedEngine(pool.shape, pool.config, pool.cost, drafts=pool.drafts)
+        for number, story in zip(places, engine.run(arrivals), strict=True):
+            if story.refused or story.first_token_s is None or story.ended_s is None:
+                refused += 1
+                continue
+            drawn = hash_id(seed, "around", number) % len(around.first_s)
+            ttft = story.first_token_s - story.arrived_s + around.first_s[drawn]
+            e2e = story.ended_s - story.arrived_s + around.whole_s[drawn]
+            values[TTFT.short][number], values[E2E.short][number] = ttft, e2e
+            if story.outputs > 1:
+                values[TPOT.short][number] = max(0.0, e2e - ttft) / (story.outputs - 1)
+        busy, steps, most = busy + engine.busy_s, steps + engine.steps, max(most, engine.most_running)
+        queried, hits = queried + engine.scheduler.prefix_queries, hits + engine.scheduler.prefix_hits
+    span_s = max(float(at_s[-1]) if count else 0.0, 1e-9)
+    return PoolRun(
+        at_s,
+        values,
+        refused,
+        busy=min(1.0, busy / pool.replicas / span_s),
+        cached=hits / queried if queried else 0.0,
+        most_running=most,
+        steps=steps,
+    )

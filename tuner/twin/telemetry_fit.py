@@ -1,0 +1,106 @@
+"""The terms of a node's steps, window by window, from what telemetry keeps: requests' waterfalls and sums of steps.
+
+Telemetry has no single step. But costs are linear in the terms (step_terms.py), so that a window's seconds are the cost
+of its summed terms, and these follow from when each request was computed: prompts evenly between first schedule and
+first token, outputs evenly from there to the last one. Only windows that every request of which has ended are used.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from controlplane.contract.bodies.workload import RequestRecord
+from controlplane.contract.metrics import DECODE, PREFILL, QUEUE, RECEIVE, TOKENIZE
+from controlplane.contract.planning.whatif import StepWindow
+from tuner.twin.nonnegative_fit import Row
+
+_FEWEST_STEPS = 3
+
+
+@dataclass(frozen=True)
+class Span:
+    """When a request was computed, seconds since the epoch."""
+
+    scheduled_s: float
+    first_token_s: float
+    last_token_s: float
+
+
+def span_of(record: RequestRecord) -> Span:
+    parts = record.parts
+    before = sum(parts.get(metric.short, 0.0) for metric in (RECEIVE, TOKENIZE, QUEUE))
+    scheduled = record.arrival.timestamp() + before
+    first = scheduled + parts.get(PREFILL.short, 0.0)
+    return Span(scheduled, first, first + parts.get(DECODE.short, 0.0))
+
+
+def rows(records: Iterable[RequestRecord], windows: Iterable[StepWindow], budget: int) -> list[Row]:
+    """A row for each window whose steps are known. budget: tokens that a step may compute."""
+    by_node: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(lambda: [0.0] * 6))
+    known = list(windows)
+    width_s = known[0].width_s if known else 1.0
+    for record in records:
+        _add(by_node[record.node], record, width_s, budget)
+    found = []
+    for window in known:
+        if window.steps < _FEWEST_STEPS or window.seconds <= 0.0:
+            continue
+        terms = by_node[window.node].get(round(window.start_s / width_s), [0.0] * 6)
+        _, tokens, rows_, sampled, context, attended = terms
+        if window.drafted:
+            # A delivery of several tokens is one row; what was drafted is computed and sampled, kept or not.
+            rows_ = max(rows_ - window.accepted, 0.0)
+            tokens, sampled = tokens + window.drafted - window.accepted, sampled + window.drafted - window.accepted
+        found.append(Row((window.steps, tokens, rows_, sampled, context, attended), window.seconds))
+    return found
+
+
+def _add(windows: dict[int, list[float]], record: RequestRecord, width_s: float, budget: int) -> None:
+    span = span_of(record)
+    cached, prompt = record.cached_tokens, record.prompt_tokens
+    computed, outputs = max(1, prompt - cached), max(0, record.output_tokens - 1)
+    chunks = math.ceil(computed / max(1, budget))
+    attended = computed * (cached + computed / 2) if computed > 1 else 0.0
+    prefill = (computed, chunks, 1.0, cached * chunks + computed * (chunks + 1) / 2, attended)
+    for number, share in _shares(span.scheduled_s, span.first_token_s, width_s):
+        for place, amount in enumerate(prefill, 1):
+            windows[number][place] += share * amount
+    for number, share in _shares(span.first_token_s, span.last_token_s, width_s):
+        given = share * outputs
+        for place in (1, 2, 3):
+            windows[number][place] += given
+        windows[number][4] += given * (prompt + outputs / 2)
+
+
+def _shares(start_s: float, end_s: float, width_s: float) -> Iterable[tuple[int, float]]:
+    """The windows that a stretch lies in, with how much of it lies there."""
+    first, last = math.floor(start_s / width_s), math.floor(end_s / width_s)
+    if end_s - start_s <= 1e-9:
+        yield first, 1.0
+        return
+    for number in range(first, last + 1):
+        overlap = min(end_s, (number + 1) * width_s) - max(start_s, number * width_s)
+        if overlap > 0.0:
+            yield number, overlap / (end_s - start_s)
+
+
+def kv_tokens(records: Sequence[RequestRecord], windows: Iterable[StepWindow]) -> float | None:
+    """About how many tokens a node's KV cache holds: what was held at windows' ends over the share that it was; None
+    where next to nothing was."""
+    spans = defaultdict(list)
+    for record in records:
+        spans[record.node].append((span_of(record), record))
+    held = share = 0.0
+    for window in windows:
+        if not window.kv_usage:
+            continue
+        at_s = window.start_s + window.width_s
+        here = 0.0
+        for span, record in spans[window.node]:
+            if span.scheduled_s <= at_s < span.last_token_s:
+                decoding = max(0.0, at_s - span.first_token_s) / max(1e-9, span.last_token_s - span.first_token_s)
+                here += record.prompt_tokens + record.output_tokens * decoding
+        if here:
+            held, share = held + here, share + window.kv_usage
+    return held / share if share > 0.01 else None
