@@ -228,6 +228,7 @@ def _service(
         pool_limits=pool_limits,
         outgoing=settings.outgoing,
         rollouts_under_way=rollouts.busy_pools,
+        traffic=telemetry,
         twin=TwinDesk(TWIN),
         deliverer=deliverer,
         disk=disk,

@@ -24,9 +24,9 @@ _EMBEDDED = "embedded"
 
 @dataclass(frozen=True, kw_only=True)
 class WhatIfParts(AuthParts):
-    """What this route is served with."""
+    """What this route is served with. traffic: who is asked for a pool's traffic."""
 
-    telemetry: TelemetryReader
+    traffic: TelemetryReader
     twin: TwinDesk
 
 
@@ -55,4 +55,4 @@ def what_if(asked: WhatIfCreate, session: SessionDep, _: Reader, service: WhatIf
     config = fleet.revision(session, number).knobs
     parse_config(asked.knobs, base=config, prefix="knobs.")
     trial = [node.node for node in fleet.nodes(session, role=NodeRole.TRIAL)]
-    return service.twin.forecast(gathered(service.telemetry, asked, config, number, trial))
+    return service.twin.forecast(gathered(service.traffic, asked, config, number, trial))

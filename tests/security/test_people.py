@@ -562,6 +562,7 @@ def test_a_token_neither_approves_itself_nor_by_one_that_it_made(four_eyes: Atta
 
 DEEDS = {
     "see nodes, latency, alerts, configurations, the ledger": ("GET", "/api/v1/nodes", None),
+    "ask for a forecast": ("POST", "/api/v1/whatif", {"pool": "nobody"}),
     "rules, silences, studies, judged rollouts": ("POST", "/api/v1/rollouts/999/cancel", None),
     "emergency rollouts": ("POST", "/api/v1/rollouts", EMERGENCY),
     "approve an emergency": ("POST", "/api/v1/rollouts/999/approve", None),

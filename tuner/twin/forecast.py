@@ -5,11 +5,12 @@ Guarantee: the error that is told is of requests that its fit did not see; the s
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from statistics import median
 
 import numpy as np
 
-from controlplane.contract.bodies.workload import RequestRecord
+from controlplane.contract.bodies.workload import RequestRecord, Workload
 from controlplane.contract.errors import BadRequest, NotFound
 from controlplane.contract.knobs import QUANTIZATION, EngineConfig, parse_config
 from controlplane.contract.metrics import DECODE, E2E, PREFILL, QUEUE, TPOT, TTFT
@@ -23,9 +24,12 @@ from tuner.twin.pool_run import Around, Pool, PoolRun, run_pool
 from tuner.twin.simulated_engine import EngineShape
 from tuner.twin.step_terms import NAMES, StepCost
 from tuner.twin.telemetry_fit import kv_tokens, rows
+from tuner.workload.rescale import cut
 
-WANTED = ((TTFT.short, 0.5), (TTFT.short, 0.95), (TTFT.short, 0.99), (TPOT.short, 0.5), (TPOT.short, 0.95))
-WANTED += ((E2E.short, 0.5), (E2E.short, 0.95))
+WANTED: Sequence[tuple[str, float]] = [
+    *((TTFT.short, q) for q in (0.5, 0.95, 0.99)),
+    *((metric.short, q) for metric in (TPOT, E2E) for q in (0.5, 0.95)),
+]
 FEWEST_REQUESTS, FEWEST_WINDOWS = 30, 8
 WARM_UP = 0.2
 """Share of the span that fills queues and caches and is not scored: every replica starts empty."""
@@ -41,19 +45,23 @@ def key(metric: str, q: float) -> str:
 
 @dataclass(frozen=True)
 class Known:
-    """What telemetry tells of the pool. Seconds since the workload's start; until_s: what began later may still run."""
+    """What telemetry tells of the pool. Seconds since `begin`, its first request; half_s: half of the requests came
+    before; until_s: what began later may still run."""
 
     task: TwinTask
+    workload: Workload
+    begin: datetime
     records: Sequence[RequestRecord]
+    half_s: float
     until_s: float
     kv_blocks: int | None
 
     def at_s(self, record: RequestRecord) -> float:
-        return (record.arrival - self.task.workload.start).total_seconds()
+        return (record.arrival - self.begin).total_seconds()
 
     def fitted(self, to_s: float, draws: int = 0) -> Fit:
         """To the windows that end by then."""
-        begin_s = self.task.workload.start.timestamp()
+        begin_s = self.begin.timestamp()
         chosen = [one for one in self.task.windows if one.start_s + one.width_s <= begin_s + to_s]
         found = rows(self.records, chosen, self.task.config.max_num_batched_tokens)
         if len(found) < FEWEST_WINDOWS:
@@ -69,9 +77,8 @@ def forecast(task: TwinTask) -> WhatIf:
     """Raises `NotFound` where there is too little to fit to, `BadRequest` for what the twin knows nothing of."""
     asked, config = task.asked, _changed_config(task)
     known = _known(task)
-    half_s = known.until_s / 2
-    pool = _pool(known, half_s)
-    error, measured = _error(known, pool, half_s)
+    pool = _pool(known)
+    error, measured = _error(known, pool)
     last = known.fitted(known.until_s, _DRAWS)
     pace = _pace(known, replace(pool, cost=last.cost), known.until_s)
     costs = [cost.scaled(pace) for cost in (last.cost, *last.draws)]
@@ -126,16 +133,19 @@ def _known(task: TwinTask) -> Known:
             f"wants {FEWEST_REQUESTS} or more: ask for a longer window_s, or wait for traffic",
             field="window_s",
         )
-    whole_s = (task.workload.end - task.workload.start).total_seconds()
+    workload = cut(task.workload, 0, len(task.workload.requests))
+    begin = task.workload.start + timedelta(milliseconds=task.workload.requests[0].timestamp)
+    whole_s = (task.workload.end - begin).total_seconds()
     longest_s = float(np.quantile([one.parts[E2E.short] for one in records], 0.99))
+    half_s = (records[len(records) // 2].arrival - begin).total_seconds()
     held = kv_tokens(records, task.windows)
     blocks = None if held is None else max(1, round(held / task.workload.block_size))
-    return Known(task, records, max(whole_s / 2, whole_s - longest_s), blocks)
+    return Known(task, workload, begin, records, half_s, max(half_s, whole_s - longest_s), blocks)
 
 
-def _pool(known: Known, half_s: float) -> Pool:
+def _pool(known: Known) -> Pool:
     """The pool as it is, fitted to the first half."""
-    task = known.task
+    task, half_s = known.task, known.half_s
     drafted = sum(window.drafted for window in task.windows)
     accepted = sum(window.accepted for window in task.windows)
     pool = Pool(
@@ -152,7 +162,7 @@ def _pool(known: Known, half_s: float) -> Pool:
 def _shape(known: Known, prompts: float, outputs: float) -> EngineShape:
     """An unknown KV cache is taken as ample; a known one holds the largest request at least, for it was served."""
     size = known.task.workload.block_size
-    largest = max(one.input_length * prompts + one.output_length * outputs for one in known.task.workload.requests)
+    largest = max(one.input_length * prompts + one.output_length * outputs for one in known.workload.requests)
     one = int(largest // size) + 2
     blocks = known.kv_blocks
     if blocks is None:
@@ -182,7 +192,7 @@ def _pace(known: Known, pool: Pool, until_s: float) -> float:
         return 1.0
     factor = 1.0
     for _ in range(_PACE_ROUNDS):
-        run = run_pool(replace(pool, cost=pool.cost.scaled(factor)), known.task.workload, Scale())
+        run = run_pool(replace(pool, cost=pool.cost.scaled(factor)), known.workload, Scale())
         values = run.values[TPOT.short][run.at_s < until_s]
         values = values[~np.isnan(values)]
         if not values.size:
@@ -191,9 +201,10 @@ def _pace(known: Known, pool: Pool, until_s: float) -> float:
     return factor
 
 
-def _error(known: Known, pool: Pool, half_s: float) -> tuple[dict[str, float], dict[str, float]]:
+def _error(known: Known, pool: Pool) -> tuple[dict[str, float], dict[str, float]]:
     """Forecast / measured - 1 of what came in the second half, and what was measured of it."""
-    run = run_pool(pool, known.task.workload, Scale())
+    half_s = known.half_s
+    run = run_pool(pool, known.workload, Scale())
     late = (run.at_s >= half_s) & (run.at_s < known.until_s)
     measured, error = {}, {}
     for metric, q in WANTED:
@@ -214,7 +225,7 @@ def _error(known: Known, pool: Pool, half_s: float) -> tuple[dict[str, float], d
 
 def _run(known: Known, pool: Pool, cost: StepCost, scale: Scale, seed: int) -> PoolRun:
     shape = _shape(known, scale.prompts, scale.outputs)
-    return run_pool(replace(pool, cost=cost, shape=shape), known.task.workload, scale, known.task.asked.seed + seed)
+    return run_pool(replace(pool, cost=cost, shape=shape), known.workload, scale, known.task.asked.seed + seed)
 
 
 def _scenario(pool: Pool, runs: Sequence[PoolRun], scale: Scale, known: Known, error: Mapping[str, float]) -> Scenario:

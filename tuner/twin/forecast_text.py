@@ -5,13 +5,16 @@ from controlplane.contract.metrics import E2E, TPOT, TTFT
 from controlplane.contract.planning.whatif import ForecastClass, WhatIf
 
 NO_PROOF = "A forecast is no proof: a study on a trial node measures it, and a canary judges it."
-_TOLD = ((f"{TTFT.short}:0.95", "p95 time to first token"), (f"{TPOT.short}:0.5", "median time per output token"))
-_TOLD += ((f"{E2E.short}:0.95", "p95 of whole requests"),)
+_TOLD = {
+    f"{TTFT.short}:0.95": "p95 time to first token",
+    f"{TPOT.short}:0.5": "median time per output token",
+    f"{E2E.short}:0.95": "p95 of whole requests",
+}
 
 
 def summary_of(answer: WhatIf) -> str:
     parts = []
-    for name, words in _TOLD:
+    for name, words in _TOLD.items():
         now, then = answer.as_is.quantiles.get(name), answer.changed.quantiles.get(name)
         if now is None or then is None:
             continue

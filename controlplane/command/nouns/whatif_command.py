@@ -64,7 +64,7 @@ def factor(option: str, text: str) -> float:
 
 def rows(answer: WhatIf) -> list[tuple[str, ...]]:
     """A line for each quantile that both have."""
-    found = []
+    found: list[tuple[str, ...]] = []
     for name, now in answer.as_is.quantiles.items():
         then: Forecasted | None = answer.changed.quantiles.get(name)
         metric, _, q = name.partition(":")

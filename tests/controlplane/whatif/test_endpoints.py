@@ -71,6 +71,7 @@ def api(tmp_path_factory: pytest.TempPathFactory, served: Served) -> Iterator[Te
         fleet.set_pool_revision(session, "chat", revision.number, START)
         _, token = tokens.issue(session, name="reader", scope=Scope.READ, now=START)
     store = TelemetryStore(database, lambda: now + timedelta(seconds=1))
+    store.start()
     report(store, served)
     app = FastAPI()
     app.state.service = endpoints.WhatIfParts(
@@ -78,7 +79,7 @@ def api(tmp_path_factory: pytest.TempPathFactory, served: Served) -> Iterator[Te
         clock=lambda: now,
         tokens=TokenCache(database),
         keyring=keyring_of(database),
-        telemetry=store,
+        traffic=store,
         twin=TwinDesk(TWIN),
     )
     app.include_router(endpoints.router)

@@ -22,4 +22,4 @@ def test_what_the_service_refuses_is_one_line(plane: Plane) -> None:
     assert "no pool 'nobody'" in plane.run("whatif", "--pool", "nobody", status=1).stderr
     assert "no revision in production" in plane.run("whatif", "--pool", "chat", "--load", "2x", status=1).stderr
     assert "load" in plane.run("whatif", "--pool", "chat", "--load", "99x", status=2).stderr
-    assert "length" in plane.run("whatif", "--pool", "chat", "--window", "soon", status=2).stderr
+    assert "duration" in plane.run("whatif", "--pool", "chat", "--window", "soon", status=2).stderr
