@@ -42,6 +42,7 @@ from web.pages import (
 )
 from web.palette import entries
 from web.settings import routing_forms, settings_forms, settings_page
+from web.whatif import whatif_page
 
 PAGES = Pages.of(
     now_page.PAGE,
@@ -62,6 +63,7 @@ PAGES = Pages.of(
     rollouts_page.PAGE,
     studies_page.LIST,
     studies_page.PAGE,
+    whatif_page.PAGE,
     ledger_page.PAGE,
     settings_page.PAGE,
 )

@@ -1,7 +1,8 @@
 """The twin's forecasts beside the real engine: configurations and a trace that it was not fitted to.
 
 It is fitted to the steps of one trace under one configuration (the calibration), and then forecasts another trace under
-every configuration. Told: relative errors, whether intervals cover, and how alike both rank the configurations.
+every configuration. Intervals are as the product makes them: the spread of resampled fits, widened by the error on what
+was calibrated on. Told: relative errors, whether intervals cover, and how alike both rank the configurations.
 """
 
 from collections.abc import Callable, Sequence
@@ -45,7 +46,11 @@ class Compared:
 
 def compare(model: Path, requests: int, rate: float, seed: int) -> tuple[Fit, list[Compared]]:
     engine = RecordedEngine(model, kv_bytes=64 * 2**20)
-    calibrated = fit(engine.serve(_arrivals(_trace(seed, requests, rate)), CALIBRATION).steps, _DRAWS, seed)
+    known = _trace(seed, requests, rate)
+    served = engine.serve(_arrivals(known), CALIBRATION)
+    calibrated = fit(served.steps, _DRAWS, seed)
+    again, real = run_pool(Pool(engine.shape, CALIBRATION, calibrated.cost), known, Scale()), served.figures()
+    off = {name: abs((again.quantile(metric, q) or 0.0) / real[name] - 1) for name, metric, q in WANTED}
     trace = _trace(seed + 1, requests, rate)
     found = []
     for config in UNSEEN:
@@ -55,7 +60,7 @@ def compare(model: Path, requests: int, rate: float, seed: int) -> tuple[Fit, li
         forecast = {}
         for name, metric, q in WANTED:
             values = [run.quantile(metric, q) or 0.0 for run in runs]
-            forecast[name] = (values[0], min(values), max(values))
+            forecast[name] = (values[0], min(values) / (1 + off[name]), max(values) * (1 + off[name]))
         found.append(Compared(config, measured, forecast))
     return calibrated, found
 

@@ -1,7 +1,8 @@
 """Seconds of each term by non-negative least squares of relative errors (Lawson and Hanson 1974, by scipy).
 
 No term can cost less than nothing, so that a fit to few or narrow observations stays a machine; and a short window or
-step counts as much as a long one, since what is forecast are ratios.
+step counts as much as a long one, since what is forecast are ratios. Errors are relative to what is predicted, by
+reweighting: relative to what was observed, rows that were fast by chance would count most, and all costs come out low.
 """
 
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from scipy.optimize import nnls
 from tuner.twin.step_terms import StepCost, Terms
 
 Floats = NDArray[np.float64]
+_ROUNDS = 4
 
 
 @dataclass(frozen=True)
@@ -45,9 +47,15 @@ def fit(rows: Sequence[Row], draws: int = 0, seed: int = 0) -> Fit:
 
 
 def _solved(terms: Floats, seconds: Floats) -> StepCost:
-    relative = terms / seconds[:, None]
-    scale = relative.max(axis=0)  # Columns of like size, or small ones are lost.
-    scale[scale == 0.0] = 1.0
-    solution, _ = nnls(relative / scale, np.ones(len(seconds)))
-    steps, tokens, rows, sampled, context, attended = (float(value) for value in solution / scale)
+    each = np.zeros(terms.shape[1])
+    expected = seconds
+    for _ in range(_ROUNDS):
+        relative = terms / expected[:, None]
+        scale = relative.max(axis=0)  # Columns of like size, or small ones are lost.
+        scale[scale == 0.0] = 1.0
+        solution, _ = nnls(relative / scale, seconds / expected)
+        each = solution / scale
+        predicted = terms @ each
+        expected = np.where(predicted > 0.0, predicted, seconds)
+    steps, tokens, rows, sampled, context, attended = (float(value) for value in each)
     return StepCost((steps, tokens, rows, sampled, context, attended))

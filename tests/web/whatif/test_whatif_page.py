@@ -1,0 +1,96 @@
+"""The page of forecasts: its form says what the API takes, what is wrong is told at its field, and it draws both."""
+
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from controlplane.contract.bodies.nodes import NodeRole
+from controlplane.contract.errors import BadRequest
+from controlplane.contract.planning.whatif import ForecastClass, Forecasted, Scenario, WhatIf, WhatIfCreate
+from web.frame.rendering import templates
+from web.frame.selection import Selection
+from web.whatif.whatif_page import USUAL, asked_of, whole
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+EMPTY = dict.fromkeys(
+    ("max_num_batched_tokens", "prefill_chunk_size", "max_num_seqs", "num_speculative_tokens", "quantization"), ""
+)
+SCENARIO = Scenario(
+    knobs={},
+    replicas=2,
+    requests=9,
+    refused=1,
+    busy=0.5,
+    cached=0.25,
+    quantiles={"ttft:0.95": Forecasted(value_s=0.25, low_s=0.2, high_s=0.4)},
+)
+ANSWER = WhatIf(
+    asked=WhatIfCreate(pool="chat"),
+    start=NOW,
+    end=NOW,
+    revision=1,
+    forecast_class=ForecastClass.CALIBRATED,
+    as_is=SCENARIO,
+    changed=SCENARIO,
+    measured={"ttft:0.95": 0.24},
+    error={"ttft:0.95": 0.04},
+    fit={},
+    summary="A forecast is no proof.",
+)
+
+
+class Api:
+    """What the page asks of the API."""
+
+    def __init__(self, answer: WhatIf | Exception) -> None:
+        self.asked: list[WhatIfCreate] = []
+        self._answer = answer
+
+    def fleet(self) -> Any:
+        return SimpleNamespace(pool=["chat", "chat-trial"], role=[NodeRole.SERVING, NodeRole.TRIAL])
+
+    def what_if(self, asked: WhatIfCreate) -> WhatIf:
+        self.asked.append(asked)
+        if isinstance(self._answer, Exception):
+            raise self._answer
+        return self._answer
+
+
+def opened(api: Api, **own: str) -> Any:
+    return whole(cast(Any, api), Selection(NOW, own=own))
+
+
+def test_the_form_is_what_the_api_takes() -> None:
+    said = USUAL | EMPTY | {"load": "2x", "replicas": "3", "max_num_seqs": "8", "look": "1h"}
+    wanted = WhatIfCreate(pool="chat", load=2.0, replicas=3, knobs={"max_num_seqs": 8}, window_s=3600)
+    assert asked_of(said, "chat") == wanted
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("load", "much"), ("load", "99"), ("replicas", "0"), ("look", "soon"), ("max_num_seqs", "few")]
+)
+def test_what_is_wrong_is_told_at_its_field(name: str, text: str) -> None:
+    api = Api(ANSWER)
+    context = opened(api, ask="1", **{name: text})
+    assert context["problem"].field == name and not api.asked
+
+
+def test_nothing_is_asked_before_somebody_asks() -> None:
+    api = Api(ANSWER)
+    context = opened(api)
+    assert not api.asked and "answer" not in context and context["pools"] == {"chat": "chat"}
+
+
+def test_what_the_api_refuses_is_told_at_the_form_s_field() -> None:
+    context = opened(Api(BadRequest("knobs.quantization: no", field="knobs.quantization")), ask="1")
+    assert context["problem"].field == "quantization"
+    assert opened(Api(BadRequest("window_s: too long", field="window_s")), ask="1")["problem"].field == "look"
+
+
+def test_both_scenarios_are_drawn_with_error_and_interval() -> None:
+    context = opened(Api(ANSWER), ask="1")
+    drawn = templates.get_template("parts/forecast.html").render(context)
+    assert "Forecast, calibrated" in drawn and "200 ms to 400 ms" in drawn and "240 ms" in drawn and "no proof" in drawn
+    assert "1 of 10" in drawn

@@ -1,0 +1,68 @@
+"""What if: a form for a change of a pool's load or configuration, and the twin's forecast of it, in its address."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from controlplane.client import Client
+from controlplane.contract.bodies.nodes import NodeRole
+from controlplane.contract.errors import BadRequest, TailwrightError, Unauthenticated
+from controlplane.contract.knobs import KNOBS
+from controlplane.contract.planning.whatif import Forecasted, WhatIf, WhatIfCreate
+from web.frame.page import Context, Page
+from web.frame.selection import Selection
+from web.frame.time_range import duration
+from web.settings.form_fields import Problem, made, problem_of
+
+FACTORS = {"load": "Load", "prompts": "Prompt tokens", "outputs": "Output tokens"}
+USUAL = {"load": "1", "prompts": "1", "outputs": "1", "replicas": "", "look": "10m"}
+_RENAMED = {"window_s": "look"}
+
+
+def asked_of(said: Mapping[str, str], pool: str) -> WhatIfCreate:
+    """What the form says, as the API takes it. Raises `BadRequest` that names the field."""
+    wanted: dict[str, Any] = {"pool": pool, "window_s": duration(said["look"], "look").total_seconds()}
+    wanted |= {name: said[name].strip().strip("x") for name in FACTORS}
+    if said["replicas"]:
+        wanted["replicas"] = said["replicas"]
+    wanted["knobs"] = {name: _value(name, said[name]) for name in KNOBS if said[name]}
+    return made(WhatIfCreate, wanted)
+
+
+def _value(name: str, text: str) -> int | str:
+    if KNOBS[name].choices:
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        raise BadRequest(f"{name}: wants a whole number, got {text[:40]!r}", field=name) from None
+
+
+def rows(answer: WhatIf) -> list[tuple[str, float | None, float | None, Forecasted, Forecasted | None]]:
+    """Of each quantile: its name, what was measured, the twin's error, and both forecasts."""
+    return [
+        (name, answer.measured.get(name), answer.error.get(name), now, answer.changed.quantiles.get(name))
+        for name, now in answer.as_is.quantiles.items()
+    ]
+
+
+def whole(client: Client, selection: Selection) -> Context:
+    """The form as the address fills it in; with `ask` in it, the forecast, or what is wrong at its field."""
+    fleet = client.fleet()
+    pools = sorted({pool for pool, role in zip(fleet.pool, fleet.role, strict=True) if role is NodeRole.SERVING})
+    pool = selection.pool or next(iter(pools), "")
+    said = {name: selection.own.get(name, USUAL.get(name, "")) for name in (*USUAL, *KNOBS)}
+    context: Context = {"pools": {name: name for name in pools}, "said": said | {"pool": pool}, "factors": FACTORS}
+    context |= {"knobs": KNOBS}
+    if "ask" in selection.own:
+        try:
+            answer = client.what_if(asked_of(said, pool))
+            context |= {"answer": answer, "rows": rows(answer)}
+        except Unauthenticated:
+            raise
+        except TailwrightError as error:
+            renamed = _RENAMED | {f"knobs.{name}": name for name in KNOBS}
+            context |= {"problem": Problem(error.message, problem_of(error, said, renamed).field)}
+    return context
+
+
+PAGE = Page("whatif", "/whatif", "What if", section="studies", bar=False, whole=whole)
