@@ -16,13 +16,14 @@ def main() -> int:
     parser.add_argument("--model", type=Path, default=ROOT / "agents/models/tailwright-py-5m")
     parser.add_argument("--requests", type=int, default=300, help="of a trace that the engine serves")
     parser.add_argument("--rate", type=float, default=6.0, help="requests a second of it")
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--mooncake", type=Path, help="conversation_trace.jsonl; without it, no speed")
     parser.add_argument("--trace-requests", type=int, default=12_031, help="of that trace, from its start")
     given = parser.parse_args()
     print(f"{describe_machine()}\n- commit {commit()}, seed {given.seed}\n")
     if given.requests:
-        print(report(*compare(given.model, given.requests, given.rate, given.seed)))
+        print(report(compare(given.model, given.requests, given.rate, given.seed, given.rounds)))
     if given.mooncake is not None:
         print(f"\n{speed(given.mooncake, given.trace_requests)}")
     return 0

@@ -8,7 +8,7 @@ was calibrated on. Told: relative errors, whether intervals cover, and how alike
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import combinations
+from itertools import combinations, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +18,7 @@ from controlplane.contract.bodies.workload import Workload
 from controlplane.contract.knobs import EngineConfig, parse_config
 from controlplane.contract.metrics import TPOT, TTFT
 from tuner.twin.dealt_traffic import Scale, dealt
-from tuner.twin.nonnegative_fit import Fit, fit
+from tuner.twin.nonnegative_fit import fit
 from tuner.twin.pool_run import Pool, run_pool
 from tuner.twin.simulated_engine import Arrival
 from tuner.workload.generate import SHAPES, fitted, generate
@@ -44,31 +44,35 @@ class Compared:
     forecast: dict[str, tuple[float, float, float]]
 
 
-def compare(model: Path, requests: int, rate: float, seed: int) -> tuple[Fit, list[Compared]]:
+def compare(model: Path, requests: int, rate: float, seed: int, rounds: int) -> list[list[Compared]]:
+    """Each round calibrates anew and then serves every configuration: a machine's pace wanders meanwhile."""
     engine = RecordedEngine(model, kv_bytes=64 * 2**20)
-    known = _trace(seed, requests, rate)
+    return [_round(engine, _trace(seed, requests, rate), _trace(seed + 1, requests, rate), seed) for _ in range(rounds)]
+
+
+def _round(engine: RecordedEngine, known: Workload, trace: Workload, seed: int) -> list[Compared]:
     served = engine.serve(_arrivals(known), CALIBRATION)
     calibrated = fit(served.steps, _DRAWS, seed)
     again, real = run_pool(Pool(engine.shape, CALIBRATION, calibrated.cost), known, Scale()), served.figures()
     off = {name: abs((again.quantile(metric, q) or 0.0) / real[name] - 1) for name, metric, q in WANTED}
-    trace = _trace(seed + 1, requests, rate)
-    found = []
+    costs, found = (calibrated.cost, *calibrated.draws), []
     for config in UNSEEN:
         measured = engine.serve(_arrivals(trace), config).figures()
-        costs = (calibrated.cost, *calibrated.draws)
         runs = [run_pool(Pool(engine.shape, config, cost), trace, Scale()) for cost in costs]
         forecast = {}
         for name, metric, q in WANTED:
             values = [run.quantile(metric, q) or 0.0 for run in runs]
             forecast[name] = (values[0], min(values) / (1 + off[name]), max(values) * (1 + off[name]))
         found.append(Compared(config, measured, forecast))
-    return calibrated, found
+    return found
 
 
-def report(calibrated: Fit, compared: Sequence[Compared]) -> str:
-    lines = ["| configuration | " + " | ".join(f"{name} measured, forecast, error" for name, *_ in WANTED) + " |"]
+def report(rounds: Sequence[Sequence[Compared]]) -> str:
+    """Errors of each forecast beside how far the engine is from itself, from round to round."""
+    first = rounds[0]
+    lines = ["| first round | " + " | ".join(f"{name} measured, forecast, error" for name, *_ in WANTED) + " |"]
     lines += ["|---|" + "---|" * len(WANTED)]
-    for one in compared:
+    for one in first:
         cells = []
         for name, *_ in WANTED:
             real, (value, _, _) = one.measured[name], one.forecast[name]
@@ -76,15 +80,23 @@ def report(calibrated: Fit, compared: Sequence[Compared]) -> str:
         knobs = one.config
         label = f"{knobs.max_num_batched_tokens} tokens, {knobs.max_num_seqs} seqs, chunk {knobs.prefill_chunk_size}"
         lines.append(f"| {label} | {' | '.join(cells)} |")
+    lines.append("")
+    every = [one for found in rounds for one in found]
     for name, *_ in WANTED:
-        errors = [abs(one.forecast[name][0] / one.measured[name] - 1) for one in compared]
-        covered = sum(one.forecast[name][1] <= one.measured[name] <= one.forecast[name][2] for one in compared)
-        tau = kendall([one.measured[name] for one in compared], [one.forecast[name][0] for one in compared])
+        errors = [abs(one.forecast[name][0] / one.measured[name] - 1) for one in every]
+        covered = sum(one.forecast[name][1] <= one.measured[name] <= one.forecast[name][2] for one in every)
+        real = [[one.measured[name] for one in found] for found in rounds]
+        told = [[one.forecast[name][0] for one in found] for found in rounds]
+        taus = list(map(kendall, real, told))
+        itself = [abs(b / a - 1) for one, other in pairwise(real) for a, b in zip(one, other, strict=True)]
+        own_tau = [kendall(one, other) for one, other in pairwise(real)]
         lines.append(
-            f"\n{name}: median error {np.median(errors):.1%}, worst {max(errors):.1%}; rank agreement tau {tau:.2f}; "
-            f"intervals cover {covered} of {len(compared)}"
+            f"- {name}: median error {np.median(errors):.1%}, worst {max(errors):.1%}, tau {np.mean(taus):.2f}; "
+            f"intervals cover {covered} of {len(every)}"
         )
-    return "\n".join([*lines, f"\nfit: median error of a step {calibrated.median_error:.1%}"])
+        if itself:
+            lines[-1] += f"; the engine beside itself: {np.median(itself):.1%}, tau {np.mean(own_tau):.2f}"
+    return "\n".join(lines)
 
 
 def kendall(one: Sequence[float], other: Sequence[float]) -> float:
