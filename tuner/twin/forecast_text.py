@@ -3,6 +3,7 @@
 from controlplane.contract.duration_text import duration_text
 from controlplane.contract.metrics import E2E, TPOT, TTFT
 from controlplane.contract.planning.whatif import ForecastClass, WhatIf
+from controlplane.contract.share_text import share_text
 
 NO_PROOF = "A forecast is no proof: a study on a trial node measures it, and a canary judges it."
 _TOLD = {
@@ -25,7 +26,7 @@ def summary_of(answer: WhatIf) -> str:
         said += f" {answer.changed.refused} requests would be refused."
     worst = max(map(abs, answer.error.values()), default=None)
     if worst is not None:
-        said += f" On the traffic of now, which it was not fitted to, the twin is off by {worst:.0%} at most."
+        said += f" On the traffic of now, which it was not fitted to, the twin is off by {share_text(worst)} at most."
     if answer.forecast_class is ForecastClass.EXTRAPOLATED:
         said += f" It extrapolates: {'; '.join(answer.because)}."
     return f"{said} {NO_PROOF}"

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from controlplane.client import Client
 from controlplane.contract.duration_text import duration_text
 from controlplane.contract.planning.whatif import Forecasted, WhatIf, WhatIfCreate
+from controlplane.contract.share_text import share_text
 from controlplane.terminal.assignments import parse_assignments
 from controlplane.terminal.output.printing import Json, print_json, print_table
 from controlplane.terminal.service_command import calls_service
@@ -74,7 +75,7 @@ def rows(answer: WhatIf) -> list[tuple[str, ...]]:
                 f"{metric} p{100 * float(q):g}",
                 "-" if measured is None else duration_text(measured),
                 duration_text(now.value_s),
-                "-" if error is None else f"{error:+.0%}",
+                "-" if error is None else share_text(error),
                 "-" if then is None else duration_text(then.value_s),
                 "-" if then is None else f"{duration_text(then.low_s)} to {duration_text(then.high_s)}",
             )

@@ -80,7 +80,7 @@ def api(tmp_path_factory: pytest.TempPathFactory, served: Served) -> Iterator[Te
         tokens=TokenCache(database),
         keyring=keyring_of(database),
         traffic=store,
-        twin=TwinDesk(TWIN),
+        twin=TwinDesk(TWIN, timeout_s=240.0),  # A busy machine is slow, not wrong.
     )
     app.include_router(endpoints.router)
     error_handlers.install(app)

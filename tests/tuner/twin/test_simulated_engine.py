@@ -166,7 +166,7 @@ class Recorded:
     [
         ({"max_num_batched_tokens": 64}, 1000),
         ({"max_num_batched_tokens": 48, "prefill_chunk_size": 32, "max_num_seqs": 4}, 1000),
-        ({"max_num_batched_tokens": 96, "max_num_seqs": 16}, 22),
+        ({"max_num_batched_tokens": 96, "max_num_seqs": 16}, 14),
     ],
     ids=["budget", "chunks and seats", "few blocks, with preemption"],
 )
@@ -175,7 +175,7 @@ def test_it_decides_step_by_step_as_the_real_engine(knobs: dict[str, int], block
     config = parse_config(knobs)
     arrivals = [
         arrival(
-            0.02 * number, [5 + (place * 7 + number // 3) % 400 for place in range(20 + 13 * number % 70)], 4 + number
+            0.02 * number, [5 + (place * 7 + number // 3) % 400 for place in range(20 + 13 * number % 70)], 30 + number
         )
         for number in range(16)
     ]
@@ -186,7 +186,11 @@ def test_it_decides_step_by_step_as_the_real_engine(knobs: dict[str, int], block
     works: Seen = []
     started: list[float] = []
 
+    preempted = 0
+
     def watch(plan: StepPlan, now: float, _: float) -> None:
+        nonlocal preempted
+        preempted += plan.preemptions
         works.append(works_of(plan))
         started.append(now)
 
@@ -196,6 +200,7 @@ def test_it_decides_step_by_step_as_the_real_engine(knobs: dict[str, int], block
     twin = SimulatedEngine(shape, config, COST, watcher=watch)
     stories = twin.run(arrivals)
     assert works == real.works
+    assert (preempted > 0) is (blocks < 100)
     assert started == pytest.approx(real.started)
     assert {str(number): story.outputs for number, story in enumerate(stories)} == ended
 
