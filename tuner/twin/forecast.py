@@ -45,13 +45,14 @@ def key(metric: str, q: float) -> str:
 
 @dataclass(frozen=True)
 class Known:
-    """What telemetry tells of the pool. Seconds since `begin`, its first request; half_s: half of the requests came
-    before; until_s: what began later may still run."""
+    """What telemetry tells of the pool. Seconds since `begin`, its first request; longest_s: all but one request in a
+    hundred last no longer; half_s: half of the requests came before; until_s: what began later may still run."""
 
     task: TwinTask
     workload: Workload
     begin: datetime
     records: Sequence[RequestRecord]
+    longest_s: float
     half_s: float
     until_s: float
     kv_blocks: int | None
@@ -60,9 +61,11 @@ class Known:
         return (record.arrival - self.begin).total_seconds()
 
     def fitted(self, to_s: float, draws: int = 0) -> Fit:
-        """To the windows that end by then."""
+        """To the windows that end by then. In the first ones requests still ran that came before the span, and are not
+        known: they are left out, as far as enough others are there."""
         begin_s = self.begin.timestamp()
-        chosen = [one for one in self.task.windows if one.start_s + one.width_s <= begin_s + to_s]
+        since_s = begin_s + min(self.longest_s, self.half_s / 4)
+        chosen = [one for one in self.task.windows if since_s <= one.start_s <= begin_s + to_s - one.width_s]
         found = rows(self.records, chosen, self.task.config.max_num_batched_tokens)
         if len(found) < FEWEST_WINDOWS:
             raise NotFound(
@@ -140,7 +143,7 @@ def _known(task: TwinTask) -> Known:
     half_s = (records[len(records) // 2].arrival - begin).total_seconds()
     held = kv_tokens(records, task.windows)
     blocks = None if held is None else max(1, round(held / task.workload.block_size))
-    return Known(task, workload, begin, records, half_s, max(half_s, whole_s - longest_s), blocks)
+    return Known(task, workload, begin, records, longest_s, half_s, max(half_s, whole_s - longest_s), blocks)
 
 
 def _pool(known: Known) -> Pool:
