@@ -3,9 +3,10 @@
 And how a run of all tests is shared out: how many workers, what comes first, what the quick run leaves out.
 """
 
+import gc
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import httpx
@@ -14,6 +15,7 @@ from hypothesis import HealthCheck, settings
 
 from agents.demo.demo_fleet import Fleet
 from agents.demo.plan import MODEL, POOL, Plan
+from controlplane.app import garbage
 from controlplane.client import Client
 from tests.postgresql import postgres_schema_url, postgres_url  # noqa: F401 - fixtures of all tests
 from tests.processes import free_ports, wait_for
@@ -30,9 +32,26 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """`-n auto`: a worker for each core that memory is there for."""
+    """`-n auto`: three workers for two cores, as far as memory is there for them.
+
+    What starts services, browsers and databases waits for them: somebody else uses that time.
+    """
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return max(1, min(len(os.sched_getaffinity(0)), memory // WORKER_BYTES))
+    return max(1, min(len(os.sched_getaffinity(0)) * 3 // 2, memory // WORKER_BYTES))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What collecting makes (ten thousand tests, and all that they import) stays until the end: the garbage collector
+    leaves it alone, and looks at what is new as seldom as in the service (see `garbage`), all of it more often."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(garbage.YOUNG, garbage.MIDDLE, 10)
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)
