@@ -37,7 +37,11 @@ def incident(stack: Any) -> Iterator[int]:
         names = {rule["name"] for rule in RULES}
 
         def of_both() -> list[int]:
-            """What else fires in a service that others use, too, may be of the same cause."""
+            """What else fires in a service that others use, too, may be of the same cause.
+
+            Traffic goes on meanwhile: a window is judged once a newer one has come, and else after a minute.
+            """
+            assert stack.complete("def again():", 2).status_code == 200
             found = [client.incident(one.id) for one in client.incidents(open=True)]
             return [one.id for one in found if names <= {one_of.alert.rule for one_of in one.members}]
 

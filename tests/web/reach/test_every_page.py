@@ -52,7 +52,13 @@ def subjects(stack: Any) -> Iterator[dict[str, str]]:
         revision = client.create_config(RevisionCreate(knobs={"max_num_seqs": 15}, base=base, note="to look at"))
         rollout = client.create_rollout(RolloutCreate(pool="demo", revision=revision.number, start=False))
         study = client.create_study({"pool": "demo", "objective": "ttft", "max_trials": 3})
-        wait_for("a request is in the log and an alert is open", lambda: client.requests().items and client.incidents())
+
+        def is_there() -> bool:
+            # Traffic goes on: a window is judged once a newer one has come, and else after a minute.
+            assert stack.complete("def again():", 2).status_code == 200
+            return bool(client.requests().items and client.incidents())
+
+        wait_for("a request is in the log and an alert is open", is_there)
         yield {
             "node_name": "node-1",
             "request_id": client.requests().items[0].request_id,
