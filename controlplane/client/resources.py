@@ -36,7 +36,7 @@ from controlplane.contract.bodies.nodes import FleetColumns, NodeView, TrialConf
 from controlplane.contract.bodies.onboarding import Onboarding
 from controlplane.contract.bodies.pages import Page
 from controlplane.contract.bodies.people import Person, SessionView, SignInBegun, SignInFinish, SignInWays
-from controlplane.contract.bodies.rollouts import Rollout, RolloutCreate
+from controlplane.contract.bodies.rollouts import Rollout, RolloutAction, RolloutCreate, RolloutForecast
 from controlplane.contract.bodies.studies import (
     Study,
     StudyClaim,
@@ -198,19 +198,47 @@ class ResourceCalls(Connection):
     def rollout(self, rollout_id: int) -> Rollout:
         return self._one(Rollout, "GET", f"/api/v1/rollouts/{rollout_id}")
 
-    def create_rollout(self, wanted: RolloutCreate | Mapping[str, Any]) -> Rollout:
-        return self._one(Rollout, "POST", "/api/v1/rollouts", body=wanted)
+    def create_rollout(self, wanted: RolloutCreate | Mapping[str, Any], *, key: str | None = None) -> Rollout:
+        """key: sent again with it, nothing is done twice."""
+        headers = {} if key is None else {"Idempotency-Key": key}
+        return self._one(Rollout, "POST", "/api/v1/rollouts", body=wanted, headers=headers)
+
+    def forecast_rollout(self, wanted: RolloutCreate | Mapping[str, Any]) -> RolloutForecast:
+        """What this rollout would do; nothing of it is done."""
+        return self._one(RolloutForecast, "POST", "/api/v1/rollouts", body=wanted, params={"dry_run": "true"})
+
+    def change_rollout(
+        self,
+        rollout_id: int,
+        what: RolloutAction,
+        *,
+        reason: str | None = None,
+        if_match: str | None = None,
+        key: str | None = None,
+    ) -> Rollout:
+        """Start, approve, pause, resume, abort, cancel, retry or revert it. reason: of a pause. Retry and revert answer
+        with the rollout that they made. if_match: the `etag` it was read with; raises `PreconditionFailed` where it has
+        moved since."""
+        given = {"If-Match": if_match, "Idempotency-Key": key}
+        headers = {name: value for name, value in given.items() if value is not None}
+        path = f"/api/v1/rollouts/{rollout_id}/{what}"
+        return self._one(Rollout, "POST", path, params={"reason": reason}, headers=headers)
+
+    def forecast_change(self, rollout_id: int, what: RolloutAction) -> RolloutForecast:
+        """What this would do to the rollout; nothing of it is done."""
+        path = f"/api/v1/rollouts/{rollout_id}/{what}"
+        return self._one(RolloutForecast, "POST", path, params={"dry_run": "true"})
 
     def start_rollout(self, rollout_id: int) -> Rollout:
-        return self._one(Rollout, "POST", f"/api/v1/rollouts/{rollout_id}/start")
+        return self.change_rollout(rollout_id, RolloutAction.START)
 
     def approve_rollout(self, rollout_id: int) -> Rollout:
-        """Begin an emergency that another admin has proposed."""
-        return self._one(Rollout, "POST", f"/api/v1/rollouts/{rollout_id}/approve")
+        """Begin what another has proposed and waits for an approval."""
+        return self.change_rollout(rollout_id, RolloutAction.APPROVE)
 
     def cancel_rollout(self, rollout_id: int) -> Rollout:
         """Before it began: cancelled. While it runs: rolled back."""
-        return self._one(Rollout, "POST", f"/api/v1/rollouts/{rollout_id}/cancel")
+        return self.change_rollout(rollout_id, RolloutAction.CANCEL)
 
     # Studies, for those who ask for them and for the worker that runs them.
 

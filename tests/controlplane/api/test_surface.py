@@ -133,6 +133,10 @@ BY_SCOPE = {
         ),
         *("put /api/v1/alert-rules/{rule_id}", "delete /api/v1/alert-rules/{rule_id}", "post /api/v1/silences"),
         *("delete /api/v1/silences/{silence_id}", "post /api/v1/rollouts", "post /api/v1/rollouts/{rollout_id}/start"),
+        *(
+            f"post /api/v1/rollouts/{{rollout_id}}/{action}"
+            for action in ("pause", "resume", "abort", "retry", "revert")
+        ),
         *("post /api/v1/rollouts/{rollout_id}/cancel", "post /api/v1/studies", "post /api/v1/studies/claim"),
         *("post /api/v1/studies/{study_id}/heartbeat", "post /api/v1/studies/{study_id}/trials"),
         *("post /api/v1/studies/{study_id}/finish", "post /api/v1/studies/{study_id}/cancel"),

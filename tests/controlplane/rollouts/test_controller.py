@@ -10,7 +10,7 @@ import pytest
 
 from controlplane.contract.bodies.rollouts import ENDED, Rollout, RolloutCreate, RolloutPhase, Verdict
 from controlplane.contract.errors import BadRequest, Conflict
-from controlplane.rollouts import store
+from controlplane.rollouts import steering, store
 from controlplane.rollouts.controller import RolloutController
 from controlplane.rollouts.judging.arms import window_ceiling
 from controlplane.rollouts.judging.judge import Judge
@@ -246,9 +246,9 @@ def test_the_ledger_and_the_end_say_what_others_need(stage: Stage, ledger: Calla
     assert ended.evidence["nodes_at_end"]["a"]["knobs"]["max_num_seqs"] == OLD
 
 
-def test_no_traffic_is_inconclusive_and_goes_back(stage: Stage) -> None:
+def test_no_traffic_is_inconclusive_and_goes_back_where_that_is_the_policy(stage: Stage) -> None:
     stage.prepare()
-    rollout = stage.create(max_judge_s=60)
+    rollout = stage.create(max_judge_s=60, on_inconclusive="roll_back")
     stage.until(rollout.id, RolloutPhase.JUDGING)
     ended = stage.run(rollout.id, serve=False)
     assert (ended.phase, ended.verdict) == (RolloutPhase.ROLLED_BACK, Verdict.INCONCLUSIVE)
@@ -355,7 +355,7 @@ def test_a_rollback_that_does_not_take_is_failed(stage: Stage) -> None:
     stage.until(rollout.id, RolloutPhase.JUDGING)
     stage.fleet.stuck.add("a")
     with stage.fleet.database.session() as session:
-        store.cancel(session, rollout.id, actor="ann", now=stage.now)
+        steering.cancel(session, rollout.id, actor="ann", now=stage.now)
     ended = stage.run(rollout.id)
     assert ended.phase is RolloutPhase.FAILED
     assert "a could not be confirmed" in ended.message
@@ -461,7 +461,7 @@ def test_a_proposal_waits_and_can_be_cancelled(stage: Stage, ledger_kinds: Calla
     stage.run(proposed.id, seconds=20)
     assert stage.fleet.running() == {"a": stage.old, "b": stage.old}
     with stage.fleet.database.session() as session:
-        assert store.cancel(session, proposed.id, actor="ann", now=stage.now).phase is RolloutPhase.CANCELLED
+        assert steering.cancel(session, proposed.id, actor="ann", now=stage.now).phase is RolloutPhase.CANCELLED
     with pytest.raises(Conflict), stage.fleet.database.session() as session:
         store.start(session, proposed.id, actor="ann", now=stage.now)
     assert ledger_kinds() == ["rollout.created", "rollout.cancelled"]
