@@ -70,6 +70,14 @@ from controlplane.contract.on_call.incidents import (
     Route,
     RouteCreate,
 )
+from controlplane.contract.on_call.rollout_policies import (
+    Freeze,
+    FreezeCreate,
+    Pin,
+    PinCreate,
+    RolloutPolicy,
+    RolloutPolicyCreate,
+)
 
 DRY_RUN_TIMEOUT_S = 90.0
 APPLY_TIMEOUT_S = 60.0
@@ -239,6 +247,38 @@ class ResourceCalls(Connection):
     def cancel_rollout(self, rollout_id: int) -> Rollout:
         """Before it began: cancelled. While it runs: rolled back."""
         return self.change_rollout(rollout_id, RolloutAction.CANCEL)
+
+    # Policies, freeze windows and pins.
+
+    def rollout_policies(self) -> list[RolloutPolicy]:
+        return list(self.every(RolloutPolicy, "/api/v1/rollout-policies"))
+
+    def set_rollout_policy(self, wanted: RolloutPolicyCreate | Mapping[str, Any]) -> RolloutPolicy:
+        """It replaces the pool's policy."""
+        return self._one(RolloutPolicy, "PUT", "/api/v1/rollout-policies", body=wanted)
+
+    def remove_rollout_policy(self, policy_id: int) -> None:
+        self._request("DELETE", f"/api/v1/rollout-policies/{policy_id}")
+
+    def freezes(self) -> list[Freeze]:
+        """Newest first, those that are over too."""
+        return list(self.every(Freeze, "/api/v1/freezes"))
+
+    def create_freeze(self, wanted: FreezeCreate) -> Freeze:
+        return self._one(Freeze, "POST", "/api/v1/freezes", body=wanted)
+
+    def lift_freeze(self, freeze_id: int) -> None:
+        self._request("DELETE", f"/api/v1/freezes/{freeze_id}")
+
+    def pins(self) -> list[Pin]:
+        return list(self.every(Pin, "/api/v1/pins"))
+
+    def create_pin(self, wanted: PinCreate) -> Pin:
+        """The node or the pool keeps the revision that it should run now."""
+        return self._one(Pin, "POST", "/api/v1/pins", body=wanted)
+
+    def remove_pin(self, pin_id: int) -> None:
+        self._request("DELETE", f"/api/v1/pins/{pin_id}")
 
     # Studies, for those who ask for them and for the worker that runs them.
 

@@ -179,7 +179,13 @@ def start(
     as_json: Json = False,
 ) -> None:
     """Start a rollout of --set knobs laid over what the pool runs, of a given revision, or one that was proposed."""
-    asked = {"--pool": pool, "--set": set_, "--revision": revision, "--takes-back": takes_back, "--metric": metric}
+    asked: dict[str, object] = {
+        "--pool": pool,
+        "--set": set_,
+        "--revision": revision,
+        "--takes-back": takes_back,
+        "--metric": metric,
+    }
     asked |= {"--stages": stages, "--max-step": max_step, "--soak-s": soak_s, "--approval": approval}
     asked |= {"--roll-back-undecided": roll_back_undecided, "--idempotency-key": idempotency_key}
     others = [name for name, value in {**asked, "--reason": reason, "--emergency": emergency}.items() if value]

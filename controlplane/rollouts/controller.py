@@ -17,7 +17,7 @@ from sqlmodel import Session
 from controlplane import ledger
 from controlplane.contract.bodies.change import needed_class
 from controlplane.contract.bodies.configs import Revision
-from controlplane.contract.bodies.nodes import NodeRole, NodeView
+from controlplane.contract.bodies.nodes import NodeView
 from controlplane.contract.bodies.rollouts import RolloutCreate, RolloutPhase, Verdict
 from controlplane.contract.knobs import ChangeClass
 from controlplane.contract.metrics import WINDOW_S
@@ -31,6 +31,7 @@ from controlplane.rollouts.judging.evidence_of_metric import Window
 from controlplane.rollouts.judging.judge import Judge
 from controlplane.rollouts.judging.judging_plan import harm_part, plan_of
 from controlplane.rollouts.judging.served import Outcomes
+from controlplane.rollouts.policies import store as policies
 from controlplane.rollouts.stages import sizes
 from controlplane.rollouts.tables import RolloutRow
 from controlplane.rollouts.view import state_of
@@ -75,6 +76,7 @@ class _Snapshot:
     views: list[NodeView]
     new: Revision
     previous: Revision | None
+    closed: str | None  # Why no stage may begin now.
     in_force_since: datetime | None  # The previous revision; None where no rollout brought it.
 
 
@@ -117,14 +119,14 @@ class RolloutController:
 
     def _tick_one(self, rollout_id: int, now: datetime) -> bool:
         with self._database.read_session() as session:
-            seen = _snapshot(session, rollout_id)
+            seen = _snapshot(session, rollout_id, now)
         version = seen.row.version
         judged = self._judge(seen, now) if _is_watched(seen.row) else None
         findings = self._findings(seen)
         if judged is None and not _watch(seen, now) and _decide(seen, judged, findings, now) is None:
             return False
         with self._database.session() as session:
-            fresh = _snapshot(session, rollout_id, lock=True)
+            fresh = _snapshot(session, rollout_id, now, lock=True)
             if fresh.row.version != version:
                 return False  # A person or another replica was faster; the next tick sees what became of it.
             _watch(fresh, now)
@@ -239,11 +241,12 @@ class RolloutController:
         return Arm(beside, control), Arm(told, frozenset(labels(told_views, seen.new)))
 
 
-def _snapshot(session: Session, rollout_id: int, *, lock: bool = False) -> _Snapshot:
+def _snapshot(session: Session, rollout_id: int, now: datetime, *, lock: bool = False) -> _Snapshot:
     row = store.row_of(session, rollout_id, lock=lock)
     return _Snapshot(
         row=row,
-        views=fleet.nodes(session, pool=row.pool, role=NodeRole.SERVING),
+        views=policies.tellable(session, row.pool),
+        closed=policies.closed(session, row.pool, now),
         new=fleet.revision(session, state_of(row).spec.revision),
         previous=None if row.previous_revision is None else fleet.revision(session, row.previous_revision),
         in_force_since=store.in_force_since(session, row),
@@ -252,10 +255,8 @@ def _snapshot(session: Session, rollout_id: int, *, lock: bool = False) -> _Snap
 
 def _is_watched(row: RolloutRow) -> bool:
     """Whether telemetry is judged: while it is to decide, and on, so that harm shows, while it soaks or is paused."""
-    if row.phase == RolloutPhase.JUDGING.value:
-        return True
-    paused = row.phase == RolloutPhase.PAUSED.value and row.resumes in (RolloutPhase.JUDGING, RolloutPhase.SOAKING)
-    return row.judge is not None and (paused or row.phase == RolloutPhase.SOAKING.value)
+    phase = row.resumes if row.phase == RolloutPhase.PAUSED.value else row.phase
+    return phase in (RolloutPhase.JUDGING.value, RolloutPhase.SOAKING.value)
 
 
 def _watch(seen: _Snapshot, now: datetime) -> bool:
@@ -310,6 +311,7 @@ def _decide(
         decides=needed_s is not None and needed_s <= left_s,
         compares=said.get("compares", True),
         findings=findings,
+        closed=seen.closed,
     )
     return machine.advance(state, facts, now)
 

@@ -7,11 +7,10 @@ from collections.abc import Callable
 
 from sqlmodel import Session
 
-from controlplane.contract.bodies.nodes import NodeRole
 from controlplane.contract.bodies.rollouts import Rollout, RolloutForecast
-from controlplane.fleet import store as fleet
 from controlplane.rollouts.facts import drawn
 from controlplane.rollouts.outlook import sentences, waves_of
+from controlplane.rollouts.policies import store as policies
 from controlplane.rollouts.stages import sizes
 from controlplane.rollouts.time_bounds import longest_s
 
@@ -28,7 +27,7 @@ def forecast(session: Session, act: Callable[[], Rollout]) -> RolloutForecast:
 
 def _forecast(session: Session, would_be: Rollout) -> RolloutForecast:
     spec = would_be.spec
-    views = fleet.nodes(session, pool=spec.pool, role=NodeRole.SERVING)
+    views = policies.tellable(session, spec.pool)
     told = would_be.told_nodes
     if not told:  # As it would be drawn now.
         fit = [view for view in drawn(views, would_be.id) if view.connected and view.healthy]

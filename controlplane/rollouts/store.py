@@ -20,6 +20,8 @@ from controlplane.rollouts.approval import Hand, why_the_same
 from controlplane.rollouts.checks import check_differs, check_rollout
 from controlplane.rollouts.decision import ClearOverrides, Decision, SetOverride, SetPoolRevision
 from controlplane.rollouts.facts import drawn, labels, node_fact
+from controlplane.rollouts.policies import store as policies
+from controlplane.rollouts.policies.gates import bounded, is_named
 from controlplane.rollouts.tables import RolloutRow
 from controlplane.rollouts.view import rollout_view, state_of
 
@@ -43,11 +45,18 @@ def create(
     before the canary. `follows`: the rollout that it retries or reverts.
     """
     check_rollout(session, spec)
+    policy = policies.policy_of(session, spec.pool)
+    if hand is not None and not is_named(policy.proposers, hand.names):
+        raise Forbidden(
+            f"pool: the policy of {spec.pool!r} lets {', '.join(policy.proposers)} propose alone", field="Authorization"
+        )
+    spec = bounded(spec, policy)
     if spec.apply_timeout_s is None:
         views = fleet.nodes(session, pool=spec.pool, role=NodeRole.SERVING)
         derived = patience.apply_timeout_s(views, fleet.revision(session, spec.revision))
         spec = spec.model_copy(update={"apply_timeout_s": derived})
-    waits = spec.wants_approval or (two and spec.emergency)
+    # What a rule's remedy starts by itself was approved with the rule.
+    waits = spec.wants_approval or (two and spec.emergency) or (policy.needs_approval and hand is not None)
     phase = RolloutPhase.AWAITING_APPROVAL if waits else RolloutPhase.PROPOSED
     row = RolloutRow(
         phase=phase.value,
@@ -110,6 +119,11 @@ def approve(
     same = None if row.proposer is None else why_the_same(hand, Hand.of_kept(row.proposer))
     if same is not None:
         raise Forbidden(f"rollout {row.id} wants another admin's approval: {same}", field="Authorization")
+    approvers = policies.policy_of(session, row.pool).approvers
+    if not is_named(approvers, hand.names):
+        raise Forbidden(
+            f"pool: the policy of {row.pool!r} lets {', '.join(approvers)} approve alone", field="Authorization"
+        )
     check_differs(session, RolloutCreate.model_validate(row.spec))
     row.approved_by, row.approved_at = actor, now
     message = f"proposed by {row.created_by}, approved by {actor}"
@@ -187,15 +201,20 @@ def _start(session: Session, row: RolloutRow, *, actor: str, now: datetime, vali
                 rollout_id=other.id,
             )
         row.previous_revision = fleet.pool_revision(session, row.pool)
-    views = fleet.nodes(session, pool=row.pool, role=NodeRole.SERVING)
+        policies.check_not_pinned(session, row.pool, spec.revision)
+        _pass_gate(session, row, spec, actor, now)
+    views = policies.tellable(session, row.pool)
     new = fleet.revision(session, spec.revision)
     previous = None if row.previous_revision is None else fleet.revision(session, row.previous_revision)
     facts = [node_fact(node, new, previous) for node in drawn(views, row.id or 0)]
     decision = machine.start(state_of(row), facts, validates=validates)
     row.started_at = now
     row.control_labels = labels(views, previous)
+    pins = policies.pinned(session, row.pool)
+    if pins:
+        row.evidence = {"pinned": {node: f"pin {pin.id}: {pin.reason}" for node, pin in pins.items() if node}}
     if spec.emergency:
-        row.evidence = {"control": "none", "unjudged": True, "reason": spec.reason}
+        row.evidence = row.evidence | {"control": "none", "unjudged": True, "reason": spec.reason}
     record(session, row, "started", now, actor, f"started by {actor}", **_about(row))
     try:
         with session.begin_nested():
@@ -204,16 +223,26 @@ def _start(session: Session, row: RolloutRow, *, actor: str, now: datetime, vali
         raise Conflict(f"pool: another rollout is under way in pool {row.pool!r}", field="pool") from None
 
 
+def _pass_gate(session: Session, row: RolloutRow, spec: RolloutCreate, actor: str, now: datetime) -> None:
+    """Raises `Conflict` in a freeze window or outside the pool's hours; an emergency goes through, and is noted."""
+    closed = policies.closed(session, row.pool, now)
+    if closed is None:
+        return
+    if not spec.emergency:
+        raise Conflict(f"pool: no rollout begins: {closed}", field="pool")
+    record(session, row, "gate_passed", now, actor, f"an emergency begins although {closed}", **_about(row))
+
+
 def carry_out(session: Session, row: RolloutRow, decision: Decision, *, actor: str, now: datetime) -> None:
     """Do what the machine has decided, and write it down."""
     before = RolloutPhase(row.phase)
     assert decision.phase in machine.TRANSITIONS[before], f"{before.value} to {decision.phase.value}"
-    found = fleet.nodes(session, pool=row.pool, role=NodeRole.SERVING)
+    found = policies.tellable(session, row.pool)
     known = {node.node for node in found}
     for action in decision.actions:
         match action:
             case SetOverride(nodes, revision):
-                # A node that has left the pool since is not ours to change.
+                # A node that has left the pool since, or is pinned, is not ours to change.
                 fleet.set_override(session, [node for node in nodes if node in known], revision, now)
             case ClearOverrides(nodes):
                 fleet.set_override(session, [node for node in nodes if node in known], None, now)
