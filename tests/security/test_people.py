@@ -529,7 +529,7 @@ def test_an_emergency_wants_two_people(four_eyes: Attacked, issuer: Issuer) -> N
     token = http.post("/api/v1/tokens", json=hers, headers=four_eyes.admin).json()["token"]
 
     proposed = http.post("/api/v1/rollouts", json=EMERGENCY, headers=ada).json()
-    assert (proposed["phase"], proposed["needs_approval"], proposed["started_at"]) == ("proposed", True, None)
+    assert (proposed["phase"], proposed["needs_approval"], proposed["started_at"]) == ("awaiting_approval", True, None)
     path = f"/api/v1/rollouts/{proposed['id']}"
     refused(http.post(f"{path}/start", headers=ada), "when another admin approves it", 403)
     refused(http.post(f"{path}/start", headers=eve), "when another admin approves it", 403)

@@ -6,6 +6,7 @@ import typer
 
 from controlplane.client import Client
 from controlplane.contract.on_call.rollout_policies import RolloutPolicy
+from controlplane.contract.share_text import share_text
 from controlplane.terminal.document_file import DocumentFile, read_document
 from controlplane.terminal.output.printing import Columns, Json, moment_text, print_json, show_done, show_list
 from controlplane.terminal.service_command import calls_service
@@ -18,7 +19,7 @@ COLUMNS: Columns[RolloutPolicy] = {
     "pool": lambda policy: policy.pool,
     "propose": lambda policy: ", ".join(policy.proposers) or "scope operate",
     "approve": lambda policy: (", ".join(policy.approvers) or "another admin") if policy.needs_approval else "-",
-    "at once": lambda policy: "-" if policy.max_step_share is None else f"{policy.max_step_share:.0%}",
+    "at once": lambda policy: "-" if policy.max_step_share is None else share_text(policy.max_step_share),
     "hours": lambda policy: (
         "any"
         if policy.hours is None
