@@ -536,11 +536,11 @@ def test_an_emergency_wants_two_people(four_eyes: Attacked, issuer: Issuer) -> N
     refused(http.post(f"{path}/approve", headers=ada), "you have proposed it yourself", 403)
     refused(http.post(f"{path}/approve", headers=ada_again), "you have proposed it yourself", 403)
     refused(http.post(f"{path}/approve", headers={"Authorization": f"Bearer {token}"}), "by name or owner", 403)
-    assert http.get(path, headers=eve).json()["phase"] == "proposed"
+    assert http.get(path, headers=eve).json()["phase"] == "awaiting_approval"
 
     approved = http.post(f"{path}/approve", headers=eve)
     assert approved.status_code == 200, approved.text
-    assert approved.json()["phase"] != "proposed" and approved.json()["approved_by"] == "eve@example.com"
+    assert approved.json()["phase"] != "awaiting_approval" and approved.json()["approved_by"] == "eve@example.com"
     refused(http.post(f"{path}/approve", headers=eve), "waits for no approval", 409)
     subject = {"subject": f"rollout/{proposed['id']}"}
     told = {one["kind"]: one for one in http.get("/api/v1/ledger", params=subject, headers=eve).json()["items"]}
