@@ -106,7 +106,13 @@ def lift(session: Session, freeze_id: int, *, actor: str, now: datetime) -> None
     """Remove a window: stages may begin again."""
     row = existing(session, FreezeRow, freeze_id, "freeze window", field="freeze_id")
     _note(
-        session, now, actor, "freeze_lifted", f"freeze/{row.id}", f"freeze {row.id} lifted", **_freeze(row).model_dump()
+        session,
+        now,
+        actor,
+        "freeze_lifted",
+        f"freeze/{row.id}",
+        f"freeze {row.id} lifted",
+        **_freeze(row).model_dump(mode="json"),
     )
     session.delete(row)
 
