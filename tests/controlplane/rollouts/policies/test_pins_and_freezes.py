@@ -60,7 +60,8 @@ def test_a_lifted_freeze_holds_nobody(fleet: Any, new: int, start: datetime) -> 
         store.lift(session, made.id, actor="eve", now=start)
         assert create(session, new, start).phase is RolloutPhase.CANARY
     with Session(fleet.database.engine) as session:
-        kinds = session.exec(select(LedgerRow.kind).where(col(LedgerRow.kind).startswith("rollout_rule"))).all()
+        ours = col(LedgerRow.kind).startswith("rollout_rule")
+        kinds = session.exec(select(LedgerRow.kind).where(ours).order_by(col(LedgerRow.id))).all()
     assert list(kinds) == ["rollout_rule.frozen", "rollout_rule.freeze_lifted"]
 
 
