@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, FastAPI, Form, Request, Response
 from fastapi.responses import RedirectResponse, StreamingResponse
 
+from controlplane.contract.bodies.rollouts import RolloutAction
 from controlplane.contract.clock import utc_now
 from controlplane.contract.errors import NotFound
 from controlplane.serving.joint_lookup import JointLookup
@@ -203,15 +204,18 @@ def show_gallery(request: Request) -> Response:
 
 @router.post("/rollouts/{number:row}/{action}")
 @on_own_threads
-def act_on_rollout(request: Request, number: int, action: str, form: Annotated[str, Form()] = "") -> Response:
-    """Start, approve or cancel a rollout as the signed-in token; the API decides whether it may."""
+def act_on_rollout(
+    request: Request,
+    number: int,
+    action: str,
+    form: Annotated[str, Form()] = "",
+    step: Annotated[str, Form()] = "",
+) -> Response:
+    """Do something with a rollout as the signed-in token; the API decides whether it may, and whether the rollout is
+    still as the page showed it (`step`). What follows from it is shown."""
     client = signed_client_of(request, form)
-    if action == "start":
-        client.start_rollout(number)
-    elif action == "approve":
-        client.approve_rollout(number)
-    elif action == "cancel":
-        client.cancel_rollout(number)
-    else:
+    if action not in set(RolloutAction):
         raise NotFound(f"no action {action!r} on a rollout", field="action")
-    return RedirectResponse(f"/rollouts/{number}", status_code=303)
+    seen = f'"{number}-{step}"' if step.isdecimal() else None
+    done = client.change_rollout(number, RolloutAction(action), if_match=seen)
+    return RedirectResponse(f"/rollouts/{done.id}", status_code=303)

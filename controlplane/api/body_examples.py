@@ -36,7 +36,7 @@ from controlplane.contract.bodies.cause_kinds import CauseKind
 from controlplane.contract.bodies.configs import RevisionCreate
 from controlplane.contract.bodies.nodes import TrialConfig
 from controlplane.contract.bodies.people import ATTEMPT_PREFIX, SignInFinish
-from controlplane.contract.bodies.rollouts import RolloutCreate
+from controlplane.contract.bodies.rollouts import RolloutCreate, Stage
 from controlplane.contract.bodies.slo import Limit, UseCase
 from controlplane.contract.bodies.studies import (
     KnobRange,
@@ -66,6 +66,7 @@ from controlplane.contract.on_call.incidents import (
     IncidentSplit,
     RouteCreate,
 )
+from controlplane.contract.on_call.rollout_policies import FreezeCreate, Hours, PinCreate, RolloutPolicyCreate
 from controlplane.contract.planning.whatif import WhatIfCreate
 
 _KNOBS = {"max_num_batched_tokens": 1024, "max_num_seqs": 32}
@@ -212,7 +213,31 @@ EXAMPLES: dict[str, dict[str, BaseModel]] = {
         "two knobs over revision 1": RevisionCreate(base=1, knobs=_KNOBS, note="smaller batches for chat")
     },
     TrialConfig.__name__: {"two knobs, the others by default": TrialConfig(knobs=_KNOBS)},
+    RolloutPolicyCreate.__name__: {
+        "in working hours, with a second pair of eyes": RolloutPolicyCreate(
+            pool="chat",
+            needs_approval=True,
+            max_step_share=0.25,
+            hours=Hours(opens="09:00", closes="16:30", zone="Europe/London"),
+        )
+    },
+    FreezeCreate.__name__: {
+        "over a holiday": FreezeCreate(
+            starts_at=datetime(2030, 12, 24, 12, tzinfo=UTC),
+            ends_at=datetime(2030, 12, 27, 8, tzinfo=UTC),
+            reason="holiday",
+        )
+    },
+    PinCreate.__name__: {
+        "a node that is being looked at": PinCreate(pool="chat", node="gpu-3", reason="its memory is being looked at")
+    },
     RolloutCreate.__name__: {
+        "by stages, with a person in between": RolloutCreate(
+            pool="chat",
+            revision=7,
+            stages=[Stage(share=0), Stage(share=0.1), Stage(share=0.5, pause=True), Stage(share=1)],
+            soak_s=600,
+        ),
         "a judged canary": RolloutCreate(pool="chat", revision=2, canary_share=0.25, tolerance=0.1),
         "judged by one quantile and the limits of a use case": RolloutCreate(
             pool="chat", revision=2, objective="ttft", objective_q=0.95, limits=[_TTFT], profile=UseCase.CHAT

@@ -13,6 +13,7 @@ from controlplane.inbound import callback_endpoints
 from controlplane.inbound import endpoints as inbound
 from controlplane.incidents import endpoints as incidents
 from controlplane.rollouts import endpoints as rollouts
+from controlplane.rollouts.policies import endpoints as policies
 from controlplane.studies import endpoints as studies
 from controlplane.telemetry.http import endpoints as telemetry
 from controlplane.whatif import endpoints as whatif
@@ -28,6 +29,7 @@ def all_routers() -> list[APIRouter]:
         inbound.router,
         callback_endpoints.router,
         rollouts.router,
+        policies.router,
         studies.router,
         whatif.router,
         onboarding_endpoints.router,

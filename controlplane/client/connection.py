@@ -73,12 +73,15 @@ class Connection:
         *,
         body: Body | None = None,
         params: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
         timeout_s: float | None = None,
     ) -> httpx.Response:
         """timeout_s: of a call that takes longer than others; None: the client's own."""
         json = body.model_dump(mode="json", exclude_unset=False) if isinstance(body, BaseModel) else body
         timeout = self._http.timeout if timeout_s is None else httpx.Timeout(timeout_s)
-        response = self._http.request(method, path, params=query_of(params or {}), json=json, timeout=timeout)
+        response = self._http.request(
+            method, path, params=query_of(params or {}), headers=dict(headers or {}), json=json, timeout=timeout
+        )
         raise_for_error(response)
         return response
 
@@ -90,9 +93,10 @@ class Connection:
         *,
         body: Body | None = None,
         params: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
         timeout_s: float | None = None,
     ) -> M:
-        answer = self._request(method, path, body=body, params=params, timeout_s=timeout_s)
+        answer = self._request(method, path, body=body, params=params, headers=headers, timeout_s=timeout_s)
         return model.model_validate_json(answer.content)
 
     def _page(self, model: type[M], path: str, **params: Any) -> Page[M]:

@@ -36,7 +36,7 @@ from controlplane.contract.bodies.nodes import FleetColumns, NodeView, TrialConf
 from controlplane.contract.bodies.onboarding import Onboarding
 from controlplane.contract.bodies.pages import Page
 from controlplane.contract.bodies.people import Person, SessionView, SignInBegun, SignInFinish, SignInWays
-from controlplane.contract.bodies.rollouts import Rollout, RolloutCreate
+from controlplane.contract.bodies.rollouts import Rollout, RolloutAction, RolloutCreate, RolloutForecast
 from controlplane.contract.bodies.studies import (
     Study,
     StudyClaim,
@@ -69,6 +69,14 @@ from controlplane.contract.on_call.incidents import (
     IncidentSplit,
     Route,
     RouteCreate,
+)
+from controlplane.contract.on_call.rollout_policies import (
+    Freeze,
+    FreezeCreate,
+    Pin,
+    PinCreate,
+    RolloutPolicy,
+    RolloutPolicyCreate,
 )
 from controlplane.contract.planning.whatif import WhatIf, WhatIfCreate
 
@@ -200,19 +208,79 @@ class ResourceCalls(Connection):
     def rollout(self, rollout_id: int) -> Rollout:
         return self._one(Rollout, "GET", f"/api/v1/rollouts/{rollout_id}")
 
-    def create_rollout(self, wanted: RolloutCreate | Mapping[str, Any]) -> Rollout:
-        return self._one(Rollout, "POST", "/api/v1/rollouts", body=wanted)
+    def create_rollout(self, wanted: RolloutCreate | Mapping[str, Any], *, key: str | None = None) -> Rollout:
+        """key: sent again with it, nothing is done twice."""
+        headers = {} if key is None else {"Idempotency-Key": key}
+        return self._one(Rollout, "POST", "/api/v1/rollouts", body=wanted, headers=headers)
+
+    def forecast_rollout(self, wanted: RolloutCreate | Mapping[str, Any]) -> RolloutForecast:
+        """What this rollout would do; nothing of it is done."""
+        return self._one(RolloutForecast, "POST", "/api/v1/rollouts", body=wanted, params={"dry_run": "true"})
+
+    def change_rollout(
+        self,
+        rollout_id: int,
+        what: RolloutAction,
+        *,
+        reason: str | None = None,
+        if_match: str | None = None,
+        key: str | None = None,
+    ) -> Rollout:
+        """Start, approve, pause, resume, abort, cancel, retry or revert it. reason: of a pause. Retry and revert answer
+        with the rollout that they made. if_match: the `etag` it was read with; raises `PreconditionFailed` where it has
+        moved since."""
+        given = {"If-Match": if_match, "Idempotency-Key": key}
+        headers = {name: value for name, value in given.items() if value is not None}
+        path = f"/api/v1/rollouts/{rollout_id}/{what}"
+        return self._one(Rollout, "POST", path, params={"reason": reason}, headers=headers)
+
+    def forecast_change(self, rollout_id: int, what: RolloutAction) -> RolloutForecast:
+        """What this would do to the rollout; nothing of it is done."""
+        path = f"/api/v1/rollouts/{rollout_id}/{what}"
+        return self._one(RolloutForecast, "POST", path, params={"dry_run": "true"})
 
     def start_rollout(self, rollout_id: int) -> Rollout:
-        return self._one(Rollout, "POST", f"/api/v1/rollouts/{rollout_id}/start")
+        return self.change_rollout(rollout_id, RolloutAction.START)
 
     def approve_rollout(self, rollout_id: int) -> Rollout:
-        """Begin an emergency that another admin has proposed."""
-        return self._one(Rollout, "POST", f"/api/v1/rollouts/{rollout_id}/approve")
+        """Begin what another has proposed and waits for an approval."""
+        return self.change_rollout(rollout_id, RolloutAction.APPROVE)
 
     def cancel_rollout(self, rollout_id: int) -> Rollout:
         """Before it began: cancelled. While it runs: rolled back."""
-        return self._one(Rollout, "POST", f"/api/v1/rollouts/{rollout_id}/cancel")
+        return self.change_rollout(rollout_id, RolloutAction.CANCEL)
+
+    # Policies, freeze windows and pins.
+
+    def rollout_policies(self) -> list[RolloutPolicy]:
+        return list(self.every(RolloutPolicy, "/api/v1/rollout-policies"))
+
+    def set_rollout_policy(self, wanted: RolloutPolicyCreate | Mapping[str, Any]) -> RolloutPolicy:
+        """It replaces the pool's policy."""
+        return self._one(RolloutPolicy, "PUT", "/api/v1/rollout-policies", body=wanted)
+
+    def remove_rollout_policy(self, policy_id: int) -> None:
+        self._request("DELETE", f"/api/v1/rollout-policies/{policy_id}")
+
+    def freezes(self) -> list[Freeze]:
+        """Newest first, those that are over too."""
+        return list(self.every(Freeze, "/api/v1/freezes"))
+
+    def create_freeze(self, wanted: FreezeCreate) -> Freeze:
+        return self._one(Freeze, "POST", "/api/v1/freezes", body=wanted)
+
+    def lift_freeze(self, freeze_id: int) -> None:
+        self._request("DELETE", f"/api/v1/freezes/{freeze_id}")
+
+    def pins(self) -> list[Pin]:
+        return list(self.every(Pin, "/api/v1/pins"))
+
+    def create_pin(self, wanted: PinCreate) -> Pin:
+        """The node or the pool keeps the revision that it should run now."""
+        return self._one(Pin, "POST", "/api/v1/pins", body=wanted)
+
+    def remove_pin(self, pin_id: int) -> None:
+        self._request("DELETE", f"/api/v1/pins/{pin_id}")
 
     # Studies, for those who ask for them and for the worker that runs them.
 

@@ -1,14 +1,25 @@
 """`tailwright rollout`: configurations to production, from a shell or a pipeline."""
 
 import time
-from typing import Annotated
+from itertools import zip_longest
+from typing import Annotated, NamedTuple
 
 import typer
 
 from controlplane.client import Client
+from controlplane.command.rollout_stages import stages_of
 from controlplane.contract.bodies.configs import RevisionCreate
 from controlplane.contract.bodies.nodes import NodeRole, NodeView
-from controlplane.contract.bodies.rollouts import ENDED, Rollout, RolloutCreate, RolloutPhase
+from controlplane.contract.bodies.rollouts import (
+    ENDED,
+    OnInconclusive,
+    Rollout,
+    RolloutAction,
+    RolloutCreate,
+    RolloutForecast,
+    RolloutPhase,
+    Stage,
+)
 from controlplane.terminal.assignments import parse_assignments
 from controlplane.terminal.output.printing import Columns, Json, moment_text, print_json, show_list, show_record
 from controlplane.terminal.service_command import calls_service
@@ -76,6 +87,34 @@ def follow(client: Client, number: int, as_json: bool) -> None:
 
 
 Number = Annotated[int, typer.Argument(help="Its id, as the list shows it.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would happen, and do nothing.")]
+IfMatch = Annotated[
+    str | None, typer.Option(help="Only if it has not moved since: its id and step in quotes, as in '\"12-3\"'.")
+]
+
+
+class Asked(NamedTuple):
+    """How a change is asked for."""
+
+    dry_run: bool
+    if_match: str | None
+    as_json: bool
+
+
+def parsed(stages: str) -> list[Stage]:
+    try:
+        return stages_of(stages) if stages else []
+    except ValueError as error:
+        fail(f"--stages: {error}")
+
+
+def tell_forecast(forecast: RolloutForecast, as_json: bool) -> None:
+    if as_json:
+        print_json(forecast)
+        return
+    typer.echo(f"nothing was done; it would be {forecast.rollout.phase}: {forecast.rollout.message}")
+    for says, wave in zip_longest(forecast.says, forecast.waves):
+        typer.echo(f"{says}: {', '.join(wave.named)}" if wave is not None else says)
 
 
 @app.command("list")
@@ -122,11 +161,33 @@ def start(
     ] = [],  # noqa: B006 - typer needs a list default
     reason: Annotated[str, typer.Option(help="Why; stands in the ledger.")] = "",
     emergency: Annotated[bool, typer.Option(help="To the whole pool at once, unjudged; needs scope admin.")] = False,
+    stages: Annotated[
+        str, typer.Option(help="Shares of the pool, as in one,10%,50%:pause,all; a pause waits for resume.")
+    ] = "",
+    max_step: Annotated[float | None, typer.Option(help="Largest share of the pool told at once, 0 to 1.")] = None,
+    soak_s: Annotated[float, typer.Option(help="Seconds to watch each stage on before the next.")] = 0,
+    approval: Annotated[bool, typer.Option("--approval", help="Begin only when another admin approves.")] = False,
+    roll_back_undecided: Annotated[
+        bool,
+        typer.Option("--roll-back-undecided", help="Roll a harmless, undecided canary back instead of holding it."),
+    ] = False,
+    idempotency_key: Annotated[
+        str | None, typer.Option(help="Sent again with the same key, nothing is done twice.")
+    ] = None,
+    dry_run: DryRun = False,
     wait: Annotated[bool, typer.Option(help="Wait for the end; status 0 only when promoted.")] = True,
     as_json: Json = False,
 ) -> None:
     """Start a rollout of --set knobs laid over what the pool runs, of a given revision, or one that was proposed."""
-    asked = {"--pool": pool, "--set": set_, "--revision": revision, "--takes-back": takes_back, "--metric": metric}
+    asked: dict[str, object] = {
+        "--pool": pool,
+        "--set": set_,
+        "--revision": revision,
+        "--takes-back": takes_back,
+        "--metric": metric,
+    }
+    asked |= {"--stages": stages, "--max-step": max_step, "--soak-s": soak_s, "--approval": approval}
+    asked |= {"--roll-back-undecided": roll_back_undecided, "--idempotency-key": idempotency_key}
     others = [name for name, value in {**asked, "--reason": reason, "--emergency": emergency}.items() if value]
     if number is not None and others:
         fail(f"rollout {number} says itself what it is: leave out {', '.join(others)}")
@@ -137,25 +198,104 @@ def start(
     if number is None:
         if revision is None:
             revision = revision_with(client, pool, set_, reason)
-        wanted = RolloutCreate(pool=pool, revision=revision, reason=reason, emergency=emergency, takes_back=takes_back)
-        if metric:
-            wanted = wanted.model_copy(update={"metrics": metric})
-    rollout = client.create_rollout(wanted) if number is None else client.start_rollout(number)
+        wanted = RolloutCreate(
+            pool=pool,
+            revision=revision,
+            reason=reason,
+            emergency=emergency,
+            takes_back=takes_back,
+            stages=parsed(stages),
+            max_step_share=max_step,
+            soak_s=soak_s,
+            wants_approval=approval,
+            on_inconclusive=OnInconclusive.ROLL_BACK if roll_back_undecided else None,
+            **({"metrics": metric} if metric else {}),
+        )
+        if dry_run:
+            tell_forecast(client.forecast_rollout(wanted), as_json)
+            return
+        rollout = client.create_rollout(wanted, key=idempotency_key)
+    else:
+        if dry_run:
+            tell_forecast(client.forecast_change(number, RolloutAction.START), as_json)
+            return
+        rollout = client.start_rollout(number)
     if wait:
         follow(client, rollout.id, as_json)
     else:
         tell(rollout, as_json)
 
 
+def change(client: Client, number: int, what: RolloutAction, asked: Asked, *, reason: str | None = None) -> None:
+    if asked.dry_run:
+        tell_forecast(client.forecast_change(number, what), asked.as_json)
+    else:
+        tell(client.change_rollout(number, what, reason=reason, if_match=asked.if_match), asked.as_json)
+
+
 @app.command("approve")
 @calls_service()
-def approve(client: Client, number: Number, as_json: Json = False) -> None:
-    """Begin an emergency rollout that another admin has proposed."""
-    tell(client.approve_rollout(number), as_json)
+def approve(
+    client: Client, number: Number, dry_run: DryRun = False, if_match: IfMatch = None, as_json: Json = False
+) -> None:
+    """Begin a rollout that another has proposed and that waits for an approval."""
+    change(client, number, RolloutAction.APPROVE, Asked(dry_run, if_match, as_json))
+
+
+@app.command("pause")
+@calls_service()
+def pause(
+    client: Client,
+    number: Number,
+    reason: Annotated[str, typer.Option(help="Why, for people.")] = "",
+    dry_run: DryRun = False,
+    if_match: IfMatch = None,
+    as_json: Json = False,
+) -> None:
+    """Tell no more nodes until it is resumed; those that were told are watched on, and harm takes them back."""
+    change(client, number, RolloutAction.PAUSE, Asked(dry_run, if_match, as_json), reason=reason or None)
+
+
+@app.command("resume")
+@calls_service()
+def resume(
+    client: Client, number: Number, dry_run: DryRun = False, if_match: IfMatch = None, as_json: Json = False
+) -> None:
+    """Go on where it was paused or held; what was undecided is judged on."""
+    change(client, number, RolloutAction.RESUME, Asked(dry_run, if_match, as_json))
+
+
+@app.command("abort")
+@calls_service()
+def abort(
+    client: Client, number: Number, dry_run: DryRun = False, if_match: IfMatch = None, as_json: Json = False
+) -> None:
+    """Roll back what is under way, in whatever phase it is."""
+    change(client, number, RolloutAction.ABORT, Asked(dry_run, if_match, as_json))
+
+
+@app.command("retry")
+@calls_service()
+def retry(
+    client: Client, number: Number, dry_run: DryRun = False, if_match: IfMatch = None, as_json: Json = False
+) -> None:
+    """Make another rollout of the same, of one that went back, failed or was cancelled."""
+    change(client, number, RolloutAction.RETRY, Asked(dry_run, if_match, as_json))
+
+
+@app.command("revert")
+@calls_service()
+def revert(
+    client: Client, number: Number, dry_run: DryRun = False, if_match: IfMatch = None, as_json: Json = False
+) -> None:
+    """Take back what was promoted: a judged rollout of the whole revision before it."""
+    change(client, number, RolloutAction.REVERT, Asked(dry_run, if_match, as_json))
 
 
 @app.command("cancel")
 @calls_service()
-def cancel(client: Client, number: Number, as_json: Json = False) -> None:
+def cancel(
+    client: Client, number: Number, dry_run: DryRun = False, if_match: IfMatch = None, as_json: Json = False
+) -> None:
     """End a rollout: the whole previous revision is put back where it had begun."""
-    tell(client.cancel_rollout(number), as_json)
+    change(client, number, RolloutAction.CANCEL, Asked(dry_run, if_match, as_json))

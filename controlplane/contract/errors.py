@@ -13,6 +13,7 @@
     +-- NotFound                 404
     +-- Conflict                 409  the thing is in a state that forbids it
     |   +-- NodeIsLive           409  somebody enrols a node that is heard from
+    +-- PreconditionFailed       412  it has changed since it was read
     +-- TooLarge                 413
     +-- Unsupported              415  content type or encoding
     +-- Overloaded               429  try later; `retry_after_s` says when
@@ -130,6 +131,13 @@ class TooOld(Conflict):
     """The report lies further back in its stream than is remembered: whether it was counted is not known any more."""
 
     code = "too_old"
+
+
+class PreconditionFailed(TailwrightError):
+    """`If-Match` names another state than the thing is in: it has changed since it was read."""
+
+    status = 412
+    code = "precondition_failed"
 
 
 class TooLarge(TailwrightError):

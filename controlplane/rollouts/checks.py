@@ -1,5 +1,7 @@
 """What a wanted rollout must say. Each error names the field. Reads the registry, writes nothing."""
 
+from itertools import pairwise
+
 from sqlmodel import Session
 
 from controlplane.contract.bodies.knob_schema import HISTOGRAMS
@@ -19,10 +21,11 @@ def check_rollout(session: Session, spec: RolloutCreate) -> None:
         raise BadRequest(
             f"max_judge_s: {spec.max_judge_s:g} is below min_judge_s, {spec.min_judge_s:g}", field="max_judge_s"
         )
-    for field in ("max_judge_s", "apply_timeout_s"):
+    for field in ("max_judge_s", "extended_judge_s", "wave_judge_s", "apply_timeout_s", "soak_s"):
         wanted_s = getattr(spec, field)
         if wanted_s is not None and not wanted_s <= LONGEST_S:
             raise BadRequest(f"{field}: at most {LONGEST_S:g} s (30 days)", field=field)
+    check_stages(spec)
     if spec.emergency and not spec.reason.strip():
         raise BadRequest("reason: an emergency rollout needs one", field="reason")
     try:
@@ -64,6 +67,19 @@ def check_compared(spec: RolloutCreate) -> None:
         field = f"levels.{metric}"
         if not levels or len(set(levels)) < len(levels) or not all(0 < level < 1 for level in levels):
             raise BadRequest(f"{field}: wants quantiles between 0 and 1, each once, got {levels}", field=field)
+
+
+def check_stages(spec: RolloutCreate) -> None:
+    """Shares rise, and the last stage is the whole pool."""
+    shares = [stage.share for stage in spec.stages]
+    for place, (before, share) in enumerate(pairwise(shares), 1):
+        if share <= before:
+            raise BadRequest(
+                f"stages[{place}].share: {share:g} is not above {before:g}", field=f"stages[{place}].share"
+            )
+    if shares and shares[-1] != 1:
+        field = f"stages[{len(shares) - 1}].share"
+        raise BadRequest(f"{field}: the last stage is the whole pool: 1, got {shares[-1]:g}", field=field)
 
 
 def check_metrics(metrics: list[str]) -> None:

@@ -7,7 +7,6 @@ The control plane's absence changes nothing: nodes run on as they are, and the n
 """
 
 import logging
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -18,21 +17,24 @@ from sqlmodel import Session
 from controlplane import ledger
 from controlplane.contract.bodies.change import needed_class
 from controlplane.contract.bodies.configs import Revision
-from controlplane.contract.bodies.nodes import NodeRole, NodeView
-from controlplane.contract.bodies.rollouts import RolloutPhase, Verdict
+from controlplane.contract.bodies.nodes import NodeView
+from controlplane.contract.bodies.rollouts import RolloutCreate, RolloutPhase, Verdict
 from controlplane.contract.knobs import ChangeClass
 from controlplane.contract.metrics import WINDOW_S
 from controlplane.db.database import Database
 from controlplane.fleet import store as fleet
 from controlplane.rollouts import machine, store
 from controlplane.rollouts.decision import Decision, Facts
-from controlplane.rollouts.facts import labels, node_fact, runs
+from controlplane.rollouts.facts import drawn, labels, node_fact, runs
 from controlplane.rollouts.judging.arms import Arm, Tick, contiguous, ticks, window_ceiling, window_floor
 from controlplane.rollouts.judging.evidence_of_metric import Window
 from controlplane.rollouts.judging.judge import Judge
 from controlplane.rollouts.judging.judging_plan import harm_part, plan_of
 from controlplane.rollouts.judging.served import Outcomes
+from controlplane.rollouts.policies import store as policies
+from controlplane.rollouts.stages import sizes
 from controlplane.rollouts.tables import RolloutRow
+from controlplane.rollouts.view import state_of
 from controlplane.telemetry import Span, TelemetryReader
 
 logger = logging.getLogger(__name__)
@@ -55,6 +57,10 @@ READ_S = 900.0
 FADING_S = 30.0
 """Time constant of a slow start, where a change has restarted the engine or swapped its weights."""
 
+Checker = Callable[[RolloutCreate, Sequence[NodeView]], Sequence[str] | None]
+"""Validation: what speaks against this rollout on these serving nodes of its pool, a sentence each; none: it may begin;
+None: not known yet. It is asked again each tick, outside of any transaction."""
+
 MAX_WINDOWS = 240
 """Windows judged in one tick at most, so that catching up after an outage does not hold up the other rollouts."""
 
@@ -70,6 +76,7 @@ class _Snapshot:
     views: list[NodeView]
     new: Revision
     previous: Revision | None
+    closed: str | None  # Why no stage may begin now.
     in_force_since: datetime | None  # The previous revision; None where no rollout brought it.
 
 
@@ -85,10 +92,17 @@ class _Judged:
 class RolloutController:
     """One per service process; several replicas may run one each. `poke` tells the agents' hub to look again."""
 
-    def __init__(self, database: Database, telemetry: TelemetryReader, poke: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        database: Database,
+        telemetry: TelemetryReader,
+        poke: Callable[[], None],
+        check: Checker | None = None,
+    ) -> None:
         self._database = database
         self._telemetry = telemetry
         self._poke = poke
+        self._check = check
 
     def tick(self, now: datetime) -> None:
         """Carry every rollout under way one step on. One that fails is logged and does not stop the others."""
@@ -105,13 +119,14 @@ class RolloutController:
 
     def _tick_one(self, rollout_id: int, now: datetime) -> bool:
         with self._database.read_session() as session:
-            seen = _snapshot(session, rollout_id)
+            seen = _snapshot(session, rollout_id, now)
         version = seen.row.version
-        judged = self._judge(seen, now) if seen.row.phase == RolloutPhase.JUDGING.value else None
-        if judged is None and not _watch(seen, now) and _decide(seen, judged, now) is None:
+        judged = self._judge(seen, now) if _is_watched(seen.row) else None
+        findings = self._findings(seen)
+        if judged is None and not _watch(seen, now) and _decide(seen, judged, findings, now) is None:
             return False
         with self._database.session() as session:
-            fresh = _snapshot(session, rollout_id, lock=True)
+            fresh = _snapshot(session, rollout_id, now, lock=True)
             if fresh.row.version != version:
                 return False  # A person or another replica was faster; the next tick sees what became of it.
             _watch(fresh, now)
@@ -121,10 +136,17 @@ class RolloutController:
                 fresh.row.evidence = _with(fresh.row, judged.evidence)
             fresh.row.version += 1
             session.add(fresh.row)
-            decision = _decide(fresh, judged, now)
+            decision = _decide(fresh, judged, findings, now)
             if decision is not None:
                 store.carry_out(session, fresh.row, decision, actor=ledger.SERVICE, now=now)
         return decision is not None
+
+    def _findings(self, seen: _Snapshot) -> tuple[str, ...] | None:
+        """What speaks against it, asked while it is being validated alone."""
+        if seen.row.phase != RolloutPhase.VALIDATING.value or self._check is None:
+            return ()
+        found = self._check(state_of(seen.row).spec, seen.views)
+        return None if found is None else tuple(found)
 
     # -- judging -----------------------------------------------------------------------------------------------
 
@@ -134,7 +156,7 @@ class RolloutController:
         assert row.judging_since is not None
         first = window_ceiling(row.judging_since + timedelta(seconds=SETTLE_S))
         start = row.judged_until or first
-        spec = store.state(row).spec
+        spec = state_of(row).spec
         newest = self._telemetry.latest() or start
         lag_s = LAG_S if spec.takes_back is None else QUICK_LAG_S
         end = window_floor(min(now - timedelta(seconds=lag_s), newest))
@@ -175,11 +197,11 @@ class RolloutController:
         What the pool ran before that one, as a take-back finds it minutes ago, teaches nothing: it has other labels, or
         lies before the previous revision came in force.
         """
-        row, state = seen.row, store.state(seen.row)
+        row, state = seen.row, state_of(seen.row)
         assert row.started_at is not None
         plan = plan_of(state.spec)
         assert plan is not None  # An emergency has no phase JUDGING.
-        waves = math.ceil(len(seen.views) / machine.wave_size(state.spec.canary_share, len(seen.views)))
+        waves = len(sizes(state.spec, len(seen.views)))
         beside, told = self._nodes(seen)
         judge = Judge.start(
             plan,
@@ -219,15 +241,22 @@ class RolloutController:
         return Arm(beside, control), Arm(told, frozenset(labels(told_views, seen.new)))
 
 
-def _snapshot(session: Session, rollout_id: int, *, lock: bool = False) -> _Snapshot:
+def _snapshot(session: Session, rollout_id: int, now: datetime, *, lock: bool = False) -> _Snapshot:
     row = store.row_of(session, rollout_id, lock=lock)
     return _Snapshot(
         row=row,
-        views=fleet.nodes(session, pool=row.pool, role=NodeRole.SERVING),
-        new=fleet.revision(session, store.state(row).spec.revision),
+        views=policies.tellable(session, row.pool),
+        closed=policies.closed(session, row.pool, now),
+        new=fleet.revision(session, state_of(row).spec.revision),
         previous=None if row.previous_revision is None else fleet.revision(session, row.previous_revision),
         in_force_since=store.in_force_since(session, row),
     )
+
+
+def _is_watched(row: RolloutRow) -> bool:
+    """Whether telemetry is judged: while it is to decide, and on, so that harm shows, while it soaks or is paused."""
+    phase = row.resumes if row.phase == RolloutPhase.PAUSED.value else row.phase
+    return phase in (RolloutPhase.JUDGING.value, RolloutPhase.SOAKING.value)
 
 
 def _watch(seen: _Snapshot, now: datetime) -> bool:
@@ -239,8 +268,8 @@ def _watch(seen: _Snapshot, now: datetime) -> bool:
     gap_s = 0.0 if row.watched_at is None else (now - row.watched_at).total_seconds()
     blind = gap_s > BLIND_S
     before = {} if blind else row.lost_since
-    judging = row.phase == RolloutPhase.JUDGING.value
-    canary = [view for view in seen.views if judging and view.node in row.told_nodes]
+    watched = _is_watched(row)
+    canary = [view for view in seen.views if watched and view.node in row.told_nodes]
     lost = {view.node: before.get(view.node, now.isoformat()) for view in canary if _is_lost(view, seen.new)}
     if lost == row.lost_since and gap_s < WINDOW_S:
         return False
@@ -266,17 +295,23 @@ def _is_live(seen: _Snapshot) -> bool:
     )
 
 
-def _decide(seen: _Snapshot, judged: _Judged | None, now: datetime) -> Decision | None:
-    row, state = seen.row, store.state(seen.row)
+def _decide(
+    seen: _Snapshot, judged: _Judged | None, findings: tuple[str, ...] | None, now: datetime
+) -> Decision | None:
+    row, state = seen.row, state_of(seen.row)
     said = _said(row) if judged is None else judged.evidence
     left_s = state.spec.longest_judge_s - float(said.get("judged_s", 0.0))
     needed_s = said.get("needed_s")
+    # A canary is drawn; later waves go by name.
+    views = drawn(seen.views, row.id or 0) if state.phase is RolloutPhase.VALIDATING else seen.views
     facts = Facts(
-        nodes=tuple(node_fact(view, seen.new, seen.previous, _lost_s(row, view.node, now)) for view in seen.views),
+        nodes=tuple(node_fact(view, seen.new, seen.previous, _lost_s(row, view.node, now)) for view in views),
         judged=None if said.get("verdict") is None else Verdict(said["verdict"]),
         harmless=said.get("harmless", True),
         decides=needed_s is not None and needed_s <= left_s,
         compares=said.get("compares", True),
+        findings=findings,
+        closed=seen.closed,
     )
     return machine.advance(state, facts, now)
 
@@ -286,12 +321,12 @@ def _said(row: RolloutRow) -> dict[str, Any]:
     if row.judge is None:
         return {}
     waves: list[dict[str, Any]] = row.evidence.get("waves", [])
-    return waves[-1] if store.state(row).is_wave and waves else row.evidence
+    return waves[-1] if state_of(row).is_wave and waves else row.evidence
 
 
 def _with(row: RolloutRow, found: dict[str, Any]) -> dict[str, Any]:
     """The row's evidence with what was found of the canary, or of the wave that is judged now."""
-    if not store.state(row).is_wave:
+    if not state_of(row).is_wave:
         return found
     waves = [one for one in row.evidence.get("waves", []) if one["nodes"] != row.told_nodes]
     return row.evidence | {"waves": [*waves, {"nodes": row.told_nodes, **found}]}

@@ -27,6 +27,8 @@ class Facts:
     judged: Verdict | None = None  # The judge's verdict so far, of the canary or of the wave that is watched.
     harmless: bool = True  # Nothing that was judged leans to harm.
     decides: bool = False  # More of the same traffic would give a verdict within the longest time.
+    closed: str | None = None  # Why no stage may begin now: a freeze window, or the pool's hours.
+    findings: tuple[str, ...] | None = ()  # Why the revision cannot run there; None: not known yet.
     compares: bool = True  # Latencies are compared at all; without it a wave is watched for losses and limits alone.
 
 
@@ -42,6 +44,7 @@ class State:
     told_nodes: tuple[str, ...] = ()  # Nodes that were told to run the new revision, canary first.
     step_since: datetime | None = None  # When this phase, or this wave of the promotion, began.
     message: str = ""  # What the decision before said.
+    resumes: RolloutPhase | None = None  # Where a paused one goes on.
     away_s: float = 0.0  # How much of that time no controller was there: it does not count towards any time-out.
 
     @property
@@ -91,3 +94,5 @@ class Decision:
     actions: tuple[Action, ...] = ()
     canary_nodes: tuple[str, ...] = ()
     told_nodes: tuple[str, ...] = ()
+    resumes: RolloutPhase | None = None
+    findings: tuple[str, ...] = ()

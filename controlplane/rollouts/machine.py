@@ -1,23 +1,26 @@
 """How a rollout proceeds (pure): `advance(state, facts, now) -> Decision | None`. A controller carries it out.
 
 Guarantees, for every sequence of facts:
-- a phase follows another only where `TRANSITIONS` says so, and every phase but PROPOSED ends within its time-out;
+- a phase follows another only where `TRANSITIONS` says so; every phase but those that wait for a person ends within its
+  time-out, SOAKING once the freeze window or the pool's closed hours are over;
+- while it is paused nothing moves but a rollback, and a paused rollout never promotes: it goes on where it was;
 - the pool's production revision changes only when every connected serving node already runs the new one (emergencies
   apart), so whatever stops half-way leaves the previous revision as the pool's own;
 - a rollback always names the whole previous revision and takes back every node that was told otherwise;
-- nothing is promoted on WORSE or INCONCLUSIVE;
-- the next nodes are told only when those before them were judged: the canary beside the rest, then each wave, all nodes
-  that run the revision beside the rest, and the last beside the time before. Harm takes all of them back.
+- nothing is promoted on WORSE or INCONCLUSIVE: a harmless canary that stays undecided is held for a person, or taken
+  back where its policy says so;
+- no stage begins in a freeze window or outside the pool's hours, and none tells more than `stages.py` says;
+- the next nodes are told only when those before them were judged and have soaked: the canary beside the rest, then each
+  wave, all nodes that run the revision beside the rest, and the last beside the time before. Harm takes all back.
 
 A node counts as running a revision when the engine's configuration, read back, equals it (`facts.py`), never because
 an agent has acknowledged it.
 """
 
-import math
 from collections.abc import Sequence
 from datetime import datetime
 
-from controlplane.contract.bodies.rollouts import ENDED, RolloutPhase, Verdict
+from controlplane.contract.bodies.rollouts import ENDED, NOT_BEGUN, RolloutPhase, Verdict
 from controlplane.contract.errors import Conflict
 from controlplane.rollouts.decision import (
     Action,
@@ -29,30 +32,45 @@ from controlplane.rollouts.decision import (
     SetPoolRevision,
     State,
 )
+from controlplane.rollouts.node_readings import broken, facts_of, failed_of, late, names_of, not_running_new, step_s
+from controlplane.rollouts.stages import pauses_after, size_after
+
+_BEGUN = frozenset({RolloutPhase.CANARY, RolloutPhase.PROMOTING})
+_BACK = frozenset({RolloutPhase.PAUSED, RolloutPhase.ROLLING_BACK})
+_ON = frozenset({RolloutPhase.PROMOTING, RolloutPhase.PROMOTED})
 
 TRANSITIONS: dict[RolloutPhase, frozenset[RolloutPhase]] = {
-    RolloutPhase.PROPOSED: frozenset({RolloutPhase.CANARY, RolloutPhase.PROMOTING, RolloutPhase.CANCELLED}),
-    RolloutPhase.CANARY: frozenset({RolloutPhase.JUDGING, RolloutPhase.ROLLING_BACK}),
-    RolloutPhase.JUDGING: frozenset({RolloutPhase.PROMOTING, RolloutPhase.PROMOTED, RolloutPhase.ROLLING_BACK}),
-    RolloutPhase.PROMOTING: frozenset({RolloutPhase.JUDGING, RolloutPhase.PROMOTED, RolloutPhase.ROLLING_BACK}),
+    **{phase: _BEGUN | {RolloutPhase.VALIDATING, RolloutPhase.CANCELLED} for phase in NOT_BEGUN},
+    RolloutPhase.VALIDATING: frozenset({RolloutPhase.CANARY, RolloutPhase.FAILED, RolloutPhase.CANCELLED}),
+    RolloutPhase.CANARY: _BACK | {RolloutPhase.JUDGING},
+    RolloutPhase.JUDGING: _BACK | _ON | {RolloutPhase.SOAKING},
+    RolloutPhase.SOAKING: _BACK | _ON,
+    RolloutPhase.PROMOTING: _BACK | {RolloutPhase.JUDGING, RolloutPhase.SOAKING, RolloutPhase.PROMOTED},
+    RolloutPhase.PAUSED: frozenset(
+        {RolloutPhase.CANARY, RolloutPhase.JUDGING, RolloutPhase.SOAKING, RolloutPhase.PROMOTING}
+    )
+    | {RolloutPhase.ROLLING_BACK},
     RolloutPhase.ROLLING_BACK: frozenset({RolloutPhase.ROLLED_BACK, RolloutPhase.FAILED}),
     **{phase: frozenset[RolloutPhase]() for phase in ENDED},
 }
-"""PROPOSED goes to PROMOTING in an emergency only. After the canary PROMOTING and JUDGING alternate, wave by wave;
-JUDGING goes to PROMOTED from the last, PROMOTING where nothing was told that has not been judged."""
+"""What has not begun goes to PROMOTING in an emergency only. After the canary PROMOTING and JUDGING alternate, wave by
+wave, with SOAKING between where the rollout has it, or no stage may begin; JUDGING and SOAKING go to PROMOTED from the
+last, PROMOTING where nothing was told that has not been judged. PAUSED goes back to where it was."""
 
 GOING_BACK = "; going back to revision "
-LOST_GRACE_S = 20.0
-"""A canary node may be out of sight, or not run its revision, for this long while it is judged: agents reconnect."""
+HELD = "held for a person to decide: resume to judge on, or abort to go back"
+PAUSED_BY_STAGE = "its stage waits for a person: resume to go on"
 
 
-# -- what people ask for ---------------------------------------------------------------------------------------------
-
-
-def start(state: State, nodes: Sequence[NodeFact]) -> Decision:
-    """Begin a proposed rollout. Raises `Conflict` when there is no node to be the canary, or nothing to go back to."""
-    if state.phase is not RolloutPhase.PROPOSED:
+def start(state: State, nodes: Sequence[NodeFact], *, validates: bool = False) -> Decision:
+    """Begin a proposed rollout, with its validation where `validates`. Raises `Conflict` when there is no node to be
+    the canary, or nothing to go back to."""
+    if state.phase not in NOT_BEGUN:
         raise Conflict(f"a rollout that is {state.phase.value} cannot be started", field="phase")
+    return _begin(state, nodes, validates=validates)
+
+
+def _begin(state: State, nodes: Sequence[NodeFact], *, validates: bool = False) -> Decision:
     spec = state.spec
     if spec.emergency:
         told = tuple(fact.node for fact in nodes if fact.connected)
@@ -73,33 +91,18 @@ def start(state: State, nodes: Sequence[NodeFact]) -> Decision:
     fit = [fact.node for fact in nodes if fact.connected and fact.healthy]
     if not fit:
         raise Conflict(f"pool: {spec.pool!r} has no connected, healthy serving node to be the canary", field="pool")
-    canary = tuple(fit[: wave_size(spec.canary_share, len(nodes))])
+    if validates:
+        return Decision(
+            RolloutPhase.VALIDATING, f"revision {spec.revision} is held against each node of pool {spec.pool}"
+        )
+    canary = tuple(fit[: size_after(spec, 0, len(nodes))])
     return Decision(
         RolloutPhase.CANARY,
-        f"revision {spec.revision} is being given to {_names(canary)}",
+        f"revision {spec.revision} is being given to {names_of(canary)}",
         actions=(SetOverride(canary, spec.revision),),
         canary_nodes=canary,
         told_nodes=canary,
     )
-
-
-def cancel(state: State) -> Decision | None:
-    """Stop a rollout: before it began it is cancelled, under way it is rolled back, None when it already goes back.
-
-    Raises `Conflict` when it has ended.
-    """
-    if state.phase is RolloutPhase.PROPOSED:
-        return Decision(RolloutPhase.CANCELLED, "cancelled before it began")
-    if state.phase is RolloutPhase.ROLLING_BACK:
-        return None
-    if state.phase in ENDED:
-        raise Conflict(f"a rollout that is {state.phase.value} cannot be cancelled", field="phase")
-    return _roll_back(state, "cancelled while under way", verdict=state.verdict)
-
-
-def wave_size(share: float, nodes: int) -> int:
-    """How many nodes of a pool are given a new revision at a time, at least one."""
-    return max(1, math.floor(share * nodes + 1e-9))
 
 
 # -- what follows by itself ------------------------------------------------------------------------------------------
@@ -108,84 +111,185 @@ def wave_size(share: float, nodes: int) -> int:
 def advance(state: State, facts: Facts, now: datetime) -> Decision | None:
     """What is to be done now; None when there is nothing but to wait."""
     match state.phase:
+        case RolloutPhase.VALIDATING:
+            return _validating(state, facts, now)
         case RolloutPhase.CANARY:
             return _canary(state, facts, now)
         case RolloutPhase.JUDGING:
             return _judging_wave(state, facts, now) if state.is_wave else _judging(state, facts, now)
+        case RolloutPhase.SOAKING:
+            return _soaking(state, facts, now)
         case RolloutPhase.PROMOTING:
             return _promoting(state, facts, now)
+        case RolloutPhase.PAUSED:
+            return _paused(state, facts)
         case RolloutPhase.ROLLING_BACK:
             return _rolling_back(state, facts, now)
     return None
 
 
-def _canary(state: State, facts: Facts, now: datetime) -> Decision | None:
-    failed = _failed(_facts_of(state.canary_nodes, facts))
-    if failed is not None:
-        return _roll_back(state, failed)
-    waiting = _not_running_new(state.canary_nodes, facts)
-    if waiting:
-        if _step_s(state, now) < state.apply_timeout_s:
+def _validating(state: State, facts: Facts, now: datetime) -> Decision | None:
+    spec = state.spec
+    if facts.findings is None:
+        if step_s(state, now) < state.apply_timeout_s:
             return None
-        return _roll_back(state, _late(waiting, state))
+        unknown = f"whether pool {spec.pool} can run revision {spec.revision} was not known within"
+        return Decision(RolloutPhase.FAILED, f"{unknown} {state.apply_timeout_s:.0f} s: nothing was changed")
+    if facts.findings:
+        more = f"; and {len(facts.findings) - 1} more" if len(facts.findings) > 1 else ""
+        message = (
+            f"revision {spec.revision} cannot run in pool {spec.pool}, nothing was changed: {facts.findings[0]}{more}"
+        )
+        return Decision(RolloutPhase.FAILED, message, findings=facts.findings)
+    if facts.closed is not None:
+        return None
+    try:
+        return _begin(state, facts.nodes)
+    except Conflict as error:  # Its nodes have left since.
+        return Decision(RolloutPhase.FAILED, f"{error.message}: nothing was changed")
+
+
+def _canary(state: State, facts: Facts, now: datetime) -> Decision | None:
+    failed = failed_of(facts_of(state.canary_nodes, facts))
+    if failed is not None:
+        return roll_back(state, failed)
+    waiting = not_running_new(state.canary_nodes, facts)
+    if waiting:
+        if step_s(state, now) < state.apply_timeout_s:
+            return None
+        return roll_back(state, late(waiting, state))
     return Decision(
         RolloutPhase.JUDGING,
-        f"{_names(state.canary_nodes)} confirmed to run revision {state.spec.revision}; judging on live traffic",
+        f"{names_of(state.canary_nodes)} confirmed to run revision {state.spec.revision}; judging on live traffic",
         canary_nodes=state.canary_nodes,
         told_nodes=state.told_nodes,
     )
 
 
 def _judging(state: State, facts: Facts, now: datetime) -> Decision | None:
-    canary = _facts_of(state.canary_nodes, facts)
-    broken = _failed(canary) or _broken(state.canary_nodes, canary)
-    if broken is not None:
-        return _roll_back(state, broken, verdict=Verdict.INCONCLUSIVE)
+    canary = facts_of(state.canary_nodes, facts)
+    trouble = failed_of(canary) or broken(state.canary_nodes, canary)
+    if trouble is not None:
+        return roll_back(state, trouble, verdict=Verdict.INCONCLUSIVE)
     spec = state.spec
     if facts.judged is Verdict.WORSE:
         why = "the canary is worse than the control"
         if spec.takes_back is not None:
             why += f": revision {spec.takes_back} is not what made pool {spec.pool} slow"
-        return _roll_back(state, why, verdict=Verdict.WORSE)
-    judged_s = _step_s(state, now)
+        return roll_back(state, why, verdict=Verdict.WORSE)
+    judged_s = step_s(state, now)
     if judged_s >= state.spec.min_judge_s and facts.judged in (Verdict.BETTER, Verdict.NOT_WORSE):
-        return _next_wave(state, facts, facts.judged)
+        return _judged_well(state, facts, facts.judged)
     longest_s = spec.longest_judge_s if facts.harmless and facts.decides else spec.max_judge_s
     if judged_s >= max(longest_s, spec.min_judge_s):
         why = f"inconclusive: not enough evidence within {judged_s:.0f} s"
+        if facts.harmless and spec.holds:
+            return _pause(
+                state, f"{why}, and no harm: {HELD}", resumes=RolloutPhase.JUDGING, verdict=Verdict.INCONCLUSIVE
+            )
         if spec.takes_back is not None:
             why += (
                 f"; revision {spec.takes_back} was not taken back, a person has to decide: an emergency rollout of "
                 f"revision {spec.revision} takes it back unjudged"
             )
-        return _roll_back(state, why, verdict=Verdict.INCONCLUSIVE)
+        return roll_back(state, why, verdict=Verdict.INCONCLUSIVE)
     return None
 
 
 def _judging_wave(state: State, facts: Facts, now: datetime) -> Decision | None:
     """Of nodes that were told after the canary. A node that has left the fleet does not hold up the others."""
-    told = _facts_of(state.told_nodes, facts)
-    failed = _failed(told)
-    if failed is not None:
-        return _roll_back(state, f"promotion failed: {failed}", verdict=state.verdict)
-    lost = tuple(fact.node for fact in told if fact.lost_s >= state.apply_timeout_s)
-    if lost:
-        return _roll_back(state, f"promotion failed: {_late(lost, state)}", verdict=state.verdict)
-    spec, ran = state.spec, f"with revision {state.spec.revision} on {len(told)} of {len(facts.nodes)} nodes"
-    if facts.judged is Verdict.WORSE:
-        against = "the rest" if len(told) < len(facts.nodes) else "the time before"
-        return _roll_back(state, f"{ran} pool {spec.pool} is worse than {against}", verdict=Verdict.WORSE)
-    judged_s = _step_s(state, now)
+    harmed = _harmed(state, facts)
+    if harmed is not None:
+        return harmed
+    spec = state.spec
+    judged_s = step_s(state, now)
     if judged_s < spec.min_judge_s:
         return None
     assert state.verdict is not None  # Waves follow a good verdict only.
     good = facts.judged in (Verdict.BETTER, Verdict.NOT_WORSE) or not facts.compares
     if facts.harmless and (good or judged_s >= min(spec.wave_judge_s, spec.max_judge_s)):
-        return _next_wave(state, facts, state.verdict)
+        return _judged_well(state, facts, state.verdict)
     if judged_s >= max(spec.max_judge_s, spec.min_judge_s):
-        why = f"inconclusive: {ran} something leans to harm, and {judged_s:.0f} s have not decided it"
-        return _roll_back(state, why, verdict=Verdict.INCONCLUSIVE)
+        why = f"inconclusive: {_ran(state, facts)} something leans to harm, and {judged_s:.0f} s have not decided it"
+        return roll_back(state, why, verdict=Verdict.INCONCLUSIVE)
     return None
+
+
+def _harmed(state: State, facts: Facts) -> Decision | None:
+    """The way back of nodes that were told after the canary, or that soak, where one fails, is lost or harm shows."""
+    told = facts_of(state.told_nodes, facts)
+    failed = failed_of(told)
+    if failed is not None:
+        return roll_back(state, f"promotion failed: {failed}", verdict=state.verdict)
+    lost = tuple(fact.node for fact in told if fact.lost_s >= state.apply_timeout_s)
+    if lost:
+        return roll_back(state, f"promotion failed: {late(lost, state)}", verdict=state.verdict)
+    return _worse(state, facts)
+
+
+def _worse(state: State, facts: Facts) -> Decision | None:
+    if facts.judged is not Verdict.WORSE:
+        return None
+    against = "the rest" if len(facts_of(state.told_nodes, facts)) < len(facts.nodes) else "the time before"
+    return roll_back(
+        state, f"{_ran(state, facts)} pool {state.spec.pool} is worse than {against}", verdict=Verdict.WORSE
+    )
+
+
+def _ran(state: State, facts: Facts) -> str:
+    told = facts_of(state.told_nodes, facts)
+    return f"with revision {state.spec.revision} on {len(told)} of {len(facts.nodes)} nodes"
+
+
+def _judged_well(state: State, facts: Facts, verdict: Verdict) -> Decision:
+    """A person looks first where the stage asks for it, then it soaks, then the next are told."""
+    told, nodes = len(facts_of(state.told_nodes, facts)), len(facts.nodes)
+    if pauses_after(state.spec, told, nodes):
+        why = f"{told} of {nodes} nodes run revision {state.spec.revision} ({verdict.value}); {PAUSED_BY_STAGE}"
+        return _pause(state, why, resumes=RolloutPhase.SOAKING, verdict=verdict)
+    return _onward(state, facts, verdict, soak_s=state.spec.soak_s)
+
+
+def _onward(state: State, facts: Facts, verdict: Verdict, *, soak_s: float) -> Decision:
+    if soak_s <= 0 and facts.closed is None:
+        return _next_wave(state, facts, verdict)
+    told = len(facts_of(state.told_nodes, facts))
+    why = f"{told} of {len(facts.nodes)} nodes run revision {state.spec.revision} ({verdict.value}) and are watched on"
+    why += f" for {soak_s:.0f} s" if soak_s > 0 else ""
+    why += f"; no stage begins: {facts.closed}" if facts.closed is not None else ""
+    return _stay(state, RolloutPhase.SOAKING, why, verdict=verdict)
+
+
+def _soaking(state: State, facts: Facts, now: datetime) -> Decision | None:
+    harmed = _harmed(state, facts)
+    if harmed is not None:
+        return harmed
+    told = tuple(fact.node for fact in facts_of(state.told_nodes, facts))
+    if step_s(state, now) < state.spec.soak_s or facts.closed is not None or not_running_new(told, facts):
+        return None  # A node that stays away is lost in time.
+    assert state.verdict is not None  # What soaks was judged well.
+    return _next_wave(state, facts, state.verdict)
+
+
+def _paused(state: State, facts: Facts) -> Decision | None:
+    """Nothing but the way back, should a node fail or harm show."""
+    failed = failed_of(facts_of(state.told_nodes, facts))
+    if failed is not None:
+        return roll_back(state, failed, verdict=state.verdict)
+    return _worse(state, facts)
+
+
+def _pause(state: State, why: str, *, resumes: RolloutPhase, verdict: Verdict | None) -> Decision:
+    return _stay(state, RolloutPhase.PAUSED, why, verdict=verdict, resumes=resumes)
+
+
+def _stay(
+    state: State, phase: RolloutPhase, why: str, *, verdict: Verdict | None, resumes: RolloutPhase | None = None
+) -> Decision:
+    """Another phase, with the nodes as they are."""
+    return Decision(
+        phase, why, verdict=verdict, canary_nodes=state.canary_nodes, told_nodes=state.told_nodes, resumes=resumes
+    )
 
 
 def _next_wave(state: State, facts: Facts, verdict: Verdict) -> Decision:
@@ -204,7 +308,7 @@ def _next_wave(state: State, facts: Facts, verdict: Verdict) -> Decision:
         )
     if not rest:
         absent = tuple(fact.node for fact in facts.nodes if not fact.connected)
-        later = f"; {_names(absent)} will be given it on coming back" if absent else ""
+        later = f"; {names_of(absent)} will be given it on coming back" if absent else ""
         return Decision(
             RolloutPhase.PROMOTED,
             f"pool {state.spec.pool} runs revision {revision}{later}",
@@ -213,10 +317,11 @@ def _next_wave(state: State, facts: Facts, verdict: Verdict) -> Decision:
             canary_nodes=state.canary_nodes,
             told_nodes=state.told_nodes,
         )
-    wave = rest[: wave_size(state.spec.canary_share, len(facts.nodes))]
+    told = len(facts_of(state.told_nodes, facts))
+    wave = rest[: max(1, size_after(state.spec, told, len(facts.nodes)) - told)]
     return Decision(
         RolloutPhase.PROMOTING,
-        f"revision {revision} ({verdict.value}) is being given to {_names(wave)}",
+        f"revision {revision} ({verdict.value}) is being given to {names_of(wave)}",
         verdict=verdict,
         actions=(SetOverride(wave, revision),),
         canary_nodes=state.canary_nodes,
@@ -225,19 +330,21 @@ def _next_wave(state: State, facts: Facts, verdict: Verdict) -> Decision:
 
 
 def _promoting(state: State, facts: Facts, now: datetime) -> Decision | None:
-    told = _facts_of(state.told_nodes, facts)
-    failed = _failed(told)
+    told = facts_of(state.told_nodes, facts)
+    failed = failed_of(told)
     if failed is not None:
-        return _roll_back(state, f"promotion failed: {failed}", verdict=state.verdict)
+        return roll_back(state, f"promotion failed: {failed}", verdict=state.verdict)
     # A node that has been removed from the fleet does not hold up the others.
-    waiting = _not_running_new(tuple(fact.node for fact in told), facts)
+    waiting = not_running_new(tuple(fact.node for fact in told), facts)
     if waiting:
-        if _step_s(state, now) < state.apply_timeout_s:
+        if step_s(state, now) < state.apply_timeout_s:
             return None
-        return _roll_back(state, f"promotion failed: {_late(waiting, state)}", verdict=state.verdict)
+        return roll_back(state, f"promotion failed: {late(waiting, state)}", verdict=state.verdict)
     assert state.verdict is not None  # PROMOTING is entered with a verdict only.
-    if state.spec.emergency or not state.is_wave or not _is_held_against_something(state, facts):
+    if state.spec.emergency:
         return _next_wave(state, facts, state.verdict)
+    if not state.is_wave or not _is_held_against_something(state, facts):
+        return _onward(state, facts, state.verdict, soak_s=0)
     return Decision(
         RolloutPhase.JUDGING,
         f"{len(told)} of {len(facts.nodes)} nodes run revision {state.spec.revision}; judging them on live traffic",
@@ -253,7 +360,7 @@ def _is_held_against_something(state: State, facts: Facts) -> bool:
 
 
 def _rolling_back(state: State, facts: Facts, now: datetime) -> Decision | None:
-    told = _facts_of(state.told_nodes, facts)
+    told = facts_of(state.told_nodes, facts)
     waiting = tuple(fact.node for fact in told if not (fact.connected and fact.healthy and fact.runs_previous))
     if state.previous_revision is None:
         return _end(
@@ -266,12 +373,12 @@ def _rolling_back(state: State, facts: Facts, now: datetime) -> Decision | None:
         message = f"pool {state.spec.pool} runs revision {state.previous_revision} again"
         message += f": {why}" if going_back else ""
         return _end(state, RolloutPhase.ROLLED_BACK, message)
-    if _step_s(state, now) < state.apply_timeout_s:
+    if step_s(state, now) < state.apply_timeout_s:
         return None
     return _end(
         state,
         RolloutPhase.FAILED,
-        f"{_names(waiting)} could not be confirmed to run revision {state.previous_revision} again within "
+        f"{names_of(waiting)} could not be confirmed to run revision {state.previous_revision} again within "
         f"{state.apply_timeout_s:.0f} s: a person has to look",
     )
 
@@ -280,7 +387,7 @@ def _end(state: State, phase: RolloutPhase, message: str) -> Decision:
     return Decision(phase, message, verdict=state.verdict, canary_nodes=state.canary_nodes, told_nodes=state.told_nodes)
 
 
-def _roll_back(state: State, why: str, *, verdict: Verdict | None = None) -> Decision:
+def roll_back(state: State, why: str, *, verdict: Verdict | None = None) -> Decision:
     """Put the whole previous revision back, whatever has been done so far."""
     actions: list[Action] = []
     if state.previous_revision is not None:
@@ -294,49 +401,3 @@ def _roll_back(state: State, why: str, *, verdict: Verdict | None = None) -> Dec
         canary_nodes=state.canary_nodes,
         told_nodes=state.told_nodes,
     )
-
-
-# -- reading the facts -----------------------------------------------------------------------------------------------
-
-
-def _facts_of(names: tuple[str, ...], facts: Facts) -> tuple[NodeFact, ...]:
-    return tuple(fact for fact in facts.nodes if fact.node in names)
-
-
-def _not_running_new(names: tuple[str, ...], facts: Facts) -> tuple[str, ...]:
-    running = {fact.node for fact in facts.nodes if fact.connected and fact.healthy and fact.runs_new}
-    return tuple(name for name in names if name not in running)
-
-
-def _failed(facts: tuple[NodeFact, ...]) -> str | None:
-    for fact in facts:
-        if fact.error is not None:
-            return f"{fact.node} could not apply it: {fact.error}"
-    return None
-
-
-def _broken(names: tuple[str, ...], facts: tuple[NodeFact, ...]) -> str | None:
-    """Why the canary can no longer be judged, if it cannot."""
-    gone = set(names) - {fact.node for fact in facts}
-    if gone:
-        return f"canary node {min(gone)} has left the pool"
-    for fact in facts:
-        if fact.connected and not fact.healthy:
-            return f"canary node {fact.node} became unhealthy{': ' if fact.health_detail else ''}{fact.health_detail}"
-        if fact.lost_s >= LOST_GRACE_S:
-            what = "no longer runs the revision" if fact.connected else "is disconnected"
-            return f"canary node {fact.node} {what} since {fact.lost_s:.0f} s"
-    return None
-
-
-def _step_s(state: State, now: datetime) -> float:
-    return (now - (state.step_since or now)).total_seconds() - state.away_s
-
-
-def _late(waiting: tuple[str, ...], state: State) -> str:
-    spec = state.spec
-    return f"{_names(waiting)} not confirmed to run revision {spec.revision} within {state.apply_timeout_s:.0f} s"
-
-
-def _names(nodes: tuple[str, ...]) -> str:
-    return ", ".join(nodes) if len(nodes) <= 5 else f"{', '.join(nodes[:4])} and {len(nodes) - 4} more"

@@ -11,100 +11,126 @@ from sqlmodel import Session, col, select
 
 from controlplane import ledger
 from controlplane.contract.bodies.nodes import NodeRole
-from controlplane.contract.bodies.rollouts import ENDED, Rollout, RolloutCreate, RolloutPhase, Verdict
+from controlplane.contract.bodies.rollouts import ENDED, NOT_BEGUN, Rollout, RolloutCreate, RolloutPhase
 from controlplane.contract.errors import Conflict, Forbidden
 from controlplane.db.rows import existing, newest
 from controlplane.fleet import store as fleet
 from controlplane.rollouts import machine, patience
 from controlplane.rollouts.approval import Hand, why_the_same
 from controlplane.rollouts.checks import check_differs, check_rollout
-from controlplane.rollouts.decision import ClearOverrides, Decision, SetOverride, SetPoolRevision, State
+from controlplane.rollouts.decision import ClearOverrides, Decision, SetOverride, SetPoolRevision
 from controlplane.rollouts.facts import drawn, labels, node_fact
+from controlplane.rollouts.policies import store as policies
+from controlplane.rollouts.policies.gates import bounded, is_named
 from controlplane.rollouts.tables import RolloutRow
-from controlplane.rollouts.view import rollout_view
-
-UNDER_WAY = (RolloutPhase.CANARY, RolloutPhase.JUDGING, RolloutPhase.PROMOTING, RolloutPhase.ROLLING_BACK)
-
+from controlplane.rollouts.view import rollout_view, state_of
 
 WAITS_FOR_APPROVAL = "waits for the approval of another admin"
 
 
 def create(
-    session: Session, spec: RolloutCreate, *, actor: str, now: datetime, hand: Hand | None = None, two: bool = False
+    session: Session,
+    spec: RolloutCreate,
+    *,
+    actor: str,
+    now: datetime,
+    hand: Hand | None = None,
+    two: bool = False,
+    validates: bool = False,
+    follows: int | None = None,
 ) -> Rollout:
-    """Record a wanted rollout, and begin it when `spec.start` says so.
+    """Record a wanted rollout, and begin it when `spec.start` says so and nobody has to approve.
 
-    `two`: an emergency waits for another hand than this one.
+    `two`: an emergency waits for another hand than this one. `validates`: the controller holds it against each node
+    before the canary. `follows`: the rollout that it retries or reverts.
     """
     check_rollout(session, spec)
+    policy = policies.policy_of(session, spec.pool)
+    if hand is not None and not is_named(policy.proposers, hand.names):
+        raise Forbidden(
+            f"pool: the policy of {spec.pool!r} lets {', '.join(policy.proposers)} propose alone", field="Authorization"
+        )
+    spec = bounded(spec, policy)
     if spec.apply_timeout_s is None:
         views = fleet.nodes(session, pool=spec.pool, role=NodeRole.SERVING)
         derived = patience.apply_timeout_s(views, fleet.revision(session, spec.revision))
         spec = spec.model_copy(update={"apply_timeout_s": derived})
+    # What a rule's remedy starts by itself was approved with the rule.
+    waits = spec.wants_approval or (two and spec.emergency) or (policy.needs_approval and hand is not None)
+    phase = RolloutPhase.AWAITING_APPROVAL if waits else RolloutPhase.PROPOSED
     row = RolloutRow(
-        phase=RolloutPhase.PROPOSED.value,
+        phase=phase.value,
         pool=spec.pool,
         spec=spec.model_dump(mode="json"),
-        message=WAITS_FOR_APPROVAL if two and spec.emergency else "waits to be started",
+        message=WAITS_FOR_APPROVAL if waits else "waits to be started",
         created_by=actor,
         proposer=None if hand is None else hand.kept(),
-        needs_approval=two and spec.emergency,
+        needs_approval=waits,
         created_at=now,
+        follows=follows,
     )
     session.add(row)
     session.flush()
     because = f": {spec.reason}" if spec.reason else ""
     message = f"rollout of revision {spec.revision} to pool {spec.pool}{because}"
     record(session, row, "created", now, actor, message, spec=row.spec, study_id=spec.study_id, **_about(row))
-    if spec.start and not row.needs_approval:
-        _start(session, row, actor=actor, now=now)
+    if spec.start and not waits:
+        _start(session, row, actor=actor, now=now, validates=validates)
     return rollout_view(row)
 
 
-def start(session: Session, rollout_id: int, *, actor: str, now: datetime, two: bool = False) -> Rollout:
-    """Begin a proposed rollout. Raises `Conflict` when another is under way in its pool, `Forbidden` for an emergency
-    that another has to approve."""
+def start(
+    session: Session, rollout_id: int, *, actor: str, now: datetime, two: bool = False, validates: bool = False
+) -> Rollout:
+    """Begin a proposed rollout. Raises `Conflict` when another is under way in its pool, `Forbidden` for one that
+    another has to approve."""
     row = row_of(session, rollout_id, lock=True)
-    if row.phase == RolloutPhase.PROPOSED.value:
+    if RolloutPhase(row.phase) in NOT_BEGUN:
         if _wants_approval(row, two):
+            what = "an emergency, which begins" if row.spec.get("emergency") else "to begin only"
             raise Forbidden(
-                f"rollout {row.id} is an emergency, which begins when another admin approves it: "
+                f"rollout {row.id} is {what} when another admin approves it: "
                 f"POST /api/v1/rollouts/{row.id}/approve, or tailwright rollout approve {row.id}",
                 field="rollout_id",
             )
         check_differs(session, RolloutCreate.model_validate(row.spec))
-    _start(session, row, actor=actor, now=now)
+    _start(session, row, actor=actor, now=now, validates=validates)
     return rollout_view(row)
 
 
-def approve(session: Session, rollout_id: int, *, hand: Hand, actor: str, now: datetime, two: bool = False) -> Rollout:
-    """Begin an emergency that somebody else has proposed. Raises `Forbidden` for who proposed it, `Conflict` for a
-    rollout that waits for no approval."""
+def approve(
+    session: Session,
+    rollout_id: int,
+    *,
+    hand: Hand,
+    actor: str,
+    now: datetime,
+    two: bool = False,
+    validates: bool = False,
+) -> Rollout:
+    """Begin what somebody else has proposed. Raises `Forbidden` for who proposed it, `Conflict` for a rollout that
+    waits for no approval."""
     row = row_of(session, rollout_id, lock=True)
-    if row.phase != RolloutPhase.PROPOSED.value or not _wants_approval(row, two):
+    if RolloutPhase(row.phase) not in NOT_BEGUN or not _wants_approval(row, two):
         raise Conflict(f"rollout {row.id} ({row.phase}) waits for no approval", field="rollout_id")
     # One that was proposed before two were asked for does not say by whom, but in the ledger.
-    if row.proposer is None:
+    if row.proposer is None and row.created_by != ledger.SERVICE:
         raise Conflict(f"rollout {row.id} does not say who proposed it; propose it anew", field="rollout_id")
-    same = why_the_same(hand, Hand.of_kept(row.proposer))
+    same = None if row.proposer is None else why_the_same(hand, Hand.of_kept(row.proposer))
     if same is not None:
         raise Forbidden(f"rollout {row.id} wants another admin's approval: {same}", field="Authorization")
+    approvers = policies.policy_of(session, row.pool).approvers
+    if not is_named(approvers, hand.names):
+        raise Forbidden(
+            f"pool: the policy of {row.pool!r} lets {', '.join(approvers)} approve alone", field="Authorization"
+        )
     check_differs(session, RolloutCreate.model_validate(row.spec))
     row.approved_by, row.approved_at = actor, now
     message = f"proposed by {row.created_by}, approved by {actor}"
     record(
         session, row, "approved", now, actor, message, proposed_by=row.created_by, proposer=row.proposer, **_about(row)
     )
-    _start(session, row, actor=actor, now=now)
-    return rollout_view(row)
-
-
-def cancel(session: Session, rollout_id: int, *, actor: str, now: datetime) -> Rollout:
-    """Before it began: cancelled. Under way: rolled back. Raises `Conflict` when it has ended."""
-    row = row_of(session, rollout_id, lock=True)
-    decision = machine.cancel(state(row))
-    if decision is not None:
-        carry_out(session, row, decision, actor=actor, now=now)
+    _start(session, row, actor=actor, now=now, validates=validates)
     return rollout_view(row)
 
 
@@ -159,28 +185,13 @@ def row_of(session: Session, rollout_id: int, *, lock: bool = False) -> RolloutR
     return existing(session, RolloutRow, rollout_id, "rollout", field="rollout_id", lock=lock)
 
 
-def state(row: RolloutRow) -> State:
-    """The row as the machine sees it."""
-    return State(
-        phase=RolloutPhase(row.phase),
-        spec=RolloutCreate.model_validate(row.spec),
-        verdict=None if row.verdict is None else Verdict(row.verdict),
-        previous_revision=row.previous_revision,
-        canary_nodes=tuple(row.canary_nodes),
-        told_nodes=tuple(row.told_nodes),
-        step_since=row.step_since,
-        message=row.message,
-        away_s=row.away_s,
-    )
-
-
 def _wants_approval(row: RolloutRow, two: bool) -> bool:
-    return bool(row.spec.get("emergency")) and row.approved_by is None and (two or row.needs_approval)
+    return row.approved_by is None and (row.needs_approval or (two and bool(row.spec.get("emergency"))))
 
 
-def _start(session: Session, row: RolloutRow, *, actor: str, now: datetime) -> None:
+def _start(session: Session, row: RolloutRow, *, actor: str, now: datetime, validates: bool) -> None:
     spec = RolloutCreate.model_validate(row.spec)
-    if row.phase == RolloutPhase.PROPOSED.value:
+    if RolloutPhase(row.phase) in NOT_BEGUN:
         other = active(session, row.pool)
         if other is not None:
             raise Conflict(
@@ -190,16 +201,20 @@ def _start(session: Session, row: RolloutRow, *, actor: str, now: datetime) -> N
                 rollout_id=other.id,
             )
         row.previous_revision = fleet.pool_revision(session, row.pool)
-    views = fleet.nodes(session, pool=row.pool, role=NodeRole.SERVING)
+        policies.check_not_pinned(session, row.pool, spec.revision)
+        _pass_gate(session, row, spec, actor, now)
+    views = policies.tellable(session, row.pool)
     new = fleet.revision(session, spec.revision)
     previous = None if row.previous_revision is None else fleet.revision(session, row.previous_revision)
-    decision = machine.start(state(row), [node_fact(node, new, previous) for node in drawn(views, row.id or 0)])
+    facts = [node_fact(node, new, previous) for node in drawn(views, row.id or 0)]
+    decision = machine.start(state_of(row), facts, validates=validates)
     row.started_at = now
-    row.control_nodes = [node.node for node in views if node.node not in decision.canary_nodes]
     row.control_labels = labels(views, previous)
+    pins = policies.pinned(session, row.pool)
+    if pins:
+        row.evidence = {"pinned": {node: f"pin {pin.id}: {pin.reason}" for node, pin in pins.items() if node}}
     if spec.emergency:
-        row.control_nodes = []
-        row.evidence = {"control": "none", "unjudged": True, "reason": spec.reason}
+        row.evidence = row.evidence | {"control": "none", "unjudged": True, "reason": spec.reason}
     record(session, row, "started", now, actor, f"started by {actor}", **_about(row))
     try:
         with session.begin_nested():
@@ -208,15 +223,26 @@ def _start(session: Session, row: RolloutRow, *, actor: str, now: datetime) -> N
         raise Conflict(f"pool: another rollout is under way in pool {row.pool!r}", field="pool") from None
 
 
+def _pass_gate(session: Session, row: RolloutRow, spec: RolloutCreate, actor: str, now: datetime) -> None:
+    """Raises `Conflict` in a freeze window or outside the pool's hours; an emergency goes through, and is noted."""
+    closed = policies.closed(session, row.pool, now)
+    if closed is None:
+        return
+    if not spec.emergency:
+        raise Conflict(f"pool: no rollout begins: {closed}", field="pool")
+    record(session, row, "gate_passed", now, actor, f"an emergency begins although {closed}", **_about(row))
+
+
 def carry_out(session: Session, row: RolloutRow, decision: Decision, *, actor: str, now: datetime) -> None:
     """Do what the machine has decided, and write it down."""
     before = RolloutPhase(row.phase)
     assert decision.phase in machine.TRANSITIONS[before], f"{before.value} to {decision.phase.value}"
-    known = {node.node for node in fleet.nodes(session, pool=row.pool, role=NodeRole.SERVING)}
+    found = policies.tellable(session, row.pool)
+    known = {node.node for node in found}
     for action in decision.actions:
         match action:
             case SetOverride(nodes, revision):
-                # A node that has left the pool since is not ours to change.
+                # A node that has left the pool since, or is pinned, is not ours to change.
                 fleet.set_override(session, [node for node in nodes if node in known], revision, now)
             case ClearOverrides(nodes):
                 fleet.set_override(session, [node for node in nodes if node in known], None, now)
@@ -227,10 +253,16 @@ def carry_out(session: Session, row: RolloutRow, decision: Decision, *, actor: s
     row.message = decision.message
     row.canary_nodes = list(decision.canary_nodes)
     row.told_nodes = list(decision.told_nodes)
+    if decision.phase is RolloutPhase.CANARY and before is not RolloutPhase.PAUSED:
+        row.control_nodes = [node.node for node in found if node.node not in decision.canary_nodes]
+    row.resumes = None if decision.resumes is None else decision.resumes.value
+    row.step += 1
     row.step_since = now
     row.lost_since, row.watched_at, row.away_s = {}, now, 0.0
-    if decision.phase is RolloutPhase.JUDGING:
+    if decision.phase is RolloutPhase.JUDGING and before is not RolloutPhase.PAUSED:
         row.judging_since, row.judge, row.judged_until = now, None, None  # Of the canary, or of a wave anew.
+    if decision.findings:
+        row.evidence = row.evidence | {"findings": list(decision.findings)}
     ended = decision.phase in ENDED
     row.active_pool = None if ended else row.pool
     if ended:

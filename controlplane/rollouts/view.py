@@ -1,11 +1,45 @@
 """A rollout's row as the API shows it."""
 
-from controlplane.contract.bodies.rollouts import Rollout, RolloutCreate
+from datetime import timedelta
+
+from controlplane.contract.bodies.rollouts import Rollout, RolloutCreate, RolloutPhase, Verdict
+from controlplane.rollouts.decision import State
 from controlplane.rollouts.judging.judging_plan import plan_of
+from controlplane.rollouts.outlook import next_of, waves_of
 from controlplane.rollouts.tables import RolloutRow
+from controlplane.rollouts.time_bounds import phase_bound_s
+
+_OF_OTHERS = {"spec", "plan", "until", "next", "waves"}
+
+
+def state_of(row: RolloutRow) -> State:
+    """The row as the machine sees it."""
+    return State(
+        phase=RolloutPhase(row.phase),
+        spec=RolloutCreate.model_validate(row.spec),
+        verdict=None if row.verdict is None else Verdict(row.verdict),
+        previous_revision=row.previous_revision,
+        canary_nodes=tuple(row.canary_nodes),
+        told_nodes=tuple(row.told_nodes),
+        step_since=row.step_since,
+        message=row.message,
+        away_s=row.away_s,
+        resumes=None if row.resumes is None else RolloutPhase(row.resumes),
+    )
 
 
 def rollout_view(row: RolloutRow) -> Rollout:
-    shown = row.model_dump(include=set(Rollout.model_fields) - {"spec", "plan"})
-    spec = RolloutCreate.model_validate(row.spec)
-    return Rollout.model_validate({**shown, "spec": spec, "plan": plan_of(spec)})
+    shown = row.model_dump(include=set(Rollout.model_fields) - _OF_OTHERS)
+    seen = state_of(row)
+    bound_s = None if row.step_since is None else phase_bound_s(seen)
+    nodes = len({*row.control_nodes, *row.told_nodes})
+    return Rollout.model_validate(
+        {
+            **shown,
+            "spec": seen.spec,
+            "plan": plan_of(seen.spec),
+            "until": None if bound_s is None else row.step_since + timedelta(seconds=bound_s + row.away_s),  # type: ignore[operator]
+            "next": next_of(seen, nodes),
+            "waves": waves_of(seen.spec, nodes) if row.told_nodes else [],
+        }
+    )

@@ -32,7 +32,7 @@ FACES = {
     | {"known_people", "node_certificate", "people_endpoints", "principal", "revocations", "sign_in_endpoints"}
     | {"sign_in_parts", "store", "tables", "token", "token_cache", "token_uses", "turned_away", "view"},
     "controlplane/command": {"bench", "certificates", "export", "ledger_chain", "main", "node_text", "open_dashboard"}
-    | {"people_sessions", "rollout", "secret_keys", "status", "store", "tokens", "up"},
+    | {"people_sessions", "rollout", "rollout_stages", "secret_keys", "status", "store", "tokens", "up"},
     "controlplane/evidence": {"arm_difference", "binomial", "dispersion", "e_detector", "effect", "exceedance"}
     | {"host_thresholds", "log_factorials", "order_statistics", "poisson", "quantile_score", "replayed_rate", "scores"}
     | {"shift_scan", "sketch", "two_shares", "wander"},
@@ -63,8 +63,9 @@ FACES = {
     | {"migrate", "paging", "partitions", "probe", "request_parts", "rows"}
     | {"sole_replica"},
     "controlplane/fleet": {"effective", "endpoints", "machine", "revisions", "store", "tables", "view", "whole_fleet"},
-    "controlplane/rollouts": {"approval", "checks", "controller", "decision", "endpoints", "facts", "machine"}
-    | {"patience", "store", "tables", "view"},
+    "controlplane/rollouts": {"approval", "careful_request", "checks", "controller", "decision", "endpoints", "facts"}
+    | {"forecast", "interventions", "machine", "node_readings", "outlook", "patience", "stages", "steering", "store"}
+    | {"tables", "time_bounds", "view"},
     "controlplane/telemetry": {"meters", "question", "reader", "store", "tables"},
     "controlplane/terminal": {
         "assignments",

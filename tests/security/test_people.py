@@ -529,18 +529,18 @@ def test_an_emergency_wants_two_people(four_eyes: Attacked, issuer: Issuer) -> N
     token = http.post("/api/v1/tokens", json=hers, headers=four_eyes.admin).json()["token"]
 
     proposed = http.post("/api/v1/rollouts", json=EMERGENCY, headers=ada).json()
-    assert (proposed["phase"], proposed["needs_approval"], proposed["started_at"]) == ("proposed", True, None)
+    assert (proposed["phase"], proposed["needs_approval"], proposed["started_at"]) == ("awaiting_approval", True, None)
     path = f"/api/v1/rollouts/{proposed['id']}"
     refused(http.post(f"{path}/start", headers=ada), "when another admin approves it", 403)
     refused(http.post(f"{path}/start", headers=eve), "when another admin approves it", 403)
     refused(http.post(f"{path}/approve", headers=ada), "you have proposed it yourself", 403)
     refused(http.post(f"{path}/approve", headers=ada_again), "you have proposed it yourself", 403)
     refused(http.post(f"{path}/approve", headers={"Authorization": f"Bearer {token}"}), "by name or owner", 403)
-    assert http.get(path, headers=eve).json()["phase"] == "proposed"
+    assert http.get(path, headers=eve).json()["phase"] == "awaiting_approval"
 
     approved = http.post(f"{path}/approve", headers=eve)
     assert approved.status_code == 200, approved.text
-    assert approved.json()["phase"] != "proposed" and approved.json()["approved_by"] == "eve@example.com"
+    assert approved.json()["phase"] != "awaiting_approval" and approved.json()["approved_by"] == "eve@example.com"
     refused(http.post(f"{path}/approve", headers=eve), "waits for no approval", 409)
     subject = {"subject": f"rollout/{proposed['id']}"}
     told = {one["kind"]: one for one in http.get("/api/v1/ledger", params=subject, headers=eve).json()["items"]}
@@ -565,7 +565,8 @@ DEEDS = {
     "ask for a forecast": ("POST", "/api/v1/whatif", {"pool": "nobody"}),
     "rules, silences, studies, judged rollouts": ("POST", "/api/v1/rollouts/999/cancel", None),
     "emergency rollouts": ("POST", "/api/v1/rollouts", EMERGENCY),
-    "approve an emergency": ("POST", "/api/v1/rollouts/999/approve", None),
+    "approve a rollout, set policies, lift a freeze": ("DELETE", "/api/v1/freezes/999", None),
+    "freeze and pin pools": ("DELETE", "/api/v1/pins/999", None),
     "webhooks' destinations": ("POST", "/api/v1/destinations", None),
     "remove a node, release its name": ("DELETE", "/api/v1/nodes/nobody", None),
     "list people": ("GET", "/api/v1/people", None),

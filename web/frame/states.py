@@ -31,6 +31,7 @@ WORDS = {
             "proposed",
             "applying",
         ),
+        *("awaiting_approval", "validating", "soaking", "paused"),
         *("inconclusive", "not_better", "unjudged", "queued", "offered", "waiting"),
     ),
     Kind.BAD: ("offline", "unhealthy", "firing", "open", "failed", "worse", "rolled_back", "rolling_back", "given_up"),

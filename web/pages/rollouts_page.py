@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from controlplane.client import Client
-from controlplane.contract.bodies.access import Scope
 from controlplane.contract.bodies.nodes import NodeView
-from controlplane.contract.bodies.rollouts import Rollout, RolloutPhase
+from controlplane.contract.bodies.rollouts import NOT_BEGUN, Rollout
 from controlplane.contract.knobs import KNOBS
-from web.access.viewer import may_operate, scope_of
+from web.access.viewer import scope_of
 from web.frame.page import Context, Page, Part, number
 from web.frame.selection import Selection
+from web.pages.rollout_steps import buttons_of, steps_of
 
 NODES_AT_END = "nodes_at_end"
 """The part of a rollout's evidence that says what each node ran when it ended."""
@@ -28,7 +28,6 @@ def rollout(client: Client, selection: Selection) -> Context:
     previous = client.config(found.previous_revision) if found.previous_revision else None
     at_end = _ran_at_end(found)
     names = list(dict.fromkeys([*found.canary_nodes, *found.control_nodes, *at_end]))
-    waits = found.phase is RolloutPhase.PROPOSED and found.needs_approval
     return {
         "rollout": found,
         "wanted": client.config(found.spec.revision),
@@ -37,9 +36,9 @@ def rollout(client: Client, selection: Selection) -> Context:
         "runs_now": runs_now(client, found.spec.pool, names),
         "ran_at_end": at_end,
         "knobs": list(KNOBS),
-        "may_operate": may_operate(client),
-        "waits": waits,
-        "may_approve": waits and scope_of(client) is Scope.ADMIN,
+        "steps": steps_of(found),
+        "buttons": buttons_of(found, scope_of(client)),
+        "waits": found.phase in NOT_BEGUN and found.needs_approval,
     }
 
 

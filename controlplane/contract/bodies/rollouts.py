@@ -14,18 +14,45 @@ from controlplane.contract.metrics import E2E, ITL, TPOT, TTFT
 class RolloutPhase(StrEnum):
     """Where a rollout is."""
 
-    PROPOSED = "proposed"  # Waits for a person (or its creator) to start it.
+    PROPOSED = "proposed"  # Pending: waits for a person (or its creator) to start it.
+    AWAITING_APPROVAL = "awaiting_approval"  # Waits for somebody else than who proposed it.
+    VALIDATING = "validating"  # Held against each node before anything moves.
     CANARY = "canary"  # The canary nodes are being given the configuration.
-    JUDGING = "judging"  # Canary and control are compared on live traffic.
-    PROMOTING = "promoting"  # The rest of the pool is being given the configuration.
+    JUDGING = "judging"  # Those who run it and the rest are compared on live traffic.
+    SOAKING = "soaking"  # Judged well, and watched on before the next stage: for its time, or while none may begin.
+    PROMOTING = "promoting"  # The next stage's nodes are being given the configuration.
+    PAUSED = "paused"  # Waits for a person; nothing moves but a rollback, should harm show.
     ROLLING_BACK = "rolling_back"  # The whole previous revision is being put back.
     PROMOTED = "promoted"  # Ended: the pool runs the new revision.
     ROLLED_BACK = "rolled_back"  # Ended: the pool runs the previous revision.
-    FAILED = "failed"  # Ended: nodes could not be brought to either; a person has to look.
+    FAILED = "failed"  # Ended: no node was told, as validation found why not; or nodes could not be brought to either.
     CANCELLED = "cancelled"  # Ended before it began.
 
 
 ENDED = frozenset({RolloutPhase.PROMOTED, RolloutPhase.ROLLED_BACK, RolloutPhase.FAILED, RolloutPhase.CANCELLED})
+NOT_BEGUN = frozenset({RolloutPhase.PROPOSED, RolloutPhase.AWAITING_APPROVAL})
+WAITS_FOR_A_PERSON = frozenset({*NOT_BEGUN, RolloutPhase.PAUSED})
+"""All others end in time by themselves."""
+
+
+class OnInconclusive(StrEnum):
+    """What becomes of a canary that shows no harm, and that its traffic has not decided within the longest time."""
+
+    HOLD = "hold"  # It is kept as it is, watched, until a person decides.
+    ROLL_BACK = "roll_back"  # The previous revision is put back.
+
+
+class RolloutAction(StrEnum):
+    """What people do with a rollout that is there."""
+
+    START = "start"  # Begin what is proposed.
+    APPROVE = "approve"  # Begin what waits for another than who proposed it.
+    PAUSE = "pause"  # Tell no more nodes until it is resumed.
+    RESUME = "resume"  # Go on where it was paused.
+    ABORT = "abort"  # Roll back what is under way.
+    CANCEL = "cancel"  # End it before it began; under way, roll it back.
+    RETRY = "retry"  # Another rollout of the same.
+    REVERT = "revert"  # Another rollout that takes back what this one promoted.
 
 
 class Verdict(StrEnum):
@@ -55,6 +82,15 @@ def default_levels(metric: str) -> list[float]:
     return list(TAIL_LEVELS if metric == ITL.short else LEVELS)
 
 
+class Stage(BaseModel):
+    """How many of the pool's serving nodes run the revision once a stage is done."""
+
+    share: float = Field(
+        ge=0, le=1, description="share of the pool's serving nodes, rounded down; one node more than before at least"
+    )
+    pause: bool = Field(default=False, description="whether it waits for a person to resume before the next stage")
+
+
 class RolloutCreate(BaseModel):
     """A wanted rollout of `revision` to `pool`.
 
@@ -71,6 +107,10 @@ class RolloutCreate(BaseModel):
     A canary that shows no harm is judged beyond `max_judge_s`, up to `extended_judge_s`, where its evidence would
     suffice by then. Each wave of nodes after it is judged too (`wave_judge_s`): all nodes that run the revision beside
     the rest, the last wave beside the time before. Harm takes all of them back.
+
+    With `stages` the first is the canary, and each follows when the one before was judged well and has soaked for
+    `soak_s`; a stage that would change more than `max_step_share` of the pool at once goes in several waves. Without,
+    waves are of `canary_share`. A canary that stays undecided without harm is held for a person (`on_inconclusive`).
 
     `takes_back` is the revision this rollout takes back; `revision` is then the target served before it. It is judged
     as any other, but sooner: `min_judge_s` becomes 15 s and `max_judge_s` 300 s where they are not given. It begins
@@ -137,6 +177,28 @@ class RolloutCreate(BaseModel):
         description="seconds for which each wave after the canary is watched at most before the next; left out with "
         "`takes_back`: 60",
     )
+    stages: list[Stage] = Field(
+        default=[],
+        max_length=20,
+        description="shares of the pool in the order in which they are told, rising, the last 1; none: equal waves",
+    )
+    max_step_share: float | None = Field(
+        default=None,
+        gt=0,
+        le=1,
+        description="the largest share of the pool that is told at once, one node at least; null: as stages say",
+    )
+    soak_s: float = Field(
+        default=0, ge=0, description="seconds for which each stage is watched on after it was judged well"
+    )
+    on_inconclusive: OnInconclusive | None = Field(
+        default=None,
+        description="what becomes of a harmless canary that stays undecided; null: as the pool's policy says, else "
+        "`hold`, or `roll_back` for what a study or a remedy has proposed (`study_id`, `takes_back`)",
+    )
+    wants_approval: bool = Field(
+        default=False, description="whether it begins only when another than who proposed it has approved"
+    )
     apply_timeout_s: float | None = Field(
         default=None,
         ge=5,
@@ -169,6 +231,13 @@ class RolloutCreate(BaseModel):
         longest_s = self.max_judge_s * (2.0 if self.takes_back is None else 1.0)
         return max(longest_s if self.extended_judge_s is None else self.extended_judge_s, self.max_judge_s)
 
+    @property
+    def holds(self) -> bool:
+        """Whether an undecided, harmless canary waits for a person."""
+        if self.on_inconclusive is None:
+            return self.study_id is None and self.takes_back is None
+        return self.on_inconclusive is OnInconclusive.HOLD
+
 
 class Compared(BaseModel):
     """One metric whose values above the control's past quantiles `levels` are counted in both arms."""
@@ -199,6 +268,16 @@ class JudgingPlan(BaseModel):
     says: list[str] = Field(default=[], description="the whole plan in words")
 
 
+class Wave(BaseModel):
+    """One step of a rollout: how many nodes run the revision when it is done, and when the next may follow."""
+
+    nodes: int = Field(description="serving nodes of the pool that run the revision after it")
+    of: int = Field(description="serving nodes of the pool")
+    named: list[str] = Field(default=[], description="nodes that it tells, where they are known")
+    pauses: bool = Field(default=False, description="whether a person is waited for before the next")
+    says: str = Field(default="", description="the same in words, with the longest time")
+
+
 class Rollout(BaseModel):
     """One rollout: what was asked for, where it is, and on what evidence."""
 
@@ -220,6 +299,18 @@ class Rollout(BaseModel):
         "e-values, quantiles of canary and control; at the end what each node ran (`nodes_at_end`)",
     )
     message: str = Field(default="", description="the newest news in a sentence")
+    step: int = Field(
+        default=0, description="rises with each change of phase, wave or message; `ETag` is made of it, for `If-Match`"
+    )
+    until: datetime | None = Field(
+        default=None,
+        description="when this phase ends at the latest; null where a person or a freeze window is waited for",
+    )
+    next: str = Field(default="", description="what comes next, in a sentence; empty once it has ended")
+    resumes: RolloutPhase | None = Field(default=None, description="where a paused one goes on")
+    told_nodes: list[str] = Field(default=[], description="nodes that were told to run the revision, the canary first")
+    waves: list[Wave] = Field(default=[], description="all waves, the canary first; empty before it has begun")
+    follows: int | None = Field(default=None, description="the rollout that this one retries or reverts")
     created_by: str = Field(description="the name of the token or person that made it")
     needs_approval: bool = Field(
         default=False,
@@ -231,3 +322,15 @@ class Rollout(BaseModel):
     started_at: datetime | None = Field(default=None, description="when it began")
     judging_since: datetime | None = Field(default=None, description="since when canary and control are compared")
     ended_at: datetime | None = Field(default=None, description="when it ended")
+
+
+class RolloutForecast(BaseModel):
+    """What a request would do (`dry_run=true`): nothing of it was done."""
+
+    rollout: Rollout = Field(description="the rollout as it would be")
+    waves: list[Wave] = Field(description="nodes that would be told, wave by wave, as the fleet is now")
+    longest_s: float = Field(
+        description="seconds from its start after which it is promoted or goes back at the latest, less what people "
+        "and freeze windows take"
+    )
+    says: list[str] = Field(description="the same in words")

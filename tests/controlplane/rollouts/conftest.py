@@ -11,6 +11,7 @@ from sqlmodel import Session, col, select
 
 import controlplane.fleet.tables
 import controlplane.ledger.tables
+import controlplane.rollouts.policies.tables
 import controlplane.rollouts.tables  # noqa: F401
 from controlplane.contract.bodies.configs import RevisionCreate
 from controlplane.contract.bodies.nodes import ConfigStatus, NodeView

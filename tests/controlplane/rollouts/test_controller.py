@@ -10,8 +10,8 @@ import pytest
 
 from controlplane.contract.bodies.rollouts import ENDED, Rollout, RolloutCreate, RolloutPhase, Verdict
 from controlplane.contract.errors import BadRequest, Conflict
-from controlplane.rollouts import store
-from controlplane.rollouts.controller import RolloutController
+from controlplane.rollouts import steering, store
+from controlplane.rollouts.controller import Checker, RolloutController
 from controlplane.rollouts.judging.arms import window_ceiling
 from controlplane.rollouts.judging.judge import Judge
 
@@ -30,6 +30,7 @@ class Stage:
     def __init__(self, fleet: Any, telemetry: Any, start: datetime) -> None:
         self.fleet, self.telemetry, self.now = fleet, telemetry, start
         self.poked = 0
+        self.check: Checker | None = None
         self.old = self.new = 0
 
     def prepare(self, *nodes: str, history_s: int = 120) -> None:
@@ -53,7 +54,7 @@ class Stage:
         def poke() -> None:
             self.poked += 1
 
-        RolloutController(self.fleet.database, self.telemetry, poke).tick(self.now)
+        RolloutController(self.fleet.database, self.telemetry, poke, self.check).tick(self.now)
 
     def run(self, rollout_id: int, *, seconds: int = 1200, serve: bool = True, labelled: bool = True) -> Rollout:
         """Until the end or the time is up: nodes apply, traffic flows, and the controller is a new one each tick."""
@@ -246,18 +247,78 @@ def test_the_ledger_and_the_end_say_what_others_need(stage: Stage, ledger: Calla
     assert ended.evidence["nodes_at_end"]["a"]["knobs"]["max_num_seqs"] == OLD
 
 
-def test_no_traffic_is_inconclusive_and_goes_back(stage: Stage) -> None:
+def test_no_traffic_is_inconclusive_and_goes_back_where_that_is_the_policy(stage: Stage) -> None:
     stage.prepare()
-    rollout = stage.create(max_judge_s=60)
+    rollout = stage.create(max_judge_s=60, on_inconclusive="roll_back")
     stage.until(rollout.id, RolloutPhase.JUDGING)
     ended = stage.run(rollout.id, serve=False)
     assert (ended.phase, ended.verdict) == (RolloutPhase.ROLLED_BACK, Verdict.INCONCLUSIVE)
     assert stage.fleet.production() == stage.old
 
 
+def test_an_undecided_canary_is_held_and_told_until_a_person_aborts_it(stage: Stage, ledger: Any) -> None:
+    stage.prepare()
+    rollout = stage.create(max_judge_s=60)
+    stage.until(rollout.id, RolloutPhase.JUDGING)
+    held = stage.run(rollout.id, seconds=300, serve=False)
+    assert (held.phase, held.verdict, held.resumes) == (RolloutPhase.PAUSED, Verdict.INCONCLUSIVE, RolloutPhase.JUDGING)
+    assert "held for a person to decide" in held.message and held.until is None
+    assert (ledger()[-1].kind, ledger()[-1].message) == ("rollout.paused", held.message)
+    assert stage.fleet.running()["a"] == stage.new
+    with stage.fleet.database.session() as session:
+        steering.resume(session, rollout.id, actor="ann", now=stage.now)
+    again = stage.read(rollout.id)
+    assert (again.phase, again.judging_since) == (RolloutPhase.JUDGING, held.judging_since), "it is judged on"
+    with stage.fleet.database.session() as session:
+        steering.abort(session, rollout.id, actor="ann", now=stage.now)
+    assert stage.run(rollout.id).phase is RolloutPhase.ROLLED_BACK
+
+
+def test_harm_takes_back_what_is_paused(stage: Stage) -> None:
+    stage.prepare()
+    rollout = stage.create()
+    stage.until(rollout.id, RolloutPhase.JUDGING)
+    with stage.fleet.database.session() as session:
+        steering.pause(session, rollout.id, actor="ann", now=stage.now)
+    stage.fleet.factor[stage.new] = 2.0
+    ended = stage.run(rollout.id)
+    assert (ended.phase, ended.verdict) == (RolloutPhase.ROLLED_BACK, Verdict.WORSE), ended.message
+
+
+def test_stages_soak_and_a_validation_are_gone_through(stage: Stage) -> None:
+    stage.prepare()
+    asked: list[int] = []
+
+    def check(spec: RolloutCreate, nodes: Any) -> list[str] | None:
+        asked.append(len(nodes))
+        return None if len(asked) < 3 else []
+
+    stage.check = check
+    with stage.fleet.database.session() as session:
+        spec = RolloutCreate.model_validate({**SPEC, "revision": stage.new, "soak_s": 20, "tolerance": 0.3})
+        rollout = store.create(session, spec, actor="ann", now=stage.now, validates=True)
+    assert (rollout.phase, rollout.told_nodes) == (RolloutPhase.VALIDATING, [])
+    seen = {stage.until(rollout.id, phase).phase for phase in (RolloutPhase.CANARY, RolloutPhase.SOAKING)}
+    assert seen and len(asked) == 3
+    ended = stage.run(rollout.id)
+    assert ended.phase is RolloutPhase.PROMOTED, ended.message
+
+
+def test_what_validation_finds_ends_it_before_a_node_is_told(stage: Stage) -> None:
+    stage.prepare()
+    stage.check = lambda spec, nodes: [f"{node.node}: no room" for node in nodes]
+    with stage.fleet.database.session() as session:
+        spec = RolloutCreate.model_validate({**SPEC, "revision": stage.new})
+        rollout = store.create(session, spec, actor="ann", now=stage.now, validates=True)
+    ended = stage.run(rollout.id)
+    assert (ended.phase, ended.told_nodes) == (RolloutPhase.FAILED, [])
+    assert ended.evidence["findings"] == ["a: no room", "b: no room"]
+    assert stage.fleet.production() == stage.old
+
+
 def test_every_window_is_judged_once(stage: Stage) -> None:
     stage.prepare()
-    rollout = stage.create(max_judge_s=120, tolerance=0.0)
+    rollout = stage.create(max_judge_s=120, tolerance=0.0, on_inconclusive="roll_back")
     stage.until(rollout.id, RolloutPhase.JUDGING)
     stage.telemetry.asked.clear()
     stage.until(rollout.id, RolloutPhase.ROLLED_BACK)
@@ -325,7 +386,7 @@ def test_a_short_disconnection_is_forgiven(stage: Stage) -> None:
 @pytest.mark.parametrize("phase", [RolloutPhase.CANARY, RolloutPhase.JUDGING, RolloutPhase.ROLLING_BACK])
 def test_a_long_absence_of_the_service_changes_nothing(stage: Stage, phase: RolloutPhase) -> None:
     stage.prepare()
-    rollout = stage.create(max_judge_s=120, tolerance=0.0)
+    rollout = stage.create(max_judge_s=120, tolerance=0.0, on_inconclusive="roll_back")
     stage.until(rollout.id, phase)
     stage.fleet.change("a", connected=False)
     stage.now += timedelta(hours=1)
@@ -355,7 +416,7 @@ def test_a_rollback_that_does_not_take_is_failed(stage: Stage) -> None:
     stage.until(rollout.id, RolloutPhase.JUDGING)
     stage.fleet.stuck.add("a")
     with stage.fleet.database.session() as session:
-        store.cancel(session, rollout.id, actor="ann", now=stage.now)
+        steering.cancel(session, rollout.id, actor="ann", now=stage.now)
     ended = stage.run(rollout.id)
     assert ended.phase is RolloutPhase.FAILED
     assert "a could not be confirmed" in ended.message
@@ -461,7 +522,7 @@ def test_a_proposal_waits_and_can_be_cancelled(stage: Stage, ledger_kinds: Calla
     stage.run(proposed.id, seconds=20)
     assert stage.fleet.running() == {"a": stage.old, "b": stage.old}
     with stage.fleet.database.session() as session:
-        assert store.cancel(session, proposed.id, actor="ann", now=stage.now).phase is RolloutPhase.CANCELLED
+        assert steering.cancel(session, proposed.id, actor="ann", now=stage.now).phase is RolloutPhase.CANCELLED
     with pytest.raises(Conflict), stage.fleet.database.session() as session:
         store.start(session, proposed.id, actor="ann", now=stage.now)
     assert ledger_kinds() == ["rollout.created", "rollout.cancelled"]

@@ -14,7 +14,7 @@ from controlplane.auth import store as tokens
 from controlplane.auth.token_cache import TokenCache
 from controlplane.client import Client
 from controlplane.contract.bodies.access import Scope
-from controlplane.contract.bodies.rollouts import Rollout, RolloutCreate, RolloutPhase, Verdict
+from controlplane.contract.bodies.rollouts import Rollout, RolloutCreate, RolloutPhase, Stage, Verdict
 from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.errors import BadRequest, Conflict, Forbidden, NotFound
 from controlplane.db.database import Database
@@ -129,6 +129,10 @@ def test_readers_only_read(client: Make, spec: RolloutCreate) -> None:
         ({"revision": -1}, BadRequest, "revision"),
         ({"pool": "nobody"}, BadRequest, "pool"),
         ({"metrics": ["requests"]}, BadRequest, "metrics[0]"),
+        ({"stages": [Stage(share=0.5), Stage(share=0.5)]}, BadRequest, "stages[1].share"),
+        ({"stages": [Stage(share=0), Stage(share=0.5)]}, BadRequest, "stages[1].share"),
+        ({"soak_s": 1e300}, BadRequest, "soak_s"),
+        ({"extended_judge_s": 1e300}, BadRequest, "extended_judge_s"),
         ({"revision": 1}, Conflict, "revision"),
     ],
 )

@@ -1,94 +1,26 @@
 """The machine, driven by arbitrary facts: every path ends, and the promises hold on each."""
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controlplane.contract.bodies.rollouts import ENDED, RolloutCreate, RolloutPhase, Verdict
+from controlplane.contract.bodies.rollouts import ENDED, RolloutPhase, Verdict
 from controlplane.contract.errors import Conflict
-from controlplane.rollouts import machine
+from controlplane.rollouts import interventions, machine
 from controlplane.rollouts.decision import (
     ClearOverrides,
     Decision,
     Facts,
-    NodeFact,
     SetOverride,
     SetPoolRevision,
     State,
 )
-
-START = datetime(2025, 3, 1, tzinfo=UTC)
-OLD, NEW = 3, 7
-SPEC = RolloutCreate(
-    pool="chat", revision=NEW, min_judge_s=30, max_judge_s=120, apply_timeout_s=60, canary_share=0.25, reason="x"
-)
-
-
-class World:
-    """A pool as the actions leave it, whose nodes obey, lag or fail as told."""
-
-    def __init__(self, nodes: int, spec: RolloutCreate = SPEC, previous: int | None = OLD) -> None:
-        self.names = [f"n{number}" for number in range(nodes)]
-        self.pool: int | None = previous
-        self.overrides: dict[str, int] = {}
-        self.runs: dict[str, int | None] = {name: previous for name in self.names}
-        self.state = State(RolloutPhase.PROPOSED, spec, previous_revision=previous)
-        self.now = START
-        self.decisions: list[Decision] = []
-        self.pools_set: list[int] = []
-
-    def desired(self, name: str) -> int | None:
-        return self.overrides.get(name, self.pool)
-
-    def take(self, decision: Decision) -> None:
-        assert decision.phase in machine.TRANSITIONS[self.state.phase]
-        for action in decision.actions:
-            match action:
-                case SetOverride(nodes, revision):
-                    self.overrides |= dict.fromkeys(nodes, revision)
-                case ClearOverrides(nodes):
-                    for name in nodes:
-                        self.overrides.pop(name, None)
-                case SetPoolRevision(revision):
-                    self.pool = revision
-                    self.pools_set.append(revision)
-        self.decisions.append(decision)
-        self.state = State(
-            phase=decision.phase,
-            spec=self.state.spec,
-            verdict=decision.verdict,
-            previous_revision=self.state.previous_revision,
-            canary_nodes=decision.canary_nodes,
-            told_nodes=decision.told_nodes,
-            step_since=self.now,
-        )
-
-    def facts(self, judged: Verdict | None = None, **each: dict[str, object]) -> Facts:
-        fact = {"connected": True, "healthy": True, "error": None, "lost_s": 0.0}
-        return Facts(
-            tuple(
-                NodeFact(
-                    node=name,
-                    runs_new=self.runs[name] == NEW,
-                    runs_previous=self.runs[name] == OLD,
-                    **{**fact, **each.get(name, {})},  # type: ignore[arg-type]
-                )
-                for name in self.names
-            ),
-            judged,
-        )
-
-    def obey(self) -> None:
-        self.runs = {name: self.desired(name) for name in self.names}
-
-    def advance(self, facts: Facts) -> None:
-        decision = machine.advance(self.state, facts, self.now)
-        if decision is not None:
-            self.take(decision)
-
+from controlplane.rollouts.node_readings import LOST_GRACE_S
+from controlplane.rollouts.stages import wave_size
+from tests.controlplane.rollouts.machine_world import NEW, OLD, SPEC, START, World
 
 node_trouble = st.fixed_dictionaries(
     {
@@ -121,7 +53,7 @@ def test_every_path_ends_and_keeps_the_promises(
         if world.state.phase in ENDED:
             break
         if place == cancel:
-            decision = machine.cancel(world.state)
+            decision = interventions.cancel(world.state)
             if decision is not None:
                 world.take(decision)
         world.now += timedelta(seconds=seconds)
@@ -230,7 +162,7 @@ def test_ended_rollouts_stay_ended() -> None:
         state = State(phase, SPEC, previous_revision=OLD)
         assert machine.advance(state, Facts(()), START) is None
         with pytest.raises(Conflict):
-            machine.cancel(state)
+            interventions.cancel(state)
         with pytest.raises(Conflict):
             machine.start(state, [])
 
@@ -256,8 +188,8 @@ def judged_with(**trouble: object) -> World:
     [
         ({}, "has left the pool"),
         ({"healthy": False, "health_detail": "out of memory"}, "became unhealthy: out of memory"),
-        ({"lost_s": machine.LOST_GRACE_S}, "no longer runs the revision"),
-        ({"lost_s": machine.LOST_GRACE_S, "connected": False}, "is disconnected"),
+        ({"lost_s": LOST_GRACE_S}, "no longer runs the revision"),
+        ({"lost_s": LOST_GRACE_S, "connected": False}, "is disconnected"),
     ],
 )
 def test_a_canary_that_cannot_be_judged_any_more_is_taken_back(trouble: dict[str, object], said: str) -> None:
@@ -267,7 +199,7 @@ def test_a_canary_that_cannot_be_judged_any_more_is_taken_back(trouble: dict[str
 
 
 def test_a_canary_that_is_away_for_a_moment_is_waited_for() -> None:
-    world = judged_with(lost_s=machine.LOST_GRACE_S - 1)
+    world = judged_with(lost_s=LOST_GRACE_S - 1)
     assert world.state.phase is RolloutPhase.JUDGING
 
 
@@ -308,7 +240,7 @@ def test_a_start_tells_the_canary_alone() -> None:
 
 @pytest.mark.parametrize(("share", "nodes", "size"), [(0.25, 3, 1), (0.3, 10, 3), (0.07, 100, 7), (1.0, 4, 4)])
 def test_a_wave_is_the_share_rounded_down_but_one_node_at_least(share: float, nodes: int, size: int) -> None:
-    assert machine.wave_size(share, nodes) == size
+    assert wave_size(share, nodes) == size
 
 
 def test_a_pool_without_a_revision_in_production_cannot_be_rolled_out_to() -> None:
@@ -328,13 +260,13 @@ def test_an_emergency_sets_the_pools_revision_at_once_and_waits_for_who_is_there
 
 
 def test_a_cancelled_rollout_goes_back_when_it_was_under_way_and_once_only() -> None:
-    assert machine.cancel(World(2).state) == Decision(RolloutPhase.CANCELLED, "cancelled before it began")
+    assert interventions.cancel(World(2).state) == Decision(RolloutPhase.CANCELLED, "cancelled before it began")
     world = under_judgement(2)
-    decision = machine.cancel(world.state)
+    decision = interventions.cancel(world.state)
     goes_back(decision, "cancelled while under way", ("n0",))
     assert decision is not None
     world.take(decision)
-    assert machine.cancel(world.state) is None
+    assert interventions.cancel(world.state) is None
 
 
 def test_a_canary_that_cannot_apply_it_goes_back_at_once() -> None:

@@ -358,11 +358,57 @@ def upgrade() -> None:
         sa.Column("away_s", sa.Float(), nullable=False),
         sa.Column("watched_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("ended_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("step", sa.Integer(), nullable=False),
+        sa.Column("resumes", sa.String(), nullable=True),
+        sa.Column("follows", sa.Integer(), nullable=True),
         sa.PrimaryKeyConstraint("id"),
         sa.UniqueConstraint("active_pool"),
     )
     op.create_index(op.f("ix_rollout_phase"), "rollout", ["phase"], unique=False)
     op.create_index(op.f("ix_rollout_pool"), "rollout", ["pool"], unique=False)
+    op.create_table(
+        "rollout_freeze",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("pool", sa.String(), nullable=True),
+        sa.Column("starts_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("ends_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("reason", sa.String(), nullable=False),
+        sa.Column("created_by", sa.String(), nullable=False),
+        sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    op.create_index(op.f("ix_rollout_freeze_ends_at"), "rollout_freeze", ["ends_at"], unique=False)
+    op.create_table(
+        "rollout_pin",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("pool", sa.String(), nullable=False),
+        sa.Column("place", sa.String(), nullable=False),
+        sa.Column("revision", sa.Integer(), nullable=False),
+        sa.Column("reason", sa.String(), nullable=False),
+        sa.Column("created_by", sa.String(), nullable=False),
+        sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+        sa.UniqueConstraint("pool", "place"),
+    )
+    op.create_table(
+        "rollout_policy",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("pool", sa.String(), nullable=False),
+        sa.Column("policy", sa.JSON(), nullable=False),
+        sa.Column("updated_by", sa.String(), nullable=False),
+        sa.Column("updated_at", sa.DateTime(timezone=True), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+        sa.UniqueConstraint("pool"),
+    )
+    op.create_table(
+        "rollout_request",
+        sa.Column("holder", sa.String(), nullable=False),
+        sa.Column("key", sa.String(), nullable=False),
+        sa.Column("fingerprint", sa.String(), nullable=False),
+        sa.Column("answer", sa.JSON(), nullable=False),
+        sa.Column("made_at", sa.DateTime(timezone=True), nullable=False),
+        sa.PrimaryKeyConstraint("holder", "key"),
+    )
     op.create_table(
         "silence",
         sa.Column("id", sa.Integer(), nullable=False),
@@ -778,6 +824,11 @@ def downgrade() -> None:
     op.drop_index(op.f("ix_rollout_pool"), table_name="rollout")
     op.drop_index(op.f("ix_rollout_phase"), table_name="rollout")
     op.drop_table("rollout")
+    op.drop_table("rollout_request")
+    op.drop_table("rollout_policy")
+    op.drop_table("rollout_pin")
+    op.drop_index(op.f("ix_rollout_freeze_ends_at"), table_name="rollout_freeze")
+    op.drop_table("rollout_freeze")
     op.drop_index(op.f("ix_revision_hash"), table_name="revision")
     op.drop_table("revision")
     op.drop_table("probe")

@@ -8,6 +8,7 @@ from controlplane.contract.bodies.remedies import RemedyAction, RemedyPolicy, Re
 from controlplane.contract.bodies.rollouts import RolloutCreate, RolloutPhase
 from controlplane.contract.bodies.studies import KnobRange, StudyCreate, StudyState
 from controlplane.contract.errors import Conflict
+from controlplane.rollouts import steering
 from controlplane.rollouts import store as rollouts
 from controlplane.studies import store as studies
 from tests.controlplane.app.remedies.world import BAD, GOOD, OTHER, World, alert, at, cause, rule
@@ -197,7 +198,7 @@ class TestTakeBack:
         remedy = PROPOSE if phase is RolloutPhase.CANCELLED else AUTOMATIC
         first = world.fires(alert(7, bad()), rule(remedy), 60)
         if phase is RolloutPhase.CANCELLED:
-            rollouts.cancel(world.session, first[0].rollout_id or 0, actor="me", now=at(100))
+            steering.cancel(world.session, first[0].rollout_id or 0, actor="me", now=at(100))
         else:
             world.ends(first[0].rollout_id or 0, phase, 100)
             studies.cancel(world.session, first[1].study_id or 0, actor="me", now=at(100))

@@ -19,3 +19,26 @@ def test_a_rollout_is_proposed_shown_and_cancelled(plane: Plane) -> None:
     ended = plane.json("rollout", "watch", number, status=1)
     assert ended == plane.get(f"rollouts/{number}")
     assert "409" in plane.run("rollout", "start", number, status=1).stderr
+
+
+def test_a_change_is_told_before_it_is_made_and_refused_where_it_has_moved(plane: Plane) -> None:
+    revision = plane.json("configs", "create", "max_num_seqs=17")["number"]
+    number = plane.post("rollouts", {"pool": "chat", "revision": revision, "start": False})["id"]
+    told = plane.json("rollout", "cancel", number, "--dry-run")
+    assert told["rollout"]["phase"] == "cancelled"
+    assert plane.get(f"rollouts/{number}")["phase"] == "proposed"
+    assert "nothing was done; it would be cancelled" in plane.run("rollout", "cancel", number, "--dry-run").stdout
+    assert "412" in plane.run("rollout", "cancel", number, "--if-match", f'"{number}-9"', status=1).stderr
+    for refused in ("pause", "resume", "abort", "retry", "revert", "approve"):
+        assert "409" in plane.run("rollout", refused, number, status=1).stderr
+    assert f"rollout {number}: cancelled" in plane.run("rollout", "cancel", number).stdout
+
+
+def test_a_freeze_is_made_listed_and_lifted(plane: Plane) -> None:
+    times = ("2090-12-24T12:00:00+00:00", "2090-12-27T08:00:00+00:00")
+    made = plane.json("freezes", "create", *times, "--reason", "holiday", "--pool", "chat")
+    assert plane.json("freezes", "list")["items"] == [made]
+    assert "holiday" in plane.run("freezes", "list").stdout
+    assert "is lifted" in plane.run("freezes", "lift", made["id"]).stdout
+    assert plane.json("freezes", "list")["items"] == []
+    assert plane.json("pins", "list")["items"] == []

@@ -1,0 +1,76 @@
+"""What a rollout is about to do, in words (pure): its waves, what comes next, and the longest time it takes."""
+
+from collections.abc import Sequence
+
+from controlplane.contract.bodies.rollouts import ENDED, RolloutCreate, RolloutPhase, Wave
+from controlplane.contract.duration_text import duration_text
+from controlplane.rollouts.decision import State
+from controlplane.rollouts.stages import pauses_after, size_after, sizes
+from controlplane.rollouts.time_bounds import longest_s, waits_for_people
+
+
+def waves_of(spec: RolloutCreate, nodes: int, order: Sequence[str] = ()) -> list[Wave]:
+    """Every wave for a pool of so many nodes; `order`: the nodes in the order in which they are told."""
+    found: list[Wave] = []
+    for size in sizes(spec, nodes) if nodes else []:
+        before = found[-1].nodes if found else 0
+        pauses = not spec.emergency and pauses_after(spec, size, nodes)
+        says = f"{size} of {nodes} nodes"
+        if spec.emergency:
+            says += " at once, unjudged"
+        else:
+            says += ", then judged" if before else " as the canary, then judged"
+            says += f"; watched on for {duration_text(spec.soak_s)}" if spec.soak_s else ""
+            says += "; then a person resumes" if pauses else ""
+        found.append(Wave(nodes=size, of=nodes, named=list(order[before:size]), pauses=pauses, says=says))
+    return found
+
+
+def sentences(spec: RolloutCreate, waves: Sequence[Wave]) -> list[str]:
+    """A forecast in words."""
+    ends = [wave.nodes for wave in waves]
+    said = [f"{place}. {wave.says}" for place, wave in enumerate(waves, 1)]
+    said.append(f"it is promoted or goes back within {duration_text(longest_s(spec, ends))} of its start")
+    if ends and waits_for_people(spec, ends):
+        said.append("what waits for a person waits as long as they take, watched: harm takes it back")
+    return said
+
+
+def next_of(state: State, nodes: int) -> str:
+    """What comes next; empty for one that has ended. nodes: serving nodes of the pool, 0 before it has begun."""
+    spec, told = state.spec, len(state.told_nodes)
+    onward = "the pool's revision changes" if told >= nodes else _more(size_after(spec, told, nodes) - told)
+    undecided = (
+        "undecided, it is held for a person"
+        if spec.holds and not state.is_wave
+        else "undecided, it goes back"
+        if not state.is_wave
+        else "harm takes all of them back"
+    )
+    match state.phase:
+        case RolloutPhase.PROPOSED:
+            return "somebody starts it"
+        case RolloutPhase.AWAITING_APPROVAL:
+            return "another than who proposed it approves, or cancels it"
+        case RolloutPhase.VALIDATING:
+            return "the canary is told; what is found against it ends the rollout"
+        case RolloutPhase.CANARY:
+            return "the canary is judged on live traffic"
+        case RolloutPhase.PROMOTING if spec.emergency:
+            return "it has ended once every connected node runs it"
+        case RolloutPhase.PROMOTING:
+            return "these nodes are judged on live traffic"
+        case RolloutPhase.JUDGING:
+            return f"judged well, {onward}; {undecided}"
+        case RolloutPhase.SOAKING:
+            return f"{onward}; harm takes all of them back"
+        case RolloutPhase.PAUSED:
+            return "a person resumes or aborts it; harm takes it back by itself"
+        case RolloutPhase.ROLLING_BACK:
+            return f"it has ended once every node that was told runs revision {state.previous_revision} again"
+    assert state.phase in ENDED
+    return ""
+
+
+def _more(nodes: int) -> str:
+    return "one more node is told" if nodes == 1 else f"{nodes} more nodes are told"

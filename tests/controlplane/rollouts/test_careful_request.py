@@ -1,0 +1,183 @@
+"""What people do with rollouts over HTTP: paused, resumed, aborted, tried again, reverted; once, only of what was read,
+or dry."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+from sqlmodel import Session, select
+
+from controlplane.api import error_handlers
+from controlplane.auth import store as tokens
+from controlplane.auth.token_cache import TokenCache
+from controlplane.contract.bodies.access import Scope
+from controlplane.db.database import Database
+from controlplane.fleet import FleetHub
+from controlplane.ledger.tables import LedgerRow
+from controlplane.rollouts import endpoints
+from controlplane.rollouts.tables import RolloutRequestRow, RolloutRow
+from tests.keyrings import keyring_of
+
+
+class Hours:
+    """The service's clock, moved by hand."""
+
+    def __init__(self, now: datetime) -> None:
+        self.now = now
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+@pytest.fixture
+def clock(start: datetime) -> Hours:
+    return Hours(start)
+
+
+@pytest.fixture
+def http(database: Database, clock: Hours) -> Iterator[TestClient]:
+    app = FastAPI()
+    app.state.service = endpoints.RolloutParts(
+        database=database,
+        clock=clock,
+        tokens=TokenCache(database),
+        keyring=keyring_of(database),
+        fleet=FleetHub(database),
+        pool_limits=lambda session, pool: [],
+    )
+    app.include_router(endpoints.router)
+    error_handlers.install(app)
+    with database.session() as session:
+        _, token = tokens.issue(session, name="ann", scope=Scope.OPERATE, now=clock.now)
+    with TestClient(app, headers={"Authorization": f"Bearer {token}"}) as client:
+        yield client
+
+
+@pytest.fixture
+def wanted(fleet: Any) -> dict[str, Any]:
+    fleet.add("a", "b", "c", "d")
+    old, new = fleet.revision(16), fleet.revision(64)
+    fleet.put_in_production(old)
+    return {"pool": "chat", "revision": new}
+
+
+def written(database: Database) -> tuple[int, int]:
+    """How many rollouts and ledger entries there are."""
+    with Session(database.engine) as session:
+        return len(session.exec(select(RolloutRow)).all()), len(session.exec(select(LedgerRow)).all())
+
+
+def act(http: TestClient, number: int, what: str, status: int = 200, **how: Any) -> dict[str, Any]:
+    answer = http.post(f"/api/v1/rollouts/{number}/{what}", **how)
+    assert answer.status_code == status, answer.text
+    return dict(answer.json())
+
+
+def test_a_rollout_is_paused_resumed_aborted_and_tried_again(http: TestClient, wanted: dict[str, Any]) -> None:
+    made = http.post("/api/v1/rollouts", json=wanted).json()
+    paused = act(http, made["id"], "pause", params={"reason": "lunch"})
+    assert (paused["phase"], paused["resumes"]) == ("paused", "canary")
+    assert paused["message"] == "paused by ann while canary: lunch" and paused["until"] is None
+    assert act(http, made["id"], "pause")["step"] == paused["step"], "it is paused already"
+    assert act(http, made["id"], "resume")["phase"] == "canary"
+    assert "only what is paused can be" in act(http, made["id"], "resume", 409)["error"]["message"]
+    assert "has not gone back" in act(http, made["id"], "retry", 409)["error"]["message"]
+    assert act(http, made["id"], "abort")["phase"] == "rolling_back"
+    assert "it was not promoted" in act(http, made["id"], "revert", 409)["error"]["message"]
+
+
+def test_the_same_key_gets_the_same_answer_and_nothing_is_done_twice(
+    http: TestClient, database: Database, wanted: dict[str, Any], clock: Hours
+) -> None:
+    once = {"Idempotency-Key": "deploy-7"}
+    first = http.post("/api/v1/rollouts", json=wanted, headers=once)
+    assert first.status_code == 201
+    before = written(database)
+    again = http.post("/api/v1/rollouts", json=wanted, headers=once)
+    assert (again.status_code, again.json()) == (201, first.json())
+    assert written(database) == before
+    other = http.post("/api/v1/rollouts", json=wanted | {"reason": "other"}, headers=once)
+    assert other.status_code == 409 and other.json()["error"]["detail"]["field"] == "Idempotency-Key"
+    number = first.json()["id"]
+    held = act(http, number, "pause", headers={"Idempotency-Key": "pause-7"})
+    act(http, number, "resume")
+    assert act(http, number, "pause", headers={"Idempotency-Key": "pause-7"}) == held
+    assert http.get(f"/api/v1/rollouts/{number}").json()["phase"] == "canary"
+    clock.now += timedelta(days=1, seconds=1)
+    act(http, number, "pause", headers={"Idempotency-Key": "pause-7"})
+    with Session(database.engine) as session:
+        assert [row.key for row in session.exec(select(RolloutRequestRow))] == ["pause-7"]
+
+
+def test_a_change_of_what_has_moved_since_is_refused(http: TestClient, wanted: dict[str, Any]) -> None:
+    made = http.post("/api/v1/rollouts", json=wanted)
+    number, read = made.json()["id"], made.headers["ETag"]
+    assert http.get(f"/api/v1/rollouts/{number}").headers["ETag"] == read
+    act(http, number, "pause", headers={"If-Match": read})
+    refused = act(http, number, "resume", 412, headers={"If-Match": read})["error"]
+    assert refused["code"] == "precondition_failed" and refused["detail"]["etag"] != read
+    act(http, number, "resume", headers={"If-Match": refused["detail"]["etag"]})
+    act(http, number, "abort", headers={"If-Match": "*"})
+
+
+def test_a_dry_run_says_stages_nodes_and_time_and_does_nothing(
+    http: TestClient, database: Database, fleet: Any, wanted: dict[str, Any]
+) -> None:
+    wanted |= {"stages": [{"share": 0}, {"share": 0.5, "pause": True}, {"share": 1}], "soak_s": 60}
+    before = written(database)
+    answer = http.post("/api/v1/rollouts", json=wanted, params={"dry_run": True})
+    assert answer.status_code == 200
+    told = answer.json()
+    assert told["rollout"]["phase"] == "canary"
+    assert [(wave["nodes"], wave["pauses"]) for wave in told["waves"]] == [(1, False), (2, True), (4, False)]
+    assert sorted(node for wave in told["waves"] for node in wave["named"]) == ["a", "b", "c", "d"]
+    # Three waves of 120 s to apply and 60 s of soak, a canary's 3600 s and two waves' 1800 s.
+    assert told["longest_s"] == 3 * (120 + 60) + 3600 + 2 * 1800
+    assert told["says"][0] == "1. 1 of 4 nodes as the canary, then judged; watched on for 60.0 s"
+    assert written(database) == before
+    assert {view.desired_revision for view in fleet.views()} == {1}
+    number = http.post("/api/v1/rollouts", json=wanted).json()["id"]
+    before = written(database)
+    assert act(http, number, "abort", params={"dry_run": True})["rollout"]["phase"] == "rolling_back"
+    assert http.get(f"/api/v1/rollouts/{number}").json()["phase"] == "canary"
+    assert written(database) == before
+    act(http, number, "start", 409, params={"dry_run": True})
+
+
+def test_what_was_promoted_is_reverted_by_a_judged_rollout(
+    http: TestClient, database: Database, fleet: Any, wanted: dict[str, Any]
+) -> None:
+    made = http.post("/api/v1/rollouts", json=wanted | {"tolerance": 0.2}).json()
+    with database.session() as session:
+        row = session.get_one(RolloutRow, made["id"])
+        row.phase, row.active_pool = "promoted", None
+        session.add(row)
+    fleet.put_in_production(wanted["revision"])
+    back = act(http, made["id"], "revert")
+    assert (back["phase"], back["follows"], back["spec"]["revision"]) == (
+        "canary",
+        made["id"],
+        made["previous_revision"],
+    )
+    assert (back["spec"]["takes_back"], back["spec"]["tolerance"]) == (wanted["revision"], 0.2)
+    assert back["spec"]["on_inconclusive"] == "hold"
+    act(http, back["id"], "abort")
+
+
+def test_one_that_wants_an_approval_waits_for_another_admin(
+    http: TestClient, database: Database, clock: Hours, wanted: dict[str, Any]
+) -> None:
+    made = http.post("/api/v1/rollouts", json=wanted | {"wants_approval": True}).json()
+    assert (made["phase"], made["next"]) == (
+        "awaiting_approval",
+        "another than who proposed it approves, or cancels it",
+    )
+    assert "another admin approves" in act(http, made["id"], "start", 403)["error"]["message"]
+    act(http, made["id"], "approve", 403)
+    with database.session() as session:
+        _, token = tokens.issue(session, name="eve", scope=Scope.ADMIN, now=clock.now)
+    begun = act(http, made["id"], "approve", headers={"Authorization": f"Bearer {token}"})
+    assert (begun["phase"], begun["approved_by"]) == ("canary", "eve")
