@@ -28,6 +28,7 @@ TAGS = [
     {"name": "incidents", "description": "One for the alerts of one cause: who looks at it, and what happened."},
     {"name": "inbound", "description": "What others send: acknowledgements, alerts of other systems, deploys."},
     {"name": "rollouts", "description": "Bringing a revision to a pool as a judged canary."},
+    {"name": "verdicts", "description": "Pass, fail or inconclusive: for Argo Rollouts, Flagger and pipelines."},
     {"name": "studies", "description": "Searching for a better configuration on trial nodes."},
     {"name": "ledger", "description": "Who or what did what, and on what evidence; append-only."},
     {"name": "tokens", "description": "Who may do what."},

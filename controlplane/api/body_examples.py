@@ -48,6 +48,7 @@ from controlplane.contract.bodies.studies import (
     TrialReport,
     TrialState,
 )
+from controlplane.contract.changes.verdicts import ArmAsked, VerdictAsked
 from controlplane.contract.channels.destination_kinds import DestinationKind
 from controlplane.contract.channels.destinations import (
     DeadLettersReplay,
@@ -249,6 +250,18 @@ EXAMPLES: dict[str, dict[str, BaseModel]] = {
             pool="chat", revision=1, takes_back=2, reason="alert 3: revision 2 is slower"
         ),
         "at once, unjudged": RolloutCreate(pool="chat", revision=1, emergency=True, reason="revision 2 crashes"),
+    },
+    VerdictAsked.__name__: {
+        "new pods beside the old ones": VerdictAsked(
+            control=ArmAsked(pool=["chat"], node=["chat-primary-*"]), canary=ArmAsked(pool=["chat"], node=["chat-*"])
+        ),
+        "one node before and after a deploy": VerdictAsked(
+            control=ArmAsked(node=["gpu-1"]),
+            canary=ArmAsked(node=["gpu-1"]),
+            start=datetime(2026, 1, 31, 12, tzinfo=UTC),
+            control_start=datetime(2026, 1, 31, 10, tzinfo=UTC),
+            control_end=datetime(2026, 1, 31, 11, 55, tzinfo=UTC),
+        ),
     },
     DryRunCreate.__name__: {
         "a week of a symptom": DryRunCreate(

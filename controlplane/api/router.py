@@ -14,6 +14,8 @@ from controlplane.inbound import endpoints as inbound
 from controlplane.incidents import endpoints as incidents
 from controlplane.rollouts import endpoints as rollouts
 from controlplane.rollouts.policies import endpoints as policies
+from controlplane.rollouts.reach import reach_endpoints
+from controlplane.rollouts.verdicts import verdict_endpoints
 from controlplane.studies import endpoints as studies
 from controlplane.telemetry.http import endpoints as telemetry
 from controlplane.whatif import endpoints as whatif
@@ -29,6 +31,8 @@ def all_routers() -> list[APIRouter]:
         inbound.router,
         callback_endpoints.router,
         rollouts.router,
+        reach_endpoints.router,
+        verdict_endpoints.router,
         policies.router,
         studies.router,
         whatif.router,

@@ -69,6 +69,8 @@ from controlplane.ledger.head_file import PERIOD_S, HeadFile
 from controlplane.outgoing import LOOPBACK
 from controlplane.rollouts import store as rollouts
 from controlplane.rollouts.endpoints import RolloutParts
+from controlplane.rollouts.reach.reach_endpoints import ReachDesk
+from controlplane.rollouts.verdicts.verdict_endpoints import VerdictDesk, VerdictParts
 from controlplane.serving import owned_files
 from controlplane.serving.limits import Doorkeeper, Refused
 from controlplane.serving.proxies import Proxies
@@ -92,6 +94,7 @@ class Service(
     IncidentParts,
     InboundParts,
     RolloutParts,
+    VerdictParts,
     StudyParts,
     WhatIfParts,
     ServiceParts,
@@ -226,6 +229,8 @@ def _service(
         check_remedy=check_remedy,
         dry_runs=DryRunDesk(database, telemetry, settings.retention.levels_s),
         pool_limits=pool_limits,
+        verdicts=VerdictDesk(telemetry),
+        reach=ReachDesk(telemetry),
         outgoing=settings.outgoing,
         rollouts_under_way=rollouts.busy_pools,
         traffic=telemetry,

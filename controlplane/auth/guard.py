@@ -4,6 +4,8 @@ They are coroutines: FastAPI hands other dependencies to a worker thread each, w
 """
 
 import asyncio
+import base64
+import binascii
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -18,16 +20,19 @@ from controlplane.contract.errors import Forbidden
 class Needs:
     """The dependency: a known token, of this scope (None: of any). The API's document reads `scope` from it.
 
-    With `itself` a browser's session does not do in its place: what outlives a session is not made by one.
+    With `itself` a browser's session does not do in its place: what outlives a session is not made by one. With
+    `in_address` the token may stand in the address (https://any:TOKEN@host), for who can send no header of its own.
     """
 
-    def __init__(self, scope: Scope | None, *, itself: bool = False) -> None:
+    def __init__(self, scope: Scope | None, *, itself: bool = False, in_address: bool = False) -> None:
         self.scope = scope
         self._itself = itself
+        self._in_address = in_address
 
     async def __call__(self, request: Request) -> Principal:
         parts = AuthParts.of(request.app)
-        principal = await principal_of(parts, request)
+        authorization = request.headers.get("Authorization", "")
+        principal = await principal_of(parts, request, from_address(authorization) if self._in_address else None)
         if self._itself and principal.session_id is not None:
             raise Forbidden("this needs a token itself, not a browser's session", field="Authorization")
         parts.token_uses.note(principal.token_id, principal.node)
@@ -36,9 +41,24 @@ class Needs:
         return principal
 
 
-async def principal_of(parts: AuthParts, request: Request) -> Principal:
-    """Who asks, by a token or a browser's session. Raises `Unauthenticated`, `Forbidden`, `Unavailable`."""
-    authorization = request.headers.get("Authorization", "")
+def from_address(authorization: str) -> str:
+    """The header as a bearer's, where it is the one that clients make of an address with a user and a password (RFC
+    7617): the password is the token. Any other as it is."""
+    scheme, _, encoded = authorization.partition(" ")
+    if scheme.lower() != "basic":
+        return authorization
+    try:
+        _, _, token = base64.b64decode(encoded.strip(), validate=True).decode().partition(":")
+    except (binascii.Error, ValueError):
+        return authorization
+    return f"Bearer {token}"
+
+
+async def principal_of(parts: AuthParts, request: Request, authorization: str | None = None) -> Principal:
+    """Who asks, by a token or a browser's session, of this header or of the request's. Raises `Unauthenticated`,
+    `Forbidden`, `Unavailable`."""
+    if authorization is None:
+        authorization = request.headers.get("Authorization", "")
     secret = browser_sessions.secret_in(authorization)
     if secret is not None:
         look = browser_sessions.authenticate_session
@@ -55,5 +75,6 @@ Admin = Annotated[Principal, Depends(Needs(Scope.ADMIN))]
 AgentAccess = Annotated[Principal, Depends(Needs(Scope.AGENT, itself=True))]
 TokenReader = Annotated[Principal, Depends(Needs(Scope.READ, itself=True))]
 TokenAdmin = Annotated[Principal, Depends(Needs(Scope.ADMIN, itself=True))]
+HookReader = Annotated[Principal, Depends(Needs(Scope.READ, itself=True, in_address=True))]
 Poster = Annotated[Principal, Depends(Needs(Scope.POST))]
 Enroller = Annotated[Principal, Depends(Needs(Scope.ENROL, itself=True))]

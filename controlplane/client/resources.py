@@ -46,6 +46,8 @@ from controlplane.contract.bodies.studies import (
     Trial,
     TrialReport,
 )
+from controlplane.contract.changes.blast_radius import BlastRadius
+from controlplane.contract.changes.verdicts import VerdictAnswer, VerdictAsked
 from controlplane.contract.channels.destinations import (
     DeadLettersReplay,
     DeadLettersReplayed,
@@ -245,6 +247,22 @@ class ResourceCalls(Connection):
     def approve_rollout(self, rollout_id: int) -> Rollout:
         """Begin what another has proposed and waits for an approval."""
         return self.change_rollout(rollout_id, RolloutAction.APPROVE)
+
+    def blast_radius(self, rollout_id: int) -> BlastRadius:
+        """What it would reach if it began now."""
+        return self._one(BlastRadius, "GET", f"/api/v1/rollouts/{rollout_id}/blast-radius")
+
+    def preview_blast_radius(self, wanted: RolloutCreate | Mapping[str, Any]) -> BlastRadius:
+        """The same of a rollout that nobody has proposed yet."""
+        return self._one(BlastRadius, "POST", "/api/v1/rollouts:blast-radius", body=wanted)
+
+    def verdict(self, rollout_id: int) -> VerdictAnswer:
+        """Pass, fail or inconclusive, of a rollout."""
+        return self._one(VerdictAnswer, "GET", f"/api/v1/verdicts/{rollout_id}")
+
+    def ask_verdict(self, wanted: VerdictAsked | Mapping[str, Any]) -> VerdictAnswer:
+        """The same of two arms that somebody else runs."""
+        return self._one(VerdictAnswer, "POST", "/api/v1/verdicts", body=wanted)
 
     def cancel_rollout(self, rollout_id: int) -> Rollout:
         """Before it began: cancelled. While it runs: rolled back."""

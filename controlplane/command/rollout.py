@@ -20,6 +20,7 @@ from controlplane.contract.bodies.rollouts import (
     RolloutPhase,
     Stage,
 )
+from controlplane.contract.changes.blast_radius import BlastLimit
 from controlplane.terminal.assignments import parse_assignments
 from controlplane.terminal.output.printing import Columns, Json, moment_text, print_json, show_list, show_record
 from controlplane.terminal.service_command import calls_service
@@ -143,6 +144,31 @@ def watch(client: Client, number: Number, as_json: Json = False) -> None:
     follow(client, number, as_json)
 
 
+@app.command("reach")
+@calls_service()
+def reach(
+    client: Client,
+    number: Annotated[int | None, typer.Argument(help="A rollout that is there, instead of one to come.")] = None,
+    pool: Annotated[str, typer.Option(help="Pool that would be changed.")] = "",
+    revision: Annotated[int | None, typer.Option(help="The revision that it would be given.")] = None,
+    emergency: Annotated[bool, typer.Option(help="To the whole pool at once.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Whom a rollout can hurt, before it starts: nodes, traffic, tenants, seconds without service."""
+    if number is not None and (pool or revision is not None or emergency):
+        fail(f"rollout {number} says itself what it is: leave out --pool, --revision and --emergency")
+    if number is not None:
+        radius = client.blast_radius(number)
+    elif pool and revision is not None:
+        radius = client.preview_blast_radius(RolloutCreate(pool=pool, revision=revision, emergency=emergency))
+    else:
+        fail("give a rollout's number, or --pool and --revision")
+    if as_json:
+        print_json(radius)
+    else:
+        typer.echo("\n".join(radius.says))
+
+
 @app.command("start")
 @calls_service()
 def start(
@@ -161,6 +187,13 @@ def start(
     ] = [],  # noqa: B006 - typer needs a list default
     reason: Annotated[str, typer.Option(help="Why; stands in the ledger.")] = "",
     emergency: Annotated[bool, typer.Option(help="To the whole pool at once, unjudged; needs scope admin.")] = False,
+    max_nodes: Annotated[int | None, typer.Option(min=1, help="Refused where it reaches more nodes in all.")] = None,
+    max_traffic_share: Annotated[
+        float | None, typer.Option(min=0, max=1, help="Refused where it reaches more of the fleet's requests.")
+    ] = None,
+    max_unavailable_s: Annotated[
+        float | None, typer.Option(min=0, help="Refused where requests to one node would wait longer, or nobody knows.")
+    ] = None,
     stages: Annotated[
         str, typer.Option(help="Shares of the pool, as in one,10%,50%:pause,all; a pause waits for resume.")
     ] = "",
@@ -189,6 +222,8 @@ def start(
     asked |= {"--stages": stages, "--max-step": max_step, "--soak-s": soak_s, "--approval": approval}
     asked |= {"--roll-back-undecided": roll_back_undecided, "--idempotency-key": idempotency_key}
     others = [name for name, value in {**asked, "--reason": reason, "--emergency": emergency}.items() if value]
+    most = BlastLimit(nodes=max_nodes, traffic_share=max_traffic_share, unavailable_s=max_unavailable_s)
+    others += [f"--max-{name.replace('_', '-')}" for name in most.model_dump(exclude_none=True)]
     if number is not None and others:
         fail(f"rollout {number} says itself what it is: leave out {', '.join(others)}")
     if number is None and not pool:
@@ -209,6 +244,7 @@ def start(
             soak_s=soak_s,
             wants_approval=approval,
             on_inconclusive=OnInconclusive.ROLL_BACK if roll_back_undecided else None,
+            max_blast=None if most == BlastLimit() else most,
             **({"metrics": metric} if metric else {}),
         )
         if dry_run:

@@ -9,6 +9,8 @@ from controlplane.contract.bodies.nodes import NodeRole
 from controlplane.contract.bodies.rollouts import RolloutCreate
 from controlplane.contract.errors import BadRequest, Conflict, NotFound, nearest
 from controlplane.fleet import store as fleet
+from controlplane.rollouts.policies import store as policies
+from controlplane.rollouts.validation.checker import refuse_unfit
 
 LONGEST_S = 30 * 86400.0
 
@@ -29,7 +31,7 @@ def check_rollout(session: Session, spec: RolloutCreate) -> None:
     if spec.emergency and not spec.reason.strip():
         raise BadRequest("reason: an emergency rollout needs one", field="reason")
     try:
-        fleet.revision(session, spec.revision)
+        revision = fleet.revision(session, spec.revision)
     except NotFound:
         raise BadRequest(
             f"revision: no revision {spec.revision}; GET /api/v1/configs lists them", field="revision"
@@ -37,6 +39,7 @@ def check_rollout(session: Session, spec: RolloutCreate) -> None:
     if not fleet.nodes(session, pool=spec.pool, role=NodeRole.SERVING):
         raise BadRequest(f"pool: {spec.pool!r} has no serving nodes", field="pool")
     check_differs(session, spec)
+    refuse_unfit(spec, revision, policies.tellable(session, spec.pool))
 
 
 def check_differs(session: Session, spec: RolloutCreate) -> None:

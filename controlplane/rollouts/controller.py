@@ -26,7 +26,7 @@ from controlplane.fleet import store as fleet
 from controlplane.rollouts import machine, store
 from controlplane.rollouts.decision import Decision, Facts
 from controlplane.rollouts.facts import drawn, labels, node_fact, runs
-from controlplane.rollouts.judging.arms import Arm, Tick, contiguous, ticks, window_ceiling, window_floor
+from controlplane.rollouts.judging.arms import Arm, Tick, every_tick, window_ceiling, window_floor
 from controlplane.rollouts.judging.evidence_of_metric import Window
 from controlplane.rollouts.judging.judge import Judge
 from controlplane.rollouts.judging.judging_plan import harm_part, plan_of
@@ -50,9 +50,6 @@ SETTLE_S = 5.0
 
 HISTORY_S = 7200.0
 """How much of the time before the canary teaches the judge what is usual of each arm, and how that wanders."""
-
-READ_S = 900.0
-"""Read of the store at once."""
 
 FADING_S = 30.0
 """Time constant of a slow start, where a change has restarted the engine or swapped its weights."""
@@ -182,14 +179,7 @@ class RolloutController:
         return _Judged(judge, end, evidence)
 
     def _ticks(self, metrics: Sequence[str], control: Arm, canary: Arm, span: Span) -> list[Tick]:
-        """Every window of a span, read a part at a time."""
-        found: list[Tick] = []
-        start = span.start
-        while start < span.end:
-            part = Span(start, min(span.end, start + timedelta(seconds=READ_S)))
-            found += contiguous(ticks(self._telemetry, metrics, control, canary, part), part)
-            start = part.end
-        return found
+        return every_tick(self._telemetry, metrics, control, canary, span)
 
     def _begin(self, seen: _Snapshot, first: datetime) -> Judge:
         """A judge that has learned from the time before the canary, when all nodes ran the previous revision.

@@ -25,12 +25,13 @@ from controlplane.rollouts import steering, store
 from controlplane.rollouts.approval import hand_of
 from controlplane.rollouts.careful_request import Careful, CarefulRequest, etag_of, shown
 from controlplane.rollouts.judging.judging_plan import with_limits
+from controlplane.rollouts.reach.reach_endpoints import ReachParts
 
 router = APIRouter(prefix="/api/v1/rollouts", tags=["rollouts"])
 
 
 @dataclass(frozen=True, kw_only=True)
-class RolloutParts(FleetParts):
+class RolloutParts(FleetParts, ReachParts):
     """What these routes are served with. pool_limits: what alerts page for in a pool; alerts lie beside rollouts.
     two_for_emergency: an emergency waits for the approval of another admin. validates_rollouts: each is held against
     the nodes before its canary, by whatever the controller was given."""
@@ -73,9 +74,12 @@ def create_rollout(
         check_scope(principal, Scope.ADMIN)
     wanted = with_limits(wanted, service.pool_limits(session, wanted.pool))
     how, says = _how(session, principal, service), wanted.model_dump_json()
-    made = careful.answer(
-        session, principal.holder, how["now"], lambda: store.create(session, wanted, **how), says=says
-    )
+
+    def make() -> Rollout:
+        service.reach.check(session, wanted, how["now"])
+        return store.create(session, wanted, **how)
+
+    made = careful.answer(session, principal.holder, how["now"], make, says=says)
     if isinstance(made, RolloutForecast):
         return JSONResponse(made.model_dump(mode="json"))
     service.fleet.poke_after_commit(session)
@@ -101,12 +105,16 @@ def start_rollout(
     response: Response,
 ) -> Rollout | RolloutForecast:
     """Begin a proposed rollout."""
-    if store.get(session, rollout_id).spec.emergency:
+    spec = store.get(session, rollout_id).spec
+    if spec.emergency:
         check_scope(principal, Scope.ADMIN)
     how = _how(session, principal, service, "hand")
-    done = careful.answer(
-        session, principal.holder, how["now"], lambda: store.start(session, rollout_id, **how), of=rollout_id
-    )
+
+    def begin() -> Rollout:
+        service.reach.check(session, spec, how["now"])
+        return store.start(session, rollout_id, **how)
+
+    done = careful.answer(session, principal.holder, how["now"], begin, of=rollout_id)
     service.fleet.poke_after_commit(session)
     return shown(done, response)
 
@@ -122,9 +130,12 @@ def approve_rollout(
 ) -> Rollout | RolloutForecast:
     """Begin a rollout that waits for an approval; who proposed it is refused (403), by whichever token or session."""
     how = _how(session, principal, service)
-    done = careful.answer(
-        session, principal.holder, how["now"], lambda: store.approve(session, rollout_id, **how), of=rollout_id
-    )
+
+    def begin() -> Rollout:
+        service.reach.check(session, store.get(session, rollout_id).spec, how["now"])
+        return store.approve(session, rollout_id, **how)
+
+    done = careful.answer(session, principal.holder, how["now"], begin, of=rollout_id)
     service.fleet.poke_after_commit(session)
     return shown(done, response)
 
@@ -259,6 +270,12 @@ def _followed(
     response: Response,
 ) -> Rollout | RolloutForecast:
     how = _how(session, principal, service)
-    done = careful.answer(session, principal.holder, how["now"], lambda: do(session, rollout_id, **how), of=rollout_id)
+
+    def follow() -> Rollout:
+        made = do(session, rollout_id, **how)
+        service.reach.check(session, made.spec, how["now"])
+        return made
+
+    done = careful.answer(session, principal.holder, how["now"], follow, of=rollout_id)
     service.fleet.poke_after_commit(session)
     return shown(done, response)

@@ -23,6 +23,7 @@ from controlplane.rollouts.facts import drawn, labels, node_fact
 from controlplane.rollouts.policies import store as policies
 from controlplane.rollouts.policies.gates import bounded, is_named
 from controlplane.rollouts.tables import RolloutRow
+from controlplane.rollouts.validation.checker import refuse_unfit
 from controlplane.rollouts.view import rollout_view, state_of
 
 WAITS_FOR_APPROVAL = "waits for the approval of another admin"
@@ -205,6 +206,7 @@ def _start(session: Session, row: RolloutRow, *, actor: str, now: datetime, vali
         _pass_gate(session, row, spec, actor, now)
     views = policies.tellable(session, row.pool)
     new = fleet.revision(session, spec.revision)
+    refuse_unfit(spec, new, views)
     previous = None if row.previous_revision is None else fleet.revision(session, row.previous_revision)
     facts = [node_fact(node, new, previous) for node in drawn(views, row.id or 0)]
     decision = machine.start(state_of(row), facts, validates=validates)

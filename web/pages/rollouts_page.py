@@ -6,6 +6,7 @@ from typing import Any
 from controlplane.client import Client
 from controlplane.contract.bodies.nodes import NodeView
 from controlplane.contract.bodies.rollouts import NOT_BEGUN, Rollout
+from controlplane.contract.errors import BadRequest
 from controlplane.contract.knobs import KNOBS
 from web.access.viewer import scope_of
 from web.frame.page import Context, Page, Part, number
@@ -36,10 +37,21 @@ def rollout(client: Client, selection: Selection) -> Context:
         "runs_now": runs_now(client, found.spec.pool, names),
         "ran_at_end": at_end,
         "knobs": list(KNOBS),
+        "reach": _reach(client, found),
         "steps": steps_of(found),
         "buttons": buttons_of(found, scope_of(client)),
         "waits": found.phase in NOT_BEGUN and found.needs_approval,
     }
+
+
+def _reach(client: Client, found: Rollout) -> list[str]:
+    """Whom it can hurt, in sentences, before it has begun; empty where its pool has no nodes."""
+    if found.phase not in NOT_BEGUN:
+        return []
+    try:
+        return client.blast_radius(found.id).says
+    except BadRequest:
+        return []
 
 
 def runs_now(client: Client, pool: str, names: Sequence[str]) -> dict[str, dict[str, Any]]:

@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field, model_validator
 
 from controlplane.contract.bodies.knob_schema import LEVELS_BY_HISTOGRAM, ONE_HISTOGRAM_OR_NULL, SOME_HISTOGRAMS
 from controlplane.contract.bodies.slo import Limit, UseCase
+from controlplane.contract.changes.blast_radius import BlastLimit
 from controlplane.contract.metrics import E2E, ITL, TPOT, TTFT
 
 
@@ -203,6 +204,9 @@ class RolloutCreate(BaseModel):
         default=None,
         ge=5,
         description="seconds for a wave of nodes to confirm the revision; null: by what the change takes there",
+    )
+    max_blast: BlastLimit | None = Field(
+        default=None, description="the largest blast radius that it may have: refused when it is larger; null: any"
     )
     emergency: bool = Field(
         default=False, description="the whole pool at once, without a canary; needs scope admin and a reason"

@@ -21,17 +21,27 @@ from controlplane.rollouts.judging.evidence_of_metric import Window
 from controlplane.rollouts.judging.served import Outcomes
 from controlplane.telemetry import Question, Span, TelemetryReader
 
+READ_S = 900.0
+"""Read of the store at once."""
+
 
 @dataclass(frozen=True)
 class Arm:
-    """Some nodes while they run one revision. `labels`: the values of the label `revision` that this shows under.
+    """Some nodes while they run one revision. `labels`: the values of the label `revision` that this shows under; None:
+    whatever they run. `where`: what other labels must be.
 
-    `unlabelled_from`: what a sender reports without that label counts from here on; None: at any time.
+    `unlabelled_from`: what a sender reports without a revision counts from here on; None: at any time.
     """
 
     nodes: tuple[str, ...]
-    labels: frozenset[str]
+    labels: frozenset[str] | None
     unlabelled_from: datetime | None = None
+    where: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def filters(self) -> dict[str, tuple[str, ...]]:
+        """What is asked of telemetry; the revision is looked at afterwards."""
+        return {**self.where, NODE.label: self.nodes}
 
 
 @dataclass
@@ -80,6 +90,17 @@ def ticks(
     return sorted(found.items(), key=lambda item: item[0])
 
 
+def every_tick(telemetry: TelemetryReader, metrics: Sequence[str], control: Arm, canary: Arm, span: Span) -> list[Tick]:
+    """Every window of a span, read a part at a time."""
+    found: list[Tick] = []
+    start = span.start
+    while start < span.end:
+        part = Span(start, min(span.end, start + timedelta(seconds=READ_S)))
+        found += contiguous(ticks(telemetry, metrics, control, canary, part), part)
+        start = part.end
+    return found
+
+
 def contiguous(found: Sequence[tuple[datetime, Tick]], span: Span) -> list[Tick]:
     """Every window of a span in order; one without data is empty. span: from a window's start to another's."""
     by_time = dict(found)
@@ -92,7 +113,7 @@ def _sketches(telemetry: TelemetryReader, metric: str, arm: Arm, span: Span) -> 
     if not arm.nodes:
         return []
     by = (REVISION.label, PROMPT_BUCKET.label, CACHE_CLASS.label)
-    question = Question(metric, span, by, {NODE.label: arm.nodes}, WINDOW_S)
+    question = Question(metric, span, by, arm.filters, WINDOW_S)
     return [
         (time, _stratum(series.labels), sketch)
         for series in telemetry.histograms(question)
@@ -112,7 +133,7 @@ def _sums(
     """What an arm's nodes counted, with the value of `label`."""
     if not arm.nodes:
         return []
-    question = Question(metric, span, (REVISION.label, label), {NODE.label: arm.nodes}, WINDOW_S)
+    question = Question(metric, span, (REVISION.label, label), arm.filters, WINDOW_S)
     return [
         (time, series.labels, round(value))
         for series in telemetry.scalars(question)
@@ -124,6 +145,6 @@ def _sums(
 def _belongs(found: dict[str, str], time: datetime, arm: Arm) -> bool:
     # A sender that does not label its revisions is told apart by its nodes and by time alone.
     revision = found.get(REVISION.label, "")
-    if revision not in arm.labels:
+    if arm.labels is not None and revision not in arm.labels:
         return False
     return bool(revision) or arm.unlabelled_from is None or time >= arm.unlabelled_from

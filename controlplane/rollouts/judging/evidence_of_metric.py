@@ -346,6 +346,12 @@ class Stream(BaseModel):
         """Of either arm's values: the axis's own, or that of the widest bucket a sender counted them in."""
         return max(self.control.relative_error, self.canary.relative_error)
 
+    def ratio(self, q: float) -> float | None:
+        """The canary's quantile to the control's, all values so far; None while one of them has none."""
+        control, canary = self.control.sketch(), self.canary.sketch()
+        below = control.quantile(q) if control.count and canary.count else 0.0
+        return canary.quantile(q) / below if below else None
+
     def log_worse(self) -> float:
         return log_mean_exp(np.array([level.worse for level in self.levels]))
 

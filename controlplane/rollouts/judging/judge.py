@@ -368,9 +368,11 @@ class Judge(BaseModel):
                 "control": stream.control.quantiles(),
                 "canary": stream.canary.quantiles(),
                 "judged": {"control": total.n_a, "canary": total.n_b},
+                "strata": {bucket: [counts.n_a, counts.n_b] for bucket, counts in stream.judged.items()},
                 "exceedances": [
                     {
                         "q": q,
+                        "ratio": stream.ratio(q),
                         "control": total.a[place],
                         "canary": total.faster[place],
                         "canary_beyond_tolerance": total.worse[place],

@@ -43,6 +43,7 @@ class Comparison(BaseModel):
     control: Tally = Tally()
     canary: Tally = Tally()
     unjudged: int = 0  # Requests of strata without a past.
+    counted: dict[str, list[int]] = {}  # By stratum with a past: requests of control and canary.
     is_worse: bool = False
     is_faster: bool = False
     is_not_worse: bool = False
@@ -82,10 +83,13 @@ class Comparison(BaseModel):
 
     def feed(self, window: Window, *, judged: bool = True) -> None:
         """Take one tick; judged: whether it may count (of a metric that holds waiting, an overloaded one does not)."""
-        for arm, tally in ((window.control, self.control), (window.canary, self.canary)):
+        for place, (arm, tally) in enumerate(((window.control, self.control), (window.canary, self.canary))):
             for name, sketch in arm.items():
                 tally.add(sketch)
-                self.unjudged += sketch.count if name not in self.usual else 0
+                if name in self.usual:
+                    self.counted.setdefault(name, [0, 0])[place] += sketch.count
+                else:
+                    self.unjudged += sketch.count
         self.take(scored([window if judged else Window()], self.yardstick))
 
     def take(self, seen: Scored) -> None:
@@ -138,6 +142,7 @@ class Comparison(BaseModel):
             "control": self.control.quantiles(),
             "canary": self.canary.quantiles(),
             "judged": {"control": self.control.count, "canary": self.canary.count},
+            "strata": self.counted,
             "without_a_past": self.unjudged,
             "lines": {name: line.account() for name, line in self.lines.items()},
             "log_bound_not_worse": -math.log(alpha),

@@ -18,7 +18,9 @@ from controlplane.db.database import Database
 from controlplane.fleet import FleetHub
 from controlplane.ledger.tables import LedgerRow
 from controlplane.rollouts import endpoints
+from controlplane.rollouts.reach.reach_endpoints import ReachDesk
 from controlplane.rollouts.tables import RolloutRequestRow, RolloutRow
+from tests.controlplane.telemetry.fake_reader import FakeReader
 from tests.keyrings import keyring_of
 
 
@@ -47,6 +49,7 @@ def http(database: Database, clock: Hours) -> Iterator[TestClient]:
         keyring=keyring_of(database),
         fleet=FleetHub(database),
         pool_limits=lambda session, pool: [],
+        reach=ReachDesk(FakeReader()),
     )
     app.include_router(endpoints.router)
     error_handlers.install(app)

@@ -16,10 +16,14 @@ from controlplane.client import Client
 from controlplane.contract.bodies.access import Scope
 from controlplane.contract.bodies.rollouts import Rollout, RolloutCreate, RolloutPhase, Stage, Verdict
 from controlplane.contract.bodies.slo import Limit
+from controlplane.contract.changes.blast_radius import BlastLimit
 from controlplane.contract.errors import BadRequest, Conflict, Forbidden, NotFound
 from controlplane.db.database import Database
 from controlplane.fleet import FleetHub
 from controlplane.rollouts import endpoints
+from controlplane.rollouts.reach import reach_endpoints
+from controlplane.rollouts.reach.reach_endpoints import ReachDesk
+from tests.controlplane.telemetry.fake_reader import FakeReader
 from tests.keyrings import keyring_of
 
 Make = Callable[[Scope], Client]
@@ -51,8 +55,10 @@ def client(database: Database, start: datetime) -> Iterator[Make]:
         keyring=keyring_of(database),
         fleet=FleetHub(database),
         pool_limits=lambda session, pool: [Limit(metric="itl", q=0.99, limit_s=0.2)],
+        reach=ReachDesk(FakeReader()),
     )
     app.include_router(endpoints.router)
+    app.include_router(reach_endpoints.router)
     error_handlers.install(app)
     made: list[Client] = []
 
@@ -169,3 +175,19 @@ def test_a_second_rollout_of_a_pool_is_a_conflict(client: Make, spec: RolloutCre
     proposed = person.create_rollout(spec.model_copy(update={"start": False}))
     with pytest.raises(Conflict):
         person.start_rollout(proposed.id)
+
+
+def test_a_rollout_that_reaches_too_far_is_refused_at_each_way_to_begin(
+    client: Make, spec: RolloutCreate, fleet: Any
+) -> None:
+    person = client(Scope.OPERATE)
+    small = spec.model_copy(update={"max_blast": BlastLimit(nodes=2), "start": False})
+    assert person.preview_blast_radius(small).nodes == 2
+    proposed = person.create_rollout(small)
+    assert person.blast_radius(proposed.id).nodes_at_once == 1
+    fleet.add("c")
+    with pytest.raises(Conflict, match=r"max_blast\.nodes: would be 3"):
+        person.start_rollout(proposed.id)
+    with pytest.raises(Conflict, match=r"max_blast\.nodes: would be 3"):
+        person.create_rollout(small)
+    assert [one.phase for one in person.rollouts()] == [RolloutPhase.PROPOSED]

@@ -8,6 +8,7 @@ from controlplane.contract.bodies.access import Scope
 from controlplane.contract.bodies.configs import Revision
 from controlplane.contract.bodies.nodes import EffectiveConfig, FleetColumns, NodeRole, NodeView
 from controlplane.contract.bodies.rollouts import Rollout, RolloutCreate, RolloutPhase
+from controlplane.contract.changes.blast_radius import BlastRadius
 from controlplane.contract.knobs import EngineConfig
 from tests.web.columns_of import columns_of
 from tests.web.part_html import part_html
@@ -30,6 +31,17 @@ NODE = NodeView(
 )
 
 
+RADIUS = BlastRadius(
+    nodes=8,
+    nodes_at_once=2,
+    traffic_share=0.5,
+    traffic_share_at_once=0.2,
+    tenants=3,
+    unavailable_s=10.0,
+    says=["8 nodes, at most 2 at once", "4 nodes by restart: <nobody has measured>"],
+)
+
+
 class OneRollout:
     """The calls that the page makes; its only node runs `TODAY`."""
 
@@ -48,6 +60,9 @@ class OneRollout:
             ended_at=ended,
         )
 
+    def put(self, values: dict[str, Any]) -> None:
+        self._rollout = self._rollout.model_copy(update=values)
+
     def rollout(self, number: int) -> Rollout:
         return self._rollout
 
@@ -61,6 +76,9 @@ class OneRollout:
     def node(self, name: str) -> NodeView:
         self.read.append(name)
         return NODE.model_copy(update={"node": name})
+
+    def blast_radius(self, number: int) -> BlastRadius:
+        return RADIUS
 
     def own_session(self) -> Any:
         class Me:
@@ -125,3 +143,13 @@ def test_an_emergency_that_waits_for_another_admin_says_so_and_has_a_button_for_
         assert "/rollouts/1/start" not in text
     told = shown(Scope.ADMIN, phase=RolloutPhase.PROMOTING, needs_approval=True, approved_by="eve", approved_at=NOW)
     assert "by eve" in told and "Waits for the approval" not in told and "/rollouts/1/approve" not in told
+
+
+def test_before_it_starts_the_page_says_whom_it_can_hurt() -> None:
+    proposed = OneRollout(RolloutPhase.JUDGING, {})
+    proposed.put({"phase": RolloutPhase.PROPOSED, "canary_nodes": []})
+    text = part_html(PAGE, "rollout", proposed, rollout="1")
+    assert "Whom it can hurt" in text
+    assert "<li>8 nodes, at most 2 at once</li>" in text
+    assert "&lt;nobody has measured&gt;" in text
+    assert "Whom it can hurt" not in part_html(PAGE, "rollout", OneRollout(RolloutPhase.JUDGING, {}), rollout="1")

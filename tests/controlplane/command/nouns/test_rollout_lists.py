@@ -12,6 +12,15 @@ def test_a_rollout_is_proposed_shown_and_cancelled(plane: Plane) -> None:
     assert plane.json("rollout", "show", number)["spec"]["reason"] == "to see"
     said = plane.run("rollout", "show", number).stdout
     assert "proposed" in said and "to see" in said
+    reached = plane.json("rollout", "reach", number)
+    assert reached == plane.get(f"rollouts/{number}/blast-radius")
+    assert reached["nodes"] >= 1
+    to_come = ("--pool", "chat", "--revision", revision)
+    assert plane.json("rollout", "reach", *to_come)["nodes_at_once"] == reached["nodes_at_once"]
+    assert plane.run("rollout", "reach", *to_come).stdout.splitlines() == reached["says"]
+    assert "leave out --pool" in plane.run("rollout", "reach", number, *to_come, status=2).stderr
+    beyond = plane.run("rollout", "start", *to_come, "--max-traffic-share", "0", "--no-wait", status=1)
+    assert "max_blast.traffic_share: " in beyond.stderr
     row = plane.run("rollout", "list").stdout.splitlines()[1].split()
     assert row[:3] == [str(number), "chat", str(revision)]
     assert f"rollout {number}: cancelled" in plane.run("rollout", "cancel", number).stdout

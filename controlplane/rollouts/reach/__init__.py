@@ -1,0 +1,1 @@
+"""The blast radius of a rollout: nodes, traffic, tenants and time without service."""

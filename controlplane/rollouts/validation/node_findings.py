@@ -1,0 +1,84 @@
+"""What speaks against a configuration on nodes (pure), from what each says of itself.
+
+Guarantees: nothing is supposed of a node that it has not told. A finding refuses only where the node itself would:
+above its `limits`, in a format it has no weights in, or outside the contract's bounds. What it has not told, what a
+change costs, and all about a node that is away is told, and refuses nothing.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from controlplane.contract.bodies.change import class_of, needed_class
+from controlplane.contract.bodies.nodes import EffectiveConfig, NodeView
+from controlplane.contract.changes.findings import Finding
+from controlplane.contract.errors import BadRequest
+from controlplane.contract.knobs import KNOBS, QUANTIZATION, ChangeClass, difference, largest, parse_knob
+
+
+def findings(knobs: Mapping[str, Any], nodes: Sequence[NodeView]) -> list[Finding]:
+    """Of a whole configuration (JSON values by knob) on these nodes; those that refuse come first."""
+    found = list(_of_contract(knobs))
+    known = {name: value for name, value in knobs.items() if name in KNOBS}
+    for node in nodes:
+        found += _of_node(known, node)
+    return sorted(found, key=lambda one: not one.refuses)
+
+
+def _of_contract(knobs: Mapping[str, Any]) -> Iterator[Finding]:
+    """A revision may be older than the bounds of today."""
+    for name, value in knobs.items():
+        try:
+            parse_knob(name, value, prefix="knobs.")
+        except BadRequest as error:
+            said = error.message.removeprefix(f"knobs.{name}: ")
+            yield Finding(node="", field=f"knobs.{name}", refuses=True, problem=said, mend="make another revision")
+
+
+def _of_node(knobs: Mapping[str, Any], node: NodeView) -> Iterator[Finding]:
+    runs = node.effective
+    if runs is None:
+        yield _told(node, "effective", "it has not said what it runs, so nothing could be checked")
+        return
+    if not node.connected:
+        yield _told(node, "connected", "it is away; it is held against what it said last, and given it on coming back")
+    for name, (value, _) in difference(knobs, runs.knobs, unreported=True).items():
+        if name == QUANTIZATION:
+            yield from _of_format(node, runs, value)
+        else:
+            yield from _of_limits(node, runs, name, value)
+        if name not in runs.knobs:
+            yield _told(node, f"knobs.{name}", "what it runs cannot be read, so nobody will see whether this arrived")
+    yield from _of_change(node, runs, knobs)
+
+
+def _of_format(node: NodeView, runs: EffectiveConfig, value: Any) -> Iterator[Finding]:
+    if runs.formats and value not in runs.formats:
+        has = ", ".join(runs.formats)
+        problem, mend = f"it has no weights in {value}", f"one of {has}, or give it weights in that format"
+        yield Finding(node=node.node, field=f"knobs.{QUANTIZATION}", refuses=node.connected, problem=problem, mend=mend)
+
+
+def _of_limits(node: NodeView, runs: EffectiveConfig, name: str, value: Any) -> Iterator[Finding]:
+    wanted, most, live = largest(value), runs.limits.get(name), runs.live_limits.get(name)
+    if most is not None and wanted > most:
+        problem, mend = f"{wanted} is above {most}, its limit", f"at most {most}, or start its engine with more"
+        yield Finding(node=node.node, field=f"knobs.{name}", refuses=node.connected, problem=problem, mend=mend)
+    elif live is not None and wanted > live and class_of(name, node.backend, runs) is ChangeClass.LIVE:
+        problem = f"{wanted} is above {live}, up to which it changes while it serves, so it restarts"
+        yield _told(node, f"knobs.{name}", problem, f"at most {live}, to keep it serving")
+
+
+def _of_change(node: NodeView, runs: EffectiveConfig, knobs: Mapping[str, Any]) -> Iterator[Finding]:
+    """What a change that is not live takes there."""
+    needed = needed_class(node.backend, runs, knobs)
+    if needed in (None, ChangeClass.LIVE):
+        return
+    cost = runs.costs.get(needed)
+    price = "nobody has measured what that takes there"
+    if cost is not None:
+        price = f"such a change has taken {cost.mean_s:.0f} s there, and requests waited for {cost.unavailable_s:.0f} s"
+    yield _told(node, "effective.costs", f"it needs a {needed.value}; {price}")
+
+
+def _told(node: NodeView, field: str, problem: str, mend: str = "") -> Finding:
+    return Finding(node=node.node, field=field, refuses=False, problem=problem, mend=mend)

@@ -1,0 +1,99 @@
+"""A configuration against what nodes say of themselves."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.contract.bodies.nodes import ChangeCost, EffectiveConfig, NodeRole, NodeView
+from controlplane.contract.changes.findings import Finding
+from controlplane.contract.knobs import KNOBS, ChangeClass, EngineConfig
+from controlplane.rollouts.validation.node_findings import findings
+
+RUNS = EngineConfig().knobs()
+
+
+def node(name: str = "gpu-1", *, connected: bool = True, backend: str = "vllm", **effective: Any) -> NodeView:
+    view = NodeView(node=name, pool="chat", role=NodeRole.SERVING, backend=backend, connected=connected, healthy=True)
+    said = EffectiveConfig(**{"revision": 1, "knobs": RUNS, **effective})
+    return view.model_copy(update={"effective": said})
+
+
+def refusing(found: list[Finding]) -> list[str]:
+    return [one.sentence for one in found if one.refuses]
+
+
+def test_what_a_node_runs_already_has_nothing_against_it() -> None:
+    assert findings(RUNS, [node(limits={"max_num_seqs": 1}, formats=["fp8"])]) == []
+
+
+def test_a_limit_is_named_with_its_node_and_mend() -> None:
+    found = findings({**RUNS, "max_num_seqs": 64}, [node(limits={"max_num_seqs": 48})])
+    assert refusing(found) == [
+        "gpu-1: knobs.max_num_seqs: 64 is above 48, its limit; at most 48, or start its engine with more"
+    ]
+    assert (found[0].node, found[0].field) == ("gpu-1", "knobs.max_num_seqs")
+
+
+def test_the_longest_draft_of_a_schedule_counts() -> None:
+    schedule = {**RUNS, "num_speculative_tokens": [[4, 6], [32, 2]]}
+    assert refusing(findings(schedule, [node(limits={"num_speculative_tokens": 6})])) == []
+    assert len(refusing(findings(schedule, [node(limits={"num_speculative_tokens": 5})]))) == 1
+
+
+def test_a_format_without_weights_is_refused_and_an_unknown_one_is_not() -> None:
+    wanted = {**RUNS, "quantization": "fp8"}
+    (sentence,) = refusing(findings(wanted, [node(formats=["none", "int8"])]))
+    assert "it has no weights in fp8; one of none, int8" in sentence
+    assert refusing(findings(wanted, [node(formats=[])])) == []
+
+
+def test_above_the_live_limit_it_restarts_which_is_told_with_its_price() -> None:
+    cost = ChangeCost(count=2, last_s=90.0, mean_s=95.0, unavailable_s=80.0)
+    one = node(live_limits={"max_num_seqs": 32}, limits={"max_num_seqs": 128}, costs={ChangeClass.RESTART: cost})
+    found = findings({**RUNS, "max_num_seqs": 64}, [one])
+    assert refusing(found) == []
+    assert [finding.sentence for finding in found] == [
+        "gpu-1: knobs.max_num_seqs: 64 is above 32, up to which it changes while it serves, so it restarts; "
+        "at most 32, to keep it serving",
+        "gpu-1: effective.costs: it needs a restart; such a change has taken 95 s there, and requests waited for 80 s",
+    ]
+
+
+def test_a_price_that_nobody_measured_is_not_made_up() -> None:
+    (found,) = findings({**RUNS, "quantization": "int8"}, [node(backend="embedded", formats=["none", "int8"])])
+    assert found.problem == "it needs a swap; nobody has measured what that takes there"
+
+
+def test_a_knob_that_cannot_be_read_is_told() -> None:
+    said = {name: value for name, value in RUNS.items() if name != "prefill_chunk_size"}
+    (found,) = findings({**RUNS, "prefill_chunk_size": 128}, [node(knobs=said)])
+    assert (found.field, found.refuses) == ("knobs.prefill_chunk_size", False)
+
+
+def test_a_node_that_is_away_or_has_said_nothing_refuses_nothing() -> None:
+    away = node("away", connected=False, limits={"max_num_seqs": 1})
+    silent = node("silent").model_copy(update={"effective": None})
+    found = findings({**RUNS, "max_num_seqs": 64}, [away, silent])
+    assert refusing(found) == []
+    assert {one.node for one in found} == {"away", "silent"}
+
+
+@pytest.mark.parametrize(("name", "value"), [("max_num_seqs", 100_000), ("no_such_knob", 1), ("quantization", "int2")])
+def test_a_revision_older_than_todays_bounds_is_refused_on_every_node(name: str, value: Any) -> None:
+    (finding, *_) = findings({**RUNS, name: value}, [node(formats=["int2"])])
+    assert (finding.node, finding.field, finding.refuses) == ("", f"knobs.{name}", True)
+
+
+LIMIT = st.integers(min_value=0, max_value=4096)
+
+
+@given(wanted=st.integers(min_value=1, max_value=4096), limit=LIMIT, live=LIMIT, connected=st.booleans())
+def test_refused_is_exactly_what_the_node_would_refuse(wanted: int, limit: int, live: int, connected: bool) -> None:
+    one = node(connected=connected, limits={"max_num_seqs": limit}, live_limits={"max_num_seqs": live})
+    found = findings({**RUNS, "max_num_seqs": wanted}, [one])
+    beyond = wanted > limit and wanted != RUNS["max_num_seqs"]
+    assert bool(refusing(found)) is (beyond and connected)
+    assert [one.refuses for one in found] == sorted((one.refuses for one in found), reverse=True)
+    assert all(one.field.removeprefix("knobs.") in {*KNOBS, "effective.costs", "connected"} for one in found)
