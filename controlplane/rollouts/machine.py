@@ -19,6 +19,7 @@ from datetime import datetime
 
 from controlplane.contract.bodies.rollouts import ENDED, RolloutPhase, Verdict
 from controlplane.contract.errors import Conflict
+from controlplane.contract.reports.opamp import LEASE_ENDED
 from controlplane.rollouts.decision import (
     Action,
     ClearOverrides,
@@ -311,7 +312,8 @@ def _not_running_new(names: tuple[str, ...], facts: Facts) -> tuple[str, ...]:
 def _failed(facts: tuple[NodeFact, ...]) -> str | None:
     for fact in facts:
         if fact.error is not None:
-            return f"{fact.node} could not apply it: {fact.error}"
+            left = fact.error.startswith(LEASE_ENDED)
+            return f"{fact.node} {'left it' if left else 'could not apply it'}: {fact.error}"
     return None
 
 

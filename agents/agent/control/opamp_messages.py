@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from opentelemetry._opamp.proto import anyvalue_pb2, opamp_pb2
 
-from agents.agent.control.applier import ConfigOutcome
+from agents.agent.control.offer import ConfigOutcome
 from agents.agent.reports.report import SERVICE_NAME
 from agents.backends.base import EngineHealth
 from controlplane.contract import metrics

@@ -5,6 +5,11 @@ ENGINE_CONFIG = "engine.json"
 EFFECTIVE_CONFIG = "effective.json"
 """The entry of a reported one that holds what the engine runs."""
 
+LEASE_S = 600.0
+"""How long a node that hears nothing keeps a configuration that is on trial, unless the service says otherwise."""
+LEASE_ENDED = "lease ended: "
+"""Begins the error of an offer that a node has left by itself for the promoted configuration."""
+
 REPLACED_CODE = 4409
 """Close code of a WebSocket whose node a newer one speaks for (RFC 6455, 7.4.2: from 4000 on applications' own)."""
 REPLACED_PAUSE_S = 30.0

@@ -23,9 +23,10 @@ from controlplane.auth import Principal
 from controlplane.auth import store as tokens
 from controlplane.auth.tables import TokenRow
 from controlplane.auth.token_cache import AuthParts
+from controlplane.contract.bodies.nodes import NodeRole
 from controlplane.contract.clock import Clock, utc_now
 from controlplane.contract.errors import TokenExpired, Unauthenticated
-from controlplane.contract.reports.opamp import REPLACED_CODE
+from controlplane.contract.reports.opamp import LEASE_S, REPLACED_CODE
 from controlplane.db.database import Database
 from controlplane.fleet import machine
 from controlplane.fleet.enrolling.minute_pace import Pace
@@ -70,7 +71,7 @@ class AgentConnection:
     principal: Principal
     id: str = field(default_factory=lambda: secrets.token_hex(8))
     node: str | None = None
-    desired: tuple[int, int] | None = None
+    desired: machine.Mark | None = None
     ended: Close | None = None  # The hub wants the connection closed.
     refused: Unauthenticated | None = None  # Why, where its token has ended.
     wake: anyio.Event = field(default_factory=anyio.Event)
@@ -89,6 +90,7 @@ class FleetHub:
         limits: SocketLimits | None = None,
         recheck_s: float = 1.0,
         token_days: float = 30.0,
+        lease_s: float = LEASE_S,
         clock: Clock = utc_now,
     ) -> None:
         self._database = database
@@ -102,7 +104,7 @@ class FleetHub:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._poked = asyncio.Event()
         self.workers = CapacityLimiter(WORKERS)
-        self.terms = Terms(Pace(EVENTS_A_MINUTE), token_days)
+        self.terms = Terms(Pace(EVENTS_A_MINUTE), token_days, lease_s)
         self.enrolments = Pace(ENROLMENTS_A_MINUTE)
         self.left_out = LeftOut(self.terms.events, self.enrolments)
         self.door = door or Doorkeeper()
@@ -207,15 +209,13 @@ class FleetHub:
         """What is known of nodes by name, and of tokens that have ended why they are refused."""
         with self._database.read_session() as session:
             rows = session.execute(
-                select(NodeRow.node, NodeRow.connection, NodeRow.override_revision, NodeRow.cache_reset)
-                .add_columns(col(PoolRow.revision))
+                select(NodeRow.node, NodeRow.connection, NodeRow.role)
+                .add_columns(col(NodeRow.override_revision), col(PoolRow.revision), col(NodeRow.cache_reset))
                 .join(PoolRow, col(PoolRow.name) == NodeRow.pool)
             )
             nodes = {
-                node: _Found(
-                    holder, None if (number := machine.wanted_revision(override, pool)) is None else (number, resets)
-                )
-                for node, holder, override, resets, pool in rows
+                node: _Found(holder, machine.mark(NodeRole(role), override, pool, resets))
+                for node, holder, role, override, pool, resets in rows
             }
             held = {connection.principal.token_id for connection in list(self._connections)}
             ended = select(TokenRow).where(~tokens.lives(self._clock()), col(TokenRow.id).in_(held))
@@ -231,7 +231,7 @@ class _Found:
     """The WebSocket that holds a node (None: none, or over HTTP), and the mark of its wish (None: there is none)."""
 
     connection: str | None
-    desired: tuple[int, int] | None
+    desired: machine.Mark | None
 
 
 @dataclass(frozen=True, kw_only=True)

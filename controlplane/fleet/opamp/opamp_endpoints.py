@@ -185,7 +185,7 @@ async def _push(socket: WebSocket, connection: AgentConnection, service: FleetPa
             continue
         async with connection.turn:
             try:
-                pushed = await to_thread.run_sync(offer, database, connection.node, limiter=hub.workers)
+                pushed = await to_thread.run_sync(offer, database, connection.node, hub.terms, limiter=hub.workers)
             except Exception:
                 logger.exception("a configuration could not be pushed to node %s", connection.node)
                 continue

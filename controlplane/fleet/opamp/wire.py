@@ -27,6 +27,7 @@ from controlplane.contract.reports.opamp import (
     ENGINE_PROCESS,
     ENGINE_URL,
     ENGINE_VERSION,
+    LEASE_S,
     ROLE,
     SERVING_DEGRADED,
 )
@@ -261,6 +262,7 @@ class Reply:
 
     instance_uid: str
     offer: machine.Wish | None = None
+    lease_s: float = LEASE_S  # Of an offer that is on trial.
     token: str | None = field(default=None, repr=False)  # The agent connects with it from now on.
     report_full_state: bool = False
     error: str | None = None
@@ -276,7 +278,7 @@ def encode(reply: Reply) -> opamp_pb2.ServerToAgent:
         message.flags = opamp_pb2.ServerToAgentFlags_ReportFullState
     if reply.offer is not None:
         entry = message.remote_config.config.config_map[ENGINE_CONFIG]
-        entry.body = machine.remote_body(reply.offer)
+        entry.body = machine.remote_body(reply.offer, reply.lease_s)
         entry.content_type = "application/json"
         message.remote_config.config_hash = machine.remote_hash(reply.offer).encode()
     if reply.token is not None:

@@ -12,7 +12,7 @@ import httpx
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from agents.agent.control.applier import ConfigOutcome
+from agents.agent.control.offer import ConfigOutcome
 from agents.agent.control.opamp_messages import MessageBuilder, NodeSnapshot, new_instance_uid
 from agents.backends.base import EngineHealth
 from controlplane.contract.bodies.access import EnrolmentRequest

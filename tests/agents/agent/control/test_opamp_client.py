@@ -12,7 +12,7 @@ import pytest
 from opentelemetry._opamp.proto import opamp_pb2
 
 from agents.agent.control import opamp_client
-from agents.agent.control.applier import ConfigOutcome
+from agents.agent.control.offer import ConfigOutcome
 from agents.agent.control.opamp_client import OpampClient
 from agents.agent.control.opamp_messages import (
     CAPABILITIES,
