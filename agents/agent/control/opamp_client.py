@@ -18,13 +18,13 @@ from opentelemetry._opamp.proto import opamp_pb2
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, WebSocketException
 
-from agents.agent.control.opamp_messages import MessageBuilder, NodeSnapshot, new_instance_uid
+from agents.agent.control.opamp_messages import MessageBuilder, NodeSnapshot
 from agents.agent.delivery.enrolment import Enrolment
 from agents.host.backoff import Backoff, spread_s
 from controlplane.contract.bearer import bearer_token
 from controlplane.contract.clock import utc_now
 from controlplane.contract.reports.media_types import PROTOBUF
-from controlplane.contract.reports.opamp import ENGINE_CONFIG, REPLACED_CODE, REPLACED_PAUSE_S
+from controlplane.contract.reports.opamp import ENGINE_CONFIG, REPLACED_CODE, REPLACED_PAUSE_S, new_instance_uid
 from controlplane.contract.retry import retry_after_s
 
 log = logging.getLogger(__name__)

@@ -1,5 +1,7 @@
 """What agent and service call things in OpAMP messages, beside the names of the specification."""
 
+import secrets
+
 ENGINE_CONFIG = "engine.json"
 """The entry of an offered configuration that holds a revision."""
 EFFECTIVE_CONFIG = "effective.json"
@@ -27,3 +29,11 @@ SERVING_DEGRADED = "serving, degraded"
 """Status of a healthy component that tells in last_error what is missing."""
 DECOMPOSITION = "decomposition"
 """Component whose status is the unaccounted share, as decimal text."""
+
+
+def new_instance_uid(unix_ms: int) -> bytes:
+    """A UUID version 7 (RFC 9562, 5.7): 48 bits of milliseconds, then random bits."""
+    value = (unix_ms & (2**48 - 1)) << 80 | secrets.randbits(80)
+    value = value & ~(0xF << 76) | 0x7 << 76
+    value = value & ~(0x3 << 62) | 0x2 << 62
+    return value.to_bytes(16, "big")

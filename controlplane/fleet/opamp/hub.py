@@ -8,6 +8,7 @@ that has said nothing yet. Databases are read in worker threads, never on the ev
 
 import asyncio
 import logging
+import random
 import secrets
 from dataclasses import dataclass, field
 from enum import Enum
@@ -30,12 +31,13 @@ from controlplane.contract.reports.opamp import LEASE_S, REPLACED_CODE
 from controlplane.db.database import Database
 from controlplane.fleet import machine
 from controlplane.fleet.enrolling.minute_pace import Pace
+from controlplane.fleet.opamp import throttling
 from controlplane.fleet.opamp.contention import Contention
 from controlplane.fleet.opamp.left_out import LeftOut
 from controlplane.fleet.opamp.session import Terms
 from controlplane.fleet.store import SOCKET_SILENCE_S
 from controlplane.fleet.tables import NodeRow, PoolRow
-from controlplane.serving.limits import Doorkeeper
+from controlplane.serving.limits import Doorkeeper, Refused
 
 logger = logging.getLogger(__name__)
 
@@ -72,6 +74,7 @@ class AgentConnection:
     id: str = field(default_factory=lambda: secrets.token_hex(8))
     node: str | None = None
     desired: machine.Mark | None = None
+    heartbeat_s: int = throttling.OWN_S  # As its agent was last told.
     ended: Close | None = None  # The hub wants the connection closed.
     refused: Unauthenticated | None = None  # Why, where its token has ended.
     wake: anyio.Event = field(default_factory=anyio.Event)
@@ -104,6 +107,7 @@ class FleetHub:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._poked = asyncio.Event()
         self.workers = CapacityLimiter(WORKERS)
+        self._chance = random.Random()
         self.terms = Terms(Pace(EVENTS_A_MINUTE), token_days, lease_s)
         self.enrolments = Pace(ENROLMENTS_A_MINUTE)
         self.left_out = LeftOut(self.terms.events, self.enrolments)
@@ -115,6 +119,22 @@ class FleetHub:
     def connections(self) -> int:
         """How many agents hold a WebSocket to this process."""
         return len(self._connections)
+
+    def come_again_s(self) -> float | None:
+        """When an agent that comes anew is to come again, for too many wait; None: it is served."""
+        waiting = self.workers.statistics().tasks_waiting
+        later_s = throttling.come_again_s(waiting, self._chance.random())
+        if later_s is not None:
+            self.door.refuse(Refused.OPAMP_BUSY)
+        return later_s
+
+    def new_heartbeat_s(self, connection: AgentConnection) -> int | None:
+        """What the agent is to be told of how often it speaks, once; None: nothing new."""
+        wanted_s = throttling.heartbeat_s(len(self._connections))
+        if wanted_s == connection.heartbeat_s:
+            return None
+        connection.heartbeat_s = wanted_s
+        return wanted_s
 
     def poke(self) -> None:
         """Desired state has changed and is committed: look now. Does nothing when the hub does not run."""

@@ -10,14 +10,14 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from sqlmodel import Session, select
+from sqlmodel import Session, col, select
 
 from controlplane import ledger
 from controlplane.auth import Principal
 from controlplane.contract.bodies.nodes import ConfigStatus, NodeRole
 from controlplane.contract.errors import BadRequest, NotFound
 from controlplane.contract.metrics import POOL
-from controlplane.contract.reports.opamp import LEASE_ENDED, REPLACED_PAUSE_S, ROLE
+from controlplane.contract.reports.opamp import LEASE_ENDED, REPLACED_PAUSE_S, ROLE, new_instance_uid
 from controlplane.db.database import Database
 from controlplane.fleet import machine
 from controlplane.fleet import store as fleet
@@ -109,10 +109,22 @@ def _answer(
     reply = replace(
         answered.reply,
         token=rotation.offered(session, principal, row, terms.token_days, now) if due else None,
+        new_instance_uid=_another_uid(session, row, report, now),
         report_full_state=not complete,
         error="; ".join(problems) or None,
     )
     return Answer(reply, answered.node, answered.desired)
+
+
+def _another_uid(session: Session, row: NodeRow, report: AgentReport, now: datetime) -> bytes | None:
+    """A new instance_uid for an agent that asks for one, or whose own is another node's, too: a machine was copied."""
+    if not report.wants_instance_uid:
+        if report.description is None:
+            return None
+        others = select(NodeRow.node).where(NodeRow.instance_uid == report.instance_uid, NodeRow.node != row.node)
+        if session.exec(others.where(col(NodeRow.connected).is_(True)).limit(1)).first() is None:
+            return None
+    return new_instance_uid(int(now.timestamp() * 1000))
 
 
 def _identity_problem(principal: Principal, description: Description) -> str | None:
