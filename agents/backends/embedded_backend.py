@@ -74,6 +74,7 @@ class EmbeddedBackend:
                     for line in lines:
                         if line and (event := _parse(line)) is not None:
                             self._in_flight.see(event)
+                            self._costs.see(event)
                             yield event
                     if len(rest) > LARGEST_LINE_BYTES:
                         raise EngineUnreachable(f"GET /events sent a line of more than {LARGEST_LINE_BYTES} bytes")
@@ -96,7 +97,7 @@ class EmbeddedBackend:
         if needed is not None:
             took_s = time.monotonic() - begun
             # While weights are swapped no new request is begun: one that comes waits for all of it, at the worst.
-            self._costs.record(needed, took_s, 0.0 if needed is ChangeClass.LIVE else took_s)
+            self._costs.record(needed, revision, took_s, 0.0 if needed is ChangeClass.LIVE else took_s)
         return await self.effective()
 
     async def health(self) -> EngineHealth:

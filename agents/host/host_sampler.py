@@ -5,11 +5,11 @@ and its figures are absent. The engine is found again when its process is replac
 """
 
 import logging
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from agents.host import control_group, host_memory, listener, pressure, process, processor
+from agents.host.boot_clock import since_boot_s
 from agents.host.gpu import Gpus
 from agents.host.neighbours import Neighbours
 from agents.host.process import PROC
@@ -21,12 +21,6 @@ CONTROL_GROUPS = Path("/sys/fs/cgroup")
 LOOKS_AT_ONCE = 6
 LOOK_EVERY = 12
 """An engine that is not found is looked for in each of the first windows, then in every twelfth: it costs a scan."""
-
-
-def since_boot_s() -> float:
-    """The clock that processes' starts are told in."""
-    boot = getattr(time, "CLOCK_BOOTTIME", None)
-    return time.monotonic() if boot is None else time.clock_gettime(boot)
 
 
 class Sampler:

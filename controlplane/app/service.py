@@ -158,7 +158,7 @@ def _service(
     tls: ServerTls | None,
 ) -> Service:
     disk, stop = DiskSpace(database), threading.Event()
-    hub = FleetHub(database, door, token_days=settings.node_token_days, clock=clock)
+    hub = FleetHub(database, door, token_days=settings.node_token_days, lease_s=settings.lease_s, clock=clock)
     ledger_key = signing.key_of(settings.data_dir)
     # One folder of data is one process's: on SQLite nobody else sends.
     deliverer = Deliverer(

@@ -10,6 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 
 from controlplane.app.sign_in_settings import SignInSettings
 from controlplane.contract.host_names import ANY, is_loopback
+from controlplane.contract.reports.opamp import LEASE_S
 from controlplane.contract.retention_defaults import DAY_S, HOUR_S, LEVELS_S, LONGEST_S
 from controlplane.serving.proxies import Proxies
 from controlplane.terminal.setting_values import Bytes, Pairs, words_of
@@ -193,6 +194,12 @@ class ServiceSettings(StoreSettings, SignInSettings):
     )
     node_token_days: float = Field(
         default=30, gt=0, le=3650, description="After so many days an agent is given another token."
+    )
+    lease_s: float = Field(
+        default=LEASE_S,
+        ge=5,
+        le=86400,
+        description="A node that is cut off in a rollout goes back to the promoted revision by itself after so long.",
     )
     outgoing_allow: Annotated[tuple[str, ...], BeforeValidator(words_of)] = Field(
         default=(),

@@ -34,6 +34,9 @@ def changes_text(node: NodeView) -> list[str]:
     lines = [f"formats: {', '.join(node.effective.formats)}"] if node.effective.formats else []
     for kind, cost in node.effective.costs.items():
         waited = f", requests waited {duration_text(cost.unavailable_s)}" if cost.unavailable_s else ""
+        if cost.warm_ups:
+            lost = duration_text(cost.capacity_lost_s)
+            waited += f", warm after {duration_text(cost.warm_up_s)} more; {lost} of full capacity lost"
         mean, last = duration_text(cost.mean_s), duration_text(cost.last_s)
         lines.append(f"a {kind.value} change: {mean} on average, {last} last{waited}")
     return lines

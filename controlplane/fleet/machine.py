@@ -7,7 +7,7 @@ itself is left alone; a knob that an engine does not report is never called drif
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from controlplane.contract.bodies.configs import Revision
 from controlplane.contract.bodies.nodes import ConfigStatus, EffectiveConfig, NodeRole
@@ -44,15 +44,41 @@ class EngineNews(StrEnum):
 
 @dataclass(frozen=True)
 class Wish:
-    """What a node should do: run a revision, and have emptied its prefix cache so many times by request."""
+    """What a node should do: run a revision, and have emptied its prefix cache so many times by request.
+
+    `promoted`: the revision is on trial in production, on a lease; a node that hears nothing for as long goes back to
+    this one by itself.
+    """
 
     revision: Revision
     cache_reset: int = 0
+    promoted: Revision | None = None
 
     @property
-    def mark(self) -> tuple[int, int]:
+    def mark(self) -> "Mark":
         """Differs whenever the wish does."""
-        return self.revision.number, self.cache_reset
+        return Mark(self.revision.number, self.cache_reset, None if self.promoted is None else self.promoted.number)
+
+
+class Mark(NamedTuple):
+    """A wish by its numbers: the revision, the cache's emptyings, and the promoted revision behind a lease."""
+
+    revision: int
+    cache_reset: int
+    promoted: int | None
+
+
+def mark(role: NodeRole, override: int | None, pool_revision: int | None, cache_reset: int) -> Mark | None:
+    """What a node should do; None leaves it as it is.
+
+    On a serving node an override is a rollout's, and leased: nobody has judged it to the end. A trial node's is its
+    study's, and serves nobody.
+    """
+    number = wanted_revision(override, pool_revision)
+    if number is None:
+        return None
+    leased = role is NodeRole.SERVING and number != pool_revision
+    return Mark(number, cache_reset, pool_revision if leased else None)
 
 
 def wanted_revision(override: int | None, pool_revision: int | None) -> int | None:
@@ -61,16 +87,25 @@ def wanted_revision(override: int | None, pool_revision: int | None) -> int | No
 
 
 def remote_hash(wish: Wish) -> str:
-    """The OpAMP config_hash as text: "NUMBER:SHA256", and ":RESETS" where the cache was to be emptied."""
+    """The OpAMP config_hash as text: "NUMBER:SHA256", ":RESETS" where the cache was to be emptied, ":over-NUMBER" where
+    it is on a lease over the promoted revision: once that is over by promotion, the agent has to hear of it."""
     revision = wish.revision
-    return f"{revision.number}:{revision.hash}" + (f":{wish.cache_reset}" if wish.cache_reset else "")
+    resets = f":{wish.cache_reset}" if wish.cache_reset else ""
+    return f"{revision.number}:{revision.hash}{resets}" + (f":over-{wish.promoted.number}" if wish.promoted else "")
 
 
-def remote_body(wish: Wish) -> bytes:
-    """The body of the configuration map's entry "engine.json"."""
-    revision = wish.revision
-    body = {"revision": revision.number, "hash": revision.hash, "knobs": revision.knobs.knobs()}
-    return canonical_json(body | ({"cache_reset": wish.cache_reset} if wish.cache_reset else {})).encode()
+def remote_body(wish: Wish, lease_s: float) -> bytes:
+    """The body of the configuration map's entry "engine.json". Agents pass over keys that they do not know."""
+    body = _body(wish.revision)
+    if wish.cache_reset:
+        body["cache_reset"] = wish.cache_reset
+    if wish.promoted is not None:
+        body["lease"] = {"duration_s": lease_s, "promoted": _body(wish.promoted)}
+    return canonical_json(body).encode()
+
+
+def _body(revision: Revision) -> dict[str, Any]:
+    return {"revision": revision.number, "hash": revision.hash, "knobs": revision.knobs.knobs()}
 
 
 def revision_part(config_hash: str) -> str:

@@ -53,7 +53,7 @@ def nodes(
     if limit is not None:
         query = query.limit(limit)
     rows = session.exec(query).all()
-    known = _Desired(session)
+    known = _Wishes(session)
     return [node_view(row, known.of(row)) for row in rows]
 
 
@@ -66,7 +66,7 @@ def any_node(session: Session, *, read: bool = False) -> bool:
 def node(session: Session, name: str) -> NodeView:
     """One node. Raises `NotFound`."""
     row = row_of(session, name)
-    return node_view(row, desired_of(session, row))
+    return node_view(row, wish_of(session, row))
 
 
 def row_of(session: Session, name: str) -> NodeRow:
@@ -82,25 +82,29 @@ def pool_revision(session: Session, pool: str) -> int | None:
     return None if row is None else row.revision
 
 
-def desired_of(session: Session, row: NodeRow) -> Revision | None:
-    """What this node should run."""
-    return _Desired(session).of(row)
+def wish_of(session: Session, row: NodeRow) -> machine.Wish | None:
+    """What this node should do."""
+    return _Wishes(session).of(row)
 
 
-class _Desired:
-    """Desired revisions of many nodes, each pool and revision read once."""
+class _Wishes:
+    """What many nodes should do, each pool and revision read once."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._pools: dict[str, int | None] = {}
         self._revisions: dict[int, Revision] = {}
 
-    def of(self, row: NodeRow) -> Revision | None:
+    def of(self, row: NodeRow) -> machine.Wish | None:
         if row.pool not in self._pools:
             self._pools[row.pool] = pool_revision(self._session, row.pool)
-        number = machine.wanted_revision(row.override_revision, self._pools[row.pool])
-        if number is None:
+        mark = machine.mark(NodeRole(row.role), row.override_revision, self._pools[row.pool], row.cache_reset)
+        if mark is None:
             return None
+        promoted = None if mark.promoted is None else self._revision(mark.promoted)
+        return machine.Wish(self._revision(mark.revision), mark.cache_reset, promoted)
+
+    def _revision(self, number: int) -> Revision:
         if number not in self._revisions:
             self._revisions[number] = revision(self._session, number)
         return self._revisions[number]
@@ -174,9 +178,10 @@ def _trial_row(session: Session, name: str) -> NodeRow:
 
 def refresh_drift(session: Session, rows: Iterable[NodeRow], now: datetime) -> None:
     """Set or clear `drift_since` by what the nodes should run and what they last said they run."""
-    known = _Desired(session)
+    known = _Wishes(session)
     for row in rows:
-        if machine.drifts(known.of(row), effective_of(row)):
+        wish = known.of(row)
+        if wish is not None and machine.drifts(wish.revision, effective_of(row)):
             row.drift_since = row.drift_since or now
         else:
             row.drift_since = None

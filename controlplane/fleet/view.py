@@ -20,14 +20,11 @@ def revision_view(row: RevisionRow) -> Revision:
     return Revision.model_validate(row, from_attributes=True)
 
 
-def wish_of(row: NodeRow, desired: Revision | None) -> machine.Wish | None:
-    return None if desired is None else machine.Wish(desired, row.cache_reset)
-
-
-def node_view(row: NodeRow, desired: Revision | None) -> NodeView:
+def node_view(row: NodeRow, wish: machine.Wish | None) -> NodeView:
     """The row as the API shows it; `config_status` and `config_error` speak of the desired revision."""
     runs, acknowledged = effective_of(row), acknowledged_of(row)
-    offering = machine.must_offer(wish_of(row, desired), acknowledged, runs)
+    desired = None if wish is None else wish.revision
+    offering = machine.must_offer(wish, acknowledged, runs)
     status, error = machine.shown_status(desired, acknowledged, offering)
     shown: dict[str, Any] = row.model_dump(include=set(NodeView.model_fields) & set(NodeRow.model_fields))
     shown |= {

@@ -12,7 +12,7 @@ from sqlalchemy import String, cast
 from sqlmodel import Session, col, select
 
 from controlplane.contract.bodies.configs import Revision
-from controlplane.contract.bodies.nodes import ConfigStatus, FleetColumns, state_of
+from controlplane.contract.bodies.nodes import ConfigStatus, FleetColumns, NodeRole, state_of
 from controlplane.contract.knobs import canonical_json
 from controlplane.fleet import effective, machine, revisions
 from controlplane.fleet.tables import NodeRow, PoolRow
@@ -38,7 +38,7 @@ def fleet_columns(session: Session, pool: str | None = None) -> FleetColumns:
         node, of_pool, role, backend, model, connected, healthy, detail = row[: len(named)]
         override, cache_reset, acknowledged, status, drift_since = row[len(named) : len(named) + len(told)]
         unaccounted, last_seen, runs = row[len(named) + len(told) :]
-        desired, wanted_hash = wishes.of(of_pool, override, cache_reset)
+        desired, wanted_hash = wishes.of(NodeRole(role), of_pool, override, cache_reset)
         revision, config_hash = _runs(runs)
         values = (
             *(node, of_pool, role, backend, model, state_of(connected, healthy, detail)),
@@ -57,18 +57,22 @@ class _Wishes:
         self._session = session
         self._pools = dict(session.exec(select(PoolRow.name, PoolRow.revision)).all())
         self._revisions: dict[int, Revision] = {}
-        self._hashes: dict[tuple[int, int], str] = {}
+        self._hashes: dict[machine.Mark, str] = {}
 
-    def of(self, pool: str, override: int | None, cache_reset: int) -> tuple[int | None, str]:
-        number = machine.wanted_revision(override, self._pools.get(pool))
-        if number is None:
+    def of(self, role: NodeRole, pool: str, override: int | None, cache_reset: int) -> tuple[int | None, str]:
+        mark = machine.mark(role, override, self._pools.get(pool), cache_reset)
+        if mark is None:
             return None, ""
+        if mark not in self._hashes:
+            promoted = None if mark.promoted is None else self._revision(mark.promoted)
+            wish = machine.Wish(self._revision(mark.revision), cache_reset, promoted)
+            self._hashes[mark] = machine.remote_hash(wish)
+        return mark.revision, self._hashes[mark]
+
+    def _revision(self, number: int) -> Revision:
         if number not in self._revisions:
             self._revisions[number] = revisions.revision(self._session, number)
-        key = (number, cache_reset)
-        if key not in self._hashes:
-            self._hashes[key] = machine.remote_hash(machine.Wish(self._revisions[number], cache_reset))
-        return number, self._hashes[key]
+        return self._revisions[number]
 
 
 def _runs(text: str | None) -> tuple[int | None, str]:

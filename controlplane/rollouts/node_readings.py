@@ -2,6 +2,7 @@
 
 from datetime import datetime
 
+from controlplane.contract.reports.opamp import LEASE_ENDED
 from controlplane.rollouts.decision import Facts, NodeFact, State
 
 LOST_GRACE_S = 20.0
@@ -20,7 +21,8 @@ def not_running_new(names: tuple[str, ...], facts: Facts) -> tuple[str, ...]:
 def failed_of(facts: tuple[NodeFact, ...]) -> str | None:
     for fact in facts:
         if fact.error is not None:
-            return f"{fact.node} could not apply it: {fact.error}"
+            left = fact.error.startswith(LEASE_ENDED)
+            return f"{fact.node} {'left it' if left else 'could not apply it'}: {fact.error}"
     return None
 
 

@@ -27,6 +27,7 @@ class Refused(StrEnum):
     WEBSOCKET_TEXT = "websocket_text"  # A WebSocket's text that is no UTF-8: closed by `guarded_websocket`.
     OPAMP_FIRST_MESSAGE = "opamp_first_message"  # A WebSocket that said nothing; this and the next: `fleet.opamp`.
     OPAMP_IDLE = "opamp_idle"
+    OPAMP_BUSY = "opamp_busy"  # Too many agents came at once: this one is to come again.
     OPAMP_REPLACED = "opamp_replaced"  # A newer WebSocket of the same node was opened.
     OPAMP_RIVAL = "opamp_rival"  # Two agents speak for one node: the report of the older one.
     QUERY_TIME = "query_time"  # This and the next: `telemetry.queries.budget`.

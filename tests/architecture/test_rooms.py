@@ -90,7 +90,7 @@ FACES = {
     },
     "agents": set(),
     "agents/agent": {"agent", "collector", "command", "settings"},
-    "agents/backends": {"base", "change_costs", "embedded_backend", "engine_control", "in_flight"},
+    "agents/backends": {"base", "change_costs", "embedded_backend", "engine_control", "in_flight", "warm_up"},
     "agents/backends/vllm": {
         "attached",
         "arguments",

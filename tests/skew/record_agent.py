@@ -16,7 +16,7 @@ import httpx
 from opentelemetry._opamp.proto import opamp_pb2
 
 from agents.agent.agent import agent_version
-from agents.agent.control.applier import ConfigOutcome, parse_offer
+from agents.agent.control.offer import ConfigOutcome, parse_offer
 from agents.agent.control.opamp_client import OpampClient
 from agents.agent.control.opamp_messages import NodeSnapshot
 from agents.agent.delivery.enrolment import Enrolment

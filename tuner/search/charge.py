@@ -1,7 +1,7 @@
 """What a change of configuration costs in time on the trial node, and whether a study can pay for it. Pure.
 
 Guarantee: what this worker has measured itself goes before what the node reports, and that before the guesses below; a
-guess is replaced by the first measurement.
+guess is replaced by the first measurement. Until a configuration is in force is measured here, its warm-up by the node.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from controlplane.contract.bodies.change import expected_s, needed_class
+from controlplane.contract.bodies.change import expected_s, needed_class, warm_up_s
 from controlplane.contract.bodies.nodes import EffectiveConfig, NodeView
 from controlplane.contract.bodies.studies import StudyCreate
 from controlplane.contract.knobs import QUANTIZATION, ChangeClass
@@ -44,7 +44,7 @@ class Prices:
             return 0.0
         paid = self._seconds.get(needed)
         if paid:
-            return sum(paid) / len(paid)
+            return sum(paid) / len(paid) + warm_up_s(effective, needed)  # It has waited until it was in force.
         told = expected_s(effective, needed)
         return GUESS_S[needed] if told is None else told
 

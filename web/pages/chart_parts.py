@@ -29,6 +29,7 @@ MARKS = {
     "node.enrolled": "node",
     "node.removed": "node",
     "node.config_failed": "node",
+    "node.lease_ended": "node",
     "event.posted": "event",
     "node.engine_version": "engine",
     "node.engine_restarted": "engine",

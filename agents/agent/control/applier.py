@@ -3,81 +3,70 @@
 Guarantees: one change at a time; a newer wish replaces one that has not begun. A change that fails leaves the previous
 configuration in force and is reported FAILED with the reason. An engine that cannot be reached is waited for (the
 status stays APPLYING). After an engine restart the last configuration that worked is applied again, with or without a
-control plane: it is in `configuration.json`. Losing the control plane changes nothing.
+control plane: it is in `configuration.json`. Losing the control plane changes nothing, but for a configuration that is
+on trial (`lease.py`): its lease, and the promoted configuration, are on the disk before the engine is touched, and are
+given up in the same write that says that another configuration is in force. Once the lease is over the node goes back
+to the promoted one, and says so as the offer's FAILED; that is on the disk before the engine is touched, too.
 """
 
 import asyncio
-import json
+import contextlib
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+from agents.agent.control import configuration_file
+from agents.agent.control.configuration_file import FILE_NAME, Kept
+from agents.agent.control.lease import Lease
+from agents.agent.control.offer import ConfigOutcome, LeaseTerms, WantedConfig, parse_offer
 from agents.backends.base import Backend, EngineUnreachable
 from agents.host.backoff import Backoff
-from agents.host.durable_file import write_durably
+from agents.host.boot_clock import BootTime, boot_time
 from controlplane.contract.bodies.nodes import ConfigStatus, EffectiveConfig
-from controlplane.contract.errors import BadRequest, TailwrightError
-from controlplane.contract.knobs import EngineConfig, difference, parse_config
+from controlplane.contract.errors import TailwrightError
+from controlplane.contract.knobs import difference
+from controlplane.contract.reports.opamp import LEASE_ENDED
 
 log = logging.getLogger(__name__)
 
-FILE_NAME = "configuration.json"
-
-
-@dataclass(frozen=True)
-class WantedConfig:
-    """A full configuration, its revision number, and the opaque hash it was offered under.
-
-    `cache_reset` counts how often the prefix cache was to be emptied so far: a larger number than before asks for it.
-    """
-
-    revision: int
-    config: EngineConfig
-    offer_hash: bytes
-    cache_reset: int = 0
-
-
-@dataclass(frozen=True)
-class ConfigOutcome:
-    """What became of the last offer; the OpAMP RemoteConfigStatus."""
-
-    offer_hash: bytes = b""
-    status: ConfigStatus = ConfigStatus.UNSET
-    error: str = ""
-
-
-def parse_offer(offer_hash: bytes, body: bytes) -> WantedConfig:
-    """Read {"revision", "hash", "knobs", "cache_reset"}. Raises an error of the contract that names the wrong field."""
-    try:
-        offer = json.loads(body)
-        revision, knobs, cache_reset = offer["revision"], offer["knobs"], offer.get("cache_reset", 0)
-    except (ValueError, KeyError, TypeError) as error:
-        raise BadRequest(f"the offered configuration is not readable: {type(error).__name__} {error}") from error
-    if isinstance(revision, bool) or not isinstance(revision, int) or not isinstance(knobs, dict):
-        raise BadRequest("the offered configuration wants a whole 'revision' and a table of 'knobs'", field="revision")
-    if isinstance(cache_reset, bool) or not isinstance(cache_reset, int):
-        raise BadRequest("the offered configuration wants a whole 'cache_reset'", field="cache_reset")
-    return WantedConfig(revision, parse_config(knobs, prefix="knobs."), offer_hash, cache_reset)
+LOOK_S = 5.0
+"""How often a lease is looked at: a machine that slept wakes with its timers late."""
+RETRY_S = 30.0
+"""After which the promoted configuration is tried again where the engine has refused it."""
+KEPT_EVERY = 0.1
+"""Of a lease: how often its renewal is written down. A killed agent's lease ends by as much too early, never late."""
 
 
 class Applier:
     """`outcome` is what to report; `publish` is called with what the engine runs after a change, or None."""
 
-    def __init__(self, backend: Backend, state_dir: Path, publish: Callable[[EffectiveConfig | None], None]) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        state_dir: Path,
+        publish: Callable[[EffectiveConfig | None], None],
+        *,
+        clock: Callable[[], BootTime] = boot_time,
+        look_s: float = LOOK_S,
+    ) -> None:
         self._backend = backend
         self._file = state_dir / FILE_NAME
         self._publish = publish
+        self._clock = clock
+        self._look_s = look_s
         self._wake = asyncio.Event()
         self._next: WantedConfig | None = None
         self._boot_changed = False
-        self._boot = ""
-        self.good: WantedConfig | None = None
-        self.cache_reset: int | None = 0
+        kept = configuration_file.read(self._file)
+        self._boot = kept.boot
+        self._lease = kept.lease
+        self._lease_written = kept.lease
+        self._return_refused = False
+        self.good = kept.good
+        self.cache_reset = kept.cache_reset
         """The newest emptying of the prefix cache that was carried out; None where the engine offers no way to."""
-        self.outcome = ConfigOutcome()
-        self._load()
+        self.outcome = kept.outcome
 
     def offer(self, offer_hash: bytes, body: bytes) -> None:
         """The control plane wants this. Returns at once; `run` carries it out."""
@@ -93,6 +82,15 @@ class Applier:
         self._settle(ConfigOutcome(offer_hash, ConfigStatus.APPLYING))
         self._wake.set()
 
+    def heard(self) -> None:
+        """The control plane has answered: the lease runs anew."""
+        if self._lease is None:
+            return
+        self._lease = lease = self._lease.renewed(self._clock())
+        written = self._lease_written
+        if written is None or lease.heard.at_s - written.heard.at_s >= KEPT_EVERY * lease.duration_s:
+            self._save()
+
     def engine_seen(self, boot: str) -> None:
         """The event stream began: when this is another engine process than before, it may have forgotten."""
         if boot != self._boot:
@@ -103,15 +101,56 @@ class Applier:
     async def run(self) -> None:
         """Carry out wishes for ever."""
         while True:
-            await self._wake.wait()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._patience_s()):
+                    await self._wake.wait()
             self._wake.clear()
             wanted, self._next = self._next, None
             restarted, self._boot_changed = self._boot_changed, False
             if wanted is not None:
-                await self._carry_out(wanted)
+                await self._take(wanted)
+            elif self._lease is not None and self._lease.is_over(self._clock()):
+                await self._return(self._lease)
             elif restarted:
                 await self._restore()
+            else:
+                continue
             self._save()
+
+    def _patience_s(self) -> float | None:
+        """How long nothing has to be looked at; None: as long as nobody wakes it."""
+        if self._lease is None:
+            return None
+        left_s = self._lease.left_s(self._clock())
+        if left_s > 0:
+            return min(left_s, self._look_s)
+        return RETRY_S if self._return_refused else 0.0
+
+    async def _take(self, wanted: WantedConfig) -> None:
+        held = self._lease
+        if wanted.lease is not None and not self._begin(wanted.offer_hash, wanted.lease):
+            self._lease = held
+            return
+        await self._carry_out(wanted, held)
+
+    def _begin(self, offer_hash: bytes, terms: LeaseTerms) -> bool:
+        """Whether the lease is on the disk. Without it a killed agent would keep the configuration for ever."""
+        self._lease = Lease(offer_hash, terms.promoted, terms.duration_s, self._clock())
+        self._return_refused = False
+        if self._save():
+            return True
+        self._settle(ConfigOutcome(offer_hash, ConfigStatus.FAILED, f"its lease cannot be written to {self._file}"))
+        return False
+
+    async def _return(self, lease: Lease) -> None:
+        """Back to the promoted configuration, by oneself."""
+        number = lease.promoted.revision
+        told = f"{LEASE_ENDED}the control plane was not heard for {lease.duration_s:.0f} s, back to revision {number}"
+        log.warning(told)
+        if self.outcome.offer_hash in (b"", lease.offer_hash):
+            self._finish(ConfigOutcome(lease.offer_hash, ConfigStatus.FAILED, told))
+        await self._carry_out(lease.promoted, lease)
+        self._return_refused = self._lease is not None
 
     async def _restore(self) -> None:
         if self.good is None:
@@ -123,12 +162,15 @@ class Applier:
         if effective is not None and _same(effective, self.good):
             return
         log.warning("the engine restarted, applying revision %d again", self.good.revision)
-        await self._carry_out(self.good)
+        await self._carry_out(self.good, self._lease)
 
-    async def _carry_out(self, wanted: WantedConfig) -> None:
-        """Apply until it worked or was refused, unless something newer is wanted meanwhile."""
+    async def _carry_out(self, wanted: WantedConfig, held: Lease | None) -> None:
+        """Apply until it worked or was refused, unless something newer is wanted meanwhile, or its own lease is over.
+
+        `held`: the lease of what is in force until then.
+        """
         backoff = Backoff(first_s=0.2, limit_s=5.0)
-        while self._next is None:
+        while self._next is None and not (self._is_leased(wanted) and self._is_over()):
             try:
                 effective = await self._apply(wanted)
             except EngineUnreachable as error:
@@ -137,14 +179,26 @@ class Applier:
                 continue
             except TailwrightError as error:
                 log.error("revision %d was not applied: %s", wanted.revision, error.message)
+                if held is not None and self._lease is not None:
+                    held = replace(held, heard=self._lease.heard)  # Whoever was heard was heard.
+                self._lease = held
                 self._conclude(wanted, ConfigStatus.FAILED, error.message)
                 return
             log.info("revision %d is in force", wanted.revision)
             self.good = wanted
             self._boot_changed = False
+            if not self._is_leased(wanted):
+                self._lease = None
             self._conclude(wanted, ConfigStatus.APPLIED, "")
             self._publish(effective)
             return
+
+    def _is_leased(self, wanted: WantedConfig) -> bool:
+        lease = self._lease
+        return lease is not None and wanted is not lease.promoted and wanted.offer_hash == lease.offer_hash
+
+    def _is_over(self) -> bool:
+        return self._lease is not None and self._lease.is_over(self._clock())
 
     async def _apply(self, wanted: WantedConfig) -> EffectiveConfig:
         """The configuration, and the emptying of the cache where it is asked for anew; then mostly with no change."""
@@ -173,33 +227,16 @@ class Applier:
         self.outcome = outcome
         self._publish(None)
 
-    def _save(self) -> None:
-        good = self.good
-        stored: dict[str, Any] = {"boot": self._boot, "good": None, "outcome": None, "cache_reset": self.cache_reset}
-        if good is not None:
-            stored["good"] = {"revision": good.revision, "knobs": good.config.knobs(), "hash": good.offer_hash.hex()}
-        if self.outcome.status in (ConfigStatus.APPLIED, ConfigStatus.FAILED):
-            outcome = self.outcome
-            stored["outcome"] = {"hash": outcome.offer_hash.hex(), "status": outcome.status, "error": outcome.error}
+    def _save(self) -> bool:
+        """Whether it is on the disk."""
+        kept = Kept(self._boot, self.good, self.outcome, self.cache_reset, self._lease)
         try:
-            write_durably(self._file, json.dumps(stored).encode())
+            configuration_file.write(self._file, kept)
         except OSError as error:
             log.error("%s cannot be written: %s", self._file, error)
-
-    def _load(self) -> None:
-        try:
-            stored = json.loads(self._file.read_bytes())
-            self._boot = str(stored["boot"])
-            self.cache_reset = stored["cache_reset"]
-            if (good := stored["good"]) is not None:
-                self.good = WantedConfig(good["revision"], parse_config(good["knobs"]), bytes.fromhex(good["hash"]))
-            if (outcome := stored["outcome"]) is not None:
-                status = ConfigStatus(outcome["status"])
-                self.outcome = ConfigOutcome(bytes.fromhex(outcome["hash"]), status, str(outcome["error"]))
-        except FileNotFoundError:
-            return
-        except (ValueError, KeyError, TypeError, TailwrightError) as error:
-            log.error("%s is damaged, going on without it: %s", self._file, error)
+            return False
+        self._lease_written = self._lease
+        return True
 
 
 def _same(effective: EffectiveConfig, wanted: WantedConfig) -> bool:

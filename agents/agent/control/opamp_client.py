@@ -18,13 +18,13 @@ from opentelemetry._opamp.proto import opamp_pb2
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, WebSocketException
 
-from agents.agent.control.opamp_messages import MessageBuilder, NodeSnapshot, new_instance_uid
+from agents.agent.control.opamp_messages import MessageBuilder, NodeSnapshot
 from agents.agent.delivery.enrolment import Enrolment
 from agents.host.backoff import Backoff, spread_s
 from controlplane.contract.bearer import bearer_token
 from controlplane.contract.clock import utc_now
 from controlplane.contract.reports.media_types import PROTOBUF
-from controlplane.contract.reports.opamp import ENGINE_CONFIG, REPLACED_CODE, REPLACED_PAUSE_S
+from controlplane.contract.reports.opamp import ENGINE_CONFIG, REPLACED_CODE, REPLACED_PAUSE_S, new_instance_uid
 from controlplane.contract.retry import retry_after_s
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,8 @@ LARGEST_MESSAGE_BYTES = 4 * 2**20
 
 
 class OpampClient:
-    """`snapshot` gives the node's present state, `on_offer(hash, body)` takes a wanted configuration."""
+    """`snapshot` gives the node's present state, `on_offer(hash, body)` takes a wanted configuration. `on_heard` is
+    told of every answer of a service that took in what was said, not of one that could or would not."""
 
     def __init__(
         self,
@@ -47,6 +48,7 @@ class OpampClient:
         snapshot: Callable[[], NodeSnapshot],
         on_offer: Callable[[bytes, bytes], None],
         *,
+        on_heard: Callable[[], None] = lambda: None,
         heartbeat_s: float = 10.0,
         websocket_retry_s: float = WEBSOCKET_RETRY_S,
         tls: ssl.SSLContext | None = None,
@@ -61,6 +63,7 @@ class OpampClient:
         self._enrolment = enrolment
         self._snapshot = snapshot
         self._on_offer = on_offer
+        self._on_heard = on_heard
         self._heartbeat_s = heartbeat_s
         self._websocket_retry_s = websocket_retry_s
         self._builder = MessageBuilder(new_instance_uid(time.time_ns() // 1_000_000))
@@ -201,6 +204,8 @@ class OpampClient:
             log.warning("the OpAMP server answered with an error: %s", refusal.error_message)
             if refusal.type == opamp_pb2.ServerErrorResponseType_Unavailable:
                 self._pause_s = min(max(refusal.retry_info.retry_after_nanoseconds / 1e9, 1.0), 300.0)
+        if not self._pause_s:
+            self._on_heard()
         if message.HasField("agent_identification") and len(message.agent_identification.new_instance_uid) == 16:
             self._builder.instance_uid = message.agent_identification.new_instance_uid
         for header in message.connection_settings.opamp.headers.headers:

@@ -6,12 +6,11 @@ out unless the full state is wanted.
 """
 
 import json
-import secrets
 from dataclasses import dataclass
 
 from opentelemetry._opamp.proto import anyvalue_pb2, opamp_pb2
 
-from agents.agent.control.applier import ConfigOutcome
+from agents.agent.control.offer import ConfigOutcome
 from agents.agent.reports.report import SERVICE_NAME
 from agents.backends.base import EngineHealth
 from controlplane.contract import metrics
@@ -51,14 +50,6 @@ class NodeSnapshot:
     unaccounted_share: float | None = None
     effective: EffectiveConfig | None = None
     cache_reset: int | None = 0
-
-
-def new_instance_uid(unix_ms: int) -> bytes:
-    """A UUID version 7 (RFC 9562, 5.7): 48 bits of milliseconds, then random bits."""
-    value = (unix_ms & (2**48 - 1)) << 80 | secrets.randbits(80)
-    value = value & ~(0xF << 76) | 0x7 << 76
-    value = value & ~(0x3 << 62) | 0x2 << 62
-    return value.to_bytes(16, "big")
 
 
 class MessageBuilder:

@@ -8,6 +8,7 @@ cannot be read is left out. `EngineHealth.degraded` says what cannot be seen or 
 import logging
 import time
 from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
@@ -85,9 +86,12 @@ class AttachedVllm:
     async def close(self) -> None:
         await self._api.close()
 
-    def events(self, position: Position | None) -> AsyncIterator[Hello | EngineEvent]:
+    async def events(self, position: Position | None) -> AsyncIterator[Hello | EngineEvent]:
         """vLLM's statistics as the contract's events, from the best source there is."""
-        return self._statistics.events(position)
+        async with aclosing(self._statistics.events(position)) as events:
+            async for item in events:
+                self._costs.see(item)
+                yield item
 
     async def effective(self) -> EffectiveConfig:
         """What vLLM's scheduler says it runs, or without the plugin what vLLM says of its configuration."""
@@ -128,7 +132,7 @@ class AttachedVllm:
                 raise KnobOutOfRange(f"vLLM's scheduler refused the knobs: {told['error']}", field="knobs")
         except OSError as error:
             raise EngineUnreachable(f"the knob file cannot be written: {error}") from error
-        self._costs.record(ChangeClass.LIVE, time.monotonic() - begun)
+        self._costs.record(ChangeClass.LIVE, revision, time.monotonic() - begun)
         return self._read(told)
 
     async def reset_cache(self) -> bool:

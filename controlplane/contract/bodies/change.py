@@ -46,11 +46,17 @@ def needed_class(backend: str, effective: EffectiveConfig, wanted: Mapping[str, 
 
 
 def expected_s(effective: EffectiveConfig, needed: ChangeClass | None) -> float | None:
-    """What a change of this class has cost on the node, in seconds; None where nobody has measured one yet."""
+    """Seconds such a change took on the node until it was in force and warm; None where nobody has measured one."""
     if needed is None:
         return 0.0
     cost = effective.costs.get(needed)
-    return None if cost is None else cost.mean_s
+    return None if cost is None else cost.mean_s + cost.warm_up_s
+
+
+def warm_up_s(effective: EffectiveConfig, needed: ChangeClass) -> float:
+    """What of that is warm-up; 0 where none was measured."""
+    cost = effective.costs.get(needed)
+    return 0.0 if cost is None else cost.warm_up_s
 
 
 def patience_s(effective: EffectiveConfig | None, needed: ChangeClass | None) -> float:

@@ -45,6 +45,19 @@ class ChangeCost(BaseModel):
         default=0.0,
         description="mean seconds in which requests had to wait; 0 for a live change or a standby's takeover",
     )
+    warm_ups: int = Field(
+        default=0,
+        ge=0,
+        le=LARGEST_REPORTED,
+        description="after how many of them the engine's warm-up could be measured",
+    )
+    warm_up_s: Cost = Field(
+        default=0.0, description="mean seconds after that until the engine's steps were as quick as later, 30 at most"
+    )
+    capacity_lost_s: Cost = Field(
+        default=0.0,
+        description="mean seconds of the engine's full capacity that a change cost: waiting, and slow steps",
+    )
 
 
 class EffectiveConfig(BaseModel):

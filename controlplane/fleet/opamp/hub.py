@@ -8,6 +8,7 @@ that has said nothing yet. Databases are read in worker threads, never on the ev
 
 import asyncio
 import logging
+import random
 import secrets
 from dataclasses import dataclass, field
 from enum import Enum
@@ -23,18 +24,20 @@ from controlplane.auth import Principal
 from controlplane.auth import store as tokens
 from controlplane.auth.tables import TokenRow
 from controlplane.auth.token_cache import AuthParts
+from controlplane.contract.bodies.nodes import NodeRole
 from controlplane.contract.clock import Clock, utc_now
 from controlplane.contract.errors import TokenExpired, Unauthenticated
-from controlplane.contract.reports.opamp import REPLACED_CODE
+from controlplane.contract.reports.opamp import LEASE_S, REPLACED_CODE
 from controlplane.db.database import Database
 from controlplane.fleet import machine
 from controlplane.fleet.enrolling.minute_pace import Pace
+from controlplane.fleet.opamp import throttling
 from controlplane.fleet.opamp.contention import Contention
 from controlplane.fleet.opamp.left_out import LeftOut
 from controlplane.fleet.opamp.session import Terms
 from controlplane.fleet.store import SOCKET_SILENCE_S
 from controlplane.fleet.tables import NodeRow, PoolRow
-from controlplane.serving.limits import Doorkeeper
+from controlplane.serving.limits import Doorkeeper, Refused
 
 logger = logging.getLogger(__name__)
 
@@ -70,7 +73,8 @@ class AgentConnection:
     principal: Principal
     id: str = field(default_factory=lambda: secrets.token_hex(8))
     node: str | None = None
-    desired: tuple[int, int] | None = None
+    desired: machine.Mark | None = None
+    heartbeat_s: int = throttling.OWN_S  # As its agent was last told.
     ended: Close | None = None  # The hub wants the connection closed.
     refused: Unauthenticated | None = None  # Why, where its token has ended.
     wake: anyio.Event = field(default_factory=anyio.Event)
@@ -89,6 +93,7 @@ class FleetHub:
         limits: SocketLimits | None = None,
         recheck_s: float = 1.0,
         token_days: float = 30.0,
+        lease_s: float = LEASE_S,
         clock: Clock = utc_now,
     ) -> None:
         self._database = database
@@ -102,7 +107,8 @@ class FleetHub:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._poked = asyncio.Event()
         self.workers = CapacityLimiter(WORKERS)
-        self.terms = Terms(Pace(EVENTS_A_MINUTE), token_days)
+        self._chance = random.Random()
+        self.terms = Terms(Pace(EVENTS_A_MINUTE), token_days, lease_s)
         self.enrolments = Pace(ENROLMENTS_A_MINUTE)
         self.left_out = LeftOut(self.terms.events, self.enrolments)
         self.door = door or Doorkeeper()
@@ -113,6 +119,22 @@ class FleetHub:
     def connections(self) -> int:
         """How many agents hold a WebSocket to this process."""
         return len(self._connections)
+
+    def come_again_s(self) -> float | None:
+        """When an agent that comes anew is to come again, for too many wait; None: it is served."""
+        waiting = self.workers.statistics().tasks_waiting
+        later_s = throttling.come_again_s(waiting, self._chance.random())
+        if later_s is not None:
+            self.door.refuse(Refused.OPAMP_BUSY)
+        return later_s
+
+    def new_heartbeat_s(self, connection: AgentConnection) -> int | None:
+        """What the agent is to be told of how often it speaks, once; None: nothing new."""
+        wanted_s = throttling.heartbeat_s(len(self._connections))
+        if wanted_s == connection.heartbeat_s:
+            return None
+        connection.heartbeat_s = wanted_s
+        return wanted_s
 
     def poke(self) -> None:
         """Desired state has changed and is committed: look now. Does nothing when the hub does not run."""
@@ -207,15 +229,13 @@ class FleetHub:
         """What is known of nodes by name, and of tokens that have ended why they are refused."""
         with self._database.read_session() as session:
             rows = session.execute(
-                select(NodeRow.node, NodeRow.connection, NodeRow.override_revision, NodeRow.cache_reset)
-                .add_columns(col(PoolRow.revision))
+                select(NodeRow.node, NodeRow.connection, NodeRow.role)
+                .add_columns(col(NodeRow.override_revision), col(PoolRow.revision), col(NodeRow.cache_reset))
                 .join(PoolRow, col(PoolRow.name) == NodeRow.pool)
             )
             nodes = {
-                node: _Found(
-                    holder, None if (number := machine.wanted_revision(override, pool)) is None else (number, resets)
-                )
-                for node, holder, override, resets, pool in rows
+                node: _Found(holder, machine.mark(NodeRole(role), override, pool, resets))
+                for node, holder, role, override, pool, resets in rows
             }
             held = {connection.principal.token_id for connection in list(self._connections)}
             ended = select(TokenRow).where(~tokens.lives(self._clock()), col(TokenRow.id).in_(held))
@@ -231,7 +251,7 @@ class _Found:
     """The WebSocket that holds a node (None: none, or over HTTP), and the mark of its wish (None: there is none)."""
 
     connection: str | None
-    desired: tuple[int, int] | None
+    desired: machine.Mark | None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,6 +4,7 @@ Over HTTP an agent polls; over WebSocket the service pushes a changed configurat
 """
 
 import logging
+from dataclasses import replace
 from functools import partial
 
 import anyio
@@ -55,6 +56,8 @@ async def opamp_http(request: Request, principal: AgentAccess, service: Fleet) -
         raise Unsupported(f"Content-Type: wants {PROTOBUF}, got {content_type!r}", field="Content-Type")
     message = wire.unpack(await _body(request), request.headers.get("Content-Encoding", "").strip().lower())
     report = wire.parse(message)
+    if report.description is not None and (later_s := service.fleet.come_again_s()) is not None:
+        return OpampAnswer(wire.encode(_later(report, later_s)).SerializeToString())
     terms, came = service.fleet.terms, Came(origin=address_of(request))
     work = partial(answer, service.database, principal, report, service.clock(), terms, came)
     answered = await to_thread.run_sync(work, limiter=service.fleet.workers)
@@ -145,6 +148,10 @@ async def _receive(socket: WebSocket, connection: AgentConnection, service: Flee
             # Without a readable instance_uid there is nobody to answer; the reason goes into the close frame.
             await _close(socket, INVALID, error.message)
             return
+        if not spoken and (later_s := hub.come_again_s()) is not None:
+            if not await _send(socket, connection, Answer(_later(report, later_s))):
+                return
+            continue
         spoken = True
         async with connection.turn:
             if connection.ended is not None:
@@ -164,12 +171,20 @@ async def _receive(socket: WebSocket, connection: AgentConnection, service: Flee
             if answered.node is not None:
                 hub.left_out.note(answered.node, report.problems)
                 hub.hold(connection, answered.node)
+                if report.takes_heartbeat:
+                    paced = replace(answered.reply, heartbeat_s=hub.new_heartbeat_s(connection))
+                    answered = replace(answered, reply=paced)
             if not await _send(socket, connection, answered):
                 return
         if answered.rival_of is not None:
             hub.contention.refused(answered.rival_of)
             await _close(socket, *Close.REPLACED.value)
             return
+
+
+def _later(report: wire.AgentReport, later_s: float) -> wire.Reply:
+    told = "many agents have come at once: come again"
+    return wire.Reply(report.instance_uid, error=told, retry_after_s=later_s)
 
 
 async def _push(socket: WebSocket, connection: AgentConnection, service: FleetParts) -> None:
@@ -185,7 +200,7 @@ async def _push(socket: WebSocket, connection: AgentConnection, service: FleetPa
             continue
         async with connection.turn:
             try:
-                pushed = await to_thread.run_sync(offer, database, connection.node, limiter=hub.workers)
+                pushed = await to_thread.run_sync(offer, database, connection.node, hub.terms, limiter=hub.workers)
             except Exception:
                 logger.exception("a configuration could not be pushed to node %s", connection.node)
                 continue

@@ -6,18 +6,18 @@ its agent says. Of two agents that speak for one node the one that began last is
 counts as a claim while that one is there.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from sqlmodel import Session, select
+from sqlmodel import Session, col, select
 
 from controlplane import ledger
 from controlplane.auth import Principal
 from controlplane.contract.bodies.nodes import ConfigStatus, NodeRole
 from controlplane.contract.errors import BadRequest, NotFound
 from controlplane.contract.metrics import POOL
-from controlplane.contract.reports.opamp import REPLACED_PAUSE_S, ROLE
+from controlplane.contract.reports.opamp import LEASE_ENDED, REPLACED_PAUSE_S, ROLE, new_instance_uid
 from controlplane.db.database import Database
 from controlplane.fleet import machine
 from controlplane.fleet import store as fleet
@@ -26,10 +26,12 @@ from controlplane.fleet.enrolling.minute_pace import Pace
 from controlplane.fleet.opamp import rotation
 from controlplane.fleet.opamp.wire import AgentReport, Description, Reply, problem_of
 from controlplane.fleet.tables import NodeRow
-from controlplane.fleet.view import acknowledged_of, effective_of, wish_of
+from controlplane.fleet.view import acknowledged_of, effective_of
 
 CONFIG_FAILED, CONFIG_APPLIED = "node.config_failed", "node.config_applied"
 """The ledger's kinds of what became of a configuration on a node; alerts read them."""
+CONFIG_LEFT = "node.lease_ended"
+"""The node was cut off in a rollout, and went back to the promoted revision by itself."""
 
 
 @dataclass(frozen=True)
@@ -38,17 +40,18 @@ class Answer:
 
     reply: Reply
     node: str | None = None
-    desired: tuple[int, int] | None = None
+    desired: machine.Mark | None = None
     rival_of: str | None = None  # The node that another agent holds, which is why this one was not heard.
 
 
 @dataclass(frozen=True)
 class Terms:
     """events: how many entries a minute a node may cause in the ledger; token_days: after so many days an agent is
-    given another token."""
+    given another token; lease_s: for so long a node that hears nothing keeps a revision that is on trial."""
 
     events: Pace
     token_days: float
+    lease_s: float
 
 
 @dataclass(frozen=True)
@@ -67,11 +70,11 @@ def answer(
         return _answer(session, principal, report, now, terms, came)
 
 
-def offer(database: Database, node: str) -> Answer | None:
+def offer(database: Database, node: str, terms: Terms) -> Answer | None:
     """What has to be pushed to a connected node by itself; None when the node is gone."""
     with database.read_session() as session:
         row = session.get(NodeRow, node)
-        return None if row is None or row.instance_uid is None else _reply(session, row)
+        return None if row is None or row.instance_uid is None else _reply(session, row, terms)
 
 
 def _answer(
@@ -101,16 +104,27 @@ def _answer(
     except BadRequest as error:
         problems.append(f"effective_config.{error.message}")
     fleet.refresh_drift(session, [row], now)
-    answered = _reply(session, row)
+    answered = _reply(session, row, terms)
     due = report.takes_connection_settings and not report.disconnecting
-    reply = Reply(
-        report.instance_uid,
+    reply = replace(
+        answered.reply,
         token=rotation.offered(session, principal, row, terms.token_days, now) if due else None,
-        offer=answered.reply.offer,
+        new_instance_uid=_another_uid(session, row, report, now),
         report_full_state=not complete,
         error="; ".join(problems) or None,
     )
     return Answer(reply, answered.node, answered.desired)
+
+
+def _another_uid(session: Session, row: NodeRow, report: AgentReport, now: datetime) -> bytes | None:
+    """A new instance_uid for an agent that asks for one, or whose own is another node's, too: a machine was copied."""
+    if not report.wants_instance_uid:
+        if report.description is None:
+            return None
+        others = select(NodeRow.node).where(NodeRow.instance_uid == report.instance_uid, NodeRow.node != row.node)
+        if session.exec(others.where(col(NodeRow.connected).is_(True)).limit(1)).first() is None:
+            return None
+    return new_instance_uid(int(now.timestamp() * 1000))
 
 
 def _identity_problem(principal: Principal, description: Description) -> str | None:
@@ -223,6 +237,8 @@ def _acknowledge(session: Session, row: NodeRow, said: machine.Acknowledged, now
     failed = said.status is ConfigStatus.FAILED
     kind = CONFIG_FAILED if failed else CONFIG_APPLIED
     message = f"revision {number} could not be applied: {said.error}" if failed else f"revision {number} applied"
+    if failed and said.error.startswith(LEASE_ENDED):
+        kind, message = CONFIG_LEFT, f"revision {number} was left: {said.error}"
     evidence = _failure(session, row, number, said.error) if failed else {}
     ledger.append(session, now, f"agent {row.node}", kind, f"node/{row.node}", message, hash=said.hash, **evidence)
 
@@ -251,8 +267,9 @@ def _failure(session: Session, row: NodeRow, number: str, error: str) -> dict[st
     }
 
 
-def _reply(session: Session, row: NodeRow) -> Answer:
+def _reply(session: Session, row: NodeRow, terms: Terms) -> Answer:
     assert row.instance_uid is not None
-    wish = wish_of(row, fleet.desired_of(session, row))
+    wish = fleet.wish_of(session, row)
     due = machine.must_offer(wish, acknowledged_of(row), effective_of(row))
-    return Answer(Reply(row.instance_uid, offer=wish if due else None), row.node, None if wish is None else wish.mark)
+    reply = Reply(row.instance_uid, offer=wish if due else None, lease_s=terms.lease_s)
+    return Answer(reply, row.node, None if wish is None else wish.mark)

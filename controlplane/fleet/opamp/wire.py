@@ -27,6 +27,7 @@ from controlplane.contract.reports.opamp import (
     ENGINE_PROCESS,
     ENGINE_URL,
     ENGINE_VERSION,
+    LEASE_S,
     ROLE,
     SERVING_DEGRADED,
 )
@@ -37,6 +38,8 @@ MESSAGE_LIMIT_BYTES = 1 << 20
 SERVER_CAPABILITIES = 0x27
 """Accepts status, offers remote configuration, accepts the effective one, offers connection settings."""
 TAKES_CONNECTION_SETTINGS = 0x100
+BEATS = 0x2000
+"""AgentCapabilities: AcceptsOpAMPConnectionSettings, ReportsHeartbeat."""
 
 _NAME = re.compile(r"^[A-Za-z0-9._:-]{1,128}$")
 _TEXT_LIMIT = 2000
@@ -84,6 +87,8 @@ class AgentReport:
     config: machine.Acknowledged | None = None
     disconnecting: bool = False
     takes_connection_settings: bool = False
+    takes_heartbeat: bool = False
+    wants_instance_uid: bool = False
     problems: tuple[str, ...] = ()
 
 
@@ -149,6 +154,8 @@ def parse(message: bytes) -> AgentReport:
         config=_acknowledged(sent.remote_config_status, problems) if sent.HasField("remote_config_status") else None,
         disconnecting=sent.HasField("agent_disconnect"),
         takes_connection_settings=bool(sent.capabilities & TAKES_CONNECTION_SETTINGS),
+        takes_heartbeat=sent.capabilities & (takes := TAKES_CONNECTION_SETTINGS | BEATS) == takes,
+        wants_instance_uid=bool(sent.flags & opamp_pb2.AgentToServerFlags_RequestInstanceUid),
         problems=tuple(problems),
     )
 
@@ -261,7 +268,10 @@ class Reply:
 
     instance_uid: str
     offer: machine.Wish | None = None
+    lease_s: float = LEASE_S  # Of an offer that is on trial.
     token: str | None = field(default=None, repr=False)  # The agent connects with it from now on.
+    heartbeat_s: int | None = None  # The agent speaks so often from now on.
+    new_instance_uid: bytes | None = None
     report_full_state: bool = False
     error: str | None = None
     retry_after_s: float | None = None  # With it the error is UNAVAILABLE (try again), without it BAD_REQUEST.
@@ -276,12 +286,16 @@ def encode(reply: Reply) -> opamp_pb2.ServerToAgent:
         message.flags = opamp_pb2.ServerToAgentFlags_ReportFullState
     if reply.offer is not None:
         entry = message.remote_config.config.config_map[ENGINE_CONFIG]
-        entry.body = machine.remote_body(reply.offer)
+        entry.body = machine.remote_body(reply.offer, reply.lease_s)
         entry.content_type = "application/json"
         message.remote_config.config_hash = machine.remote_hash(reply.offer).encode()
-    if reply.token is not None:
+    if reply.new_instance_uid is not None:
+        message.agent_identification.new_instance_uid = reply.new_instance_uid
+    if reply.token is not None or reply.heartbeat_s is not None:
         settings = message.connection_settings
-        settings.hash = hashlib.sha256(reply.token.encode()).digest()
+        settings.hash = hashlib.sha256(f"{reply.token or ''} {reply.heartbeat_s or ''}".encode()).digest()
+        settings.opamp.heartbeat_interval_seconds = reply.heartbeat_s or 0
+    if reply.token is not None:
         settings.opamp.headers.headers.add(key="Authorization", value=f"Bearer {reply.token}")
     if reply.error is not None:
         message.error_response.error_message = reply.error

@@ -20,7 +20,10 @@ GOOD: dict[str, Any] = {
     "live_limits": {"max_num_seqs": 64},
     "limits": {"max_num_seqs": 128},
     "formats": ["none", "int8"],
-    "costs": {"live": {"count": 1, "last_s": 0.5, "mean_s": 0.5, "unavailable_s": 0.0}},
+    "costs": {
+        "live": {"count": 1, "last_s": 0.5, "mean_s": 0.5, "unavailable_s": 0.0}
+        | {"warm_ups": 1, "warm_up_s": 2.0, "capacity_lost_s": 0.7}
+    },
     "cache_reset": 2,
 }
 ANYTHING = st.recursive(

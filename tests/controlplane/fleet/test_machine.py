@@ -137,11 +137,47 @@ def test_sequence_numbers_grow_by_one_within_one_process() -> None:
 
 def test_what_an_agent_is_sent_names_the_revision_and_all_its_knobs() -> None:
     made = revision(3, EngineConfig(max_num_seqs=2))
-    assert json.loads(machine.remote_body(Wish(made))) == {
+    assert json.loads(machine.remote_body(Wish(made), 60.0)) == {
         "revision": 3,
         "hash": made.hash,
         "knobs": made.knobs.knobs(),
     }
+
+
+@given(REVISIONS, REVISIONS, st.integers(0, 2))
+def test_a_leased_revision_says_for_how_long_and_what_comes_after_and_else_the_same(
+    trial: Revision, promoted: Revision, resets: int
+) -> None:
+    leased, plain = Wish(trial, resets, promoted), Wish(trial, resets)
+    said = json.loads(machine.remote_body(leased, 60.0))
+    lease = said.pop("lease")
+    assert said == json.loads(machine.remote_body(plain, 60.0)), "what agents that know no leases read"
+    assert lease == {"duration_s": 60.0, "promoted": json.loads(machine.remote_body(Wish(promoted), 60.0))}
+    assert machine.revision_part(machine.remote_hash(leased)) == machine.remote_hash(Wish(trial))
+
+
+@given(REVISIONS, REVISIONS, st.sampled_from(ConfigStatus))
+def test_a_promotion_is_offered_to_the_nodes_that_run_it_on_a_lease(
+    trial: Revision, promoted: Revision, status: ConfigStatus
+) -> None:
+    leased, plain = Wish(trial, promoted=promoted), Wish(trial)
+    said = Acknowledged(machine.remote_hash(leased), status, "")
+    runs = EffectiveConfig(revision=trial.number, knobs=trial.knobs.knobs())
+    assert leased.mark != plain.mark
+    assert machine.must_offer(plain, said, runs) and not machine.must_offer(leased, said, runs)
+
+
+@given(st.sampled_from(NodeRole), st.none() | NUMBERS, st.none() | NUMBERS)
+def test_a_serving_node_s_own_revision_is_leased_over_its_pool_s(
+    role: NodeRole, override: int | None, pool: int | None
+) -> None:
+    mark = machine.mark(role, override, pool, 0)
+    if mark is None:
+        assert override is None and pool is None
+        return
+    assert mark.revision == machine.wanted_revision(override, pool)
+    on_trial = role is NodeRole.SERVING and override is not None and override != pool
+    assert mark.promoted == (pool if on_trial else None)
 
 
 def test_nothing_is_known_to_drift_where_nothing_is_wanted_or_reported() -> None:

@@ -18,6 +18,7 @@ from controlplane.contract.bodies.nodes import ConfigStatus, NodeView
 from controlplane.contract.histogram import AXIS_LENGTH, AXIS_MAX, AXIS_MIN
 from controlplane.db.database import Database
 from controlplane.evidence.sketch import Sketch
+from controlplane.fleet import machine
 from controlplane.fleet import store as fleet_store
 from controlplane.fleet.tables import NodeRow
 from tests.controlplane.telemetry.fake_reader import FakeReader
@@ -77,11 +78,11 @@ class Fleet:
         with self.database.session() as session:
             for view in fleet_store.nodes(session):
                 row = session.get_one(NodeRow, view.node)
-                wanted = view.desired_revision
-                if not row.connected or wanted is None or row.node in self.stuck:
+                wish = fleet_store.wish_of(session, row)
+                if not row.connected or wish is None or row.node in self.stuck:
                     continue
-                revision = fleet_store.revision(session, wanted)
-                row.config_hash = f"{revision.number}:{revision.hash}"
+                revision = wish.revision
+                row.config_hash = machine.remote_hash(wish)
                 failing = row.node in self.failing and revision.number != 1
                 row.config_status = (ConfigStatus.FAILED if failing else ConfigStatus.APPLIED).value
                 row.config_error = "out of memory" if failing else ""

@@ -33,6 +33,10 @@ def test_prices_are_measured_else_told_else_guessed() -> None:
     prices.paid(ChangeClass.RESTART, 60.0)
     prices.paid(None, 1.0)
     assert prices.between("vllm", NODE, KNOBS, int8) == 50.0
+    warming = ChangeCost(count=1, last_s=70.0, mean_s=70.0, warm_ups=1, warm_up_s=12.0, capacity_lost_s=76.0)
+    node = NODE.model_copy(update={"costs": {ChangeClass.RESTART: warming}})
+    assert prices.between("vllm", node, KNOBS, int8) == 62.0, "what it measured, and the warm-up that the node tells"
+    assert Prices().between("vllm", node, KNOBS, int8) == 82.0
 
 
 def test_time_is_set_apart_for_restarts_only_where_a_study_may_need_one() -> None:

@@ -12,10 +12,11 @@ import httpx
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from agents.agent.control.applier import ConfigOutcome
-from agents.agent.control.opamp_messages import MessageBuilder, NodeSnapshot, new_instance_uid
+from agents.agent.control.offer import ConfigOutcome
+from agents.agent.control.opamp_messages import MessageBuilder, NodeSnapshot
 from agents.backends.base import EngineHealth
 from controlplane.contract.bodies.access import EnrolmentRequest
+from controlplane.contract.reports.opamp import new_instance_uid
 from tests.web.conftest import checked
 
 TITLES = ("Time to first token", "Time between tokens", "End to end", "Requests finished", "Errors", "KV cache in use")

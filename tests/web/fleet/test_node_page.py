@@ -27,6 +27,7 @@ from controlplane.contract.on_call.incidents import Incident, IncidentDetail
 from tests.web.part_html import NOW, part_html
 from web.fleet import node_gpu, node_page
 
+WARMED = ChangeCost(count=1, last_s=4.0, mean_s=4.0, warm_ups=1, warm_up_s=8.0, capacity_lost_s=2.4)
 NODE = NodeView(
     node="gpu 1",
     pool="chat",
@@ -45,7 +46,10 @@ NODE = NodeView(
         live_limits={"max_num_batched_tokens": 1024},
         limits={"max_num_batched_tokens": 2048},
         formats=["none", "int8"],
-        costs={ChangeClass.RESTART: ChangeCost(count=2, last_s=80.0, mean_s=71.5, unavailable_s=3.25)},
+        costs={
+            ChangeClass.RESTART: ChangeCost(count=2, last_s=80.0, mean_s=71.5, unavailable_s=3.25),
+            ChangeClass.SWAP: WARMED,
+        },
     ),
 )
 
@@ -87,7 +91,9 @@ def test_a_nodes_page_shows_all_that_its_agent_reports() -> None:
         '<td class="number" data-label="At most">2048</td>'
         '<td class="whole" data-label="Read from">vLLM scheduler: max_num_scheduled_tokens</td>',
         '<td>restart</td><td class="number">71.5 s</td><td class="number">80.0 s</td>'
-        '<td class="number">3.25 s</td><td class="number">2</td>',
+        '<td class="number">3.25 s</td><td class="number">not measured</td><td class="number">not measured</td>'
+        '<td class="number">2</td>',
+        '<td class="number">not at all</td><td class="number">8.00 s</td><td class="number">2.40 s</td>',
     ):
         assert wanted in page, wanted
     assert '<tr data-knob="max_num_batched_tokens" class="picked">' in page
@@ -183,6 +189,8 @@ def test_the_command_line_says_the_same_in_text() -> None:
     told = changes_text(NODE)
     assert "formats: none, int8" in told
     assert "a restart change: 71.5 s on average, 80.0 s last, requests waited 3.25 s" in told
+    warm = "warm after 8.00 s more; 2.40 s of full capacity lost"
+    assert f"a swap change: 4.00 s on average, 4.00 s last, {warm}" in told
 
 
 def test_a_clock_is_shown_where_it_is_known_with_a_hint_where_it_is_far_off() -> None:

@@ -112,6 +112,7 @@ class ManagedVllm:
         server = self._servers.retiring[0] if self._servers.retiring else self._keeper.serving()
         async with aclosing(server.events(position)) as events:
             async for item in events:
+                self._costs.see(item)
                 yield item
 
     async def effective(self) -> EffectiveConfig:
@@ -143,7 +144,7 @@ class ManagedVllm:
             finally:
                 self._keeper.doing = ""
             if (cost := COST_CLASS.get(made.way)) is not None:
-                self._costs.record(cost, time.monotonic() - received, unavailable_s)
+                self._costs.record(cost, revision, time.monotonic() - received, unavailable_s)
             return await self.effective()
 
     async def reset_cache(self) -> bool:

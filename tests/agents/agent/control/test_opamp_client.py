@@ -12,14 +12,13 @@ import pytest
 from opentelemetry._opamp.proto import opamp_pb2
 
 from agents.agent.control import opamp_client
-from agents.agent.control.applier import ConfigOutcome
+from agents.agent.control.offer import ConfigOutcome
 from agents.agent.control.opamp_client import OpampClient
 from agents.agent.control.opamp_messages import (
     CAPABILITIES,
     MessageBuilder,
     NodeSnapshot,
     describe,
-    new_instance_uid,
 )
 from agents.agent.delivery import credentials
 from agents.agent.delivery.credentials import Credentials
@@ -28,7 +27,7 @@ from agents.agent.settings import AgentSettings
 from agents.backends.base import EngineHealth
 from controlplane.contract.bodies.nodes import ChangeCost, ConfigStatus, EffectiveConfig
 from controlplane.contract.knobs import ChangeClass
-from controlplane.contract.reports.opamp import REPLACED_PAUSE_S
+from controlplane.contract.reports.opamp import REPLACED_PAUSE_S, new_instance_uid
 from tests.agents.agent.fake_service import FakeService
 from tests.agents.served_app import ServedApp
 
@@ -274,3 +273,26 @@ def test_an_answer_that_cannot_be_read_is_passed_over(tmp_path: Path, content: b
     uid = client._builder.instance_uid
     client._take(content)
     assert (offers, client._pause_s, client._builder.instance_uid) == ([], 0.0, uid)
+
+
+def test_who_could_not_take_in_what_was_said_was_not_heard(tmp_path: Path) -> None:
+    """Else a lease would be renewed by a service that cannot read what it wants."""
+    settings = AgentSettings(node="a", state_dir=tmp_path)
+    http = httpx.AsyncClient(base_url="http://service")
+    heard: list[None] = []
+    client = OpampClient(
+        "http://service",
+        http,
+        Enrolment(settings, http),
+        snapshot,
+        lambda *_: None,
+        on_heard=lambda: heard.append(None),
+    )
+    answer = opamp_pb2.ServerToAgent(instance_uid=b"u" * 16)
+    client._take(answer.SerializeToString())
+    answer.error_response.error_message = "pool: enrol again to move"
+    client._take(answer.SerializeToString())
+    assert len(heard) == 2
+    answer.error_response.type = opamp_pb2.ServerErrorResponseType_Unavailable
+    client._take(answer.SerializeToString())
+    assert len(heard) == 2 and client._pause_s == 1.0

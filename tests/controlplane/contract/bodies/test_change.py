@@ -44,6 +44,8 @@ def test_costs_and_patience() -> None:
     assert expected_s(NODE, None) == 0.0
     assert expected_s(NODE, ChangeClass.RESTART) == 90.0
     assert expected_s(NODE, ChangeClass.LIVE) is None
+    warming = ChangeCost(count=2, last_s=250.0, mean_s=90.0, warm_ups=1, warm_up_s=14.0, capacity_lost_s=95.0)
+    assert expected_s(NODE.model_copy(update={"costs": {ChangeClass.RESTART: warming}}), ChangeClass.RESTART) == 104.0
     assert patience_s(NODE, ChangeClass.LIVE) == 30.0
     assert patience_s(NODE, ChangeClass.SWAP) == 600.0
     assert patience_s(NODE, ChangeClass.RESTART) == 1000.0
