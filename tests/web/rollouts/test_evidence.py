@@ -77,7 +77,7 @@ def test_a_slower_canary_is_worse_and_waits_for_nothing() -> None:
 
 
 def test_what_is_not_decided_says_what_it_waits_for_and_how_long() -> None:
-    evidence = judged(1.0, 8)
+    evidence = judged(1.0, 3)
     text = shown(evidence)
     assert evidence["verdict"] is None and "not decided yet" in text
     assert "TTFT is still to be shown not worse: " in text
