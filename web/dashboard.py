@@ -36,12 +36,12 @@ from web.pages import (
     now_page,
     refusals,
     requests_page,
-    rollouts_page,
     runbook_page,
     sign_in,
     studies_page,
 )
 from web.palette import entries
+from web.rollouts import evidence_file, rollouts_page
 from web.settings import routing_forms, settings_forms, settings_page
 from web.whatif import whatif_page
 
@@ -103,6 +103,7 @@ def mount(
     dashboard.include_router(sign_in.router)
     dashboard.include_router(issuer_sign_in.router)
     dashboard.include_router(ledger_files.router)
+    dashboard.include_router(evidence_file.router)
     dashboard.include_router(incident_forms.router)
     dashboard.include_router(rule_forms.router)
     dashboard.include_router(settings_forms.router)

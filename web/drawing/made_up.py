@@ -6,6 +6,7 @@ from typing import Any
 
 from controlplane.contract.bodies.telemetry import HeatmapAnswer, HeatmapColumn, HeatmapSeries
 from controlplane.contract.step_limits import StepLimit
+from web.drawing.closing_band import Known, closing_band
 from web.drawing.heat_map import heat_map
 from web.drawing.line_chart import Line, Mark
 from web.drawing.node_cells import Node, node_cells
@@ -27,6 +28,7 @@ def drawings() -> dict[str, Any]:
         "ribbons": _ribbons(),
         "stacks": _stacks(),
         "verdicts": _verdicts(),
+        "closing": _closing(),
         "nodes": {"Nodes by pool": node_cells(_nodes(300)), "Nobody": node_cells([])},
     }
 
@@ -114,6 +116,11 @@ def _verdicts() -> dict[str, Any]:
         "Not worse": verdict_bar(Judged(1.0, 0.97, 1.03, 1.05, "not_worse"), "tpot p95"),
         "Inconclusive": verdict_bar(Judged(1.1, 0.0, 2.5, 1.05, "inconclusive"), "ttft p99"),
     }
+
+
+def _closing() -> dict[str, Any]:
+    known = [Known(5.0 * at, 1.02, 1.02 - 0.5 / at**0.5, 1.02 + 0.6 / at**0.5) for at in range(1, 60)]
+    return {"An interval that closes": closing_band(known, 1.1), "Nothing known": closing_band([], 1.1)}
 
 
 def _nodes(count: int) -> list[Node]:

@@ -5,6 +5,7 @@ equally far from the same.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,8 @@ APART = 0.09
 """Of the width, between two ticks' words."""
 ROOM = 1.15
 """The axis reaches at least so many times beyond whatever it shows."""
+MOST_REACH = 3.0
+"""Of bars on one scale: an interval that is still wide shall not make all the others dots."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ class Zone:
 
 @dataclass(frozen=True)
 class VerdictBar:
-    """All that the template writes. The interval's ends are within the drawing; `open_low`, `open_high`: it goes on.
+    """All that the template writes. What is drawn is within the drawing; `open_low`, `open_high`: the interval goes on.
     `rows`: {"head", "rows"}, its figures in words, to read."""
 
     zones: list[Zone]
@@ -60,28 +63,30 @@ class VerdictBar:
     rows: dict[str, Any]
 
 
-def verdict_bar(judged: Judged, name: str = "latency") -> VerdictBar:
-    """An end of the interval may be 0 or infinite: open. Raises `ValueError` for ratios below 0 or out of order."""
+def verdict_bar(judged: Judged, name: str = "latency", reach: float | None = None) -> VerdictBar:
+    """An end of the interval may be 0 or infinite: open. `reach`: the axis goes from 1 / reach to it, as of other bars
+    beside it (`shared_reach`). Raises `ValueError` for ratios below 0 or out of order."""
     if not 0 <= judged.low <= judged.ratio <= judged.high or judged.ratio <= 0:
         raise ValueError(f"wants 0 <= low <= ratio <= high, not {judged.low}, {judged.ratio}, {judged.high}")
     if not 0 < judged.better_below <= judged.not_worse_to:
         raise ValueError(f"wants 0 < better_below <= not_worse_to, not {judged.better_below}, {judged.not_worse_to}")
-    open_low, open_high = judged.low <= 0, math.isinf(judged.high)
-    shown = [judged.ratio, judged.better_below, judged.not_worse_to]
-    shown += ([] if open_low else [judged.low]) + ([] if open_high else [judged.high])
-    reach = ROOM * max(max(shown), 1 / min(shown))
+    reach = ROOM * _furthest(judged) if reach is None else reach
+    open_low, open_high = judged.low < 1 / reach, judged.high > reach
     axis = Axis(-math.log(reach), math.log(reach))
-    at = [axis.at(math.log(bound)) for bound in (judged.better_below, judged.not_worse_to)]
-    edges = [0.0, *at, 1.0]
+
+    def at(ratio: float) -> float:
+        return min(max(axis.at(math.log(ratio)), 0.0), 1.0)
+
+    edges = [0.0, at(judged.better_below), at(judged.not_worse_to), 1.0]
     zones = [
         Zone(name, low, high - low)
         for name, low, high in zip(("better", "not worse", "worse"), edges, edges[1:], strict=False)
     ]
     return VerdictBar(
         zones=[zone for zone in zones if zone.width > 0],
-        low=0.0 if open_low else axis.at(math.log(judged.low)),
-        high=1.0 if open_high else axis.at(math.log(judged.high)),
-        ratio=axis.at(math.log(judged.ratio)),
+        low=0.0 if open_low else at(judged.low),
+        high=1.0 if open_high else at(judged.high),
+        ratio=at(judged.ratio),
         open_low=open_low,
         open_high=open_high,
         across=_ticks(axis),
@@ -89,6 +94,18 @@ def verdict_bar(judged: Judged, name: str = "latency") -> VerdictBar:
         sentence=_sentence(judged, name),
         rows=_rows(judged),
     )
+
+
+def shared_reach(judged: Sequence[Judged]) -> float:
+    """How far an axis goes on which all of them stand; at most `MOST_REACH`."""
+    return min(max((ROOM * _furthest(one) for one in judged), default=MOST_REACH), MOST_REACH)
+
+
+def _furthest(judged: Judged) -> float:
+    """The larger of the largest ratio shown and one over the smallest."""
+    shown = [judged.ratio, judged.better_below, judged.not_worse_to]
+    shown += [end for end in (judged.low, judged.high) if end > 0 and not math.isinf(end)]
+    return max(max(shown), 1 / min(shown))
 
 
 def _ticks(axis: Axis) -> list[Tick]:
@@ -104,9 +121,13 @@ def _ticks(axis: Axis) -> list[Tick]:
 def _sentence(judged: Judged, name: str) -> str:
     """Such as "Worse: latency is 12 % higher (3 % to 22 % higher); up to 5 % higher counts as not worse." """
     verdict = judged.verdict.replace("_", " ").capitalize()
-    low, high = _either_change(judged.low), _either_change(judged.high)
     bound = f"up to {_change(judged.not_worse_to)} counts as not worse"
-    return f"{verdict}: {name} is {_change(judged.ratio)} ({low} to {high}); {bound}."
+    return f"{verdict}: {name} is {interval_words(judged)}; {bound}."
+
+
+def interval_words(judged: Judged) -> str:
+    """Such as "12 % higher (3 % higher to 22 % higher)"."""
+    return f"{_change(judged.ratio)} ({_either_change(judged.low)} to {_either_change(judged.high)})"
 
 
 def _rows(judged: Judged) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from controlplane.evidence.effect import Rise, Spans, rise, spans_before
 from controlplane.evidence.quantile_score import spread_after
 from controlplane.evidence.scores import Change
 from controlplane.evidence.wander import TAUS_TICKS, Wander
+from controlplane.rollouts.judging.interval_history import Moment
 from controlplane.rollouts.judging.score_sums import TAIL, Scored, Yardstick
 
 LEAST_TICKS = 360
@@ -66,6 +67,7 @@ class Line(BaseModel):
     weight: list[float] = []  # By stratum, so far.
     estimate: float = 0.0
     information: float = 0.0
+    is_worse: bool = False  # Shown at some look.
 
     @property
     def rise(self) -> Rise:
@@ -95,6 +97,13 @@ class Line(BaseModel):
         """Whether half of the evidence is there that harm takes."""
         return self.log_worse > LEANING_PART * -math.log(self.alpha)
 
+    @property
+    def is_faster(self) -> bool:
+        return bool(self.gains) and self.log_faster >= -math.log(self.alpha)
+
+    def is_not_worse(self, alpha: float) -> bool:
+        return self.log_not_worse >= -math.log(alpha)
+
     def take(self, seen: Scored, *, concurrent: bool) -> None:
         """Take the scores of the next ticks."""
         differences = seen.differences(self.name, self.strata, concurrent)
@@ -119,12 +128,25 @@ class Line(BaseModel):
         )
         self.estimate, self.information = found.estimate, found.information
 
-    def account(self) -> dict[str, Any]:
-        """The ratio with its interval, for people; natural logs."""
+    def moment(self, after_s: float) -> Moment:
+        """The ratio with its interval, as known after so many seconds of judging."""
         low, high = self.rise.interval(self.alpha)
+        ratio = self.factor(self.estimate) if self.information else None
+        return Moment(after_s=after_s, ratio=ratio, low=self.factor(low), high=self.factor(high))
+
+    def account(self, alpha: float) -> dict[str, Any]:
+        """The ratio with its interval, for people; natural logs. alpha: at which *not worse* is shown."""
+        now = self.moment(0.0)
+        findings = (
+            ("worse", self.is_worse),
+            ("faster", self.is_faster),
+            ("not_worse", self.is_not_worse(alpha)),
+            ("leaning_worse", self.leans),
+        )
         return {
-            "ratio": self.factor(self.estimate) if self.information else None,
-            "interval": [self.factor(low), self.factor(high)],
+            "finding": next((name for name, holds in findings if holds), "undecided"),
+            "ratio": now.ratio,
+            "interval": [now.low, now.high],
             "alpha": self.alpha,
             "worse_beyond": self.factor(self.tolerated),
             "standard_errors": round(self.estimate * math.sqrt(self.information), 2),

@@ -20,8 +20,10 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, PrivateAttr
 
 from controlplane.contract.histogram import AXIS_LENGTH
+from controlplane.contract.metrics import WINDOW_S
 from controlplane.rollouts.judging.compared_line import Line, Wanted, learn_line
 from controlplane.rollouts.judging.evidence_of_metric import Tally, Window, bucket_of
+from controlplane.rollouts.judging.interval_history import Moment, with_newest
 from controlplane.rollouts.judging.score_sums import TAIL, TYPICAL, Scored, Yardstick, name_of, scored, usual_of
 
 Ints = NDArray[np.int64]
@@ -42,6 +44,7 @@ class Comparison(BaseModel):
     lines: dict[str, Line]
     control: Tally = Tally()
     canary: Tally = Tally()
+    history: list[Moment] = []  # Of the first level's interval, a moment a look; thinned.
     unjudged: int = 0  # Requests of strata without a past.
     counted: dict[str, list[int]] = {}  # By stratum with a past: requests of control and canary.
     is_worse: bool = False
@@ -106,10 +109,16 @@ class Comparison(BaseModel):
         names = [name_of(level) for level in self.wanted.shown]
         for line in self.lines.values():
             line.look(gap_ticks=self.wanted.gap_ticks, fading_ticks=self.wanted.fading_ticks)
-            self.is_worse = self.is_worse or (may_be_worse and line.log_worse >= -math.log(line.alpha))
-            if line.name in names and line.gains:
-                self.is_faster = self.is_faster or line.log_faster >= -math.log(line.alpha)
-        self.is_not_worse = bool(names) and all(self.lines[name].log_not_worse >= -math.log(alpha) for name in names)
+            line.is_worse = line.is_worse or (may_be_worse and line.log_worse >= -math.log(line.alpha))
+            self.is_worse = self.is_worse or line.is_worse
+            self.is_faster = self.is_faster or (line.name in names and line.is_faster)
+        self.is_not_worse = bool(names) and all(self.lines[name].is_not_worse(alpha) for name in names)
+        first = self.lines[self._first_level]
+        self.history = with_newest(self.history, first.moment(WINDOW_S * len(first.value)))
+
+    @property
+    def _first_level(self) -> str:
+        return name_of(self.wanted.levels[0])
 
     def leaning(self) -> list[str]:
         """Lines with some evidence of harm."""
@@ -129,7 +138,9 @@ class Comparison(BaseModel):
         return ticks * (factor - 1.0)
 
     def evidence(self, alpha: float) -> dict[str, Any]:
-        """The account of it: by line the ratio with its interval; natural logs, seconds."""
+        """The account of it: by line the ratio with its interval, and how that of the first level closed; natural logs,
+        seconds."""
+        needed_s = WINDOW_S * self.needed_ticks(alpha)
         findings = (
             ("worse", self.is_worse),
             ("faster", self.is_faster),
@@ -144,7 +155,10 @@ class Comparison(BaseModel):
             "judged": {"control": self.control.count, "canary": self.canary.count},
             "strata": self.counted,
             "without_a_past": self.unjudged,
-            "lines": {name: line.account() for name, line in self.lines.items()},
+            "shown": [name_of(level) for level in self.wanted.shown],
+            "needed_s": needed_s if self.wanted.shown and math.isfinite(needed_s) else None,
+            "lines": {name: line.account(alpha) for name, line in self.lines.items()},
+            "history": {"line": self._first_level, "moments": [one.model_dump() for one in self.history]},
             "log_bound_not_worse": -math.log(alpha),
         }
 

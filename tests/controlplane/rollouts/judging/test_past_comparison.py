@@ -177,3 +177,20 @@ def test_the_error_rate_is_shared_by_the_lines(make_sketch: MakeSketch) -> None:
     one = WANTED.model_copy(update={"levels": [0.95], "shown": [0.95], "guarded": False})
     (line,) = Arms(make_sketch).learnt(one).lines.values()
     assert (line.name, line.alpha) == ("p95", ALPHA)
+
+
+def test_how_its_interval_closed_is_kept_and_each_line_has_its_finding(make_sketch: MakeSketch) -> None:
+    arms = Arms(make_sketch)
+    found = arms.learnt(TOLERANT)
+    for _ in range(20):
+        fed(found, [arms.window() for _ in range(6)])
+    told = found.evidence(ALPHA)
+    moments = told["history"]["moments"]
+    assert told["history"]["line"] == "typical" and [one["after_s"] for one in moments] == [
+        30.0 * n for n in range(1, 21)
+    ]
+    last = told["lines"]["typical"]
+    assert [moments[-1]["low"], moments[-1]["high"]] == last["interval"] and moments[-1]["ratio"] == last["ratio"]
+    assert moments[-1]["high"] - moments[-1]["low"] < moments[2]["high"] - moments[2]["low"]
+    assert told["shown"] == ["typical", "p90"] and told["needed_s"] == 0.0
+    assert all(told["lines"][name]["finding"] == "not_worse" for name in told["shown"])

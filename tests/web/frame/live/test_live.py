@@ -31,7 +31,7 @@ from web.frame.look import Look
 from web.frame.marks import mark_of, marks_in
 from web.frame.page import Page, Part
 from web.frame.selection import selection_of
-from web.pages.rollouts_page import PAGE
+from web.rollouts.rollouts_page import PAGE
 
 
 @dataclass

@@ -7,7 +7,7 @@ import pytest
 
 from controlplane.contract.bodies.access import Scope
 from controlplane.contract.bodies.rollouts import ENDED, Rollout, RolloutAction, RolloutCreate, RolloutPhase
-from web.pages.rollout_steps import Place, buttons_of, steps_of
+from web.rollouts.rollout_steps import Place, buttons_of, steps_of
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 

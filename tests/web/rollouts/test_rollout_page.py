@@ -12,7 +12,7 @@ from controlplane.contract.changes.blast_radius import BlastRadius
 from controlplane.contract.knobs import EngineConfig
 from tests.web.columns_of import columns_of
 from tests.web.part_html import part_html
-from web.pages.rollouts_page import PAGE, runs_now
+from web.rollouts.rollouts_page import PAGE, runs_now
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 BEFORE, WANTED, TODAY = 512, 300, 7777

@@ -11,7 +11,9 @@ from controlplane.contract.knobs import KNOBS
 from web.access.viewer import scope_of
 from web.frame.page import Context, Page, Part, number
 from web.frame.selection import Selection
-from web.pages.rollout_steps import buttons_of, steps_of
+from web.rollouts import arm_charts
+from web.rollouts.judgements import judgements
+from web.rollouts.rollout_steps import buttons_of, steps_of
 
 NODES_AT_END = "nodes_at_end"
 """The part of a rollout's evidence that says what each node ran when it ended."""
@@ -79,12 +81,37 @@ def _ran_at_end(found: Rollout) -> dict[str, dict[str, Any]]:
     return {name: {} if node is None else node["knobs"] for name, node in kept.items()}
 
 
+def evidence(client: Client, selection: Selection) -> Context:
+    """What the canary and each wave were found to be, the newest open."""
+    found = client.rollout(number(selection, "rollout"))
+    return {
+        "number": found.id,
+        "ended": found.ended_at is not None,
+        "judgements": judgements(found),
+        "has_evidence": bool(found.evidence),
+        "why_none": _why_none(found),
+    }
+
+
+def _why_none(found: Rollout) -> str:
+    if found.plan is None and found.spec.emergency:
+        return "An emergency change is not judged: nothing is compared."
+    return "Nothing was judged." if found.ended_at else "Nothing is judged yet."
+
+
 def whole(client: Client, selection: Selection) -> Context:
     """Raises `NotFound` for a rollout that there is not."""
-    return {"number": client.rollout(number(selection, "rollout")).id}
+    return {"number": client.rollout(number(selection, "rollout")).id, "arm_charts": arm_charts.CHARTS}
 
 
 LIST = Page("rollouts", "/rollouts", "Rollouts", (Part("rollouts", rollouts),), key="r", any_time=True)
 PAGE = Page(
-    "rollout", "/rollouts/{rollout}", "Rollout", (Part("rollout", rollout),), section="rollouts", bar=False, whole=whole
+    "rollout",
+    "/rollouts/{rollout}",
+    "Rollout",
+    (Part("rollout", rollout), Part("rollout_evidence", evidence), *arm_charts.CHARTS),
+    section="rollouts",
+    bar=False,
+    whole=whole,
+    scripts=("charts.js",),
 )
