@@ -17,7 +17,7 @@ from sqlmodel import Session, col, delete
 from controlplane.contract.bodies.rollouts import Rollout, RolloutForecast
 from controlplane.contract.errors import Conflict, PreconditionFailed
 from controlplane.rollouts import store
-from controlplane.rollouts.forecast import forecast
+from controlplane.rollouts.dry_rollout import forecast
 from controlplane.rollouts.tables import RolloutRequestRow
 from controlplane.rollouts.view import rollout_view
 

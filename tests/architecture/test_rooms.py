@@ -64,7 +64,7 @@ FACES = {
     | {"sole_replica"},
     "controlplane/fleet": {"effective", "endpoints", "machine", "revisions", "store", "tables", "view", "whole_fleet"},
     "controlplane/rollouts": {"approval", "careful_request", "checks", "controller", "decision", "endpoints", "facts"}
-    | {"forecast", "interventions", "machine", "node_readings", "outlook", "patience", "stages", "steering", "store"}
+    | {"dry_rollout", "interventions", "machine", "node_readings", "outlook", "patience", "stages", "steering", "store"}
     | {"tables", "time_bounds", "view"},
     "controlplane/telemetry": {"meters", "question", "reader", "store", "tables"},
     "controlplane/terminal": {
