@@ -13,7 +13,7 @@ CALLS = {"eval", "exec", "compile", "os.system", "os.popen", "hashlib.md5", "has
 CALLS |= {"ssl._create_unverified_context", "jinja2.Template", "markupsafe.Markup", "Markup"}
 BY_CHANCE = {"agents/host/backoff.py", "controlplane/alerts/notify/delivery.py", "tuner/search/search.py"}
 BY_CHANCE |= {"tuner/search/space.py", "tuner/workload/rescale.py", "controlplane/fleet/opamp/hub.py"}
-"""Who imports `random`: waits between attempts, also those told to others, which part of a space is searched, and traffic rearranged."""
+"""Who imports `random`: waits, also those told to others, what part of a space is searched, and traffic rearranged."""
 MAILER = ("controlplane/outgoing/guarded_mail.py", "smtplib")
 """The one place that speaks to mail servers: guarded, with a deadline, never in clear with a login."""
 CLIENTS = {"httpx.Client", "httpx.AsyncClient", "httpx.get", "httpx.post", "httpx.request", "httpx.stream"}
