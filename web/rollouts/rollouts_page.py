@@ -6,7 +6,7 @@ from typing import Any
 from controlplane.client import Client
 from controlplane.contract.bodies.nodes import NodeView
 from controlplane.contract.bodies.rollouts import NOT_BEGUN, Rollout
-from controlplane.contract.errors import BadRequest
+from controlplane.contract.errors import Conflict
 from controlplane.contract.knobs import KNOBS
 from web.access.viewer import scope_of
 from web.frame.page import Context, Page, Part, number
@@ -52,7 +52,7 @@ def _reach(client: Client, found: Rollout) -> list[str]:
         return []
     try:
         return client.blast_radius(found.id).says
-    except BadRequest:
+    except Conflict:
         return []
 
 

@@ -13,7 +13,7 @@ from controlplane.contract.bodies.nodes import NodeRole
 from controlplane.contract.bodies.rollouts import RolloutCreate
 from controlplane.contract.changes.blast_radius import BlastRadius
 from controlplane.contract.error_answer import answers
-from controlplane.contract.errors import BadRequest, NotFound
+from controlplane.contract.errors import Conflict, NotFound
 from controlplane.contract.metrics import NODE, POOL, REQUESTS, ROLE, TENANT
 from controlplane.db import SessionDep
 from controlplane.db.ids import PathId
@@ -37,11 +37,11 @@ class ReachDesk:
     telemetry: TelemetryReader
 
     def radius(self, session: Session, spec: RolloutCreate, now: datetime) -> BlastRadius:
-        """As the fleet and its traffic are now. Raises `NotFound` for a revision, `BadRequest` for a pool of nobody."""
+        """As the fleet and its traffic are now. Raises `NotFound` for a revision, `Conflict` for a pool of nobody."""
         revision = fleet.revision(session, spec.revision)
         nodes = policies.tellable(session, spec.pool)
         if not nodes:
-            raise BadRequest(f"pool: {spec.pool!r} has no serving nodes that may be told", field="pool")
+            raise Conflict(f"pool: {spec.pool!r} has no serving nodes that may be told", field="pool")
         serving = fleet_columns(session)
         names = {node for node, role in zip(serving.node, serving.role, strict=True) if role is NodeRole.SERVING}
         traffic = self._traffic(spec.pool, {node.node for node in nodes}, names, now)
@@ -78,14 +78,14 @@ class ReachParts(AuthParts):
 Reaches = Annotated[ReachParts, Depends(ReachParts.given)]
 
 
-@router.post("/rollouts:blast-radius", responses=answers(NotFound))
+@router.post("/rollouts:blast-radius", responses=answers(NotFound, Conflict))
 def preview_blast_radius(wanted: RolloutCreate, session: SessionDep, _: Reader, service: Reaches) -> BlastRadius:
     """What a rollout would reach, before anybody proposes it: nodes, traffic, tenants, seconds without service. Nothing
     is done."""
     return service.reach.radius(session, wanted, service.clock())
 
 
-@router.get("/rollouts/{rollout_id}/blast-radius")
+@router.get("/rollouts/{rollout_id}/blast-radius", responses=answers(NotFound, Conflict))
 def read_blast_radius(rollout_id: PathId, session: SessionDep, _: Reader, service: Reaches) -> BlastRadius:
     """What a rollout that is there would reach if it began now."""
     return service.reach.radius(session, store.get(session, rollout_id).spec, service.clock())

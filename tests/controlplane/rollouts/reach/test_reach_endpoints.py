@@ -7,7 +7,7 @@ import pytest
 
 from controlplane.contract.bodies.rollouts import RolloutCreate
 from controlplane.contract.changes.blast_radius import BlastLimit
-from controlplane.contract.errors import BadRequest, Conflict
+from controlplane.contract.errors import Conflict
 from controlplane.db.database import Database
 from controlplane.rollouts.reach.reach_endpoints import WHILE_S, ReachDesk
 from tests.controlplane.telemetry.fake_reader import FakeReader
@@ -43,7 +43,7 @@ def test_traffic_is_that_of_serving_nodes_now(
 
 
 def test_a_pool_of_nobody_has_none(database: Database, telemetry: FakeReader, spec: RolloutCreate) -> None:
-    with database.read_session() as session, pytest.raises(BadRequest, match="no serving nodes"):
+    with database.read_session() as session, pytest.raises(Conflict, match="no serving nodes"):
         ReachDesk(telemetry).radius(session, spec.model_copy(update={"pool": "empty"}), datetime.now().astimezone())
 
 

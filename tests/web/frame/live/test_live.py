@@ -252,7 +252,13 @@ ROLLOUT = {
 }
 REVISION = {"number": 2, "hash": "h", "knobs": {}, "created_by": "t", "created_at": "2030-01-01T00:00:00Z"}
 NO_NODES: dict[str, list[Any]] = {name: [] for name in FleetColumns.model_fields}
-ANSWERS = {"/api/v1/rollouts/1": ROLLOUT, "/api/v1/configs/2": REVISION, "/api/v1/fleet": NO_NODES}
+NO_SHARES: dict[str, None] = dict.fromkeys(("traffic_share", "traffic_share_at_once", "unavailable_s"))
+ANSWERS = {
+    "/api/v1/rollouts/1": ROLLOUT,
+    "/api/v1/rollouts/1/blast-radius": {"nodes": 0, "nodes_at_once": 0, "tenants": 0, **NO_SHARES},
+    "/api/v1/configs/2": REVISION,
+    "/api/v1/fleet": NO_NODES,
+}
 
 
 class Service:
