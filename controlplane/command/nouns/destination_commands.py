@@ -87,6 +87,7 @@ DELIVERIES: Columns[Delivery] = {
     "delivered": lambda one: moment_text(one.delivered_at),
     "last error": lambda one: one.last_error or "-",
 }
+ONE_PLACE = "say where, once: --url URL, or --url-file FILE"
 SHOWN = 10
 """Deliveries, the newest."""
 
@@ -132,23 +133,13 @@ def create(
     as_json: Json = False,
 ) -> None:
     """Make a destination; needs an admin's token. `test` says whether it is reached."""
-    somewhere = DESTINATION_KINDS[kind].usual_url is not None or url is not None or url_file is not None
-    if not somewhere or (url is not None and url_file is not None):
-        fail("say where, once: --url URL, or --url-file FILE")
-    said: dict[str, object] = {
-        "name": name,
-        "kind": kind,
-        "url": url or _text_of(url_file),
-        "secret": _text_of(secret_file),
-    }
-    said |= {"recipients": to or [], "sender": sender, "login": login, "per_minute": per_minute}
-    if match or match_re:
-        said["only"] = silenced("--match", match or [], "--match-re", match_re or [])
-    said |= {"title_template": _text_of(title_file), "text_template": _text_of(text_file)}
+    said: dict[str, object] = {"name": name, "kind": kind, "enabled": enabled}
+    said |= _plain(to, sender, login, per_minute, title_file, text_file, match, match_re)
+    said |= _secrets(url, url_file, secret_file, callback_secret_file)
+    if DESTINATION_KINDS[kind].usual_url is None and url is None and url_file is None:
+        fail(ONE_PLACE)
     try:
-        wanted = DestinationCreate.model_validate(
-            {**said, "callback_secret": _text_of(callback_secret_file), "enabled": enabled}
-        )
+        wanted = DestinationCreate.model_validate(said)
     except ValidationError as error:
         fail(explain_values(error))
     made = client.create_destination(wanted)
@@ -181,20 +172,14 @@ def change(
     as_json: Json = False,
 ) -> None:
     """Change what is said of a destination; what is not said stays, secrets too. Needs an admin's token."""
-    if url is not None and url_file is not None:
-        fail("say where, once: --url URL, or --url-file FILE")
     if every_alert and (match or match_re):
         fail("--every-alert: leave it out, or give no --match and no --match-re")
-    said: dict[str, object] = {"name": name, "recipients": to, "sender": sender, "login": login, "enabled": enabled}
-    said |= {"per_minute": per_minute, "title_template": _text_of(title_file), "text_template": _text_of(text_file)}
-    if match or match_re:
-        said["only"] = silenced("--match", match or [], "--match-re", match_re or [])
-    given = {field: value for field, value in said.items() if value is not None}
+    given = _plain(to, sender, login, per_minute, title_file, text_file, match, match_re)
+    given |= {field: value for field, value in (("name", name), ("enabled", enabled)) if value is not None}
     if every_alert:
         given["only"] = None
-    secrets = {"url": url or _text_of(url_file), "secret": _text_of(secret_file)}
-    for field, text in {**secrets, "callback_secret": _text_of(callback_secret_file)}.items():
-        given |= {} if text is None else {field: text, f"{field}_kept": False}
+    for field, text in _secrets(url, url_file, secret_file, callback_secret_file).items():
+        given |= {field: text, f"{field}_kept": False}
     if not given:
         fail("nothing to change; say what, as in --match severity=page")
     there = _there(client, number).unchanged()
@@ -207,6 +192,35 @@ def change(
         print_json(changed)
     else:
         typer.echo(f"destination {number} {changed.name!r} is changed: {changed.url}")
+
+
+def _plain(
+    to: list[str] | None,
+    sender: str | None,
+    login: str | None,
+    per_minute: int | None,
+    title_file: Path | None,
+    text_file: Path | None,
+    match: list[str] | None,
+    match_re: list[str] | None,
+) -> dict[str, object]:
+    """What the options say, by field; what is not said is left out."""
+    said: dict[str, object] = {"recipients": to, "sender": sender, "login": login, "per_minute": per_minute}
+    said |= {"title_template": _text_of(title_file), "text_template": _text_of(text_file)}
+    if match or match_re:
+        said["only"] = silenced("--match", match or [], "--match-re", match_re or [])
+    return {field: value for field, value in said.items() if value is not None}
+
+
+def _secrets(
+    url: str | None, url_file: Path | None, secret_file: Path | None, callback_secret_file: Path | None
+) -> dict[str, str]:
+    """The same of what is secret. Ends where two places are said."""
+    if url is not None and url_file is not None:
+        fail(ONE_PLACE)
+    texts = {"url": url or _text_of(url_file), "secret": _text_of(secret_file)}
+    texts["callback_secret"] = _text_of(callback_secret_file)
+    return {field: text for field, text in texts.items() if text is not None}
 
 
 def _there(client: Client, number: int) -> Destination:
