@@ -114,9 +114,7 @@ def start_rollout(
         service.reach.check(session, spec, how["now"])
         return store.start(session, rollout_id, **how)
 
-    done = careful.answer(session, principal.holder, how["now"], begin, of=rollout_id)
-    service.fleet.poke_after_commit(session)
-    return shown(done, response)
+    return _answered(begin, rollout_id, session, principal, service, careful, response, now=how["now"])
 
 
 @router.post("/{rollout_id}/approve", responses=_CHANGED)
@@ -135,9 +133,7 @@ def approve_rollout(
         service.reach.check(session, store.get(session, rollout_id).spec, how["now"])
         return store.approve(session, rollout_id, **how)
 
-    done = careful.answer(session, principal.holder, how["now"], begin, of=rollout_id)
-    service.fleet.poke_after_commit(session)
-    return shown(done, response)
+    return _answered(begin, rollout_id, session, principal, service, careful, response, now=how["now"])
 
 
 @router.post("/{rollout_id}/cancel", responses=_CHANGED)
@@ -236,6 +232,24 @@ def _how(session: Session, principal: Principal, service: RolloutParts, *without
     return {name: value for name, value in how.items() if name not in without}
 
 
+def _answered(
+    act: Callable[[], Rollout],
+    rollout_id: int,
+    session: Session,
+    principal: Principal,
+    service: RolloutParts,
+    careful: CarefulRequest,
+    response: Response,
+    *,
+    now: datetime,
+    says: str = "",
+) -> Rollout | RolloutForecast:
+    """The act done once and of what was read, or its dry run; the fleet hears of it once it is committed."""
+    done = careful.answer(session, principal.holder, now, act, of=rollout_id, says=says)
+    service.fleet.poke_after_commit(session)
+    return shown(done, response)
+
+
 def _steered(
     do: Callable[..., Rollout],
     rollout_id: int,
@@ -248,16 +262,11 @@ def _steered(
     says: str = "",
 ) -> Rollout | RolloutForecast:
     now = service.clock()
-    done = careful.answer(
-        session,
-        principal.holder,
-        now,
-        lambda: do(session, rollout_id, actor=principal.actor, now=now),
-        of=rollout_id,
-        says=says,
-    )
-    service.fleet.poke_after_commit(session)
-    return shown(done, response)
+
+    def steer() -> Rollout:
+        return do(session, rollout_id, actor=principal.actor, now=now)
+
+    return _answered(steer, rollout_id, session, principal, service, careful, response, now=now, says=says)
 
 
 def _followed(
@@ -276,6 +285,4 @@ def _followed(
         service.reach.check(session, made.spec, how["now"])
         return made
 
-    done = careful.answer(session, principal.holder, how["now"], follow, of=rollout_id)
-    service.fleet.poke_after_commit(session)
-    return shown(done, response)
+    return _answered(follow, rollout_id, session, principal, service, careful, response, now=how["now"])
