@@ -17,6 +17,7 @@ from controlplane.rollouts.policies import endpoints as policies
 from controlplane.rollouts.reach import reach_endpoints
 from controlplane.rollouts.verdicts import verdict_endpoints
 from controlplane.studies import endpoints as studies
+from controlplane.studies import lease_endpoints
 from controlplane.telemetry.http import endpoints as telemetry
 from controlplane.whatif import endpoints as whatif
 
@@ -35,6 +36,7 @@ def all_routers() -> list[APIRouter]:
         verdict_endpoints.router,
         policies.router,
         studies.router,
+        lease_endpoints.router,
         whatif.router,
         onboarding_endpoints.router,
         ledger_endpoints.router,

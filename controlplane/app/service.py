@@ -76,6 +76,7 @@ from controlplane.serving.limits import Doorkeeper, Refused
 from controlplane.serving.proxies import Proxies
 from controlplane.serving.tls import ServerTls
 from controlplane.studies.endpoints import StudyParts
+from controlplane.studies.meters import LateReports
 from controlplane.telemetry.forwarding.meters import ExportMeters
 from controlplane.telemetry.queries.budget import QueryDesk
 from controlplane.telemetry.queries.feeds import Streams
@@ -233,6 +234,7 @@ def _service(
         reach=ReachDesk(telemetry),
         outgoing=settings.outgoing,
         rollouts_under_way=rollouts.busy_pools,
+        late_reports=LateReports(shown),
         traffic=telemetry,
         twin=TwinDesk(TWIN),
         deliverer=deliverer,

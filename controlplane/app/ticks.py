@@ -20,6 +20,7 @@ from controlplane.fleet import store as fleet
 from controlplane.inbound.endings import InboundKeeper
 from controlplane.incidents.upkeep import IncidentKeeper
 from controlplane.rollouts.controller import RolloutController
+from controlplane.studies import lease_store
 from controlplane.studies import store as studies
 from controlplane.telemetry.forwarding.exporter import Exporter
 from controlplane.telemetry.store import TelemetryStore
@@ -84,6 +85,7 @@ def ticks_of(
         Tick("webhook_delivery", 1.0, deliverer.tick),
         Tick("rollouts", 1.0, RolloutController(database, telemetry, hub.poke).tick),
         Tick("study_leases", 5.0, in_transaction(studies.expire_leases)),
+        Tick("trial_leases", 5.0, in_transaction(lease_store.expire)),
         Tick("fleet_liveness", 5.0, in_transaction(fleet.expire_silent)),
         Tick("token_uses", PERIOD_S, lambda now: uses.write(database, now)),
         *([] if expiry is None else [Tick("alert_history", EXPIRY_S, expiry.tick)]),

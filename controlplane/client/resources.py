@@ -43,6 +43,7 @@ from controlplane.contract.bodies.studies import (
     StudyCreate,
     StudyFinish,
     StudyHeartbeat,
+    StudyState,
     Trial,
     TrialReport,
 )
@@ -80,6 +81,7 @@ from controlplane.contract.on_call.rollout_policies import (
     RolloutPolicy,
     RolloutPolicyCreate,
 )
+from controlplane.contract.planning.trial_leases import NodeWanted, StudyPlan, TrialLease, TrialWanted
 from controlplane.contract.planning.whatif import WhatIf, WhatIfCreate
 
 DRY_RUN_TIMEOUT_S = 90.0
@@ -302,9 +304,9 @@ class ResourceCalls(Connection):
 
     # Studies, for those who ask for them and for the worker that runs them.
 
-    def studies(self) -> list[Study]:
-        """Newest first."""
-        return list(self.every(Study, "/api/v1/studies"))
+    def studies(self, state: StudyState | None = None) -> list[Study]:
+        """Newest first; those in this state, where one is named."""
+        return list(self.every(Study, "/api/v1/studies", **({} if state is None else {"state": state.value})))
 
     def study(self, study_id: int) -> Study:
         return self._one(Study, "GET", f"/api/v1/studies/{study_id}")
@@ -315,8 +317,10 @@ class ResourceCalls(Connection):
     def cancel_study(self, study_id: int) -> Study:
         return self._one(Study, "POST", f"/api/v1/studies/{study_id}/cancel")
 
-    def trials(self, study_id: int) -> list[Trial]:
-        return list(self.every(Trial, f"/api/v1/studies/{study_id}/trials"))
+    def trials(self, study_id: int, *, samples: bool = False) -> list[Trial]:
+        """Newest first, those under way too. samples: with the single values of the winner's pairs."""
+        wanted = {"samples": "true"} if samples else {}
+        return list(self.every(Trial, f"/api/v1/studies/{study_id}/trials", **wanted))
 
     def claim_study(self, worker: str) -> Study | None:
         answer = self._request("POST", "/api/v1/studies/claim", body=StudyClaim(worker=worker))
@@ -326,8 +330,32 @@ class ResourceCalls(Connection):
         """Extends the lease; raises Conflict when the study is no longer this worker's (cancelled, reclaimed)."""
         return self._one(Study, "POST", f"/api/v1/studies/{study_id}/heartbeat", body=beat)
 
-    def report_trial(self, study_id: int, worker: str, trial: TrialReport) -> Trial:
-        return self._one(Trial, "POST", f"/api/v1/studies/{study_id}/trials", body=trial, params={"worker": worker})
+    def keep_study_plan(self, study_id: int, worker: str, plan: StudyPlan) -> StudyPlan:
+        """The plan that is kept: the first one given."""
+        path, params = f"/api/v1/studies/{study_id}/plan", {"worker": worker}
+        return self._one(StudyPlan, "PUT", path, body=plan, params=params)
+
+    def study_plan(self, study_id: int) -> StudyPlan:
+        """Raises NotFound while there is none."""
+        return self._one(StudyPlan, "GET", f"/api/v1/studies/{study_id}/plan")
+
+    def take_trial_node(self, study_id: int, wanted: NodeWanted) -> TrialLease:
+        """Raises Conflict while another holds it."""
+        return self._one(TrialLease, "POST", f"/api/v1/studies/{study_id}/leases", body=wanted)
+
+    def renew_trial_lease(self, study_id: int, token: int) -> TrialLease:
+        return self._one(TrialLease, "POST", f"/api/v1/studies/{study_id}/leases/{token}/renew")
+
+    def release_trial_node(self, study_id: int, token: int) -> TrialLease:
+        return self._one(TrialLease, "POST", f"/api/v1/studies/{study_id}/leases/{token}/release")
+
+    def take_trial(self, study_id: int, token: int, wanted: TrialWanted) -> Trial:
+        """Raises Conflict when the trial is another's, or the lease has ended."""
+        return self._one(Trial, "POST", f"/api/v1/studies/{study_id}/leases/{token}/trial", body=wanted)
+
+    def report_trial(self, study_id: int, token: int, report: TrialReport) -> Trial:
+        """Raises Conflict when the lease has ended: the report does not count."""
+        return self._one(Trial, "POST", f"/api/v1/studies/{study_id}/trials", body=report, params={"token": token})
 
     def finish_study(self, study_id: int, outcome: StudyFinish) -> Study:
         """Ends the study with its result or its error."""

@@ -17,8 +17,6 @@ from controlplane.contract.bodies.studies import (
     StudyFinish,
     StudyHeartbeat,
     StudyState,
-    Trial,
-    TrialReport,
 )
 from controlplane.db import SessionDep
 from controlplane.db.ids import PathId
@@ -26,6 +24,7 @@ from controlplane.db.paging import Cursor, Limit, PoolFilter, page_of
 from controlplane.fleet import store as fleet
 from controlplane.studies import store
 from controlplane.studies.checks import check_finite, check_study
+from controlplane.studies.meters import LateReports
 
 router = APIRouter(prefix="/api/v1/studies", tags=["studies"])
 
@@ -35,6 +34,7 @@ class StudyParts(AuthParts):
     """What these routes are served with. rollouts_under_way: by pool what is under way; rollouts lie beside studies."""
 
     rollouts_under_way: Callable[[Session], Mapping[str, str]]
+    late_reports: LateReports
 
 
 Studies = Annotated[StudyParts, Depends(StudyParts.given)]
@@ -78,28 +78,6 @@ def heartbeat(study_id: PathId, beat: StudyHeartbeat, session: SessionDep, _: Op
     """Extend the lease and say how far the study is."""
     check_finite(beat, "")
     return store.heartbeat(session, study_id, beat, service.clock())
-
-
-@router.get("/{study_id:int}/trials")
-def list_trials(
-    study_id: PathId, session: SessionDep, _: Reader, limit: Limit = 100, cursor: Cursor = None
-) -> Page[Trial]:
-    """The trials of the present attempt, newest first."""
-    return page_of(store.trials(session, study_id, before_id=cursor, limit=limit + 1), limit)
-
-
-@router.post("/{study_id:int}/trials", status_code=201)
-def report_trial(
-    study_id: PathId,
-    report: TrialReport,
-    worker: Annotated[str, Query(min_length=1, max_length=128, description="the name it claimed the study by")],
-    session: SessionDep,
-    _: Operator,
-    service: Studies,
-) -> Trial:
-    """Keep one trial; reporting it again changes nothing."""
-    check_finite(report, "")
-    return store.report_trial(session, study_id, worker, report, service.clock())
 
 
 @router.post("/{study_id:int}/finish")

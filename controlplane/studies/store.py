@@ -20,8 +20,6 @@ from controlplane.contract.bodies.studies import (
     StudyFinish,
     StudyHeartbeat,
     StudyState,
-    Trial,
-    TrialReport,
 )
 from controlplane.contract.errors import BadRequest, Conflict
 from controlplane.db.ids import MAX_ID
@@ -29,7 +27,7 @@ from controlplane.db.rows import existing, newest
 from controlplane.fleet import store as fleet
 from controlplane.studies import machine
 from controlplane.studies.tables import StudyRow, TrialRow
-from controlplane.studies.view import study_view, trial_view
+from controlplane.studies.view import study_view
 
 
 def create(session: Session, spec: StudyCreate, *, actor: str, now: datetime, alert_id: int | None = None) -> Study:
@@ -51,7 +49,7 @@ def create(session: Session, spec: StudyCreate, *, actor: str, now: datetime, al
 
 
 def get(session: Session, study_id: int) -> Study:
-    return _view(session, _row(session, study_id))
+    return _view(session, study_row(session, study_id))
 
 
 def active(session: Session, pool: str) -> Study | None:
@@ -76,14 +74,6 @@ def listing(
     if state is not None:
         query = query.where(StudyRow.state == state.value)
     return [_view(session, row) for row in session.exec(query)]
-
-
-def trials(session: Session, study_id: int, *, before_id: int | None, limit: int) -> list[Trial]:
-    """The trials of the present attempt, newest first."""
-    row = _row(session, study_id)
-    query = newest(TrialRow, before_id, limit)
-    query = query.where(TrialRow.study_id == study_id, TrialRow.attempt == row.attempt)
-    return [trial_view(found) for found in session.exec(query)]
 
 
 def claim(
@@ -120,7 +110,8 @@ def claim(
                 attempt=StudyRow.attempt + 1,
                 trial_node=None,
                 progress="claimed",
-                default_revision=fleet.pool_revision(session, pool),
+                # One that goes on with another worker is still measured against what it began with.
+                default_revision=func.coalesce(StudyRow.default_revision, fleet.pool_revision(session, pool)),
             )
             .execution_options(synchronize_session=False)
         )
@@ -154,7 +145,9 @@ def _wait_for(session: Session, study_id: int | None, what: str) -> None:
 
 def heartbeat(session: Session, study_id: int, beat: StudyHeartbeat, now: datetime) -> Study:
     """Extend the lease. Raises `Conflict` when the study is no longer this worker's."""
-    row = _held(session, study_id, beat.worker)
+    row = held_study(session, study_id, beat.worker)
+    if row.trial_node is not None and row.heard_at is not None:
+        row.active_s += max(0.0, (now - row.heard_at).total_seconds())
     row.heard_at = now
     if beat.progress:
         row.progress = beat.progress
@@ -166,42 +159,19 @@ def heartbeat(session: Session, study_id: int, beat: StudyHeartbeat, now: dateti
     return _view(session, row)
 
 
-def report_trial(session: Session, study_id: int, worker: str, report: TrialReport, now: datetime) -> Trial:
-    """Keep one trial. The same number with the same content again is the same trial; other content is a `Conflict`."""
-    if report.number > MAX_ID:
-        raise BadRequest(f"number: at most {MAX_ID}, got {report.number}", field="number")
-    row = _held(session, study_id, worker)
-    row.heard_at = now
-    session.add(row)
-    content = report.model_dump(mode="json")
-    same = (TrialRow.study_id == study_id, TrialRow.attempt == row.attempt, TrialRow.number == report.number)
-    found = session.exec(select(TrialRow).where(*same)).first()
-    if found is not None:
-        if found.report != content:
-            raise Conflict(
-                f"number: trial {report.number} of study {study_id} was reported before with other content",
-                field="number",
-            )
-        return trial_view(found)
-    trial = TrialRow(study_id=study_id, attempt=row.attempt, number=report.number, report=content, reported_at=now)
-    session.add(trial)
-    session.flush()
-    return trial_view(trial)
-
-
 def finish(session: Session, study_id: int, outcome: StudyFinish, now: datetime) -> Study:
     """End a study with its result or its error. A repeated identical outcome is accepted as the first one was."""
     if (outcome.result is None) == (not outcome.error):
         raise BadRequest("result: give exactly one of result and error", field="result")
     if outcome.rollout_id is not None and not 1 <= outcome.rollout_id <= MAX_ID:
         raise BadRequest(f"rollout_id: no rollout {outcome.rollout_id}", field="rollout_id")
-    row = _row(session, study_id, lock=True)
+    row = study_row(session, study_id, lock=True)
     result = None if outcome.result is None else outcome.result.model_dump(mode="json")
     wanted = StudyState.FAILED if outcome.result is None else StudyState.FINISHED
     said, kept = (result, outcome.error, outcome.rollout_id), (row.result, row.error, row.rollout_id)
     if row.state == wanted.value and row.worker == outcome.worker and said == kept:
         return _view(session, row)
-    row = _held(session, study_id, outcome.worker)
+    row = held_study(session, study_id, outcome.worker)
     row.state = machine.move(StudyState(row.state), wanted).value
     row.running_pool = None
     row.finished_at = now
@@ -236,7 +206,7 @@ def finish(session: Session, study_id: int, outcome: StudyFinish, now: datetime)
 
 def cancel(session: Session, study_id: int, *, actor: str, now: datetime) -> Study:
     """End a queued or running study; its worker learns it from its next heartbeat."""
-    row = _row(session, study_id, lock=True)
+    row = study_row(session, study_id, lock=True)
     row.state = machine.move(StudyState(row.state), StudyState.CANCELLED).value
     row.running_pool = None
     row.finished_at = now
@@ -276,21 +246,20 @@ def expire_leases(session: Session, now: datetime) -> int:
 
 
 def _view(session: Session, row: StudyRow) -> Study:
-    of_the_attempt = (col(TrialRow.study_id) == row.id, col(TrialRow.attempt) == row.attempt)
-    is_finalist = col(TrialRow.report)["kind"].as_string() == FINALIST
-    counting = select(func.count(), func.count().filter(is_finalist)).where(*of_the_attempt)
+    measured = (col(TrialRow.study_id) == row.id, col(TrialRow.reported_at).is_not(None))
+    counting = select(func.count(), func.count().filter(col(TrialRow.kind) == FINALIST)).where(*measured)
     runs, finalist_runs = session.exec(counting).one()
     in_production = fleet.pool_revision(session, row.pool)
     return study_view(row, runs=runs, finalist_runs=finalist_runs, pool_revision=in_production)
 
 
-def _row(session: Session, study_id: int, *, lock: bool = False) -> StudyRow:
+def study_row(session: Session, study_id: int, *, lock: bool = False) -> StudyRow:
     return existing(session, StudyRow, study_id, "study", field="study_id", lock=lock)
 
 
-def _held(session: Session, study_id: int, worker: str) -> StudyRow:
+def held_study(session: Session, study_id: int, worker: str) -> StudyRow:
     """The row of a study that this worker holds, locked. Raises `Conflict`."""
-    row = _row(session, study_id, lock=True)
+    row = study_row(session, study_id, lock=True)
     if row.state != StudyState.RUNNING.value:
         raise Conflict(f"study {study_id} is {row.state}, not running", field="state", state=row.state)
     if row.worker != worker:

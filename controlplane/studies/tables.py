@@ -29,7 +29,8 @@ class StudyRow(SQLModel, table=True):
     finished_at: datetime | None = Field(default=None, sa_column=Column(UtcDateTime, nullable=True))
     worker: str | None = None
     heard_at: datetime | None = Field(default=None, sa_column=Column(UtcDateTime, nullable=True))
-    attempt: int = 0  # Claims so far; trials of an earlier attempt are kept and not shown.
+    attempt: int = 0  # Claims since a trial of it was last measured.
+    active_s: float = 0.0
     trial_node: str | None = None
     progress: str = ""
     workload_summary: dict[str, Any] = Field(default_factory=dict, sa_column=Column(JsonColumn, nullable=False))
@@ -40,15 +41,49 @@ class StudyRow(SQLModel, table=True):
     default_revision: int | None = None  # The pool's when it was last claimed.
 
 
-class TrialRow(SQLModel, table=True):
-    """One trial as its worker reported it."""
+class StudyPlanRow(SQLModel, table=True):
+    """What all runs of a study have in common; large, so apart from it."""
 
-    __tablename__ = "trial"
-    __table_args__ = (UniqueConstraint("study_id", "attempt", "number"),)
+    __tablename__ = "study_plan"
+
+    study_id: int = Field(primary_key=True, foreign_key="study.id")
+    plan: dict[str, Any] = Field(sa_column=Column(JsonColumn, nullable=False))
+
+
+class TrialLeaseRow(SQLModel, table=True):
+    """A worker's hold on a trial node. `held_node` is that node while it holds, and null once it has ended.
+
+    Its uniqueness is what gives a node to one worker at a time on every replica. The id is the fencing token: it is
+    never given twice.
+    """
+
+    __tablename__ = "trial_lease"
+    __table_args__ = {"sqlite_autoincrement": True}
 
     id: int | None = Field(default=None, primary_key=True)
     study_id: int = Field(foreign_key="study.id", index=True)
-    attempt: int
+    worker: str
+    node: str
+    held_node: str | None = Field(default=None, unique=True)
+    number: int | None = None
+    taken_at: datetime = Field(sa_column=Column(UtcDateTime, nullable=False))
+    heard_at: datetime = Field(sa_column=Column(UtcDateTime, nullable=False))
+    ended_at: datetime | None = Field(default=None, sa_column=Column(UtcDateTime, nullable=True))
+
+
+class TrialRow(SQLModel, table=True):
+    """One trial: what is to be measured, the lease under which it was last taken, and what its worker reported."""
+
+    __tablename__ = "trial"
+    __table_args__ = (UniqueConstraint("study_id", "number"),)
+
+    id: int | None = Field(default=None, primary_key=True)
+    study_id: int = Field(foreign_key="study.id", index=True)
     number: int
-    report: dict[str, Any] = Field(sa_column=Column(JsonColumn, nullable=False))
-    reported_at: datetime = Field(sa_column=Column(UtcDateTime, nullable=False))
+    kind: str
+    knobs: dict[str, Any] = Field(sa_column=Column(JsonColumn, nullable=False))
+    order: dict[str, Any] = Field(sa_column=Column("run_order", JsonColumn, nullable=False))
+    lease_id: int = Field(foreign_key="trial_lease.id")
+    takings: int = 1
+    report: dict[str, Any] | None = Field(default=None, sa_column=Column(JsonColumn(none_as_null=True), nullable=True))
+    reported_at: datetime | None = Field(default=None, sa_column=Column(UtcDateTime, nullable=True))

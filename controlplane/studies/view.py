@@ -1,11 +1,11 @@
 """Studies and trials as the API shows them."""
 
-from controlplane.contract.bodies.studies import Study, StudyCreate, StudyResult, Trial
-from controlplane.studies.tables import StudyRow, TrialRow
+from controlplane.contract.bodies.studies import Study, StudyCreate, StudyResult, Trial, TrialState
+from controlplane.studies.tables import StudyRow, TrialLeaseRow, TrialRow
 
 
 def study_view(row: StudyRow, *, runs: int, finalist_runs: int, pool_revision: int | None) -> Study:
-    """runs: those of the present attempt, finalists among them."""
+    """runs: those that were measured, finalists among them."""
     return Study(
         **row.model_dump(exclude={"spec", "result", "running_pool", "heard_at", "attempt", "pool"}),
         spec=StudyCreate.model_validate(row.spec),
@@ -16,5 +16,26 @@ def study_view(row: StudyRow, *, runs: int, finalist_runs: int, pool_revision: i
     )
 
 
-def trial_view(row: TrialRow) -> Trial:
-    return Trial.model_validate({**row.report, "id": row.id, "study_id": row.study_id, "reported_at": row.reported_at})
+def trial_view(row: TrialRow, lease: TrialLeaseRow, *, samples: bool = False) -> Trial:
+    """`lease`: the one it was last taken under."""
+    told = dict(row.report or {"number": row.number, "kind": row.kind, "knobs": row.knobs, "state": _state(row, lease)})
+    if not samples:
+        told.pop("samples", None)
+    return Trial.model_validate(
+        {
+            **told,
+            "id": row.id,
+            "study_id": row.study_id,
+            "order": row.order,
+            "worker": lease.worker,
+            "node": lease.node,
+            "takings": row.takings,
+            "reported_at": row.reported_at,
+        }
+    )
+
+
+def _state(row: TrialRow, lease: TrialLeaseRow) -> TrialState:
+    """Of one that was not measured yet."""
+    held = lease.held_node is not None and lease.number == row.number
+    return TrialState.RUNNING if held else TrialState.WAITING

@@ -13,7 +13,9 @@ from controlplane.app.settings import ServiceSettings
 from controlplane.client import Client
 from controlplane.contract.bodies.access import EnrolmentRequest
 from controlplane.contract.bodies.studies import StudyCreate, StudyState, TrialReport, TrialState
-from tuner.study.worker import Lease, Worker
+from controlplane.contract.planning.trial_leases import NodeWanted, TrialWanted
+from tuner.study.holds import Lease
+from tuner.study.worker import Worker
 
 pytestmark = pytest.mark.slow
 
@@ -59,8 +61,10 @@ def test_a_lease_carries_news_and_ends_with_the_study(client: Client) -> None:
             time.sleep(0.02)
         seen = client.study(study.id)
         assert (seen.progress, seen.trial_node, seen.workload_summary) == ("half way", "t1", {"requests": 3})
+        token = client.take_trial_node(study.id, NodeWanted(worker="w", node="t1")).token
+        client.take_trial(study.id, token, TrialWanted(number=0, kind="default", knobs={}))
         report = TrialReport(number=0, kind="default", knobs={}, state=TrialState.FAILED, error="crashed")
-        assert client.report_trial(study.id, "w", report).error == "crashed"
+        assert client.report_trial(study.id, token, report).error == "crashed"
         client.cancel_study(study.id)
         assert lease.lost.wait(5)
     assert client.study(study.id).state is StudyState.CANCELLED

@@ -5,7 +5,9 @@ were measured the incumbent alone, again, which also says how noisy a run is; a 
 gate leaves the space; a crash is kept, so that what lies beside it is doubted; equal seeds and equal answers give equal
 proposals. It ends when the next trial is expected to gain less than it is worth. With a `Budget`, a change
 that costs as much as several runs comes only after as many runs, so that restarts do not eat the study, and never when
-the time left cannot pay for it. Optuna keeps the trials, by their values.
+the time left cannot pay for it. What others measure at the same time counts as a run of the usual outcome until it is
+told (a constant liar, Ginsbourger et al. 2010), so that two do not measure one thing. Optuna keeps the trials, by their
+values, each once, however often a study is gone on with.
 """
 
 from __future__ import annotations
@@ -34,6 +36,8 @@ LEAST_TRIALS = 6
 LIKELY = 0.5
 """An incumbent keeps the limits with at least this probability."""
 _LEAST = 1e-12
+NUMBER = "trial"
+"""The attribute of Optuna's trials that holds the study's number of it."""
 REPEAT_EVERY = 4
 """At most one of so many trials measures the incumbent again."""
 
@@ -83,23 +87,41 @@ class Search:
         self._default_s: float | None = None
         first = [space.complete(space.chosen(knobs)) for knobs in suggested] or first_points(space, self.default)
         self._waiting = [knobs for knobs in first if not space.infeasible(knobs)]
+        self._pending: dict[int, dict[str, Any]] = {}
         self._seen: set[str] = set()
         self._runs_since_dear = 0
-        self._repeated_at = 0
         self._gain: float | None = None  # What the next trial is expected to gain.
         self._unaffordable = False
         self._unfit: set[str] = set()  # Weight formats that failed the quality gate.
         self._known: tuple[int, list[Outcome], Belief | None] = (0, [], None)
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._study = optuna.create_study(storage=storage, study_name=name, load_if_exists=True)
+        self._kept = {trial.user_attrs.get(NUMBER) for trial in self._study.get_trials(deepcopy=False)}
+
+    # -- what others do ------------------------------------------------------------------------------------------
+
+    def catch_up(self, measured: Sequence[Outcome], pending: Mapping[int, dict[str, Any]]) -> None:
+        """`measured`: all trials so far, by whomever; those that were not told are. `pending`: what others measure, by
+        the trial's number.
+        """
+        known = {outcome.number for outcome in self.outcomes}
+        for outcome in measured:
+            if outcome.number not in known:
+                self.tell(Candidate(outcome.number, outcome.knobs), outcome.assessment)
+        self._pending = dict(pending)
+
+    @property
+    def waits(self) -> bool:
+        """Whether others measure something that this search will be told."""
+        return bool(self._pending)
 
     # -- ask, tell -----------------------------------------------------------------------------------------------
 
     def ask(self, budget: Budget | None = None) -> Candidate | None:
         """The next configuration; None when the search is over (see `why_over` and `why_none`)."""
-        number = len(self.outcomes)
+        number = len(self.outcomes) + len(self._pending)
         if number == 0:
-            return self._candidate(0, self.default)
+            return Candidate(0, self.default)
         if self.why_over():
             return None
         self._unaffordable = False
@@ -119,7 +141,7 @@ class Search:
         if assessment.violations.get(TOP1, 0.0) > 0:
             self._unfit.add(str(candidate.knobs[QUANTIZATION]))
         self.outcomes.append(Outcome(candidate.number, candidate.knobs, assessment))
-        self._keep(candidate.knobs, assessment)
+        self._keep(candidate, assessment)
 
     # -- what came of it -----------------------------------------------------------------------------------------
 
@@ -151,7 +173,7 @@ class Search:
 
     def why_over(self) -> str:
         """Why no further trial is wanted; empty while one is."""
-        if len(self.outcomes) >= self._max_trials:
+        if len(self.outcomes) + len(self._pending) >= self._max_trials:
             return f"{self._max_trials} trials measured"
         if self.outcomes and not self.space.values:
             return "the search space holds one configuration only"
@@ -186,34 +208,34 @@ class Search:
 
     def _next(self, number: int, budget: Budget | None, *, patient: bool) -> Candidate | None:
         """`patient`: a dear change has to wait for its turn."""
+        begun = [*(outcome.knobs for outcome in self.outcomes), *self._pending.values()]
+        self._seen = {canonical_json(knobs) for knobs in begun}
         self._waiting = [knobs for knobs in self._waiting if self._fresh(knobs)]
-        for place, knobs in enumerate(self._waiting):
+        for knobs in self._waiting:
             if self._pays(knobs, budget, patient):
-                del self._waiting[place]
-                return self._candidate(number, knobs)
+                return Candidate(number, knobs)
+        if not self.outcomes:  # The default is being measured, and nothing to be said before.
+            return None
         fresh = [knobs for knobs in self._candidates if self._fresh(knobs) and self._pays(knobs, budget, patient)]
         again = self._again(number, budget)
         asked = fresh if again is None else [*fresh, again]
         if not asked:
             return None
-        belief = self._belief(asked)
+        belief = self._belief(asked, supposed=True)
         if belief is None:  # Everything crashed so far: the one farthest from all that did.
-            tried = self.space.places([outcome.knobs for outcome in self.outcomes])
+            tried = self.space.places(begun)
             apart = np.abs(self.space.places(asked)[:, None] - tried[None]).sum(axis=2).min(axis=1)
-            return self._candidate(number, asked[int(apart.argmax())])
+            return Candidate(number, asked[int(apart.argmax())])
         # Of what is infeasible for certain the least so is still found: hence logarithms.
         gains = np.log(belief.objective.improvement(self._reference()) + _LEAST) + belief.log_feasible
         if not self._waiting:
             self._gain = float(np.exp(gains.max()))
-        chosen = asked[int(gains.argmax())]
-        if chosen is again:
-            self._repeated_at = number
-        return self._candidate(number, chosen)
+        return Candidate(number, asked[int(gains.argmax())])
 
     def _again(self, number: int, budget: Budget | None) -> dict[str, Any] | None:
         """The incumbent, where it may be measured again."""
         best = self.best()
-        if best is None or best.assessment.objective_s is None or number - self._repeated_at < REPEAT_EVERY:
+        if best is None or best.assessment.objective_s is None or number - self._repeated_at() < REPEAT_EVERY:
             return None
         return best.knobs if budget is None or budget.cheap(best.knobs) else None
 
@@ -226,9 +248,15 @@ class Search:
         most = max(1, self._max_trials // 4)
         return not patient or self._runs_since_dear >= min(budget.runs_to_wait(knobs), most)
 
-    def _candidate(self, number: int, knobs: dict[str, Any]) -> Candidate:
-        self._seen.add(canonical_json(knobs))
-        return Candidate(number, knobs)
+    def _repeated_at(self) -> int:
+        """The newest trial of a configuration that one before it was of; 0 without one."""
+        seen: set[str] = set()
+        newest = 0
+        for number, knobs in sorted([*((one.number, one.knobs) for one in self.outcomes), *self._pending.items()]):
+            if canonical_json(knobs) in seen:
+                newest = number
+            seen.add(canonical_json(knobs))
+        return newest
 
     def _fresh(self, knobs: Mapping[str, Any]) -> bool:
         """Not measured yet, and not known to be of no use."""
@@ -257,19 +285,32 @@ class Search:
         self._known = (len(self.outcomes), measured, belief)
         return measured, belief
 
-    def _belief(self, asked: Sequence[Mapping[str, Any]]) -> Belief | None:
+    def _belief(self, asked: Sequence[Mapping[str, Any]], *, supposed: bool = False) -> Belief | None:
+        """`supposed`: what others measure came to what is usual."""
         runs = [(outcome.knobs, outcome.assessment) for outcome in self.outcomes if not self._gated(outcome)]
+        if supposed and runs:
+            usual = mean_assessment([assessment for _, assessment in runs])
+            runs += [(knobs, usual) for knobs in self._pending.values()]
         return believe(self.space, runs, asked, self._constraints, self._default_s)
 
     def _gated(self, outcome: Outcome) -> bool:
         return outcome.assessment.violations.get(TOP1, 0.0) > 0
 
-    def _keep(self, knobs: Mapping[str, Any], assessment: Assessment) -> None:
-        """The trial in Optuna's storage."""
-        self._study.enqueue_trial(self.space.params(knobs))
-        trial = self._study.ask(self.space.distributions())
+    def _keep(self, candidate: Candidate, assessment: Assessment) -> None:
+        """The trial in Optuna's storage, where an earlier attempt may have left it already."""
+        if candidate.number in self._kept:
+            return
         everywhere = assessment.worst if assessment.objective_s is None else 0.0
-        for name in self._constraints:
-            # What was not measured counts as held, unless nothing was.
-            trial.set_constraint(name, constraint_value(assessment.violations.get(name, everywhere)))
-        self._study.tell(trial, score(assessment.objective_s, self._default_s))
+        self._study.add_trial(
+            optuna.trial.create_trial(
+                params=self.space.params(candidate.knobs),
+                distributions=self.space.distributions(),
+                value=score(assessment.objective_s, self._default_s),
+                user_attrs={NUMBER: candidate.number},
+                # What was not measured counts as held, unless nothing was.
+                constraints={
+                    name: constraint_value(assessment.violations.get(name, everywhere)) for name in self._constraints
+                },
+            )
+        )
+        self._kept.add(candidate.number)

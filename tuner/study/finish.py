@@ -1,6 +1,7 @@
 """The finish of a study, carried out: heats among the finalists, then pairs of one of them and the default.
 
 Guarantee: all of it is on the slice that the search never saw; what decides, and when it is settled, is `remeasure`.
+Gone on with by another worker it takes every run from before, and keeps the design and the last look that were fixed.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from controlplane.contract.bodies.studies import StudyCreate
-from tuner.replay.replay import ReplayResult, key
+from controlplane.contract.bodies.studies import RunOrder, StudyCreate, Trial
+from tuner.replay.replay import key
 from tuner.search.charge import cheap_s
 from tuner.search.objective import Assessment, violations
 from tuner.search.search import Outcome
@@ -33,12 +34,37 @@ from tuner.study.time_plan import CAUTION, TimePlan
 from tuner.study.trial_node import TrialNode
 from tuner.study.trial_run import Measured, together
 
-Run = Callable[[dict[str, Any], int], Measured]
-"""Measure a configuration in the heat of this number, and report it."""
+Run = Callable[[dict[str, Any], RunOrder], Measured]
+"""Measure a configuration in its place of the finish, and report it; or what came of that before."""
+Known = Callable[[dict[str, Any], int], Measured | None]
+"""What came of a configuration in this heat before."""
 
 
 class NotMeasured(Exception):
     """The finish came to no figures; its text says why."""
+
+
+@dataclass(frozen=True)
+class Begun:
+    """Pairs that another worker has begun: how many at most, their design, the arm that ran first, and the winner where
+    it has run.
+    """
+
+    pairs: int
+    design: str
+    first: str
+    winner: dict[str, Any] | None
+
+    @classmethod
+    def of(cls, trials: Sequence[Trial]) -> Begun | None:
+        """`trials`: all of a study, in their order."""
+        paired = [trial for trial in trials if trial.order.pairs is not None]
+        if not paired:
+            return None
+        order = paired[0].order
+        assert order.pairs is not None
+        ran = next((trial.knobs for trial in paired if trial.order.arm == WINNER), None)
+        return cls(order.pairs, order.design, order.arm, ran)
 
 
 @dataclass(frozen=True)
@@ -54,36 +80,53 @@ class Finish:
     """One study's finish. `run` measures on the second slice."""
 
     def __init__(
-        self, spec: StudyCreate, node: TrialNode, time_plan: TimePlan, run: Run, progress: Callable[[str], None]
+        self,
+        spec: StudyCreate,
+        node: TrialNode,
+        time_plan: TimePlan,
+        run: Run,
+        progress: Callable[[str], None],
+        *,
+        known: Known = lambda _, __: None,
+        begun: Begun | None = None,
     ) -> None:
         self._spec, self._node, self._time, self._run, self._progress = spec, node, time_plan, run, progress
-        self._heats_run = 0
+        self._known, self._begun = known, begun
 
     def decide(self, finalists: Sequence[Outcome], default: dict[str, Any]) -> Finished:
         """`finalists`: at least one, the likeliest first. Raises NotMeasured."""
         winner = self._chosen(self._near(finalists))
-        pairs = most_pairs(self._spec.finalist_repeats, self._affordable(winner, default))
-        design, runs_in_order, about = self._design(winner, default, pairs)
+        pairs, design, runs_in_order, about = self._planned(winner, default)
         limits = [key(limit.metric, limit.q) for limit in self._spec.constraints]
         race = Race(pairs, design, limits)
-        replays: list[ReplayResult] = []
+        winners: list[Measured] = []
         excess: dict[str, float] = {}
         for pair, arm in runs_in_order:
             self._progress(f"winner against default, measured again{about}: pair {pair + 1} of at most {pairs}")
-            measured = self._run(winner.knobs if arm == WINNER else default, HEATS + pair)
-            if measured.assessment.objective_s is None or measured.result is None:
+            place = RunOrder(heat=HEATS + pair, pair=pair, pairs=pairs, design=design, arm=arm)
+            measured = self._run(winner.knobs if arm == WINNER else default, place)
+            if measured.assessment.objective_s is None:
                 raise NotMeasured(f"the re-measurement of the {arm} failed: {measured.error or 'nothing was measured'}")
             race.add(arm, measured.assessment)
             if arm == WINNER:
-                replays.append(measured.result)
+                winners.append(measured)
                 excess |= measured.assessment.violations
             if race.settled:
                 break
-        return Finished(winner, race, excess | self._over_all(replays))
+        return Finished(winner, race, excess | self._over_all(winners))
 
-    def _over_all(self, replays: Sequence[ReplayResult]) -> dict[str, float]:
+    def _over_all(self, runs: Sequence[Measured]) -> dict[str, float]:
         """The limits over all fresh runs together; the quality gate's word stands beside them."""
-        return violations(together(replays, self._spec), self._spec)
+        return violations(together(runs, self._spec), self._spec)
+
+    def _planned(self, winner: Outcome, default: dict[str, Any]) -> tuple[int, str, list[tuple[int, str]], str]:
+        """Most pairs, design, runs in order, and what to say of their length: as begun, or as there is time for."""
+        if self._begun is not None:
+            begun = self._begun
+            runs = order(begun.pairs) if begun.design == INTERLEAVED else blocks(begun.pairs, begun.first)
+            return begun.pairs, begun.design, runs, ", gone on with"
+        pairs = most_pairs(self._spec.finalist_repeats, self._affordable(winner, default))
+        return pairs, *self._design(winner, default, pairs)
 
     def _near(self, finalists: Sequence[Outcome]) -> list[Outcome]:
         """The first, and those that the node can go to from there without a dear change."""
@@ -93,16 +136,21 @@ class Finish:
 
     def _chosen(self, finalists: Sequence[Outcome]) -> Outcome:
         """The best of the heats; without time for them, or anybody to run against, the likeliest."""
+        ran = None if self._begun is None else self._begun.winner
+        for finalist in finalists:
+            if finalist.knobs == ran:
+                return finalist
         if len(finalists) == 1:
             return finalists[0]
         told: list[list[Assessment]] = [[] for _ in finalists]
         running = list(range(len(finalists)))
         for heat in range(HEATS):
             for place in running:
-                if self._time.left_s < self._spec.finalist_repeats * self._time.pair_s + self._time.usual_s:
+                short = self._time.left_s < self._spec.finalist_repeats * self._time.pair_s + self._time.usual_s
+                if short and self._known(finalists[place].knobs, heat) is None:
                     return finalists[standing(told)[0]] if all(told) else finalists[0]
                 self._progress(f"heat {heat + 1} of {HEATS}: {len(running)} finalists on fresh traffic")
-                told[place].append(self._run(finalists[place].knobs, heat).assessment)
+                told[place].append(self._run(finalists[place].knobs, RunOrder(heat=heat)).assessment)
             running = [running[place] for place in still_running([told[place] for place in running])]
         return finalists[running[0]]
 

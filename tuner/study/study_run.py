@@ -1,7 +1,8 @@
 """One study, from the captured workload to its result. The worker around it claims, reports and proposes.
 
 Guarantee: the default is measured as trial 0 under the same conditions as every other trial; the winner's figures
-come from fresh runs, never from the ones it was chosen by; what could not be measured is reported, not dropped.
+come from fresh runs, never from the ones it was chosen by; a study that another worker began goes on where that one
+was: with its traffic, its trials, its heats and its pairs.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from __future__ import annotations
 import logging
 import math
 import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -18,76 +19,164 @@ from typing import Any
 import httpx
 
 from controlplane.client import Client
-from controlplane.contract.bodies.nodes import TrialConfig
-from controlplane.contract.bodies.studies import FINALIST, Study, StudyResult, StudyVerdict, TrialReport, TrialState
+from controlplane.contract.bodies.nodes import NodeView, TrialConfig
+from controlplane.contract.bodies.studies import FINALIST, Study, StudyResult, StudyVerdict
 from controlplane.contract.engine_address import Network
-from controlplane.contract.errors import BadRequest, NotFound, TailwrightError
-from controlplane.contract.knobs import QUANTIZATION, Quantization, difference
+from controlplane.contract.errors import BadRequest, Conflict, NotFound, TailwrightError
+from controlplane.contract.knobs import QUANTIZATION, Quantization
+from controlplane.contract.planning.trial_leases import NodeWanted, StudyPlan
 from controlplane.contract.share_text import share_text
-from tuner.replay.replay import METRICS, key
+from tuner.replay.replay import METRICS, Stopped, key
 from tuner.search import quality_gate
-from tuner.search.charge import Budget, allowance_s, cheap_s
+from tuner.search.charge import allowance_s
 from tuner.search.objective import ERRORS, needed_quantiles
 from tuner.search.search import Outcome, Search
 from tuner.search.space import build_space
-from tuner.study.finish import Finish, Finished, NotMeasured
-from tuner.study.remeasure import BLOCKS_CHANGES, DEFAULT, WINNER, verdict
+from tuner.study.finish import Begun, Finish, Finished, NotMeasured
+from tuner.study.holds import HEARTBEAT_S, NodeHold, either
+from tuner.study.measuring import Measuring
+from tuner.study.remeasure import DEFAULT, WINNER, verdict
+from tuner.study.study_plan import engine_of, plan_of, slice_of
 from tuner.study.study_text import summary_of
 from tuner.study.time_plan import TimePlan
-from tuner.study.trial_node import TrialNode, find_trial_node
-from tuner.study.trial_run import Bench, Measured
-from tuner.workload.capture import Slice, capture, slice_for_node
+from tuner.study.trial_log import TrialLog
+from tuner.study.trial_node import TrialNode, find_trial_nodes
+from tuner.study.trial_run import Bench
+from tuner.workload.capture import capture, slice_for_node
 from tuner.workload.corpus import engine_tokenizer, read_tokens
 
 logger = logging.getLogger(__name__)
 
 CORPUS_TOKENS, HELD_OUT_TOKENS = 60_000, 4_000
-FRESH_TOLD = ("slice", "slice_start_s", "primed", "compressed", "apart")
-"""What is told of the slice that the finish replays."""
+NODE_POLL_S = 1.0
+"""How often a trial node that another worker holds is asked for."""
 MARGINAL = 0.25
 """A winner that exceeded a limit by more than this in the search is not worth a re-measurement."""
 
 
 @dataclass
 class Hooks:
-    """What the worker is told as a study goes on. `stop` ends it at the next wait. `networks`: where engines may be."""
+    """What the worker is told as a study goes on, and its name. `stop` ends it at the next wait. `networks`: where
+    engines may be.
+    """
 
+    worker: str
     progress: Callable[[str], None]
-    trial: Callable[[TrialReport], None]
     started: Callable[[str, dict[str, Any]], None]
     stop: threading.Event = field(default_factory=threading.Event)
     networks: Sequence[Network] = ()
+    heartbeat_s: float = HEARTBEAT_S
 
 
 class StudyRun:
-    """One attempt at one study."""
+    """One worker's part in a study: all that it still wants, or (`help`) some of its trials."""
 
     def __init__(self, client: Client, study: Study, hooks: Hooks) -> None:
         self._client, self._study, self._hooks = client, study, hooks
         self._spec = study.spec
-        self._time = TimePlan(study.spec)
-        self._reported = 0
+        self._time = TimePlan(study.spec, before_s=study.active_s)
 
     def run(self, now: datetime) -> StudyResult:
         """Capture, search, re-measure. Raises what made the study impossible; Stopped when it was cancelled."""
         _check(self._study)
         spec = self._spec
-        nodes = self._client.nodes()
         default = self._default()
-        found = find_trial_node(nodes, spec.pool)
-        captured = capture(self._client, spec.pool, end=now, span_s=spec.workload_s)
-        node = self._node = TrialNode(self._client, found, stop=self._hooks.stop, networks=self._hooks.networks)
-        self._serving = max(1, captured.nodes)
-        self._time.allowance_s = allowance_s(spec, found, default)
-        try:
-            most, span_s, wanted = node.max_total(), self._time.span_s, spec.trial_requests
-            seen = slice_for_node(captured, span_s=span_s, requests=wanted, max_total=most)
-            fresh = slice_for_node(captured, span_s=span_s, requests=wanted, max_total=most, apart_from=seen)
-            told = {**seen.summary, "fresh_slice": {name: fresh.summary[name] for name in FRESH_TOLD}}
+        plan = self._kept_plan()
+        views = self._fitting(find_trial_nodes(self._client.nodes(), spec.pool), plan)
+        captured = None if plan else capture(self._client, spec.pool, end=now, span_s=spec.workload_s)
+        with self._held_node(views, default) as (node, hold, view):
+            allowed_s = allowance_s(spec, view, default)
+            self._time = TimePlan(spec, allowed_s, self._study.active_s)  # From now: the wait for a node is no part.
+            if captured is not None:
+                most, span_s, wanted = node.max_total(), self._time.span_s, spec.trial_requests
+                seen = slice_for_node(captured, span_s=span_s, requests=wanted, max_total=most)
+                fresh = slice_for_node(captured, span_s=span_s, requests=wanted, max_total=most, apart_from=seen)
+                wanted_plan = plan_of(default, seen, fresh, engine_of(view), serving=captured.nodes)
+                plan = self._client.keep_study_plan(self._study.id, self._hooks.worker, wanted_plan)
+            assert plan is not None
+            told = {**plan.seen.summary, "fresh_slice": plan.fresh.summary}
             self._hooks.started(node.name, {**told, "default_revision": self._study.default_revision})
-            return self._study_on(node, default, seen, fresh)
-        finally:
-            node.close()
+            measuring, search, log = self._prepared(node, hold, plan)
+            self._node, self._serving = node, plan.serving
+            return self._conclude(measuring, search, log, measuring.search(search))
+
+    def help(self) -> bool:
+        """Measure trials of a study that is another worker's while it wants some; whether it wants no more. Raises
+        Stopped when every node is held.
+        """
+        plan = self._kept_plan()
+        if plan is None:
+            return False
+        if any(trial.kind == FINALIST for trial in self._client.trials(self._study.id)):
+            return True
+        pools = {self._spec.pool, f"{self._spec.pool}-trial"}
+        nodes = find_trial_nodes(self._client.nodes(), self._spec.pool)
+        views = [view for view in nodes if view.pool in pools and engine_of(view) == plan.engine]
+        if not views:
+            return False
+        with self._held_node(views, plan.default, waits=False) as (node, hold, _):
+            measuring, search, _ = self._prepared(node, hold, plan, own=False)
+            why = measuring.search(search)
+            logger.info("study %d: helped on %s until %s", self._study.id, node.name, why)
+            return True
+
+    def _kept_plan(self) -> StudyPlan | None:
+        try:
+            return self._client.study_plan(self._study.id)
+        except NotFound:
+            return None
+
+    def _fitting(self, views: Sequence[NodeView], plan: StudyPlan | None) -> list[NodeView]:
+        """Nodes whose figures can be compared with what was measured before. Raises NotFound without one."""
+        if plan is None:
+            return list(views)
+        found = [view for view in views if engine_of(view) == plan.engine]
+        if not found:
+            names = ", ".join(view.node for view in views)
+            raise NotFound(
+                f"no trial node like the one that the study began on: {names} run another engine or model than "
+                f"{plan.engine}. Ask for the study again.",
+                field="trial_node",
+            )
+        return found
+
+    @contextmanager
+    def _held_node(
+        self, views: Sequence[NodeView], default: dict[str, Any], *, waits: bool = True
+    ) -> Iterator[tuple[TrialNode, NodeHold, NodeView]]:
+        """The first of these that nobody else holds, put back and given back afterwards. `waits` for one."""
+        view, hold = self._taken(views, waits)
+        with hold:
+            stop = either(self._hooks.stop, hold.lost)
+            try:
+                node = TrialNode(self._client, view, stop=stop, networks=self._hooks.networks)
+                try:
+                    yield node, hold, view
+                finally:
+                    node.close()
+                    if node.change_s > 0 and not hold.ended_by_service:
+                        self._put_back(view.node, default)
+            finally:
+                hold.release()
+
+    def _taken(self, views: Sequence[NodeView], waits: bool) -> tuple[NodeView, NodeHold]:
+        while True:
+            held: list[str] = []
+            for view in views:
+                wanted = NodeWanted(worker=self._hooks.worker, node=view.node)
+                try:
+                    lease = self._client.take_trial_node(self._study.id, wanted)
+                except Conflict as error:
+                    if error.detail.get("field") != "node":
+                        raise Stopped(error.message) from error
+                    held.append(error.message.removeprefix("node: "))
+                    continue
+                return view, NodeHold(self._client, lease, every_s=self._hooks.heartbeat_s)
+            if not waits:
+                raise Stopped("every trial node is held")
+            self._hooks.progress(f"waits for a trial node: {'; '.join(held)}")
+            if self._hooks.stop.wait(NODE_POLL_S):
+                raise Stopped("the study was stopped")
 
     def _default(self) -> dict[str, Any]:
         """The pool's revision when the study was claimed, whatever single nodes run: a canary is not the pool."""
@@ -100,96 +189,40 @@ class StudyRun:
             )
         return self._client.config(number).knobs.knobs()
 
-    def _study_on(self, node: TrialNode, default: dict[str, Any], seen: Slice, fresh: Slice) -> StudyResult:
-        spec = self._spec
+    def _prepared(
+        self, node: TrialNode, hold: NodeHold, plan: StudyPlan, *, own: bool = True
+    ) -> tuple[Measuring, Search, TrialLog]:
+        """What measures, what proposes, and what was measured."""
+        spec, default = self._spec, plan.default
+        stop = either(self._hooks.stop, hold.lost)
+        log = TrialLog(self._client, self._study.id, hold, stop)
         self._hooks.progress("tokenising the replay's text")
         tokenize = engine_tokenizer(node.url, model=node.model)
         space = build_space(spec.space, default, node.capabilities())
         gated = QUANTIZATION in space.values or default[QUANTIZATION] != Quantization.NONE.value
-        self._bench = Bench(
+        bench = Bench(
             node,
             spec,
-            seen,
-            fresh,
+            slice_of(plan.seen),
+            slice_of(plan.fresh),
             read_tokens(tokenize, CORPUS_TOKENS),
             held_out=read_tokens(tokenize, HELD_OUT_TOKENS, held_out=True) if gated else (),
         )
-        try:
-            search = Search(
-                space,
-                default,
-                constraints=[*(key(limit.metric, limit.q) for limit in spec.constraints), ERRORS, quality_gate.TOP1],
-                seed=spec.seed,
-                max_trials=spec.max_trials,
-                suggested=[default | knobs for knobs in spec.suggested],
-            )
-            return self._conclude(search, default, self._search(search))
-        finally:
-            self._put_back(node.name, default)
-
-    # -- search --------------------------------------------------------------------------------------------------
-
-    def _search(self, search: Search) -> str:
-        """Measure what the search asks for; returns why it ended."""
-        while True:
-            left_s, run_s = self._time.left_s - self._time.reserve_s(self._changes_s(search)), self._time.usual_s
-            if search.outcomes and left_s < run_s:
-                return f"out of time after {len(search.outcomes)} trials"
-            candidate = search.ask(Budget(self._node.charge, run_s, left_s))
-            if candidate is None:
-                return search.why_over() or search.why_none()
-            label = "the default" if candidate.number == 0 else _short(candidate.knobs, search.default)
-            charge_s = self._node.charge(candidate.knobs)
-            if charge_s > cheap_s(run_s):
-                label += f" (the change takes about {charge_s:.0f} s)"
-            self._hooks.progress(f"trial {candidate.number + 1} of at most {self._spec.max_trials}: {label}")
-            began, spent_s = time.monotonic(), self._node.change_s
-            measured = self._try(candidate.knobs)
-            change_s = self._node.change_s - spent_s
-            dear_s = change_s if change_s > cheap_s(run_s) else 0.0
-            self._time.run_s.append(time.monotonic() - began - dear_s)
-            search.tell(candidate, measured.assessment)
-            self._report("search" if candidate.number else "default", candidate.knobs, measured, change_s)
-
-    def _try(self, knobs: dict[str, Any], *, heat: int | None = None) -> Measured:
-        """One run; what keeps it from being measured is its error."""
-        try:
-            return self._bench.measure(knobs, heat=heat)
-        except TailwrightError as error:
-            logger.warning("study %d: run failed: %s", self._study.id, error.message)
-            return Measured.failed(error.message)
-
-    def _again(self, knobs: dict[str, Any], heat: int) -> Measured:
-        """One run of the finish."""
-        spent_s = self._node.change_s
-        measured = self._try(knobs, heat=heat)
-        self._report(FINALIST, knobs, measured, self._node.change_s - spent_s)
-        return measured
-
-    def _report(self, kind: str, knobs: dict[str, Any], measured: Measured, change_s: float) -> None:
-        gated = measured.measurement is None and not measured.error
-        assessment = measured.assessment
-        number, self._reported = self._reported, self._reported + 1
-        self._hooks.trial(
-            TrialReport(
-                number=number,
-                kind=kind,
-                knobs=knobs,
-                state=TrialState.FAILED if measured.error else TrialState.COMPLETE,
-                feasible=assessment.feasible,
-                objective_s=assessment.objective_s,
-                violations={name: round(value, 6) for name, value in assessment.violations.items()},
-                measurement=measured.measurement,
-                quality=measured.quality,
-                change_s=round(change_s, 3),
-                error="not replayed: the quality gate was not passed" if gated else measured.error,
-            )
+        search = Search(
+            space,
+            default,
+            constraints=[*(key(limit.metric, limit.q) for limit in spec.constraints), ERRORS, quality_gate.TOP1],
+            seed=spec.seed,
+            max_trials=spec.max_trials,
+            suggested=[default | knobs for knobs in spec.suggested],
         )
+        measuring = Measuring(spec, bench, log, self._time, stop=stop, progress=self._hooks.progress, own=own)
+        return measuring, search, log
 
     # -- conclusion ----------------------------------------------------------------------------------------------
 
-    def _conclude(self, search: Search, default: dict[str, Any], why: str) -> StudyResult:
-        best = search.best()
+    def _conclude(self, measuring: Measuring, search: Search, log: TrialLog, why: str) -> StudyResult:
+        best, default = search.best(), search.default
         if search.outcomes[0].assessment.objective_s is None:
             return self._unproven(search, "the default could not be measured, so nothing can be compared with it", None)
         finalists = search.finalists(self._spec.finalists)
@@ -203,7 +236,15 @@ class StudyRun:
             worst = max(nearest.violations, key=lambda name: nearest.violations[name])
             reason = f"no configuration kept the limits; the nearest exceeds {worst} by {share_text(nearest.worst)}"
             return self._unproven(search, f"{reason} ({why})", best)
-        finish = Finish(self._spec, self._node, self._time, self._again, self._hooks.progress)
+        finish = Finish(
+            self._spec,
+            self._node,
+            self._time,
+            measuring.again,
+            self._hooks.progress,
+            known=measuring.known,
+            begun=Begun.of(log.trials),
+        )
         try:
             return self._result(search, finish.decide(near, default), default)
         except NotMeasured as error:
@@ -265,23 +306,9 @@ class StudyRun:
         except (TailwrightError, httpx.HTTPError) as error:
             logger.warning("trial node %s was not put back: %r", node, error)
 
-    def _changes_s(self, search: Search) -> float:
-        """What going between the default and the best so far will cost in the re-measurement, at least."""
-        best = search.best()
-        if best is None or best.knobs == search.default:
-            return 0.0
-        charge_s = self._node.charge(best.knobs, search.default)
-        return BLOCKS_CHANGES * charge_s if charge_s > cheap_s(self._time.usual_s) else 0.0
-
 
 def _check(study: Study) -> None:
     """A client sees no stages, so only end-to-end metrics can be an objective or a constraint."""
     for metric, _ in needed_quantiles(study.spec):
         if metric not in METRICS:
             raise BadRequest(f"a replay measures {', '.join(METRICS)} from outside, not {metric!r}", field="objective")
-
-
-def _short(knobs: dict[str, Any], default: dict[str, Any]) -> str:
-    found = difference(knobs, default, unreported=True)
-    changed = [f"{name}={value}" for name, value in knobs.items() if name in found]
-    return ", ".join(changed) or "as the default"

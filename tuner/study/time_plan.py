@@ -21,10 +21,13 @@ CAUTION = 0.85
 
 @dataclass
 class TimePlan:
-    """`allowance_s`: set apart for changes of configuration that cost as much as several runs."""
+    """`allowance_s`: set apart for changes of configuration that cost as much as several runs. `before_s`: spent by
+    earlier workers.
+    """
 
     spec: StudyCreate
     allowance_s: float = 0.0
+    before_s: float = 0.0
     clock: Callable[[], float] = time.monotonic
     run_s: list[float] = field(default_factory=list)
     """Of one run each, the default's first; a dear change before it is charged apart."""
@@ -34,7 +37,7 @@ class TimePlan:
 
     @property
     def spent_s(self) -> float:
-        return self.clock() - self._began
+        return self.before_s + self.clock() - self._began
 
     @property
     def left_s(self) -> float:

@@ -48,10 +48,10 @@ class ApplyFailed(TailwrightError):
     code = "apply_failed"
 
 
-def find_trial_node(nodes: Sequence[NodeView], pool: str) -> NodeView:
-    """A trial node for a study of `pool`: connected, healthy, of the same model; one of pool `POOL-trial` first.
+def find_trial_nodes(nodes: Sequence[NodeView], pool: str) -> list[NodeView]:
+    """Trial nodes for a study of `pool`: connected, healthy, of the same model; those of pool `POOL-trial` first.
 
-    Raises NotFound, which says what is wrong with each trial node there is.
+    At least one. Raises NotFound, which says what is wrong with each trial node there is.
     """
     models = {node.model for node in nodes if node.pool == pool and node.role is NodeRole.SERVING and node.model}
     reasons: list[str] = []
@@ -65,7 +65,7 @@ def find_trial_node(nodes: Sequence[NodeView], pool: str) -> NodeView:
                 usable.append(node)
     if usable:
         preferred = {f"{pool}-trial": 0, pool: 1}
-        return min(usable, key=lambda node: (preferred.get(node.pool, 2), node.node))
+        return sorted(usable, key=lambda node: (preferred.get(node.pool, 2), node.node))
     told = "; ".join(reasons) or "there is no node with role trial"
     raise NotFound(
         f"no trial node for pool {pool}: {told}. Start an agent with role trial, pool {pool}-trial and the same model.",

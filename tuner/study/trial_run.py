@@ -10,11 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from controlplane.contract.bodies.studies import Measurement, StudyCreate
+from controlplane.contract.bodies.studies import Measurement, StudyCreate, Trial, TrialState
 from controlplane.contract.bodies.workload import Workload
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.knobs import QUANTIZATION, Quantization
-from tuner.replay.completion import pool_samples
 from tuner.replay.replay import ReplayResult
 from tuner.search import quality_gate
 from tuner.search.objective import Assessment, assess, crashed, needed_quantiles
@@ -30,13 +29,22 @@ RATES = (1.0, 0.9, 1.1)
 
 @dataclass(frozen=True)
 class Measured:
-    """One run: replay, assessment, the quality gate's word; or the error that kept it from being measured."""
+    """One run: assessment, measurement, single values by metric, the quality gate's word; or what kept it from being
+    measured.
+    """
 
     assessment: Assessment
-    result: ReplayResult | None = None
     measurement: Measurement | None = None
+    samples: Mapping[str, Sequence[float]] = field(default_factory=dict)
     quality: dict[str, float] = field(default_factory=dict)
     error: str = ""
+
+    @classmethod
+    def of(cls, trial: Trial) -> Measured:
+        """One that was reported."""
+        found = Assessment(trial.objective_s, trial.violations)
+        failed = trial.error if trial.state is TrialState.FAILED else ""
+        return cls(found, trial.measurement, trial.samples, trial.quality, failed)
 
     @classmethod
     def failed(cls, error: str) -> Measured:
@@ -88,7 +96,7 @@ class Bench:
         measurement = result.measurement(needed_quantiles(self._spec))
         if measurement.errors == measurement.requests:
             raise BadRequest(f"every request failed, the first with: {result.errors[0].error}")
-        return Measured(assess(measurement, self._spec, excess), result, measurement, gate)
+        return Measured(assess(measurement, self._spec, excess), measurement, result.samples, gate)
 
     def _apply(self, knobs: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, float]]:
         """Apply `knobs`; what the gate reports of their weight format, and its violations. Formats are asked once."""
@@ -125,8 +133,13 @@ def rearranged(workload: Workload, heat: int) -> Workload:
     return scale_rate(shuffle_gaps(workload, heat), RATES[heat % len(RATES)])
 
 
-def together(runs: Sequence[ReplayResult], spec: StudyCreate) -> Measurement:
-    """Several replays as one: quantiles over all their samples."""
-    timings = [timing for run in runs for timing in run.timings]
-    whole = ReplayResult(timings, sum(run.duration_s for run in runs), 0.0, samples=pool_samples(timings))
-    return whole.measurement(needed_quantiles(spec))
+def together(runs: Sequence[Measured], spec: StudyCreate) -> Measurement:
+    """Several runs as one: quantiles over all their single values. Each was measured."""
+    told = [run.measurement for run in runs if run.measurement is not None]
+    samples: dict[str, list[float]] = {}
+    for run in runs:
+        for metric, values in run.samples.items():
+            samples.setdefault(metric, []).extend(values)
+    whole = ReplayResult([], sum(one.duration_s for one in told), 0.0, samples=samples)
+    counts = {"requests": sum(one.requests for one in told), "errors": sum(one.errors for one in told)}
+    return whole.measurement(needed_quantiles(spec)).model_copy(update=counts)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from controlplane.contract.bodies.studies import FINALIST, StudyResult, Trial
+from controlplane.contract.bodies.studies import FINALIST, MEASURED, StudyResult, Trial
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Arm:
 
 def arms_of(result: StudyResult | None, trials: Sequence[Trial]) -> list[Arm]:
     """The default first. `trials`: all of a study, in their order."""
-    finalists = [trial for trial in trials if trial.kind == FINALIST]
+    finalists = [trial for trial in trials if trial.kind == FINALIST and trial.state in MEASURED]
     default = next((trial.knobs for trial in trials if trial.kind == "default"), None)
     different: list[dict[str, Any]] = []
     for trial in finalists:

@@ -7,7 +7,7 @@ import typer
 
 from controlplane.client import Client
 from controlplane.contract.bodies.slo import UseCase
-from controlplane.contract.bodies.studies import Study, Trial
+from controlplane.contract.bodies.studies import Study, Trial, TrialState
 from controlplane.contract.duration_text import duration_text
 from controlplane.terminal.document_file import read_document
 from controlplane.terminal.output.printing import (
@@ -39,11 +39,22 @@ COLUMNS: Columns[Study] = {
     "by": lambda study: study.created_by,
     "result": lambda study: study.result.summary if study.result else study.error or study.progress or "-",
 }
+
+
+def _state(trial: Trial) -> str:
+    if trial.state is TrialState.RUNNING:
+        return f"running on {trial.node}"
+    if trial.state is TrialState.WAITING:
+        return f"lost on {trial.node}, waits for a worker"
+    return trial.error or ("holds the limits" if trial.feasible else "breaks a limit")
+
+
 TRIALS: Columns[Trial] = {
     "trial": lambda trial: str(trial.number),
     "kind": lambda trial: trial.kind,
     "objective": lambda trial: "-" if trial.objective_s is None else duration_text(trial.objective_s),
-    "state": lambda trial: trial.error or ("holds the limits" if trial.feasible else "breaks a limit"),
+    "state": _state,
+    "node": lambda trial: trial.node or "-",
     "knobs": lambda trial: labels_text({name: str(value) for name, value in trial.knobs.items()}),
 }
 

@@ -21,10 +21,16 @@ class StudyState(StrEnum):
 
 
 class TrialState(StrEnum):
-    """Whether a trial could be measured."""
+    """How far a trial is, and whether it could be measured."""
 
+    RUNNING = "running"  # A worker holds it and measures it.
+    WAITING = "waiting"  # Its worker was lost: the next one measures it.
     COMPLETE = "complete"  # Measured; `feasible` says whether the constraints held.
     FAILED = "failed"  # The configuration could not be applied or crashed; kept as infeasible.
+
+
+MEASURED = frozenset({TrialState.COMPLETE, TrialState.FAILED})
+"""What a report may say."""
 
 
 FINALIST = "finalist"
@@ -127,6 +133,16 @@ class Measurement(BaseModel):
     output_tokens_per_s: float = Field(description="tokens generated in a second")
 
 
+class RunOrder(BaseModel):
+    """Which slice of the traffic a run replays, and its place in the finish."""
+
+    heat: int | None = Field(default=None, ge=0, description="the finish's heat or pair; null: the search's slice")
+    pair: int | None = Field(default=None, ge=0, description="of the winner and the default; null: no pair")
+    pairs: int | None = Field(default=None, ge=1, description="how many there are at most, as it was fixed before them")
+    design: str = Field(default="", max_length=32, description="of the pairs: `interleaved` or `blocks`")
+    arm: str = Field(default="", max_length=32, description="of the pair: `default` or `winner`")
+
+
 class TrialReport(BaseModel):
     """What the worker reports of one trial. `violations`: "metric:q" to relative excess over the limit (<= 0: held)."""
 
@@ -135,7 +151,7 @@ class TrialReport(BaseModel):
         default="search", pattern="^(default|search|finalist)$", description="`default`, `search` or `finalist`"
     )
     knobs: dict[str, Any] = Field(description="the configuration that was tried")
-    state: TrialState = Field(description="whether it could be measured")
+    state: TrialState = Field(description="whether it could be measured: `complete` or `failed`")
     feasible: bool = Field(default=False, description="whether all constraints held")
     objective_s: float | None = Field(default=None, description="the objective's quantile, seconds")
     violations: dict[str, float] = Field(
@@ -148,15 +164,25 @@ class TrialReport(BaseModel):
     change_s: float | None = Field(
         default=None, description="seconds that bringing the node to these knobs took; no part of the measurement"
     )
+    took_s: float | None = Field(default=None, description="seconds the whole run took, dear changes apart")
+    samples: dict[str, list[float]] = Field(
+        default={},
+        description="seconds by metric, each value: of a winner's pairs, whose limits are judged together",
+    )
     error: str = Field(default="", description="why it failed")
 
 
 class Trial(TrialReport):
-    """A trial as it is kept."""
+    """A trial as it is kept, also while it is measured; its `samples` are shown only where they are asked for."""
 
     id: int = Field(description="the trial's number in the service")
     study_id: int = Field(description="the study it belongs to")
-    reported_at: datetime = Field(description="when it was reported")
+    state: TrialState = Field(description="how far it is, and whether it could be measured")
+    order: RunOrder = Field(default=RunOrder(), description="which slice it replays, and its place in the finish")
+    worker: str | None = Field(default=None, description="who measures it, or has measured it; null: not told")
+    node: str | None = Field(default=None, description="the trial node it is measured on; null: not told")
+    takings: int = Field(default=1, description="how many workers have begun it; more than one: some were lost")
+    reported_at: datetime | None = Field(default=None, description="when it was reported; null: it is not measured yet")
 
 
 class StudyVerdict(StrEnum):
@@ -216,7 +242,8 @@ class Study(BaseModel):
     started_at: datetime | None = Field(default=None, description="when a worker took it")
     finished_at: datetime | None = Field(default=None, description="when it ended")
     worker: str | None = Field(default=None, description="the worker that holds it")
-    trial_node: str | None = Field(default=None, description="the node that trials run on")
+    trial_node: str | None = Field(default=None, description="the node that its worker's trials run on")
+    active_s: float = Field(default=0.0, description="seconds that a worker has been at it; waits are no part of it")
     progress: str = Field(default="", description="how far it is, for people")
     trials_done: int = Field(
         default=0, description="trials of the search so far, the default's with them; at most `spec.max_trials`"

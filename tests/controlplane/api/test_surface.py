@@ -116,6 +116,7 @@ BY_SCOPE = {
         *("post /api/v1/rollouts:blast-radius", "get /api/v1/rollouts/{rollout_id}/blast-radius"),
         *("get /api/v1/verdicts/{rollout_id}", "post /api/v1/verdicts", "post /api/v1/verdicts:flagger"),
         *("get /api/v1/studies", "get /api/v1/studies/{study_id}", "get /api/v1/studies/{study_id}/trials"),
+        "get /api/v1/studies/{study_id}/plan",
         *(
             "get /api/v1/ledger",
             "get /api/v1/ledger/head",
@@ -153,6 +154,8 @@ BY_SCOPE = {
         *("post /api/v1/rollouts/{rollout_id}/cancel", "post /api/v1/studies", "post /api/v1/studies/claim"),
         *("post /api/v1/studies/{study_id}/heartbeat", "post /api/v1/studies/{study_id}/trials"),
         *("post /api/v1/studies/{study_id}/finish", "post /api/v1/studies/{study_id}/cancel"),
+        *("put /api/v1/studies/{study_id}/plan", "post /api/v1/studies/{study_id}/leases"),
+        *(f"post /api/v1/studies/{{study_id}}/leases/{{token}}/{act}" for act in ("renew", "release", "trial")),
     },
     "admin": {
         *("delete /api/v1/nodes/{node}", "post /api/v1/destinations", "get /api/v1/tokens", "post /api/v1/tokens"),

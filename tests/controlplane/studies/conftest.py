@@ -21,7 +21,8 @@ from controlplane.contract.bodies.studies import StudyCreate
 from controlplane.db.database import Database
 from controlplane.fleet import store as fleet
 from controlplane.ledger.tables import LedgerRow
-from controlplane.studies import endpoints
+from controlplane.studies import endpoints, lease_endpoints
+from controlplane.studies.meters import LateReports
 from tests.keyrings import keyring_of
 from tests.made_tables import create_tables
 
@@ -103,8 +104,10 @@ def app(database: Database, clock: Clock) -> FastAPI:
         tokens=TokenCache(database),
         keyring=keyring_of(database),
         rollouts_under_way=lambda session: dict(app.state.busy),
+        late_reports=LateReports(),
     )
     app.include_router(endpoints.router)
+    app.include_router(lease_endpoints.router)
     error_handlers.install(app)
     return app
 

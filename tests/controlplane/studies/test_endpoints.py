@@ -18,6 +18,7 @@ from controlplane.contract.bodies.studies import (
     TrialState,
 )
 from controlplane.contract.errors import BadRequest, Forbidden, KnobOutOfRange, NotFound, UnknownKnob
+from controlplane.contract.planning.trial_leases import NodeWanted, TrialWanted
 
 Make = Callable[[Scope], Client]
 
@@ -29,9 +30,11 @@ def test_a_worker_takes_a_study_from_the_queue_to_its_end(client: Make, spec: St
     assert (created.state, created.created_by) == (StudyState.QUEUED, "operate")
     claimed = person.claim_study("w")
     assert claimed is not None and claimed.worker == "w"
+    token = person.take_trial_node(created.id, NodeWanted(worker="w", node="t")).token
     for number in range(3):
+        person.take_trial(created.id, token, TrialWanted(number=number, knobs={}))
         report = TrialReport(number=number, knobs={}, state=TrialState.COMPLETE, feasible=True)
-        person.report_trial(created.id, "w", report)
+        person.report_trial(created.id, token, report)
     assert [trial.number for trial in person.trials(created.id)] == [2, 1, 0]
     assert person.heartbeat_study(created.id, StudyHeartbeat(worker="w", progress="almost")).progress == "almost"
     ended = person.finish_study(created.id, StudyFinish(worker="w", error="the trial node has gone"))
@@ -115,8 +118,9 @@ def test_numbers_too_large_for_the_database_are_refused(client: Make, spec: Stud
     person = client(Scope.OPERATE)
     created = person.create_study(spec)
     person.claim_study("w")
+    token = person.take_trial_node(created.id, NodeWanted(worker="w", node="t")).token
     with pytest.raises(BadRequest):
-        person.report_trial(created.id, "w", TrialReport(number=2**40, knobs={}, state=TrialState.FAILED))
+        person.take_trial(created.id, token, TrialWanted(number=2**40, knobs={}))
     with pytest.raises(BadRequest):
         person.finish_study(created.id, StudyFinish(worker="w", error="x", rollout_id=2**70))
     with pytest.raises(BadRequest):
@@ -130,7 +134,7 @@ def test_infinite_numbers_are_refused(client: Make, spec: StudyCreate) -> None:
     for path, body, field in (
         ("", '{"pool": "chat", "max_duration_s": Infinity}', "body.max_duration_s"),
         (
-            "/1/trials?worker=w",
+            "/1/trials?token=1",
             '{"number": 0, "knobs": {}, "state": "failed", "violations": {"a": NaN}}',
             "violations.a",
         ),

@@ -14,13 +14,12 @@ from controlplane.contract.bodies.studies import (
     StudyResult,
     StudyState,
     StudyVerdict,
-    TrialReport,
-    TrialState,
 )
 from controlplane.contract.errors import BadRequest, Conflict, NotFound
 from controlplane.db.database import Database
 from controlplane.fleet import store as fleet
 from controlplane.studies import machine, store
+from tests.controlplane.studies.measured_trial import measure
 
 RESULT = StudyResult(
     verdict=StudyVerdict.BETTER,
@@ -53,12 +52,7 @@ def test_from_queue_to_result(
         beat = StudyHeartbeat(worker="w", progress="trial 1 of 12", trial_node="t", workload_summary={"requests": 40})
         running = store.heartbeat(session, study_id, beat, clock.pass_s(5))
         assert (running.state, running.trial_node, running.progress) == (StudyState.RUNNING, "t", "trial 1 of 12")
-        report = TrialReport(number=0, knobs={"max_num_seqs": 16}, state=TrialState.COMPLETE, objective_s=1.0)
-        trial = store.report_trial(session, study_id, "w", report, clock())
-        assert trial.knobs == {"max_num_seqs": 16}
-        assert store.report_trial(session, study_id, "w", report, clock()).id == trial.id
-        with pytest.raises(Conflict, match="other content"):
-            store.report_trial(session, study_id, "w", report.model_copy(update={"objective_s": 2.0}), clock())
+        measure(session, study_id, "w", 0, clock)
         outcome = StudyFinish(worker="w", result=RESULT, rollout_id=4)
         done = store.finish(session, study_id, outcome, clock.pass_s(5))
         assert (done.state, done.trials_done, done.rollout_id, done.result) == (StudyState.FINISHED, 1, 4, RESULT)
@@ -73,8 +67,7 @@ def test_finalist_runs_are_counted_apart_from_the_search(database: Database, spe
     claim(database, "w", clock)
     with database.session() as session:
         for number, kind in enumerate(["default", "search", "search", "finalist", "finalist"]):
-            report = TrialReport(number=number, kind=kind, knobs={}, state=TrialState.COMPLETE)
-            store.report_trial(session, study_id, "w", report, clock())
+            measure(session, study_id, "w", number, clock, kind=kind)
         found = store.get(session, study_id)
         assert (found.trials_done, found.finalist_runs) == (3, 2)
         listed = store.listing(session, before_id=None, limit=1)[0]
@@ -111,28 +104,27 @@ def test_racing_workers_never_share(database: Database, spec: StudyCreate, clock
     assert sorted(claimed, key=str) == [1, None, None, None]
 
 
-def test_a_silent_worker_loses_its_lease_three_times_then_the_study_fails(
+def test_a_study_that_loses_its_worker_again_and_again_and_measures_nothing_fails(
     database: Database, spec: StudyCreate, clock: Any, ledger_kinds: Callable[[], list[str]]
 ) -> None:
     study_id = create(database, spec, clock)
-    report = TrialReport(number=0, knobs={}, state=TrialState.COMPLETE)
-    for attempt in range(1, machine.MAX_ATTEMPTS + 1):
-        assert claim(database, f"w{attempt}", clock) == study_id
+    lost = 0
+    for measures in (False, False, True, *(False,) * (machine.MAX_ATTEMPTS - 1), False):
+        lost += 1
+        assert claim(database, f"w{lost}", clock) == study_id
         with database.session() as session:
-            measured = report.model_copy(update={"objective_s": float(attempt)})
-            store.report_trial(session, study_id, f"w{attempt}", measured, clock.pass_s(59))
+            if measures:
+                measure(session, study_id, f"w{lost}", 0, clock)
             assert store.expire_leases(session, clock.pass_s(60)) == 0
-            shown = store.trials(session, study_id, before_id=None, limit=10)
-            assert [trial.objective_s for trial in shown] == [float(attempt)]
         with database.session() as session:
             assert store.expire_leases(session, clock.pass_s(1)) == 1
-            expected = StudyState.FAILED if attempt == machine.MAX_ATTEMPTS else StudyState.QUEUED
-            assert store.get(session, study_id).state is expected
             with pytest.raises(Conflict):
-                store.heartbeat(session, study_id, StudyHeartbeat(worker=f"w{attempt}"), clock())
+                store.heartbeat(session, study_id, StudyHeartbeat(worker=f"w{lost}"), clock())
     with database.session() as session:
-        assert "given up" in store.get(session, study_id).error
-    assert ledger_kinds().count("study.requeued") == 3
+        found = store.get(session, study_id)
+        assert found.state is StudyState.FAILED and "the 4th time: given up" in found.error
+        assert found.trials_done == 1
+    assert ledger_kinds().count("study.requeued") == lost - 1
     assert ledger_kinds()[-1] == "study.failed"
 
 
@@ -145,13 +137,10 @@ def test_a_claim_finds_an_expired_study_by_itself(database: Database, spec: Stud
 
 def test_the_wrong_worker_and_the_wrong_state_are_conflicts(database: Database, spec: StudyCreate, clock: Any) -> None:
     study_id = create(database, spec, clock)
-    report = TrialReport(number=0, knobs={}, state=TrialState.FAILED, error="no memory")
     with database.session() as session:
         with pytest.raises(Conflict, match="queued"):
             store.heartbeat(session, study_id, StudyHeartbeat(worker="w"), clock())
         store.claim(session, "w", clock())
-        with pytest.raises(Conflict, match="held by 'w'"):
-            store.report_trial(session, study_id, "v", report, clock())
         with pytest.raises(Conflict, match="held by 'w'"):
             store.finish(session, study_id, StudyFinish(worker="v", error="no"), clock())
         for outcome in (StudyFinish(worker="w"), StudyFinish(worker="w", result=RESULT, error="no")):
@@ -199,3 +188,28 @@ def test_its_default_is_the_pools_revision_when_it_was_claimed(
     with database.session() as session:
         study = store.get(session, study_id)
         assert (study.default_revision, study.pool_revision) == (first, second)
+
+
+def test_one_that_goes_on_with_another_worker_keeps_its_default_and_counts_no_waits(
+    database: Database, spec: StudyCreate, clock: Any
+) -> None:
+    with database.session() as session:
+        first, second = (
+            fleet.create_revision(session, RevisionCreate(knobs={"max_num_seqs": seqs}), "t", clock()).number
+            for seqs in (16, 8)
+        )
+        fleet.set_pool_revision(session, "chat", first, clock())
+    study_id = create(database, spec, clock)
+    claim(database, "w1", clock)
+    with database.session() as session:
+        beat = StudyHeartbeat(worker="w1", trial_node="t")
+        store.heartbeat(session, study_id, beat, clock.pass_s(9))
+        assert store.heartbeat(session, study_id, beat, clock.pass_s(3)).active_s == 3.0
+        fleet.set_pool_revision(session, "chat", second, clock())
+    clock.pass_s(3600)
+    assert claim(database, "w2", clock) == study_id
+    with database.session() as session:
+        beat = StudyHeartbeat(worker="w2", trial_node="t")
+        store.heartbeat(session, study_id, beat, clock.pass_s(30))
+        going_on = store.heartbeat(session, study_id, beat, clock.pass_s(4))
+        assert (going_on.active_s, going_on.default_revision) == (7.0, first)

@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 
 from controlplane.contract.bodies.slo import Limit
-from controlplane.contract.bodies.studies import StudyCreate
+from controlplane.contract.bodies.studies import RunOrder, StudyCreate
 from controlplane.contract.knobs import EngineConfig
 from tuner.replay.completion import RequestTiming, pool_samples
 from tuner.replay.replay import ReplayResult
@@ -43,8 +43,9 @@ class World:
         time_plan = TimePlan(SPEC, run_s=[10.0, 10.0])
         self.finish = Finish(SPEC, cast(TrialNode, Node()), time_plan, self.run, lambda _: None)
 
-    def run(self, knobs: dict[str, Any], heat: int) -> Measured:
-        tokens = knobs["max_num_batched_tokens"]
+    def run(self, knobs: dict[str, Any], order: RunOrder) -> Measured:
+        tokens, heat = knobs["max_num_batched_tokens"], order.heat
+        assert heat is not None
         self.runs.append((tokens, heat))
         if (seconds := self.seconds[tokens]) is None:
             return Measured.failed("it broke")
@@ -54,7 +55,7 @@ class World:
             timing.e2e_s = seconds * wobble
         result = ReplayResult(timings, 1.0, 0.0, samples=pool_samples(timings))
         measurement = result.measurement([])
-        return Measured(assess(measurement, SPEC), result, measurement)
+        return Measured(assess(measurement, SPEC), measurement, result.samples)
 
 
 def test_finalists_run_heats_and_one_of_them_meets_the_default() -> None:

@@ -18,7 +18,7 @@ from controlplane.contract.knobs import EngineConfig
 from tests.processes import wait_for
 from tuner.replay.completion import RequestTiming, pool_samples
 from tuner.replay.replay import ReplayResult
-from tuner.study.trial_node import TrialNode, find_trial_node
+from tuner.study.trial_node import TrialNode, find_trial_nodes
 from tuner.study.worker import Worker
 from tuner.workload.generate import CONV, fitted, generate
 
@@ -62,7 +62,7 @@ def slow_prefill(engine: SseEngine) -> SseEngine:
 @pytest.fixture
 def service(slow_prefill: SseEngine, request: pytest.FixtureRequest) -> Iterator[StudyService]:
     spec = _spec(**getattr(request, "param", {}))
-    with StudyService(slow_prefill, spec, WORKLOAD, BAD) as running:
+    with StudyService([slow_prefill], spec, WORKLOAD, BAD) as running:
         yield running
 
 
@@ -85,7 +85,7 @@ def at_once(service: StudyService, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _work(service: StudyService) -> None:
-    with Client(service.url, "token") as client:
+    with Client(service.url, service.token) as client:
         assert Worker(client, "w", heartbeat_s=0.2).once()
 
 
@@ -113,20 +113,21 @@ def test_a_bad_default_is_found_and_a_rollout_proposed(service: StudyService) ->
     assert service.rollouts[0]["study_id"] == 1 and service.configs[0]["knobs"] == study.result.winner
     assert service.applied[-1] == BAD  # The trial node is left as the pool is.
     assert service.engine.resets >= 9
-    summaries = [beat["workload_summary"] for beat in service.beats if beat["workload_summary"]]
-    assert summaries and summaries[-1]["captured"]["requests"] == 120
-    assert summaries[-1]["fresh_slice"]["apart"] is True
-    assert any("measured again" in beat["progress"] for beat in service.beats)
+    assert study.workload_summary["captured"]["requests"] == 120
+    assert study.workload_summary["fresh_slice"]["apart"] is True
+    assert any("measured again" in beat.progress for beat in service.beats)
+    assert {trial.worker for trial in service.trials} == {"w"} and {trial.node for trial in service.trials} == {"t1"}
+    assert [trial.order.pair for trial in pairs] == [0, 0, 1, 1, 2, 2]
 
 
 @pytest.mark.usefixtures("at_once")
 @pytest.mark.parametrize("service", [{"auto_start_rollout": True}], indirect=True)
 def test_a_pool_that_has_changed_meanwhile_gets_a_proposal_that_waits_and_says_so(service: StudyService) -> None:
-    service.study.pool_revision = 5
+    service.promotes = EngineConfig(max_num_batched_tokens=48).knobs()
     _work(service)
     result = service.study.result
     assert result is not None and result.verdict is StudyVerdict.BETTER
-    assert "measured against revision 1; the pool runs revision 5 by now" in result.summary
+    assert "measured against revision 1; the pool runs revision 2 by now" in result.summary
     assert service.rollouts[0]["start"] is False
 
 
@@ -164,19 +165,19 @@ def test_without_a_trial_node_the_study_fails_with_the_mend(service: StudyServic
     assert "no trial node for pool p" in service.study.error and "role trial" in service.study.error
 
 
+@pytest.mark.parametrize("service", [{"objective": "queue"}], indirect=True)
 def test_an_objective_that_no_client_sees_is_refused(service: StudyService) -> None:
-    service.study.spec = _spec(objective="queue")
     _work(service)
     assert "queue" in service.study.error
 
 
 def test_a_cancelled_study_stops_at_once_and_the_loop_lives_on(service: StudyService) -> None:
-    with Client(service.url, "token") as client:
+    with Client(service.url, service.token) as client:
         worker = Worker(client, "w", heartbeat_s=0.2)
         thread = threading.Thread(target=worker.loop, args=(0.1,), daemon=True)
         thread.start()
         wait_for("a trial is reported", lambda: service.trials)
-        service.study.state = StudyState.CANCELLED
+        service.cancel()
         wait_for("the worker asks for another study", lambda: service.idle_claims)
         assert len(service.trials) < 3 and service.rollouts == [] and service.applied[-1] == BAD
         assert thread.is_alive()
@@ -193,12 +194,12 @@ def _node(name: str, **other: Any) -> NodeView:
     return NodeView.model_validate(wanted | other)
 
 
-def test_choice_of_the_trial_node() -> None:
+def test_choice_of_trial_nodes() -> None:
     serving = _node("s", role="serving")
     nodes = [serving, _node("a", pool="other"), _node("b"), _node("c", pool="p-trial"), _node("d", pool="p-trial")]
-    assert find_trial_node(nodes, "p").node == "c"
-    assert find_trial_node(nodes[:3], "p").node == "b"
+    assert [node.node for node in find_trial_nodes(nodes, "p")] == ["c", "d", "b", "a"]
+    assert find_trial_nodes(nodes[:3], "p")[0].node == "b"
     wrongs = {"model n": {"model": "n"}, "not connected": {"connected": False}, "not healthy": {"healthy": False}}
     for told, wrong in wrongs.items():
         with pytest.raises(NotFound, match=told):
-            find_trial_node([serving, _node("x", **wrong)], "p")
+            find_trial_nodes([serving, _node("x", **wrong)], "p")

@@ -135,6 +135,18 @@ def test_an_arm_is_of_its_own_fresh_runs_only() -> None:
     assert arms_of(RESULT, SEARCH) == []
 
 
+def test_trials_under_way_say_where_they_are_and_who_was_lost() -> None:
+    about: dict[str, Any] = {"study_id": 1, "kind": "search", "knobs": LUCKY, "node": "trial-2", "worker": "tuner-b"}
+    running = Trial(id=20, number=3, state=TrialState.RUNNING, **about)
+    waiting = Trial(id=21, number=4, state=TrialState.WAITING, takings=2, **about)
+    text = rendered("study", [*SEARCH, running, waiting], None)
+    first, second = text.split('data-key="trial-20"')[1].split('data-key="trial-21"')
+    assert "running" in first and "trial-2 by tuner-b" in first and "taken" not in first
+    assert "waiting" in second and "taken 2 times" in second
+    paired = Trial(id=22, number=5, state=TrialState.RUNNING, **{**about, "kind": "finalist"})
+    assert arms_of(None, [*SEARCH, paired]) == []
+
+
 class Columns(HTMLParser):
     """For each table the alignment of its heads, and of each row's cells: "number" or "" for words."""
 

@@ -437,6 +437,7 @@ def upgrade() -> None:
         sa.Column("worker", sa.String(), nullable=True),
         sa.Column("heard_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("attempt", sa.Integer(), nullable=False),
+        sa.Column("active_s", sa.Float(), nullable=False),
         sa.Column("trial_node", sa.String(), nullable=True),
         sa.Column("progress", sa.String(), nullable=False),
         sa.Column("workload_summary", sa.JSON(), nullable=False),
@@ -707,19 +708,57 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("name"),
     )
     op.create_table(
-        "trial",
+        "study_plan",
+        sa.Column("study_id", sa.Integer(), nullable=False),
+        sa.Column("plan", sa.JSON(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["study_id"],
+            ["study.id"],
+        ),
+        sa.PrimaryKeyConstraint("study_id"),
+    )
+    op.create_table(
+        "trial_lease",
         sa.Column("id", sa.Integer(), nullable=False),
         sa.Column("study_id", sa.Integer(), nullable=False),
-        sa.Column("attempt", sa.Integer(), nullable=False),
-        sa.Column("number", sa.Integer(), nullable=False),
-        sa.Column("report", sa.JSON(), nullable=False),
-        sa.Column("reported_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("worker", sa.String(), nullable=False),
+        sa.Column("node", sa.String(), nullable=False),
+        sa.Column("held_node", sa.String(), nullable=True),
+        sa.Column("number", sa.Integer(), nullable=True),
+        sa.Column("taken_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("heard_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("ended_at", sa.DateTime(timezone=True), nullable=True),
         sa.ForeignKeyConstraint(
             ["study_id"],
             ["study.id"],
         ),
         sa.PrimaryKeyConstraint("id"),
-        sa.UniqueConstraint("study_id", "attempt", "number"),
+        sa.UniqueConstraint("held_node"),
+        sqlite_autoincrement=True,
+    )
+    op.create_index(op.f("ix_trial_lease_study_id"), "trial_lease", ["study_id"], unique=False)
+    op.create_table(
+        "trial",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("study_id", sa.Integer(), nullable=False),
+        sa.Column("number", sa.Integer(), nullable=False),
+        sa.Column("kind", sa.String(), nullable=False),
+        sa.Column("knobs", sa.JSON(), nullable=False),
+        sa.Column("run_order", sa.JSON(), nullable=False),
+        sa.Column("lease_id", sa.Integer(), nullable=False),
+        sa.Column("takings", sa.Integer(), nullable=False),
+        sa.Column("report", sa.JSON(), nullable=True),
+        sa.Column("reported_at", sa.DateTime(timezone=True), nullable=True),
+        sa.ForeignKeyConstraint(
+            ["lease_id"],
+            ["trial_lease.id"],
+        ),
+        sa.ForeignKeyConstraint(
+            ["study_id"],
+            ["study.id"],
+        ),
+        sa.PrimaryKeyConstraint("id"),
+        sa.UniqueConstraint("study_id", "number"),
     )
     op.create_index(op.f("ix_trial_study_id"), "trial", ["study_id"], unique=False)
     op.create_table(
@@ -784,6 +823,9 @@ def downgrade() -> None:
     op.drop_table("node")
     op.drop_index(op.f("ix_trial_study_id"), table_name="trial")
     op.drop_table("trial")
+    op.drop_index(op.f("ix_trial_lease_study_id"), table_name="trial_lease")
+    op.drop_table("trial_lease")
+    op.drop_table("study_plan")
     op.drop_table("pool")
     op.drop_index(op.f("ix_browser_session_person_id"), table_name="browser_session")
     op.drop_index(op.f("ix_browser_session_digest"), table_name="browser_session")

@@ -34,8 +34,12 @@ def test_a_study_is_asked_for_and_cancelled(plane: Plane, tmp_path: Path) -> Non
 def test_a_finished_study_says_its_result(plane: Plane) -> None:
     number = plane.json("studies", "start", "--pool", "chat", "--no-wait")["id"]
     assert plane.post("studies/claim", {"worker": "w"})["id"] == number
-    trial = {"number": 0, "kind": "default", "knobs": {"max_num_seqs": 8}, "state": "complete", "objective_s": 0.25}
-    plane.http.post(f"/api/v1/studies/{number}/trials", params={"worker": "w"}, json=trial).raise_for_status()
+    token = plane.post(f"studies/{number}/leases", {"worker": "w", "node": "t"})["token"]
+    trial = {"number": 0, "kind": "default", "knobs": {"max_num_seqs": 8}}
+    plane.post(f"studies/{number}/leases/{token}/trial", trial)
+    assert "running on t" in plane.run("studies", "show", number).stdout
+    report = trial | {"state": "complete", "objective_s": 0.25}
+    plane.http.post(f"/api/v1/studies/{number}/trials", params={"token": token}, json=report).raise_for_status()
     result = {"verdict": "not_better", "default": {}, "summary": "keep what runs"}
     plane.post(f"studies/{number}/finish", {"worker": "w", "result": result})
     assert plane.run("studies", "watch", number).stdout.splitlines()[-1] == "keep what runs"

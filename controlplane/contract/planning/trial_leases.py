@@ -1,0 +1,72 @@
+"""What the workers of one study share: its plan, the trial nodes they hold, and the trials they take."""
+
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from controlplane.contract.bodies.studies import RunOrder, StudyState
+from controlplane.contract.bodies.workload import Workload
+
+
+class StudySlice(BaseModel):
+    """One slice of the captured traffic, as every run of it replays it."""
+
+    workload: Workload = Field(description="what is replayed and measured")
+    prime: Workload = Field(description="prefixes that are put into the cache before, and not measured")
+    summary: dict[str, Any] = Field(description="what the slice is like")
+
+
+class StudyPlan(BaseModel):
+    """`/api/v1/studies/{study_id}/plan`: what all runs of a study have in common, whoever measures them and when.
+
+    The first that is given is kept: a study that goes on with another worker replays the same traffic.
+    """
+
+    default: dict[str, Any] = Field(description="knobs of the pool's revision when the study was claimed")
+    seen: StudySlice = Field(description="the traffic that the search replays")
+    fresh: StudySlice = Field(description="the traffic that finalists alone replay")
+    serving: int = Field(ge=1, description="serving nodes whose traffic it is")
+    engine: dict[str, Any] = Field(
+        description="what a trial node must have in common with the first: backend, model, version, formats, limits"
+    )
+
+
+class NodeWanted(BaseModel):
+    """`POST /api/v1/studies/{study_id}/leases`: hold a trial node for this study."""
+
+    worker: str = Field(min_length=1, max_length=128, description="who is to hold it")
+    node: str = Field(min_length=1, max_length=256, description="the trial node")
+
+
+class TrialLease(BaseModel):
+    """A worker's hold on a trial node, and on the trial that it measures there.
+
+    It ends when it is released, or when its worker has been silent for a minute of the service's clock. Whatever a
+    worker sends under a lease that has ended is refused with 409: `token` is a fencing token, of which later ones are
+    larger.
+    """
+
+    token: int = Field(description="the lease's number; later ones are larger")
+    study_id: int = Field(description="the study that the node is held for")
+    study_state: StudyState = Field(description="where that study is: a worker stops when it has ended")
+    worker: str = Field(description="who holds the node")
+    node: str = Field(description="the trial node")
+    number: int | None = Field(default=None, description="the trial that is measured there; null: none at the moment")
+    taken_at: datetime = Field(description="when the node was taken")
+    heard_at: datetime = Field(description="when the lease was last renewed")
+    ended_at: datetime | None = Field(default=None, description="when it was released or lost; null: it holds")
+
+
+class TrialWanted(BaseModel):
+    """`POST /api/v1/studies/{study_id}/leases/{token}/trial`: measure this trial on the node that is held.
+
+    `number` is the next one, for a new trial, or that of a trial whose worker was lost: that keeps its configuration.
+    """
+
+    number: int = Field(ge=0, description="the trial's number within the study, from 0")
+    kind: str = Field(
+        default="search", pattern="^(default|search|finalist)$", description="`default`, `search` or `finalist`"
+    )
+    knobs: dict[str, Any] = Field(description="the configuration to measure")
+    order: RunOrder = Field(default=RunOrder(), description="which slice it replays, and its place in the finish")
