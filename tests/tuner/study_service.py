@@ -100,14 +100,23 @@ class StudyService:
             number = fleet.create_revision(session, RevisionCreate(knobs=knobs), "test", NOW).number
             fleet.set_pool_revision(session, POOL, number, NOW)
 
+    def add_pool(self, pool: str) -> None:
+        """One that runs what this one began with, and has no trial node of its own."""
+        with self.database.session() as session:
+            fleet.place(session, f"{pool}-0", pool=pool, role="serving", backend="embedded", now=NOW)
+            fleet.set_pool_revision(session, pool, 1, NOW)
+
+    def read(self, study_id: int) -> Study:
+        with self.database.session() as session:
+            return store.get(session, study_id)
+
     def cancel(self) -> None:
         with self.database.session() as session:
             store.cancel(session, 1, actor="test", now=utc_now())
 
     @property
     def study(self) -> Study:
-        with self.database.session() as session:
-            return store.get(session, 1)
+        return self.read(1)
 
     @property
     def trials(self) -> list[Trial]:

@@ -6,13 +6,13 @@ from typing import Any, cast
 import pytest
 
 from controlplane.contract.bodies.slo import Limit
-from controlplane.contract.bodies.studies import RunOrder, StudyCreate
+from controlplane.contract.bodies.studies import RunOrder, StudyCreate, Trial, TrialState
 from controlplane.contract.knobs import EngineConfig
 from tuner.replay.completion import RequestTiming, pool_samples
 from tuner.replay.replay import ReplayResult
 from tuner.search.objective import Assessment, assess
 from tuner.search.search import Outcome
-from tuner.study.finish import Finish, NotMeasured
+from tuner.study.finish import Begun, Finish, NotMeasured
 from tuner.study.remeasure import HEATS, USUAL_PAIRS
 from tuner.study.time_plan import TimePlan
 from tuner.study.trial_node import TrialNode
@@ -37,15 +37,27 @@ def outcome(number: int, tokens: int, quantization: str = "none") -> Outcome:
 class World:
     """`seconds`: what each request takes in all, by the tokens of a step; None: it cannot be measured."""
 
-    def __init__(self, seconds: Mapping[int, float | None], ttft_s: float = 0.1) -> None:
+    def __init__(
+        self, seconds: Mapping[int, float | None], ttft_s: float = 0.1, *, before: "World | None" = None, until: int = 0
+    ) -> None:
+        """`before`: another worker's finish, which was lost after `until` runs with hardly any time left."""
         self.seconds, self.ttft_s = seconds, ttft_s
         self.runs: list[tuple[int, int]] = []
-        time_plan = TimePlan(SPEC, run_s=[10.0, 10.0])
-        self.finish = Finish(SPEC, cast(TrialNode, Node()), time_plan, self.run, lambda _: None)
+        self.done: list[tuple[dict[str, Any], RunOrder, Measured]] = [] if before is None else before.done[:until]
+        time_plan = TimePlan(SPEC, before_s=9_990.0 if before else 0.0, run_s=[10.0, 10.0])
+        begun = Begun.of([_trial(knobs, order, measured) for knobs, order, measured in self.done])
+        self.finish = Finish(
+            SPEC, cast(TrialNode, Node()), time_plan, self.run, lambda _: None, known=self.known, begun=begun
+        )
+
+    def known(self, knobs: dict[str, Any], heat: int) -> Measured | None:
+        return next((done for had, order, done in self.done if had == knobs and order.heat == heat), None)
 
     def run(self, knobs: dict[str, Any], order: RunOrder) -> Measured:
         tokens, heat = knobs["max_num_batched_tokens"], order.heat
         assert heat is not None
+        if known := self.known(knobs, heat):
+            return known
         self.runs.append((tokens, heat))
         if (seconds := self.seconds[tokens]) is None:
             return Measured.failed("it broke")
@@ -55,7 +67,24 @@ class World:
             timing.e2e_s = seconds * wobble
         result = ReplayResult(timings, 1.0, 0.0, samples=pool_samples(timings))
         measurement = result.measurement([])
-        return Measured(assess(measurement, SPEC), measurement, result.samples)
+        self.done.append((knobs, order, Measured(assess(measurement, SPEC), measurement, result.samples)))
+        return self.done[-1][2]
+
+
+def _trial(knobs: dict[str, Any], order: RunOrder, measured: Measured) -> Trial:
+    return Trial(
+        id=1,
+        study_id=1,
+        number=1,
+        kind="finalist",
+        knobs=knobs,
+        order=order,
+        state=TrialState.COMPLETE,
+        objective_s=measured.assessment.objective_s,
+        violations=measured.assessment.violations,
+        measurement=measured.measurement,
+        samples={name: list(values) for name, values in measured.samples.items()},
+    )
 
 
 def test_finalists_run_heats_and_one_of_them_meets_the_default() -> None:
@@ -85,3 +114,26 @@ def test_a_limit_that_breaks_in_fresh_runs_is_told() -> None:
 def test_what_cannot_be_measured_again_ends_it_with_the_reason() -> None:
     with pytest.raises(NotMeasured, match="re-measurement of the winner failed: it broke"):
         World({64: 2.0, 128: None}).finish.decide([outcome(1, 128)], DEFAULT)
+
+
+@pytest.mark.parametrize("until", range(6, 11))
+def test_gone_on_with_it_measures_the_rest_and_comes_to_the_same(until: int) -> None:
+    """Whatever the time left is by then: heats that were run count, and the last look stays where it was."""
+    seconds = {64: 2.0, 128: 1.1, 256: 1.0, 512: 1.6}
+    finalists = [outcome(1, 128), outcome(2, 256), outcome(3, 512)]
+    whole = World(seconds)
+    found = whole.finish.decide(finalists, DEFAULT)
+    assert len(whole.done) > until
+    rest = World(seconds, before=whole, until=until)
+    again = rest.finish.decide(finalists, DEFAULT)
+    assert whole.runs[:until] + rest.runs == whole.runs
+    assert (again.winner, again.excess) == (found.winner, found.excess)
+    assert (again.race.last, again.race.design) == (found.race.last, found.race.design)
+    assert again.race.found == found.race.found
+
+
+def test_a_trial_that_was_reported_is_what_was_measured() -> None:
+    world = World({64: 2.0})
+    order = RunOrder(heat=3, pair=1, pairs=9, design="interleaved", arm="default")
+    measured = world.run(DEFAULT, order)
+    assert Measured.of(_trial(DEFAULT, order, measured)) == measured
