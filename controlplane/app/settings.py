@@ -4,7 +4,7 @@ from ipaddress import ip_network
 from pathlib import Path
 from socket import gethostname
 from typing import TYPE_CHECKING, Annotated, Literal, Self
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
@@ -13,6 +13,7 @@ from controlplane.contract.host_names import ANY, is_loopback
 from controlplane.contract.reports.opamp import LEASE_S
 from controlplane.contract.retention_defaults import DAY_S, HOUR_S, LEVELS_S, LONGEST_S
 from controlplane.serving.proxies import Proxies
+from controlplane.terminal.clear_database import clear_database, is_here
 from controlplane.terminal.setting_values import Bytes, Pairs, words_of
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 EVERY_ADDRESS = frozenset({"0.0.0.0", "::"})
 HTTP_URL = r"^https?://[^\s/]+"
-_ENCRYPTED = ("require", "verify-ca", "verify-full")
 """PostgreSQL's sslmode: `prefer`, libpq's default, goes on in clear where the server, or who is between, says so."""
 
 
@@ -282,26 +282,13 @@ class ServiceSettings(StoreSettings, SignInSettings):
 
 def clear_store(database_url: str | None, clickhouse_url: str | None) -> str | None:
     """Which store on another machine is reached without TLS, and the mend; None: neither is."""
-    if database_url is not None and database_url.startswith("postgresql"):
-        parts = urlsplit(database_url)
-        asked = parse_qs(parts.query)
-        host = parts.hostname or asked.get("host", [""])[-1]
-        mode = asked.get("sslmode", ["prefer"])[-1]
-        if not _is_here(host) and mode not in _ENCRYPTED:
-            return (
-                f"database_url: {host} is another machine, and sslmode={mode} may go in clear: append "
-                "?sslmode=verify-full&sslrootcert=CA.pem, or set insecure_stores where the network is safe"
-            )
+    if database_url is not None and (problem := clear_database(database_url, "database_url")):
+        return problem
     if clickhouse_url is not None:
         parts = urlsplit(clickhouse_url)
-        if parts.scheme == "http" and not _is_here(parts.hostname or ""):
+        if parts.scheme == "http" and not is_here(parts.hostname or ""):
             return (
                 f"clickhouse_url: {parts.hostname} is another machine, and http goes in clear: use https://, or set "
                 "insecure_stores where the network is safe"
             )
     return None
-
-
-def _is_here(host: str) -> bool:
-    """A Unix socket, or a loopback address."""
-    return host == "" or host.startswith("/") or is_loopback(host)

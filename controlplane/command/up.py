@@ -4,7 +4,7 @@ import logging
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -39,18 +39,24 @@ WORKER_STOP_S = 1.0
 class Worker(threading.Thread):
     """Keeps one tuner worker process running beside the service; one that dies is started again, and that is logged."""
 
-    def __init__(self, url: str, token_file: Path, engine_allow: Sequence[str]) -> None:
+    def __init__(self, url: str, token_file: Path, engine_allow: Sequence[str], variables: Mapping[str, str]) -> None:
+        """`variables`: what it is told by its environment, which no other user of the machine reads."""
         super().__init__(name="tuner-worker", daemon=True)
         self._command = [sys.executable, "-m", "controlplane.command.main", "tune"]
         self._command += ["--server", url, "--token-file", str(token_file.absolute())]
         self._command += ["--engine-allow", ",".join(engine_allow)] if engine_allow else []
+        self._variables = variables
         self._over = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
 
     def run(self) -> None:
         while not self._over.is_set():
             self._process = subprocess.Popen(
-                self._command, cwd=ROOT, env=one_thread_each(), stdin=subprocess.DEVNULL, preexec_fn=die_with_parent
+                self._command,
+                cwd=ROOT,
+                env={**self._variables, **one_thread_each()},
+                stdin=subprocess.DEVNULL,
+                preexec_fn=die_with_parent,
             )
             status = self._process.wait()
             if not self._over.is_set():
@@ -98,6 +104,13 @@ class UpSettings(ServiceSettings):
         return None if value is None else checked(value)
 
 
+def _tuner_variables(settings: UpSettings) -> dict[str, str]:
+    """Optuna's storage beside the service's database, unless the environment names another."""
+    file = settings.data_dir.resolve() / "optuna.db"
+    storage = {"TAILWRIGHT_TUNER_STORAGE": settings.database_url or f"sqlite:///{file}"}
+    return storage | ({"TAILWRIGHT_INSECURE_STORES": "1"} if settings.insecure_stores else {})
+
+
 app = subcommand()
 
 
@@ -116,7 +129,8 @@ def up(settings: UpSettings) -> None:
         if settings.dashboard:
             _mount_dashboard(app, settings.own_url, settings.trace_url)
         if settings.tuner:  # Not before: by now the application has written the worker's token.
-            workers.append(Worker(settings.own_url, settings.data_dir / "tuner-token", settings.engine_allow))
+            token_file, variables = settings.data_dir / "tuner-token", _tuner_variables(settings)
+            workers.append(Worker(settings.own_url, token_file, settings.engine_allow, variables))
             workers[-1].start()
 
     def ready() -> None:

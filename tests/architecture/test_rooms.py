@@ -71,6 +71,7 @@ FACES = {
         "assignments",
         "checkout",
         "child",
+        "clear_database",
         "config_file",
         "doctor_finding",
         "document_file",

@@ -6,8 +6,7 @@ gate leaves the space; a crash is kept, so that what lies beside it is doubted; 
 proposals. It ends when the next trial is expected to gain less than it is worth. With a `Budget`, a change
 that costs as much as several runs comes only after as many runs, so that restarts do not eat the study, and never when
 the time left cannot pay for it. What others measure at the same time counts as a run of the usual outcome until it is
-told (a constant liar, Ginsbourger et al. 2010), so that two do not measure one thing. Optuna keeps the trials, by their
-values, each once, however often a study is gone on with.
+told (a constant liar, Ginsbourger et al. 2010), so that two do not measure one thing.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ from random import Random
 from typing import Any
 
 import numpy as np
-import optuna
 
 from controlplane.contract.knobs import QUANTIZATION, canonical_json
 from controlplane.contract.share_text import share_text
 from tuner.search.belief import Belief, believe
 from tuner.search.charge import Budget
 from tuner.search.first_points import first_points
-from tuner.search.objective import Assessment, constraint_value, mean_assessment, score
+from tuner.search.kept_trials import KeptTrials
+from tuner.search.objective import Assessment, mean_assessment
 from tuner.search.quality_gate import TOP1
 from tuner.search.space import Space
 
@@ -36,8 +35,6 @@ LEAST_TRIALS = 6
 LIKELY = 0.5
 """An incumbent keeps the limits with at least this probability."""
 _LEAST = 1e-12
-NUMBER = "trial"
-"""The attribute of Optuna's trials that holds the study's number of it."""
 REPEAT_EVERY = 4
 """At most one of so many trials measures the incumbent again."""
 
@@ -75,9 +72,9 @@ class Search:
         seed: int = 0,
         max_trials: int = 12,
         suggested: Sequence[Mapping[str, Any]] = (),
-        storage: str | None = None,
-        name: str | None = None,
+        kept: KeptTrials | None = None,
     ) -> None:
+        """`kept`: where Optuna finds the trials."""
         self.space = space
         self.default = dict(default)
         self.outcomes: list[Outcome] = []
@@ -94,9 +91,7 @@ class Search:
         self._unaffordable = False
         self._unfit: set[str] = set()  # Weight formats that failed the quality gate.
         self._known: tuple[int, list[Outcome], Belief | None] = (0, [], None)
-        optuna.logging.set_verbosity(optuna.logging.WARNING)
-        self._study = optuna.create_study(storage=storage, study_name=name, load_if_exists=True)
-        self._kept = {trial.user_attrs.get(NUMBER) for trial in self._study.get_trials(deepcopy=False)}
+        self._kept = kept
 
     # -- what others do ------------------------------------------------------------------------------------------
 
@@ -141,7 +136,8 @@ class Search:
         if assessment.violations.get(TOP1, 0.0) > 0:
             self._unfit.add(str(candidate.knobs[QUANTIZATION]))
         self.outcomes.append(Outcome(candidate.number, candidate.knobs, assessment))
-        self._keep(candidate, assessment)
+        if self._kept is not None:
+            self._kept.keep(candidate.number, candidate.knobs, assessment, self._default_s, self._constraints)
 
     # -- what came of it -----------------------------------------------------------------------------------------
 
@@ -295,22 +291,3 @@ class Search:
 
     def _gated(self, outcome: Outcome) -> bool:
         return outcome.assessment.violations.get(TOP1, 0.0) > 0
-
-    def _keep(self, candidate: Candidate, assessment: Assessment) -> None:
-        """The trial in Optuna's storage, where an earlier attempt may have left it already."""
-        if candidate.number in self._kept:
-            return
-        everywhere = assessment.worst if assessment.objective_s is None else 0.0
-        self._study.add_trial(
-            optuna.trial.create_trial(
-                params=self.space.params(candidate.knobs),
-                distributions=self.space.distributions(),
-                value=score(assessment.objective_s, self._default_s),
-                user_attrs={NUMBER: candidate.number},
-                # What was not measured counts as held, unless nothing was.
-                constraints={
-                    name: constraint_value(assessment.violations.get(name, everywhere)) for name in self._constraints
-                },
-            )
-        )
-        self._kept.add(candidate.number)

@@ -15,6 +15,7 @@ from controlplane.contract.bodies.slo import UseCase
 from controlplane.contract.engine_address import Network, networks_of
 from controlplane.contract.errors import BadSettings
 from controlplane.terminal import extras
+from controlplane.terminal.clear_database import clear_database
 from controlplane.terminal.output.printing import Json
 from controlplane.terminal.service_command import calls_service
 from controlplane.terminal.service_connection import fail
@@ -43,6 +44,18 @@ def tune(
             help="Networks that a worker may call engines in, with commas between; default: any but a cloud's."
         ),
     ] = "",
+    storage: Annotated[
+        str | None,
+        typer.Option(
+            envvar="TAILWRIGHT_TUNER_STORAGE",
+            help="Where a worker keeps trials for optuna-dashboard: sqlite:///FILE or a postgresql:// URL, whose "
+            "password belongs into the variable.",
+        ),
+    ] = None,
+    insecure_stores: Annotated[
+        bool,
+        typer.Option("--insecure-stores", envvar="TAILWRIGHT_INSECURE_STORES", help="That database without TLS."),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Be a tuner worker that claims studies, or ask for one with --pool and print its result."""
@@ -52,13 +65,15 @@ def tune(
             networks = networks_of(words_of(engine_allow) if engine_allow else ())
         except BadSettings as error:
             fail(error.message)
-        work(client, name or f"tuner-{socket.gethostname()}-{getpid()}", networks)
+        if storage and not insecure_stores and (problem := clear_database(storage, "storage")):
+            fail(problem)
+        work(client, name or f"tuner-{socket.gethostname()}-{getpid()}", networks, storage)
         return
     wanted = study_wanted(pool, objective, constraint, trials, slo)
     follow_study(client, client.create_study(wanted).id, as_json=as_json)
 
 
-def work(client: Client, name: str, networks: Sequence[Network]) -> None:
+def work(client: Client, name: str, networks: Sequence[Network], storage: str | None) -> None:
     """Claim and run studies until SIGTERM or SIGINT."""
     from tuner.study.worker import Worker
 
@@ -67,4 +82,4 @@ def work(client: Client, name: str, networks: Sequence[Network]) -> None:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    Worker(client, name, stop=stop, networks=networks).loop()
+    Worker(client, name, stop=stop, networks=networks, storage=storage or None).loop()

@@ -22,16 +22,17 @@ from controlplane.client import Client
 from controlplane.contract.bodies.nodes import NodeView, TrialConfig
 from controlplane.contract.bodies.studies import FINALIST, Study, StudyResult, StudyVerdict
 from controlplane.contract.engine_address import Network
-from controlplane.contract.errors import BadRequest, Conflict, NotFound, TailwrightError
+from controlplane.contract.errors import BadRequest, BadSettings, Conflict, NotFound, TailwrightError
 from controlplane.contract.knobs import QUANTIZATION, Quantization
 from controlplane.contract.planning.trial_leases import NodeWanted, StudyPlan
 from controlplane.contract.share_text import share_text
 from tuner.replay.replay import METRICS, Stopped, key
 from tuner.search import quality_gate
 from tuner.search.charge import allowance_s
+from tuner.search.kept_trials import KeptTrials
 from tuner.search.objective import ERRORS, needed_quantiles
 from tuner.search.search import Outcome, Search
-from tuner.search.space import build_space
+from tuner.search.space import Space, build_space
 from tuner.study.finish import Begun, Finish, Finished, NotMeasured
 from tuner.study.holds import HEARTBEAT_S, NodeHold, either
 from tuner.study.measuring import Measuring
@@ -57,7 +58,7 @@ MARGINAL = 0.25
 @dataclass
 class Hooks:
     """What the worker is told as a study goes on, and its name. `stop` ends it at the next wait. `networks`: where
-    engines may be.
+    engines may be. `storage`: the URL of Optuna's.
     """
 
     worker: str
@@ -65,6 +66,7 @@ class Hooks:
     started: Callable[[str, dict[str, Any]], None]
     stop: threading.Event = field(default_factory=threading.Event)
     networks: Sequence[Network] = ()
+    storage: str | None = None
     heartbeat_s: float = HEARTBEAT_S
 
 
@@ -215,6 +217,7 @@ class StudyRun:
             seed=spec.seed,
             max_trials=spec.max_trials,
             suggested=[default | knobs for knobs in spec.suggested],
+            kept=self._kept(space) if own else None,
         )
         measuring = Measuring(spec, bench, log, self._time, stop=stop, progress=self._hooks.progress, own=own)
         return measuring, search, log
@@ -298,6 +301,18 @@ class StudyRun:
             summary=f"Keep what runs now: {reason}.",
             importances=search.importances(),
         )
+
+    def _kept(self, space: Space) -> KeptTrials | None:
+        """Where Optuna finds this study's trials; without it the study goes on."""
+        if self._hooks.storage is None:
+            return None
+        study = self._study
+        try:
+            name = f"study {study.id} of pool {study.spec.pool}, {study.created_at:%Y-%m-%d %H:%M:%S}"
+            return KeptTrials(self._hooks.storage, name, space)
+        except BadSettings as error:
+            logger.warning("study %d: its trials are not in Optuna's storage: %s", study.id, error.message)
+            return None
 
     def _put_back(self, node: str, default: dict[str, Any]) -> None:
         """Leave the trial node as the pool is."""

@@ -51,11 +51,12 @@ class Worker:
         heartbeat_s: float = HEARTBEAT_S,
         stop: threading.Event | None = None,
         networks: Sequence[Network] = (),
+        storage: str | None = None,
     ) -> None:
-        """`networks`: where engines may be; empty: anywhere that one may (`engine_address`)."""
+        """`networks`: where engines may be; empty: anywhere that one may (`engine_address`). `storage`: Optuna's."""
         self.stop = stop or threading.Event()
         self._client, self._name, self._clock = client, name, clock
-        self._heartbeat_s, self._networks = heartbeat_s, networks
+        self._heartbeat_s, self._networks, self._storage = heartbeat_s, networks, storage
         self._helped: set[int] = set()  # Their searches want no more.
 
     def loop(self, idle_s: float = IDLE_S) -> None:
@@ -89,6 +90,7 @@ class Worker:
             started=lambda node, summary: lease.say(trial_node=node, workload_summary=summary),
             stop=either(lease.lost, self.stop),
             networks=self._networks,
+            storage=self._storage,
             heartbeat_s=self._heartbeat_s,
         )
         try:
