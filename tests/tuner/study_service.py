@@ -43,8 +43,16 @@ class StudyService:
     """
 
     def __init__(
-        self, engines: Sequence[SseEngine], spec: StudyCreate, workload: Workload, default: dict[str, Any]
+        self,
+        engines: Sequence[SseEngine],
+        spec: StudyCreate,
+        workload: Workload,
+        default: dict[str, Any],
+        *,
+        ticks: bool = False,
     ) -> None:
+        """`ticks`: leases end by themselves, as a service's do."""
+        self.ticks = ticks
         self.engine = engines[0]
         self.engines = {f"t{place}": engine for place, engine in enumerate(engines, 1)}
         self.workload, self.default = workload, default
@@ -79,12 +87,14 @@ class StudyService:
         while not self._server.started:
             time.sleep(0.01)
         self.url = f"http://127.0.0.1:{self._server.servers[0].sockets[0].getsockname()[1]}"
-        self._ticking.start()
+        if self.ticks:
+            self._ticking.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._ended.set()
-        self._ticking.join(5)
+        if self.ticks:
+            self._ticking.join(5)
         self._server.should_exit = True
         self._thread.join(5)
         self.database.close()

@@ -111,7 +111,7 @@ def test_a_study_whose_workers_are_killed_at_each_trial_measures_none_twice(
     engine: SseEngine, nursery: Nursery, told: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(machine, "LEASE_S", 0.6)
-    with StudyService([engine], StudyCreate.model_validate(SPEC), WORKLOAD, BAD) as service:
+    with StudyService([engine], StudyCreate.model_validate(SPEC), WORKLOAD, BAD, ticks=True) as service:
         killed = 0
         while service.study.state is not StudyState.FINISHED:
             # In the middle of the second trial, then just after the report of the first, and so on.
@@ -147,7 +147,7 @@ def test_two_workers_share_a_study_and_another_study_waits_for_a_node_that_nobod
 ) -> None:
     budgets = {"max_num_batched_tokens": {"choices": [24, 48, 96, 128, 256, 384, 512, 768]}}
     spec = StudyCreate.model_validate(SPEC | {"max_trials": 6, "space": budgets})
-    with SseEngine() as other, StudyService([engine, other], spec, WORKLOAD, BAD) as service:
+    with SseEngine() as other, StudyService([engine, other], spec, WORKLOAD, BAD, ticks=True) as service:
         nursery.start(service, told, "first", measures=1, point="reported")
         wait_for("the first has measured the default", lambda: service.trials, 30)
         nursery.start(service, told, "second", measures=2, point="replaying")
@@ -171,7 +171,7 @@ def test_a_helper_leaves_when_the_search_is_over_and_gives_the_node_to_the_next_
 ) -> None:
     with (
         SseEngine() as other,
-        StudyService([engine, other], StudyCreate.model_validate(SPEC), WORKLOAD, BAD) as service,
+        StudyService([engine, other], StudyCreate.model_validate(SPEC), WORKLOAD, BAD, ticks=True) as service,
     ):
         nursery.start(service, told, "first", measures=1, point="reported")
         wait_for("the first has measured the default", lambda: service.trials, 30)
