@@ -135,8 +135,11 @@ class StudyService:
 
     @property
     def all_trials(self) -> list[Trial]:
+        return self.trials_of(1)
+
+    def trials_of(self, study_id: int) -> list[Trial]:
         with self.database.session() as session:
-            return lease_store.trials(session, 1, before_id=None, limit=1000)[::-1]
+            return lease_store.trials(session, study_id, before_id=None, limit=1000)[::-1]
 
     def _tick(self) -> None:
         while not self._ended.wait(0.1):

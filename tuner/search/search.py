@@ -35,6 +35,8 @@ LEAST_TRIALS = 6
 LIKELY = 0.5
 """An incumbent keeps the limits with at least this probability."""
 _LEAST = 1e-12
+FIRST = 3
+"""Trials before a model guides, where nobody has suggested any."""
 REPEAT_EVERY = 4
 """At most one of so many trials measures the incumbent again."""
 
@@ -72,9 +74,12 @@ class Search:
         seed: int = 0,
         max_trials: int = 12,
         suggested: Sequence[Mapping[str, Any]] = (),
+        remembered: Sequence[Mapping[str, Any]] = (),
         kept: KeptTrials | None = None,
     ) -> None:
-        """`kept`: where Optuna finds the trials."""
+        """`remembered`: what was good before, measured before the usual first points. `kept`: where Optuna finds the
+        trials.
+        """
         self.space = space
         self.default = dict(default)
         self.outcomes: list[Outcome] = []
@@ -82,7 +87,8 @@ class Search:
         self._max_trials = max_trials
         self._candidates = space.configurations(Random(seed))
         self._default_s: float | None = None
-        first = [space.complete(space.chosen(knobs)) for knobs in suggested] or first_points(space, self.default)
+        known = [space.complete(space.chosen(self.default | dict(knobs))) for knobs in suggested or remembered]
+        first = known if suggested else (known + first_points(space, self.default))[:FIRST]
         self._waiting = [knobs for knobs in first if not space.infeasible(knobs)]
         self._pending: dict[int, dict[str, Any]] = {}
         self._seen: set[str] = set()

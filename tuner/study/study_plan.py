@@ -5,14 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 from controlplane.contract.bodies.nodes import NodeView
-from controlplane.contract.planning.trial_leases import StudyPlan, StudySlice
+from controlplane.contract.planning.trial_leases import Remembered, StudyPlan, StudySlice
 from tuner.workload.capture import Slice
 
 FRESH_TOLD = ("slice", "slice_start_s", "primed", "compressed", "apart")
 """What is told of the slice that the finish replays."""
 
 
-def plan_of(default: dict[str, Any], seen: Slice, fresh: Slice, engine: dict[str, Any], *, serving: int) -> StudyPlan:
+def plan_of(
+    default: dict[str, Any],
+    seen: Slice,
+    fresh: Slice,
+    engine: dict[str, Any],
+    *,
+    serving: int,
+    remembered: list[Remembered],
+) -> StudyPlan:
     """`serving`: nodes whose traffic was captured."""
     told = {name: fresh.summary[name] for name in FRESH_TOLD}
     return StudyPlan(
@@ -21,6 +29,7 @@ def plan_of(default: dict[str, Any], seen: Slice, fresh: Slice, engine: dict[str
         fresh=StudySlice(workload=fresh.workload, prime=fresh.prime, summary=told),
         serving=max(1, serving),
         engine=engine,
+        remembered=remembered,
     )
 
 

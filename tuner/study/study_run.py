@@ -14,13 +14,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 import httpx
 
 from controlplane.client import Client
 from controlplane.contract.bodies.nodes import NodeView, TrialConfig
-from controlplane.contract.bodies.studies import FINALIST, Study, StudyResult, StudyVerdict
+from controlplane.contract.bodies.studies import FINALIST, Study, StudyResult, StudyState, StudyVerdict
 from controlplane.contract.engine_address import Network
 from controlplane.contract.errors import BadRequest, BadSettings, Conflict, NotFound, TailwrightError
 from controlplane.contract.knobs import QUANTIZATION, Quantization
@@ -33,6 +34,7 @@ from tuner.search.kept_trials import KeptTrials
 from tuner.search.objective import ERRORS, needed_quantiles
 from tuner.search.search import Outcome, Search
 from tuner.search.space import Space, build_space
+from tuner.study.earlier_studies import remembered
 from tuner.study.finish import Begun, Finish, Finished, NotMeasured
 from tuner.study.holds import HEARTBEAT_S, NodeHold, either
 from tuner.study.measuring import Measuring
@@ -49,6 +51,8 @@ from tuner.workload.corpus import engine_tokenizer, read_tokens
 logger = logging.getLogger(__name__)
 
 CORPUS_TOKENS, HELD_OUT_TOKENS = 60_000, 4_000
+EARLIER = 200
+"""So many studies are looked through for what was found before."""
 NODE_POLL_S = 1.0
 """How often a trial node that another worker holds is asked for."""
 MARGINAL = 0.25
@@ -93,10 +97,12 @@ class StudyRun:
                 most, span_s, wanted = node.max_total(), self._time.span_s, spec.trial_requests
                 seen = slice_for_node(captured, span_s=span_s, requests=wanted, max_total=most)
                 fresh = slice_for_node(captured, span_s=span_s, requests=wanted, max_total=most, apart_from=seen)
-                wanted_plan = plan_of(default, seen, fresh, engine_of(view), serving=captured.nodes)
+                found = remembered(self._earlier(), self._study, engine_of(view), seen.summary)
+                wanted_plan = plan_of(default, seen, fresh, engine_of(view), serving=captured.nodes, remembered=found)
                 plan = self._client.keep_study_plan(self._study.id, self._hooks.worker, wanted_plan)
             assert plan is not None
-            told = {**plan.seen.summary, "fresh_slice": plan.fresh.summary}
+            told = {**plan.seen.summary, "fresh_slice": plan.fresh.summary, "engine": plan.engine}
+            told["remembered_of"] = [one.study_id for one in plan.remembered]
             self._hooks.started(node.name, {**told, "default_revision": self._study.default_revision})
             measuring, search, log = self._prepared(node, hold, plan)
             self._node, self._serving = node, plan.serving
@@ -127,6 +133,11 @@ class StudyRun:
             return self._client.study_plan(self._study.id)
         except NotFound:
             return None
+
+    def _earlier(self) -> list[Study]:
+        """The newest studies that have finished."""
+        finished = self._client.every(Study, "/api/v1/studies", state=StudyState.FINISHED.value)
+        return list(islice(finished, EARLIER))
 
     def _fitting(self, views: Sequence[NodeView], plan: StudyPlan | None) -> list[NodeView]:
         """Nodes whose figures can be compared with what was measured before. Raises NotFound without one."""
@@ -217,6 +228,7 @@ class StudyRun:
             seed=spec.seed,
             max_trials=spec.max_trials,
             suggested=[default | knobs for knobs in spec.suggested],
+            remembered=[one.knobs for one in plan.remembered],
             kept=self._kept(space) if own else None,
         )
         measuring = Measuring(spec, bench, log, self._time, stop=stop, progress=self._hooks.progress, own=own)

@@ -17,6 +17,13 @@ class StudySlice(BaseModel):
     summary: dict[str, Any] = Field(description="what the slice is like")
 
 
+class Remembered(BaseModel):
+    """A configuration that an earlier study has found better than its default."""
+
+    study_id: int = Field(description="the study that has found it")
+    knobs: dict[str, Any] = Field(description="its winner")
+
+
 class StudyPlan(BaseModel):
     """`/api/v1/studies/{study_id}/plan`: what all runs of a study have in common, whoever measures them and when.
 
@@ -27,6 +34,9 @@ class StudyPlan(BaseModel):
     seen: StudySlice = Field(description="the traffic that the search replays")
     fresh: StudySlice = Field(description="the traffic that finalists alone replay")
     serving: int = Field(ge=1, description="serving nodes whose traffic it is")
+    remembered: list[Remembered] = Field(
+        default=[], description="what earlier studies of such an engine and such traffic have found better"
+    )
     engine: dict[str, Any] = Field(
         description="what a trial node must have in common with the first: backend, model, version, formats, limits"
     )

@@ -132,6 +132,21 @@ def test_a_pool_that_has_changed_meanwhile_gets_a_proposal_that_waits_and_says_s
 
 
 @pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize(
+    "service", [{"space": {"max_num_batched_tokens": {"choices": [24, 64, 96, 128]}}}], indirect=True
+)
+def test_what_a_study_has_found_is_the_next_ones_first_point(service: StudyService) -> None:
+    _work(service)
+    winner = service.study.result and service.study.result.winner
+    second = service.create(service.study.spec)
+    _work(service)
+    assert service.read(second).workload_summary["remembered_of"] == [1]
+    assert service.study.workload_summary["remembered_of"] == []
+    (first,) = (trial for trial in service.trials_of(second) if trial.number == 1)
+    assert winner is not None and first.knobs == winner
+
+
+@pytest.mark.usefixtures("at_once")
 def test_what_single_nodes_run_is_not_the_default(service: StudyService) -> None:
     """A canary, first by its name, runs something else than the pool."""
     service.canary = EngineConfig(max_num_batched_tokens=8).knobs()
