@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, Self, TypeVar
 
@@ -19,6 +20,8 @@ from controlplane.contract.planning.trial_leases import TrialLease
 
 logger = logging.getLogger(__name__)
 HEARTBEAT_S = 3.0
+PATIENCE_S, LONGEST_PAUSE_S = 60.0, 4.0
+"""How long a control plane that does not answer is asked again (started again, its database too), and how often."""
 OPEN = frozenset({StudyState.QUEUED, StudyState.RUNNING})
 """A study whose worker was lost is queued again: what others measure for it counts all the same."""
 
@@ -109,17 +112,18 @@ class NodeHold(Renewal):
             logger.warning("trial node %s was not given back: %r", self.node, error)
 
 
-def tried_again(act: Callable[[], T], stop: threading.Event, tries: int = 5) -> T:
+def tried_again(act: Callable[[], T], stop: threading.Event, patience_s: float = PATIENCE_S) -> T:
     """What `act` gives; a service that cannot be reached is tried again, since what is said twice counts once."""
-    for attempt in range(tries):
+    until, pause_s = time.monotonic() + patience_s, 0.5
+    while True:
         try:
             return act()
         except (httpx.TransportError, TailwrightError) as error:
             lasting = isinstance(error, TailwrightError) and error.status < 500 and error.status != 429
-            if lasting or attempt == tries - 1:
+            if lasting or time.monotonic() + pause_s > until or stop.wait(pause_s):
                 raise
-            stop.wait(0.5 * 2**attempt)
-    raise AssertionError("at least one try")
+            logger.warning("the control plane does not answer, asked again: %r", error)
+        pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
 
 class _Either(threading.Event):

@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 
@@ -36,7 +37,7 @@ from tuner.search.search import Outcome, Search
 from tuner.search.space import Space, build_space
 from tuner.study.earlier_studies import remembered
 from tuner.study.finish import Begun, Finish, Finished, NotMeasured
-from tuner.study.holds import HEARTBEAT_S, NodeHold, either
+from tuner.study.holds import HEARTBEAT_S, NodeHold, either, tried_again
 from tuner.study.measuring import Measuring
 from tuner.study.remeasure import DEFAULT, WINNER, verdict
 from tuner.study.study_plan import engine_of, plan_of, slice_of
@@ -49,6 +50,7 @@ from tuner.workload.capture import capture, slice_for_node
 from tuner.workload.corpus import engine_tokenizer, read_tokens
 
 logger = logging.getLogger(__name__)
+T = TypeVar("T")
 
 CORPUS_TOKENS, HELD_OUT_TOKENS = 60_000, 4_000
 EARLIER = 200
@@ -99,7 +101,9 @@ class StudyRun:
                 fresh = slice_for_node(captured, span_s=span_s, requests=wanted, max_total=most, apart_from=seen)
                 found = remembered(self._earlier(), self._study, engine_of(view), seen.summary)
                 wanted_plan = plan_of(default, seen, fresh, engine_of(view), serving=captured.nodes, remembered=found)
-                plan = self._client.keep_study_plan(self._study.id, self._hooks.worker, wanted_plan)
+                plan = self._asked(
+                    partial(self._client.keep_study_plan, self._study.id, self._hooks.worker, wanted_plan)
+                )
             assert plan is not None
             told = {**plan.seen.summary, "fresh_slice": plan.fresh.summary, "engine": plan.engine}
             told["remembered_of"] = [one.study_id for one in plan.remembered]
@@ -128,9 +132,12 @@ class StudyRun:
             logger.info("study %d: helped on %s until %s", self._study.id, node.name, why)
             return True
 
+    def _asked(self, act: Callable[[], T]) -> T:
+        return tried_again(act, self._hooks.stop)
+
     def _kept_plan(self) -> StudyPlan | None:
         try:
-            return self._client.study_plan(self._study.id)
+            return self._asked(partial(self._client.study_plan, self._study.id))
         except NotFound:
             return None
 
@@ -159,9 +166,9 @@ class StudyRun:
     ) -> Iterator[tuple[TrialNode, NodeHold, NodeView]]:
         """The first of these that nobody else holds, put back and given back afterwards. `waits` for one."""
         view, hold = self._taken(views, waits)
-        with hold:
-            stop = either(self._hooks.stop, hold.lost)
-            try:
+        try:
+            with hold:
+                stop = either(self._hooks.stop, hold.lost)
                 node = TrialNode(self._client, view, stop=stop, networks=self._hooks.networks)
                 try:
                     yield node, hold, view
@@ -169,8 +176,8 @@ class StudyRun:
                     node.close()
                     if node.change_s > 0 and not hold.ended_by_service:
                         self._put_back(view.node, default)
-            finally:
-                hold.release()
+        finally:
+            hold.release()
 
     def _taken(self, views: Sequence[NodeView], waits: bool) -> tuple[NodeView, NodeHold]:
         while True:
@@ -178,7 +185,7 @@ class StudyRun:
             for view in views:
                 wanted = NodeWanted(worker=self._hooks.worker, node=view.node)
                 try:
-                    lease = self._client.take_trial_node(self._study.id, wanted)
+                    lease = self._asked(partial(self._client.take_trial_node, self._study.id, wanted))
                 except Conflict as error:
                     if error.detail.get("field") != "node":
                         raise Stopped(error.message) from error

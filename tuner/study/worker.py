@@ -124,8 +124,8 @@ class Worker:
                 over = StudyRun(self._client, study, hooks).help()
             except Stopped:
                 continue  # Every node is held, or the study has ended.
-            except TailwrightError as error:
-                logger.warning("study %d: no help: %s", study.id, error.message)
+            except (TailwrightError, httpx.HTTPError) as error:
+                logger.warning("study %d: no help: %r", study.id, error)
                 continue
             except Exception:
                 logger.exception("study %d: the help failed", study.id)
