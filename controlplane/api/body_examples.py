@@ -48,7 +48,6 @@ from controlplane.contract.bodies.studies import (
     TrialReport,
     TrialState,
 )
-from controlplane.contract.bodies.workload import Workload, WorkloadRequest
 from controlplane.contract.changes.verdicts import ArmAsked, VerdictAsked
 from controlplane.contract.channels.destination_kinds import DestinationKind
 from controlplane.contract.channels.destinations import (
@@ -69,19 +68,10 @@ from controlplane.contract.on_call.incidents import (
     RouteCreate,
 )
 from controlplane.contract.on_call.rollout_policies import FreezeCreate, Hours, PinCreate, RolloutPolicyCreate
-from controlplane.contract.planning.trial_leases import NodeWanted, StudyPlan, StudySlice, TrialWanted
+from controlplane.contract.planning.trial_leases import NodeWanted, StudyPlan, TrialWanted
 from controlplane.contract.planning.whatif import WhatIfCreate
 
 _KNOBS = {"max_num_batched_tokens": 1024, "max_num_seqs": 32}
-
-_TRAFFIC = Workload(
-    pool="chat",
-    start=datetime(2026, 3, 1, 9, 0, tzinfo=UTC),
-    end=datetime(2026, 3, 1, 9, 5, tzinfo=UTC),
-    nodes=2,
-    requests=[WorkloadRequest(timestamp=0.0, input_length=120, output_length=32)],
-)
-_SLICE = StudySlice(workload=_TRAFFIC, prime=_TRAFFIC.model_copy(update={"requests": []}), summary={"compressed": 1.0})
 
 _TTFT = Limit(metric="ttft", q=0.95, limit_s=0.8)
 
@@ -312,8 +302,9 @@ EXAMPLES: dict[str, dict[str, BaseModel]] = {
     StudyPlan.__name__: {
         "what a study replays": StudyPlan(
             default=_KNOBS,
-            seen=_SLICE,
-            fresh=_SLICE,
+            traffic="eJyrVkrOSCxRslJQykgtSlWqBQAqBgU3",
+            seen={"compressed": 1.0},
+            fresh={"compressed": 1.0, "apart": True},
             serving=2,
             engine={"backend": "embedded", "model": "tiny", "formats": ["none", "int8"]},
         )

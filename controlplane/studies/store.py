@@ -175,6 +175,7 @@ def finish(session: Session, study_id: int, outcome: StudyFinish, now: datetime)
     row.state = machine.move(StudyState(row.state), wanted).value
     row.running_pool = None
     row.finished_at = now
+    _forget_samples(session, row.id)
     row.result = result
     row.error = outcome.error
     row.rollout_id = outcome.rollout_id
@@ -210,6 +211,7 @@ def cancel(session: Session, study_id: int, *, actor: str, now: datetime) -> Stu
     row.state = machine.move(StudyState(row.state), StudyState.CANCELLED).value
     row.running_pool = None
     row.finished_at = now
+    _forget_samples(session, row.id)
     row.progress = ""
     session.add(row)
     _record(session, row, "cancelled", now, actor, f"cancelled by {actor}")
@@ -243,6 +245,14 @@ def expire_leases(session: Session, now: datetime) -> int:
         session.add(row)
     session.flush()
     return len(expired)
+
+
+def _forget_samples(session: Session, study_id: int | None) -> None:
+    """Single values are of use while a study may still go on."""
+    ran = select(TrialRow).where(TrialRow.study_id == study_id, TrialRow.kind == FINALIST)
+    for trial in session.exec(ran.where(col(TrialRow.reported_at).is_not(None))):
+        trial.report = {**(trial.report or {}), "samples": {}}
+        session.add(trial)
 
 
 def _view(session: Session, row: StudyRow) -> Study:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from controlplane.contract.bodies.studies import (
@@ -32,6 +32,8 @@ from tuner.study.trial_log import TrialLog
 from tuner.study.trial_run import Bench, Measured
 
 logger = logging.getLogger(__name__)
+MOST_SAMPLES = 20_000
+"""Of a metric that are reported of a run; a body of the API has 1 MiB at most."""
 POLL_S = 0.5
 """How often is looked whether another worker has finished, where there is nothing else to do."""
 
@@ -154,11 +156,7 @@ class Measuring:
                 quality=measured.quality,
                 change_s=round(change_s, 3),
                 took_s=round(took_s, 3),
-                samples={
-                    metric: [round(value, 6) for value in values]
-                    for metric, values in measured.samples.items()
-                    if metric in limited
-                },
+                samples={metric: thinned(values) for metric, values in measured.samples.items() if metric in limited},
                 error="not replayed: the quality gate was not passed" if gated else measured.error,
             )
         )
@@ -170,6 +168,14 @@ class Measuring:
             return 0.0
         charge_s = self._node.charge(best.knobs, search.default)
         return BLOCKS_CHANGES * charge_s if charge_s > cheap_s(self._time.usual_s) else 0.0
+
+
+def thinned(values: Sequence[float]) -> list[float]:
+    """Microseconds are told; of very many values as many as can be sent, evenly out of their order."""
+    if len(values) <= MOST_SAMPLES:
+        return [round(value, 6) for value in values]
+    ordered, step = sorted(values), len(values) / MOST_SAMPLES
+    return [round(ordered[int((place + 0.5) * step)], 6) for place in range(MOST_SAMPLES)]
 
 
 def short(knobs: Mapping[str, Any], default: Mapping[str, Any]) -> str:

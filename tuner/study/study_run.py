@@ -23,6 +23,7 @@ import httpx
 from controlplane.client import Client
 from controlplane.contract.bodies.nodes import NodeView, TrialConfig
 from controlplane.contract.bodies.studies import FINALIST, Study, StudyResult, StudyState, StudyVerdict
+from controlplane.contract.bodies.workload import Workload
 from controlplane.contract.engine_address import Network
 from controlplane.contract.errors import BadRequest, BadSettings, Conflict, NotFound, TailwrightError
 from controlplane.contract.knobs import QUANTIZATION, Quantization
@@ -40,7 +41,7 @@ from tuner.study.finish import Begun, Finish, Finished, NotMeasured
 from tuner.study.holds import HEARTBEAT_S, NodeHold, either, tried_again
 from tuner.study.measuring import Measuring
 from tuner.study.remeasure import DEFAULT, WINNER, verdict
-from tuner.study.study_plan import engine_of, plan_of, slice_of
+from tuner.study.study_plan import engine_of, plan_of, slices_of
 from tuner.study.study_text import summary_of
 from tuner.study.time_plan import TimePlan
 from tuner.study.trial_log import TrialLog
@@ -96,16 +97,10 @@ class StudyRun:
             allowed_s = allowance_s(spec, view, default)
             self._time = TimePlan(spec, allowed_s, self._study.active_s)  # From now: the wait for a node is no part.
             if captured is not None:
-                most, span_s, wanted = node.max_total(), self._time.span_s, spec.trial_requests
-                seen = slice_for_node(captured, span_s=span_s, requests=wanted, max_total=most)
-                fresh = slice_for_node(captured, span_s=span_s, requests=wanted, max_total=most, apart_from=seen)
-                found = remembered(self._earlier(), self._study, engine_of(view), seen.summary)
-                wanted_plan = plan_of(default, seen, fresh, engine_of(view), serving=captured.nodes, remembered=found)
-                plan = self._asked(
-                    partial(self._client.keep_study_plan, self._study.id, self._hooks.worker, wanted_plan)
-                )
+                wanted = self._planned(captured, default, view, node.max_total())
+                plan = self._asked(partial(self._client.keep_study_plan, self._study.id, self._hooks.worker, wanted))
             assert plan is not None
-            told = {**plan.seen.summary, "fresh_slice": plan.fresh.summary, "engine": plan.engine}
+            told = {**plan.seen, "fresh_slice": plan.fresh, "engine": plan.engine}
             told["remembered_of"] = [one.study_id for one in plan.remembered]
             self._hooks.started(node.name, {**told, "default_revision": self._study.default_revision})
             measuring, search, log = self._prepared(node, hold, plan)
@@ -140,6 +135,19 @@ class StudyRun:
             return self._asked(partial(self._client.study_plan, self._study.id))
         except NotFound:
             return None
+
+    def _planned(self, captured: Workload, default: dict[str, Any], view: NodeView, max_total: int | None) -> StudyPlan:
+        """Two slices of what was captured, of fewer requests where the service could not keep so many."""
+        requests, span_s, engine = self._spec.trial_requests, self._time.span_s, engine_of(view)
+        while True:
+            seen = slice_for_node(captured, span_s=span_s, requests=requests, max_total=max_total)
+            fresh = slice_for_node(captured, span_s=span_s, requests=requests, max_total=max_total, apart_from=seen)
+            found = remembered(self._earlier(), self._study, engine, seen.summary)
+            plan = plan_of(default, seen, fresh, engine, serving=captured.nodes, remembered=found)
+            if plan is not None:
+                return plan
+            requests //= 2
+            logger.warning("study %d: its traffic is too long to be kept, %d requests", self._study.id, requests)
 
     def _earlier(self) -> list[Study]:
         """The newest studies that have finished."""
@@ -223,8 +231,7 @@ class StudyRun:
         bench = Bench(
             node,
             spec,
-            slice_of(plan.seen),
-            slice_of(plan.fresh),
+            *slices_of(plan),
             read_tokens(tokenize, CORPUS_TOKENS),
             held_out=read_tokens(tokenize, HELD_OUT_TOKENS, held_out=True) if gated else (),
         )

@@ -6,15 +6,9 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from controlplane.contract.bodies.studies import RunOrder, StudyState
-from controlplane.contract.bodies.workload import Workload
 
-
-class StudySlice(BaseModel):
-    """One slice of the captured traffic, as every run of it replays it."""
-
-    workload: Workload = Field(description="what is replayed and measured")
-    prime: Workload = Field(description="prefixes that are put into the cache before, and not measured")
-    summary: dict[str, Any] = Field(description="what the slice is like")
+LONGEST_TRAFFIC = 900_000
+"""Characters; a body of the API has 1 MiB at most."""
 
 
 class Remembered(BaseModel):
@@ -31,8 +25,12 @@ class StudyPlan(BaseModel):
     """
 
     default: dict[str, Any] = Field(description="knobs of the pool's revision when the study was claimed")
-    seen: StudySlice = Field(description="the traffic that the search replays")
-    fresh: StudySlice = Field(description="the traffic that finalists alone replay")
+    traffic: str = Field(
+        max_length=LONGEST_TRAFFIC,
+        description="both slices and the prefixes put into the cache before, packed by the worker that captured",
+    )
+    seen: dict[str, Any] = Field(description="what the slice is like that the search replays")
+    fresh: dict[str, Any] = Field(description="what the slice is like that finalists alone replay")
     serving: int = Field(ge=1, description="serving nodes whose traffic it is")
     remembered: list[Remembered] = Field(
         default=[], description="what earlier studies of such an engine and such traffic have found better"

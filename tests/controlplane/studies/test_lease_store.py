@@ -136,14 +136,22 @@ def test_a_trial_goes_on_with_the_next_worker_and_the_late_report_is_refused_and
     assert counted == 1
 
 
-def test_single_values_are_shown_where_they_are_asked_for(database: Database, study_id: int, clock: Any) -> None:
+def test_single_values_are_shown_where_they_are_asked_for_while_the_study_goes_on(
+    database: Database, study_id: int, clock: Any
+) -> None:
     lease = take(database, study_id, "w", clock)
     with database.session() as session:
-        lease_store.take_trial(session, study_id, lease.token, TrialWanted(number=0, knobs=KNOBS), clock())
-        lease_store.report_trial(session, study_id, lease.token, REPORT, clock())
+        wanted = TrialWanted(number=0, kind="finalist", knobs=KNOBS)
+        lease_store.take_trial(session, study_id, lease.token, wanted, clock())
+        lease_store.report_trial(
+            session, study_id, lease.token, REPORT.model_copy(update={"kind": "finalist"}), clock()
+        )
         (plain,) = lease_store.trials(session, study_id, before_id=None, limit=10)
         (full,) = lease_store.trials(session, study_id, before_id=None, limit=10, samples=True)
         assert plain.samples == {} and full.samples == {"e2e": [1.0, 2.0]}
+        store.finish(session, study_id, StudyFinish(worker="w", error="no"), clock())
+        (ended,) = lease_store.trials(session, study_id, before_id=None, limit=10, samples=True)
+        assert ended.samples == {} and ended.objective_s == 1.0
 
 
 def test_a_trial_that_workers_are_lost_with_is_given_up(database: Database, study_id: int, clock: Any) -> None:
