@@ -24,8 +24,9 @@ from controlplane.contract.metrics import WINDOW_S
 from controlplane.db.database import Database
 from controlplane.fleet import store as fleet
 from controlplane.rollouts import machine, store
-from controlplane.rollouts.decision import Decision, Facts
+from controlplane.rollouts.decision import Facts, Gate
 from controlplane.rollouts.facts import drawn, labels, node_fact, runs
+from controlplane.rollouts.hooks import calls
 from controlplane.rollouts.judging.arms import Arm, Tick, every_tick, window_ceiling, window_floor
 from controlplane.rollouts.judging.evidence_of_metric import Window
 from controlplane.rollouts.judging.judge import Judge
@@ -71,6 +72,7 @@ class _Snapshot:
     new: Revision
     previous: Revision | None
     closed: str | None  # Why no stage may begin now.
+    gate: Gate
     in_force_since: datetime | None  # The previous revision; None where no rollout brought it.
 
 
@@ -109,7 +111,7 @@ class RolloutController:
             seen = _snapshot(session, rollout_id, now)
         version = seen.row.version
         judged = self._judge(seen, now) if _is_watched(seen.row) else None
-        if judged is None and not _watch(seen, now) and _decide(seen, judged, now) is None:
+        if judged is None and not _watch(seen, now) and not _is_to_do(seen, now):
             return False
         with self._database.session() as session:
             fresh = _snapshot(session, rollout_id, now, lock=True)
@@ -122,9 +124,12 @@ class RolloutController:
                 fresh.row.evidence = _with(fresh.row, judged.evidence)
             fresh.row.version += 1
             session.add(fresh.row)
-            decision = _decide(fresh, judged, now)
+            facts = _facts(fresh, judged, now)
+            decision = machine.advance(state_of(fresh.row), facts, now)
             if decision is not None:
                 store.carry_out(session, fresh.row, decision, actor=ledger.SERVICE, now=now)
+            elif machine.asks(state_of(fresh.row), facts, now):
+                calls.ask(session, fresh.row, facts.gate.unasked, now)
         return decision is not None
 
     # -- judging -----------------------------------------------------------------------------------------------
@@ -219,6 +224,7 @@ def _snapshot(session: Session, rollout_id: int, now: datetime, *, lock: bool = 
         row=row,
         views=policies.tellable(session, row.pool),
         closed=policies.closed(session, row.pool, now),
+        gate=calls.gate(session, row),
         new=fleet.revision(session, state_of(row).spec.revision),
         previous=None if row.previous_revision is None else fleet.revision(session, row.previous_revision),
         in_force_since=store.in_force_since(session, row),
@@ -267,7 +273,12 @@ def _is_live(seen: _Snapshot) -> bool:
     )
 
 
-def _decide(seen: _Snapshot, judged: _Judged | None, now: datetime) -> Decision | None:
+def _is_to_do(seen: _Snapshot, now: datetime) -> bool:
+    state, facts = state_of(seen.row), _facts(seen, None, now)
+    return machine.advance(state, facts, now) is not None or machine.asks(state, facts, now)
+
+
+def _facts(seen: _Snapshot, judged: _Judged | None, now: datetime) -> Facts:
     row, state = seen.row, state_of(seen.row)
     said = _said(row) if judged is None else judged.evidence
     left_s = state.spec.longest_judge_s - float(said.get("judged_s", 0.0))
@@ -275,7 +286,7 @@ def _decide(seen: _Snapshot, judged: _Judged | None, now: datetime) -> Decision 
     validating = state.phase is RolloutPhase.VALIDATING
     # A canary is drawn; later waves go by name.
     views = drawn(seen.views, row.id or 0) if validating else seen.views
-    facts = Facts(
+    return Facts(
         nodes=tuple(node_fact(view, seen.new, seen.previous, _lost_s(row, view.node, now)) for view in views),
         judged=None if said.get("verdict") is None else Verdict(said["verdict"]),
         harmless=said.get("harmless", True),
@@ -284,8 +295,8 @@ def _decide(seen: _Snapshot, judged: _Judged | None, now: datetime) -> Decision 
         findings=tuple(findings(seen.new.knobs.knobs(), seen.views)) if validating else (),
         unheard=tuple(view.node for view in seen.views if validating and view.connected and view.effective is None),
         closed=seen.closed,
+        gate=seen.gate,
     )
-    return machine.advance(state, facts, now)
 
 
 def _said(row: RolloutRow) -> dict[str, Any]:

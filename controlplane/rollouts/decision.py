@@ -23,6 +23,18 @@ class NodeFact:
 
 
 @dataclass(frozen=True)
+class Gate:
+    """Whether the hooks that confirm let it go on. unasked: those that have not been asked yet, by number."""
+
+    waits: str | None = None  # Why it waits; None: for no hook.
+    back: str | None = None  # Why it goes back, or ends.
+    unasked: tuple[int, ...] = ()
+
+
+OPEN = Gate()
+
+
+@dataclass(frozen=True)
 class Facts:
     nodes: tuple[NodeFact, ...]  # By name.
     judged: Verdict | None = None  # The judge's verdict so far, of the canary or of the wave that is watched.
@@ -31,6 +43,7 @@ class Facts:
     closed: str | None = None  # Why no stage may begin now: a freeze window, or the pool's hours.
     findings: tuple[Finding, ...] = ()  # What each node says of the revision, while it is validated.
     unheard: tuple[str, ...] = ()  # Connected nodes that have not said what they run, while it is validated.
+    gate: Gate = OPEN  # What the hooks answer that the pool asks where the rollout is now.
     compares: bool = True  # Latencies are compared at all; without it a wave is watched for losses and limits alone.
 
 

@@ -2,7 +2,8 @@
 
 Guarantees, for every sequence of facts:
 - a phase follows another only where `TRANSITIONS` says so; every phase but those that wait for a person ends within its
-  time-out, SOAKING once the freeze window or the pool's closed hours are over;
+  time-out, SOAKING and VALIDATING once the freeze window or the pool's closed hours are over and the hooks that confirm
+  let it go on;
 - while it is paused nothing moves but a rollback, and a paused rollout never promotes: it goes on where it was;
 - the pool's production revision changes only when every connected serving node already runs the new one (emergencies
   apart), so whatever stops half-way leaves the previous revision as the pool's own;
@@ -24,6 +25,7 @@ from datetime import datetime
 from controlplane.contract.bodies.rollouts import ENDED, NOT_BEGUN, RolloutPhase, Verdict
 from controlplane.contract.errors import Conflict
 from controlplane.rollouts.decision import (
+    OPEN,
     Action,
     ClearOverrides,
     Decision,
@@ -129,6 +131,14 @@ def advance(state: State, facts: Facts, now: datetime) -> Decision | None:
     return None
 
 
+def asks(state: State, facts: Facts, now: datetime) -> bool:
+    """Whether hooks are to be asked now: nothing but them holds the rollout where it waits for them."""
+    if not facts.gate.unasked or state.phase not in (RolloutPhase.VALIDATING, RolloutPhase.SOAKING):
+        return False
+    onward = advance(state, replace(facts, gate=OPEN), now)
+    return onward is not None and onward.phase in (RolloutPhase.CANARY, *_ON)
+
+
 def _validating(state: State, facts: Facts, now: datetime) -> Decision | None:
     spec = state.spec
     refusing = [one for one in facts.findings if one.refuses]
@@ -145,6 +155,10 @@ def _validating(state: State, facts: Facts, now: datetime) -> Decision | None:
         )
         return _not_begun(why, facts)
     if facts.closed is not None:
+        return None
+    if facts.gate.back is not None:
+        return _not_begun(facts.gate.back, facts)
+    if facts.gate.waits is not None:
         return None
     try:
         return replace(_begin(state, facts.nodes), findings=facts.findings)
@@ -258,12 +272,13 @@ def _judged_well(state: State, facts: Facts, verdict: Verdict) -> Decision:
 
 
 def _onward(state: State, facts: Facts, verdict: Verdict, *, soak_s: float) -> Decision:
-    if soak_s <= 0 and facts.closed is None:
+    if soak_s <= 0 and facts.closed is None and facts.gate == OPEN:
         return _next_wave(state, facts, verdict)
     told = len(facts_of(state.told_nodes, facts))
     why = f"{told} of {len(facts.nodes)} nodes run revision {state.spec.revision} ({verdict.value}) and are watched on"
     why += f" for {soak_s:.0f} s" if soak_s > 0 else ""
     why += f"; no stage begins: {facts.closed}" if facts.closed is not None else ""
+    why += f"; {facts.gate.waits}" if facts.gate.waits is not None else ""
     return _stay(state, RolloutPhase.SOAKING, why, verdict=verdict)
 
 
@@ -274,6 +289,10 @@ def _soaking(state: State, facts: Facts, now: datetime) -> Decision | None:
     told = tuple(fact.node for fact in facts_of(state.told_nodes, facts))
     if step_s(state, now) < state.spec.soak_s or facts.closed is not None or not_running_new(told, facts):
         return None  # A node that stays away is lost in time.
+    if facts.gate.back is not None:
+        return roll_back(state, facts.gate.back, verdict=state.verdict)
+    if facts.gate.waits is not None:
+        return None
     assert state.verdict is not None  # What soaks was judged well.
     return _next_wave(state, facts, state.verdict)
 

@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field, model_validator
 from controlplane.contract.bodies.knob_schema import LEVELS_BY_HISTOGRAM, ONE_HISTOGRAM_OR_NULL, SOME_HISTOGRAMS
 from controlplane.contract.bodies.slo import Limit, UseCase
 from controlplane.contract.changes.blast_radius import BlastLimit
+from controlplane.contract.changes.hooks import HookCall
 from controlplane.contract.metrics import E2E, ITL, TPOT, TTFT
 
 
@@ -308,12 +309,18 @@ class Rollout(BaseModel):
     )
     until: datetime | None = Field(
         default=None,
-        description="when this phase ends at the latest; null where a person or a freeze window is waited for",
+        description="when this phase ends at the latest; null where a person, a hook or a freeze window is waited for",
     )
     next: str = Field(default="", description="what comes next, in a sentence; empty once it has ended")
     resumes: RolloutPhase | None = Field(default=None, description="where a paused one goes on")
     told_nodes: list[str] = Field(default=[], description="nodes that were told to run the revision, the canary first")
     waves: list[Wave] = Field(default=[], description="all waves, the canary first; empty before it has begun")
+    hooks: list[HookCall] = Field(default=[], description="the newest call of each hook of its pool")
+    held: str | None = Field(
+        default=None,
+        description="why it waits for somebody: an undecided canary, a stage's pause, a hook that wants it to wait or "
+        "does not answer; null: it does not, or a person has paused it",
+    )
     follows: int | None = Field(default=None, description="the rollout that this one retries or reverts")
     created_by: str = Field(description="the name of the token or person that made it")
     needs_approval: bool = Field(
@@ -334,7 +341,7 @@ class RolloutForecast(BaseModel):
     rollout: Rollout = Field(description="the rollout as it would be")
     waves: list[Wave] = Field(description="nodes that would be told, wave by wave, as the fleet is now")
     longest_s: float = Field(
-        description="seconds from its start after which it is promoted or goes back at the latest, less what people "
-        "and freeze windows take"
+        description="seconds from its start after which it is promoted or goes back at the latest, less what people, "
+        "hooks and freeze windows take"
     )
     says: list[str] = Field(description="the same in words")

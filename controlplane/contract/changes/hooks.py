@@ -92,6 +92,7 @@ class HookCall(BaseModel):
 
     name: str = Field(description="the hook")
     kind: HookKind = Field(description="when it is called")
+    step: int = Field(description="the rollout's `step` that it is called for; an answer counts for it alone")
     state: HookState = Field(description="what it has answered")
     reason: str = Field(default="", description="in its own words, or why there was no answer")
     attempts: int = Field(default=0, description="how often it was called")
