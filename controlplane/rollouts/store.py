@@ -49,7 +49,9 @@ def create(
     policy = policies.policy_of(session, spec.pool)
     if hand is not None and not is_named(policy.proposers, hand.names):
         raise Forbidden(
-            f"pool: the policy of {spec.pool!r} lets {', '.join(policy.proposers)} propose alone", field="Authorization"
+            f"pool: the policy of {spec.pool!r} lets {', '.join(policy.proposers)} propose alone",
+            field="Authorization",
+            policy=spec.pool,
         )
     spec = bounded(spec, policy)
     if spec.apply_timeout_s is None:
@@ -123,7 +125,9 @@ def approve(
     approvers = policies.policy_of(session, row.pool).approvers
     if not is_named(approvers, hand.names):
         raise Forbidden(
-            f"pool: the policy of {row.pool!r} lets {', '.join(approvers)} approve alone", field="Authorization"
+            f"pool: the policy of {row.pool!r} lets {', '.join(approvers)} approve alone",
+            field="Authorization",
+            policy=row.pool,
         )
     check_differs(session, RolloutCreate.model_validate(row.spec))
     row.approved_by, row.approved_at = actor, now
