@@ -49,9 +49,7 @@ def create(
     policy = policies.policy_of(session, spec.pool)
     if hand is not None and not is_named(policy.proposers, hand.names):
         raise Forbidden(
-            f"pool: the policy of {spec.pool!r} lets {', '.join(policy.proposers)} propose alone",
-            field="Authorization",
-            policy=spec.pool,
+            f"pool: the policy of {spec.pool!r} lets {', '.join(policy.proposers)} propose alone", field="Authorization"
         )
     spec = bounded(spec, policy)
     if spec.apply_timeout_s is None:
@@ -125,9 +123,7 @@ def approve(
     approvers = policies.policy_of(session, row.pool).approvers
     if not is_named(approvers, hand.names):
         raise Forbidden(
-            f"pool: the policy of {row.pool!r} lets {', '.join(approvers)} approve alone",
-            field="Authorization",
-            policy=row.pool,
+            f"pool: the policy of {row.pool!r} lets {', '.join(approvers)} approve alone", field="Authorization"
         )
     check_differs(session, RolloutCreate.model_validate(row.spec))
     row.approved_by, row.approved_at = actor, now

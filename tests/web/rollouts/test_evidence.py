@@ -13,7 +13,7 @@ from tests.web.part_html import NOW, part_html
 from tests.web.rollouts.judged_evidence import JUDGED_FROM, SPEC, judged
 from web.rollouts.evidence_rows import ratio_of, rows_of
 from web.rollouts.judgements import judgements
-from web.rollouts.rollouts_page import PAGE
+from web.rollouts.rollout_page import PAGE
 
 
 def rollout(evidence: dict[str, Any], **more: Any) -> Rollout:
