@@ -8,6 +8,9 @@ from dataclasses import dataclass
 
 from web.drawing.units import count_words, share_words
 
+ROOM = 1.25
+"""The axis reaches so many times beyond the largest share."""
+
 
 @dataclass(frozen=True)
 class Counted:
@@ -45,9 +48,9 @@ def counted_bars(canary: Counted, control: Counted, most: float) -> CountedBars:
 
 
 def shared_end(arms: list[Counted]) -> float:
-    """A round share in which all of them lie: 1, 2 or 5 of a power of ten; all of it at most."""
+    """A round share below which all of them lie with room: 1, 2 or 5 of a power of ten; all of it at most."""
     highest = max((arm.share for arm in arms), default=0.0)
     if highest <= 0:
         return 0.01
     power = 10.0 ** math.floor(math.log10(highest))
-    return min(next(step * power for step in (1, 2, 5, 10) if step * power >= highest * (1 - 1e-9)), 1.0)
+    return min(next(step * power for step in (1, 2, 5, 10, 20) if step * power >= ROOM * highest), 1.0)

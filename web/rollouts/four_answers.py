@@ -46,23 +46,26 @@ def hurts(rollout: Rollout, radius: BlastRadius | None) -> list[str]:
 
 
 def finding(rollout: Rollout, found: Sequence[Judgement]) -> Finding:
-    """By the newest judging, and by that line of it which has most evidence of harm."""
+    """The newest judging that came to a verdict, else the newest: by that line of it which has most evidence of harm.
+    What was judged after it is told in a word each."""
     if rollout.spec.emergency:
         return Finding(Kind.WARN, "unjudged", ["An emergency change is not judged: nothing is compared."])
     if not found:
         why = "Nothing was judged." if rollout.ended_at else "Nothing is judged yet."
         return Finding(Kind.UNKNOWN, "no evidence", [why])
     last = found[-1]
-    says = [last.because] if last.because else []
-    worst = worst_row(last.rows.judged)
-    if worst is not None:
-        says.append(f"{worst.name}: {worst.word}, {worst.says}.")
-    if last.judged_s:
-        says.append(f"{last.title} was judged for {seconds(last.judged_s)}.")
+    told = next((one for one in reversed(found) if one.verdict is not None), last)
+    worst = worst_row(told.rows.judged)
+    says = [f"{told.title}, judged for {seconds(told.judged_s)}:" + (f" {_line(worst)}" if worst else " no line yet.")]
+    says += [f"{one.title}: {one.word}. {one.because}".strip() for one in found[found.index(told) + 1 :]]
     if not last.over and last.needed_s is not None:
         enough = "Enough is known to show an equal one not worse."
         says.append(enough if last.needed_s <= 0 else f"About {seconds(last.needed_s)} more would decide an equal one.")
-    return Finding(last.kind, last.word, says)
+    return Finding(told.kind, told.word, says)
+
+
+def _line(row: Row) -> str:
+    return f"{row.name} {row.word}, {row.says}."
 
 
 def worst_row(rows: Sequence[Row]) -> Row | None:

@@ -5,7 +5,7 @@ Pure.
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -14,7 +14,7 @@ from web.drawing.closing_band import ClosingBand, Known, closing_band
 from web.drawing.units import count_words
 from web.frame.format import metric_name, seconds
 from web.frame.states import Kind, kind_of
-from web.rollouts.evidence_rows import Evidence, Rows, rows_of
+from web.rollouts.evidence_rows import FINDINGS, Evidence, Rows, rows_of
 
 WAVES = "waves"
 GOOD = ("faster", "not_worse")
@@ -75,7 +75,7 @@ def _judgement(title: str, key: str, nodes: list[str], evidence: Evidence, *, ov
         needed_s=evidence.get("needed_s"),
         alone=evidence.get("control") == "before",
         waits=[] if evidence.get("verdict") == "worse" or because else list(_waits(evidence)),
-        rows=rows_of(evidence),
+        rows=_over(rows_of(evidence)) if over else rows_of(evidence),
         closing=_closing(evidence, since),
     )
 
@@ -101,6 +101,16 @@ def _how(evidence: Evidence, *, over: bool, went_on: bool) -> tuple[Kind, str, s
 def moment_of(evidence: Evidence, name: str) -> datetime | None:
     said = evidence.get(name)
     return datetime.fromisoformat(said) if isinstance(said, str) else None
+
+
+def _over(rows: Rows) -> Rows:
+    """What is still to be decided will not be."""
+    still, over = FINDINGS["undecided"][1], "not decided"
+    parts = {
+        name: [replace(row, word=over) if row.word == still else row for row in getattr(rows, name)]
+        for name in ("judged", "strata")
+    }
+    return replace(rows, **parts)
 
 
 def _waits(evidence: Evidence) -> Iterator[str]:

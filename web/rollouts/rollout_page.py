@@ -1,6 +1,7 @@
 """One rollout: four questions at a glance, what its nodes run wave by wave, its evidence, and what happened."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from controlplane.client import Client
@@ -15,7 +16,7 @@ from web.frame.selection import Selection
 from web.rollouts import arm_charts
 from web.rollouts.change_rows import changed_knobs, standing_for
 from web.rollouts.four_answers import comes_next, finding, hurts
-from web.rollouts.holds import holds
+from web.rollouts.holds import Hold, holds
 from web.rollouts.judgements import judgements
 from web.rollouts.rollout_steps import buttons_of, steps_of
 from web.rollouts.wave_rows import NODES_AT_END, ran_at_end, wave_rows
@@ -41,8 +42,16 @@ def rollout(client: Client, selection: Selection) -> Context:
         "judged": judged,
         "finding": finding(found, judged),
         "next": comes_next(found, selection.now),
-        "holds": [] if found.phase in ENDED else holds(client, pool, found.spec.revision, selection.now),
+        "holds": _holds(client, found, selection.now),
     }
+
+
+def _holds(client: Client, found: Rollout, now: datetime) -> list[Hold]:
+    """Of what has not begun all that bounds it; under way what stops it."""
+    if found.phase in ENDED:
+        return []
+    all_of = holds(client, found.spec.pool, found.spec.revision, now)
+    return [one for one in all_of if one.stops or found.phase in NOT_BEGUN]
 
 
 def _radius(client: Client, found: Rollout) -> BlastRadius | None:
