@@ -3,13 +3,14 @@
 Guarantee: nothing is made up. What no node has told, or nobody has measured, is said to be so.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from controlplane.client import Client
 from controlplane.contract.bodies.change import class_of, needed_class
-from controlplane.contract.bodies.nodes import ChangeCost, NodeRole, NodeView
+from controlplane.contract.bodies.nodes import ChangeCost, FleetColumns, NodeRole, NodeView
 from controlplane.contract.knobs import KNOBS, ChangeClass, Knob, difference
 from web.frame.format import seconds
 
@@ -37,6 +38,16 @@ def standing_for(client: Client, pool: str) -> list[NodeView]:
     for place in sorted(places, key=lambda place: fleet.state[place] == "offline"):
         first.setdefault(fleet.config_hash[place], fleet.node[place])
     return [client.node(name) for name in list(first.values())[:MOST_READ]]
+
+
+def production_of(fleet: FleetColumns) -> int | None:
+    """The revision that most serving nodes should run: their pool's; None where none is known."""
+    told = [
+        number
+        for number, role in zip(fleet.desired_revision, fleet.role, strict=True)
+        if role is NodeRole.SERVING and number
+    ]
+    return Counter(told).most_common(1)[0][0] if told else None
 
 
 def changed_knobs(

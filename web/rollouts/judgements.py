@@ -14,7 +14,7 @@ from web.drawing.closing_band import ClosingBand, Known, closing_band
 from web.drawing.units import count_words
 from web.frame.format import metric_name, seconds
 from web.frame.states import Kind, kind_of
-from web.rollouts.evidence_rows import FINDINGS, Evidence, Rows, rows_of
+from web.rollouts.evidence_rows import FINDINGS, Evidence, Row, Rows, rows_of
 
 WAVES = "waves"
 GOOD = ("faster", "not_worse")
@@ -105,12 +105,11 @@ def moment_of(evidence: Evidence, name: str) -> datetime | None:
 
 def _over(rows: Rows) -> Rows:
     """What is still to be decided will not be."""
-    still, over = FINDINGS["undecided"][1], "not decided"
-    parts = {
-        name: [replace(row, word=over) if row.word == still else row for row in getattr(rows, name)]
-        for name in ("judged", "strata")
-    }
-    return replace(rows, **parts)
+
+    def told(row: Row) -> Row:
+        return replace(row, word="not decided") if row.word == FINDINGS["undecided"][1] else row
+
+    return replace(rows, judged=list(map(told, rows.judged)), strata=list(map(told, rows.strata)))
 
 
 def _waits(evidence: Evidence) -> Iterator[str]:

@@ -14,7 +14,7 @@ from web.access.viewer import scope_of
 from web.frame.page import Context, Page, Part, number
 from web.frame.selection import Selection
 from web.rollouts import arm_charts
-from web.rollouts.change_rows import changed_knobs, standing_for
+from web.rollouts.change_rows import changed_knobs, production_of, standing_for
 from web.rollouts.four_answers import comes_next, finding, hurts
 from web.rollouts.holds import Hold, holds
 from web.rollouts.judgements import judgements
@@ -28,7 +28,10 @@ def rollout(client: Client, selection: Selection) -> Context:
     """Where it is, and the four answers."""
     found = client.rollout(number(selection, "rollout"))
     pool, wanted = found.spec.pool, client.config(found.spec.revision)
-    previous = client.config(found.previous_revision) if found.previous_revision else None
+    number_before = found.previous_revision
+    if found.phase in NOT_BEGUN:
+        number_before = production_of(client.fleet(pool))
+    previous = client.config(number_before) if number_before else None
     judged = judgements(found)
     before = None if previous is None else previous.knobs.knobs()
     return {
@@ -39,6 +42,7 @@ def rollout(client: Client, selection: Selection) -> Context:
         "changes": changed_knobs(before, wanted.knobs.knobs(), standing_for(client, pool)),
         "hurts": hurts(found, _radius(client, found)),
         "pinned": found.evidence.get("pinned", {}),
+        "number_before": number_before,
         "judged": judged,
         "finding": finding(found, judged),
         "next": comes_next(found, selection.now),
