@@ -40,7 +40,16 @@ from web.pages import (
     studies_page,
 )
 from web.palette import entries
-from web.rollouts import evidence_file, guard_forms, guards_page, rollout_actions, rollout_page, rollouts_list
+from web.rollouts import (
+    evidence_file,
+    guard_forms,
+    guards_page,
+    proposal_forms,
+    proposal_page,
+    rollout_actions,
+    rollout_page,
+    rollouts_list,
+)
 from web.settings import routing_forms, settings_forms, settings_page
 from web.whatif import whatif_page
 
@@ -61,6 +70,7 @@ PAGES = Pages.of(
     configs_page.PAGE,
     rollouts_list.LIST,
     guards_page.PAGE,
+    proposal_page.PAGE,
     rollout_page.PAGE,
     studies_page.LIST,
     studies_page.PAGE,
@@ -106,6 +116,7 @@ def mount(
     dashboard.include_router(evidence_file.router)
     dashboard.include_router(rollout_actions.router)
     dashboard.include_router(guard_forms.router)
+    dashboard.include_router(proposal_forms.router)
     dashboard.include_router(incident_forms.router)
     dashboard.include_router(rule_forms.router)
     dashboard.include_router(settings_forms.router)
