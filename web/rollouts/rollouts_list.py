@@ -16,7 +16,7 @@ STATES: dict[str, tuple[str, Callable[[Rollout], bool]]] = {
     "waiting": ("Waiting for a person", lambda one: one.phase in WAITS_FOR_A_PERSON),
     "under_way": ("Under way", lambda one: one.phase not in ENDED | WAITS_FOR_A_PERSON),
     "promoted": ("Promoted", lambda one: one.phase is RolloutPhase.PROMOTED),
-    "went_back": ("Went back", lambda one: one.phase in (RolloutPhase.ROLLED_BACK, RolloutPhase.ROLLING_BACK)),
+    "went_back": ("Went back", lambda one: one.phase is RolloutPhase.ROLLED_BACK),
     "failed": ("Failed or cancelled", lambda one: one.phase in (RolloutPhase.FAILED, RolloutPhase.CANCELLED)),
 }
 """By the address' word: what the choice is called, and which rollouts are of it."""
