@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
 
-from controlplane.client import Client
-from controlplane.contract.bodies.rollouts import Rollout
 from controlplane.contract.clock import utc_now
 from controlplane.contract.errors import TailwrightError, Unauthenticated
 from web.access.sessions import signed_client_of
@@ -45,29 +43,21 @@ def check(request: Request, sent: Said) -> Response:
 def propose(request: Request, sent: Said) -> Response:
     """Propose it, and begin it where the button says so; or only look."""
     client, said = signed_client_of(request, sent.get("form", "")), said_of(sent)
-    problems: dict[str, str] = {}
-    status = 200
-    if sent.get("act") != "check":
+    read, status = filled(said), 200
+    problems = dict(read.problems)
+    if sent.get("act") != "check" and read.proposal is not None:
+        wanted = read.proposal.model_copy(update={"start": sent.get("act") == BEGIN})
         try:
-            made = _proposed(client, said, begin=sent.get("act") == BEGIN, key=sent.get("key", ""))
+            made = client.create_rollout(wanted, key=sent.get("key") or None)
+            return RedirectResponse(f"/rollouts/{made.id}", status_code=303)
         except Unauthenticated:
             raise
         except TailwrightError as error:
             problems, status = problems_of(error), error.status if error.status < 500 else 502
-        else:
-            if made is not None:
-                return RedirectResponse(f"/rollouts/{made.id}", status_code=303)
-            status = 400
+    elif sent.get("act") != "check":
+        status = 400
     told = form_context(client, said)
     told["problems"] = {**told["problems"], **problems}
     response: Response = page_sent(request, PAGE, client, selection_of({}, utc_now()), **told)
     response.status_code = status
     return response
-
-
-def _proposed(client: Client, said: Mapping[str, str], *, begin: bool, key: str) -> Rollout | None:
-    """None where a field is wrong, and nothing was sent."""
-    proposal = filled(said).proposal
-    if proposal is None:
-        return None
-    return client.create_rollout(proposal.model_copy(update={"start": begin}), key=key or None)
