@@ -116,6 +116,12 @@ def tell_forecast(forecast: RolloutForecast, as_json: bool) -> None:
     typer.echo(f"nothing was done; it would be {forecast.rollout.phase}: {forecast.rollout.message}")
     for says, wave in zip_longest(forecast.says, forecast.waves):
         typer.echo(f"{says}: {', '.join(wave.named)}" if wave is not None else says)
+    for says in () if forecast.blast_radius is None else forecast.blast_radius.says:
+        typer.echo(f"reaches {says}")
+    for finding in forecast.findings:
+        typer.echo(finding.sentence)
+    if forecast.more_findings:
+        typer.echo(f"... and {forecast.more_findings} more of its nodes' findings")
 
 
 @app.command("list")
