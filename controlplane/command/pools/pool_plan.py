@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from controlplane.command.pools.pool_files import PoolFile
+from controlplane.command.pools.rehearsal import REASON
 from controlplane.contract.bodies.configs import Revision
 from controlplane.contract.bodies.nodes import NodeRole, NodeView
 from controlplane.contract.bodies.rollouts import ENDED, Rollout, RolloutPhase
@@ -83,7 +84,7 @@ def _held(mine: Sequence[Rollout], same: int | None, promoted: int, *, again: bo
                 raise Conflict(f"name: rollout {one.id} is under way ({one.phase}): apply again when it has ended")
         elif one.spec.revision == promoted and one.phase is RolloutPhase.PROMOTED:
             break  # What was before is of another time.
-        elif one.spec.revision == same and not again:
+        elif one.spec.revision == same and one.spec.reason != REASON and not again:
             why = f"rollout {one.id} of it ended {one.phase}: {one.message}; --again proposes it once more"
             return one.id, why
     return None, ""
