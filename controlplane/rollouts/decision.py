@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from controlplane.contract.bodies.rollouts import RolloutCreate, RolloutPhase, Verdict
+from controlplane.contract.changes.findings import Finding
 from controlplane.rollouts.patience import LIVE_TIMEOUT_S
 
 
@@ -28,7 +29,8 @@ class Facts:
     harmless: bool = True  # Nothing that was judged leans to harm.
     decides: bool = False  # More of the same traffic would give a verdict within the longest time.
     closed: str | None = None  # Why no stage may begin now: a freeze window, or the pool's hours.
-    findings: tuple[str, ...] | None = ()  # Why the revision cannot run there; None: not known yet.
+    findings: tuple[Finding, ...] = ()  # What each node says of the revision, while it is validated.
+    unheard: tuple[str, ...] = ()  # Connected nodes that have not said what they run, while it is validated.
     compares: bool = True  # Latencies are compared at all; without it a wave is watched for losses and limits alone.
 
 
@@ -95,4 +97,4 @@ class Decision:
     canary_nodes: tuple[str, ...] = ()
     told_nodes: tuple[str, ...] = ()
     resumes: RolloutPhase | None = None
-    findings: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()  # What validation has found, kept as evidence.

@@ -36,12 +36,10 @@ router = APIRouter(prefix="/api/v1/rollouts", tags=["rollouts"])
 @dataclass(frozen=True, kw_only=True)
 class RolloutParts(FleetParts, ReachParts):
     """What these routes are served with. pool_limits: what alerts page for in a pool; alerts lie beside rollouts.
-    two_for_emergency: an emergency waits for the approval of another admin. validates_rollouts: each is held against
-    the nodes before its canary, by whatever the controller was given."""
+    two_for_emergency: an emergency waits for the approval of another admin."""
 
     pool_limits: Callable[[Session, str], list[slo.Limit]]
     two_for_emergency: bool = False
-    validates_rollouts: bool = False
 
 
 Rollouts = Annotated[RolloutParts, Depends(RolloutParts.given)]
@@ -242,7 +240,7 @@ def _how(session: Session, principal: Principal, service: RolloutParts, *without
         "now": service.clock(),
         "hand": hand_of(session, principal),
         "two": service.two_for_emergency,
-        "validates": service.validates_rollouts,
+        "validates": True,
     }
     return {name: value for name, value in how.items() if name not in without}
 

@@ -18,6 +18,7 @@ an agent has acknowledged it.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from controlplane.contract.bodies.rollouts import ENDED, NOT_BEGUN, RolloutPhase, Verdict
@@ -130,23 +131,29 @@ def advance(state: State, facts: Facts, now: datetime) -> Decision | None:
 
 def _validating(state: State, facts: Facts, now: datetime) -> Decision | None:
     spec = state.spec
-    if facts.findings is None:
+    refusing = [one for one in facts.findings if one.refuses]
+    if refusing:
+        more = f"; and {len(refusing) - 1} more" if len(refusing) > 1 else ""
+        why = f"revision {spec.revision} cannot run in pool {spec.pool}: {refusing[0].sentence}{more}"
+        return _not_begun(why, facts)
+    if facts.unheard:
         if step_s(state, now) < state.apply_timeout_s:
             return None
-        unknown = f"whether pool {spec.pool} can run revision {spec.revision} was not known within"
-        return Decision(RolloutPhase.FAILED, f"{unknown} {state.apply_timeout_s:.0f} s: nothing was changed")
-    if facts.findings:
-        more = f"; and {len(facts.findings) - 1} more" if len(facts.findings) > 1 else ""
-        message = (
-            f"revision {spec.revision} cannot run in pool {spec.pool}, nothing was changed: {facts.findings[0]}{more}"
+        why = (
+            f"{names_of(facts.unheard)}: effective: what it runs was not heard within {state.apply_timeout_s:.0f} s, "
+            f"so nobody knows whether it can run revision {spec.revision}; see what its agent and its engine say"
         )
-        return Decision(RolloutPhase.FAILED, message, findings=facts.findings)
+        return _not_begun(why, facts)
     if facts.closed is not None:
         return None
     try:
-        return _begin(state, facts.nodes)
+        return replace(_begin(state, facts.nodes), findings=facts.findings)
     except Conflict as error:  # Its nodes have left since.
-        return Decision(RolloutPhase.FAILED, f"{error.message}: nothing was changed")
+        return _not_begun(error.message, facts)
+
+
+def _not_begun(why: str, facts: Facts) -> Decision:
+    return Decision(RolloutPhase.FAILED, f"{why}: nothing was changed", findings=facts.findings)
 
 
 def _canary(state: State, facts: Facts, now: datetime) -> Decision | None:

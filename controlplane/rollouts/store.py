@@ -23,7 +23,7 @@ from controlplane.rollouts.facts import drawn, labels, node_fact
 from controlplane.rollouts.policies import store as policies
 from controlplane.rollouts.policies.gates import bounded, is_named
 from controlplane.rollouts.tables import RolloutRow
-from controlplane.rollouts.validation.checker import refuse_unfit
+from controlplane.rollouts.validation.checker import kept, refuse_unfit
 from controlplane.rollouts.view import rollout_view, state_of
 
 WAITS_FOR_APPROVAL = "waits for the approval of another admin"
@@ -256,6 +256,7 @@ def carry_out(session: Session, row: RolloutRow, decision: Decision, *, actor: s
     row.canary_nodes = list(decision.canary_nodes)
     row.told_nodes = list(decision.told_nodes)
     if decision.phase is RolloutPhase.CANARY and before is not RolloutPhase.PAUSED:
+        row.started_at = now  # What is before it is the past that its nodes are compared with.
         row.control_nodes = [node.node for node in found if node.node not in decision.canary_nodes]
     row.resumes = None if decision.resumes is None else decision.resumes.value
     row.step += 1
@@ -263,8 +264,8 @@ def carry_out(session: Session, row: RolloutRow, decision: Decision, *, actor: s
     row.lost_since, row.watched_at, row.away_s = {}, now, 0.0
     if decision.phase is RolloutPhase.JUDGING and before is not RolloutPhase.PAUSED:
         row.judging_since, row.judge, row.judged_until = now, None, None  # Of the canary, or of a wave anew.
-    if decision.findings:
-        row.evidence = row.evidence | {"findings": list(decision.findings)}
+    if before is RolloutPhase.VALIDATING:
+        row.evidence = row.evidence | kept(decision.findings)
     ended = decision.phase in ENDED
     row.active_pool = None if ended else row.pool
     if ended:
