@@ -76,7 +76,9 @@ class Breakage:
             found = scene.open_alerts()
             naming = [alert for alert in found if alert.diagnosis and self._named(alert.diagnosis.causes)]
             shown = naming or found
-            news = shown[0].diagnosis.summary if shown and shown[0].diagnosis else "evidence gathers"
+            failing = [name for name, task in scene.client.ready_report().background.items() if task.failing]
+            gathers = f"evidence gathers; failing, see the log: {', '.join(failing)}" if failing else "evidence gathers"
+            news = shown[0].diagnosis.summary if shown and shown[0].diagnosis else gathers
             return (naming[0] if naming else None), news
 
         alert = scene.until(

@@ -2,7 +2,8 @@
 
 Guarantees: each window is judged once per rule and pool, whether ticks are missed, repeated or run in two replicas
 (the position is moved in the transaction that writes what was found, and only from where it was read); a restart
-keeps the evidence; telemetry is never read inside a write transaction; a rule that fails does not stop the others.
+keeps the evidence; telemetry is never read inside a write transaction; a rule that fails does not stop the others, and
+is told (`failing`).
 
 What many rules and pools want to know is asked for once (see `kind`, `watched_nodes`), and what they found is written
 at once.
@@ -49,7 +50,7 @@ FAILED = "rule %s (%s) could not be evaluated on pool %r"
 
 
 class AlertEvaluator:
-    """Call `tick` about every five seconds, from one thread."""
+    """Call `tick` about every five seconds, from one thread. `failing`: rules that the last one could not judge."""
 
     def __init__(
         self,
@@ -73,9 +74,11 @@ class AlertEvaluator:
         self._pools_read_to: datetime | None = None
         self._watched = WatchedNodes()
         self._stories = Storyteller(database, telemetry)
+        self.failing: list[str] = []
 
     def tick(self, now: datetime) -> None:
         """Judge what is new since the tick before."""
+        self.failing.clear()
         end = self._end(now)
         with self._database.read_session() as session:
             seen = read(session, self._watched)
@@ -92,8 +95,8 @@ class AlertEvaluator:
             try:
                 outcomes += self._judged(job, seen, end, now)
             except Exception:
-                job.kind.forget(job)
                 log.exception(FAILED, job.rule.id, job.rule.name, job.pool)
+                self._give_up(job)
         self._write_all(outcomes, now)
         self._stories.forget_all_but({row.fingerprint for row in seen.alerts})
         self._deliver_unsilenced(seen, now)
@@ -142,6 +145,11 @@ class AlertEvaluator:
             return []
         return [Outcome(job, until, findings, drafts)]
 
+    def _give_up(self, job: Job[Any]) -> None:
+        """Until the next tick."""
+        job.kind.forget(job)
+        self.failing.append(f"{job.rule.name} on {job.pool or 'the fleet'}")
+
     # -- writing -------------------------------------------------------------------------------------------------------
 
     def _write_all(self, outcomes: Sequence["Outcome"], now: datetime) -> None:
@@ -153,8 +161,8 @@ class AlertEvaluator:
         except Exception:
             if len(outcomes) == 1:
                 job = outcomes[0].job
-                job.kind.forget(job)
                 log.exception(FAILED, job.rule.id, job.rule.name, job.pool)
+                self._give_up(job)
                 return
             log.warning("what %d rules found could not be written together, each is tried alone", len(outcomes))
             for outcome in outcomes:

@@ -36,7 +36,7 @@ from controlplane.contract.bodies.cause_kinds import CauseKind
 from controlplane.contract.bodies.configs import RevisionCreate
 from controlplane.contract.bodies.nodes import TrialConfig
 from controlplane.contract.bodies.people import ATTEMPT_PREFIX, SignInFinish
-from controlplane.contract.bodies.rollouts import RolloutCreate, Stage
+from controlplane.contract.bodies.rollouts import RolloutCreate, RolloutProposal, Stage
 from controlplane.contract.bodies.slo import Limit, UseCase
 from controlplane.contract.bodies.studies import (
     KnobRange,
@@ -250,6 +250,13 @@ EXAMPLES: dict[str, dict[str, BaseModel]] = {
             pool="chat", revision=1, takes_back=2, reason="alert 3: revision 2 is slower"
         ),
         "at once, unjudged": RolloutCreate(pool="chat", revision=1, emergency=True, reason="revision 2 crashes"),
+    },
+    RolloutProposal.__name__: {
+        "a changed knob, as a revision of its own": RolloutProposal(
+            pool="chat", revision=2, knobs={"max_num_seqs": 64}, reason="long queues at noon"
+        ),
+        "a revision that is there": RolloutProposal(pool="chat", revision=2, tolerance=0.2),
+        "at once, unjudged": RolloutProposal(pool="chat", revision=1, emergency=True, reason="revision 2 crashes"),
     },
     VerdictAsked.__name__: {
         "new pods beside the old ones": VerdictAsked(

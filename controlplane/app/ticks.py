@@ -28,6 +28,10 @@ READING_LOCK = 0x72656164
 """PostgreSQL's advisory lock of the one replica that folds and evaluates ("read")."""
 
 
+class RulesNotJudgedError(Exception):
+    """Some alert rules could not be judged; the others were, and what they found is written."""
+
+
 def ticks_of(
     database: Database,
     telemetry: TelemetryStore,
@@ -64,9 +68,17 @@ def ticks_of(
     foreign = inbound or InboundKeeper(database)
     # Both read all that has come in lately, whichever replica has taken it in: where one reads it, no other has to.
     reading = SoleReplica(database, READING_LOCK)
+    evaluate_alone = reading.only(evaluate)
+
+    def evaluation(now: datetime) -> None:
+        evaluator.failing.clear()
+        evaluate_alone(now)
+        if evaluator.failing:  # Told here, outside of what is one replica's alone: another could not judge them either.
+            raise RulesNotJudgedError(f"not judged: {', '.join(evaluator.failing)}")
+
     return [
         Tick("telemetry_compaction", 5.0, reading.only(telemetry.tick, otherwise=telemetry.follow)),
-        Tick("alert_evaluation", 5.0, reading.only(evaluate)),
+        Tick("alert_evaluation", 5.0, evaluation),
         Tick("inbound_alerts", 5.0, reading.only(foreign.tick)),
         Tick("incidents", 5.0, reading.only(keeper.tick)),
         Tick("webhook_delivery", 1.0, deliverer.tick),

@@ -27,7 +27,9 @@ def bucket_index(value: float, scale: int = SCALE) -> int:
 
 
 def axis_position(value: float) -> int:
-    """The position of a positive value on the fixed axis, 0 .. AXIS_LENGTH - 1, clamped to its ends."""
+    """The position of a value on the fixed axis, 0 .. AXIS_LENGTH - 1, clamped to its ends: 0 is at the first."""
+    if value <= 0.0:
+        return 0
     return min(max(bucket_index(value), AXIS_MIN), AXIS_MAX) - AXIS_MIN
 
 

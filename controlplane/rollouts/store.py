@@ -159,14 +159,6 @@ def shown(session: Session, row: RolloutRow) -> Rollout:
     return rollout_view(row, calls.of_rollouts(session, [row.id]).get(row.id or 0, ()))
 
 
-def held(session: Session) -> list[Rollout]:
-    """Those under way that wait for somebody."""
-    rows = session.exec(select(RolloutRow).where(col(RolloutRow.active_pool).is_not(None))).all()
-    told = calls.of_rollouts(session, [row.id for row in rows])
-    views = (rollout_view(row, told.get(row.id or 0, ())) for row in rows)
-    return [view for view in views if view.held is not None]
-
-
 def active(session: Session, pool: str) -> Rollout | None:
     """The rollout under way in a pool, if any."""
     row = session.exec(select(RolloutRow).where(RolloutRow.active_pool == pool)).first()

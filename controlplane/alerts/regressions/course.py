@@ -248,7 +248,9 @@ def _line(wanted: Wanted, values: Floats, sampling: Floats, usual: int, span_s: 
 
 
 def _wanted(usual: Mapping[str, Usual], bucket: str) -> list[Wanted]:
-    """The lines of a stream."""
+    """The lines of a stream; none where nothing is usual, as of a metric that is always 0."""
+    if not usual:
+        return []
     if bucket == FLEET:
         among, only = list(usual.values()), None
     elif bucket in usual and usual[bucket].share >= LEAST_SHARE:

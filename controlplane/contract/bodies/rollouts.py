@@ -6,9 +6,10 @@ from typing import Any
 
 from pydantic import BaseModel, Field, model_validator
 
-from controlplane.contract.bodies.knob_schema import LEVELS_BY_HISTOGRAM, ONE_HISTOGRAM_OR_NULL, SOME_HISTOGRAMS
+from controlplane.contract.bodies.knob_schema import LEVELS_BY_HISTOGRAM, ONE_HISTOGRAM_OR_NULL, SOME_HISTOGRAMS, VALUES
 from controlplane.contract.bodies.slo import Limit, UseCase
-from controlplane.contract.changes.blast_radius import BlastLimit
+from controlplane.contract.changes.blast_radius import BlastLimit, BlastRadius
+from controlplane.contract.changes.findings import Finding
 from controlplane.contract.changes.hooks import HookCall
 from controlplane.contract.metrics import E2E, ITL, TPOT, TTFT
 
@@ -244,6 +245,25 @@ class RolloutCreate(BaseModel):
         return self.on_inconclusive is OnInconclusive.HOLD
 
 
+class RolloutProposal(RolloutCreate):
+    """A wanted rollout of a revision that is there, or of one that is made with it: `knobs` laid over `revision`.
+
+    Both are made, or neither; with `dry_run=true` neither is.
+    """
+
+    knobs: dict[str, Any] = Field(
+        default={},
+        json_schema_extra=VALUES,
+        description="knobs to change, laid over `revision`: what comes of it is the revision that is rolled out; "
+        "none: `revision` as it is",
+    )
+
+    def of(self, revision: int) -> RolloutCreate:
+        """The rollout of the revision that its knobs have made."""
+        said = self.model_dump(exclude={"knobs"}, exclude_unset=True)
+        return RolloutCreate.model_validate({**said, "revision": revision})
+
+
 class Compared(BaseModel):
     """One metric whose values above the control's past quantiles `levels` are counted in both arms."""
 
@@ -345,3 +365,10 @@ class RolloutForecast(BaseModel):
         "hooks and freeze windows take"
     )
     says: list[str] = Field(description="the same in words")
+    blast_radius: BlastRadius | None = Field(
+        default=None, description="whom it can hurt, as the fleet is now; null: no serving node of its pool may be told"
+    )
+    findings: list[Finding] = Field(
+        default=[], description="what is worth knowing of its nodes, such as a restart: the first twenty"
+    )
+    more_findings: int = Field(default=0, description="how many there are beyond them")

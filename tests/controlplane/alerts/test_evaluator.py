@@ -406,3 +406,7 @@ def test_a_rule_that_fails_does_not_stop_the_others(
     run(evaluator, plant, 60, queue=60.0)
     with database.session() as session:
         assert [row.kind for row in session.exec(select(AlertRow))] == ["absolute"]
+    assert [name.partition(" on ")[2] for name in evaluator.failing] == ["main"]
+    monkeypatch.undo()
+    run(evaluator, plant, 5)
+    assert not evaluator.failing

@@ -34,7 +34,7 @@ def test_powers_of_two_belong_to_the_bucket_below(exponent: int) -> None:
 
 
 def test_values_beyond_the_axis_are_clamped_to_its_ends() -> None:
-    assert axis_position(1e-9) == 0
+    assert axis_position(1e-9) == axis_position(0.0) == 0
     assert axis_position(1e9) == AXIS_LENGTH - 1
 
 

@@ -15,7 +15,7 @@ from controlplane.auth import store as tokens
 from controlplane.auth.token_cache import TokenCache
 from controlplane.contract.bodies.access import Scope
 from controlplane.db.database import Database
-from controlplane.fleet import FleetHub
+from controlplane.fleet import FleetHub, revisions
 from controlplane.ledger.tables import LedgerRow
 from controlplane.rollouts import endpoints
 from controlplane.rollouts.reach.reach_endpoints import ReachDesk
@@ -161,6 +161,53 @@ def test_a_dry_run_says_stages_nodes_and_time_and_does_nothing(
     assert http.get(f"/api/v1/rollouts/{number}").json()["phase"] == "canary"
     assert written(database) == before
     act(http, number, "start", 409, params={"dry_run": True})
+
+
+def test_a_dry_run_says_whom_it_can_hurt_and_what_is_to_be_known_of_nodes(
+    http: TestClient, fleet: Any, wanted: dict[str, Any]
+) -> None:
+    fleet.change("b", connected=False)
+    told = http.post("/api/v1/rollouts", json=wanted, params={"dry_run": True}).json()
+    assert (told["blast_radius"]["nodes"], told["blast_radius"]["nodes_at_once"]) == (4, 1)
+    assert told["blast_radius"]["says"][0] == "4 nodes, at most 1 at once"
+    assert [(one["node"], one["refuses"]) for one in told["findings"]] == [("b", False)]
+    assert told["more_findings"] == 0
+
+
+def test_knobs_are_proposed_as_a_revision_that_a_dry_run_does_not_leave(
+    http: TestClient, database: Database, wanted: dict[str, Any]
+) -> None:
+    proposal = wanted | {"knobs": {"max_num_seqs": 20}, "start": False, "reason": "long queues"}
+    before, newest = written(database), http.post("/api/v1/rollouts", json=wanted | {"start": False}).json()
+    told = http.post("/api/v1/rollouts", json=proposal, params={"dry_run": True}).json()
+    assert told["rollout"]["spec"]["revision"] not in (wanted["revision"], newest["spec"]["revision"])
+    assert told["blast_radius"]["nodes"] == 4
+    assert written(database) == (before[0] + 1, before[1] + 1), "of the other rollout alone"
+    made = http.post("/api/v1/rollouts", json=proposal).json()
+    with database.session() as session:
+        revision = revisions.revision(session, made["spec"]["revision"])
+    assert (revision.knobs.max_num_seqs, revision.note, revision.created_by) == (20, "long queues", "ann")
+    assert "knobs" not in made["spec"]
+    again = http.post("/api/v1/rollouts", json=proposal).json()
+    assert again["spec"]["revision"] == made["spec"]["revision"], "equal knobs are one revision"
+
+
+@pytest.mark.parametrize(
+    ("changed", "status", "field"),
+    [
+        ({"knobs": {"max_num_seqs": 0}}, 400, "knobs.max_num_seqs"),
+        ({"knobs": {"max_seqs": 8}}, 400, "knobs.max_seqs"),
+        ({"knobs": {"max_num_seqs": 8}, "revision": 99}, 400, "revision"),
+        ({"knobs": {"max_num_seqs": 16}}, 409, "revision"),
+    ],
+)
+def test_what_is_wrong_with_proposed_knobs_is_told_by_field(
+    http: TestClient, database: Database, wanted: dict[str, Any], changed: dict[str, Any], status: int, field: str
+) -> None:
+    before = written(database)
+    refused = http.post("/api/v1/rollouts", json=wanted | changed)
+    assert refused.status_code == status and refused.json()["error"]["detail"]["field"] == field
+    assert written(database) == before
 
 
 def test_what_was_promoted_is_reverted_by_a_judged_rollout(

@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -304,6 +304,26 @@ def test_a_young_baseline_of_very_different_requests_tells_a_slowdown_of_all_by_
         assert not detector.alarmed("ttft")
         assert seconds_to_alarm(detector, pool, "ttft", 60.0, requests=18, ttft=2.7) <= 60.0
         assert detector.alarmed("ttft")[0].q == MIDDLE
+
+
+@pytest.mark.parametrize("some", [1, 0])
+def test_a_metric_that_is_mostly_nothing_is_judged_and_stops_no_other(some: int) -> None:
+    """What is not accounted for is 0 in most requests of a good engine: the middle of such a metric is no latency."""
+    detector, pool = Detector(RegressionCondition(metrics=["unaccounted", "ttft"])), Pool()
+    counts = np.zeros(AXIS_LENGTH, dtype=np.int64)
+    counts[200] = some
+    mostly_nothing = {"<=512": Tail.of(Sketch(counts=counts, zero_count=15))}
+
+    def serve(seconds: float, ttft: float = 1.0) -> None:
+        for _ in range(round(seconds / 5)):
+            window = pool.serve(8, ttft=ttft)
+            pool.windows[-1] = replace(window, tails={**window.tails, "unaccounted": mostly_nothing})
+            detector.advance(pool.windows[-1], pool.windows)
+
+    serve(3900)
+    assert detector.learners["unaccounted", "*"].baselines
+    serve(60, ttft=4.0)
+    assert detector.alarmed("ttft") and not detector.alarmed("unaccounted")
 
 
 def test_the_promised_rate_of_false_alarms_sets_the_threshold_of_each_stream() -> None:
