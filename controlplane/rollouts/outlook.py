@@ -40,7 +40,7 @@ def sentences(spec: RolloutCreate, waves: Sequence[Wave]) -> list[str]:
 
 
 def held_by(state: State, asked: Sequence[HookCall]) -> str | None:
-    """Why it waits for somebody; None where it does not, or a person has paused it. asked: hooks that have not agreed."""
+    """Why it waits for somebody; None where it does not, or a person has paused it. asked: who has not agreed."""
     if state.phase is RolloutPhase.PAUSED:
         return None if state.message.startswith(PAUSED_BY) else state.message
     whys = [waits_text(call.name, call.state, call.reason) for call in asked if call.state is not HookState.WAITING]

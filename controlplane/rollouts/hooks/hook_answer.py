@@ -15,7 +15,8 @@ def meaning(status: int, body: bytes) -> tuple[HookState | None, str]:
     A body may be `{"answer": "go" | "halt", "reason": "..."}`; another `answer` than go is taken for halt.
     """
     said = _object(body)
-    reason = _line(said["reason"] if isinstance(said.get("reason"), str) else "" if said else _text(body))
+    told = said.get("reason")
+    reason = _line(told if isinstance(told, str) else "" if said else _text(body))
     if status in HALTS:
         return HookState.HALT, reason or f"answered {status}"
     if not 200 <= status < 300:

@@ -54,7 +54,8 @@ def set_hook(session: Session, wanted: HookSettings, keyring: Keyring, *, actor:
     row.secret = None if secret is None else keyring.encrypt(session, place_of(row.id, "secret"), secret)
     session.flush()
     said = f"hook {row.name!r} of pool {row.pool} ({row.kind}) at {row.shown}"
-    _note(session, now, actor, "hook_set", row, said, signed=secret is not None, **plain)
+    about = {"hook_kind" if name == "kind" else name: value for name, value in plain.items()}
+    _note(session, now, actor, "hook_set", row, said, signed=secret is not None, **about)
     return _view(row)
 
 

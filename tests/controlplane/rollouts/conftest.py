@@ -10,7 +10,9 @@ import pytest
 from sqlmodel import Session, col, select
 
 import controlplane.fleet.tables
+import controlplane.keys.tables
 import controlplane.ledger.tables
+import controlplane.rollouts.hooks.tables
 import controlplane.rollouts.policies.tables
 import controlplane.rollouts.tables  # noqa: F401
 from controlplane.contract.bodies.configs import RevisionCreate
