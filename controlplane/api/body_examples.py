@@ -48,6 +48,7 @@ from controlplane.contract.bodies.studies import (
     TrialReport,
     TrialState,
 )
+from controlplane.contract.changes.hooks import HookKind, HookSettings
 from controlplane.contract.changes.verdicts import ArmAsked, VerdictAsked
 from controlplane.contract.channels.destination_kinds import DestinationKind
 from controlplane.contract.channels.destinations import (
@@ -214,6 +215,18 @@ EXAMPLES: dict[str, dict[str, BaseModel]] = {
         "two knobs over revision 1": RevisionCreate(base=1, knobs=_KNOBS, note="smaller batches for chat")
     },
     TrialConfig.__name__: {"two knobs, the others by default": TrialConfig(knobs=_KNOBS)},
+    HookSettings.__name__: {
+        "asked before other nodes are told": HookSettings(
+            pool="chat",
+            name="load test",
+            kind=HookKind.CONFIRM_PROMOTION,
+            url="https://ci.example/hooks/T0",
+            secret="a-long-signing-secret",
+        ),
+        "told of every step": HookSettings(
+            pool="chat", name="chat room", kind=HookKind.EVENT, url="https://chat.example/x"
+        ),
+    },
     RolloutPolicyCreate.__name__: {
         "in working hours, with a second pair of eyes": RolloutPolicyCreate(
             pool="chat",
