@@ -35,7 +35,7 @@ else
 	@$(BIN)/pytest --durations 10 -m "clock and not ($(APART))" $$(grep -rl --include='test_*.py' pytest.mark.clock tests)
 endif
 
-long: .venv/.test-ready ## The tests that attack and kill for minutes: 100,000 requests that nobody should send, kills with PostgreSQL.
+long: .venv/.test-ready ## The tests that attack and kill for minutes: 100,000 requests that nobody should send, kills with PostgreSQL, two days of a fleet in compressed time.
 	@deploy/test_packages.sh
 	@$(BIN)/pytest --durations 5 -m long tests/journeys
 

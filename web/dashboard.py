@@ -10,7 +10,6 @@ from typing import Annotated, Any
 from fastapi import APIRouter, FastAPI, Form, Request, Response
 from fastapi.responses import RedirectResponse, StreamingResponse
 
-from controlplane.contract.bodies.rollouts import RolloutAction
 from controlplane.contract.clock import utc_now
 from controlplane.contract.errors import NotFound
 from controlplane.serving.joint_lookup import JointLookup
@@ -41,7 +40,16 @@ from web.pages import (
     studies_page,
 )
 from web.palette import entries
-from web.rollouts import evidence_file, rollouts_page
+from web.rollouts import (
+    evidence_file,
+    guard_forms,
+    guards_page,
+    proposal_forms,
+    proposal_page,
+    rollout_actions,
+    rollout_page,
+    rollouts_list,
+)
 from web.settings import routing_forms, settings_forms, settings_page
 from web.whatif import whatif_page
 
@@ -60,8 +68,10 @@ PAGES = Pages.of(
     fleet_page.PAGE,
     node_page.PAGE,
     configs_page.PAGE,
-    rollouts_page.LIST,
-    rollouts_page.PAGE,
+    rollouts_list.LIST,
+    guards_page.PAGE,
+    proposal_page.PAGE,
+    rollout_page.PAGE,
     studies_page.LIST,
     studies_page.PAGE,
     whatif_page.PAGE,
@@ -104,6 +114,9 @@ def mount(
     dashboard.include_router(issuer_sign_in.router)
     dashboard.include_router(ledger_files.router)
     dashboard.include_router(evidence_file.router)
+    dashboard.include_router(rollout_actions.router)
+    dashboard.include_router(guard_forms.router)
+    dashboard.include_router(proposal_forms.router)
     dashboard.include_router(incident_forms.router)
     dashboard.include_router(rule_forms.router)
     dashboard.include_router(settings_forms.router)
@@ -201,22 +214,3 @@ def show_gallery(request: Request) -> Response:
     client_of(request)
     shown: dict[str, Any] = {"words": states.WORDS, "charts": gallery.charts(), "drawings": made_up.drawings()}
     return rendered(request, "pages/gallery.html", **shown)
-
-
-@router.post("/rollouts/{number:row}/{action}")
-@on_own_threads
-def act_on_rollout(
-    request: Request,
-    number: int,
-    action: str,
-    form: Annotated[str, Form()] = "",
-    step: Annotated[str, Form()] = "",
-) -> Response:
-    """Do something with a rollout as the signed-in token; the API decides whether it may, and whether the rollout is
-    still as the page showed it (`step`). What follows from it is shown."""
-    client = signed_client_of(request, form)
-    if action not in set(RolloutAction):
-        raise NotFound(f"no action {action!r} on a rollout", field="action")
-    seen = f'"{number}-{step}"' if step.isdecimal() else None
-    done = client.change_rollout(number, RolloutAction(action), if_match=seen)
-    return RedirectResponse(f"/rollouts/{done.id}", status_code=303)

@@ -36,7 +36,7 @@ from controlplane.contract.bodies.cause_kinds import CauseKind
 from controlplane.contract.bodies.configs import RevisionCreate
 from controlplane.contract.bodies.nodes import TrialConfig
 from controlplane.contract.bodies.people import ATTEMPT_PREFIX, SignInFinish
-from controlplane.contract.bodies.rollouts import RolloutCreate, Stage
+from controlplane.contract.bodies.rollouts import RolloutCreate, RolloutProposal, Stage
 from controlplane.contract.bodies.slo import Limit, UseCase
 from controlplane.contract.bodies.studies import (
     KnobRange,
@@ -48,6 +48,7 @@ from controlplane.contract.bodies.studies import (
     TrialReport,
     TrialState,
 )
+from controlplane.contract.changes.hooks import HookKind, HookSettings
 from controlplane.contract.changes.verdicts import ArmAsked, VerdictAsked
 from controlplane.contract.channels.destination_kinds import DestinationKind
 from controlplane.contract.channels.destinations import (
@@ -215,6 +216,18 @@ EXAMPLES: dict[str, dict[str, BaseModel]] = {
         "two knobs over revision 1": RevisionCreate(base=1, knobs=_KNOBS, note="smaller batches for chat")
     },
     TrialConfig.__name__: {"two knobs, the others by default": TrialConfig(knobs=_KNOBS)},
+    HookSettings.__name__: {
+        "asked before other nodes are told": HookSettings(
+            pool="chat",
+            name="load test",
+            kind=HookKind.CONFIRM_PROMOTION,
+            url="https://ci.example/hooks/T0",
+            secret="a-long-signing-secret",
+        ),
+        "told of every step": HookSettings(
+            pool="chat", name="chat room", kind=HookKind.EVENT, url="https://chat.example/x"
+        ),
+    },
     RolloutPolicyCreate.__name__: {
         "in working hours, with a second pair of eyes": RolloutPolicyCreate(
             pool="chat",
@@ -251,6 +264,13 @@ EXAMPLES: dict[str, dict[str, BaseModel]] = {
             pool="chat", revision=1, takes_back=2, reason="alert 3: revision 2 is slower"
         ),
         "at once, unjudged": RolloutCreate(pool="chat", revision=1, emergency=True, reason="revision 2 crashes"),
+    },
+    RolloutProposal.__name__: {
+        "a changed knob, as a revision of its own": RolloutProposal(
+            pool="chat", revision=2, knobs={"max_num_seqs": 64}, reason="long queues at noon"
+        ),
+        "a revision that is there": RolloutProposal(pool="chat", revision=2, tolerance=0.2),
+        "at once, unjudged": RolloutProposal(pool="chat", revision=1, emergency=True, reason="revision 2 crashes"),
     },
     VerdictAsked.__name__: {
         "new pods beside the old ones": VerdictAsked(

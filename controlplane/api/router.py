@@ -13,6 +13,7 @@ from controlplane.inbound import callback_endpoints
 from controlplane.inbound import endpoints as inbound
 from controlplane.incidents import endpoints as incidents
 from controlplane.rollouts import endpoints as rollouts
+from controlplane.rollouts.hooks import endpoints as hooks
 from controlplane.rollouts.policies import endpoints as policies
 from controlplane.rollouts.reach import reach_endpoints
 from controlplane.rollouts.verdicts import verdict_endpoints
@@ -35,6 +36,7 @@ def all_routers() -> list[APIRouter]:
         reach_endpoints.router,
         verdict_endpoints.router,
         policies.router,
+        hooks.router,
         studies.router,
         lease_endpoints.router,
         whatif.router,

@@ -69,6 +69,7 @@ from controlplane.ledger.head_file import PERIOD_S, HeadFile
 from controlplane.outgoing import LOOPBACK
 from controlplane.rollouts import store as rollouts
 from controlplane.rollouts.endpoints import RolloutParts
+from controlplane.rollouts.hooks.hook_caller import HookCaller
 from controlplane.rollouts.reach.reach_endpoints import ReachDesk
 from controlplane.rollouts.verdicts.verdict_endpoints import VerdictDesk, VerdictParts
 from controlplane.serving import owned_files
@@ -107,6 +108,7 @@ class Service(
     settings: ServiceSettings
     door: Doorkeeper
     deliverer: Deliverer
+    hook_caller: HookCaller
     background: Background
 
 
@@ -193,6 +195,10 @@ def _service(
         incidents=IncidentKeeper(database, timedelta(days=settings.alert_history_days)),
         inbound=InboundKeeper(database, timedelta(days=settings.alert_history_days)),
     )
+    hook_caller = HookCaller(
+        database, keyring, policy=settings.outgoing, clock=clock, registry=shown, sole=database.is_sqlite
+    )
+    ticks.append(Tick("rollout_hooks", 1.0, hook_caller.tick))
     issuer = settings.issuer(url, LOOPBACK if is_loopback(settings.host) else ())
     if issuer is not None:
         ticks.append(Tick("oidc_issuer", REFRESH_S, lambda _: issuer.refresh()))
@@ -238,6 +244,7 @@ def _service(
         traffic=telemetry,
         twin=TwinDesk(TWIN),
         deliverer=deliverer,
+        hook_caller=hook_caller,
         disk=disk,
         readiness=Readiness(),
         in_force=settings_in_force(settings),
@@ -271,6 +278,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
             exporter.close()
         await to_thread.run_sync(service.telemetry.close, limiter=own_thread)
         service.deliverer.close()
+        service.hook_caller.close()
         service.database.close()
 
 

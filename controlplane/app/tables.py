@@ -12,13 +12,14 @@ from controlplane.incidents import tables as _incidents
 from controlplane.keys import tables as _keys
 from controlplane.ledger import tables as _ledger
 from controlplane.rollouts import tables as _rollouts
+from controlplane.rollouts.hooks import tables as _hooks
 from controlplane.rollouts.policies import tables as _policies
 from controlplane.studies import tables as _studies
 from controlplane.telemetry import tables as _telemetry
 from controlplane.telemetry.values import export_tables as _exports
 
 MODULES = (
-    *(_alerts, _auth, _exports, _fleet, _inbound, _incidents, _keys),
+    *(_alerts, _auth, _exports, _fleet, _hooks, _inbound, _incidents, _keys),
     *(_ledger, _policies, _probe, _rollouts, _studies, _telemetry),
 )
 """Where tables are declared: a module is in the metadata once it has been imported."""

@@ -48,6 +48,7 @@ from controlplane.contract.bodies.studies import (
     TrialReport,
 )
 from controlplane.contract.changes.blast_radius import BlastRadius
+from controlplane.contract.changes.hooks import Hook, HookSettings
 from controlplane.contract.changes.verdicts import VerdictAnswer, VerdictAsked
 from controlplane.contract.channels.destinations import (
     DeadLettersReplay,
@@ -281,6 +282,17 @@ class ResourceCalls(Connection):
 
     def remove_rollout_policy(self, policy_id: int) -> None:
         self._request("DELETE", f"/api/v1/rollout-policies/{policy_id}")
+
+    def rollout_hooks(self) -> list[Hook]:
+        """Newest first, without their secrets."""
+        return list(self.every(Hook, "/api/v1/rollout-hooks"))
+
+    def set_rollout_hook(self, wanted: HookSettings | Mapping[str, Any]) -> Hook:
+        """It replaces the pool's hook of that name."""
+        return self._one(Hook, "PUT", "/api/v1/rollout-hooks", body=wanted)
+
+    def remove_rollout_hook(self, hook_id: int) -> None:
+        self._request("DELETE", f"/api/v1/rollout-hooks/{hook_id}")
 
     def freezes(self) -> list[Freeze]:
         """Newest first, those that are over too."""

@@ -26,6 +26,7 @@ SUBCOMMANDS = {
     "replay": "tuner.replay.command",
     "traffic": "tuner.traffic.command",
     "rollout": "controlplane.command.rollout",
+    "rollout-hooks": "controlplane.command.pools.hook_commands",
     "rollout-policies": "controlplane.command.nouns.policy_commands",
     "freezes": "controlplane.command.nouns.freeze_commands",
     "pins": "controlplane.command.nouns.pin_commands",

@@ -7,6 +7,7 @@ from typing import Annotated, NamedTuple
 import typer
 
 from controlplane.client import Client
+from controlplane.command.pools.rehearsal import rehearsal_lines, rehearse
 from controlplane.command.rollout_stages import stages_of
 from controlplane.contract.bodies.configs import RevisionCreate
 from controlplane.contract.bodies.nodes import NodeRole, NodeView
@@ -116,6 +117,12 @@ def tell_forecast(forecast: RolloutForecast, as_json: bool) -> None:
     typer.echo(f"nothing was done; it would be {forecast.rollout.phase}: {forecast.rollout.message}")
     for says, wave in zip_longest(forecast.says, forecast.waves):
         typer.echo(f"{says}: {', '.join(wave.named)}" if wave is not None else says)
+    for says in () if forecast.blast_radius is None else forecast.blast_radius.says:
+        typer.echo(f"reaches {says}")
+    for finding in forecast.findings:
+        typer.echo(finding.sentence)
+    if forecast.more_findings:
+        typer.echo(f"... and {forecast.more_findings} more of its nodes' findings")
 
 
 @app.command("list")
@@ -260,6 +267,28 @@ def start(
         follow(client, rollout.id, as_json)
     else:
         tell(rollout, as_json)
+
+
+@app.command("rehearse")
+@calls_service()
+def rehearse_rollback(
+    client: Client,
+    pool: Annotated[str, typer.Option(help="Pool whose rollback is proved.")],
+    set_: Annotated[
+        list[str],
+        typer.Option("--set", envvar="TAILWRIGHT_ROLLOUT_REHEARSE_SET", help="knob=value; may be given several times."),
+    ],
+    limit_s: Annotated[float, typer.Option(min=1, help="Seconds that each way may take.")] = 600,
+    as_json: Json = False,
+) -> None:
+    """Prove a rollback: one node is given --set and taken back at once; status 0 when every knob is as it was."""
+    found = rehearse(client, pool, parse_assignments(set_), limit_s)
+    if as_json:
+        print_json(found)
+    else:
+        typer.echo("\n".join(rehearsal_lines(found)))
+    if not found.proved:
+        raise typer.Exit(1)
 
 
 def change(client: Client, number: int, what: RolloutAction, asked: Asked, *, reason: str | None = None) -> None:

@@ -17,7 +17,7 @@ from sqlmodel import Session, col, delete
 from controlplane.contract.bodies.rollouts import Rollout, RolloutForecast
 from controlplane.contract.errors import Conflict, PreconditionFailed
 from controlplane.rollouts import store
-from controlplane.rollouts.dry_rollout import forecast
+from controlplane.rollouts.dry_rollout import RadiusOf, forecast
 from controlplane.rollouts.tables import RolloutRequestRow
 from controlplane.rollouts.view import rollout_view
 
@@ -64,16 +64,18 @@ class CarefulRequest:
         holder: str,
         now: datetime,
         act: Callable[[], Rollout],
+        radius_of: RadiusOf,
         *,
         of: int | None = None,
         says: str = "",
     ) -> Rollout | RolloutForecast:
         """What `act` does, once and only where the rollout `of` is as it was read; or what it would do.
 
-        says: what else tells this request from another of the same key. Raises `PreconditionFailed`, `Conflict`.
+        radius_of: whom it can hurt, for a dry run. says: what else tells this request from another of the same key.
+        Raises `PreconditionFailed`, `Conflict`.
         """
         if self.dry_run:
-            return forecast(session, lambda: self._matched(session, act, of))
+            return forecast(session, lambda: self._matched(session, act, of), radius_of)
         if self.key is None:
             return self._matched(session, act, of)
         session.exec(delete(RolloutRequestRow).where(col(RolloutRequestRow.made_at) < now - KEPT))

@@ -4,6 +4,7 @@ from itertools import pairwise
 
 from sqlmodel import Session
 
+from controlplane.contract.bodies.configs import Revision
 from controlplane.contract.bodies.knob_schema import HISTOGRAMS
 from controlplane.contract.bodies.nodes import NodeRole
 from controlplane.contract.bodies.rollouts import RolloutCreate
@@ -30,16 +31,19 @@ def check_rollout(session: Session, spec: RolloutCreate) -> None:
     check_stages(spec)
     if spec.emergency and not spec.reason.strip():
         raise BadRequest("reason: an emergency rollout needs one", field="reason")
-    try:
-        revision = fleet.revision(session, spec.revision)
-    except NotFound:
-        raise BadRequest(
-            f"revision: no revision {spec.revision}; GET /api/v1/configs lists them", field="revision"
-        ) from None
+    revision = known_revision(session, spec.revision)
     if not fleet.nodes(session, pool=spec.pool, role=NodeRole.SERVING):
         raise BadRequest(f"pool: {spec.pool!r} has no serving nodes", field="pool")
     check_differs(session, spec)
     refuse_unfit(spec, revision, policies.tellable(session, spec.pool))
+
+
+def known_revision(session: Session, number: int) -> Revision:
+    """Raises `BadRequest` for one that there is not."""
+    try:
+        return fleet.revision(session, number)
+    except NotFound as error:
+        raise BadRequest(error.message, field="revision") from None
 
 
 def check_differs(session: Session, spec: RolloutCreate) -> None:

@@ -18,14 +18,15 @@ from controlplane import ledger
 from controlplane.contract.bodies.change import needed_class
 from controlplane.contract.bodies.configs import Revision
 from controlplane.contract.bodies.nodes import NodeView
-from controlplane.contract.bodies.rollouts import RolloutCreate, RolloutPhase, Verdict
+from controlplane.contract.bodies.rollouts import RolloutPhase, Verdict
 from controlplane.contract.knobs import ChangeClass
 from controlplane.contract.metrics import WINDOW_S
 from controlplane.db.database import Database
 from controlplane.fleet import store as fleet
 from controlplane.rollouts import machine, store
-from controlplane.rollouts.decision import Decision, Facts
+from controlplane.rollouts.decision import Facts, Gate
 from controlplane.rollouts.facts import drawn, labels, node_fact, runs
+from controlplane.rollouts.hooks import calls
 from controlplane.rollouts.judging.arms import Arm, Tick, every_tick, window_ceiling, window_floor
 from controlplane.rollouts.judging.evidence_of_metric import Window
 from controlplane.rollouts.judging.judge import Judge
@@ -34,6 +35,7 @@ from controlplane.rollouts.judging.served import Outcomes
 from controlplane.rollouts.policies import store as policies
 from controlplane.rollouts.stages import sizes
 from controlplane.rollouts.tables import RolloutRow
+from controlplane.rollouts.validation.node_findings import findings
 from controlplane.rollouts.view import state_of
 from controlplane.telemetry import Span, TelemetryReader
 
@@ -54,10 +56,6 @@ HISTORY_S = 7200.0
 FADING_S = 30.0
 """Time constant of a slow start, where a change has restarted the engine or swapped its weights."""
 
-Checker = Callable[[RolloutCreate, Sequence[NodeView]], Sequence[str] | None]
-"""Validation: what speaks against this rollout on these serving nodes of its pool, a sentence each; none: it may begin;
-None: not known yet. It is asked again each tick, outside of any transaction."""
-
 MAX_WINDOWS = 240
 """Windows judged in one tick at most, so that catching up after an outage does not hold up the other rollouts."""
 
@@ -74,6 +72,7 @@ class _Snapshot:
     new: Revision
     previous: Revision | None
     closed: str | None  # Why no stage may begin now.
+    gate: Gate
     in_force_since: datetime | None  # The previous revision; None where no rollout brought it.
 
 
@@ -89,17 +88,10 @@ class _Judged:
 class RolloutController:
     """One per service process; several replicas may run one each. `poke` tells the agents' hub to look again."""
 
-    def __init__(
-        self,
-        database: Database,
-        telemetry: TelemetryReader,
-        poke: Callable[[], None],
-        check: Checker | None = None,
-    ) -> None:
+    def __init__(self, database: Database, telemetry: TelemetryReader, poke: Callable[[], None]) -> None:
         self._database = database
         self._telemetry = telemetry
         self._poke = poke
-        self._check = check
 
     def tick(self, now: datetime) -> None:
         """Carry every rollout under way one step on. One that fails is logged and does not stop the others."""
@@ -119,8 +111,7 @@ class RolloutController:
             seen = _snapshot(session, rollout_id, now)
         version = seen.row.version
         judged = self._judge(seen, now) if _is_watched(seen.row) else None
-        findings = self._findings(seen)
-        if judged is None and not _watch(seen, now) and _decide(seen, judged, findings, now) is None:
+        if judged is None and not _watch(seen, now) and not _is_to_do(seen, now):
             return False
         with self._database.session() as session:
             fresh = _snapshot(session, rollout_id, now, lock=True)
@@ -133,17 +124,13 @@ class RolloutController:
                 fresh.row.evidence = _with(fresh.row, judged.evidence)
             fresh.row.version += 1
             session.add(fresh.row)
-            decision = _decide(fresh, judged, findings, now)
+            facts = _facts(fresh, judged, now)
+            decision = machine.advance(state_of(fresh.row), facts, now)
             if decision is not None:
                 store.carry_out(session, fresh.row, decision, actor=ledger.SERVICE, now=now)
+            elif machine.asks(state_of(fresh.row), facts, now):
+                calls.ask(session, fresh.row, facts.gate.unasked, now)
         return decision is not None
-
-    def _findings(self, seen: _Snapshot) -> tuple[str, ...] | None:
-        """What speaks against it, asked while it is being validated alone."""
-        if seen.row.phase != RolloutPhase.VALIDATING.value or self._check is None:
-            return ()
-        found = self._check(state_of(seen.row).spec, seen.views)
-        return None if found is None else tuple(found)
 
     # -- judging -----------------------------------------------------------------------------------------------
 
@@ -237,6 +224,7 @@ def _snapshot(session: Session, rollout_id: int, now: datetime, *, lock: bool = 
         row=row,
         views=policies.tellable(session, row.pool),
         closed=policies.closed(session, row.pool, now),
+        gate=calls.gate(session, row),
         new=fleet.revision(session, state_of(row).spec.revision),
         previous=None if row.previous_revision is None else fleet.revision(session, row.previous_revision),
         in_force_since=store.in_force_since(session, row),
@@ -285,25 +273,30 @@ def _is_live(seen: _Snapshot) -> bool:
     )
 
 
-def _decide(
-    seen: _Snapshot, judged: _Judged | None, findings: tuple[str, ...] | None, now: datetime
-) -> Decision | None:
+def _is_to_do(seen: _Snapshot, now: datetime) -> bool:
+    state, facts = state_of(seen.row), _facts(seen, None, now)
+    return machine.advance(state, facts, now) is not None or machine.asks(state, facts, now)
+
+
+def _facts(seen: _Snapshot, judged: _Judged | None, now: datetime) -> Facts:
     row, state = seen.row, state_of(seen.row)
     said = _said(row) if judged is None else judged.evidence
     left_s = state.spec.longest_judge_s - float(said.get("judged_s", 0.0))
     needed_s = said.get("needed_s")
+    validating = state.phase is RolloutPhase.VALIDATING
     # A canary is drawn; later waves go by name.
-    views = drawn(seen.views, row.id or 0) if state.phase is RolloutPhase.VALIDATING else seen.views
-    facts = Facts(
+    views = drawn(seen.views, row.id or 0) if validating else seen.views
+    return Facts(
         nodes=tuple(node_fact(view, seen.new, seen.previous, _lost_s(row, view.node, now)) for view in views),
         judged=None if said.get("verdict") is None else Verdict(said["verdict"]),
         harmless=said.get("harmless", True),
         decides=needed_s is not None and needed_s <= left_s,
         compares=said.get("compares", True),
-        findings=findings,
+        findings=tuple(findings(seen.new.knobs.knobs(), seen.views)) if validating else (),
+        unheard=tuple(view.node for view in seen.views if validating and view.connected and view.effective is None),
         closed=seen.closed,
+        gate=seen.gate,
     )
-    return machine.advance(state, facts, now)
 
 
 def _said(row: RolloutRow) -> dict[str, Any]:
@@ -317,7 +310,7 @@ def _said(row: RolloutRow) -> dict[str, Any]:
 def _with(row: RolloutRow, found: dict[str, Any]) -> dict[str, Any]:
     """The row's evidence with what was found of the canary, or of the wave that is judged now."""
     if not state_of(row).is_wave:
-        return found
+        return row.evidence | found
     waves = [one for one in row.evidence.get("waves", []) if one["nodes"] != row.told_nodes]
     return row.evidence | {"waves": [*waves, {"nodes": row.told_nodes, **found}]}
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from controlplane.contract.bodies.rollouts import RolloutCreate, RolloutPhase, Verdict
+from controlplane.contract.changes.findings import Finding
 from controlplane.rollouts.patience import LIVE_TIMEOUT_S
 
 
@@ -22,13 +23,27 @@ class NodeFact:
 
 
 @dataclass(frozen=True)
+class Gate:
+    """Whether the hooks that confirm let it go on. unasked: those that have not been asked yet, by number."""
+
+    waits: str | None = None  # Why it waits; None: for no hook.
+    back: str | None = None  # Why it goes back, or ends.
+    unasked: tuple[int, ...] = ()
+
+
+OPEN = Gate()
+
+
+@dataclass(frozen=True)
 class Facts:
     nodes: tuple[NodeFact, ...]  # By name.
     judged: Verdict | None = None  # The judge's verdict so far, of the canary or of the wave that is watched.
     harmless: bool = True  # Nothing that was judged leans to harm.
     decides: bool = False  # More of the same traffic would give a verdict within the longest time.
     closed: str | None = None  # Why no stage may begin now: a freeze window, or the pool's hours.
-    findings: tuple[str, ...] | None = ()  # Why the revision cannot run there; None: not known yet.
+    findings: tuple[Finding, ...] = ()  # What each node says of the revision, while it is validated.
+    unheard: tuple[str, ...] = ()  # Connected nodes that have not said what they run, while it is validated.
+    gate: Gate = OPEN  # What the hooks answer that the pool asks where the rollout is now.
     compares: bool = True  # Latencies are compared at all; without it a wave is watched for losses and limits alone.
 
 
@@ -95,4 +110,4 @@ class Decision:
     canary_nodes: tuple[str, ...] = ()
     told_nodes: tuple[str, ...] = ()
     resumes: RolloutPhase | None = None
-    findings: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()  # What validation has found, kept as evidence.

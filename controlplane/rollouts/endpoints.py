@@ -14,16 +14,19 @@ from controlplane.auth.principal import check_scope
 from controlplane.contract.bodies import slo
 from controlplane.contract.bodies.access import Scope
 from controlplane.contract.bodies.pages import Page
-from controlplane.contract.bodies.rollouts import Rollout, RolloutCreate, RolloutForecast, RolloutPhase
+from controlplane.contract.bodies.rollouts import Rollout, RolloutCreate, RolloutForecast, RolloutPhase, RolloutProposal
 from controlplane.contract.error_answer import answers
 from controlplane.contract.errors import NotFound, PreconditionFailed
+from controlplane.contract.knobs import parse_config
 from controlplane.db import SessionDep
 from controlplane.db.ids import PathId
 from controlplane.db.paging import Cursor, Limit, PoolFilter, page_of
+from controlplane.fleet import revisions
 from controlplane.fleet.opamp.hub import FleetParts
 from controlplane.rollouts import steering, store
 from controlplane.rollouts.approval import hand_of
 from controlplane.rollouts.careful_request import Careful, CarefulRequest, etag_of, shown
+from controlplane.rollouts.checks import known_revision
 from controlplane.rollouts.judging.judging_plan import with_limits
 from controlplane.rollouts.reach.reach_endpoints import ReachParts
 
@@ -33,12 +36,10 @@ router = APIRouter(prefix="/api/v1/rollouts", tags=["rollouts"])
 @dataclass(frozen=True, kw_only=True)
 class RolloutParts(FleetParts, ReachParts):
     """What these routes are served with. pool_limits: what alerts page for in a pool; alerts lie beside rollouts.
-    two_for_emergency: an emergency waits for the approval of another admin. validates_rollouts: each is held against
-    the nodes before its canary, by whatever the controller was given."""
+    two_for_emergency: an emergency waits for the approval of another admin."""
 
     pool_limits: Callable[[Session, str], list[slo.Limit]]
     two_for_emergency: bool = False
-    validates_rollouts: bool = False
 
 
 Rollouts = Annotated[RolloutParts, Depends(RolloutParts.given)]
@@ -61,7 +62,7 @@ def list_rollouts(
 
 @router.post("", status_code=201, response_model=Rollout, responses={**answers(NotFound), 200: _FORECAST})
 def create_rollout(
-    wanted: RolloutCreate,
+    wanted: RolloutProposal,
     session: SessionDep,
     principal: Operator,
     service: Rollouts,
@@ -72,14 +73,16 @@ def create_rollout(
     admin and a reason, and where two are asked for waits for another admin's approval."""
     if wanted.emergency:
         check_scope(principal, Scope.ADMIN)
-    wanted = with_limits(wanted, service.pool_limits(session, wanted.pool))
-    how, says = _how(session, principal, service), wanted.model_dump_json()
+    how, limits = _how(session, principal, service), service.pool_limits(session, wanted.pool)
+    says = with_limits(wanted, limits).model_dump_json()
 
     def make() -> Rollout:
-        service.reach.check(session, wanted, how["now"])
-        return store.create(session, wanted, **how)
+        spec = with_limits(_made(session, wanted, principal.actor, how["now"]), limits)
+        service.reach.check(session, spec, how["now"])
+        return store.create(session, spec, **how)
 
-    made = careful.answer(session, principal.holder, how["now"], make, says=says)
+    radius_of = service.reach.told(session, how["now"])
+    made = careful.answer(session, principal.holder, how["now"], make, radius_of, says=says)
     if isinstance(made, RolloutForecast):
         return JSONResponse(made.model_dump(mode="json"))
     service.fleet.poke_after_commit(session)
@@ -221,13 +224,23 @@ def revert_rollout(
     return _followed(steering.revert, rollout_id, session, principal, service, careful, response)
 
 
+def _made(session: Session, wanted: RolloutProposal, actor: str, now: datetime) -> RolloutCreate:
+    """The rollout of a revision that is there: of one with the proposal's knobs, where it has any."""
+    if not wanted.knobs:
+        return wanted.of(wanted.revision)
+    base = known_revision(session, wanted.revision).knobs
+    config = parse_config(wanted.knobs, base=base, prefix="knobs.")
+    revision, _ = revisions.keep(session, config, note=wanted.reason, actor=actor, now=now)
+    return wanted.of(revision.number)
+
+
 def _how(session: Session, principal: Principal, service: RolloutParts, *without: str) -> dict[str, Any]:
     how = {
         "actor": principal.actor,
         "now": service.clock(),
         "hand": hand_of(session, principal),
         "two": service.two_for_emergency,
-        "validates": service.validates_rollouts,
+        "validates": True,
     }
     return {name: value for name, value in how.items() if name not in without}
 
@@ -245,7 +258,8 @@ def _answered(
     says: str = "",
 ) -> Rollout | RolloutForecast:
     """The act done once and of what was read, or its dry run; the fleet hears of it once it is committed."""
-    done = careful.answer(session, principal.holder, now, act, of=rollout_id, says=says)
+    radius_of = service.reach.told(session, now)
+    done = careful.answer(session, principal.holder, now, act, radius_of, of=rollout_id, says=says)
     service.fleet.poke_after_commit(session)
     return shown(done, response)
 

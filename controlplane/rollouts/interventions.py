@@ -9,6 +9,8 @@ from controlplane.rollouts.decision import Decision, State
 from controlplane.rollouts.machine import roll_back
 
 PAUSABLE = frozenset({RolloutPhase.CANARY, RolloutPhase.JUDGING, RolloutPhase.SOAKING, RolloutPhase.PROMOTING})
+PAUSED_BY = "paused by "
+"""How the message of what a person has paused begins."""
 UNTOUCHED = NOT_BEGUN | {RolloutPhase.VALIDATING}
 """No node has been told."""
 
@@ -44,7 +46,7 @@ def pause(state: State, actor: str, why: str = "") -> Decision | None:
         raise _refused(state, "paused", hint)
     return Decision(
         RolloutPhase.PAUSED,
-        f"paused by {actor} while {state.phase.value}{': ' if why else ''}{why}",
+        f"{PAUSED_BY}{actor} while {state.phase.value}{': ' if why else ''}{why}",
         verdict=state.verdict,
         canary_nodes=state.canary_nodes,
         told_nodes=state.told_nodes,

@@ -2,7 +2,8 @@
 
 Guarantees, for every sequence of facts:
 - a phase follows another only where `TRANSITIONS` says so; every phase but those that wait for a person ends within its
-  time-out, SOAKING once the freeze window or the pool's closed hours are over;
+  time-out, SOAKING and VALIDATING once the freeze window or the pool's closed hours are over and the hooks that confirm
+  let it go on;
 - while it is paused nothing moves but a rollback, and a paused rollout never promotes: it goes on where it was;
 - the pool's production revision changes only when every connected serving node already runs the new one (emergencies
   apart), so whatever stops half-way leaves the previous revision as the pool's own;
@@ -18,11 +19,13 @@ an agent has acknowledged it.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from controlplane.contract.bodies.rollouts import ENDED, NOT_BEGUN, RolloutPhase, Verdict
 from controlplane.contract.errors import Conflict
 from controlplane.rollouts.decision import (
+    OPEN,
     Action,
     ClearOverrides,
     Decision,
@@ -128,25 +131,43 @@ def advance(state: State, facts: Facts, now: datetime) -> Decision | None:
     return None
 
 
+def asks(state: State, facts: Facts, now: datetime) -> bool:
+    """Whether hooks are to be asked now: nothing but them holds the rollout where it waits for them."""
+    if not facts.gate.unasked or state.phase not in (RolloutPhase.VALIDATING, RolloutPhase.SOAKING):
+        return False
+    onward = advance(state, replace(facts, gate=OPEN), now)
+    return onward is not None and onward.phase in (RolloutPhase.CANARY, *_ON)
+
+
 def _validating(state: State, facts: Facts, now: datetime) -> Decision | None:
     spec = state.spec
-    if facts.findings is None:
+    refusing = [one for one in facts.findings if one.refuses]
+    if refusing:
+        more = f"; and {len(refusing) - 1} more" if len(refusing) > 1 else ""
+        why = f"revision {spec.revision} cannot run in pool {spec.pool}: {refusing[0].sentence}{more}"
+        return _not_begun(why, facts)
+    if facts.unheard:
         if step_s(state, now) < state.apply_timeout_s:
             return None
-        unknown = f"whether pool {spec.pool} can run revision {spec.revision} was not known within"
-        return Decision(RolloutPhase.FAILED, f"{unknown} {state.apply_timeout_s:.0f} s: nothing was changed")
-    if facts.findings:
-        more = f"; and {len(facts.findings) - 1} more" if len(facts.findings) > 1 else ""
-        message = (
-            f"revision {spec.revision} cannot run in pool {spec.pool}, nothing was changed: {facts.findings[0]}{more}"
+        why = (
+            f"{names_of(facts.unheard)}: effective: what it runs was not heard within {state.apply_timeout_s:.0f} s, "
+            f"so nobody knows whether it can run revision {spec.revision}; see what its agent and its engine say"
         )
-        return Decision(RolloutPhase.FAILED, message, findings=facts.findings)
+        return _not_begun(why, facts)
     if facts.closed is not None:
         return None
+    if facts.gate.back is not None:
+        return _not_begun(facts.gate.back, facts)
+    if facts.gate.waits is not None:
+        return None
     try:
-        return _begin(state, facts.nodes)
+        return replace(_begin(state, facts.nodes), findings=facts.findings)
     except Conflict as error:  # Its nodes have left since.
-        return Decision(RolloutPhase.FAILED, f"{error.message}: nothing was changed")
+        return _not_begun(error.message, facts)
+
+
+def _not_begun(why: str, facts: Facts) -> Decision:
+    return Decision(RolloutPhase.FAILED, f"{why}: nothing was changed", findings=facts.findings)
 
 
 def _canary(state: State, facts: Facts, now: datetime) -> Decision | None:
@@ -251,12 +272,13 @@ def _judged_well(state: State, facts: Facts, verdict: Verdict) -> Decision:
 
 
 def _onward(state: State, facts: Facts, verdict: Verdict, *, soak_s: float) -> Decision:
-    if soak_s <= 0 and facts.closed is None:
+    if soak_s <= 0 and facts.closed is None and facts.gate == OPEN:
         return _next_wave(state, facts, verdict)
     told = len(facts_of(state.told_nodes, facts))
     why = f"{told} of {len(facts.nodes)} nodes run revision {state.spec.revision} ({verdict.value}) and are watched on"
     why += f" for {soak_s:.0f} s" if soak_s > 0 else ""
     why += f"; no stage begins: {facts.closed}" if facts.closed is not None else ""
+    why += f"; {facts.gate.waits}" if facts.gate.waits is not None else ""
     return _stay(state, RolloutPhase.SOAKING, why, verdict=verdict)
 
 
@@ -267,6 +289,10 @@ def _soaking(state: State, facts: Facts, now: datetime) -> Decision | None:
     told = tuple(fact.node for fact in facts_of(state.told_nodes, facts))
     if step_s(state, now) < state.spec.soak_s or facts.closed is not None or not_running_new(told, facts):
         return None  # A node that stays away is lost in time.
+    if facts.gate.back is not None:
+        return roll_back(state, facts.gate.back, verdict=state.verdict)
+    if facts.gate.waits is not None:
+        return None
     assert state.verdict is not None  # What soaks was judged well.
     return _next_wave(state, facts, state.verdict)
 

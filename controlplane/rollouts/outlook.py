@@ -3,8 +3,11 @@
 from collections.abc import Sequence
 
 from controlplane.contract.bodies.rollouts import ENDED, RolloutCreate, RolloutPhase, Wave
+from controlplane.contract.changes.hooks import HookCall, HookState
 from controlplane.contract.duration_text import duration_text
 from controlplane.rollouts.decision import State
+from controlplane.rollouts.hooks.hook_gate import waits_text
+from controlplane.rollouts.interventions import PAUSED_BY
 from controlplane.rollouts.stages import pauses_after, size_after, sizes
 from controlplane.rollouts.time_bounds import longest_s, waits_for_people
 
@@ -36,8 +39,19 @@ def sentences(spec: RolloutCreate, waves: Sequence[Wave]) -> list[str]:
     return said
 
 
-def next_of(state: State, nodes: int) -> str:
-    """What comes next; empty for one that has ended. nodes: serving nodes of the pool, 0 before it has begun."""
+def held_by(state: State, asked: Sequence[HookCall]) -> str | None:
+    """Why it waits for somebody; None where it does not, or a person has paused it. asked: who has not agreed."""
+    if state.phase is RolloutPhase.PAUSED:
+        return None if state.message.startswith(PAUSED_BY) else state.message
+    whys = [waits_text(call.name, call.state, call.reason) for call in asked if call.state is not HookState.WAITING]
+    return "; ".join(whys) or None
+
+
+def next_of(state: State, nodes: int, asked: Sequence[str] = ()) -> str:
+    """What comes next; empty for one that has ended. nodes: serving nodes of the pool, 0 before it has begun. asked:
+    hooks that have not agreed."""
+    if asked:
+        return f"it goes on once {' and '.join(asked)} agree{'' if len(asked) > 1 else 's'}; " + next_of(state, nodes)
     spec, told = state.spec, len(state.told_nodes)
     onward = "the pool's revision changes" if told >= nodes else _more(size_after(spec, told, nodes) - told)
     undecided = (

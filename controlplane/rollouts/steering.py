@@ -15,7 +15,7 @@ from controlplane.contract.errors import Conflict
 from controlplane.rollouts import interventions, store
 from controlplane.rollouts.approval import Hand
 from controlplane.rollouts.decision import Decision, State
-from controlplane.rollouts.view import rollout_view, state_of
+from controlplane.rollouts.view import state_of
 
 _AS_BEFORE = ("canary_share", "metrics", "levels", "profile", "tolerance", "alpha", "max_step_share")
 """Of a rollout, what its revert is told and judged by, too."""
@@ -81,4 +81,4 @@ def _steer(
     decision = ask(state_of(row))
     if decision is not None:
         store.carry_out(session, row, decision, actor=actor, now=now)
-    return rollout_view(row)
+    return store.shown(session, row)

@@ -20,10 +20,11 @@ from controlplane.rollouts.approval import Hand, why_the_same
 from controlplane.rollouts.checks import check_differs, check_rollout
 from controlplane.rollouts.decision import ClearOverrides, Decision, SetOverride, SetPoolRevision
 from controlplane.rollouts.facts import drawn, labels, node_fact
+from controlplane.rollouts.hooks import calls
 from controlplane.rollouts.policies import store as policies
 from controlplane.rollouts.policies.gates import bounded, is_named
 from controlplane.rollouts.tables import RolloutRow
-from controlplane.rollouts.validation.checker import refuse_unfit
+from controlplane.rollouts.validation.checker import kept, refuse_unfit
 from controlplane.rollouts.view import rollout_view, state_of
 
 WAITS_FOR_APPROVAL = "waits for the approval of another admin"
@@ -77,7 +78,7 @@ def create(
     record(session, row, "created", now, actor, message, spec=row.spec, study_id=spec.study_id, **_about(row))
     if spec.start and not waits:
         _start(session, row, actor=actor, now=now, validates=validates)
-    return rollout_view(row)
+    return shown(session, row)
 
 
 def start(
@@ -96,7 +97,7 @@ def start(
             )
         check_differs(session, RolloutCreate.model_validate(row.spec))
     _start(session, row, actor=actor, now=now, validates=validates)
-    return rollout_view(row)
+    return shown(session, row)
 
 
 def approve(
@@ -132,11 +133,11 @@ def approve(
         session, row, "approved", now, actor, message, proposed_by=row.created_by, proposer=row.proposer, **_about(row)
     )
     _start(session, row, actor=actor, now=now, validates=validates)
-    return rollout_view(row)
+    return shown(session, row)
 
 
 def get(session: Session, rollout_id: int) -> Rollout:
-    return rollout_view(row_of(session, rollout_id))
+    return shown(session, row_of(session, rollout_id))
 
 
 def listing(
@@ -148,7 +149,14 @@ def listing(
         query = query.where(RolloutRow.pool == pool)
     if phase is not None:
         query = query.where(RolloutRow.phase == phase.value)
-    return [rollout_view(row) for row in session.exec(query)]
+    rows = session.exec(query).all()
+    told = calls.of_rollouts(session, [row.id for row in rows])
+    return [rollout_view(row, told.get(row.id or 0, ())) for row in rows]
+
+
+def shown(session: Session, row: RolloutRow) -> Rollout:
+    """With what its hooks have answered."""
+    return rollout_view(row, calls.of_rollouts(session, [row.id]).get(row.id or 0, ()))
 
 
 def active(session: Session, pool: str) -> Rollout | None:
@@ -256,6 +264,7 @@ def carry_out(session: Session, row: RolloutRow, decision: Decision, *, actor: s
     row.canary_nodes = list(decision.canary_nodes)
     row.told_nodes = list(decision.told_nodes)
     if decision.phase is RolloutPhase.CANARY and before is not RolloutPhase.PAUSED:
+        row.started_at = now  # What is before it is the past that its nodes are compared with.
         row.control_nodes = [node.node for node in found if node.node not in decision.canary_nodes]
     row.resumes = None if decision.resumes is None else decision.resumes.value
     row.step += 1
@@ -263,8 +272,8 @@ def carry_out(session: Session, row: RolloutRow, decision: Decision, *, actor: s
     row.lost_since, row.watched_at, row.away_s = {}, now, 0.0
     if decision.phase is RolloutPhase.JUDGING and before is not RolloutPhase.PAUSED:
         row.judging_since, row.judge, row.judged_until = now, None, None  # Of the canary, or of a wave anew.
-    if decision.findings:
-        row.evidence = row.evidence | {"findings": list(decision.findings)}
+    if before is RolloutPhase.VALIDATING:
+        row.evidence = row.evidence | kept(decision.findings)
     ended = decision.phase in ENDED
     row.active_pool = None if ended else row.pool
     if ended:
@@ -275,6 +284,7 @@ def carry_out(session: Session, row: RolloutRow, decision: Decision, *, actor: s
     session.add(row)
     session.flush()
     record(session, row, decision.phase.value, now, actor, decision.message, **_evidence(row))
+    calls.tell(session, row, now)
 
 
 def _about(row: RolloutRow) -> dict[str, Any]:

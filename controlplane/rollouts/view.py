@@ -1,15 +1,17 @@
 """A rollout's row as the API shows it."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 from controlplane.contract.bodies.rollouts import Rollout, RolloutCreate, RolloutPhase, Verdict
+from controlplane.contract.changes.hooks import HookCall, HookState
 from controlplane.rollouts.decision import State
 from controlplane.rollouts.judging.judging_plan import plan_of
-from controlplane.rollouts.outlook import next_of, waves_of
+from controlplane.rollouts.outlook import held_by, next_of, waves_of
 from controlplane.rollouts.tables import RolloutRow
 from controlplane.rollouts.time_bounds import phase_bound_s
 
-_OF_OTHERS = {"spec", "plan", "until", "next", "waves"}
+_OF_OTHERS = {"spec", "plan", "until", "next", "waves", "hooks", "held"}
 
 
 def state_of(row: RolloutRow) -> State:
@@ -28,10 +30,12 @@ def state_of(row: RolloutRow) -> State:
     )
 
 
-def rollout_view(row: RolloutRow) -> Rollout:
+def rollout_view(row: RolloutRow, calls: Sequence[HookCall] = ()) -> Rollout:
+    """calls: the newest of each hook."""
     shown = row.model_dump(include=set(Rollout.model_fields) - _OF_OTHERS)
     seen = state_of(row)
-    bound_s = None if row.step_since is None else phase_bound_s(seen)
+    asked = [call for call in calls if call.kind.asks and call.step == row.step and call.state is not HookState.GO]
+    bound_s = None if row.step_since is None or asked else phase_bound_s(seen)
     nodes = len({*row.control_nodes, *row.told_nodes})
     return Rollout.model_validate(
         {
@@ -39,7 +43,9 @@ def rollout_view(row: RolloutRow) -> Rollout:
             "spec": seen.spec,
             "plan": plan_of(seen.spec),
             "until": None if bound_s is None else row.step_since + timedelta(seconds=bound_s + row.away_s),  # type: ignore[operator]
-            "next": next_of(seen, nodes),
+            "next": next_of(seen, nodes, tuple(call.name for call in asked)),
+            "hooks": calls,
+            "held": held_by(seen, asked),
             "waves": waves_of(seen.spec, nodes) if row.told_nodes else [],
         }
     )

@@ -11,7 +11,7 @@ import pytest
 from benchmarks.chaos_measures import week
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(900)  # Minutes of computing on a slow core.
 def test_what_must_be_there_is_and_what_is_too_old_is_gone(tmp_path: Path) -> None:
     outcome = asyncio.run(week.run(tmp_path / "data", nodes=4, days=2, interval_s=900, seed=3))

@@ -8,6 +8,7 @@ import pytest
 
 from agents.host.engine_socket import engine_socket
 from controlplane.client import Client
+from controlplane.command.pools.rehearsal import REASON, rehearse
 from controlplane.contract.bodies.configs import RevisionCreate
 from controlplane.contract.bodies.nodes import NodeView, TrialConfig
 from controlplane.contract.bodies.rollouts import ENDED, Rollout, RolloutCreate, RolloutPhase, Verdict
@@ -80,6 +81,17 @@ def test_a_configuration_the_engine_refuses_is_rolled_back_wholly(stack: Any, cl
     wait_for("the old knobs are in force", lambda: engine_config(stack)["knobs"] == before)
     assert production(client) == base
     assert stack.complete("after = 1\n", 4).status_code == 200
+
+
+def test_a_rollback_is_rehearsed(stack: Any, client: Client) -> None:
+    before, base = engine_config(stack)["knobs"], production(client)
+    found = rehearse(client, "demo", {"max_num_seqs": 5}, 60)
+    assert found.proved, found
+    assert engine_config(stack)["knobs"] == before and production(client) == base
+    told = client.rollout(found.rollout)
+    assert (told.phase, told.spec.reason) == (RolloutPhase.ROLLED_BACK, REASON)
+    ran = client.config(told.spec.revision).knobs
+    assert ran.max_num_seqs == 5, "another configuration was there meanwhile"
 
 
 def test_equal_knobs_are_the_same_revision(client: Client) -> None:

@@ -14,7 +14,7 @@ from web.drawing.line_chart import Tick
 from web.frame.format import percent
 
 RATIOS = (0.1, 0.2, 0.33, 0.5, 0.67, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0)
-APART = 0.09
+APART = 0.13
 """Of the width, between two ticks' words."""
 ROOM = 1.15
 """The axis reaches at least so many times beyond whatever it shows."""

@@ -51,6 +51,7 @@ def compared(client: Client, selection: Selection) -> Context:
         "same": [knob for knob in KNOBS.values() if knob.name not in _differing(old, new)],
         "knobs_of": new.knobs.knobs(),
         "swapped": selection.query(a=str(new.number), b=str(old.number)),
+        "pool": pools[0] if pools else "",
         "closed": selection.query(a=None, b=None),
         "command": f"tailwright rollout start --pool {pools[0] if pools else 'POOL'} --revision {new.number}",
     }

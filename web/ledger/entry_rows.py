@@ -28,6 +28,8 @@ PAGES = {
 PAGES |= {"pool": "/?pool=", "token": "/settings?tab=tokens#token-", "person": "/settings?tab=people#person-"}
 PAGES |= {"destination": "/settings?tab=destinations#destination-"}
 PAGES |= {kind: f"/settings?tab=routing#{kind}-" for kind in ("route", "inhibit-rule", "silence")}
+PAGES |= {name: f"/rollouts/policies#{name}-" for name in ("freeze", "pin")}
+PAGES |= {"rollout-policy": "/rollouts/policies#policy-"}
 """Where a subject is shown, by the word before its "/"."""
 
 

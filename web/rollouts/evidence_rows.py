@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from web.drawing.counted_bars import Counted, CountedBars, counted_bars, shared_end
 from web.drawing.units import count_words, share_words
 from web.drawing.verdict_bar import Judged, VerdictBar, interval_words, shared_reach, verdict_bar
 from web.frame.format import metric_name, seconds
@@ -29,11 +30,13 @@ NO_HARM = (Kind.UNKNOWN, "no harm shown")
 """Of what is held for harm alone, and so is never shown to be good."""
 _LEVEL = re.compile(r"typical|p[0-9.]+")
 TAIL = "tail"
+ARMS = ("canary", "control")
 
 
 @dataclass(frozen=True)
 class Row:
-    """One thing that was judged. `bar`: None where no ratio is told. `harm`, `not_worse`: how much there is of the
+    """One thing that was judged. `bar`: None where no ratio is told; `counted`: the arms of what is told by counts, and
+    `counts`, the same drawn. `harm`, `not_worse`: how much there is of the
     evidence that the word takes, 0 to 1; None where it is not asked for. Counts are requests, or gaps of `itl`."""
 
     name: str
@@ -45,16 +48,19 @@ class Row:
     not_worse: float | None = None
     control: str = "–"
     canary: str = "–"
+    counted: tuple[Counted, Counted] | None = None
+    counts: CountedBars | None = None
 
 
 @dataclass(frozen=True)
 class Rows:
-    """`judged`: metrics at their quantiles and tails, then guardrails; `strata`: prompt buckets. All bars have one
-    scale."""
+    """`judged`: metrics at their quantiles and tails, then guardrails; `strata`: prompt buckets. All ratios have one
+    scale, and all counts another, which ends at `counted_to`; None where none is counted."""
 
     judged: list[Row]
     strata: list[Row]
     scale: VerdictBar | None
+    counted_to: float | None
 
 
 @dataclass(frozen=True)
@@ -71,10 +77,16 @@ def rows_of(evidence: Evidence) -> Rows:
     known = [line.ratio for line in lines if line.ratio is not None]
     reach = shared_reach(known)
     drawn = [(line, _with_bar(line, reach)) for line in lines]
+    judged = [row for line, row in drawn if not line.is_stratum] + _guardrails(evidence)
+    counted = [arm for row in judged for arm in row.counted or ()]
+    most = shared_end(counted)
     return Rows(
-        judged=[row for line, row in drawn if not line.is_stratum] + _guardrails(evidence),
+        judged=[
+            row if row.counted is None else replace(row, counts=counted_bars(*row.counted, most)) for row in judged
+        ],
         strata=[row for line, row in drawn if line.is_stratum],
         scale=verdict_bar(known[0], reach=reach) if known else None,
+        counted_to=most if counted else None,
     )
 
 
@@ -141,11 +153,8 @@ def _counted(metric: str, told: Evidence, evidence: Evidence) -> list[Row]:
     rows = []
     for level in told.get("exceedances", []):
         q, log_e = f"p{100 * level['q']:g}", level.get("log_e", {})
-        shares = ", ".join(
-            f"{arm} {share_words(level[arm] / count)}"
-            for arm, count in (("canary", canary), ("control", control))
-            if count
-        )
+        arms = Counted(level["canary"], canary), Counted(level["control"], control)
+        shares = ", ".join(f"{name} {arm.words}" for name, arm in zip(ARMS, arms, strict=True) if arm.whole)
         rows.append(
             Row(
                 name=f"{metric_name(metric)} {q}",
@@ -156,6 +165,7 @@ def _counted(metric: str, told: Evidence, evidence: Evidence) -> list[Row]:
                 not_worse=_part(log_e.get("not_worse"), bounds.get("not_worse")),
                 control=count_words(control),
                 canary=count_words(canary),
+                counted=arms,
             )
         )
     return rows
@@ -168,36 +178,43 @@ def _guardrails(evidence: Evidence) -> list[Row]:
 
 def _served(told: Evidence, evidence: Evidence) -> Row:
     kind, word = FINDINGS["worse"] if told.get("finding") == "worse" else NO_HARM
-    arms = {name: told.get(name, {}) for name in ("canary", "control")}
+    arms = {name: told.get(name, {}) for name in ARMS}
     says = "; ".join(f"{name} {_served_words(arm)}" for name, arm in arms.items())
     harm = _part(told.get("log_e", {}).get("worse"), evidence.get("log_bounds", {}).get("worse"))
     canary, control = (count_words(arm.get("offered")) for arm in arms.values())
-    return Row("Served share", kind, word, says, harm=harm, canary=canary, control=control)
+    lost = Counted(*_lost(arms["canary"])), Counted(*_lost(arms["control"]))
+    return Row("Served share", kind, word, says, harm=harm, canary=canary, control=control, counted=lost)
+
+
+def _lost(arm: Evidence) -> tuple[float, float]:
+    return float(arm.get("lost") or 0), float(arm.get("offered") or 0)
 
 
 def _served_words(arm: Evidence) -> str:
-    share, reasons = arm.get("share"), arm.get("reasons") or {}
-    if share is None:
+    if arm.get("share") is None:
         return "was offered nothing"
-    why = ", ".join(f"{count_words(lost)} {reason}" for reason, lost in reasons.items())
-    return f"lost {share_words(1.0 - share)}" + (f" ({why})" if why else "")
+    why = ", ".join(f"{count_words(lost)} {reason}" for reason, lost in (arm.get("reasons") or {}).items())
+    return f"lost {Counted(*_lost(arm)).words}" + (f": {why}" if why else "")
 
 
 def _limit(told: Evidence, evidence: Evidence) -> Row:
     kind, word = FINDINGS["broken"] if told.get("finding") == "broken" else (Kind.UNKNOWN, "not broken so far")
     canary = told.get("canary", {})
     count, log_e = canary.get("count", 0), told.get("log_e", {})
-    above = share_words(canary.get("above", 0) / count) if count else "nothing yet"
+    arms = [
+        Counted(arm.get("above", 0), arm.get("count", 0)) for arm in (canary, told.get("judged", {}).get("control", {}))
+    ]
     bound = evidence.get("log_bounds", {}).get("worse")
     parts = [_part(log_e.get(name), bound) for name in ("breaks", "more_often")]
     return Row(
         name=f"{metric_name(told['metric'])} p{100 * told['q']:g} at most {seconds(told['limit_s'])}",
         kind=kind,
         word=word,
-        says=f"canary above it: {above}; {share_words(1.0 - told['q'])} may be",
+        says=f"above it: canary {arms[0].words}; {share_words(1.0 - told['q'])} may be",
         harm=None if None in parts else min(part for part in parts if part is not None),
         control=count_words(told.get("judged", {}).get("control", {}).get("count")),
         canary=count_words(count),
+        counted=(arms[0], arms[1]),
     )
 
 

@@ -1,4 +1,5 @@
-"""TOML files that declare alerting: `[[alert_rule]]`, `[[destination]]` and the like, with the API's own fields.
+"""TOML files that declare alerting: `[[alert_rule]]`, `[[destination]]` and the like, with the API's own fields. Tables
+of a pool may stand in the same files (`pools.pool_files`).
 
 Guarantees: a secret never stands in a file, and never in an error; whatever is wrong is told with its file, its table,
 its number there and its field. What the values may be, the service says: `told` puts its words into a file's terms.
@@ -14,6 +15,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from controlplane.command.pools import pool_files
 from controlplane.contract.errors import BadSettings, TailwrightError, nearest
 from controlplane.contract.on_call.declared_alerting import (
     DeclaredDestination,
@@ -118,7 +120,7 @@ class Declared:
 
 def read_files(paths: Sequence[Path], environ: Mapping[str, str] = os.environ) -> Declared:
     """All that these files declare, folders with their `*.toml`. Raises `WrongFiles` that tells all that is wrong."""
-    found = [(file, origin) for path in paths for file, origin in _files(path)]
+    found = [(file, origin) for path in paths for file, origin in files_of(path)]
     folders = [f"{path.resolve().name}/" for path in paths if path.is_dir()]
     lists: dict[str, list[Mapping[str, Any]]] = {table.list_name: [] for table in TABLES.values()}
     places: dict[str, list[Place]] = {name: [] for name in lists}
@@ -139,7 +141,7 @@ def read_files(paths: Sequence[Path], environ: Mapping[str, str] = os.environ) -
     return Declared(lists, places, [*folders, *dict.fromkeys(origin for _, origin in found)])
 
 
-def _files(path: Path) -> Iterator[tuple[Path, str]]:
+def files_of(path: Path) -> Iterator[tuple[Path, str]]:
     """Each file, and its name as an origin: of a folder's file with the folder's."""
     if not path.is_dir():
         yield path, path.name
@@ -159,8 +161,10 @@ def _tables(file: Path) -> Iterator[tuple[Place | None, str]]:
         yield None, error.message.removeprefix("file: ")
         return
     for name, tables in document.items():
+        if name in pool_files.TABLES:
+            continue
         if name not in TABLES:
-            yield None, f"{file}: [[{name}]]: no such table, {nearest(name, list(TABLES))}"
+            yield None, f"{file}: [[{name}]]: no such table, {nearest(name, [*TABLES, *pool_files.TABLES])}"
         elif not isinstance(tables, list) or not all(isinstance(one, dict) for one in tables):
             yield None, f"{file}: {name}: wants tables, each as [[{name}]]"
         else:

@@ -1,7 +1,16 @@
-"""`tailwright apply`: alerting made as files declare it."""
+"""`tailwright apply`: alerting and pools made as files declare them."""
 
 from controlplane.client import Client
-from controlplane.command.alerting.reconciling import Files, MoreFiles, Prune, reconciled, show
+from controlplane.command.alerting.reconciling import (
+    Again,
+    Commit,
+    Files,
+    MoreFiles,
+    Prune,
+    Wanted,
+    reconciled,
+    show,
+)
 from controlplane.terminal.output.printing import Json
 from controlplane.terminal.service_command import calls_service
 from controlplane.terminal.subcommand import subcommand
@@ -12,7 +21,14 @@ app = subcommand()
 @app.command()
 @calls_service()
 def apply(
-    client: Client, files: Files = None, file: MoreFiles = None, prune: Prune = False, as_json: Json = False
+    client: Client,
+    files: Files = None,
+    file: MoreFiles = None,
+    prune: Prune = False,
+    again: Again = False,
+    commit: Commit = "",
+    as_json: Json = False,
 ) -> None:
-    """Make alerting as files declare it (docs/alerting-as-code.md): all of it, or nothing where anything is wrong."""
-    show(reconciled(client, files, file, prune=prune, dry_run=False), as_json=as_json)
+    """Make alerting and pools as files declare them (docs/alerting-as-code.md, docs/pools-as-code.md): nothing where
+    anything is wrong. A pool's configuration goes out by a rollout: canary, verdict, promotion."""
+    show(reconciled(client, Wanted(files, file, prune, again, commit), dry_run=False), as_json=as_json)

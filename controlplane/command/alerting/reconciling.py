@@ -7,13 +7,16 @@ wrong is status 1.
 from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NamedTuple, NoReturn
 
 import typer
+from pydantic import Field
 
 from controlplane.client import Client
-from controlplane.command.alerting.alerting_files import WrongFiles, read_files
+from controlplane.command.alerting.alerting_files import Declared, WrongFiles, files_of, read_files
 from controlplane.command.alerting.plan_text import plan_lines
+from controlplane.command.pools.pool_plan import PoolChanges, pool_lines
+from controlplane.command.pools.pool_reconciling import carry_out, planned
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.on_call.declared_alerting import AlertingChanges
 from controlplane.terminal.output.printing import print_json
@@ -25,19 +28,60 @@ CHANGES = 2
 Files = Annotated[list[Path] | None, typer.Argument(help="TOML files, or folders of them.", show_default=False)]
 MoreFiles = Annotated[list[Path] | None, typer.Option("--file", "-f", help="The same as an option; may be repeated.")]
 Prune = Annotated[bool, typer.Option("--prune", help="Remove what these files made before and lack now.")]
+Again = Annotated[
+    bool, typer.Option("--again", help="Propose a pool's configuration once more although a rollout of it went back.")
+]
+Commit = Annotated[
+    str,
+    typer.Option(
+        envvar="TAILWRIGHT_COMMIT",
+        help="Git's commit of the files: revision, rollout and ledger name it.",
+        metavar="ID",
+    ),
+]
 
 
-def reconciled(
-    client: Client, files: Sequence[Path] | None, more: Sequence[Path] | None, *, prune: bool, dry_run: bool
-) -> AlertingChanges:
+class Wanted(NamedTuple):
+    """What `plan` and `apply` are asked for."""
+
+    files: Sequence[Path] | None
+    more: Sequence[Path] | None
+    prune: bool
+    again: bool
+    commit: str
+
+
+class Reconciled(AlertingChanges):
+    """What the files change, of alerting and of pools. `changed` is of alerting alone."""
+
+    pools: list[PoolChanges] = Field(default=[], description="of the pools that they declare")
+
+    @property
+    def anything(self) -> bool:
+        return self.changed or any(one.changed for one in self.pools)
+
+
+def reconciled(client: Client, wanted: Wanted, *, dry_run: bool) -> Reconciled:
     """Leaves with status 1 and a line for each thing that is wrong."""
-    paths = [*(files or []), *(more or [])]
+    paths = [*(wanted.files or []), *(wanted.more or [])]
     if not paths:
         fail("say which files: FILE..., each a TOML file or a folder of them", 1)
     try:
         declared = read_files(paths)
     except WrongFiles as error:
         _refuse(error.problems)
+    files = [file for path in paths for file, _ in files_of(path)]
+    pools, problems = planned(client, files, again=wanted.again, commit=wanted.commit)
+    if problems:
+        _refuse(problems)
+    # What alerting refuses is known before a pool is touched: it is whole or not at all.
+    found = _alerting(client, declared, prune=wanted.prune, dry_run=dry_run)
+    if not dry_run:
+        carry_out(client, pools)
+    return Reconciled(**found.model_dump(), pools=[one.changes for one in pools])
+
+
+def _alerting(client: Client, declared: Declared, *, prune: bool, dry_run: bool) -> AlertingChanges:
     try:
         return client.apply_alerting(declared.body(prune=prune, dry_run=dry_run))
     except BadRequest as error:
@@ -48,12 +92,16 @@ def _refuse(problems: Sequence[str]) -> NoReturn:
     fail("\n".join([*problems, "nothing was changed"]), 1)
 
 
-def show(found: AlertingChanges, *, as_json: bool) -> None:
+def show(found: Reconciled, *, as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
-    for line in plan_lines(found):
-        typer.echo(line)
+    for pool in found.pools:
+        for line in pool_lines(pool, done=not found.dry_run):
+            typer.echo(line)
+    if found.steps or not found.pools:
+        for line in plan_lines(found):
+            typer.echo(line)
 
 
 def wrong_is_one(command: Callable[..., bool]) -> Callable[..., None]:

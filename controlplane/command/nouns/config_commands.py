@@ -1,12 +1,17 @@
 """`tailwright configs`: revisions of configurations, what runs where, and how two of them differ."""
 
+import shlex
 from collections import Counter
+from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from controlplane.client import Client
+from controlplane.command.pools.engine_arguments import Engine, arguments, patch, toml_text
 from controlplane.contract.bodies.configs import Revision, RevisionCreate
+from controlplane.contract.bodies.nodes import NodeRole
 from controlplane.contract.knobs import difference
 from controlplane.terminal.assignments import parse_assignments
 from controlplane.terminal.output.printing import (
@@ -20,6 +25,7 @@ from controlplane.terminal.output.printing import (
     show_record,
 )
 from controlplane.terminal.service_command import calls_service
+from controlplane.terminal.service_connection import fail
 from controlplane.terminal.subcommand import subcommand
 
 app = subcommand(help="Configuration revisions: what runs where, and what differs.", no_args_is_help=True)
@@ -89,3 +95,45 @@ def create(
         print_json(made)
     else:
         typer.echo(f"revision {made.number}: {labels_text(made.knobs.knobs())}")
+
+
+class As(StrEnum):
+    """How `export` writes a configuration."""
+
+    TOML = "toml"
+    ARGS = "args"
+    PATCH = "patch"
+
+
+@app.command("export")
+@calls_service()
+def export(
+    client: Client,
+    pool: Annotated[str, typer.Option(help="The pool whose configuration it is.")],
+    revision: Annotated[int | None, typer.Option(help="Another revision than the one it runs.")] = None,
+    form: Annotated[As, typer.Option("--as", help="A pool's file, the engine's arguments, or a patch.")] = As.TOML,
+    engine: Annotated[Engine | None, typer.Option(help="Whose arguments; default: the pool's own engine.")] = None,
+    against: Annotated[Path | None, typer.Option(help="The file to patch, such as a manifest.")] = None,
+) -> None:
+    """A pool's configuration for Git: a file for `tailwright apply`, an engine's arguments, or a patch of them."""
+    nodes = [node for node in client.nodes() if node.pool == pool and node.role is NodeRole.SERVING]
+    number = revision or next((node.desired_revision for node in nodes if node.desired_revision), None)
+    if number is None:
+        fail(f"--pool: {pool!r} has no serving node whose revision is known; name one by --revision")
+    knobs = client.config(number).knobs.knobs()
+    if form is As.TOML:
+        typer.echo(toml_text(pool, knobs), nl=False)
+    elif form is As.ARGS:
+        whose = engine or (Engine.VLLM if any(node.backend == "vllm" for node in nodes) else Engine.EMBEDDED)
+        typer.echo(shlex.join(arguments(knobs, whose)))
+    elif against is None:
+        fail("--against: a patch is of a file; name it")
+    else:
+        try:
+            text = against.read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:
+            fail(f"--against: {against} cannot be read: {getattr(error, 'strerror', None) or 'not text'}")
+        found, missing = patch(text, str(against).lstrip("/"), knobs)
+        typer.echo(found, nl=False)
+        if missing:
+            typer.echo(f"{against} does not name {', '.join(missing)}", err=True)

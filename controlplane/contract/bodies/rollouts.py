@@ -6,9 +6,11 @@ from typing import Any
 
 from pydantic import BaseModel, Field, model_validator
 
-from controlplane.contract.bodies.knob_schema import LEVELS_BY_HISTOGRAM, ONE_HISTOGRAM_OR_NULL, SOME_HISTOGRAMS
+from controlplane.contract.bodies.knob_schema import LEVELS_BY_HISTOGRAM, ONE_HISTOGRAM_OR_NULL, SOME_HISTOGRAMS, VALUES
 from controlplane.contract.bodies.slo import Limit, UseCase
-from controlplane.contract.changes.blast_radius import BlastLimit
+from controlplane.contract.changes.blast_radius import BlastLimit, BlastRadius
+from controlplane.contract.changes.findings import Finding
+from controlplane.contract.changes.hooks import HookCall
 from controlplane.contract.metrics import E2E, ITL, TPOT, TTFT
 
 
@@ -243,6 +245,25 @@ class RolloutCreate(BaseModel):
         return self.on_inconclusive is OnInconclusive.HOLD
 
 
+class RolloutProposal(RolloutCreate):
+    """A wanted rollout of a revision that is there, or of one that is made with it: `knobs` laid over `revision`.
+
+    Both are made, or neither; with `dry_run=true` neither is.
+    """
+
+    knobs: dict[str, Any] = Field(
+        default={},
+        json_schema_extra=VALUES,
+        description="knobs to change, laid over `revision`: what comes of it is the revision that is rolled out; "
+        "none: `revision` as it is",
+    )
+
+    def of(self, revision: int) -> RolloutCreate:
+        """The rollout of the revision that its knobs have made."""
+        said = self.model_dump(exclude={"knobs"}, exclude_unset=True)
+        return RolloutCreate.model_validate({**said, "revision": revision})
+
+
 class Compared(BaseModel):
     """One metric whose values above the control's past quantiles `levels` are counted in both arms."""
 
@@ -308,12 +329,18 @@ class Rollout(BaseModel):
     )
     until: datetime | None = Field(
         default=None,
-        description="when this phase ends at the latest; null where a person or a freeze window is waited for",
+        description="when this phase ends at the latest; null where a person, a hook or a freeze window is waited for",
     )
     next: str = Field(default="", description="what comes next, in a sentence; empty once it has ended")
     resumes: RolloutPhase | None = Field(default=None, description="where a paused one goes on")
     told_nodes: list[str] = Field(default=[], description="nodes that were told to run the revision, the canary first")
     waves: list[Wave] = Field(default=[], description="all waves, the canary first; empty before it has begun")
+    hooks: list[HookCall] = Field(default=[], description="the newest call of each hook of its pool")
+    held: str | None = Field(
+        default=None,
+        description="why it waits for somebody: an undecided canary, a stage's pause, a hook that wants it to wait or "
+        "does not answer; null: it does not, or a person has paused it",
+    )
     follows: int | None = Field(default=None, description="the rollout that this one retries or reverts")
     created_by: str = Field(description="the name of the token or person that made it")
     needs_approval: bool = Field(
@@ -334,7 +361,14 @@ class RolloutForecast(BaseModel):
     rollout: Rollout = Field(description="the rollout as it would be")
     waves: list[Wave] = Field(description="nodes that would be told, wave by wave, as the fleet is now")
     longest_s: float = Field(
-        description="seconds from its start after which it is promoted or goes back at the latest, less what people "
-        "and freeze windows take"
+        description="seconds from its start after which it is promoted or goes back at the latest, less what people, "
+        "hooks and freeze windows take"
     )
     says: list[str] = Field(description="the same in words")
+    blast_radius: BlastRadius | None = Field(
+        default=None, description="whom it can hurt, as the fleet is now; null: no serving node of its pool may be told"
+    )
+    findings: list[Finding] = Field(
+        default=[], description="what is worth knowing of its nodes, such as a restart: the first twenty"
+    )
+    more_findings: int = Field(default=0, description="how many there are beyond them")

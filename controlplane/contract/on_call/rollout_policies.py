@@ -1,6 +1,6 @@
 """When and by whom a pool's nodes may be told another revision: policies, freeze windows and pins."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -23,6 +23,9 @@ class Weekday(StrEnum):
     SUN = "sun"
 
 
+_DAYS = list(Weekday)
+
+
 class Hours(BaseModel):
     """When stages may begin: on these days from `opens` until `closes`, overnight where that is earlier."""
 
@@ -30,6 +33,15 @@ class Hours(BaseModel):
     opens: str = Field(pattern=CLOCK_TIME, description="hour and minute, as in 09:00")
     closes: str = Field(pattern=CLOCK_TIME, description="hour and minute, as in 16:30")
     zone: str = Field(default="UTC", max_length=64, description="time zone of them, as in Europe/London")
+
+    def is_open(self, now: datetime) -> bool:
+        """Whether a stage may begin at this moment."""
+        local = now.astimezone(ZoneInfo(self.zone))
+        clock, today = f"{local:%H:%M}", _DAYS[local.weekday()]
+        if self.opens <= self.closes:
+            return today in self.days and self.opens <= clock < self.closes
+        yesterday = _DAYS[(local - timedelta(days=1)).weekday()]
+        return (today in self.days and clock >= self.opens) or (yesterday in self.days and clock < self.closes)
 
     @field_validator("zone")
     @classmethod

@@ -1,13 +1,10 @@
 """What policies, freeze windows and hours say of a rollout (pure)."""
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
-from zoneinfo import ZoneInfo
+from datetime import datetime
 
 from controlplane.contract.bodies.rollouts import RolloutCreate
-from controlplane.contract.on_call.rollout_policies import Freeze, Hours, RolloutPolicyCreate, Weekday
-
-_DAYS = list(Weekday)
+from controlplane.contract.on_call.rollout_policies import Freeze, Hours, RolloutPolicyCreate
 
 
 def why_closed(pool: str, hours: Hours | None, freezes: Sequence[Freeze], now: datetime) -> str | None:
@@ -17,19 +14,10 @@ def why_closed(pool: str, hours: Hours | None, freezes: Sequence[Freeze], now: d
         last = max(frozen, key=lambda one: one.ends_at)
         whole = "every pool" if last.pool is None else f"pool {pool}"
         return f"freeze {last.id} holds {whole} until {last.ends_at:%Y-%m-%d %H:%M} UTC: {last.reason}"
-    if hours is not None and not is_open(hours, now):
+    if hours is not None and not hours.is_open(now):
         days = ", ".join(day.value for day in hours.days)
         return f"pool {pool} is changed {days} from {hours.opens} to {hours.closes} ({hours.zone}) only"
     return None
-
-
-def is_open(hours: Hours, now: datetime) -> bool:
-    local = now.astimezone(ZoneInfo(hours.zone))
-    clock, today = f"{local:%H:%M}", _DAYS[local.weekday()]
-    if hours.opens <= hours.closes:
-        return today in hours.days and hours.opens <= clock < hours.closes
-    yesterday = _DAYS[(local - timedelta(days=1)).weekday()]
-    return (today in hours.days and clock >= hours.opens) or (yesterday in hours.days and clock < hours.closes)
 
 
 def bounded(spec: RolloutCreate, policy: RolloutPolicyCreate) -> RolloutCreate:

@@ -1,5 +1,6 @@
 """The blast radius over HTTP, of a rollout that is wanted or there. Reads registry and telemetry, writes nothing."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Annotated
@@ -46,6 +47,14 @@ class ReachDesk:
         names = {node for node, role in zip(serving.node, serving.role, strict=True) if role is NodeRole.SERVING}
         traffic = self._traffic(spec.pool, {node.node for node in nodes}, names, now)
         return blast_radius(spec, revision.knobs.knobs(), nodes, traffic)
+
+    def told(self, session: Session, now: datetime) -> Callable[[RolloutCreate], BlastRadius | None]:
+        """The radius of a rollout, for a forecast; None where its pool has no node that may be told."""
+
+        def radius_of(spec: RolloutCreate) -> BlastRadius | None:
+            return self.radius(session, spec, now) if policies.tellable(session, spec.pool) else None
+
+        return radius_of
 
     def check(self, session: Session, spec: RolloutCreate, now: datetime) -> None:
         """Raises `Conflict` where the radius is larger than the rollout says that it may be."""

@@ -1,6 +1,8 @@
-"""The check of a rollout against its pool's nodes, as the proposal and the controller ask for it."""
+"""The check of a rollout against its pool's nodes: as its proposal and its start are refused, and as its evidence keeps
+what was found while it was validated."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from controlplane.contract.bodies.configs import Revision
 from controlplane.contract.bodies.nodes import NodeView
@@ -11,16 +13,8 @@ from controlplane.rollouts.validation.node_findings import findings
 
 MOST_TOLD = 20
 """Findings that an error holds: a thousand nodes may refuse for one reason."""
-
-
-def checker_of(revision_of: Callable[[int], Revision]) -> Callable[[RolloutCreate, Sequence[NodeView]], list[str]]:
-    """What speaks against a rollout on nodes, a sentence each; none: it may begin. revision_of: by its number."""
-
-    def check(spec: RolloutCreate, nodes: Sequence[NodeView]) -> list[str]:
-        found = findings(revision_of(spec.revision).knobs.knobs(), nodes)
-        return [one.sentence for one in found if one.refuses]
-
-    return check
+MOST_KEPT = 200
+"""Findings that the evidence holds."""
 
 
 def refuse_unfit(spec: RolloutCreate, revision: Revision, nodes: Sequence[NodeView]) -> None:
@@ -38,3 +32,12 @@ def said(spec: RolloutCreate, refusing: Sequence[Finding]) -> str:
     """Why it cannot begin."""
     more = f"; and {len(refusing) - 1} more" if len(refusing) > 1 else ""
     return f"revision: {spec.revision} cannot run in pool {spec.pool!r}: {refusing[0].sentence}{more}"
+
+
+def kept(found: Sequence[Finding]) -> dict[str, Any]:
+    """For a rollout's evidence: by node all that was found (`validated`), in sentences what refuses (`findings`)."""
+    by_node: dict[str, list[dict[str, Any]]] = {}
+    for one in found[:MOST_KEPT]:
+        by_node.setdefault(one.node, []).append(one.model_dump(mode="json", exclude={"node"}))
+    refusing = [one.sentence for one in found[:MOST_KEPT] if one.refuses]
+    return {"validated": by_node} | ({"findings": refusing} if refusing else {})

@@ -27,6 +27,7 @@ def test_every_tick_runs_and_none_fails(tmp_path: Path) -> None:
         "alert_evaluation",
         "webhook_delivery",
         "rollouts",
+        "rollout_hooks",
         "study_leases",
         "fleet_liveness",
         "token_uses",

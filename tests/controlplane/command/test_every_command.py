@@ -20,6 +20,7 @@ WITHOUT_JSON = {
     "demo": "tells a story to a person; whether it happened is its exit status",
     "bench": "prints the tables of docs/benchmarks.md",
     "export": "writes data itself, in the form that --format says",
+    "configs export": "writes TOML, arguments or a patch; `configs show --json` has the knobs",
     "alerting export": "writes TOML; the lists of each noun have the same as JSON",
 }
 """Commands for which one JSON document makes no sense, and why."""

@@ -10,7 +10,9 @@ import pytest
 from sqlmodel import Session, col, select
 
 import controlplane.fleet.tables
+import controlplane.keys.tables
 import controlplane.ledger.tables
+import controlplane.rollouts.hooks.tables
 import controlplane.rollouts.policies.tables
 import controlplane.rollouts.tables  # noqa: F401
 from controlplane.contract.bodies.configs import RevisionCreate
@@ -21,6 +23,7 @@ from controlplane.evidence.sketch import Sketch
 from controlplane.fleet import machine
 from controlplane.fleet import store as fleet_store
 from controlplane.fleet.tables import NodeRow
+from controlplane.rollouts.controller import RolloutController
 from tests.controlplane.telemetry.fake_reader import FakeReader
 from tests.made_tables import create_tables
 
@@ -166,6 +169,12 @@ def telemetry() -> FakeReader:
 @pytest.fixture
 def fleet(database: Database, telemetry: FakeReader) -> Fleet:
     return Fleet(database, telemetry)
+
+
+@pytest.fixture
+def tick(database: Database, telemetry: FakeReader) -> Callable[[datetime], None]:
+    """The controller's, by a new one each time."""
+    return lambda now: RolloutController(database, telemetry, lambda: None).tick(now)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from controlplane.contract.bodies.rollouts import ENDED, Rollout, RolloutCreate, RolloutPhase, Verdict
 from controlplane.contract.errors import BadRequest, Conflict
 from controlplane.rollouts import steering, store
-from controlplane.rollouts.controller import Checker, RolloutController
+from controlplane.rollouts.controller import RolloutController
 from controlplane.rollouts.judging.arms import window_ceiling
 from controlplane.rollouts.judging.judge import Judge
 
@@ -30,7 +30,6 @@ class Stage:
     def __init__(self, fleet: Any, telemetry: Any, start: datetime) -> None:
         self.fleet, self.telemetry, self.now = fleet, telemetry, start
         self.poked = 0
-        self.check: Checker | None = None
         self.old = self.new = 0
 
     def prepare(self, *nodes: str, history_s: int = 120) -> None:
@@ -54,7 +53,7 @@ class Stage:
         def poke() -> None:
             self.poked += 1
 
-        RolloutController(self.fleet.database, self.telemetry, poke, self.check).tick(self.now)
+        RolloutController(self.fleet.database, self.telemetry, poke).tick(self.now)
 
     def run(self, rollout_id: int, *, seconds: int = 1200, serve: bool = True, labelled: bool = True) -> Rollout:
         """Until the end or the time is up: nodes apply, traffic flows, and the controller is a new one each tick."""
@@ -287,33 +286,46 @@ def test_harm_takes_back_what_is_paused(stage: Stage) -> None:
 
 def test_stages_soak_and_a_validation_are_gone_through(stage: Stage) -> None:
     stage.prepare()
-    asked: list[int] = []
-
-    def check(spec: RolloutCreate, nodes: Any) -> list[str] | None:
-        asked.append(len(nodes))
-        return None if len(asked) < 3 else []
-
-    stage.check = check
     with stage.fleet.database.session() as session:
         spec = RolloutCreate.model_validate({**SPEC, "revision": stage.new, "soak_s": 20, "tolerance": 0.3})
         rollout = store.create(session, spec, actor="ann", now=stage.now, validates=True)
     assert (rollout.phase, rollout.told_nodes) == (RolloutPhase.VALIDATING, [])
     seen = {stage.until(rollout.id, phase).phase for phase in (RolloutPhase.CANARY, RolloutPhase.SOAKING)}
-    assert seen and len(asked) == 3
+    assert seen
+    assert stage.read(rollout.id).evidence["validated"] == {}, "all is live there, and nothing speaks against it"
     ended = stage.run(rollout.id)
     assert ended.phase is RolloutPhase.PROMOTED, ended.message
 
 
 def test_what_validation_finds_ends_it_before_a_node_is_told(stage: Stage) -> None:
     stage.prepare()
-    stage.check = lambda spec, nodes: [f"{node.node}: no room" for node in nodes]
     with stage.fleet.database.session() as session:
         spec = RolloutCreate.model_validate({**SPEC, "revision": stage.new})
         rollout = store.create(session, spec, actor="ann", now=stage.now, validates=True)
+    # Its engine was started anew, for less, after the proposal was looked at.
+    runs = {"revision": stage.old, "knobs": {"max_num_seqs": OLD}, "limits": {"max_num_seqs": 32}}
+    stage.fleet.change("b", effective={**runs, "sources": {}})
+    stage.tick()
+    ended = stage.read(rollout.id)
+    assert (ended.phase, ended.told_nodes) == (RolloutPhase.FAILED, [])
+    (sentence,) = ended.evidence["findings"]
+    assert sentence == "b: knobs.max_num_seqs: 64 is above 32, its limit; at most 32, or start its engine with more"
+    assert sentence in ended.message
+    assert ended.evidence["validated"]["b"][0]["field"] == "knobs.max_num_seqs"
+    assert stage.fleet.production() == stage.old and stage.fleet.running() == {"a": stage.old, "b": stage.old}
+
+
+def test_a_node_that_does_not_say_what_it_runs_is_waited_for(stage: Stage) -> None:
+    stage.prepare()
+    stage.fleet.change("b", effective=None)
+    stage.fleet.stuck.add("b")
+    with stage.fleet.database.session() as session:
+        spec = RolloutCreate.model_validate({**SPEC, "revision": stage.new, "apply_timeout_s": 30})
+        rollout = store.create(session, spec, actor="ann", now=stage.now, validates=True)
+    assert stage.run(rollout.id, seconds=20).phase is RolloutPhase.VALIDATING
     ended = stage.run(rollout.id)
     assert (ended.phase, ended.told_nodes) == (RolloutPhase.FAILED, [])
-    assert ended.evidence["findings"] == ["a: no room", "b: no room"]
-    assert stage.fleet.production() == stage.old
+    assert ended.message.startswith("b: effective: what it runs was not heard within 30 s")
 
 
 def test_every_window_is_judged_once(stage: Stage) -> None:

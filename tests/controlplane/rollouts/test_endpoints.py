@@ -81,11 +81,15 @@ def spec(fleet: Any) -> RolloutCreate:
     return RolloutCreate(pool="chat", revision=new)
 
 
-def test_create_start_cancel_and_read(client: Make, spec: RolloutCreate, fleet: Any) -> None:
+def test_create_start_cancel_and_read(
+    client: Make, spec: RolloutCreate, fleet: Any, tick: Callable[[datetime], None], start: datetime
+) -> None:
     person = client(Scope.OPERATE)
     proposed = person.create_rollout(spec.model_copy(update={"start": False}))
     assert (proposed.phase, proposed.created_by) == (RolloutPhase.PROPOSED, "operate")
-    started = person.start_rollout(proposed.id)
+    assert person.start_rollout(proposed.id).phase is RolloutPhase.VALIDATING
+    tick(start)
+    started = person.rollout(proposed.id)
     assert (started.phase, started.canary_nodes) == (RolloutPhase.CANARY, ["a"])
     assert [view.desired_revision for view in fleet.views()] == [spec.revision, started.previous_revision]
     assert person.cancel_rollout(proposed.id).phase is RolloutPhase.ROLLING_BACK

@@ -16,6 +16,7 @@ from controlplane.contract.bodies.rollouts import (
     Stage,
     Verdict,
 )
+from controlplane.contract.changes.findings import Finding
 from controlplane.contract.errors import Conflict
 from controlplane.rollouts import interventions, machine
 from controlplane.rollouts.decision import ClearOverrides, Decision, SetOverride, SetPoolRevision
@@ -232,19 +233,30 @@ def test_what_is_found_by_validation_ends_it_before_anything_moves() -> None:
     world = World(2, HOLDS)
     world.take(machine.start(world.state, world.facts().nodes, validates=True))
     assert (world.state.phase, world.overrides) == (RolloutPhase.VALIDATING, {})
-    waiting = replace(world.facts(), findings=None)
+    waiting = replace(world.facts(), unheard=("n1",))
     assert machine.advance(world.state, waiting, world.now) is None
     late = machine.advance(world.state, waiting, world.now + timedelta(seconds=60))
     assert late is not None and late.phase is RolloutPhase.FAILED
-    found = machine.advance(world.state, replace(waiting, findings=("n0: no fp8", "n1: no fp8")), world.now)
+    assert late.message.startswith("n1: effective: what it runs was not heard within 60 s")
+    said = tuple(
+        Finding(
+            node=node, field="knobs.quantization", refuses=True, problem="it has no weights in fp8", mend="one of int8"
+        )
+        for node in ("n0", "n1")
+    )
+    found = machine.advance(world.state, replace(waiting, findings=said), world.now)
     assert found is not None and (found.phase, found.actions) == (RolloutPhase.FAILED, ())
-    assert found.message == "revision 7 cannot run in pool chat, nothing was changed: n0: no fp8; and 1 more"
-    assert found.findings == ("n0: no fp8", "n1: no fp8")
+    assert found.message == (
+        "revision 7 cannot run in pool chat: n0: knobs.quantization: it has no weights in fp8; one of int8; and 1 more"
+        ": nothing was changed"
+    )
+    assert found.findings == said
     assert machine.advance(world.state, replace(world.facts(), closed="frozen"), world.now) is None
     gone = machine.advance(world.state, world.facts(n0={"connected": False}, n1={"connected": False}), world.now)
     assert gone is not None and gone.phase is RolloutPhase.FAILED and "no connected, healthy" in gone.message
-    world.advance(world.facts())
-    assert world.state.phase is RolloutPhase.CANARY
+    costs = Finding(node="n1", field="effective.costs", refuses=False, problem="it needs a restart")
+    world.advance(replace(world.facts(), findings=(costs,)))
+    assert (world.state.phase, world.decisions[-1].findings) == (RolloutPhase.CANARY, (costs,))
 
 
 def test_each_intervention_is_refused_where_it_makes_no_sense() -> None:

@@ -9,7 +9,7 @@ from controlplane.rollouts.judging.judging_plan import plan_of
 from tests.web.part_html import NOW, part_html
 from tests.web.rollouts.judged_evidence import SPEC
 from web.rollouts.arm_charts import MOST_NODES
-from web.rollouts.rollouts_page import PAGE
+from web.rollouts.rollout_page import PAGE
 
 STARTED = NOW - timedelta(minutes=10)
 

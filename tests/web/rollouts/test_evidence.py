@@ -13,7 +13,7 @@ from tests.web.part_html import NOW, part_html
 from tests.web.rollouts.judged_evidence import JUDGED_FROM, SPEC, judged
 from web.rollouts.evidence_rows import ratio_of, rows_of
 from web.rollouts.judgements import judgements
-from web.rollouts.rollouts_page import PAGE
+from web.rollouts.rollout_page import PAGE
 
 
 def rollout(evidence: dict[str, Any], **more: Any) -> Rollout:
@@ -89,7 +89,43 @@ def test_what_is_not_decided_says_what_it_waits_for_and_how_long() -> None:
 def test_a_canary_without_a_past_is_told_by_its_counts() -> None:
     text = shown(judged(1.0, 20, past=False))
     assert "above the control&#39;s p90: canary " in text and "counted, so without a ratio" in text
-    assert "interval-band" not in text and "<svg" in text
+    assert "interval-band" not in text and 'class="verdict strip"' not in text
+
+
+def test_what_is_counted_has_both_arms_on_one_scale_and_no_ratio() -> None:
+    evidence = judged()
+    rows = rows_of(evidence)
+    (served,) = (row for row in rows.judged if row.name == "Served share")
+    lost = {name: evidence["served"][name]["lost"] for name in ("canary", "control")}
+    assert served.bar is None and served.counts is not None and rows.counted_to == 0.1
+    assert served.counts.canary == pytest.approx(lost["canary"] / evidence["served"]["canary"]["offered"] / 0.1)
+    assert served.counts.words == "canary 60 of 1,200 (5.0 %), control 240 of 4,800 (5.0 %)"
+    text = shown(evidence)
+    assert f'aria-label="Served share: {served.counts.words}"' in text
+    assert "What is counted has no ratio: these are shares of what was offered, from 0 to 10 %." in text
+    assert "counted strip" not in shown(without_counts(evidence))
+
+
+def without_counts(evidence: dict[str, Any]) -> dict[str, Any]:
+    return {name: told for name, told in evidence.items() if name not in ("served", "limits")}
+
+
+@pytest.mark.parametrize(
+    ("wave", "word"),
+    [
+        (judged(1.0, 3), "no harm shown"),
+        (judged(1.0, 20, past=False) | {"verdict": None, "compares": False}, "watched"),
+        (judged(), "not worse"),
+    ],
+)
+def test_the_last_wave_of_what_was_promoted_is_never_inconclusive(wave: dict[str, Any], word: str) -> None:
+    evidence = judged() | {"waves": [wave | {"nodes": ["gpu-1", "gpu-2", "gpu-3"]}]}
+    (_, last) = judgements(rollout(evidence, phase=RolloutPhase.PROMOTED, ended_at=NOW))
+    assert last.word == word and last.over and bool(last.because) is (word != "not worse")
+    assert "inconclusive" not in shown(evidence, phase=RolloutPhase.PROMOTED, ended_at=NOW)
+    assert not any(row.word == "not decided yet" for row in last.rows.judged)
+    (_, back) = judgements(rollout(evidence, phase=RolloutPhase.ROLLED_BACK, ended_at=NOW))
+    assert back.word == ("not worse" if word == "not worse" else "inconclusive")
 
 
 def without_new_fields(evidence: dict[str, Any]) -> dict[str, Any]:

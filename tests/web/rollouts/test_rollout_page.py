@@ -10,9 +10,10 @@ from controlplane.contract.bodies.nodes import EffectiveConfig, FleetColumns, No
 from controlplane.contract.bodies.rollouts import Rollout, RolloutCreate, RolloutPhase
 from controlplane.contract.changes.blast_radius import BlastRadius
 from controlplane.contract.knobs import EngineConfig
+from controlplane.contract.on_call.rollout_policies import Freeze, Pin, RolloutPolicy
 from tests.web.columns_of import columns_of
 from tests.web.part_html import part_html
-from web.rollouts.rollouts_page import PAGE, runs_now
+from web.rollouts.rollout_page import PAGE, runs_now
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 BEFORE, WANTED, TODAY = 512, 300, 7777
@@ -47,7 +48,7 @@ class OneRollout:
 
     def __init__(self, phase: RolloutPhase, evidence: dict[str, Any]) -> None:
         ended = None if phase is RolloutPhase.JUDGING else NOW
-        self.serving, self.read = ["gpu-1"], list[str]()
+        self.serving, self.read, self.windows = ["gpu-1"], list[str](), list[Freeze]()
         self._rollout = Rollout(
             id=1,
             phase=phase,
@@ -80,6 +81,15 @@ class OneRollout:
     def blast_radius(self, number: int) -> BlastRadius:
         return RADIUS
 
+    def rollout_policies(self) -> list[RolloutPolicy]:
+        return []
+
+    def freezes(self) -> list[Freeze]:
+        return self.windows
+
+    def pins(self) -> list[Pin]:
+        return []
+
     def own_session(self) -> Any:
         class Me:
             scope = Scope.READ
@@ -89,7 +99,7 @@ class OneRollout:
 
 def parts(phase: RolloutPhase, evidence: dict[str, Any]) -> tuple[str, str]:
     """The rollout's own table, and what stands after it."""
-    text = part_html(PAGE, "rollout", OneRollout(phase, evidence), rollout="1")
+    text = part_html(PAGE, "rollout_waves", OneRollout(phase, evidence), rollout="1")
     own, _, after = text.partition('data-table="rollout"')[2].partition("</table>")
     return own, after
 
@@ -122,7 +132,7 @@ def test_a_rollout_under_way_shows_what_its_nodes_run_now() -> None:
 def test_of_nodes_that_run_alike_one_is_read() -> None:
     service = OneRollout(RolloutPhase.JUDGING, {})
     service.serving = [f"gpu-{number}" for number in range(1, 6)]
-    told = runs_now(cast(Client, service), "chat", ["gpu-2", "gpu-3", "gone"])
+    told = runs_now(cast(Client, service), service.fleet("chat"), ["gpu-2", "gpu-3", "gone"])
     assert service.read == ["gpu-2"]
     assert told["gpu-2"] == told["gpu-3"] and told["gpu-2"]["max_num_batched_tokens"] == TODAY
     assert told["gone"] == {}
@@ -150,6 +160,10 @@ def test_before_it_starts_the_page_says_whom_it_can_hurt() -> None:
     proposed.put({"phase": RolloutPhase.PROPOSED, "canary_nodes": []})
     text = part_html(PAGE, "rollout", proposed, rollout="1")
     assert "Whom it can hurt" in text
-    assert "<li>8 nodes, at most 2 at once</li>" in text
+    assert "<li>8 nodes, at most 2 at once.</li>" in text
     assert "&lt;nobody has measured&gt;" in text
-    assert "Whom it can hurt" not in part_html(PAGE, "rollout", OneRollout(RolloutPhase.JUDGING, {}), rollout="1")
+    ended = OneRollout(RolloutPhase.ROLLED_BACK, {})
+    ended.put({"told_nodes": ["gpu-1"]})
+    text = part_html(PAGE, "rollout", ended, rollout="1")
+    assert "<li>1 nodes" not in text and "8 nodes, at most" not in text
+    assert "<li>1 node was told, and taken back: gpu-1.</li>" in text

@@ -379,6 +379,49 @@ def upgrade() -> None:
     )
     op.create_index(op.f("ix_rollout_freeze_ends_at"), "rollout_freeze", ["ends_at"], unique=False)
     op.create_table(
+        "rollout_hook",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("pool", sa.String(), nullable=False),
+        sa.Column("name", sa.String(), nullable=False),
+        sa.Column("kind", sa.String(), nullable=False),
+        sa.Column("shown", sa.String(), nullable=False),
+        sa.Column("url", sa.String(), nullable=True),
+        sa.Column("secret", sa.String(), nullable=True),
+        sa.Column("timeout_s", sa.Float(), nullable=False),
+        sa.Column("retries", sa.Integer(), nullable=False),
+        sa.Column("on_silence", sa.String(), nullable=False),
+        sa.Column("updated_by", sa.String(), nullable=False),
+        sa.Column("updated_at", sa.DateTime(timezone=True), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+        sa.UniqueConstraint("pool", "name"),
+        sqlite_autoincrement=True,
+    )
+    op.create_table(
+        "rollout_hook_call",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("rollout_id", sa.Integer(), nullable=False),
+        sa.Column("hook_id", sa.Integer(), nullable=False),
+        sa.Column("step", sa.Integer(), nullable=False),
+        sa.Column("name", sa.String(), nullable=False),
+        sa.Column("kind", sa.String(), nullable=False),
+        sa.Column("state", sa.String(), nullable=False),
+        sa.Column("reason", sa.String(), nullable=False),
+        sa.Column("attempts", sa.Integer(), nullable=False),
+        sa.Column("failures", sa.Integer(), nullable=False),
+        sa.Column("body", sa.String(), nullable=False),
+        sa.Column("asked_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("answered_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("next_attempt_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("leased_until", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("leased_by", sa.Integer(), nullable=True),
+        sa.PrimaryKeyConstraint("id"),
+        sa.UniqueConstraint("rollout_id", "hook_id", "step"),
+    )
+    op.create_index(
+        op.f("ix_rollout_hook_call_next_attempt_at"), "rollout_hook_call", ["next_attempt_at"], unique=False
+    )
+    op.create_index(op.f("ix_rollout_hook_call_rollout_id"), "rollout_hook_call", ["rollout_id"], unique=False)
+    op.create_table(
         "rollout_pin",
         sa.Column("id", sa.Integer(), nullable=False),
         sa.Column("pool", sa.String(), nullable=False),
@@ -869,6 +912,10 @@ def downgrade() -> None:
     op.drop_table("rollout_request")
     op.drop_table("rollout_policy")
     op.drop_table("rollout_pin")
+    op.drop_index(op.f("ix_rollout_hook_call_rollout_id"), table_name="rollout_hook_call")
+    op.drop_index(op.f("ix_rollout_hook_call_next_attempt_at"), table_name="rollout_hook_call")
+    op.drop_table("rollout_hook_call")
+    op.drop_table("rollout_hook")
     op.drop_index(op.f("ix_rollout_freeze_ends_at"), table_name="rollout_freeze")
     op.drop_table("rollout_freeze")
     op.drop_index(op.f("ix_revision_hash"), table_name="revision")

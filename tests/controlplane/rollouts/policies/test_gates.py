@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from controlplane.contract.bodies.rollouts import OnInconclusive, RolloutCreate
 from controlplane.contract.on_call.rollout_policies import Freeze, Hours, RolloutPolicyCreate, Weekday
-from controlplane.rollouts.policies.gates import bounded, is_named, is_open, why_closed
+from controlplane.rollouts.policies.gates import bounded, is_named, why_closed
 
 MONDAY = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
 OFFICE = Hours(opens="09:00", closes="16:30")
@@ -40,12 +40,12 @@ def freeze(number: int, hours: float, pool: str | None = None) -> Freeze:
 )
 def test_hours_open_and_close_to_the_minute(hours: Hours, day: int, clock: str, expected: bool) -> None:
     hour, minute = map(int, clock.split(":"))
-    assert is_open(hours, (MONDAY + timedelta(days=day)).replace(hour=hour, minute=minute)) is expected
+    assert hours.is_open((MONDAY + timedelta(days=day)).replace(hour=hour, minute=minute)) is expected
 
 
 def test_hours_are_of_their_zone_and_an_unknown_one_is_refused() -> None:
     tokyo = OFFICE.model_copy(update={"zone": "Asia/Tokyo"})
-    assert is_open(tokyo, MONDAY.replace(hour=0)) and not is_open(tokyo, MONDAY.replace(hour=8))
+    assert tokyo.is_open(MONDAY.replace(hour=0)) and not tokyo.is_open(MONDAY.replace(hour=8))
     with pytest.raises(ValidationError, match="no such time zone"):
         Hours(opens="09:00", closes="16:30", zone="Moon/Base")
 

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from controlplane.contract.bodies.rollouts import RolloutCreate
+from controlplane.contract.changes.findings import Finding
 from controlplane.contract.errors import Conflict
 from controlplane.db.database import Database
-from controlplane.fleet import store as fleet_store
 from controlplane.rollouts import store
-from controlplane.rollouts.validation.checker import MOST_TOLD, checker_of
+from controlplane.rollouts.validation.checker import MOST_KEPT, MOST_TOLD, kept
 
 
 @pytest.fixture
@@ -59,15 +59,6 @@ def test_a_person_may_order_it_all_the_same(database: Database, spec: RolloutCre
         assert store.create(session, wanted, actor="p", now=start).phase == "promoting"
 
 
-def test_the_controllers_check_says_it_in_sentences(database: Database, fleet: Any, spec: RolloutCreate) -> None:
-    with database.read_session() as session:
-        check = checker_of(lambda number: fleet_store.revision(session, number))
-        (sentence,) = check(spec, fleet.views())
-        assert sentence == "b: knobs.max_num_seqs: 64 is above 32, its limit; at most 32, or start its engine with more"
-        limit(fleet, "b", 64)
-        assert check(spec, fleet.views()) == []
-
-
 def test_an_error_holds_so_many_findings_and_says_how_many_more(
     database: Database, fleet: Any, spec: RolloutCreate, start: datetime
 ) -> None:
@@ -79,3 +70,17 @@ def test_an_error_holds_so_many_findings_and_says_how_many_more(
         with database.session() as session:
             store.create(session, spec, actor="p", now=start)
     assert len(raised.value.detail["findings"]) == MOST_TOLD
+
+
+def test_the_evidence_keeps_by_node_what_was_found() -> None:
+    refuses = Finding(node="b", field="knobs.max_num_seqs", refuses=True, problem="64 is above 32", mend="at most 32")
+    costs = Finding(node="b", field="effective.costs", refuses=False, problem="it needs a restart")
+    assert kept([]) == {"validated": {}}
+    evidence = kept([refuses, costs])
+    assert evidence["findings"] == ["b: knobs.max_num_seqs: 64 is above 32; at most 32"]
+    assert [(one["field"], one["refuses"]) for one in evidence["validated"]["b"]] == [
+        ("knobs.max_num_seqs", True),
+        ("effective.costs", False),
+    ]
+    many = kept([costs.model_copy(update={"node": f"n{place}"}) for place in range(MOST_KEPT + 1)])
+    assert len(many["validated"]) == MOST_KEPT and "findings" not in many

@@ -31,7 +31,7 @@ from web.frame.look import Look
 from web.frame.marks import mark_of, marks_in
 from web.frame.page import Page, Part
 from web.frame.selection import selection_of
-from web.rollouts.rollouts_page import PAGE
+from web.rollouts.rollout_page import PAGE
 
 
 @dataclass
@@ -258,6 +258,7 @@ ANSWERS = {
     "/api/v1/rollouts/1/blast-radius": {"nodes": 0, "nodes_at_once": 0, "tenants": 0, **NO_SHARES},
     "/api/v1/configs/2": REVISION,
     "/api/v1/fleet": NO_NODES,
+    **{f"/api/v1/{name}": {"items": [], "next": None} for name in ("freezes", "pins", "rollout-policies", "ledger")},
 }
 
 

@@ -1,0 +1,91 @@
+"""TOML files that declare a pool: `[pool]`, `[rollout]` and `[slo]`, with the API's own fields.
+
+Guarantee: whatever is wrong is told with its file, its table and its field, all of it at once.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from controlplane.contract.bodies.rollouts import RolloutCreate
+from controlplane.contract.errors import BadSettings, nearest
+from controlplane.contract.knobs import KNOBS
+from controlplane.contract.on_call.rollout_policies import RolloutPolicyCreate
+from controlplane.terminal.toml_file import read_toml
+
+POOL, ROLLOUT, SLO = "pool", "rollout", "slo"
+CONFIG, POLICY = "config", "policy"
+SLO_FIELDS = ("limits", "profile")
+"""Of a rollout: what the canary must not break."""
+NOT_DECLARED = ("pool", "revision", "emergency", "study_id", "takes_back", *SLO_FIELDS)
+"""Of a rollout: what the file says elsewhere, or what no file may ask for."""
+ROLLOUT_FIELDS = tuple(name for name in RolloutCreate.model_fields if name not in NOT_DECLARED)
+POLICY_FIELDS = tuple(name for name in RolloutPolicyCreate.model_fields if name != "pool")
+FIELDS: Mapping[str, Sequence[str]] = {
+    POOL: ("name", CONFIG, POLICY),
+    f"{POOL}.{CONFIG}": tuple(KNOBS),
+    f"{POOL}.{POLICY}": POLICY_FIELDS,
+    ROLLOUT: ROLLOUT_FIELDS,
+    SLO: SLO_FIELDS,
+}
+"""The tables of a pool's file, each with its fields."""
+TABLES = (POOL, ROLLOUT, SLO)
+
+
+@dataclass(frozen=True)
+class PoolFile:
+    """What one file declares of its pool. config: knobs that it fixes, the others stay; policy: None where it says
+    none; rollout: how a changed configuration goes out, with what the canary must not break."""
+
+    file: Path
+    pool: str
+    config: Mapping[str, Any]
+    policy: Mapping[str, Any] | None
+    rollout: Mapping[str, Any]
+
+
+def read_pools(files: Sequence[Path]) -> tuple[list[PoolFile], list[str]]:
+    """Of the files that declare a pool, and what is wrong with them. Files that cannot be read are told elsewhere."""
+    found: list[PoolFile] = []
+    problems: list[str] = []
+    for file in files:
+        try:
+            document = read_toml(file, "file")
+        except BadSettings:
+            continue  # `alerting_files` reads the same files first, and says why.
+        said = {name: document[name] for name in TABLES if name in document}
+        if not said:
+            continue
+        wrong = list(_wrong(said))
+        problems += [f"{file}: {one}" for one in wrong]
+        if not wrong:
+            found.append(_pool_file(file, said))
+    first: dict[str, Path] = {}
+    for one in found:
+        before = first.setdefault(one.pool, one.file)
+        if before != one.file:
+            problems.append(f"{one.file}: [pool]: name: {one.pool!r} is declared twice, before in {before}")
+    return found, problems
+
+
+def _wrong(said: Mapping[str, Any]) -> Iterator[str]:
+    name = said.get(POOL, {}).get("name") if isinstance(said.get(POOL), Mapping) else None
+    if not isinstance(name, str) or not name:
+        yield "[pool]: name: say which pool, as in name = 'chat'"
+    for table, fields in FIELDS.items():
+        outer, _, inner = table.partition(".")
+        values = said.get(outer, {})
+        values = values.get(inner, {}) if inner and isinstance(values, Mapping) else values
+        if not isinstance(values, Mapping):
+            yield f"{table}: wants a table, as [{table}]"
+            continue
+        for key in values:
+            if key not in fields:
+                yield f"[{table}]: {key}: no such field, {nearest(key, list(fields))}"
+
+
+def _pool_file(file: Path, said: Mapping[str, Any]) -> PoolFile:
+    pool = said[POOL]
+    rollout = {**said.get(ROLLOUT, {}), **said.get(SLO, {})}
+    return PoolFile(file, pool["name"], pool.get(CONFIG, {}), pool.get(POLICY), rollout)

@@ -1,0 +1,26 @@
+// The editor of a rollout: what the server found wrong is a field's own state, and the address holds what is filled in.
+
+const form = document.getElementById("proposal");
+const asks = document.getElementById("proposed");
+const unchecked = document.getElementById("unchecked");
+
+function mark() {
+  for (const note of form.querySelectorAll("[id^='about-']")) {
+    const wrong = note.classList.contains("bad");
+    note.closest(".field").classList.toggle("wrong", wrong);
+    form.elements[note.id.slice("about-".length)]?.setAttribute("aria-invalid", String(wrong));
+  }
+  const address = document.querySelector("#checked [data-address]")?.dataset.address;
+  if (address) window.history.replaceState(window.history.state, "", address);
+  unchecked.hidden = true;
+}
+
+if (form) {
+  asks.addEventListener("htmx:after:swap", mark);
+  asks.addEventListener("htmx:error", () => { unchecked.hidden = false; });
+  asks.addEventListener("htmx:response:error", ({ detail }) => {
+    if (detail.ctx.response.status !== 401) { unchecked.hidden = false; return; }
+    const { pathname, search } = window.location;
+    window.location.assign("/login?next=" + encodeURIComponent(pathname + search));
+  });
+}
