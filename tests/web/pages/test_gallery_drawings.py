@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.processes import wait_for
+
 pytestmark = pytest.mark.browser
 
 
@@ -64,12 +66,19 @@ def test_a_heat_maps_cells_have_the_legends_colours_in_both_themes(gallery: Page
         gallery.emulate_media(color_scheme=theme)
         swatches = figure.evaluate(SWATCHES)
         seen.add(tuple(swatches))
-        for column, lowest, counts in data["cells"][::20]:
-            for place, count in enumerate(counts):
-                level = sum(least <= count for least in data["levels"]) - 1
-                wanted = swatches[level] if count else "none"
-                expect_pixel = [column, rows - 1 - lowest - place]
-                assert figure.evaluate(PIXEL, expect_pixel) == wanted, (theme, column, place)
+        cells = [
+            (
+                [column, rows - 1 - lowest - place],
+                sum(least <= count for least in data["levels"]) - 1 if count else None,
+            )
+            for column, lowest, counts in data["cells"][::20]
+            for place, count in enumerate(counts)
+        ]
+        wanted = [swatches[level] if level is not None else "none" for _, level in cells]
+        drawn = next(place for place, colour in enumerate(wanted) if colour != "none")
+        # The page draws anew when it hears of the theme.
+        wait_for("the legend's colours", lambda: figure.evaluate(PIXEL, cells[drawn][0]) == wanted[drawn])
+        assert [figure.evaluate(PIXEL, place) for place, _ in cells] == wanted, theme
     assert len(seen) == 2
     gallery.emulate_media(color_scheme="light", media="print")
     assert figure.evaluate(SWATCHES) == list(min(seen, key=lambda one: one != tuple(figure.evaluate(SWATCHES))))
