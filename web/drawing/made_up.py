@@ -13,10 +13,16 @@ from web.drawing.node_cells import Node, node_cells
 from web.drawing.ribbon import ribbon
 from web.drawing.sparkline import Baseline, sparkline
 from web.drawing.stacks import stacked_bars
+from web.drawing.trial_history import Tried, trial_history
 from web.drawing.verdict_bar import Judged, verdict_bar
 from web.drawing.waterfall import Request, waterfalls
 
 STEP_S, SPAN_S = 10, 900
+TRIALS = [
+    Tried(0, "default", 0.32, True),
+    *(Tried(place, "search", value, value < 0.6) for place, value in enumerate((0.41, 0.9, 0.27, 0.25, 2.4, 0.26), 1)),
+    Tried(7, "search", None, False),
+]
 
 
 def drawings() -> dict[str, Any]:
@@ -29,6 +35,7 @@ def drawings() -> dict[str, Any]:
         "stacks": _stacks(),
         "verdicts": _verdicts(),
         "closing": _closing(),
+        "trials": trial_history(TRIALS, "TTFT p95"),
         "nodes": {"Nodes by pool": node_cells(_nodes(300)), "Nobody": node_cells([])},
     }
 

@@ -1,10 +1,12 @@
 """Studies: the list, and one study, its search apart from what was measured again, which alone says who has won."""
 
 from controlplane.client import Client
-from controlplane.contract.bodies.studies import FINALIST
+from controlplane.contract.bodies.studies import FINALIST, Trial
 from controlplane.contract.knobs import KNOBS
+from web.drawing.trial_history import Tried, trial_history
 from web.frame.page import Context, Page, Part, number
 from web.frame.selection import Selection
+from web.pages.paired_runs import overall, pair_rows, pairs_sentence
 from web.pages.remeasured import arms_of
 
 
@@ -18,13 +20,25 @@ def study(client: Client, selection: Selection) -> Context:
     found = client.study(number(selection, "study"))
     trials = sorted(client.trials(found.id), key=lambda trial: trial.number)
     search = [trial for trial in trials if trial.kind != FINALIST]
+    name = f"{found.spec.objective.upper()} p{100 * found.spec.objective_q:g}"
+    pairs = pair_rows(trials)
+    importances = found.result.importances if found.result else {}
     return {
         "study": found,
+        "verdict": overall(found.result, name),
+        "pairs": pairs,
+        "pairs_say": pairs_sentence(pairs),
+        "history": trial_history([_tried(trial) for trial in search], name),
+        "importances": sorted(importances.items(), key=lambda one: -one[1]),
         "search": search,
         "arms": arms_of(found.result, trials),
         "winner": found.result.winner if found.result and found.result.repeats else None,
         "knobs": [name for name in KNOBS if any(name in trial.knobs for trial in trials)],
     }
+
+
+def _tried(trial: Trial) -> Tried:
+    return Tried(trial.number, trial.kind, trial.objective_s, trial.feasible)
 
 
 def whole(client: Client, selection: Selection) -> Context:
