@@ -14,7 +14,7 @@ from controlplane.client import Client
 from controlplane.contract.bodies.access import EnrolmentRequest
 from controlplane.contract.bodies.studies import StudyCreate, StudyState, TrialReport, TrialState
 from controlplane.contract.planning.trial_leases import NodeWanted, TrialWanted
-from tuner.study.holds import Lease
+from tuner.study.renewals import Lease
 from tuner.study.worker import Worker
 
 pytestmark = pytest.mark.slow

@@ -38,9 +38,9 @@ from tuner.search.search import Outcome, Search
 from tuner.search.space import Space, build_space
 from tuner.study.earlier_studies import remembered
 from tuner.study.finish import Begun, Finish, Finished, NotMeasured
-from tuner.study.holds import HEARTBEAT_S, NodeHold, either, tried_again
 from tuner.study.measuring import Measuring
 from tuner.study.remeasure import DEFAULT, WINNER, verdict
+from tuner.study.renewals import HEARTBEAT_S, NodeHold, either, tried_again
 from tuner.study.study_plan import engine_of, plan_of, slices_of
 from tuner.study.study_text import summary_of
 from tuner.study.time_plan import TimePlan

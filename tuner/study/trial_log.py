@@ -17,7 +17,7 @@ from controlplane.contract.planning.trial_leases import TrialWanted
 from tuner.replay.replay import Stopped
 from tuner.search.objective import Assessment
 from tuner.search.search import Outcome
-from tuner.study.holds import NodeHold, tried_again
+from tuner.study.renewals import NodeHold, tried_again
 
 
 class TrialLog:

@@ -30,7 +30,7 @@ from controlplane.contract.clock import Clock, utc_now
 from controlplane.contract.engine_address import Network
 from controlplane.contract.errors import Conflict, TailwrightError
 from tuner.replay.replay import Stopped
-from tuner.study.holds import HEARTBEAT_S, Lease, either, tried_again
+from tuner.study.renewals import HEARTBEAT_S, Lease, either, tried_again
 from tuner.study.study_run import Hooks, StudyRun
 
 logger = logging.getLogger(__name__)

@@ -22,7 +22,7 @@ SHARED = (
     *("/api/v1/alerts", "/api/v1/alert-rules", "/api/v1/symptoms", "/api/v1/silences", "/api/v1/inhibit-rules"),
     *("/api/v1/incidents", "/api/v1/routes", "/api/v1/events", "/api/v1/inbound/alerts"),
     *("/api/v1/destinations", "/api/v1/deliveries", "/api/v1/studies", "/api/v1/rollouts", "/api/v1/ledger"),
-    *("/api/v1/freezes", "/api/v1/pins", "/api/v1/rollout-policies", "/api/v1/verdicts"),
+    *("/api/v1/freezes", "/api/v1/pins", "/api/v1/rollout-policies", "/api/v1/rollout-hooks", "/api/v1/verdicts"),
     *("/api/v1/quantiles", "/api/v1/scalars", "/api/v1/rates", "/api/v1/shares", "/api/v1/heatmap", "/api/v1/compare"),
     *("/api/v1/exemplars", "/api/v1/requests", "/api/v1/request-facets", "/api/v1/explain", "/api/v1/workload"),
     *("/api/v1/onboarding", "/api/v1/service"),

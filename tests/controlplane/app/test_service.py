@@ -28,6 +28,7 @@ def test_every_tick_runs_and_none_fails(tmp_path: Path) -> None:
         "webhook_delivery",
         "rollouts",
         "rollout_hooks",
+        "trial_leases",
         "study_leases",
         "fleet_liveness",
         "token_uses",
