@@ -9,10 +9,12 @@ from controlplane.app.tables import all_tables
 from controlplane.auth.tables import FleetSecretRow
 from controlplane.db.database import Database
 from controlplane.keys import Keyring, Undecryptable, reencryption
+from controlplane.rollouts.hooks import store as hooks
+from controlplane.rollouts.hooks.tables import RolloutHookRow
 
 
 def forget(database: Database, keyring: Keyring, now: datetime, *, only_name: bool) -> list[str]:
-    """Remove every destination and every fleet secret that cannot be decrypted, in one transaction; what they were.
+    """Remove every destination, hook and fleet secret that cannot be decrypted, in one transaction; what they were.
 
     Nothing is removed where all can be read. A service that runs takes the new key up. Raises BadSettings.
     """
@@ -32,6 +34,11 @@ def forget(database: Database, keyring: Keyring, now: datetime, *, only_name: bo
             removed.append(f"destination {destination.name!r} at {destination.shown}: make it anew")
             if not only_name:
                 alerts.delete_destination(session, int(number), actor=ledger.SERVICE, now=now)
+        for number in sorted(unreadable.get("rollout_hook", ())):
+            hook = session.get_one(RolloutHookRow, number)
+            removed.append(f"hook {hook.name!r} of pool {hook.pool} at {hook.shown}: set it anew")
+            if not only_name:
+                hooks.remove_hook(session, int(number), actor=ledger.SERVICE, now=now)
         for name in sorted(unreadable.get("fleet_secret", ())):
             removed.append(f"{name}: agents that enrol from now on get another")
             if not only_name:

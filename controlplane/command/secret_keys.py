@@ -112,7 +112,7 @@ def forget(
     yes: Annotated[bool, typer.Option("--yes", help="Remove them; without it they are only named.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Remove the secrets whose key is lost: destinations (make them anew), and the key that hashes prompts."""
+    """Remove secrets whose key is lost: destinations and hooks (make them anew), and the key that hashes prompts."""
     database = _database(settings)
     from controlplane.app import lost_secrets
 
