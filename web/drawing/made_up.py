@@ -7,6 +7,7 @@ from typing import Any
 from controlplane.contract.bodies.telemetry import HeatmapAnswer, HeatmapColumn, HeatmapSeries
 from controlplane.contract.step_limits import StepLimit
 from web.drawing.closing_band import Known, closing_band
+from web.drawing.counted_bars import Counted, counted_bars
 from web.drawing.heat_map import heat_map
 from web.drawing.line_chart import Line, Mark
 from web.drawing.node_cells import Node, node_cells
@@ -36,6 +37,7 @@ def drawings() -> dict[str, Any]:
         "verdicts": _verdicts(),
         "closing": _closing(),
         "trials": trial_history(TRIALS, "TTFT p95"),
+        "counted": counted_bars(Counted(12, 400), Counted(20, 1600), 0.05),
         "nodes": {"Nodes by pool": node_cells(_nodes(300)), "Nobody": node_cells([])},
     }
 

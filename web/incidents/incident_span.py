@@ -22,7 +22,8 @@ LEAST = timedelta(minutes=1)
 
 @dataclass(frozen=True)
 class Span:
-    """`selection` covers before and during, in the incident's pool; `before` and `during` are its two sides."""
+    """`selection` covers before and during, in the incident's pool; `before` and `during` are its two sides. `lead`:
+    the alert that is drawn, of the metric where one is of it, else the one that tells most."""
 
     selection: Selection
     before: tuple[datetime, datetime]
@@ -52,10 +53,12 @@ def span_of(incident: IncidentDetail, selection: Selection) -> Span:
     goes_on = end == now
     told = TimeRange(_word(start), NOW if goes_on else _word(end))
     filters = {POOL.label: incident.pool} if incident.pool else {}
-    lead = incident.members[0].alert if incident.members else None
+    metric = metric_of(incident)
+    alerts = [member.alert for member in incident.members]
+    lead = next((one for one in alerts if one.labels.get("metric") == metric), next(iter(alerts), None))
     own = replace(selection, range=told, range_said=True, filters=filters, compare=None, own={})
     during = (onset, max(min(ended or end, end), onset + LEAST))
-    return Span(own, (onset - BEFORE, onset), during, metric_of(incident), lead)
+    return Span(own, (onset - BEFORE, onset), during, metric, lead)
 
 
 def metric_of(incident: IncidentDetail) -> str:

@@ -44,6 +44,8 @@ def test_the_columns_of_secrets_are_known() -> None:
         "destination.secret",
         "destination.url",
         "fleet_secret.value",
+        "rollout_hook.secret",
+        "rollout_hook.url",
     ]
     assert all_tables() is SQLModel.metadata
 

@@ -64,6 +64,16 @@ def test_it_is_the_incidents_own_whatever_the_address_says() -> None:
     assert span.selection.query() == "?from=2030-01-01T11%3A30%3A00Z&to=now&pool=chat"
 
 
+def test_what_is_drawn_is_the_alert_of_the_metric_whatever_else_has_the_same_cause() -> None:
+    """A configuration that a node could not bring up tells most, and has no latency."""
+    failed, slow = alert_of(1, kind="config_failed"), alert_of(2, metric="ttft")
+    seen = selection_of({}, ONSET + timedelta(hours=1))
+    span = span_of(incident_of(failed, slow), seen)
+    assert span.lead == slow and (span.metric, span.threshold_s) == ("ttft", 0.25)
+    alone = span_of(incident_of(failed), seen)
+    assert alone.lead == failed and (alone.metric, alone.threshold_s) == ("e2e", None)
+
+
 def test_one_that_is_over_ends_shortly_after() -> None:
     over = incident_of(alert_of(1), resolved_at=ONSET + timedelta(minutes=20), state=IncidentState.RESOLVED)
     span = span_of(over, selection_of({}, ONSET + timedelta(days=3)))
@@ -77,7 +87,7 @@ def test_one_that_is_over_ends_shortly_after() -> None:
 def test_the_metric_is_a_latency(metrics: list[str], wanted: str) -> None:
     incident = incident_of(*(alert_of(place, metric=name) for place, name in enumerate(metrics, 1)))
     assert metric_of(incident) == wanted
-    assert span_of(incident, selection_of({}, ONSET)).threshold_s == (0.25 if metrics[:1] == ["itl"] else None)
+    assert span_of(incident, selection_of({}, ONSET)).threshold_s == (0.25 if wanted in metrics else None)
 
 
 @given(st.integers(-3600, 200 * 86_400), st.none() | st.integers(0, 150 * 86_400))
