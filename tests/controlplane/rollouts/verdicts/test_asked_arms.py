@@ -1,13 +1,16 @@
 """Arms as others name them: which nodes, which revision, since when."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from controlplane.contract.changes.verdicts import ArmAsked, VerdictAsked
 from controlplane.contract.errors import BadRequest
-from controlplane.rollouts.verdicts.asked_arms import LONGEST_S, arms_of, started_at
+from controlplane.rollouts.verdicts.asked_arms import LONGEST_S, arms_of, matches, started_at
 from controlplane.telemetry import Span
 from tests.controlplane.telemetry.fake_reader import FakeReader
 
@@ -97,3 +100,15 @@ def test_a_canary_without_a_pause_needs_a_start() -> None:
         telemetry.add("ttft", START + timedelta(minutes=minute), [0.1], node="b")
     with pytest.raises(BadRequest, match="say when it began"):
         started_at(telemetry, asked({"node": ["a"]}, {"node": ["b"]}), START + timedelta(seconds=LONGEST_S + 900))
+
+
+@given(st.text("ab*", max_size=8), st.text("ab", max_size=10))
+def test_a_pattern_is_of_the_names_that_its_stars_say(pattern: str, name: str) -> None:
+    said = re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), name)
+    assert matches(pattern, name) == (said is not None)
+
+
+def test_many_stars_are_as_quick_as_one() -> None:
+    """Tried one after the other in every way they would keep the whole service for ever."""
+    assert not matches("a*" * 60 + "!", "a" * 128)
+    assert matches("a*" * 60 + "a", "a" * 128)
