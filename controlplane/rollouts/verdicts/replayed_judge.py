@@ -10,7 +10,7 @@ changes windows that were answered for already; so does a question with another 
 
 import math
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from controlplane.contract.bodies.rollouts import RolloutCreate
 from controlplane.contract.changes.verdicts import Outcome, VerdictAnswer, VerdictAsked
@@ -33,6 +33,7 @@ LOOK_TICKS = 6
 HISTORY_S = 7200.0
 """How much of the time before the canary teaches the judge what is usual of each arm."""
 NOBODY = Arm((), None)
+FIRST_MOMENT, FURTHEST = datetime(2000, 1, 1, tzinfo=UTC), timedelta(days=366)
 
 
 @dataclass(frozen=True)
@@ -47,8 +48,17 @@ class _Case:
     past_canary: Arm
 
 
+def _check_moments(asked: VerdictAsked, now: datetime) -> None:
+    """Raises `BadRequest` for a moment of which no telemetry can be, and beyond which no calendar may reach."""
+    for name in ("start", "end", "control_start", "control_end"):
+        moment: datetime | None = getattr(asked, name)
+        if moment is not None and not FIRST_MOMENT <= moment <= now + FURTHEST:
+            raise BadRequest(f"{name}: wants a moment from 2000 on, at most a year from now", field=name)
+
+
 def verdict_on(telemetry: TelemetryReader, asked: VerdictAsked, now: datetime) -> VerdictAnswer:
     """Raises `BadRequest` for what cannot be asked."""
+    _check_moments(asked, now)
     spec = _spec(asked)
     began = started_at(telemetry, asked, now)
     if began is None:

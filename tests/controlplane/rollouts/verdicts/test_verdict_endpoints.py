@@ -149,3 +149,13 @@ def test_a_token_of_another_scope_is_refused(app: FastAPI, database: Database, s
         _, text = tokens.issue(session, name="gpu-1", scope=Scope.AGENT, now=start)
     answer = TestClient(app).post("/api/v1/verdicts:flagger", json=HOOK, headers=basic("x", text))
     assert answer.status_code == 403
+
+
+@pytest.mark.parametrize("field", ["start", "end", "control_start", "control_end"])
+@pytest.mark.parametrize("moment", ["9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z"])
+def test_a_moment_at_the_ends_of_the_calendar_is_a_400_that_names_it(http: TestClient, field: str, moment: str) -> None:
+    start = {"control_end": "control_start", "control_start": "control_end"}
+    both = {field: moment} | ({start[field]: moment} if field in start else {})
+    answer = http.post("/api/v1/verdicts", json={**ARMS, **both})
+    assert answer.status_code == 400, answer.text
+    assert answer.json()["error"]["detail"]["field"] in (field, start.get(field))
