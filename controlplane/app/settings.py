@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 EVERY_ADDRESS = frozenset({"0.0.0.0", "::"})
 HTTP_URL = r"^https?://[^\s/]+"
-"""PostgreSQL's sslmode: `prefer`, libpq's default, goes on in clear where the server, or who is between, says so."""
 
 
 class StoreSettings(BaseModel):

@@ -7,10 +7,10 @@ from typing import Annotated, NamedTuple
 import typer
 
 from controlplane.client import Client
+from controlplane.command.pools.production import production_revision
 from controlplane.command.pools.rehearsal import rehearsal_lines, rehearse
 from controlplane.command.rollout_stages import stages_of
 from controlplane.contract.bodies.configs import RevisionCreate
-from controlplane.contract.bodies.nodes import NodeRole, NodeView
 from controlplane.contract.bodies.rollouts import (
     ENDED,
     OnInconclusive,
@@ -31,12 +31,6 @@ from controlplane.terminal.subcommand import subcommand
 app = subcommand(
     help="Bring a configuration to production: canary, verdict, promotion or rollback.", no_args_is_help=True
 )
-
-
-def production_revision(nodes: list[NodeView], pool: str) -> int | None:
-    """What the pool's serving nodes should run; a trial node's configuration is an experiment."""
-    serving = (node for node in nodes if node.pool == pool and node.role is NodeRole.SERVING)
-    return next((node.desired_revision for node in serving if node.desired_revision), None)
 
 
 def revision_with(client: Client, pool: str, assignments: list[str], note: str) -> int:

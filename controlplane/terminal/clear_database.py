@@ -5,6 +5,7 @@ from urllib.parse import parse_qs, urlsplit
 from controlplane.contract.host_names import is_loopback
 
 _ENCRYPTED = ("require", "verify-ca", "verify-full")
+"""PostgreSQL's sslmode: `prefer`, libpq's default, goes on in clear where the server, or who is between, says so."""
 
 
 def clear_database(url: str, setting: str) -> str | None:

@@ -5,7 +5,7 @@ stands at the top.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,7 +99,7 @@ def _words(one: Tried, objective: str) -> str:
     return f"{name}: {objective} {seconds(one.objective_s)}, limits {_kept(one)}"
 
 
-def _best(trials: Sequence[Tried], places: Sequence[float], y: Any) -> list[Step]:
+def _best(trials: Sequence[Tried], places: Sequence[float], y: Callable[[Tried], float]) -> list[Step]:
     """Of those that kept the limits, from each trial to the next."""
     found: list[Step] = []
     best: Tried | None = None

@@ -12,12 +12,13 @@ from pydantic import ValidationError
 
 from controlplane.contract.bodies.change import class_of
 from controlplane.contract.bodies.nodes import NodeView
-from controlplane.contract.bodies.rollouts import OnInconclusive, RolloutProposal, Stage
+from controlplane.contract.bodies.rollouts import RolloutProposal, Stage
 from controlplane.contract.changes.blast_radius import BlastLimit
 from controlplane.contract.errors import BadRequest, TailwrightError
 from controlplane.contract.knobs import KNOBS, NUM_SPECULATIVE_TOKENS, ChangeClass, Knob, parse_knob
 from web.frame.format import knob as knob_words
 from web.frame.time_range import duration
+from web.rollouts.guard_fields import UNDECIDED as UNDECIDED_BY_POLICY
 from web.rollouts.guard_fields import share_of
 
 STAGES: dict[str, tuple[str, list[Stage]]] = {
@@ -28,11 +29,7 @@ STAGES: dict[str, tuple[str, list[Stage]]] = {
         [Stage(share=0), Stage(share=0.1), Stage(share=0.5, pause=True), Stage(share=1)],
     ),
 }
-UNDECIDED = {
-    "": "as the pool's policy says, else it is held",
-    OnInconclusive.HOLD.value: "it is held for a person",
-    OnInconclusive.ROLL_BACK.value: "it is rolled back",
-}
+UNDECIDED = UNDECIDED_BY_POLICY | {"": "as the pool's policy says, else it is held"}
 HOW = ("canary", "stages", "soak", "undecided", "tolerance", "approval")
 LIMITS = {"nodes": "most_nodes", "traffic_share": "most_traffic", "unavailable_s": "longest_wait"}
 """Of the blast radius: fields of the form, by what the API calls them."""

@@ -89,11 +89,15 @@ class WrongFiles(BadSettings):
 
 @dataclass(frozen=True)
 class Declared:
-    """What the files declare: the request's lists, where each of their things stands, and the files that were read."""
+    """What the files declare: the request's lists, where each of their things stands, and the files that were read.
+
+    documents: each file as it was read, for who looks for other tables in it.
+    """
 
     lists: Mapping[str, Sequence[Mapping[str, Any]]]
     places: Mapping[str, Sequence[Place]]
     origins: Sequence[str]
+    documents: Mapping[Path, Mapping[str, Any]]
 
     def body(self, *, prune: bool, dry_run: bool) -> dict[str, Any]:
         """Of `PUT /api/v1/alerting`."""
@@ -120,13 +124,19 @@ class Declared:
 
 def read_files(paths: Sequence[Path], environ: Mapping[str, str] = os.environ) -> Declared:
     """All that these files declare, folders with their `*.toml`. Raises `WrongFiles` that tells all that is wrong."""
-    found = [(file, origin) for path in paths for file, origin in files_of(path)]
+    found = [(file, origin) for path in paths for file, origin in _files(path)]
     folders = [f"{path.resolve().name}/" for path in paths if path.is_dir()]
     lists: dict[str, list[Mapping[str, Any]]] = {table.list_name: [] for table in TABLES.values()}
     places: dict[str, list[Place]] = {name: [] for name in lists}
+    documents: dict[Path, Mapping[str, Any]] = {}
     problems: list[str] = []
     for file, origin in found:
-        for place, problem in _tables(file):
+        try:
+            documents[file] = read_toml(file, "file")
+        except BadSettings as error:
+            problems.append(error.message.removeprefix("file: "))
+            continue
+        for place, problem in _tables(file, documents[file]):
             if place is None:
                 problems.append(problem)
                 continue
@@ -138,10 +148,10 @@ def read_files(paths: Sequence[Path], environ: Mapping[str, str] = os.environ) -
             places[table.list_name].append(place)
     if problems:
         raise WrongFiles(problems)
-    return Declared(lists, places, [*folders, *dict.fromkeys(origin for _, origin in found)])
+    return Declared(lists, places, [*folders, *dict.fromkeys(origin for _, origin in found)], documents)
 
 
-def files_of(path: Path) -> Iterator[tuple[Path, str]]:
+def _files(path: Path) -> Iterator[tuple[Path, str]]:
     """Each file, and its name as an origin: of a folder's file with the folder's."""
     if not path.is_dir():
         yield path, path.name
@@ -153,13 +163,8 @@ def files_of(path: Path) -> Iterator[tuple[Path, str]]:
         yield file, f"{path.resolve().name}/{file.name}"
 
 
-def _tables(file: Path) -> Iterator[tuple[Place | None, str]]:
+def _tables(file: Path, document: Mapping[str, Any]) -> Iterator[tuple[Place | None, str]]:
     """Each table of a file, or what is wrong."""
-    try:
-        document = read_toml(file, "file")
-    except BadSettings as error:
-        yield None, error.message.removeprefix("file: ")
-        return
     for name, tables in document.items():
         if name in pool_files.TABLES:
             continue

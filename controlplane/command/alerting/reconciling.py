@@ -13,7 +13,7 @@ import typer
 from pydantic import Field
 
 from controlplane.client import Client
-from controlplane.command.alerting.alerting_files import Declared, WrongFiles, files_of, read_files
+from controlplane.command.alerting.alerting_files import Declared, WrongFiles, read_files
 from controlplane.command.alerting.plan_text import plan_lines
 from controlplane.command.pools.pool_plan import PoolChanges, pool_lines
 from controlplane.command.pools.pool_reconciling import carry_out, planned
@@ -70,8 +70,7 @@ def reconciled(client: Client, wanted: Wanted, *, dry_run: bool) -> Reconciled:
         declared = read_files(paths)
     except WrongFiles as error:
         _refuse(error.problems)
-    files = [file for path in paths for file, _ in files_of(path)]
-    pools, problems = planned(client, files, again=wanted.again, commit=wanted.commit)
+    pools, problems = planned(client, declared.documents, again=wanted.again, commit=wanted.commit)
     if problems:
         _refuse(problems)
     # What alerting refuses is known before a pool is touched: it is whole or not at all.

@@ -10,8 +10,8 @@ import typer
 
 from controlplane.client import Client
 from controlplane.command.pools.engine_arguments import Engine, arguments, patch, toml_text
+from controlplane.command.pools.production import production_revision, serving
 from controlplane.contract.bodies.configs import Revision, RevisionCreate
-from controlplane.contract.bodies.nodes import NodeRole
 from controlplane.contract.knobs import difference
 from controlplane.terminal.assignments import parse_assignments
 from controlplane.terminal.output.printing import (
@@ -116,8 +116,8 @@ def export(
     against: Annotated[Path | None, typer.Option(help="The file to patch, such as a manifest.")] = None,
 ) -> None:
     """A pool's configuration for Git: a file for `tailwright apply`, an engine's arguments, or a patch of them."""
-    nodes = [node for node in client.nodes() if node.pool == pool and node.role is NodeRole.SERVING]
-    number = revision or next((node.desired_revision for node in nodes if node.desired_revision), None)
+    nodes = serving(client.nodes(), pool)
+    number = revision or production_revision(nodes, pool)
     if number is None:
         fail(f"--pool: {pool!r} has no serving node whose revision is known; name one by --revision")
     knobs = client.config(number).knobs.knobs()

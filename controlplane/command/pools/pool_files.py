@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from controlplane.contract.bodies.rollouts import RolloutCreate
-from controlplane.contract.errors import BadSettings, nearest
+from controlplane.contract.errors import nearest
 from controlplane.contract.knobs import KNOBS
 from controlplane.contract.on_call.rollout_policies import RolloutPolicyCreate
-from controlplane.terminal.toml_file import read_toml
 
 POOL, ROLLOUT, SLO = "pool", "rollout", "slo"
 CONFIG, POLICY = "config", "policy"
@@ -45,15 +44,11 @@ class PoolFile:
     rollout: Mapping[str, Any]
 
 
-def read_pools(files: Sequence[Path]) -> tuple[list[PoolFile], list[str]]:
-    """Of the files that declare a pool, and what is wrong with them. Files that cannot be read are told elsewhere."""
+def read_pools(documents: Mapping[Path, Mapping[str, Any]]) -> tuple[list[PoolFile], list[str]]:
+    """Of the files that declare a pool, and what is wrong with them. documents: of each file, what it holds."""
     found: list[PoolFile] = []
     problems: list[str] = []
-    for file in files:
-        try:
-            document = read_toml(file, "file")
-        except BadSettings:
-            continue  # `alerting_files` reads the same files first, and says why.
+    for file, document in documents.items():
         said = {name: document[name] for name in TABLES if name in document}
         if not said:
             continue

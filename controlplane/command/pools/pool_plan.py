@@ -8,9 +8,10 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from controlplane.command.pools.pool_files import PoolFile
+from controlplane.command.pools.production import production_revision, serving
 from controlplane.command.pools.rehearsal import REASON
 from controlplane.contract.bodies.configs import Revision
-from controlplane.contract.bodies.nodes import NodeRole, NodeView
+from controlplane.contract.bodies.nodes import NodeView
 from controlplane.contract.bodies.rollouts import ENDED, Rollout, RolloutPhase
 from controlplane.contract.errors import BadSettings, Conflict
 from controlplane.contract.knobs import config_hash, difference, parse_config
@@ -52,8 +53,7 @@ def plan_pool(wanted: PoolFile, seen: PoolSeen, *, again: bool) -> PoolChanges:
 
     again: propose once more what was rolled back.
     """
-    serving = [node for node in seen.nodes if node.pool == wanted.pool and node.role is NodeRole.SERVING]
-    number = next((node.desired_revision for node in serving if node.desired_revision), None)
+    number = production_revision(seen.nodes, wanted.pool)
     promoted = next((one for one in seen.revisions if one.number == number), None)
     if promoted is None:
         raise BadSettings(f"name: pool {wanted.pool!r} has no serving node whose configuration is known", field="name")
@@ -65,7 +65,7 @@ def plan_pool(wanted: PoolFile, seen: PoolSeen, *, again: bool) -> PoolChanges:
         revision=promoted.number,
         knobs=[FieldChange(field=name, old=runs, new=asked) for name, (asked, runs) in differing.items()],
         policy=list(_policy_changes(wanted, seen.policy)),
-        drifted=[node.node for node in serving if node.drift],
+        drifted=[node.node for node in serving(seen.nodes, wanted.pool) if node.drift],
     )
     if differing:
         same = next((one.number for one in seen.revisions if one.hash == config_hash(config)), None)

@@ -4,7 +4,7 @@ Guarantee: everything is asked for as a dry run first, so that one wrong thing l
 reaches nodes by a judged rollout alone.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,9 +28,11 @@ class PlannedPool:
     policy: dict[str, Any]
 
 
-def planned(client: Client, files: Sequence[Path], *, again: bool, commit: str) -> tuple[list[PlannedPool], list[str]]:
+def planned(
+    client: Client, documents: Mapping[Path, Mapping[str, Any]], *, again: bool, commit: str
+) -> tuple[list[PlannedPool], list[str]]:
     """What the files change of their pools, and what is wrong with any of them. Nothing is changed."""
-    pools, problems = read_pools(files)
+    pools, problems = read_pools(documents)
     if not pools or problems:
         return [], problems
     nodes, revisions, rollouts = client.nodes(), client.configs(), client.rollouts()

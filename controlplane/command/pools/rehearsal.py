@@ -11,7 +11,8 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from controlplane.client import Client
-from controlplane.contract.bodies.nodes import NodeRole, NodeView
+from controlplane.command.pools.production import production_revision, serving
+from controlplane.contract.bodies.nodes import NodeView
 from controlplane.contract.bodies.rollouts import ENDED, Rollout, RolloutAction, RolloutPhase, Stage
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.knobs import difference
@@ -41,8 +42,8 @@ class Rehearsal(BaseModel):
 
 def rehearse(client: Client, pool: str, knobs: dict[str, Any], limit_s: float) -> Rehearsal:
     """limit_s: for each way. Raises `BadRequest` for a pool of no known revision, or what the service refuses."""
-    before = {node.node: node for node in _serving(client, pool)}
-    revision = next((node.desired_revision for node in before.values() if node.desired_revision), None)
+    nodes = client.nodes()
+    before, revision = {node.node: node for node in serving(nodes, pool)}, production_revision(nodes, pool)
     if revision is None:
         raise BadRequest(f"pool: {pool!r} has no serving node whose revision is known", field="pool")
     stages = [stage.model_dump() for stage in STAGES]
@@ -50,13 +51,13 @@ def rehearse(client: Client, pool: str, knobs: dict[str, Any], limit_s: float) -
     rollout, began = client.create_rollout(wanted), time.monotonic()
     rollout = _watched(client, rollout.id, lambda one: one.phase not in NOT_THERE, limit_s)
     is_there, there_s = rollout.phase not in {*NOT_THERE, *ENDED}, time.monotonic() - began
-    canary = [node.node for node in _serving(client, pool) if node.desired_revision == rollout.spec.revision]
+    canary = [node.node for node in serving(client.nodes(), pool) if node.desired_revision == rollout.spec.revision]
     if rollout.phase not in ENDED:
         client.change_rollout(rollout.id, RolloutAction.ABORT)
     aborted = time.monotonic()
     rollout = _watched(client, rollout.id, lambda one: one.phase in ENDED, limit_s)
     back_s = time.monotonic() - aborted if rollout.phase is RolloutPhase.ROLLED_BACK else None
-    after = {node.node: node for node in _serving(client, pool)}
+    after = {node.node: node for node in serving(client.nodes(), pool)}
     return Rehearsal(
         rollout=rollout.id,
         message=rollout.message,
@@ -75,10 +76,6 @@ def _watched(client: Client, number: int, is_so: Callable[[Rollout], bool], limi
         time.sleep(0.2)
         rollout = client.rollout(number)
     return rollout
-
-
-def _serving(client: Client, pool: str) -> list[NodeView]:
-    return [node for node in client.nodes() if node.pool == pool and node.role is NodeRole.SERVING]
 
 
 def _differs(name: str, before: NodeView | None, after: NodeView | None) -> Iterator[str]:
