@@ -9,9 +9,12 @@ end, too. On SQLite nobody can tell (None), unless the asker knows that it is al
 import logging
 import secrets
 import threading
+from collections.abc import Collection
+from datetime import datetime
 
-from sqlalchemy import Connection, event, text
+from sqlalchemy import ColumnElement, Connection, event, or_, text
 from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Mapped
 from sqlmodel import Session
 
 from controlplane.db.database import Database
@@ -24,6 +27,20 @@ _LIVING = text(
     "SELECT objid::bigint FROM pg_locks WHERE locktype = 'advisory' AND classid = :class AND objsubid = 2 AND granted "
     "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
 )
+
+
+def is_free(
+    leased_until: Mapped[datetime | None],
+    leased_by: Mapped[int | None],
+    now: datetime,
+    living: Collection[int] | None,
+) -> ColumnElement[bool]:
+    """Whether nobody holds a row: it is not leased, its lease has ended, or whoever leased it lives no more.
+
+    living: the processes whose leases hold until their ends (`LivingProcesses.numbers`); None: all do.
+    """
+    free = or_(leased_until.is_(None), leased_until <= now)
+    return free if living is None else free | leased_by.not_in(living)
 
 
 class LivingProcesses:

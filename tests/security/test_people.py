@@ -568,6 +568,7 @@ DEEDS = {
     "approve a rollout, set policies, lift a freeze": ("DELETE", "/api/v1/freezes/999", None),
     "freeze and pin pools": ("DELETE", "/api/v1/pins/999", None),
     "webhooks' destinations": ("POST", "/api/v1/destinations", None),
+    "hooks of rollouts": ("DELETE", "/api/v1/rollout-hooks/999", None),
     "remove a node, release its name": ("DELETE", "/api/v1/nodes/nobody", None),
     "list people": ("GET", "/api/v1/people", None),
     "list and revoke tokens": ("GET", "/api/v1/tokens", None),

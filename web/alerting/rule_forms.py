@@ -18,6 +18,7 @@ from web.access.threads import on_own_threads
 from web.alerting.alerting_page import PAGE, form_context, found_rule, problem_of
 from web.alerting.rule_fields import fields_of, usual_said, wanted_rule
 from web.alerting.rule_trial import USUAL
+from web.frame.form_said import form_of
 from web.frame.page_document import page_sent
 from web.frame.selection import LONGEST_WORD, selection_of
 
@@ -26,13 +27,7 @@ router = APIRouter(prefix="/alerting/rules")
 MOST_FIELDS = 40
 
 
-async def form_said(request: Request) -> dict[str, str]:
-    """All that the form says: which fields it has depends on the kind of rule."""
-    async with request.form(max_fields=MOST_FIELDS, max_files=0) as form:
-        return {name: value for name, value in form.items() if isinstance(value, str)}
-
-
-Said = Annotated[dict[str, str], Depends(form_said)]
+Said = Annotated[dict[str, str], Depends(form_of(MOST_FIELDS))]
 
 
 @router.post("/{rule}")

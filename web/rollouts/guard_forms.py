@@ -15,6 +15,7 @@ from controlplane.contract.errors import NotFound, TailwrightError, Unauthentica
 from web.access.sessions import signed_client_of
 from web.access.threads import on_own_threads
 from web.frame import row_number
+from web.frame.form_said import form_of
 from web.frame.page_document import page_sent
 from web.frame.selection import selection_of
 from web.rollouts.guard_fields import FIELDS, RENAMED, wanted_freeze, wanted_pin, wanted_policy
@@ -28,13 +29,7 @@ router = APIRouter(prefix=PAGE_PATH)
 MOST_FIELDS = 20
 
 
-async def form_said(request: Request) -> dict[str, str]:
-    """All that the form says: which fields it has depends on what it makes."""
-    async with request.form(max_fields=MOST_FIELDS, max_files=0) as form:
-        return {name: value for name, value in form.items() if isinstance(value, str)}
-
-
-Said = Annotated[dict[str, str], Depends(form_said)]
+Said = Annotated[dict[str, str], Depends(form_of(MOST_FIELDS))]
 
 
 @router.post("/{kind}")

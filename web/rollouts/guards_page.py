@@ -10,6 +10,7 @@ from controlplane.contract.bodies.nodes import NodeRole
 from controlplane.contract.errors import NotFound
 from web.access.viewer import may_operate, scope_of
 from web.frame.page import Context, Page, Part
+from web.frame.second_step import Ending
 from web.frame.selection import Selection, is_number
 from web.rollouts.guard_fields import FIELDS, UNDECIDED, policy_said
 from web.rollouts.holds import PAGE_PATH, hours_words
@@ -34,21 +35,6 @@ class Editing:
     @property
     def action(self) -> str:
         return f"{PAGE_PATH}/{self.kind}"
-
-
-@dataclass(frozen=True)
-class Ending:
-    """What a second step asks for before it is done. `loses`: what comes of it."""
-
-    kind: str
-    number: int
-    title: str
-    loses: str
-    button: str
-
-    @property
-    def action(self) -> str:
-        return f"{PAGE_PATH}/{self.kind}/{self.number}/end"
 
 
 def guards(client: Client, selection: Selection) -> Context:
@@ -124,7 +110,7 @@ def ending_of(client: Client, what: str) -> Ending | None:
 def _policies(client: Client) -> list[Ending]:
     loses = "Nothing but scopes holds there any more."
     return [
-        Ending("policy", one.id, f"Remove the policy of pool {one.pool}?", loses, "Remove it")
+        Ending(f"{PAGE_PATH}/policy", one.id, f"Remove the policy of pool {one.pool}?", loses, "Remove it")
         for one in client.rollout_policies()
     ]
 
@@ -132,14 +118,15 @@ def _policies(client: Client) -> list[Ending]:
 def _freezes(client: Client) -> list[Ending]:
     loses = "Rollouts that wait for its end go on at once."
     return [
-        Ending("freeze", one.id, f"Lift freeze {one.id}, {one.reason}?", loses, "Lift it") for one in client.freezes()
+        Ending(f"{PAGE_PATH}/freeze", one.id, f"Lift freeze {one.id}, {one.reason}?", loses, "Lift it")
+        for one in client.freezes()
     ]
 
 
 def _pins(client: Client) -> list[Ending]:
     return [
         Ending(
-            "pin",
+            f"{PAGE_PATH}/pin",
             one.id,
             f"Unpin {'pool ' + one.pool if one.node is None else one.node}?",
             "It follows rollouts again." if one.node is None else "It is given its pool's revision at once.",

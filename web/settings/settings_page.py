@@ -15,6 +15,7 @@ from controlplane.contract.errors import NotFound
 from web.access.viewer import scope_of
 from web.frame.own_parameters import one_of
 from web.frame.page import Asked, Context, Page, Part
+from web.frame.second_step import Ending
 from web.frame.selection import Selection, is_number
 from web.frame.states import Kind
 from web.settings.changed_destination import changed_destination
@@ -41,22 +42,6 @@ SETTING_GROUPS = {
 UNITS = {"_hours": " hours", "_days": " days", "_s": " seconds"}
 ENDED = 20
 """Tokens that have ended that are listed."""
-
-
-@dataclass(frozen=True)
-class Ending:
-    """What a second step asks for before it is done. `tab`: where it stands; `loses`: what comes of it."""
-
-    tab: str
-    number: int
-    title: str
-    loses: str
-    button: str
-
-    @property
-    def action(self) -> str:
-        """Where its form is sent."""
-        return f"/settings/{self.tab}/{self.number}/end"
 
 
 @dataclass(frozen=True)
@@ -239,7 +224,7 @@ def ending_of(client: Client, what: str) -> Ending | None:
 def _token_endings(client: Client) -> list[Ending]:
     loses = "Whoever uses it, and each browser signed in with it, is refused within two seconds. It cannot be undone."
     return [
-        Ending("tokens", one.id, f"Revoke token {one.id}, {one.name}?", loses, "Revoke it")
+        Ending("/settings/tokens", one.id, f"Revoke token {one.id}, {one.name}?", loses, "Revoke it")
         for one in client.tokens()
         if one.revoked_at is None
     ]
@@ -249,7 +234,7 @@ def _session_endings(client: Client) -> list[Ending]:
     loses = "The browser has to sign in again."
     return [
         Ending(
-            "people",
+            "/settings/people",
             one.id,
             f"End the session of {one.name}?",
             f"{loses} It is this browser." if one.own else loses,
@@ -262,7 +247,7 @@ def _session_endings(client: Client) -> list[Ending]:
 def _destination_endings(client: Client) -> list[Ending]:
     loses = "No alert is sent there any more, and what still waits for it is given up."
     return [
-        Ending("destinations", one.id, f"Remove destination {one.name}?", loses, "Remove it")
+        Ending("/settings/destinations", one.id, f"Remove destination {one.name}?", loses, "Remove it")
         for one in client.destinations()
     ]
 
@@ -270,7 +255,7 @@ def _destination_endings(client: Client) -> list[Ending]:
 def _route_endings(client: Client) -> list[Ending]:
     loses = "Alerts that it matched go to the next route that does. Incidents that are open keep their owner."
     return [
-        Ending("routes", one.id, f"Remove route {one.name}?", loses + _comes_back(one.origin), "Remove it")
+        Ending("/settings/routes", one.id, f"Remove route {one.name}?", loses + _comes_back(one.origin), "Remove it")
         for one in client.routes()
     ]
 
@@ -279,7 +264,11 @@ def _inhibit_rule_endings(client: Client) -> list[Ending]:
     loses = "Alerts that it holds back, and that still fire, are told now."
     return [
         Ending(
-            "inhibit-rules", one.id, f"Remove inhibit rule {one.name}?", loses + _comes_back(one.origin), "Remove it"
+            "/settings/inhibit-rules",
+            one.id,
+            f"Remove inhibit rule {one.name}?",
+            loses + _comes_back(one.origin),
+            "Remove it",
         )
         for one in client.inhibit_rules()
     ]
@@ -288,7 +277,13 @@ def _inhibit_rule_endings(client: Client) -> list[Ending]:
 def _silence_endings(client: Client) -> list[Ending]:
     loses = "Alerts that it holds back, and that still fire, are told now."
     return [
-        Ending("silences", one.id, f"End silence {one.id}, {one.comment}?", loses + _comes_back(one.origin), "End it")
+        Ending(
+            "/settings/silences",
+            one.id,
+            f"End silence {one.id}, {one.comment}?",
+            loses + _comes_back(one.origin),
+            "End it",
+        )
         for one in client.silences()
         if one.ended_early_at is None
     ]

@@ -1,7 +1,5 @@
 """A destination's row filled with what is wanted. Guarantee: its URL and its secrets are stored encrypted."""
 
-from dataclasses import dataclass, field
-
 from sqlmodel import Session
 
 from controlplane.alerts.notify.kept_secrets import SECRETS
@@ -9,30 +7,14 @@ from controlplane.alerts.tables import DestinationRow, place_of
 from controlplane.contract.channels.destination_kinds import DESTINATION_KINDS
 from controlplane.contract.channels.destinations import DestinationCreate
 from controlplane.contract.shown_url import masked
-from controlplane.keys import Keyring, Undecryptable
-
-
-@dataclass(frozen=True)
-class Secret:
-    """text: None where it cannot be read any more."""
-
-    text: str | None = field(repr=False)
+from controlplane.keys import Keyring
+from controlplane.keys.kept_secret import Secret
 
 
 def secrets_of(row: DestinationRow, keyring: Keyring) -> dict[str, Secret | None]:
     """By name, as they are there; None for one that is not."""
-    return {name: _secret(row, name, keyring) for name in SECRETS}
-
-
-def _secret(row: DestinationRow, name: str, keyring: Keyring) -> Secret | None:
-    stored = getattr(row, name)
-    if stored is None:
-        return None
     assert row.id is not None
-    try:
-        return Secret(keyring.decrypt(place_of(row.id, name), stored))
-    except Undecryptable:
-        return Secret(None)
+    return {name: Secret.read(keyring, place_of(row.id, name), getattr(row, name)) for name in SECRETS}
 
 
 def fill(session: Session, row: DestinationRow, wanted: DestinationCreate, keyring: Keyring) -> None:

@@ -23,7 +23,7 @@ from controlplane.alerts.tables import DeliveryRow, DestinationRow
 from controlplane.contract.channels.destination_kinds import DestinationKind
 from controlplane.contract.channels.destinations import DeliveryState
 from controlplane.db.database import Database
-from controlplane.db.living_processes import LivingProcesses
+from controlplane.db.living_processes import LivingProcesses, is_free
 from controlplane.ledger import sealing, signing
 
 LEASE_S = 30.0
@@ -248,9 +248,7 @@ def _is_due(now: datetime, living: Collection[int] | None) -> ColumnElement[bool
     """living: the processes whose leases hold until their ends; None: all do."""
     letter = DeliveryRow
     at_last = or_(col(letter.next_attempt_at).is_(None), col(letter.next_attempt_at) <= now)
-    free = or_(col(letter.leased_until).is_(None), col(letter.leased_until) <= now)
-    if living is not None:
-        free |= col(letter.leased_by).not_in(living)
+    free = is_free(col(letter.leased_until), col(letter.leased_by), now, living)
     return (col(letter.state) == WAITING) & at_last & free
 
 

@@ -8,14 +8,14 @@ silence.
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from sqlalchemy import ColumnElement, or_
+from sqlalchemy import ColumnElement
 from sqlmodel import Session, col, select, update
 
 from controlplane import ledger
 from controlplane.contract.changes.hooks import HookKind, HookState
 from controlplane.contract.retry import doubling_s
 from controlplane.db.database import Database
-from controlplane.db.living_processes import LivingProcesses
+from controlplane.db.living_processes import LivingProcesses, is_free
 from controlplane.rollouts.hooks.tables import RolloutHookCallRow, RolloutHookRow
 from controlplane.rollouts.tables import RolloutRow
 
@@ -112,9 +112,8 @@ class HookQueue:
                 _note(session, row, call, lease, now)
 
     def _is_free(self, session: Session, now: datetime) -> ColumnElement[bool]:
-        free = or_(col(RolloutHookCallRow.leased_until).is_(None), col(RolloutHookCallRow.leased_until) <= now)
-        living = self._living.numbers(session)
-        return free if living is None else free | col(RolloutHookCallRow.leased_by).not_in(living)
+        call = RolloutHookCallRow
+        return is_free(col(call.leased_until), col(call.leased_by), now, self._living.numbers(session))
 
 
 def _is_due(now: datetime) -> ColumnElement[bool]:

@@ -1,7 +1,6 @@
 """Hooks in the database, inside the caller's transaction; each change is in the ledger.
 
-Guarantees: URL and secret are stored encrypted. A secret is kept only where it goes to where it went before: otherwise
-whoever may change a hook would have what is signed with it sent to a place of their own.
+Guarantee: URL and secret are stored encrypted, and a secret is kept as `keys.kept_secret` says.
 """
 
 from datetime import datetime
@@ -13,7 +12,8 @@ from controlplane.contract.changes.hooks import Hook, HookSettings
 from controlplane.contract.errors import BadRequest, Conflict
 from controlplane.contract.shown_url import masked
 from controlplane.db.rows import existing, newest
-from controlplane.keys import Keyring, Undecryptable
+from controlplane.keys import Keyring
+from controlplane.keys.kept_secret import Secret, elsewhere, kept
 from controlplane.rollouts.hooks.tables import RolloutHookCallRow, RolloutHookRow, place_of
 
 MOST = 10
@@ -40,10 +40,7 @@ def set_hook(session: Session, wanted: HookSettings, keyring: Keyring, *, actor:
         raise BadRequest("url: say where the hook is, or url_kept where one is there", field="url")
     secret = _kept(wanted, "secret", row, keyring)
     if wanted.secret_kept and row is not None and masked(url) != row.shown:
-        raise BadRequest(
-            f"secret_kept: the secret belongs to {row.shown}, and this is another place; give the secret anew",
-            field="secret_kept",
-        )
+        raise elsewhere(row.shown)
     plain = wanted.model_dump(mode="json", include={"kind", "timeout_s", "retries", "on_silence"})
     row = row or RolloutHookRow(pool=wanted.pool, name=wanted.name, shown="", updated_by=actor, updated_at=now, **plain)
     row.sqlmodel_update({**plain, "shown": masked(url), "updated_by": actor, "updated_at": now})
@@ -74,18 +71,8 @@ def _kept(wanted: HookSettings, name: str, row: RolloutHookRow | None, keyring: 
     given: str | None = getattr(wanted, name)
     if not getattr(wanted, f"{name}_kept"):
         return given
-    field = f"{name}_kept"
-    if given is not None:
-        raise BadRequest(f"{field}: leave it out, or give no {name}: it is one or the other", field=field)
-    stored = None if row is None else getattr(row, name)
-    if row is None or stored is None:
-        raise BadRequest(f"{field}: hook {wanted.name!r} has no {name} that could be kept; give it", field=field)
-    try:
-        return keyring.decrypt(place_of(row.id or 0, name), stored)
-    except Undecryptable:
-        raise BadRequest(
-            f"{field}: the {name} that is there cannot be read any more; give it anew", field=field
-        ) from None
+    stored = None if row is None else Secret.read(keyring, place_of(row.id or 0, name), getattr(row, name))
+    return kept(name, given, stored, f"hook {wanted.name!r}")
 
 
 def _view(row: RolloutHookRow) -> Hook:

@@ -171,15 +171,22 @@ def test_a_study_waits_while_its_pool_is_being_changed(database: Database, spec:
     assert claim(database, "w", clock) == waiting
 
 
-def test_its_default_is_the_pools_revision_when_it_was_claimed(
-    database: Database, spec: StudyCreate, clock: Any
-) -> None:
+def two_revisions(database: Database, clock: Any) -> tuple[int, int]:
+    """Numbers; the pool runs the first."""
     with database.session() as session:
         first, second = (
             fleet.create_revision(session, RevisionCreate(knobs={"max_num_seqs": seqs}), "t", clock()).number
             for seqs in (16, 8)
         )
         fleet.set_pool_revision(session, "chat", first, clock())
+        return first, second
+
+
+def test_its_default_is_the_pools_revision_when_it_was_claimed(
+    database: Database, spec: StudyCreate, clock: Any
+) -> None:
+    first, second = two_revisions(database, clock)
+    with database.session() as session:
         fleet.set_override(session, ["a"], second, clock())  # What a canary runs is not the pool's.
     study_id = create(database, spec, clock)
     assert claim(database, "w", clock) == study_id
@@ -193,12 +200,7 @@ def test_its_default_is_the_pools_revision_when_it_was_claimed(
 def test_one_that_goes_on_with_another_worker_keeps_its_default_and_counts_no_waits(
     database: Database, spec: StudyCreate, clock: Any
 ) -> None:
-    with database.session() as session:
-        first, second = (
-            fleet.create_revision(session, RevisionCreate(knobs={"max_num_seqs": seqs}), "t", clock()).number
-            for seqs in (16, 8)
-        )
-        fleet.set_pool_revision(session, "chat", first, clock())
+    first, second = two_revisions(database, clock)
     study_id = create(database, spec, clock)
     claim(database, "w1", clock)
     with database.session() as session:

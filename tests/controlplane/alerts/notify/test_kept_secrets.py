@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from controlplane.alerts.notify.destination_fields import Secret
 from controlplane.alerts.notify.kept_secrets import with_kept
 from controlplane.contract.channels.destinations import DestinationReplace
 from controlplane.contract.errors import BadRequest
+from controlplane.keys.kept_secret import Secret
 
 URL, SHOWN = "https://pager.test/hook?key=a", "https://pager.test/***"
 STORED = {"url": Secret(URL), "secret": Secret("signs it"), "callback_secret": None}
