@@ -153,6 +153,9 @@ def _counted(metric: str, told: Evidence, evidence: Evidence) -> list[Row]:
     rows = []
     for level in told.get("exceedances", []):
         q, log_e = f"p{100 * level['q']:g}", level.get("log_e", {})
+        counted = (
+            "counted, so without a ratio" if "worse" in log_e else "beside the objective: being faster alone counts"
+        )
         arms = Counted(level["canary"], canary), Counted(level["control"], control)
         shares = ", ".join(f"{name} {arm.words}" for name, arm in zip(ARMS, arms, strict=True) if arm.whole)
         rows.append(
@@ -160,7 +163,7 @@ def _counted(metric: str, told: Evidence, evidence: Evidence) -> list[Row]:
                 name=f"{metric_name(metric)} {q}",
                 kind=kind,
                 word=word,
-                says=f"above the control's {q}: {shares or 'nothing yet'}; counted, so without a ratio",
+                says=f"above the control's {q}: {shares or 'nothing yet'}; {counted}",
                 harm=_part(log_e.get("worse"), bounds.get("worse")),
                 not_worse=_part(log_e.get("not_worse"), bounds.get("not_worse")),
                 control=count_words(control),

@@ -272,6 +272,10 @@ class Compared(BaseModel):
     shown: list[float] = Field(
         default=[], description="levels at which the canary has to be shown not worse; at the others harm alone counts"
     )
+    beside: list[float] = Field(
+        default=[],
+        description="quantiles on both sides of an objective's, at which being faster counts as well, and nothing else",
+    )
     per_delivery: bool = Field(
         default=False, description="whether a gap may be longer by as many tokens as the canary's deliveries hold more"
     )

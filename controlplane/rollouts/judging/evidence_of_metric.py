@@ -182,11 +182,13 @@ class Stream(BaseModel):
     """The evidence of one metric. `qs`: the quantiles p of the control's newest past at which edges are set.
 
     `shown`: places of the levels at which NOT_WORSE must be shown, each by itself; the others have `LEANING`.
+    `beside`: places of levels at which only being faster counts.
     `per_delivery`: the canary's edges are moved up by what its deliveries held more tokens in earlier windows.
     """
 
     qs: list[float] = list(LEVELS)
     shown: list[int] = [0, 1]
+    beside: list[int] = []
     odds: list[float] = list(ODDS)
     per_delivery: bool = False
     pace: Pace = STEADY
@@ -211,6 +213,7 @@ class Stream(BaseModel):
         prior_phi: float,
         *,
         shown: Sequence[int] = (),
+        beside: Sequence[int] = (),
         odds: Sequence[float] = ODDS,
         per_delivery: bool = False,
         pace: Pace = STEADY,
@@ -220,6 +223,7 @@ class Stream(BaseModel):
         return cls(
             qs=list(qs),
             shown=list(shown),
+            beside=list(beside),
             odds=list(odds),
             per_delivery=per_delivery,
             pace=pace,
@@ -352,8 +356,12 @@ class Stream(BaseModel):
         below = control.quantile(q) if control.count and canary.count else 0.0
         return canary.quantile(q) / below if below else None
 
+    @property
+    def _own(self) -> list[Level]:
+        return [level for place, level in enumerate(self.levels) if place not in self.beside]
+
     def log_worse(self) -> float:
-        return log_mean_exp(np.array([level.worse for level in self.levels]))
+        return log_mean_exp(np.array([level.worse for level in self._own]))
 
     def log_faster(self) -> float:
         return log_mean_exp(np.array([level.faster for level in self.levels]))
@@ -364,7 +372,7 @@ class Stream(BaseModel):
 
     def leaning_worse(self) -> float:
         """The largest evidence of harm of any one level."""
-        return max(log_mean_exp(np.array(level.worse)) for level in self.levels)
+        return max(log_mean_exp(np.array(level.worse)) for level in self._own)
 
     def totals(self) -> Counts:
         """What has been judged, all prompt buckets together."""

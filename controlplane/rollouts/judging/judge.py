@@ -11,7 +11,9 @@ Guarantees, for whatever number of looks and at whatever moment one stops (Ville
   shown (the median and p90 of a metric, or the objective's quantile), with probability at most `alpha`: all must be
   shown, each at alpha (an intersection-union test). The tail beyond is too rare to prove at every traffic; there,
   evidence of harm holds the verdict back (`LEANING`).
-- BETTER: at most `alpha` of canaries that are not faster in any metric are called faster (Bonferroni again).
+- BETTER: at most `alpha` of canaries that are not faster in any metric are called faster (Bonferroni again). An
+  objective's canary is faster at its quantile or beside it (`levels_beside`); where it is beside it, its own quantile
+  leans to not worse (`LEANING`): a gain at the quartile never hides a loss at the median.
 The guarantees are exact for independent requests and as good as the estimated dispersion `phi` for others. They are of
 raw timings: of values that a sender counted in wider buckets than the tolerance, NOT_WORSE is never said, and the
 evidence says why.
@@ -48,14 +50,14 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import BaseModel, Field
 
-from controlplane.contract.bodies.rollouts import JudgingPlan, Verdict
+from controlplane.contract.bodies.rollouts import Compared, JudgingPlan, Verdict
 from controlplane.contract.histogram import RELATIVE_ERROR, error_text, is_coarse, upper_edge
 from controlplane.contract.metrics import WINDOW_S
 from controlplane.contract.share_text import share_text
 from controlplane.evidence.exceedance import log_mean_exp
 from controlplane.evidence.sketch import Sketch
 from controlplane.rollouts.judging.compared_line import Wanted
-from controlplane.rollouts.judging.evidence_of_metric import QUICK, STEADY, Stream, Window
+from controlplane.rollouts.judging.evidence_of_metric import QUICK, STEADY, Level, Pace, Stream, Window
 from controlplane.rollouts.judging.headroom import METRICS as ROOM_METRICS
 from controlplane.rollouts.judging.headroom import Room
 from controlplane.rollouts.judging.judging_plan import WAITING
@@ -114,16 +116,7 @@ class Judge(BaseModel):
             plan=plan,
             harm_part=harm_part,
             fading_ticks=fading_ticks,
-            streams={
-                one.metric: Stream.start(
-                    one.levels,
-                    _prior_phi(one.metric),
-                    shown=[one.levels.index(level) for level in one.shown],
-                    per_delivery=one.per_delivery,
-                    pace=pace,
-                )
-                for one in plan.compared
-            },
+            streams={one.metric: _stream(one, pace) for one in plan.compared},
             limits=[LimitWatch.start(limit, _prior_phi(limit.metric), pace) for limit in plan.limits],
         )
 
@@ -284,7 +277,7 @@ class Judge(BaseModel):
             return Verdict.WORSE
         if not self.harmless or self.held_back():
             return None
-        if any(stream.is_faster for stream in self.streams.values()) or any(one.is_faster for one in compared):
+        if any(map(_is_better, self.streams.values())) or any(one.is_faster for one in compared):
             return Verdict.BETTER
         shown = [stream for stream in self.streams.values() if stream.shown]
         if not shown and not any(one.wanted.shown for one in compared):
@@ -377,11 +370,7 @@ class Judge(BaseModel):
                         "canary": total.faster[place],
                         "canary_beyond_tolerance": total.worse[place],
                         "phi": stream.levels[place].dispersion.phi,
-                        "log_e": {
-                            "worse": log_mean_exp(np.array(stream.levels[place].worse)),
-                            "not_worse": log_mean_exp(np.array(stream.levels[place].not_worse)),
-                            "faster": log_mean_exp(np.array(stream.levels[place].faster)),
-                        },
+                        "log_e": _log_e(stream.levels[place], is_beside=place in stream.beside),
                     }
                     for place, q in enumerate(stream.qs)
                 ],
@@ -408,6 +397,30 @@ class Judge(BaseModel):
             )
         error = stream.relative_error
         return {"accuracy": {"relative_error": round(error, 4), "statement": f"{error_text(error)}; {says}"}}
+
+
+def _stream(compared: Compared, pace: Pace) -> Stream:
+    qs = sorted([*compared.levels, *compared.beside])
+    return Stream.start(
+        qs,
+        _prior_phi(compared.metric),
+        shown=[qs.index(level) for level in compared.shown],
+        beside=[qs.index(level) for level in compared.beside],
+        per_delivery=compared.per_delivery,
+        pace=pace,
+    )
+
+
+def _is_better(stream: Stream) -> bool:
+    return stream.is_faster and (not stream.beside or stream.log_not_worse() >= LEANING)
+
+
+def _log_e(level: Level, *, is_beside: bool) -> dict[str, float]:
+    faster = {"faster": log_mean_exp(np.array(level.faster))}
+    if is_beside:
+        return faster
+    worse, not_worse = (log_mean_exp(np.array(one)) for one in (level.worse, level.not_worse))
+    return {"worse": worse, "not_worse": not_worse, **faster}
 
 
 def _prior_phi(metric: str) -> float:

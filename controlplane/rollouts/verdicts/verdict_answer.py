@@ -99,7 +99,7 @@ def _by_lines(account: Mapping[str, Any]) -> tuple[float, MetricVerdict]:
 
 def _by_counts(account: Mapping[str, Any], bound: float) -> tuple[float, MetricVerdict]:
     """bound: the log of the evidence that *worse* takes."""
-    levels = account["exceedances"]
+    levels = [level for level in account["exceedances"] if "worse" in level["log_e"]]  # At others nothing is harm.
     told = max(levels, key=lambda level: level["log_e"]["worse"])
     line = f"p{100 * told['q']:g}"
     return float(told["log_e"]["worse"]) - bound, _metric(account, BY_COUNTS, line, told.get("ratio"), None)

@@ -4,7 +4,7 @@ from typing import Any
 
 from controlplane.contract.bodies.rollouts import JudgingPlan, RolloutCreate
 from controlplane.contract.bodies.slo import Limit, UseCase
-from controlplane.rollouts.judging.judging_plan import plan_of, with_limits
+from controlplane.rollouts.judging.judging_plan import levels_beside, plan_of, with_limits
 
 
 def plan(**wanted: Any) -> JudgingPlan:
@@ -24,8 +24,18 @@ def test_time_per_token_is_compared_in_the_middle_and_gaps_in_the_tail() -> None
 def test_a_studys_winner_is_compared_by_its_objective_alone() -> None:
     found = plan(objective="e2e", objective_q=0.95, study_id=3, limits=[Limit(metric="itl", q=0.99, limit_s=0.1)])
     assert [(one.metric, one.levels, one.shown) for one in found.compared] == [("e2e", [0.95], [0.95])]
-    assert "the objective of study 3, e2e at p95: not slower than the control by more than 10 %" in found.says
+    assert found.compared[0].beside == [0.8636, 0.9828]
+    told = next(
+        one for one in found.says if one.startswith("the objective of study 3, e2e at p95: not slower than the")
+    )
+    assert told.endswith("by more than 10 %; better where it is faster there or beside it, at p86.36 and p98.28")
     assert "limit: itl p99 at most 0.1 s, unless the control breaks it as often" in found.says
+
+
+def test_beside_a_quantile_are_those_of_a_third_and_three_times_its_odds() -> None:
+    assert levels_beside(0.5) == [0.25, 0.75]
+    assert levels_beside(0.99) == [0.9706, 0.9966]
+    assert levels_beside(0.99999) == []  # Nothing is beside the end.
 
 
 def test_a_profile_and_the_pools_limits_come_beside_its_own() -> None:
