@@ -146,8 +146,7 @@ def build_space(
     `default` is the pool's full effective configuration. Raises UnknownKnob or KnobOutOfRange for a wrong range.
     """
     values: dict[str, list[Any]] = {}
-    lists = {name: _values_of(name, given) for name, given in wanted.items()} if wanted else DEFAULT_VALUES
-    for name, candidates in lists.items():
+    for name, candidates in candidates_of(wanted).items():
         allowed = [value for value in candidates if capabilities.allows(name, value)]
         current = _plain(default[name])
         if current not in allowed:
@@ -156,6 +155,11 @@ def build_space(
             values[name] = sorted(allowed, key=lambda value, name=name: _order(name, value))  # type: ignore[misc]
     fixed = {name: _plain(value) for name, value in default.items() if name not in values}
     return Space(values, fixed, capabilities.tokens_at_least_seqs)
+
+
+def candidates_of(wanted: Mapping[str, KnobRange]) -> Mapping[str, list[Any]]:
+    """Knob to all values that a study asks for, or by default would try, whatever a node can."""
+    return {name: _values_of(name, given) for name, given in wanted.items()} if wanted else DEFAULT_VALUES
 
 
 def _values_of(name: str, given: KnobRange) -> list[Any]:

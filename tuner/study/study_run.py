@@ -36,6 +36,7 @@ from tuner.search.kept_trials import KeptTrials
 from tuner.search.objective import ERRORS, needed_quantiles
 from tuner.search.search import Outcome, Search
 from tuner.search.space import Space, build_space
+from tuner.search.space_told import space_told
 from tuner.study.earlier_studies import remembered
 from tuner.study.finish import Begun, Finish, Finished, NotMeasured
 from tuner.study.measuring import Measuring
@@ -102,6 +103,7 @@ class StudyRun:
             assert plan is not None
             told = {**plan.seen, "fresh_slice": plan.fresh, "engine": plan.engine}
             told["remembered_of"] = [one.study_id for one in plan.remembered]
+            told["space"] = self._space_told(node, plan)
             self._hooks.started(node.name, {**told, "default_revision": self._study.default_revision})
             measuring, search, log = self._prepared(node, hold, plan)
             self._node, self._serving = node, plan.serving
@@ -216,6 +218,10 @@ class StudyRun:
                 field="pool",
             )
         return self._client.config(number).knobs.knobs()
+
+    def _space_told(self, node: TrialNode, plan: StudyPlan) -> dict[str, Any]:
+        able = node.capabilities()
+        return space_told(build_space(self._spec.space, plan.default, able), self._spec.space, plan.default, able)
 
     def _prepared(
         self, node: TrialNode, hold: NodeHold, plan: StudyPlan, *, own: bool = True

@@ -1,0 +1,74 @@
+"""What a study searches, and what it leaves out and why, for people. Pure.
+
+Guarantee: what is told goes by the same lists as the search's space; each value that a list names is either searched
+or said to be left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from controlplane.contract.bodies.studies import KnobRange
+from controlplane.contract.knobs import (
+    KNOBS,
+    MAX_NUM_BATCHED_TOKENS,
+    MAX_NUM_SEQS,
+    NUM_SPECULATIVE_TOKENS,
+    QUANTIZATION,
+    largest,
+)
+from tuner.search.space import Capabilities, Space, candidates_of
+
+
+def space_told(
+    space: Space, wanted: Mapping[str, KnobRange], default: Mapping[str, Any], able: Capabilities
+) -> dict[str, Any]:
+    """`values`: knob to what is searched, in the order of effect; `left_out`: each {"knob", "values", "why"}, without
+    values where it is about the whole knob, without a knob where it is about knobs together. `space`: as `build_space`
+    made it of the others.
+    """
+    return {
+        "values": space.values,
+        "left_out": [*_values(wanted, default, able), *_knobs(space, wanted), *_together(space, able)],
+    }
+
+
+def _values(wanted: Mapping[str, KnobRange], default: Mapping[str, Any], able: Capabilities) -> list[dict[str, Any]]:
+    """Those that the trial node cannot take."""
+    found: dict[tuple[str, str], list[Any]] = {}
+    for name, candidates in candidates_of(wanted).items():
+        for value in candidates:
+            if not able.allows(name, value) and value != default.get(name):
+                found.setdefault((name, _why(name, value, able)), []).append(value)
+    return [{"knob": name, "values": values, "why": why} for (name, why), values in found.items()]
+
+
+def _why(name: str, value: Any, able: Capabilities) -> str:
+    if name == QUANTIZATION:
+        return "the trial node's engine does not run it"
+    most, least = (able.maximum or {}).get(name), (able.minimum or {}).get(name)
+    if most is not None and largest(value) > most:
+        return f"the trial node's engine takes at most {most}"
+    return f"the trial node's engine takes at least {least}"
+
+
+def _knobs(space: Space, wanted: Mapping[str, KnobRange]) -> list[dict[str, Any]]:
+    """Those that stay as the pool runs them."""
+    listed = candidates_of(wanted)
+    asked = "the study was asked to search others" if wanted else "a study searches it only where it is asked to"
+    return [
+        {"knob": name, "values": [], "why": "one value is left, what the pool runs" if name in listed else asked}
+        for name in KNOBS
+        if name not in space.values
+    ]
+
+
+def _together(space: Space, able: Capabilities) -> list[dict[str, Any]]:
+    """Configurations that are known not to run, whatever their values are one by one."""
+    found = []
+    if MAX_NUM_BATCHED_TOKENS in space.values and NUM_SPECULATIVE_TOKENS in space.values:
+        found.append("a step of fewer tokens than a request's drafts and one more cannot verify them")
+    if able.tokens_at_least_seqs and {MAX_NUM_BATCHED_TOKENS, MAX_NUM_SEQS} & set(space.values):
+        found.append("the engine does not start with fewer tokens a step than sequences")
+    return [{"knob": "", "values": [], "why": why} for why in found]
