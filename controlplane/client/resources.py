@@ -334,6 +334,11 @@ class ResourceCalls(Connection):
         wanted = {"samples": "true"} if samples else {}
         return list(self.every(Trial, f"/api/v1/studies/{study_id}/trials", **wanted))
 
+    def study_report(self, study_id: int) -> bytes:
+        """An HTML document that opens without the service, from its dashboard. Raises NotFound, also where that is not
+        there."""
+        return self._request("GET", f"/studies/{study_id}/report").content
+
     def claim_study(self, worker: str) -> Study | None:
         answer = self._request("POST", "/api/v1/studies/claim", body=StudyClaim(worker=worker))
         return None if answer.status_code == 204 else Study.model_validate_json(answer.content)

@@ -1,9 +1,6 @@
 """`tailwright export`: telemetry into a CSV or Parquet file."""
 
-import contextlib
-import os
 import sys
-from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,6 +10,7 @@ import typer
 from controlplane.client import Client
 from controlplane.contract.metrics import LABELS
 from controlplane.terminal.assignments import parse_labels
+from controlplane.terminal.output.whole_file import write_whole
 from controlplane.terminal.service_command import calls_service
 from controlplane.terminal.service_connection import fail
 from controlplane.terminal.subcommand import subcommand
@@ -64,29 +62,6 @@ def export(
         params |= {"metric": metric, "step": step, "by": by}
         params |= {"buckets": "true"} if buckets else {"q": q}
     try:
-        _write(client.export(**params), out)
+        write_whole(client.export(**params), out)
     except OSError as error:
         fail(f"--out: {error}", 1)
-
-
-def _write(chunks: Iterator[bytes], out: Path | None) -> None:
-    """To the file by way of one beside it, so that what has the file's name is whole."""
-    if out is None:
-        try:
-            for chunk in chunks:
-                sys.stdout.buffer.write(chunk)
-            sys.stdout.buffer.flush()
-        except BrokenPipeError:
-            # Whoever reads has enough (head): nothing to say, and nothing left for Python to flush at its end.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(1) from None
-        return
-    part = out.with_name(f"{out.name}.part{os.getpid()}")
-    try:
-        with part.open("wb") as stream:
-            for chunk in chunks:
-                stream.write(chunk)
-        part.replace(out)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            part.unlink()

@@ -20,6 +20,7 @@ from controlplane.terminal.output.printing import (
     show_list,
     show_record,
 )
+from controlplane.terminal.output.whole_file import write_whole
 from controlplane.terminal.service_command import calls_service
 from controlplane.terminal.service_connection import fail
 from controlplane.terminal.study_request import follow_study, study_wanted, tell_study
@@ -135,3 +136,24 @@ def cancel(client: Client, number: Number, as_json: Json = False) -> None:
         print_json(study)
     else:
         typer.echo(f"study {study.id} {study.state}")
+
+
+@app.command("report")
+@calls_service()
+def report(
+    client: Client,
+    number: Number,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="File to write; default: study-NUMBER.html; - is stdout.")
+    ] = None,
+) -> None:
+    """Save a study's report: one HTML file with all its findings, which opens without the service."""
+    document = client.study_report(number)
+    file = out or Path(f"study-{number}.html")
+    is_piped = str(file) == "-"
+    try:
+        write_whole([document], None if is_piped else file)
+    except OSError as error:
+        fail(f"--out: {error}", 1)
+    if not is_piped:
+        typer.echo(f"study {number}: its report is in {file}")

@@ -13,9 +13,9 @@ import pytest
 from typer.testing import CliRunner
 
 from controlplane.client import Client
-from controlplane.command import export
 from controlplane.command.main import app
 from controlplane.contract.clock import utc_now
+from controlplane.terminal.output.whole_file import write_whole
 from tests.peers import send, service
 
 runner = CliRunner()
@@ -65,7 +65,7 @@ def test_a_transfer_that_breaks_off_leaves_no_file(tmp_path: Path) -> None:
     transport = httpx.MockTransport(lambda _: httpx.Response(200, stream=Broken()))
     client = Client("http://there", transport=transport)
     with pytest.raises(httpx.ReadError):
-        export._write(client.export(metric="ttft"), tmp_path / "out.csv")
+        write_whole(client.export(metric="ttft"), tmp_path / "out.csv")
     assert list(tmp_path.iterdir()) == []
 
 
