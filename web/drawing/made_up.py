@@ -11,6 +11,7 @@ from web.drawing.counted_bars import Counted, counted_bars
 from web.drawing.heat_map import heat_map
 from web.drawing.line_chart import Line, Mark
 from web.drawing.node_cells import Node, node_cells
+from web.drawing.parallel_trials import Configuration, parallel_trials
 from web.drawing.ribbon import ribbon
 from web.drawing.sparkline import Baseline, sparkline
 from web.drawing.stacks import stacked_bars
@@ -37,6 +38,7 @@ def drawings() -> dict[str, Any]:
         "verdicts": _verdicts(),
         "closing": _closing(),
         "trials": trial_history(TRIALS, "TTFT p95"),
+        "parallel": parallel_trials(_configurations(), "TTFT p95"),
         "counted": counted_bars(Counted(12, 400), Counted(20, 1600), 0.05),
         "nodes": {"Nodes by pool": node_cells(_nodes(300)), "Nobody": node_cells([])},
     }
@@ -130,6 +132,23 @@ def _verdicts() -> dict[str, Any]:
 def _closing() -> dict[str, Any]:
     known = [Known(5.0 * at, 1.02, 1.02 - 0.5 / at**0.5, 1.02 + 0.6 / at**0.5) for at in range(1, 60)]
     return {"An interval that closes": closing_band(known, 1.1), "Nothing known": closing_band([], 1.1)}
+
+
+def _configurations() -> list[Configuration]:
+    tokens, drafts, formats = (512, 64, 2048, 1024, 1024, 256, 768, 96), (0, 2, 4, 2, 3, 8, 2, 6), ["none", "int8"]
+    return [
+        Configuration(
+            tried,
+            {
+                "max_num_batched_tokens": tokens[at],
+                "prefill_chunk_size": 0 if at < 3 else 128,
+                "num_speculative_tokens": drafts[at],
+                "quantization": formats[at in (3, 4, 5)],
+            },
+            won=at == 4,
+        )
+        for at, tried in enumerate(TRIALS)
+    ]
 
 
 def _nodes(count: int) -> list[Node]:

@@ -69,20 +69,21 @@ def trial_history(trials: Sequence[Tried], objective: str) -> TrialHistory | Non
         return axis.at(math.log(one.objective_s)) if one.objective_s else UNMEASURED
 
     places = [(place + 0.5) / len(trials) for place in range(len(trials))]
-    marks = [Mark(x, y(one), _what(one), _words(one, objective)) for x, one in zip(places, trials, strict=True)]
+    marks = [Mark(x, y(one), what_of(one), _words(one, objective)) for x, one in zip(places, trials, strict=True)]
     return TrialHistory(
         marks=marks,
         best=_best(trials, places, y),
-        up=[Tick(axis.at(math.log(value)), seconds(value)) for value in _ticks(min(known), max(known))],
+        up=[Tick(axis.at(math.log(value)), seconds(value)) for value in round_between(min(known), max(known))],
         sentence=_sentence(trials, objective),
         rows={
             "head": ["trial", "kind", objective, "limits"],
-            "rows": [[str(one.number), one.of, seconds(one.objective_s), _kept(one)] for one in trials],
+            "rows": [[str(one.number), one.of, seconds(one.objective_s), kept_words(one)] for one in trials],
         },
     )
 
 
-def _what(one: Tried) -> str:
+def what_of(one: Tried) -> str:
+    """As what it is drawn."""
     if not one.objective_s:
         return "failed"
     if one.of == "default":
@@ -90,13 +91,14 @@ def _what(one: Tried) -> str:
     return "kept" if one.feasible else "broke"
 
 
-def _kept(one: Tried) -> str:
+def kept_words(one: Tried) -> str:
+    """Of the limits."""
     return "not measured" if not one.objective_s else "kept" if one.feasible else "broken"
 
 
 def _words(one: Tried, objective: str) -> str:
     name = "the default" if one.of == "default" else f"trial {one.number}"
-    return f"{name}: {objective} {seconds(one.objective_s)}, limits {_kept(one)}"
+    return f"{name}: {objective} {seconds(one.objective_s)}, limits {kept_words(one)}"
 
 
 def _best(trials: Sequence[Tried], places: Sequence[float], y: Callable[[Tried], float]) -> list[Step]:
@@ -112,7 +114,7 @@ def _best(trials: Sequence[Tried], places: Sequence[float], y: Callable[[Tried],
     return found
 
 
-def _ticks(low: float, high: float) -> list[float]:
+def round_between(low: float, high: float) -> list[float]:
     """Round values between the two: 1, 2 or 5 times a power of ten, every second or third where they are many."""
     first = math.floor(math.log10(low))
     found = [step * 10.0**power for power in range(first, math.ceil(math.log10(high)) + 1) for step in (1, 2, 5)]
