@@ -50,7 +50,7 @@ from web.rollouts import (
     rollouts_list,
 )
 from web.settings import routing_forms, settings_forms, settings_page
-from web.studies import studies_page
+from web.studies import report_file, studies_page
 from web.whatif import whatif_page
 
 PAGES = Pages.of(
@@ -114,6 +114,7 @@ def mount(
     dashboard.include_router(issuer_sign_in.router)
     dashboard.include_router(ledger_files.router)
     dashboard.include_router(evidence_file.router)
+    dashboard.include_router(report_file.router)
     dashboard.include_router(rollout_actions.router)
     dashboard.include_router(guard_forms.router)
     dashboard.include_router(proposal_forms.router)

@@ -46,6 +46,10 @@ class Assets:
         """Where the file `name` is served. Raises `KeyError` for one that there is not."""
         return self._by_name[name].path
 
+    def text(self, name: str) -> str:
+        """What stands in the file `name`. Raises `KeyError` for one that there is not."""
+        return self._by_name[name].bodies["identity"].decode()
+
     def found(self, path: str) -> Asset | None:
         return self._by_path.get(path)
 

@@ -27,10 +27,11 @@ NOT_PAGES = ("/api/", "/v1/", *FOR_SCRIPTS)
 
 @on_own_threads
 def refused(request: Request, error: Exception) -> Response:
-    """The answer to a request that met one of the contract's errors, or an API that does not answer."""
+    """The answer to a request that met one of the contract's errors, or an API that does not answer. Whoever brings a
+    token is no browser."""
     if not isinstance(error, TailwrightError):
         error = Unavailable(f"the service's API does not answer: {type(error).__name__}")
-    if request.url.path.startswith(FOR_SCRIPTS):
+    if request.url.path.startswith(FOR_SCRIPTS) or "authorization" in request.headers:
         return JSONResponse(error.body(), status_code=error.status)
     if isinstance(error, Unauthenticated):
         response: Response = RedirectResponse(f"/login?next={quote(_came_for(request), safe='/')}", status_code=303)

@@ -1,13 +1,18 @@
 """Studies: the list, and one study, its search apart from what was measured again, which alone says who has won."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from controlplane.client import Client
-from controlplane.contract.bodies.studies import FINALIST, Trial
+from controlplane.contract.bodies.studies import FINALIST, Study, Trial
 from controlplane.contract.knobs import KNOBS
+from web.drawing.parallel_trials import Configuration, parallel_trials
 from web.drawing.trial_history import Tried, trial_history
 from web.frame.page import Context, Page, Part, number
 from web.frame.selection import Selection
 from web.studies.paired_runs import overall, pair_rows, pairs_sentence
 from web.studies.remeasured import arms_of
+from web.studies.what_was_searched import searched
 
 
 def studies(client: Client, selection: Selection) -> Context:
@@ -18,10 +23,16 @@ def studies(client: Client, selection: Selection) -> Context:
 
 def study(client: Client, selection: Selection) -> Context:
     found = client.study(number(selection, "study"))
-    trials = sorted(client.trials(found.id), key=lambda trial: trial.number)
+    return findings(found, client.trials(found.id))
+
+
+def findings(found: Study, trials: Sequence[Trial]) -> Context:
+    """What the study's page and its report are drawn from."""
+    trials = sorted(trials, key=lambda trial: trial.number)
     search = [trial for trial in trials if trial.kind != FINALIST]
     name = f"{found.spec.objective.upper()} p{100 * found.spec.objective_q:g}"
     pairs = pair_rows(trials)
+    winner = found.result.winner if found.result and found.result.repeats else None
     importances = found.result.importances if found.result else {}
     return {
         "study": found,
@@ -29,16 +40,23 @@ def study(client: Client, selection: Selection) -> Context:
         "pairs": pairs,
         "pairs_say": pairs_sentence(pairs),
         "history": trial_history([_tried(trial) for trial in search], name),
+        "parallel": parallel_trials(_configurations(search, winner), name, searched(found.workload_summary).values),
         "importances": sorted(importances.items(), key=lambda one: -one[1]),
         "search": search,
         "arms": arms_of(found.result, trials),
-        "winner": found.result.winner if found.result and found.result.repeats else None,
+        "winner": winner,
         "knobs": [name for name in KNOBS if any(name in trial.knobs for trial in trials)],
     }
 
 
 def _tried(trial: Trial) -> Tried:
     return Tried(trial.number, trial.kind, trial.objective_s, trial.feasible)
+
+
+def _configurations(trials: Sequence[Trial], winner: Mapping[str, Any] | None) -> list[Configuration]:
+    return [
+        Configuration(_tried(trial), trial.knobs, won=trial.knobs == winner) for trial in trials if trial.reported_at
+    ]
 
 
 def whole(client: Client, selection: Selection) -> Context:

@@ -1,0 +1,93 @@
+"""What traffic a study measured on, as its worker has told: what was captured, and the slices that were replayed. Pure.
+
+Guarantee: whatever a worker has told, the rows are text; a figure that it has not told is a dash.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from web.drawing.units import count_words
+from web.frame.format import percent, seconds
+
+COLUMNS = {
+    "captured": "Captured of the pool",
+    "share": "One node's share",
+    "slice": "Slice of the search",
+    "fresh_slice": "Fresh slice of the pairs",
+}
+
+
+@dataclass(frozen=True)
+class ReplayedTraffic:
+    """`head`: what was told of it, by column; `rows`: a figure each, with a cell for each of `head`; `notes`: what was
+    done to it, a sentence each."""
+
+    head: list[str]
+    rows: list[tuple[str, list[str]]]
+    notes: list[str]
+
+
+def replayed_traffic(summary: Mapping[str, Any]) -> ReplayedTraffic | None:
+    """`summary`: a study's `workload_summary`. None where none of it is told."""
+    parts = {name: _part(summary, name) for name in COLUMNS}
+    told = {COLUMNS[name]: part for name, part in parts.items() if part}
+    if not told:
+        return None
+    return ReplayedTraffic(
+        head=list(told),
+        rows=[(name, [read(part) for part in told.values()]) for name, read in FIGURES.items()],
+        notes=_notes(summary),
+    )
+
+
+def _part(summary: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """The fresh slice stands in what is told of it beside how it was taken."""
+    found = summary.get(name)
+    if name == "fresh_slice" and isinstance(found, Mapping):
+        found = found.get("slice")
+    return found if isinstance(found, Mapping) else {}
+
+
+def _number(name: str, words: Callable[[float], str]) -> Callable[[Mapping[str, Any]], str]:
+    def read(part: Mapping[str, Any]) -> str:
+        value = part.get(name)
+        return words(value) if isinstance(value, int | float) else "–"
+
+    return read
+
+
+def _lengths(name: str) -> Callable[[Mapping[str, Any]], str]:
+    def read(part: Mapping[str, Any]) -> str:
+        quantiles = part.get(name)
+        told: Sequence[Any] = list(quantiles.values()) if isinstance(quantiles, Mapping) else []
+        return " / ".join(count_words(one) if isinstance(one, int | float) else "–" for one in told) or "–"
+
+    return read
+
+
+FIGURES: dict[str, Callable[[Mapping[str, Any]], str]] = {
+    "Requests": _number("requests", lambda value: f"{value:,.0f}"),
+    "Span": _number("span_s", seconds),
+    "Requests in a second": _number("rate_per_s", count_words),
+    "Unevenness of arrivals (coefficient of variation)": _number("arrival_cv", lambda value: f"{value:.2f}"),
+    "Prompt tokens, p50 / p95 / p99": _lengths("input_tokens"),
+    "Answer tokens, p50 / p95 / p99": _lengths("output_tokens"),
+    "Prompt tokens in repeated prefixes": _number("prefix_share", percent),
+}
+
+
+def _notes(summary: Mapping[str, Any]) -> list[str]:
+    said = []
+    nodes, compressed, shortened = (summary.get(name) for name in ("nodes", "compressed", "shortened"))
+    fresh = summary.get("fresh_slice")
+    if isinstance(nodes, int):
+        said.append(f"It is the traffic of {nodes} serving node{'s' if nodes != 1 else ''}; whole conversations each.")
+    if isinstance(compressed, int | float) and compressed > 1:
+        said.append(f"The slice was replayed {compressed:g} times as fast as it arrived.")
+    if isinstance(shortened, int) and shortened:
+        said.append(f"{shortened} of its requests were shortened to what the engine takes.")
+    if isinstance(fresh, Mapping) and isinstance(apart := fresh.get("apart"), bool):
+        word = "no request" if apart else "requests, for there was too little traffic,"
+        said.append(f"The fresh slice shares {word} with the one that the search replayed.")
+    return said
