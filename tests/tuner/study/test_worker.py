@@ -142,6 +142,9 @@ def test_what_a_study_has_found_is_the_next_ones_first_point(service: StudyServi
     _work(service)
     assert service.read(second).workload_summary["remembered_of"] == [1]
     assert service.study.workload_summary["remembered_of"] == []
+    space = service.study.workload_summary["space"]
+    assert space["values"] == {"max_num_batched_tokens": [24, 64, 96, 128]}
+    assert {"knob": "max_num_seqs", "values": [], "why": "the study was asked to search others"} in space["left_out"]
     (first,) = (trial for trial in service.trials_of(second) if trial.number == 1)
     assert winner is not None and first.knobs == winner
 
