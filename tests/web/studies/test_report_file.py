@@ -109,3 +109,14 @@ def test_the_page_draws_the_trials_knob_by_knob(bare_page: Page, number: int) ->
     expect(figure.locator(".trial.default")).to_have_css("stroke-dasharray", "7px, 4px")
     figure.get_by_role("button", name="Table").click()
     expect(figure.locator(".values tbody tr")).to_have_count(6)
+
+
+@pytest.mark.parametrize("name", list(LOOKS))
+def test_the_page_of_a_measured_study_is_without_violations_and_fits(bare_page: Page, number: int, name: str) -> None:
+    bare_page.set_viewport_size(LOOKS[name].viewport)  # type: ignore[arg-type]
+    bare_page.goto(f"/studies/{number}")
+    expect(bare_page.get_by_role("figure", name="Trials, knob by knob")).to_be_visible()
+    for scheme in LOOKS[name].schemes:
+        bare_page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        assert Axe().run(bare_page, options=RULES).response["violations"] == []
+    assert bare_page.evaluate("document.documentElement.scrollWidth") == LOOKS[name].viewport["width"]
