@@ -20,7 +20,7 @@ from sqlmodel import Session, col, select
 
 from controlplane import ledger
 from controlplane.alerts.conditions import KINDS
-from controlplane.alerts.conditions.kind import Findings, Job, Kind, Scope, Snapshot, Sources
+from controlplane.alerts.conditions.kind import Findings, Job, Kind, RolloutsWaiting, Scope, Snapshot, Sources
 from controlplane.alerts.lives.judged import judged
 from controlplane.alerts.lives.lifecycle import Draft, OnFire, Scribe
 from controlplane.alerts.lives.machine import Event
@@ -61,14 +61,16 @@ class AlertEvaluator:
         lag_s: float = LAG_S,
         external_url: str = "",
         finest_kept_s: float = FOR_EVER_S,
+        rollouts: RolloutsWaiting | None = None,
     ) -> None:
-        """finest_kept_s: how long telemetry keeps windows of `WINDOW_S`; a baseline is not read from wider ones."""
+        """finest_kept_s: how long telemetry keeps windows of `WINDOW_S`; a baseline is not read from wider ones.
+        rollouts: as of `Sources`."""
         self._database = database
         self._telemetry = telemetry
         self._on_fire = on_fire
         self._lag_s = lag_s
         self._external_url = external_url.rstrip("/")
-        sources = Sources(database, telemetry, finest_kept_s)
+        sources = Sources(database, telemetry, finest_kept_s, rollouts=rollouts)
         self._kinds = {condition: kind(sources) for condition, kind in KINDS.items()}
         self._traffic: dict[str, datetime] = {}  # Pool to when it last had any.
         self._pools_read_to: datetime | None = None

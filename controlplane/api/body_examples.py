@@ -24,6 +24,7 @@ from controlplane.contract.bodies.alerts import (
     RegressionCondition,
     Remedy,
     RequestsFailedCondition,
+    RolloutWaitsCondition,
     SaturationCondition,
     Severity,
     SilenceCreate,
@@ -132,6 +133,11 @@ EXAMPLES: dict[str, dict[str, BaseModel]] = {
             name="Two agents, one node",
             severity=Severity.TICKET,
             condition=NodeClaimedCondition(kind="node_claimed", hold_s=600),
+        ),
+        "rollout_waits: a rollout waits for somebody": AlertRuleCreate(
+            name="A rollout waits",
+            severity=Severity.TICKET,
+            condition=RolloutWaitsCondition(kind="rollout_waits", after_s=60),
         ),
         "telemetry_lost: an agent dropped reports": AlertRuleCreate(
             name="Telemetry lost",

@@ -19,6 +19,7 @@ from controlplane.fleet import FleetHub
 from controlplane.fleet import store as fleet
 from controlplane.inbound.endings import InboundKeeper
 from controlplane.incidents.upkeep import IncidentKeeper
+from controlplane.rollouts import store as rollouts
 from controlplane.rollouts.controller import RolloutController
 from controlplane.studies import lease_store
 from controlplane.studies import store as studies
@@ -56,7 +57,12 @@ def ticks_of(
     uses = token_uses or TokenUses()
     remedies = Remedies()
     evaluator = AlertEvaluator(
-        database, telemetry, on_fire=remedies, external_url=public_url, finest_kept_s=finest_kept_s
+        database,
+        telemetry,
+        on_fire=remedies,
+        external_url=public_url,
+        finest_kept_s=finest_kept_s,
+        rollouts=rollouts.waiting,
     )
 
     def evaluate(now: datetime) -> None:

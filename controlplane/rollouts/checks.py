@@ -5,7 +5,7 @@ from itertools import pairwise
 from sqlmodel import Session
 
 from controlplane.contract.bodies.configs import Revision
-from controlplane.contract.bodies.knob_schema import HISTOGRAMS
+from controlplane.contract.bodies.knob_schema import HISTOGRAMS, MOST_LEVELS
 from controlplane.contract.bodies.nodes import NodeRole
 from controlplane.contract.bodies.rollouts import RolloutCreate
 from controlplane.contract.errors import BadRequest, Conflict, NotFound, nearest
@@ -74,6 +74,8 @@ def check_compared(spec: RolloutCreate) -> None:
         field = f"levels.{metric}"
         if not levels or len(set(levels)) < len(levels) or not all(0 < level < 1 for level in levels):
             raise BadRequest(f"{field}: wants quantiles between 0 and 1, each once, got {levels}", field=field)
+        if len(levels) > MOST_LEVELS:
+            raise BadRequest(f"{field}: at most {MOST_LEVELS} quantiles are compared, got {len(levels)}", field=field)
 
 
 def check_stages(spec: RolloutCreate) -> None:

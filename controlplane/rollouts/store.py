@@ -165,6 +165,15 @@ def active(session: Session, pool: str) -> Rollout | None:
     return None if row is None else rollout_view(row)
 
 
+def waiting(session: Session) -> list[Rollout]:
+    """Those that wait for somebody: held, or for another's approval; the oldest first."""
+    is_open = col(RolloutRow.active_pool).is_not(None) | (RolloutRow.phase == RolloutPhase.AWAITING_APPROVAL.value)
+    rows = session.exec(select(RolloutRow).where(is_open).order_by(col(RolloutRow.id))).all()
+    told = calls.of_rollouts(session, [row.id for row in rows])
+    found = [rollout_view(row, told.get(row.id or 0, ())) for row in rows]
+    return [one for one in found if one.held is not None or one.phase is RolloutPhase.AWAITING_APPROVAL]
+
+
 def busy_pools(session: Session) -> dict[str, str]:
     """Pools with a rollout under way, and what is under way there."""
     query = select(RolloutRow).where(col(RolloutRow.active_pool).is_not(None))

@@ -11,7 +11,7 @@ from controlplane.rollouts.outlook import held_by, next_of, waves_of
 from controlplane.rollouts.tables import RolloutRow
 from controlplane.rollouts.time_bounds import phase_bound_s
 
-_OF_OTHERS = {"spec", "plan", "until", "next", "waves", "hooks", "held"}
+_OF_OTHERS = {"spec", "plan", "until", "next", "waves", "hooks", "held", "held_since"}
 
 
 def state_of(row: RolloutRow) -> State:
@@ -36,6 +36,7 @@ def rollout_view(row: RolloutRow, calls: Sequence[HookCall] = ()) -> Rollout:
     seen = state_of(row)
     asked = [call for call in calls if call.kind.asks and call.step == row.step and call.state is not HookState.GO]
     bound_s = None if row.step_since is None or asked else phase_bound_s(seen)
+    held = held_by(seen, asked)
     nodes = len({*row.control_nodes, *row.told_nodes})
     return Rollout.model_validate(
         {
@@ -45,7 +46,8 @@ def rollout_view(row: RolloutRow, calls: Sequence[HookCall] = ()) -> Rollout:
             "until": None if bound_s is None else row.step_since + timedelta(seconds=bound_s + row.away_s),  # type: ignore[operator]
             "next": next_of(seen, nodes, tuple(call.name for call in asked)),
             "hooks": calls,
-            "held": held_by(seen, asked),
+            "held": held,
+            "held_since": None if held is None else row.step_since,
             "waves": waves_of(seen.spec, nodes) if row.told_nodes else [],
         }
     )

@@ -24,6 +24,23 @@ ELSEWHERE = "agents/vllm_plugin"
 FACES = {
     "controlplane": set(),
     "controlplane/alerts": {"checks", "endpoints", "evaluator", "store", "tables", "view", "words"},
+    "controlplane/alerts/conditions": {
+        "absolute",
+        "burn_rate",
+        "deliberate",
+        "engine_versions",
+        "finding",
+        "kind",
+        "pool_loads",
+        "regression",
+        "regression_findings",
+        "requests_failed",
+        "saturation",
+        "symptom",
+        "traffic_changed",
+        "watched_metrics",
+        "watched_stages",
+    },
     "controlplane/app": {"allocation", "background", "exports", "frames", "garbage", "health_metrics", "lost_secrets"}
     | {"settings_in_force"}
     | {"new_migration", "own_place", "pool_limits", "secrets_files", "serve", "service", "settings"}

@@ -61,7 +61,9 @@ def work(url: str, token: str, name: str, told: str, measures: int | None = None
             tell(stands=at)
             time.sleep(STANDS_STILL_S)
 
-    def run(node: TrialNode, workload: Workload, texts: Sequence[Sequence[int]], *, deadline_s: float) -> ReplayResult:
+    def run(
+        node: TrialNode, workload: Workload, texts: Sequence[Sequence[int]], *, deadline_s: float, **how: Any
+    ) -> ReplayResult:
         if deadline_s not in (10.0, 8.0):  # Those of warming up and of priming.
             stand_still("replaying")
         return at_once(node, workload, texts)

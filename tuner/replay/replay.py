@@ -21,10 +21,13 @@ from controlplane.contract.bodies.workload import Workload
 from controlplane.contract.metrics import E2E, ITL, TPOT, TTFT
 from tuner.replay.completion import RequestTiming, pool_samples, request_body
 from tuner.replay.http_stream import Answer, Target
+from tuner.replay.lost_cause import Bound, lost_cause
 
 QUANTILES = (0.5, 0.9, 0.95, 0.99)
 METRICS = (TTFT.short, TPOT.short, ITL.short, E2E.short)
 _STOP_POLL_S = 0.1
+_LOOK_S = 0.5
+"""How often is looked whether a bound can still be kept: it takes the time of the requests' own loop."""
 
 
 class Stopped(Exception):
@@ -47,6 +50,8 @@ class ReplayResult:
     cut: int = 0
     lateness_p99_s: float = 0.0
     samples: dict[str, list[float]] = field(default_factory=dict)
+    lost: Bound | None = None
+    """The bound that could not be kept any more, for which it ended early: `timings` are those that were sent."""
 
     @property
     def errors(self) -> list[RequestTiming]:
@@ -82,8 +87,10 @@ async def replay(
     deadline_s: float = 600.0,
     max_in_flight: int = 512,
     stop: threading.Event | None = None,
+    bounds: Sequence[Bound] = (),
 ) -> ReplayResult:
-    """Send every request at its time; wait for all, at most until `deadline_s` after the start.
+    """Send every request at its time; wait for all, at most until `deadline_s` after the start, or until one of
+    `bounds` cannot be kept any more.
 
     Raises Stopped soon after `stop` is set. Requests in flight are then, as at the deadline, aborted.
     """
@@ -122,11 +129,15 @@ async def replay(
         await asyncio.gather(*tasks)
 
     sending = asyncio.create_task(send_all())
+    lost, look_at = None, began + _LOOK_S
     while not sending.done():
         left = began + deadline_s - time.perf_counter()
         await asyncio.wait({sending}, timeout=max(0.0, min(_STOP_POLL_S, left)))
         stopped = stop is not None and stop.is_set()
-        if not sending.done() and (left <= 0 or stopped):
+        now = time.perf_counter()
+        if bounds and not sending.done() and now >= look_at:
+            lost, look_at = lost_cause(bounds, timings, answers, now), now + _LOOK_S
+        if not sending.done() and (left <= 0 or stopped or lost):
             sending.cancel()
             for task in tasks:
                 task.cancel()
@@ -138,6 +149,8 @@ async def replay(
     now = time.perf_counter()
     for timing, answer, request in zip(timings, answers, workload.requests, strict=True):
         _settle(timing, answer, began, now, wanted=max(1, request.output_length))
+    if lost is not None:
+        timings = [timing for timing, answer in zip(timings, answers, strict=True) if answer.sent_at]
     return ReplayResult(
         timings=timings,
         duration_s=now - began,
@@ -146,6 +159,7 @@ async def replay(
         cut=sum(timing.cut for timing in timings),
         lateness_p99_s=float(np.quantile([timing.lateness_s for timing in timings], 0.99)) if timings else 0.0,
         samples=pool_samples(timings),
+        lost=lost,
     )
 
 
@@ -173,6 +187,7 @@ def run_replay(
     max_in_flight: int = 512,
     stop: threading.Event | None = None,
     api_key: str | None = None,
+    bounds: Sequence[Bound] = (),
 ) -> ReplayResult:
     """`replay` from code that is not asynchronous, with connections of its own."""
 
@@ -187,6 +202,7 @@ def run_replay(
                 deadline_s=deadline_s,
                 max_in_flight=max_in_flight,
                 stop=stop,
+                bounds=bounds,
             )
         finally:
             target.close()

@@ -23,8 +23,10 @@ from controlplane.contract.bodies.studies import (
 )
 from controlplane.contract.errors import TailwrightError
 from controlplane.contract.knobs import difference
+from tuner.replay.lost_cause import Bound
 from tuner.replay.replay import Stopped
 from tuner.search.charge import Budget, cheap_s
+from tuner.search.hopeless import bounds_of
 from tuner.search.search import Candidate, Search
 from tuner.study.remeasure import BLOCKS_CHANGES, WINNER
 from tuner.study.time_plan import TimePlan
@@ -61,7 +63,8 @@ class Measuring:
         """Measure what the search asks for; returns why it ended."""
         while True:
             self._log.read()
-            self._time.run_s = [trial.took_s for trial in self._log.search if trial.took_s is not None]
+            whole = [trial for trial in self._log.search if not trial.ended_early]
+            self._time.run_s = [trial.took_s for trial in whole if trial.took_s is not None]
             search.catch_up(self._log.outcomes, self._log.pending)
             if self._log.is_finishing:
                 return "its finish had begun"
@@ -96,7 +99,10 @@ class Measuring:
             label += f" (the change takes about {charge_s:.0f} s)"
         self._progress(f"trial {trial.number + 1} of at most {self._spec.max_trials}: {label}")
         began, spent_s = time.monotonic(), self._node.change_s
-        measured = self._try(trial.knobs)
+        # The default is what all else is held against: it is measured whole.
+        measured = self._try(trial.knobs, bounds=bounds_of(self._spec, search.best()) if trial.number else ())
+        if measured.ended_early:
+            self._progress(f"trial {trial.number + 1} {measured.ended_early}")
         change_s = self._node.change_s - spent_s
         dear_s = change_s if change_s > cheap_s(run_s) else 0.0
         self._report(trial, measured, change_s, time.monotonic() - began - dear_s)
@@ -131,10 +137,10 @@ class Measuring:
 
     # -- one run -------------------------------------------------------------------------------------------------
 
-    def _try(self, knobs: dict[str, Any], *, heat: int | None = None) -> Measured:
+    def _try(self, knobs: dict[str, Any], *, heat: int | None = None, bounds: Sequence[Bound] = ()) -> Measured:
         """One run; what keeps it from being measured is its error."""
         try:
-            return self._bench.measure(knobs, heat=heat)
+            return self._bench.measure(knobs, heat=heat, bounds=bounds)
         except TailwrightError as error:
             logger.warning("run failed: %s", error.message)
             return Measured.failed(error.message)
@@ -157,6 +163,7 @@ class Measuring:
                 change_s=round(change_s, 3),
                 took_s=round(took_s, 3),
                 samples={metric: thinned(values) for metric, values in measured.samples.items() if metric in limited},
+                ended_early=measured.ended_early,
                 error="not replayed: the quality gate was not passed" if gated else measured.error,
             )
         )

@@ -24,6 +24,7 @@ from controlplane.contract.bodies.nodes import ConfigStatus, NodeRole, NodeView,
 from controlplane.contract.bodies.workload import Workload, WorkloadRequest
 from controlplane.contract.errors import NotFound, TailwrightError
 from controlplane.contract.knobs import QUANTIZATION, ChangeClass, Quantization, difference
+from tuner.replay.lost_cause import Bound
 from tuner.replay.replay import ReplayResult, Stopped, run_replay
 from tuner.search.charge import Prices
 from tuner.search.space import Capabilities
@@ -243,9 +244,13 @@ class TrialNode:
         warming = workload_of(requests)
         self.run(warming, prompts(warming, corpus, salt=salt), deadline_s=10.0)
 
-    def run(self, workload: Workload, texts: Sequence[Sequence[int]], *, deadline_s: float) -> ReplayResult:
-        """One replay against the node's engine."""
-        return run_replay(workload, texts, self.url, model=self.model, deadline_s=deadline_s, stop=self._stop)
+    def run(
+        self, workload: Workload, texts: Sequence[Sequence[int]], *, deadline_s: float, bounds: Sequence[Bound] = ()
+    ) -> ReplayResult:
+        """One replay against the node's engine; it ends early where one of `bounds` cannot be kept any more."""
+        return run_replay(
+            workload, texts, self.url, model=self.model, deadline_s=deadline_s, stop=self._stop, bounds=bounds
+        )
 
     def _ask(self, act: Callable[[], NodeView]) -> NodeView:
         """What the control plane answers. While it is away (started again, its database too) it is asked again, for

@@ -12,8 +12,10 @@ from typing import Any
 
 from controlplane.contract.bodies.studies import Measurement, StudyCreate, Trial, TrialState
 from controlplane.contract.bodies.workload import Workload
+from controlplane.contract.duration_text import duration_text
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.knobs import QUANTIZATION, Quantization
+from tuner.replay.lost_cause import Bound
 from tuner.replay.replay import ReplayResult
 from tuner.search import quality_gate
 from tuner.search.objective import Assessment, assess, crashed, needed_quantiles
@@ -30,7 +32,7 @@ RATES = (1.0, 0.9, 1.1)
 @dataclass(frozen=True)
 class Measured:
     """One run: assessment, measurement, single values by metric, the quality gate's word; or what kept it from being
-    measured.
+    measured. `ended_early`: why not all of its requests were replayed.
     """
 
     assessment: Assessment
@@ -38,6 +40,7 @@ class Measured:
     samples: Mapping[str, Sequence[float]] = field(default_factory=dict)
     quality: dict[str, float] = field(default_factory=dict)
     error: str = ""
+    ended_early: str = ""
 
     @classmethod
     def of(cls, trial: Trial) -> Measured:
@@ -71,9 +74,10 @@ class Bench:
         self._shares: dict[str, float] = {}
         self._runs = 0
 
-    def measure(self, knobs: Mapping[str, Any], *, heat: int | None = None) -> Measured:
+    def measure(self, knobs: Mapping[str, Any], *, heat: int | None = None, bounds: Sequence[Bound] = ()) -> Measured:
         """Runs of the same `heat` replay the same requests, at the same times, with the same text; without one it is a
-        trial of the search. Raises TailwrightError for what cannot be measured.
+        trial of the search, which ends early where one of `bounds` cannot be kept any more. Raises TailwrightError for
+        what cannot be measured.
         """
         node = self.node
         gate, excess = self._apply(knobs)
@@ -91,12 +95,13 @@ class Bench:
             node.run(piece.prime, maker.prompts(piece.prime), deadline_s=_PRIME_S)
             node.drain()
         span_s = workload.requests[-1].timestamp / 1000.0
-        result = node.run(workload, maker.prompts(workload), deadline_s=2.0 * span_s + 5.0)
+        result = node.run(workload, maker.prompts(workload), deadline_s=2.0 * span_s + 5.0, bounds=bounds)
         node.drain()
         measurement = result.measurement(needed_quantiles(self._spec))
         if measurement.errors == measurement.requests:
             raise BadRequest(f"every request failed, the first with: {result.errors[0].error}")
-        return Measured(assess(measurement, self._spec, excess), measurement, result.samples, gate)
+        early = "" if result.lost is None else early_text(result.lost, measurement.requests, len(workload.requests))
+        return Measured(assess(measurement, self._spec, excess), measurement, result.samples, gate, ended_early=early)
 
     def _apply(self, knobs: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, float]]:
         """Apply `knobs`; what the gate reports of their weight format, and its violations. Formats are asked once."""
@@ -126,6 +131,14 @@ class Bench:
         return quality_gate.next_tokens(
             self.node.url, self.node.model, self._probing, token_ids=self.node.gives_token_ids
         )
+
+
+def early_text(lost: Bound, requests: int, planned: int) -> str:
+    """Why a run ended after so many of its requests."""
+    return (
+        f"ended after {requests} of {planned} requests: {lost.metric} p{100 * lost.q:g} could no longer come to "
+        f"{duration_text(lost.at_most_s)}"
+    )
 
 
 def rearranged(workload: Workload, heat: int) -> Workload:

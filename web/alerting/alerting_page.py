@@ -14,7 +14,7 @@ from web.frame.page import Context, Page, Part
 from web.frame.selection import Selection, is_number
 from web.settings.form_fields import Problem
 
-NOT_TRIED = frozenset({"drift", "config_failed", "node_claimed", "telemetry_lost"})
+NOT_TRIED = frozenset({"drift", "config_failed", "node_claimed", "rollout_waits", "telemetry_lost"})
 """Kinds of rules on what nodes were told and said, of which only the present is kept."""
 NEW = "new"
 USUAL_KIND = "absolute"

@@ -16,7 +16,7 @@ Invariants, which tests/controlplane/alerts/conditions/test_kinds.py holds each 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -31,6 +31,7 @@ from controlplane.alerts.tables import AlertRow, DetectorStateRow
 from controlplane.alerts.windows.history import Where
 from controlplane.contract.bodies.alerts import AlertRule, AlertState
 from controlplane.contract.bodies.nodes import NodeRole, NodeView
+from controlplane.contract.bodies.rollouts import Rollout
 from controlplane.contract.metrics import NODE, POOL, WINDOW_S
 from controlplane.db.database import Database
 from controlplane.evidence.sketch import Sketch
@@ -49,15 +50,21 @@ class Scope(StrEnum):
     FLEET = "fleet"  # All pools of the rule at once, by what is known now, whether or not there is telemetry.
 
 
+RolloutsWaiting = Callable[[Session], Sequence[Rollout]]
+"""Those that wait for somebody."""
+
+
 @dataclass(frozen=True)
 class Sources:
     """Where kinds read. finest_kept_s: how long telemetry keeps windows of `WINDOW_S`; width_s: how wide the windows
-    are that it has of the time that is judged (of a past, only wider ones may be left)."""
+    are that it has of the time that is judged (of a past, only wider ones may be left); rollouts: those that wait for
+    somebody, None where nobody can tell."""
 
     database: Database
     telemetry: TelemetryReader
     finest_kept_s: float
     width_s: float = WINDOW_S
+    rollouts: RolloutsWaiting | None = None
 
 
 @dataclass

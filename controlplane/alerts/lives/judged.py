@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from controlplane.alerts.conditions.fleet_scope import that_matter
+from controlplane.alerts.conditions.fleet_wide.fleet_scope import that_matter
 from controlplane.alerts.conditions.kind import Findings, Job, Scope, Snapshot
 from controlplane.alerts.lives.lifecycle import Draft, follow
 

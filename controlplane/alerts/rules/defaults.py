@@ -17,6 +17,7 @@ from controlplane.contract.bodies.alerts import (
     NodeClaimedCondition,
     RegressionCondition,
     RequestsFailedCondition,
+    RolloutWaitsCondition,
     SaturationCondition,
     Severity,
     SymptomCondition,
@@ -35,6 +36,7 @@ DEFAULT_RULES: tuple[AlertRuleCreate, ...] = (
     AlertRuleCreate(name="Configuration drift", condition=DriftCondition(), severity=Severity.TICKET),
     AlertRuleCreate(name="Configuration failed", condition=ConfigFailedCondition(), severity=Severity.PAGE),
     AlertRuleCreate(name="Two agents, one node", condition=NodeClaimedCondition(), severity=Severity.TICKET),
+    AlertRuleCreate(name="A rollout waits", condition=RolloutWaitsCondition(), severity=Severity.TICKET),
     AlertRuleCreate(name="Telemetry lost", condition=TelemetryLostCondition(), severity=Severity.TICKET),
     *(
         AlertRuleCreate(name=one.title, condition=SymptomCondition(symptom=one.id), severity=one.severity)

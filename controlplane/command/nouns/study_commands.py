@@ -47,7 +47,7 @@ def _state(trial: Trial) -> str:
         return f"running on {trial.node}"
     if trial.state is TrialState.WAITING:
         return f"lost on {trial.node}, waits for a worker"
-    return trial.error or ("holds the limits" if trial.feasible else "breaks a limit")
+    return trial.error or trial.ended_early or ("holds the limits" if trial.feasible else "breaks a limit")
 
 
 TRIALS: Columns[Trial] = {

@@ -121,6 +121,15 @@ class NodeClaimedCondition(BaseModel):
     )
 
 
+class RolloutWaitsCondition(BaseModel):
+    """A rollout waits for somebody: it is held undecided, at a stage's pause or by a hook, or wants an approval."""
+
+    kind: Literal["rollout_waits"] = Field(default="rollout_waits", description="a rollout waits for somebody")
+    after_s: float = Field(
+        default=60, ge=0, le=7 * 86400, description="seconds that it has waited before anybody is told"
+    )
+
+
 class TelemetryLostCondition(BaseModel):
     """A serving node's agent dropped reports because its spool was full, or missed events of its engine.
 
@@ -251,6 +260,7 @@ Condition = (
     | DriftCondition
     | ConfigFailedCondition
     | NodeClaimedCondition
+    | RolloutWaitsCondition
     | TelemetryLostCondition
     | BurnRateCondition
     | SaturationCondition

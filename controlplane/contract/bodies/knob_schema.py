@@ -13,12 +13,15 @@ SOME_HISTOGRAMS: dict[str, Any] = {
     "minItems": 1,
     "uniqueItems": True,
 }
+MOST_LEVELS = 20
+"""Quantiles of one metric."""
 LEVELS_BY_HISTOGRAM: dict[str, Any] = {
     "propertyNames": {"enum": HISTOGRAMS},
     "additionalProperties": {
         "type": "array",
         "items": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
         "minItems": 1,
+        "maxItems": MOST_LEVELS,
         "uniqueItems": True,
     },
 }

@@ -68,6 +68,9 @@ class Verdict(StrEnum):
     UNJUDGED = "unjudged"  # An emergency change that skipped the canary; says so for ever.
 
 
+MOST_LIMITS = 32
+"""That one canary is asked to keep."""
+
 JUDGED_METRICS: tuple[str, ...] = (TTFT.short, TPOT.short, E2E.short, ITL.short)
 """Compared where a rollout does not say."""
 
@@ -148,6 +151,7 @@ class RolloutCreate(BaseModel):
     objective_q: float = Field(default=0.95, gt=0, lt=1, description="the objective's quantile, within 0 and 1")
     limits: list[Limit] = Field(
         default=[],
+        max_length=MOST_LIMITS,
         description="limits that the canary must not break where the control keeps them; the pool's absolute alert "
         "rules add theirs",
     )
@@ -345,6 +349,7 @@ class Rollout(BaseModel):
         description="why it waits for somebody: an undecided canary, a stage's pause, a hook that wants it to wait or "
         "does not answer; null: it does not, or a person has paused it",
     )
+    held_since: datetime | None = Field(default=None, description="since when it waits for somebody, as `held` says")
     follows: int | None = Field(default=None, description="the rollout that this one retries or reverts")
     created_by: str = Field(description="the name of the token or person that made it")
     needs_approval: bool = Field(

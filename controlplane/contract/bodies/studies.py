@@ -169,6 +169,11 @@ class TrialReport(BaseModel):
         default={},
         description="seconds by metric, each value: of a winner's pairs, whose limits are judged together",
     )
+    ended_early: str = Field(
+        default="",
+        description="why not all requests were replayed: a quantile could no longer come near a limit or the best so "
+        "far; what was measured is of those that were. Empty: all were",
+    )
     error: str = Field(default="", description="why it failed")
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import AwareDatetime, BaseModel, Field
 
 from controlplane.contract.bodies.knob_schema import LEVELS_BY_HISTOGRAM, SOME_HISTOGRAMS
-from controlplane.contract.bodies.rollouts import JUDGED_METRICS
+from controlplane.contract.bodies.rollouts import JUDGED_METRICS, MOST_LIMITS
 from controlplane.contract.bodies.slo import Limit, UseCase
 
 MOST_VALUES = 64
@@ -127,7 +127,9 @@ class VerdictAsked(BaseModel):
         description="metric to the control's quantiles at which it is compared, as of a rollout",
     )
     limits: list[Limit] = Field(
-        default=[], description="limits that the canary must not break where the control keeps them"
+        default=[],
+        max_length=MOST_LIMITS,
+        description="limits that the canary must not break where the control keeps them",
     )
     profile: UseCase | None = Field(default=None, description="a use case whose limits it must not break either")
     tolerance: float = Field(default=0.1, ge=0, le=1, description="relative slowdown that counts as equal")

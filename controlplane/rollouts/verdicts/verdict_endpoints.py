@@ -25,6 +25,9 @@ router = APIRouter(prefix="/api/v1", tags=["verdicts"])
 PATIENCE_S = 8.0
 """How long a question waits for those before it: Argo and Flagger wait ten seconds for an answer."""
 
+MOST_ASKING = 5
+"""The one that is answered and those that wait: each holds one of the service's threads."""
+
 
 @dataclass(frozen=True)
 class VerdictDesk:
@@ -32,15 +35,25 @@ class VerdictDesk:
 
     telemetry: TelemetryReader
     _taken: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    _asking: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(MOST_ASKING))
 
     def verdict(self, asked: VerdictAsked, now: datetime) -> VerdictAnswer:
         """Raises `BadRequest` for what cannot be asked, `Overloaded` where others take too long."""
-        if not self._taken.acquire(timeout=PATIENCE_S):
-            raise Overloaded("other verdicts are being computed; ask again soon", retry_after_s=PATIENCE_S)
+        if not self._asking.acquire(blocking=False):
+            raise _busy()
         try:
-            return verdict_on(self.telemetry, asked, now)
+            if not self._taken.acquire(timeout=PATIENCE_S):
+                raise _busy()
+            try:
+                return verdict_on(self.telemetry, asked, now)
+            finally:
+                self._taken.release()
         finally:
-            self._taken.release()
+            self._asking.release()
+
+
+def _busy() -> Overloaded:
+    return Overloaded("other verdicts are being computed; ask again soon", retry_after_s=PATIENCE_S)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -388,7 +388,7 @@ class TestDrift:
 
 def test_default_rules_come_once(database: Database, plant: Any) -> None:
     with database.session() as session:
-        assert ensure_default_rules(session, plant.now) == 14
+        assert ensure_default_rules(session, plant.now) == 15
     with database.session() as session:
         for rule in store.rules(session):
             store.delete_rule(session, rule.id, plant.now)

@@ -23,7 +23,7 @@ from agents.agent.reports.report_table import ReportTable
 from agents.agent.reports.tally import Tally
 from agents.agent.settings import AgentSettings
 from agents.backends.base import Position
-from controlplane.alerts.conditions.telemetry_lost import STEP_S, Loss, losses_of
+from controlplane.alerts.conditions.fleet_wide.telemetry_lost import STEP_S, Loss, losses_of
 from controlplane.contract.histogram import ZERO_THRESHOLD_S, axis_position
 from controlplane.contract.reports.packed_report import MEDIA_TYPE
 from controlplane.telemetry import Question, Span

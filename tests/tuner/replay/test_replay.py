@@ -10,6 +10,7 @@ from sse_engine import SseEngine
 from controlplane.contract.bodies.workload import WorkloadRequest
 from tuner.replay.http_stream import Answer, Target
 from tuner.replay.load_generator import Traffic
+from tuner.replay.lost_cause import Bound, above_wanted
 from tuner.replay.replay import Stopped, run_replay
 from tuner.workload.generate import CONV, fitted
 from tuner.workload.trace import workload_of
@@ -83,6 +84,20 @@ def test_stop(engine: SseEngine) -> None:
     with pytest.raises(Stopped):
         run_replay(_workload(100, 100), _prompts(100), engine.url, model="m", stop=stop)
     assert len(engine.began) < 100 / 2
+
+
+def test_a_lost_cause_ends_early_and_tells_what_was_sent(engine: SseEngine) -> None:
+    engine.prefill = lambda _, __: 60.0
+    bound = Bound("ttft", 0.9, 0.2)
+    result = run_replay(_workload(300, 100), _prompts(300), engine.url, model="m", bounds=[bound])
+    assert above_wanted(300, 0.9) <= len(result.timings) < 300, "what was never sent is no request"
+    assert not result.errors and result.cut == len(result.timings)
+    assert (result.quantile("ttft", 0.9) or 0) > 0.2
+
+
+def test_a_bound_that_can_be_kept_ends_nothing(engine: SseEngine) -> None:
+    result = run_replay(_workload(20, 50), _prompts(20), engine.url, model="m", bounds=[Bound("ttft", 0.5, 60.0)])
+    assert result.lost is None and len(result.timings) == 20 and result.cut == 0
 
 
 async def _answer_from(pieces: list[bytes]) -> Answer:

@@ -71,7 +71,7 @@ def at_once(service: StudyService, monkeypatch: pytest.MonkeyPatch) -> None:
     """Replays end at once, and each request took what the engine would have waited: no machine gets into a verdict."""
     engine = service.engine
 
-    def run(_: TrialNode, workload: Workload, texts: Sequence[Sequence[int]], *, deadline_s: float) -> ReplayResult:
+    def run(_: TrialNode, workload: Workload, texts: Sequence[Sequence[int]], **how: Any) -> ReplayResult:
         timings = []
         for index, (request, text) in enumerate(zip(workload.requests, texts, strict=True)):
             tokens, first_s = request.output_length, engine.prefill(engine, len(text))
@@ -172,6 +172,21 @@ def test_a_refused_configuration_is_a_failed_trial(service: StudyService) -> Non
     _work(service)
     failed = [trial for trial in service.trials if trial.state == "failed"]
     assert len(failed) == 1 and "no such kernel" in failed[0].error and not failed[0].feasible
+    assert service.study.result is not None and service.study.result.winner is not None
+    assert service.study.result.winner["max_num_batched_tokens"] == 128
+
+
+def test_a_trial_that_can_no_longer_win_is_not_replayed_to_its_end(service: StudyService) -> None:
+    usual = service.engine.prefill
+    service.engine.prefill = lambda e, length: 60.0 if e.knobs["max_num_batched_tokens"] == 512 else usual(e, length)
+    _work(service)
+    (early,) = (trial for trial in service.trials if trial.ended_early)
+    assert early.knobs["max_num_batched_tokens"] == 512 and early.state == "complete" and early.kind == "search"
+    assert "requests: ttft p95 could no longer come to" in early.ended_early
+    assert early.measurement is not None and early.objective_s is not None
+    default_s = service.trials[0].objective_s
+    assert default_s is not None and early.objective_s > 1.5 * default_s
+    assert any("could no longer come to" in beat.progress for beat in service.beats)
     assert service.study.result is not None and service.study.result.winner is not None
     assert service.study.result.winner["max_num_batched_tokens"] == 128
 

@@ -132,6 +132,14 @@ def test_what_moved_the_quantile_is_shown_and_leads_to_the_requests_behind_it(mo
     assert 'href="/requests?from=2030-01-01T11%3A59%3A00Z&amp;to=now&amp;pool=p&amp;node=gpu+1' in shown
 
 
+def test_an_alert_of_a_rollout_leads_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "what may be done with it" not in page()
+    monkeypatch.setattr(ALERT, "labels", {"kind": "rollout_waits", "pool": "p", "rollout": "12"})
+    assert '<a href="/rollouts/12">Rollout 12</a>' in page()
+    monkeypatch.setattr(ALERT, "source", "alertmanager:prod")
+    assert "/rollouts/12" not in page()
+
+
 def test_remedies_are_shown_with_their_links() -> None:
     shown = page()
     for wanted in (

@@ -18,6 +18,7 @@ from controlplane.alerts.conditions.kind import Findings, Job, Kind, Scope, Snap
 from controlplane.alerts.evaluator import FOR_EVER_S
 from controlplane.contract.bodies import alerts as bodies
 from controlplane.contract.bodies.access import EnrolmentRequest
+from controlplane.contract.bodies.rollouts import Rollout, RolloutCreate, RolloutPhase
 from controlplane.contract.bodies.slo import Limit, UseCase
 from controlplane.contract.errors import BadRequest
 from controlplane.contract.metrics import E2E, REQUESTS, RUNNING, SPOOL_DROPPED, WAITING
@@ -113,6 +114,31 @@ class NodeClaimedWorld(World):
     def broken(self) -> None:
         self.calm()
         self.change_node(claimed_at=self.plant.now, claimed_by="an agent at 10.0.0.9")
+
+
+class RolloutWaitsWorld(World):
+    condition = bodies.RolloutWaitsCondition()
+    waiting: tuple[Rollout, ...] = ()
+
+    def anew(self) -> Kind[Any]:
+        return KINDS[type(self.condition)](
+            Sources(self.database, self.telemetry, FOR_EVER_S, rollouts=lambda _: self.waiting)
+        )
+
+    def broken(self) -> None:
+        if not self.waiting:
+            self.waiting = (
+                Rollout(
+                    id=3,
+                    phase=RolloutPhase.PAUSED,
+                    spec=RolloutCreate(pool="main", revision=2),
+                    held="inconclusive, and no harm",
+                    held_since=self.plant.now - timedelta(minutes=2),
+                    created_by="ann",
+                    created_at=self.plant.now - timedelta(hours=1),
+                ),
+            )
+        self.plant.serve(5)
 
 
 class RequestsFailedWorld(World):

@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Iterator
+from contextlib import ExitStack
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -94,6 +95,29 @@ def test_who_comes_while_another_is_judged_waits_and_is_told_to_come_again(
         answer = http.post("/api/v1/verdicts", json=ARMS)
     assert (answer.status_code, answer.headers["Retry-After"]) == (429, "1")
     assert http.post("/api/v1/verdicts", json=ARMS).status_code == 200
+
+
+def test_more_than_a_few_do_not_wait_for_they_would_hold_the_threads_of_all(
+    http: TestClient, desk: verdict_endpoints.VerdictDesk
+) -> None:
+    with ExitStack() as asking:
+        for _ in range(verdict_endpoints.MOST_ASKING):
+            asking.enter_context(desk._asking)
+        assert http.post("/api/v1/verdicts", json=ARMS).status_code == 429
+    assert http.post("/api/v1/verdicts", json=ARMS).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("levels", {"ttft": [place / 100 for place in range(1, 22)]}),
+        ("limits", [{"metric": "ttft", "q": 0.5, "limit_s": 1.0}] * 33),
+        ("metrics", ["ttft", "ttft"]),
+    ],
+)
+def test_what_is_asked_at_once_is_bounded(http: TestClient, field: str, value: Any) -> None:
+    answer = http.post("/api/v1/verdicts", json={**ARMS, field: value})
+    assert answer.status_code in (400, 422) and field in answer.text
 
 
 @pytest.mark.parametrize(("yes_when", "status"), [("pass", 409), ("not_fail", 200), ("fail", 409)])

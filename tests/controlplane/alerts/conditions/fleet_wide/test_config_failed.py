@@ -11,8 +11,8 @@ from sqlmodel import select
 
 from controlplane import ledger
 from controlplane.alerts import store
-from controlplane.alerts.conditions.config_failed import ConfigHistory, history_of, judge_config_failed
 from controlplane.alerts.conditions.finding import Reading
+from controlplane.alerts.conditions.fleet_wide.config_failed import ConfigHistory, history_of, judge_config_failed
 from controlplane.alerts.evaluator import AlertEvaluator
 from controlplane.alerts.rules.defaults import DEFAULT_RULES, LEDGER_KIND, ensure_default_rules
 from controlplane.alerts.tables import DeliveryRow, DestinationRow
@@ -245,9 +245,9 @@ def test_an_older_installation_gets_the_new_rule_once(database: Database) -> Non
         # What the first start of an older version left: its ledger entry named no kinds.
         store.create_rule(session, AlertRuleCreate(name="Configuration drift", condition=DriftCondition()), NOW)
         ledger.append(session, now=NOW, actor="tailwright", kind=LEDGER_KIND, subject="alert-rules", message="m")
-    assert ensure(database) == 6 + SYMPTOMS
+    assert ensure(database) == 7 + SYMPTOMS
     # The regression rule had been deleted, and stays so.
-    newer = ["node_claimed", "requests_failed", "saturation", "telemetry_lost", "traffic_changed"]
+    newer = ["node_claimed", "requests_failed", "rollout_waits", "saturation", "telemetry_lost", "traffic_changed"]
     assert kinds(database) == ["config_failed", "drift", *newer]
     with database.session() as session:
         for rule in store.rules(session):
@@ -258,8 +258,8 @@ def test_an_older_installation_gets_the_new_rule_once(database: Database) -> Non
 def test_a_rule_of_its_kind_that_somebody_made_is_not_doubled(database: Database) -> None:
     with database.session() as session:
         store.create_rule(session, AlertRuleCreate(name="mine", condition=CONDITION), NOW)
-    assert ensure(database) == 5 + SYMPTOMS
-    newer = ["node_claimed", "requests_failed", "saturation", "telemetry_lost", "traffic_changed"]
+    assert ensure(database) == 6 + SYMPTOMS
+    newer = ["node_claimed", "requests_failed", "rollout_waits", "saturation", "telemetry_lost", "traffic_changed"]
     assert kinds(database) == ["config_failed", *newer]
     with database.session() as session:
         for rule in store.rules(session):

@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from controlplane.alerts.conditions.finding import Finding, Patience, Reading
-from controlplane.alerts.conditions.fleet_scope import concerned
+from controlplane.alerts.conditions.fleet_wide.fleet_scope import concerned
 from controlplane.alerts.conditions.kind import Findings, Job, Kind, Scope, Snapshot
 from controlplane.contract.bodies.alerts import DriftCondition
 from controlplane.contract.bodies.configs import Revision

@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 
 from controlplane.alerts import store
 from controlplane.alerts.conditions.finding import Finding, Reading
-from controlplane.alerts.conditions.telemetry_lost import LOOK_BACK_S, STEP_S, Loss, judge_telemetry_lost, losses_of
+from controlplane.alerts.conditions.fleet_wide.telemetry_lost import (
+    LOOK_BACK_S,
+    STEP_S,
+    Loss,
+    judge_telemetry_lost,
+    losses_of,
+)
 from controlplane.alerts.evaluator import AlertEvaluator
 from controlplane.contract.bodies.access import EnrolmentRequest
 from controlplane.contract.bodies.alerts import Alert, AlertRuleCreate, TelemetryLostCondition

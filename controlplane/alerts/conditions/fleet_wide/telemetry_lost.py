@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from controlplane.alerts.conditions.finding import Finding, Reading
-from controlplane.alerts.conditions.fleet_scope import concerned
+from controlplane.alerts.conditions.fleet_wide.fleet_scope import concerned
 from controlplane.alerts.conditions.kind import Findings, Job, Kind, Scope, Snapshot
 from controlplane.contract.bodies.alerts import TelemetryLostCondition
 from controlplane.contract.bodies.nodes import NodeRole, NodeView

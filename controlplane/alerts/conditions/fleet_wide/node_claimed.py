@@ -6,7 +6,7 @@ A claim of a node that was not heard from afterwards is none: its agent was repl
 from datetime import datetime, timedelta
 
 from controlplane.alerts.conditions.finding import Finding, Reading
-from controlplane.alerts.conditions.fleet_scope import concerned
+from controlplane.alerts.conditions.fleet_wide.fleet_scope import concerned
 from controlplane.alerts.conditions.kind import Findings, Job, Kind, Scope, Snapshot
 from controlplane.contract.bodies.alerts import NodeClaimedCondition
 from controlplane.contract.bodies.nodes import NodeView

@@ -16,7 +16,7 @@ from sqlmodel import Session
 
 from controlplane import ledger
 from controlplane.alerts.conditions.finding import Finding, Reading
-from controlplane.alerts.conditions.fleet_scope import concerned
+from controlplane.alerts.conditions.fleet_wide.fleet_scope import concerned
 from controlplane.alerts.conditions.kind import Findings, Job, Kind, Scope, Snapshot
 from controlplane.contract.bodies.alerts import ConfigFailedCondition
 from controlplane.contract.bodies.ledger import LedgerEntry
