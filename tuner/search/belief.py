@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tuner.search.objective import Assessment, constraint_value, score
 from tuner.search.space import Space
@@ -47,6 +48,54 @@ class Belief:
         return found
 
 
+@dataclass(frozen=True)
+class Models:
+    """What was learned of a study's runs, for whichever configurations are asked for. `crashes`: None where all ran."""
+
+    objective: Surrogate
+    limits: Sequence[Surrogate]
+    crashes: Surrogate | None
+
+    def at(self, places: Array) -> Belief:
+        """About each of these places."""
+        feasible = np.zeros(len(places))
+        for one in (*self.limits, *([] if self.crashes is None else [self.crashes])):
+            feasible = feasible + one.at(places).log_below()
+        return Belief(self.objective.at(places), feasible)
+
+    def draw(self, places: Array, random: np.random.Generator) -> tuple[Array, NDArray[np.bool_]]:
+        """One world that may be, at these places together: log ratios to the default, and which keep the limits."""
+        keeps = np.ones(len(places), dtype=bool)
+        for one in (*self.limits, *([] if self.crashes is None else [self.crashes])):
+            keeps &= one.draw(places, random) <= 0.0
+        return self.objective.draw(places, random), keeps
+
+
+def models_of(
+    space: Space,
+    runs: Sequence[tuple[Mapping[str, Any], Assessment]],
+    constraints: Sequence[str],
+    default_s: float | None,
+) -> Models | None:
+    """`runs`: (configuration, what came of it), repeats apart. None while nothing was measured."""
+    measured = [run for run in runs if run[1].objective_s is not None]
+    if not measured or not space.values:
+        return None
+    places = space.places([knobs for knobs, _ in measured])
+
+    def fitted(values: Sequence[float], noise: float = TOLD_NOISE, at: Array = places) -> Surrogate:
+        return Surrogate(at, np.array(values), noise=noise, ordered=space.ordered)
+
+    limits = []
+    for name in constraints:
+        values = [constraint_value(found.violations[name]) for _, found in measured if name in found.violations]
+        if len(values) == len(measured):
+            limits.append(fitted(values))
+    fell = [1.0 if found.objective_s is None else -1.0 for _, found in runs]
+    crashes = fitted(fell, CRASH_NOISE, space.places([knobs for knobs, _ in runs])) if max(fell) > 0 else None
+    return Models(fitted([score(found.objective_s, default_s) for _, found in measured]), limits, crashes)
+
+
 def believe(
     space: Space,
     runs: Sequence[tuple[Mapping[str, Any], Assessment]],
@@ -54,22 +103,6 @@ def believe(
     constraints: Sequence[str],
     default_s: float | None,
 ) -> Belief | None:
-    """`runs`: (configuration, what came of it), repeats apart. None while nothing was measured."""
-    measured = [run for run in runs if run[1].objective_s is not None]
-    if not measured or not space.values:
-        return None
-    places, wanted = space.places([knobs for knobs, _ in measured]), space.places(asked)
-
-    def fitted(values: Sequence[float], noise: float = TOLD_NOISE, at: Array = places) -> Posterior:
-        return Surrogate(at, np.array(values), noise=noise, ordered=space.ordered).at(wanted)
-
-    objective = fitted([score(found.objective_s, default_s) for _, found in measured])
-    feasible = np.zeros(len(asked))
-    for name in constraints:
-        values = [constraint_value(found.violations[name]) for _, found in measured if name in found.violations]
-        if len(values) == len(measured):
-            feasible = feasible + fitted(values).log_below()
-    fell = [1.0 if found.objective_s is None else -1.0 for _, found in runs]
-    if max(fell) > 0:
-        feasible = feasible + fitted(fell, CRASH_NOISE, space.places([knobs for knobs, _ in runs])).log_below()
-    return Belief(objective, feasible)
+    """About each of those asked for, as `models_of` these runs; None while nothing was measured."""
+    models = models_of(space, runs, constraints, default_s)
+    return None if models is None else models.at(space.places(asked))

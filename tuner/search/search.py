@@ -11,7 +11,7 @@ told (a constant liar, Ginsbourger et al. 2010), so that two do not measure one 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -20,12 +20,13 @@ import numpy as np
 
 from controlplane.contract.knobs import QUANTIZATION, canonical_json
 from controlplane.contract.share_text import share_text
-from tuner.search.belief import Belief, believe
+from tuner.search.belief import Belief, believe, models_of
 from tuner.search.charge import Budget
 from tuner.search.first_points import first_points
 from tuner.search.kept_trials import KeptTrials
 from tuner.search.objective import Assessment, mean_assessment
 from tuner.search.quality_gate import TOP1
+from tuner.search.random_rival import RandomRival, random_rival
 from tuner.search.space import Space
 
 LEAST_GAIN = 0.02
@@ -206,6 +207,16 @@ class Search:
         whole = sum(effects.values())
         return {name: round(effect / whole, 4) for name, effect in effects.items()} if whole > 0 else {}
 
+    def random_rival(
+        self, *, spent_s: float, run_s: float, change_s: Callable[[Mapping[str, Any], Mapping[str, Any]], float]
+    ) -> RandomRival | None:
+        """What random search would have found in `spent_s`; None where nothing was measured, or to be chosen from."""
+        models = models_of(self.space, self._runs(), self._constraints, self._default_s)
+        if models is None:
+            return None
+        fit = [knobs for knobs in self._candidates if knobs[QUANTIZATION] not in self._unfit]
+        return random_rival(self.space, models, self.default, fit, spent_s=spent_s, run_s=run_s, change_s=change_s)
+
     # -- inside --------------------------------------------------------------------------------------------------
 
     def _next(self, number: int, budget: Budget | None, *, patient: bool) -> Candidate | None:
@@ -289,11 +300,14 @@ class Search:
 
     def _belief(self, asked: Sequence[Mapping[str, Any]], *, supposed: bool = False) -> Belief | None:
         """`supposed`: what others measure came to what is usual."""
-        runs = [(outcome.knobs, outcome.assessment) for outcome in self.outcomes if not self._gated(outcome)]
+        runs = self._runs()
         if supposed and runs:
             usual = mean_assessment([assessment for _, assessment in runs])
             runs += [(knobs, usual) for knobs in self._pending.values()]
         return believe(self.space, runs, asked, self._constraints, self._default_s)
+
+    def _runs(self) -> list[tuple[dict[str, Any], Assessment]]:
+        return [(outcome.knobs, outcome.assessment) for outcome in self.outcomes if not self._gated(outcome)]
 
     def _gated(self, outcome: Outcome) -> bool:
         return outcome.assessment.violations.get(TOP1, 0.0) > 0

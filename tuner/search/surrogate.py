@@ -87,6 +87,21 @@ class Surrogate:
         second = np.einsum("k,kq->q", self._share, np.maximum(variances, _JITTER) + means**2)
         return Posterior(mean, np.sqrt(np.maximum(second - mean**2, _JITTER)), self.noise)
 
+    def draw(self, places: Array, random: np.random.Generator) -> Array:
+        """The values of one function, drawn from the belief, at these places together."""
+        one = slice(found := int(random.choice(len(self._share), p=self._share)), found + 1)
+        lengths, spreads = self._lengths[one], self._spreads[one]
+        across = _kernel(_gaps(places, self._places, self._ordered), lengths, spreads)[0]
+        missing = 1.0 - across @ self._solved_ones[found]
+        covariance = _kernel(_gaps(places, places, self._ordered), lengths, spreads)[0]
+        covariance -= across @ np.linalg.solve(self._gram[found], across.T)
+        covariance += np.outer(missing, missing) / self._total[found]
+        # By eigenvalues: points that are alike leave nothing between them, and rounding makes it negative.
+        scales, axes = np.linalg.eigh(covariance)
+        normal = np.sqrt(np.maximum(scales, 0.0)) * random.standard_normal(len(places))
+        drawn: Array = self._means[found] + across @ self._weights[found] + axes @ normal
+        return drawn
+
 
 def _draws(knobs: int, noise: float) -> tuple[Array, Array, Array]:
     """Length scales (draws x knobs), spreads and noises, spread evenly over their prior (a Sobol sequence)."""

@@ -22,7 +22,7 @@ import httpx
 
 from controlplane.client import Client
 from controlplane.contract.bodies.nodes import NodeView, TrialConfig
-from controlplane.contract.bodies.studies import FINALIST, Study, StudyResult, StudyState, StudyVerdict
+from controlplane.contract.bodies.studies import FINALIST, RandomSearch, Study, StudyResult, StudyState, StudyVerdict
 from controlplane.contract.bodies.workload import Workload
 from controlplane.contract.engine_address import Network
 from controlplane.contract.errors import BadRequest, BadSettings, Conflict, NotFound, TailwrightError
@@ -31,7 +31,7 @@ from controlplane.contract.planning.trial_leases import NodeWanted, StudyPlan
 from controlplane.contract.share_text import share_text
 from tuner.replay.replay import METRICS, Stopped, key
 from tuner.search import quality_gate
-from tuner.search.charge import allowance_s
+from tuner.search.charge import allowance_s, cheap_s
 from tuner.search.kept_trials import KeptTrials
 from tuner.search.objective import ERRORS, needed_quantiles
 from tuner.search.search import Outcome, Search
@@ -281,11 +281,30 @@ class StudyRun:
             begun=Begun.of(log.trials),
         )
         try:
-            return self._result(search, finish.decide(near, default), default)
+            return self._result(search, finish.decide(near, default), default, self._random(search, log))
         except NotMeasured as error:
             return self._unproven(search, str(error), best)
 
-    def _result(self, search: Search, finished: Finished, default: dict[str, Any]) -> StudyResult:
+    def _random(self, search: Search, log: TrialLog) -> RandomSearch | None:
+        """What random search would have found in the time that the search's runs and dear changes took."""
+        run_s = self._time.usual_s
+
+        def dear_s(change_s: float) -> float:
+            return change_s if change_s > cheap_s(run_s) else 0.0
+
+        found = search.random_rival(
+            spent_s=sum((trial.took_s or 0.0) + dear_s(trial.change_s or 0.0) for trial in log.search),
+            run_s=run_s,
+            change_s=lambda before, after: dear_s(self._node.charge(after, before)),
+        )
+        if found is None:
+            return None
+        rounded = {name: round(getattr(found, name), 4) for name in ("improvement", "low", "high")}
+        return RandomSearch(trials=found.trials, **rounded)
+
+    def _result(
+        self, search: Search, finished: Finished, default: dict[str, Any], random: RandomSearch | None
+    ) -> StudyResult:
         race, winner = finished.race, finished.winner.knobs
         found, unsure = race.found, race.unsure
         decided = verdict(found, finished.excess, unsure)
@@ -318,6 +337,7 @@ class StudyRun:
                 design=race.design,
                 payback_s=payback_s,
             ),
+            random_search=random,
             importances=search.importances(),
         )
 

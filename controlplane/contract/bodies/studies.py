@@ -197,6 +197,15 @@ class StudyVerdict(StrEnum):
     NOT_BETTER = "not_better"  # It does not; the honest answer is to keep what runs.
 
 
+class RandomSearch(BaseModel):
+    """What random search would have found in the time of the search, as believed after all of the study's trials."""
+
+    trials: int = Field(description="configurations that it would have measured")
+    improvement: float = Field(description="1 - its winner / default of the objective, on average")
+    low: float = Field(description="the improvement that it exceeds in nine of ten cases")
+    high: float = Field(description="the improvement that it stays below in nine of ten cases")
+
+
 class StudyResult(BaseModel):
     """Winner and default (the pool's revision when the study was claimed), re-measured at the end.
 
@@ -231,6 +240,11 @@ class StudyResult(BaseModel):
         default=None, description="the default's revision, as it was when the study was claimed"
     )
     summary: str = Field(description="the result in a sentence")
+    random_search: RandomSearch | None = Field(
+        default=None,
+        description="what random search would have found in the same time, to hold the improvement against; null: "
+        "nothing could be told of it",
+    )
     importances: dict[str, float] = Field(
         default={}, description="how much of the differences each knob explains, 0 to 1"
     )

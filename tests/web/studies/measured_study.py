@@ -10,6 +10,7 @@ from controlplane.contract.bodies.nodes import FleetColumns, NodeView
 from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.bodies.studies import (
     Measurement,
+    RandomSearch,
     RunOrder,
     Study,
     StudyCreate,
@@ -57,6 +58,7 @@ RESULT = StudyResult(
     payback_s=1520.0,
     default_revision=3,
     summary="e2e p95 falls by 35.6 % (31.0 % to 40.0 %, 95 %, 4 interleaved pairs); every limit held.",
+    random_search=RandomSearch(trials=7, improvement=0.212, low=0.05, high=0.33),
     importances={"quantization": 0.7, "max_num_batched_tokens": 0.3},
 )
 _SLICE = {

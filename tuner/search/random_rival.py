@@ -1,0 +1,80 @@
+"""What random search would have found in the time that a search took, by what is believed after all its runs. Pure.
+
+It is what a study's gain has to be held against: where most configurations are better than the default, anything finds
+one. Functions are drawn from the belief, and on each a search at random is played through: configurations in a random
+order, each as long as a run and the change to it take, its figures with the noise of a run; the best of those that keep
+the limits is its winner, and counts by its true figure. That it is told which truly keep the limits favours it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tuner.search.belief import Models
+from tuner.search.space import Space
+
+GAMES = 200
+MOST_TRIALS = 60
+"""Of one game: drawing takes the cube of it."""
+
+
+@dataclass(frozen=True)
+class RandomRival:
+    """trials: in the middle of all games; improvement over the default: the mean, and between which values four of five
+    games lie."""
+
+    trials: int
+    improvement: float
+    low: float
+    high: float
+
+
+def random_rival(
+    space: Space,
+    models: Models,
+    default: Mapping[str, Any],
+    candidates: Sequence[Mapping[str, Any]],
+    *,
+    spent_s: float,
+    run_s: float,
+    change_s: Callable[[Mapping[str, Any], Mapping[str, Any]], float],
+    seed: int = 0,
+) -> RandomRival | None:
+    """spent_s: on the search, the default's run too; change_s: of going from one configuration to another. None where
+    there is nothing to choose from.
+    """
+    others = [knobs for knobs in candidates if knobs != default]
+    if not others:
+        return None
+    random = np.random.default_rng(seed)
+    games = [_game(space, models, default, others, spent_s, run_s, change_s, random) for _ in range(GAMES)]
+    trials, found = zip(*games, strict=True)
+    low, high = np.quantile(found, (0.1, 0.9))
+    return RandomRival(int(np.median(trials)), float(np.mean(found)), float(low), float(high))
+
+
+def _game(
+    space: Space,
+    models: Models,
+    default: Mapping[str, Any],
+    others: Sequence[Mapping[str, Any]],
+    spent_s: float,
+    run_s: float,
+    change_s: Callable[[Mapping[str, Any], Mapping[str, Any]], float],
+    random: np.random.Generator,
+) -> tuple[int, float]:
+    """So many trials, and the winner's improvement over the default; 0 where nothing looked better."""
+    tried = [default]
+    left_s = spent_s - run_s
+    for place in random.permutation(len(others))[:MOST_TRIALS]:
+        left_s -= run_s + change_s(tried[-1], others[place])
+        if left_s < 0.0:
+            break
+        tried.append(others[place])
+    values, keeps = models.draw(space.places(tried), random)
+    seen = values + models.objective.noise * random.standard_normal(len(tried))
+    keeps[0] = True  # What runs now is what is kept where nothing is better.
+    best = int(np.where(keeps, seen, np.inf).argmin())
+    return len(tried) - 1, 1.0 - float(np.exp(values[best] - values[0]))
