@@ -37,7 +37,6 @@ from web.pages import (
     requests_page,
     runbook_page,
     sign_in,
-    studies_page,
 )
 from web.palette import entries
 from web.rollouts import (
@@ -51,6 +50,7 @@ from web.rollouts import (
     rollouts_list,
 )
 from web.settings import routing_forms, settings_forms, settings_page
+from web.studies import studies_page
 from web.whatif import whatif_page
 
 PAGES = Pages.of(

@@ -18,8 +18,9 @@ from controlplane.contract.bodies.studies import (
 )
 from controlplane.contract.knobs import EngineConfig
 from tests.web.part_html import part_html
-from web.pages import now_page, studies_page
-from web.pages.remeasured import Arm, arms_of
+from web.pages import now_page
+from web.studies import studies_page
+from web.studies.remeasured import Arm, arms_of
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 PAGE_OF = {"study": studies_page.PAGE, "studies": studies_page.LIST, "activity": now_page.PAGE}

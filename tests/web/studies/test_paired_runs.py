@@ -1,8 +1,8 @@
 """Ratios are of two runs of one pair; what has no partner argues nothing."""
 
 from controlplane.contract.bodies.studies import RunOrder, Trial
-from tests.web.pages.test_study_page import DEFAULT, RESULT, WINNER, trial
-from web.pages.paired_runs import overall, pair_rows, pairs_sentence
+from tests.web.studies.test_study_page import DEFAULT, RESULT, WINNER, trial
+from web.studies.paired_runs import overall, pair_rows, pairs_sentence
 
 
 def run(number: int, pair: int, arm: str, objective_s: float | None) -> Trial:

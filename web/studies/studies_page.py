@@ -6,8 +6,8 @@ from controlplane.contract.knobs import KNOBS
 from web.drawing.trial_history import Tried, trial_history
 from web.frame.page import Context, Page, Part, number
 from web.frame.selection import Selection
-from web.pages.paired_runs import overall, pair_rows, pairs_sentence
-from web.pages.remeasured import arms_of
+from web.studies.paired_runs import overall, pair_rows, pairs_sentence
+from web.studies.remeasured import arms_of
 
 
 def studies(client: Client, selection: Selection) -> Context:
