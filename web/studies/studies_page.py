@@ -3,6 +3,7 @@
 from controlplane.client import Client
 from controlplane.contract.bodies.studies import FINALIST, Trial
 from controlplane.contract.knobs import KNOBS
+from web.access.viewer import may_operate
 from web.drawing.trial_history import Tried, trial_history
 from web.frame.page import Context, Page, Part, number
 from web.frame.selection import Selection
@@ -13,7 +14,8 @@ from web.studies.remeasured import arms_of
 def studies(client: Client, selection: Selection) -> Context:
     """Those of the pool and the time, where the address says one."""
     found = [study for study in client.studies() if selection.pool in (None, study.spec.pool)]
-    return {"studies": [study for study in found if selection.covers(study.created_at, study.finished_at)]}
+    timely = [study for study in found if selection.covers(study.created_at, study.finished_at)]
+    return {"studies": timely, "may_operate": may_operate(client)}
 
 
 def study(client: Client, selection: Selection) -> Context:
