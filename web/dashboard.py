@@ -50,7 +50,7 @@ from web.rollouts import (
     rollouts_list,
 )
 from web.settings import routing_forms, settings_forms, settings_page
-from web.studies import report_file, studies_page
+from web.studies import new_study_forms, new_study_page, report_file, studies_page
 from web.whatif import whatif_page
 
 PAGES = Pages.of(
@@ -73,6 +73,7 @@ PAGES = Pages.of(
     proposal_page.PAGE,
     rollout_page.PAGE,
     studies_page.LIST,
+    new_study_page.PAGE,
     studies_page.PAGE,
     whatif_page.PAGE,
     ledger_page.PAGE,
@@ -118,6 +119,7 @@ def mount(
     dashboard.include_router(rollout_actions.router)
     dashboard.include_router(guard_forms.router)
     dashboard.include_router(proposal_forms.router)
+    dashboard.include_router(new_study_forms.router)
     dashboard.include_router(incident_forms.router)
     dashboard.include_router(rule_forms.router)
     dashboard.include_router(settings_forms.router)

@@ -16,6 +16,8 @@ from controlplane.contract.metrics import E2E, TTFT
 
 NEAR = timedelta(minutes=5)
 """Onsets so near to each other are taken for one: a detector finds an onset to within some minutes."""
+APART = frozenset({"rollout_waits"})
+"""Kinds that tell what a person is wanted for: nothing is wrong with the pool, and what is has another cause."""
 SUMS = frozenset({TTFT.short, E2E.short})
 """Metrics that are sums of stages: an alert of one and an alert of its stage tell the same thing."""
 
@@ -170,6 +172,8 @@ _SAME, _REVISION, _STAGE, _NODES, _ONSET = 5, 4, 3, 2, 1
 
 def _related(sign: Sign, other: Sign) -> tuple[str, int] | None:
     """Why two alerts are of one cause, the strongest reason there is; None: nothing says so."""
+    if APART & {sign.kind, other.kind}:
+        return None
     if sign.revision is not None and sign.revision == other.revision and sign.pool == other.pool:
         return f"revision {sign.revision} is the likeliest cause of both, as of alert {other.alert_id}", _REVISION
     foreign = sign.foreign or other.foreign

@@ -18,12 +18,13 @@ from controlplane.contract.bodies.studies import (
     StudyHeartbeat,
     StudyState,
 )
+from controlplane.contract.planning.study_checks import check_finite
 from controlplane.db import SessionDep
 from controlplane.db.ids import PathId
 from controlplane.db.paging import Cursor, Limit, PoolFilter, page_of
 from controlplane.fleet import store as fleet
 from controlplane.studies import store
-from controlplane.studies.checks import check_finite, check_study
+from controlplane.studies.checks import check_study
 from controlplane.studies.meters import LateReports
 
 router = APIRouter(prefix="/api/v1/studies", tags=["studies"])

@@ -6,7 +6,7 @@ import typer
 from pydantic import ValidationError
 
 from controlplane.client import Client
-from controlplane.contract.bodies.slo import PROFILES, Limit, UseCase
+from controlplane.contract.bodies.slo import Limit, UseCase, limits_of
 from controlplane.contract.bodies.studies import Study, StudyCreate, StudyState
 from controlplane.terminal.output.printing import print_json
 from controlplane.terminal.service_connection import explain_values, fail, persistently
@@ -35,20 +35,12 @@ def parse_objective(text: str) -> tuple[str, float]:
         fail(f"--objective: wants METRIC:QUANTILE such as e2e:0.95, got {text!r}")
 
 
-def limits_wanted(slo: UseCase | None, constraint: list[str]) -> list[Limit]:
-    """A use case's limits, and a team's own, which go before them."""
-    own = [parse_limit(text) for text in constraint]
-    told = {(limit.metric, limit.q) for limit in own}
-    usual = () if slo is None else PROFILES[slo]
-    return [*own, *(limit for limit in usual if (limit.metric, limit.q) not in told)]
-
-
 def study_wanted(
     pool: str, objective: str, constraint: list[str], trials: int, slo: UseCase | None = None
 ) -> StudyCreate:
     """Leaves with status 2 where the values are none that a study can have."""
     metric, q = parse_objective(objective)
-    limits = limits_wanted(slo, constraint)
+    limits = limits_of(slo, [parse_limit(text) for text in constraint])
     try:
         return StudyCreate(pool=pool, objective=metric, objective_q=q, constraints=limits, max_trials=trials)
     except ValidationError as error:

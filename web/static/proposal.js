@@ -1,4 +1,4 @@
-// The editor of a rollout: what the server found wrong is a field's own state, and the address holds what is filled in.
+// A form that is checked as one types (a rollout's, a study's): what the server found wrong is a field's own state, and the address holds what is filled in.
 
 const form = document.getElementById("proposal");
 const asks = document.getElementById("proposed");

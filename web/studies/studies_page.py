@@ -6,6 +6,7 @@ from typing import Any
 from controlplane.client import Client
 from controlplane.contract.bodies.studies import FINALIST, Study, Trial
 from controlplane.contract.knobs import KNOBS
+from web.access.viewer import may_operate
 from web.drawing.parallel_trials import Configuration, parallel_trials
 from web.drawing.trial_history import Tried, trial_history
 from web.frame.page import Context, Page, Part, number
@@ -18,7 +19,8 @@ from web.studies.what_was_searched import searched
 def studies(client: Client, selection: Selection) -> Context:
     """Those of the pool and the time, where the address says one."""
     found = [study for study in client.studies() if selection.pool in (None, study.spec.pool)]
-    return {"studies": [study for study in found if selection.covers(study.created_at, study.finished_at)]}
+    timely = [study for study in found if selection.covers(study.created_at, study.finished_at)]
+    return {"studies": timely, "may_operate": may_operate(client)}
 
 
 def study(client: Client, selection: Selection) -> Context:

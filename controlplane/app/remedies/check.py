@@ -3,7 +3,7 @@
 from controlplane.contract.bodies.alerts import Remedy
 from controlplane.contract.bodies.studies import StudyCreate
 from controlplane.contract.errors import BadRequest
-from controlplane.studies.checks import check_rollout, check_spec
+from controlplane.contract.planning.study_checks import check_rollout, check_spec
 
 
 def check_remedy(remedy: Remedy) -> None:

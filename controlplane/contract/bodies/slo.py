@@ -1,5 +1,6 @@
 """Service level objectives by use case: limits on tail quantiles, in seconds."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 
 from pydantic import BaseModel, Field
@@ -31,3 +32,10 @@ PROFILES: dict[UseCase, tuple[Limit, ...]] = {
     UseCase.AGENT: (Limit(metric="ttft", q=0.95, limit_s=2.0), Limit(metric="e2e", q=0.99, limit_s=30.0)),
     UseCase.BATCH: (Limit(metric="e2e", q=0.99, limit_s=300.0),),
 }
+
+
+def limits_of(use_case: UseCase | None, own: Sequence[Limit]) -> list[Limit]:
+    """A team's own limits, then those of the use case that they say nothing else of."""
+    told = {(limit.metric, limit.q) for limit in own}
+    usual = () if use_case is None else PROFILES[use_case]
+    return [*own, *(limit for limit in usual if (limit.metric, limit.q) not in told)]

@@ -160,3 +160,12 @@ def test_of_a_flood_two_tell_as_much_as_all(alert: Make) -> None:
     assert again is not None and again.why == "alert 2 fired again"
     near = joining(sign_of(alert(9, began_s=200)), None, KEY, [grouped])
     assert near is not None and near.why == "it began with alert 4 in the same pool"
+
+
+def test_a_rollout_that_waits_for_somebody_is_of_no_other_cause(alert: Make) -> None:
+    waits = alert(2, labels={"kind": "rollout_waits", "metric": "", "rollout": "3"})
+    again = alert(3, began_s=60, labels={"kind": "rollout_waits", "metric": "", "rollout": "4"})
+    assert joining(sign_of(waits), None, KEY, [incident(alert(1))]) is None
+    assert joining(sign_of(alert(1)), None, KEY, [incident(waits)]) is None
+    assert joining(sign_of(again), None, KEY, [incident(waits)]) is None
+    assert joining(sign_of(waits), None, KEY, [incident(waits)]) is not None

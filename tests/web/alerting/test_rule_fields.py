@@ -22,11 +22,11 @@ from web.alerting.rule_fields import (
     field_of,
     fields_of,
     in_words,
-    length_words,
     rule_said,
     usual_said,
     wanted_rule,
 )
+from web.frame.model_fields import length_words
 
 LIMITS = [Limit(metric="ttft", q=0.95, limit_s=0.6), Limit(metric="e2e", q=0.999, limit_s=90)]
 MADE = (

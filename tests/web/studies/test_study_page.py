@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from controlplane.contract.bodies.access import Scope
 from controlplane.contract.bodies.studies import (
     Study,
     StudyCreate,
@@ -73,6 +74,11 @@ class OneStudy:
 
     def studies(self) -> list[Study]:
         return [self._study]
+
+    scope = Scope.READ
+
+    def own_session(self) -> Any:
+        return self
 
     def rollouts(self) -> list[Any]:
         return []

@@ -1,0 +1,91 @@
+"""What a wanted study must say to be worth a worker's time, whatever nodes there are. Each error names the field.
+
+Pure: who asks for a study and the service that queues it check it by the same code.
+"""
+
+import json
+import math
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from controlplane.contract.bodies.knob_schema import HISTOGRAMS
+from controlplane.contract.bodies.rollouts import RolloutCreate
+from controlplane.contract.bodies.studies import KnobRange, StudyCreate
+from controlplane.contract.errors import BadRequest, KnobOutOfRange, nearest
+from controlplane.contract.knobs import KNOBS, parse_knob
+
+
+def check_spec(spec: StudyCreate) -> None:
+    """Raises `BadRequest`, `UnknownKnob` or `KnobOutOfRange` for the first wrong field."""
+    check_finite(spec, "")
+    check_metric(spec.objective, "objective")
+    for place, limit in enumerate(spec.constraints):
+        check_metric(limit.metric, f"constraints[{place}].metric")
+    for place, knobs in enumerate(spec.suggested):
+        for name, value in knobs.items():
+            parse_knob(name, value, prefix=f"suggested[{place}].")
+    for name, wanted in spec.space.items():
+        check_range(name, wanted)
+    check_rollout(spec)
+
+
+def check_finite(value: Any, field: str) -> None:
+    """Numbers that JSON cannot hold (Python's parser lets Infinity and NaN in) are refused, at any depth."""
+    if isinstance(value, BaseModel):
+        value = value.model_dump()
+    if isinstance(value, float) and not math.isfinite(value):
+        raise BadRequest(f"{field}: wants a finite number, got {value}", field=field)
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            check_finite(inner, f"{field}.{name}".lstrip("."))
+    elif isinstance(value, list | tuple):
+        for place, inner in enumerate(value):
+            check_finite(inner, f"{field}[{place}]")
+
+
+def check_metric(short: str, field: str) -> None:
+    if short not in HISTOGRAMS:
+        raise BadRequest(f"{field}: no quantiles of {short!r}, {nearest(short, HISTOGRAMS)}", field=field)
+
+
+def check_range(name: str, wanted: KnobRange) -> None:
+    """Every value the range can give must be one that the knob can take."""
+    field = f"space.{name}"
+    if wanted.choices is not None:
+        if not wanted.choices:
+            raise KnobOutOfRange(f"{field}.choices: at least one choice is needed", field=f"{field}.choices")
+        for choice in wanted.choices:
+            parse_knob(name, choice, prefix="space.")
+        return
+    assert wanted.minimum is not None and wanted.maximum is not None  # KnobRange has one of the two forms.
+    if name in KNOBS and KNOBS[name].choices:
+        names = ", ".join(KNOBS[name].choices)
+        raise KnobOutOfRange(f"{field}: wants choices out of {names}, not a minimum and a maximum", field=field)
+    parse_knob(name, wanted.minimum, prefix="space.")
+    parse_knob(name, wanted.maximum, prefix="space.")
+    if wanted.minimum > wanted.maximum:
+        raise KnobOutOfRange(
+            f"{field}.minimum: {wanted.minimum} is above the maximum {wanted.maximum}", field=f"{field}.minimum"
+        )
+    if wanted.log and wanted.minimum < 1:
+        raise KnobOutOfRange(f"{field}.minimum: a logarithmic range starts at 1 or above", field=f"{field}.minimum")
+
+
+def check_rollout(spec: StudyCreate) -> None:
+    """The overrides of the proposed rollout must be ones that a rollout can take."""
+    fixed = {"pool", "revision", "study_id", "emergency", "takes_back"}
+    valid = sorted(set(RolloutCreate.model_fields) - fixed)
+    for name in spec.rollout:
+        if name not in valid:
+            raise BadRequest(
+                f"rollout.{name}: not a field to override, {nearest(name, valid)}", field=f"rollout.{name}"
+            )
+    wanted = {"pool": spec.pool, "revision": 1, **spec.rollout}
+    try:
+        # Strict, and from JSON: `true` is no number, and an enum is its text.
+        RolloutCreate.model_validate_json(json.dumps(wanted), strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(["rollout", *(str(part) for part in first["loc"])])
+        raise BadRequest(f"{field}: {first['msg']}", field=field) from None

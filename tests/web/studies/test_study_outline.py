@@ -1,0 +1,76 @@
+"""What a wanted study would do, and what bounds it, before there is one."""
+
+from typing import Any
+
+import pytest
+
+from controlplane.contract.bodies.nodes import NodeRole, NodeView
+from controlplane.contract.bodies.slo import Limit
+from controlplane.contract.bodies.studies import KnobRange, StudyCreate
+from tests.web.columns_of import columns_of
+from web.studies.study_outline import becomes, bounds, does, keeps, trial_nodes
+
+
+def node(name: str, pool: str, role: NodeRole, **told: Any) -> NodeView:
+    of: dict[str, Any] = {"backend": "embedded", "model": "m", "connected": True, "healthy": True, "effective": None}
+    return NodeView(node=name, pool=pool, role=role, **{**of, **told})
+
+
+SERVING = node("a", "chat", NodeRole.SERVING)
+TRIAL = node("t", "chat-trial", NodeRole.TRIAL)
+
+
+def test_what_it_does_is_told_in_order() -> None:
+    space = {"max_num_seqs": KnobRange(minimum=16, maximum=128, log=True), "quantization": KnobRange(choices=["int8"])}
+    study = StudyCreate(pool="chat", objective="ttft", max_duration_s=7200, space=space, suggested=[{}, {}])
+    said = does(study)
+    assert said[0].startswith("Replays the newest 5m of pool chat's traffic")
+    assert said[1] == "Tries at most 12 configurations in at most 2h, for a lower TTFT p95"
+    assert said[2] == (
+        "Searches max_num_seqs 16 to 128 on a logarithmic scale; quantization int8: "
+        "other knobs stay as the pool runs them"
+    )
+    assert said[3] == "Measures 2 of your own first"
+    assert said[4].startswith("Runs heats of 3 finalists") and said[4].endswith("3 pairs")
+    assert does(StudyCreate(pool="chat", finalists=1))[-1].startswith("Runs pairs of the best")
+    assert "Searches the tuner's own knobs" in does(StudyCreate(pool="chat"))
+
+
+def test_what_a_winner_must_hold() -> None:
+    study = StudyCreate(pool="chat", constraints=[Limit(metric="itl", q=0.99, limit_s=0.2)])
+    assert keeps(study)[:2] == ["ITL p99 at most 200ms", "at most 2 % of its requests lost"]
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        ({}, "A better winner becomes a rollout that waits for a person"),
+        (
+            {"auto_start_rollout": True, "rollout": {"soak_s": 60}},
+            "A better winner becomes a rollout that begins at once, with its own soak",
+        ),
+        ({"propose_rollout": False, "rollout": {"soak_s": 60}}, "A better winner is told, and nothing is proposed"),
+    ],
+)
+def test_what_becomes_of_its_winner(told: dict[str, Any], words: str) -> None:
+    assert becomes(StudyCreate(pool="chat", **told)) == words
+
+
+@pytest.mark.parametrize(
+    ("trial", "able"),
+    [
+        (TRIAL, ["t"]),
+        (node("t", "elsewhere", NodeRole.TRIAL), ["t"]),
+        (node("t", "chat-trial", NodeRole.TRIAL, model="other"), []),
+        (node("t", "chat-trial", NodeRole.TRIAL, connected=False), []),
+        (node("t", "chat", NodeRole.SERVING), []),
+    ],
+)
+def test_a_trial_node_is_well_and_runs_the_pools_model(trial: NodeView, able: list[str]) -> None:
+    assert trial_nodes("chat", columns_of([SERVING, trial])) == able
+
+
+def test_without_a_trial_node_it_is_said_what_mends_it() -> None:
+    assert bounds("chat", columns_of([SERVING, TRIAL]), [], []) == []
+    (words, address), *more = bounds("chat", columns_of([SERVING]), [], [])
+    assert "pool chat-trial" in words and address == "/fleet" and more == []

@@ -1,0 +1,123 @@
+"""The fields of the form of a new study: how they are grouped, called and explained. Pure.
+
+Guarantee: what a field means, and what it is where it is left empty, are the contract's own words and defaults.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from controlplane.contract.bodies.knob_schema import HISTOGRAMS
+from controlplane.contract.bodies.slo import PROFILES
+from controlplane.contract.bodies.studies import StudyCreate
+from controlplane.contract.knobs import KNOBS, NUM_SPECULATIVE_TOKENS, Knob
+from controlplane.contract.metrics import BY_SHORT
+from web.frame.model_fields import ModelField, field_of_model, limit_words
+from web.rollouts.guard_fields import percent_words
+from web.rollouts.proposal_fields import HOW, SCHEDULE
+
+TITLES = {
+    "objective": "Make faster",
+    "objective_q": "At the quantile",
+    "constraints": "Limits",
+    "max_lost_share": "Lost requests",
+    "least_agreement": "Agreement",
+    "suggested": "Measured first",
+    "workload_s": "Traffic of the last",
+    "max_trials": "Trials",
+    "max_duration_s": "Time",
+    "trial_requests": "Requests a trial",
+    "finalist_repeats": "Pairs",
+    "reason": "Why",
+}
+"""Fields whose names alone do not say what they are."""
+SHARES = ("max_lost_share", "least_agreement")
+WINNER = ("propose_rollout", "auto_start_rollout")
+"""What is one choice in the form."""
+WINNERS = {
+    "": ("becomes a rollout that waits for a person", {}),
+    "automatic": ("becomes a rollout that begins at once", {"auto_start_rollout": True}),
+    "told": ("is told, and nothing is proposed", {"propose_rollout": False}),
+}
+MODEL_FIELDS = StudyCreate.model_fields
+SPACE = f"{MODEL_FIELDS['space'].description}. "
+SPACE += "Bounds, such as 16 to 128 (16 to 128 log: on a logarithmic scale), or values with commas between."
+LINES = {"constraints": 3, "suggested": 3}
+"""Fields of several lines, by how many are shown."""
+
+
+@dataclass(frozen=True)
+class StudyField:
+    """One field. choices: what is offered, by its value; rows: lines of a text that has several, else none."""
+
+    name: str
+    title: str
+    hint: str
+    choices: Mapping[str, str] = field(default_factory=dict)
+    rows: int = 0
+
+
+@dataclass(frozen=True)
+class Group:
+    """Fields that are folded away until they are wanted. note: of all of them."""
+
+    key: str
+    title: str
+    names: tuple[str, ...]
+    note: str = ""
+
+
+FIRST = (
+    *("pool", "objective", "objective_q", "profile", "constraints"),
+    *("max_trials", "max_duration_s", "winner", "reason"),
+)
+"""What matters most, always shown."""
+GROUPS = (
+    Group("space", "What is searched", (*KNOBS, "suggested", "seed"), SPACE[:1].upper() + SPACE[1:]),
+    Group("traffic", "What is replayed", ("workload_s", "trial_requests")),
+    Group("finish", "What a winner must show", (*SHARES, "finalists", "finalist_repeats")),
+    Group("rollout", "How its rollout goes", HOW),
+)
+FIELDS = (*FIRST, *(name for group in GROUPS for name in group.names))
+
+
+def study_fields() -> dict[str, StudyField]:
+    """By name; those of its rollout are the rollout editor's. The pools are offered by who knows them."""
+    found = {name: _of_model(name) for name in MODEL_FIELDS if name in FIELDS}
+    found |= {name: StudyField(name, name, _range_hint(knob)) for name, knob in KNOBS.items()}
+    profiles = {use.value: ", ".join(map(limit_words, limits)) for use, limits in PROFILES.items()}
+    offered = {"": "none: the limits below alone"}
+    offered |= {use: f"{use.replace('_', ' ')}: {limits}" for use, limits in profiles.items()}
+    found["profile"] = StudyField(
+        "profile", "SLO profile", "Usual limits, kept beside the limits below, which go before them.", offered
+    )
+    told = ", and ".join(str(MODEL_FIELDS[name].description) for name in WINNER)
+    choices = {name: words for name, (words, _) in WINNERS.items()}
+    found["winner"] = StudyField("winner", "A better winner", f"{told[:1].upper()}{told[1:]}.", choices)
+    return found
+
+
+def _of_model(name: str) -> StudyField:
+    known = field_of_model(name, MODEL_FIELDS[name], TITLES.get(name, ""))
+    choices = {}
+    hint = known.hint
+    if name == "objective":
+        first = [known.usual, *(short for short in HISTOGRAMS if short != known.usual)]
+        choices = {short: f"{short}: {BY_SHORT[short].help.rstrip('.')}" for short in first}
+    elif name == "suggested":
+        hint = f"{MODEL_FIELDS[name].description}; a line each, such as max_num_seqs=64, quantization=int8."
+        hint = hint[:1].upper() + hint[1:]
+    elif usual := _usual(known):
+        hint += f" Empty: {usual}."
+    return StudyField(name, known.title, hint, choices, LINES.get(name, 0))
+
+
+def _usual(known: ModelField) -> str:
+    if known.name in SHARES:
+        return percent_words(float(known.usual))
+    return "" if known.name in LINES else known.usual
+
+
+def _range_hint(knob: Knob) -> str:
+    told = SCHEDULE if knob.name == NUM_SPECULATIVE_TOKENS else knob.help.rstrip(".")
+    values = f"one or more of {', '.join(knob.choices)}" if knob.choices else ""
+    return f"{told}; {values or f'{knob.unit}, {knob.minimum} to {knob.maximum}'}."

@@ -1,0 +1,104 @@
+"""What a wanted study will do, and what bounds it, in sentences without their stops. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from controlplane.contract.bodies.nodes import FleetColumns, NodeRole, NodeState
+from controlplane.contract.bodies.rollouts import Rollout
+from controlplane.contract.bodies.slo import Limit
+from controlplane.contract.bodies.studies import KnobRange, Study, StudyCreate
+from web.frame.format import knob as knob_words
+from web.frame.format import metric_name
+from web.frame.model_fields import Shape, length_words, written
+from web.rollouts.guard_fields import percent_words
+from web.studies.new_study_fields import WINNERS
+
+Bound = tuple[str, str]
+"""A sentence, and the address where it leads; empty where it leads nowhere."""
+
+
+def does(study: StudyCreate) -> list[str]:
+    """In the order in which it is done."""
+    objective = f"{metric_name(study.objective)} {written(Shape.QUANTILE, study.objective_q)}"
+    first = len(study.suggested)
+    again = "on traffic that the search never saw"
+    heats = f"Runs heats of {study.finalists} finalists {again}, then pairs of one of them and what the pool runs"
+    pairs = heats if study.finalists > 1 else f"Runs pairs of the best and what the pool runs {again}"
+    said = [
+        f"Replays the newest {length_words(study.workload_s)} of pool {study.pool}'s traffic to a trial node, "
+        f"at most {study.trial_requests} requests a trial",
+        f"Tries at most {study.max_trials} configurations in at most {length_words(study.max_duration_s)}, "
+        f"for a lower {objective}",
+        f"Searches {_space(study.space)}",
+        f"Measures {first} of your own first" if first else "",
+        f"{pairs}: time is kept for {study.finalist_repeats} pairs",
+    ]
+    return [one for one in said if one]
+
+
+def keeps(study: StudyCreate) -> list[str]:
+    """What its winner must hold."""
+    return [
+        *(_limit(limit) for limit in study.constraints),
+        f"at most {percent_words(study.max_lost_share)} of its requests lost",
+        f"where it is quantized, {percent_words(study.least_agreement)} of next tokens as without",
+    ]
+
+
+def becomes(study: StudyCreate) -> str:
+    """What is made of its winner."""
+    told: Mapping[str, bool] = {
+        "propose_rollout": study.propose_rollout,
+        "auto_start_rollout": study.auto_start_rollout,
+    }
+    usual = {"propose_rollout": True, "auto_start_rollout": False}
+    words = next((words for words, given in WINNERS.values() if usual | given == told), "is told")
+    own = ", ".join(name.removesuffix("_s").replace("_", " ") for name in study.rollout)
+    return f"A better winner {words}" + (f", with its own {own}" if own and study.propose_rollout else "")
+
+
+def bounds(pool: str, fleet: FleetColumns, rollouts: Iterable[Rollout], studies: Iterable[Study]) -> list[Bound]:
+    """What keeps a study of the pool from being run at once. rollouts, studies: those under way."""
+    found: list[Bound] = []
+    if not trial_nodes(pool, fleet):
+        mend = f"it fails unless an agent with role trial, pool {pool}-trial and the same model is there by then"
+        found.append((f"No trial node can run it now: {mend}", "/fleet"))
+    for rollout in rollouts:
+        if rollout.spec.pool == pool:
+            found.append((f"It waits for the end of rollout {rollout.id}", f"/rollouts/{rollout.id}"))
+    for study in studies:
+        if study.spec.pool == pool:
+            found.append((f"It comes after study {study.id}, which is {study.state.value}", f"/studies/{study.id}"))
+    return found
+
+
+def trial_nodes(pool: str, fleet: FleetColumns) -> list[str]:
+    """Those that are well and run the pool's model, by name."""
+    nodes = list(zip(fleet.node, fleet.pool, fleet.role, fleet.state, fleet.model, strict=True))
+    models = {model for _, of, role, _, model in nodes if of == pool and role is NodeRole.SERVING and model}
+    away = (NodeState.OFFLINE, NodeState.UNHEALTHY)
+    return [
+        name
+        for name, _, role, state, model in nodes
+        if role is NodeRole.TRIAL and state not in away and (not models or model in models)
+    ]
+
+
+def _limit(limit: Limit) -> str:
+    return f"{metric_name(limit.metric)} {written(Shape.QUANTILE, limit.q)} at most {length_words(limit.limit_s)}"
+
+
+def _space(space: Mapping[str, KnobRange]) -> str:
+    if not space:
+        return "the tuner's own knobs"
+    return "; ".join(f"{name} {_range(of)}" for name, of in space.items()) + ": other knobs stay as the pool runs them"
+
+
+def _range(of: KnobRange) -> str:
+    if of.choices is not None:
+        return _values(of.choices)
+    return f"{of.minimum} to {of.maximum}" + (" on a logarithmic scale" if of.log else "")
+
+
+def _values(values: Sequence[Any]) -> str:
+    return ", ".join(str(knob_words(value)) for value in values)
