@@ -21,6 +21,7 @@ WITHOUT_JSON = {
     "bench": "prints the tables of docs/benchmarks.md",
     "export": "writes data itself, in the form that --format says",
     "configs export": "writes TOML, arguments or a patch; `configs show --json` has the knobs",
+    "studies report": "writes HTML; `studies show --json` has what it is drawn from",
     "alerting export": "writes TOML; the lists of each noun have the same as JSON",
 }
 """Commands for which one JSON document makes no sense, and why."""

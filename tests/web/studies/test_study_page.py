@@ -9,6 +9,7 @@ import pytest
 
 from controlplane.contract.bodies.access import Scope
 from controlplane.contract.bodies.studies import (
+    RandomSearch,
     Study,
     StudyCreate,
     StudyResult,
@@ -101,6 +102,14 @@ def test_the_remeasured_winner_is_highlighted_and_no_search_measurement_is() -> 
     assert "picked" not in search and search.count('<span class="tag">winner</span>') == 1
     assert "Each row is one run: the fastest of them is also the luckiest" in search
     assert search.count("<tr data-key=") == 3 and "finalist" not in search
+
+
+def test_the_gain_is_held_against_what_chance_would_have_found() -> None:
+    assert "Random search" not in rendered("study", SEARCH)
+    chance = RandomSearch(trials=7, improvement=0.12, low=0.0, high=0.31)
+    shown = rendered("study", SEARCH, RESULT.model_copy(update={"random_search": chance}))
+    assert "Random search would have measured 7 configurations in the same time, and found 12.0 % on average" in shown
+    assert "(0.0 % to 31.0 % in eight of ten cases)" in shown
 
 
 def test_before_the_result_nothing_has_won() -> None:
