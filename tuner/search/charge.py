@@ -27,6 +27,11 @@ def cheap_s(run_s: float) -> float:
     return max(CHEAP * run_s, TRIFLE_S)
 
 
+def dear_s(change_s: float, run_s: float) -> float:
+    """What a change beside a run of `run_s` counts for: all of it where it is dear, nothing where it is cheap."""
+    return change_s if change_s > cheap_s(run_s) else 0.0
+
+
 @dataclass
 class Prices:
     """What changes cost on one node, by class."""

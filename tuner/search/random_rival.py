@@ -6,7 +6,7 @@ order, each as long as a run and the change to it take, its figures with the noi
 the limits is its winner, and counts by its true figure. That it is told which truly keep the limits favours it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from tuner.search.belief import Models
 from tuner.search.space import Space
+from tuner.search.surrogate import Array
 
 GAMES = 200
 MOST_TRIALS = 60
@@ -49,32 +50,37 @@ def random_rival(
     if not others:
         return None
     random = np.random.default_rng(seed)
-    games = [_game(space, models, default, others, spent_s, run_s, change_s, random) for _ in range(GAMES)]
-    trials, found = zip(*games, strict=True)
-    low, high = np.quantile(found, (0.1, 0.9))
-    return RandomRival(int(np.median(trials)), float(np.mean(found)), float(low), float(high))
+    trials, gains = [], []
+    for _ in range(GAMES):
+        drawn = (others[place] for place in random.permutation(len(others))[:MOST_TRIALS])
+        tried = [default, *_tried(default, drawn, spent_s - run_s, run_s, change_s)]
+        trials.append(len(tried) - 1)
+        gains.append(_gain(models, space.places(tried), random))
+    low, high = np.quantile(gains, (0.1, 0.9))
+    return RandomRival(int(np.median(trials)), float(np.mean(gains)), float(low), float(high))
 
 
-def _game(
-    space: Space,
-    models: Models,
+def _tried(
     default: Mapping[str, Any],
-    others: Sequence[Mapping[str, Any]],
-    spent_s: float,
+    drawn: Iterable[Mapping[str, Any]],
+    left_s: float,
     run_s: float,
     change_s: Callable[[Mapping[str, Any], Mapping[str, Any]], float],
-    random: np.random.Generator,
-) -> tuple[int, float]:
-    """So many trials, and the winner's improvement over the default; 0 where nothing looked better."""
-    tried = [default]
-    left_s = spent_s - run_s
-    for place in random.permutation(len(others))[:MOST_TRIALS]:
-        left_s -= run_s + change_s(tried[-1], others[place])
+) -> Iterator[Mapping[str, Any]]:
+    """Of those drawn, as many as the time left is enough for."""
+    before = default
+    for knobs in drawn:
+        left_s -= run_s + change_s(before, knobs)
         if left_s < 0.0:
-            break
-        tried.append(others[place])
-    values, keeps = models.draw(space.places(tried), random)
-    seen = values + models.objective.noise * random.standard_normal(len(tried))
+            return
+        yield knobs
+        before = knobs
+
+
+def _gain(models: Models, places: Array, random: np.random.Generator) -> float:
+    """The winner's improvement over the default, whose place is the first; 0 where nothing looked better."""
+    values, keeps = models.draw(places, random)
+    seen = values + models.objective.noise * random.standard_normal(len(places))
     keeps[0] = True  # What runs now is what is kept where nothing is better.
     best = int(np.where(keeps, seen, np.inf).argmin())
-    return len(tried) - 1, 1.0 - float(np.exp(values[best] - values[0]))
+    return 1.0 - float(np.exp(values[best] - values[0]))

@@ -12,7 +12,7 @@ from typing import Any
 
 from controlplane.contract.bodies.studies import RunOrder, StudyCreate, Trial
 from tuner.replay.replay import key
-from tuner.search.charge import cheap_s
+from tuner.search.charge import cheap_s, dear_s
 from tuner.search.objective import Assessment, violations
 from tuner.search.search import Outcome
 from tuner.study.remeasure import (
@@ -155,9 +155,8 @@ class Finish:
         return finalists[running[0]]
 
     def _affordable(self, winner: Outcome, default: dict[str, Any]) -> int:
-        charge_s = self._node.charge(winner.knobs, default)
-        dear_s = charge_s if charge_s > cheap_s(self._time.usual_s) else 0.0
-        return self._time.affordable_pairs(BLOCKS_CHANGES * dear_s)
+        change_s = dear_s(self._node.charge(winner.knobs, default), self._time.usual_s)
+        return self._time.affordable_pairs(BLOCKS_CHANGES * change_s)
 
     def _design(self, winner: Outcome, default: dict[str, Any], pairs: int) -> tuple[str, list[tuple[int, str]], str]:
         """How the two are measured again: the design, its runs in order, and what to say of its length."""

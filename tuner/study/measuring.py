@@ -25,7 +25,7 @@ from controlplane.contract.errors import TailwrightError
 from controlplane.contract.knobs import difference
 from tuner.replay.lost_cause import Bound
 from tuner.replay.replay import Stopped
-from tuner.search.charge import Budget, cheap_s
+from tuner.search.charge import Budget, cheap_s, dear_s
 from tuner.search.hopeless import bounds_of
 from tuner.search.search import Candidate, Search
 from tuner.study.remeasure import BLOCKS_CHANGES, WINNER
@@ -104,8 +104,7 @@ class Measuring:
         if measured.ended_early:
             self._progress(f"trial {trial.number + 1} {measured.ended_early}")
         change_s = self._node.change_s - spent_s
-        dear_s = change_s if change_s > cheap_s(run_s) else 0.0
-        self._report(trial, measured, change_s, time.monotonic() - began - dear_s)
+        self._report(trial, measured, change_s, time.monotonic() - began - dear_s(change_s, run_s))
 
     # -- the finish ----------------------------------------------------------------------------------------------
 
@@ -173,8 +172,7 @@ class Measuring:
         best = search.best()
         if best is None or best.knobs == search.default:
             return 0.0
-        charge_s = self._node.charge(best.knobs, search.default)
-        return BLOCKS_CHANGES * charge_s if charge_s > cheap_s(self._time.usual_s) else 0.0
+        return BLOCKS_CHANGES * dear_s(self._node.charge(best.knobs, search.default), self._time.usual_s)
 
 
 def thinned(values: Sequence[float]) -> list[float]:

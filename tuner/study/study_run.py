@@ -31,7 +31,7 @@ from controlplane.contract.planning.trial_leases import NodeWanted, StudyPlan
 from controlplane.contract.share_text import share_text
 from tuner.replay.replay import METRICS, Stopped, key
 from tuner.search import quality_gate
-from tuner.search.charge import allowance_s, cheap_s
+from tuner.search.charge import allowance_s, dear_s
 from tuner.search.kept_trials import KeptTrials
 from tuner.search.objective import ERRORS, needed_quantiles
 from tuner.search.search import Outcome, Search
@@ -288,14 +288,10 @@ class StudyRun:
     def _random(self, search: Search, log: TrialLog) -> RandomSearch | None:
         """What random search would have found in the time that the search's runs and dear changes took."""
         run_s = self._time.usual_s
-
-        def dear_s(change_s: float) -> float:
-            return change_s if change_s > cheap_s(run_s) else 0.0
-
         found = search.random_rival(
-            spent_s=sum((trial.took_s or 0.0) + dear_s(trial.change_s or 0.0) for trial in log.search),
+            spent_s=sum((trial.took_s or 0.0) + dear_s(trial.change_s or 0.0, run_s) for trial in log.search),
             run_s=run_s,
-            change_s=lambda before, after: dear_s(self._node.charge(after, before)),
+            change_s=lambda before, after: dear_s(self._node.charge(after, before), run_s),
         )
         if found is None:
             return None

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, model_validator
 
@@ -69,7 +69,14 @@ class Verdict(StrEnum):
 
 
 MOST_LIMITS = 32
-"""That one canary is asked to keep."""
+"""That one canary is asked to keep; its pool's own come to them."""
+Limits = Annotated[
+    list[Limit],
+    Field(
+        description="limits that the canary must not break where the control keeps them; the pool's absolute alert "
+        "rules add theirs"
+    ),
+]
 
 JUDGED_METRICS: tuple[str, ...] = (TTFT.short, TPOT.short, E2E.short, ITL.short)
 """Compared where a rollout does not say."""
@@ -149,12 +156,7 @@ class RolloutCreate(BaseModel):
         description="the histogram whose `objective_q` alone is compared; null: all of `metrics`",
     )
     objective_q: float = Field(default=0.95, gt=0, lt=1, description="the objective's quantile, within 0 and 1")
-    limits: list[Limit] = Field(
-        default=[],
-        max_length=MOST_LIMITS,
-        description="limits that the canary must not break where the control keeps them; the pool's absolute alert "
-        "rules add theirs",
-    )
+    limits: Limits = []
     profile: UseCase | None = Field(
         default=None, description="a use case whose limits the canary must not break either; null: none"
     )
@@ -255,6 +257,7 @@ class RolloutProposal(RolloutCreate):
     Both are made, or neither; with `dry_run=true` neither is.
     """
 
+    limits: Annotated[Limits, Field(max_length=MOST_LIMITS)] = []
     knobs: dict[str, Any] = Field(
         default={},
         json_schema_extra=VALUES,

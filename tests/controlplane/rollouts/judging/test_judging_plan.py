@@ -2,7 +2,10 @@
 
 from typing import Any
 
-from controlplane.contract.bodies.rollouts import JudgingPlan, RolloutCreate
+import pytest
+from pydantic import ValidationError
+
+from controlplane.contract.bodies.rollouts import JudgingPlan, RolloutCreate, RolloutProposal
 from controlplane.contract.bodies.slo import Limit, UseCase
 from controlplane.rollouts.judging.judging_plan import levels_beside, plan_of, with_limits
 
@@ -66,3 +69,11 @@ def test_a_take_back_is_judged_sooner_unless_it_says_otherwise() -> None:
 
 def test_without_limits_it_says_so() -> None:
     assert any(line.startswith("no limits:") for line in plan().says)
+
+
+def test_a_pool_s_own_limits_may_be_more_than_anybody_asks_for() -> None:
+    pools = [Limit(metric="ttft", q=place / 100, limit_s=1.0) for place in range(1, 60)]
+    spec = with_limits(RolloutCreate(pool="p", revision=2), pools)
+    assert RolloutCreate.model_validate(spec.model_dump(mode="json")).limits == pools, "what is kept is read again"
+    with pytest.raises(ValidationError, match="at most 32"):
+        RolloutProposal(pool="p", revision=2, limits=pools)
