@@ -79,7 +79,7 @@ def run_demo(plan: Plan, *, once: bool) -> int:
     free = idle_cores() if plan.busy_rate < plan.rate else FREE_CORES
     if (lighter := plan.beside_others(free)) != plan:
         told = f"Other processes leave {free:.1f} cores: {lighter.rate:g} requests a second instead of {plan.rate:g}"
-        console.print(f"{told}; the story takes about two minutes longer.", highlight=False, soft_wrap=True)
+        console.print(f"{told}; the story takes a minute or two longer.", highlight=False, soft_wrap=True)
         plan = lighter
     fleet = Fleet(plan)
     try:

@@ -307,7 +307,13 @@ EXAMPLES: dict[str, dict[str, BaseModel]] = {
             objective_q=0.95,
             constraints=[Limit(metric="itl", q=0.99, limit_s=0.2)],
             space={"max_num_batched_tokens": KnobRange(minimum=256, maximum=8192, log=True)},
-        )
+        ),
+        "more requests within the limits, on a day twice as busy": StudyCreate(
+            pool="chat",
+            objective="goodput",
+            constraints=[_TTFT, Limit(metric="itl", q=0.99, limit_s=0.2)],
+            load=2.0,
+        ),
     },
     EventCreate.__name__: {
         "a deploy of the gateway": EventCreate(

@@ -27,22 +27,22 @@ def parse_limit(text: str) -> Limit:
 
 
 def parse_objective(text: str) -> tuple[str, float]:
-    """ "e2e:0.95" to its metric and quantile; the quantile may be left out."""
+    """ "e2e:0.95" to its metric and quantile; the quantile may be left out, and `goodput` has none."""
     metric, _, q = text.partition(":")
     try:
         return metric.strip(), float(q or 0.95)
     except ValueError:
-        fail(f"--objective: wants METRIC:QUANTILE such as e2e:0.95, got {text!r}")
+        fail(f"--objective: wants METRIC:QUANTILE such as e2e:0.95, or goodput, got {text!r}")
 
 
 def study_wanted(
-    pool: str, objective: str, constraint: list[str], trials: int, slo: UseCase | None = None
+    pool: str, objective: str, constraint: list[str], trials: int, slo: UseCase | None = None, load: float = 1.0
 ) -> StudyCreate:
     """Leaves with status 2 where the values are none that a study can have."""
     metric, q = parse_objective(objective)
     limits = limits_of(slo, [parse_limit(text) for text in constraint])
     try:
-        return StudyCreate(pool=pool, objective=metric, objective_q=q, constraints=limits, max_trials=trials)
+        return StudyCreate(pool=pool, objective=metric, objective_q=q, constraints=limits, max_trials=trials, load=load)
     except ValidationError as error:
         fail(explain_values(error))
 

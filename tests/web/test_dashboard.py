@@ -32,8 +32,11 @@ def ms(text: str) -> float:
 
 
 def drag(page: Page, over: Locator, start: float, end: float) -> None:
-    """From one share of the width to another, along the middle, once the page's scripts listen: its drawings stand there before them."""
-    expect(over.locator("xpath=ancestor::*[@data-part]")).to_have_attribute("data-points", re.compile(r"\d"), timeout=60_000)
+    """From one share of the width to another, along the middle. The page's drawings stand there before its scripts
+    listen."""
+    expect(over.locator("xpath=ancestor::*[@data-part]")).to_have_attribute(
+        "data-points", re.compile(r"\d"), timeout=60_000
+    )
     over.scroll_into_view_if_needed()
     box = over.bounding_box()
     assert box is not None

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from controlplane.contract.bodies.knob_schema import REPLAYED
 from controlplane.contract.duration_text import duration_text
 from controlplane.contract.errors import TailwrightError
 from controlplane.terminal import extras
@@ -35,7 +36,7 @@ def replay(
 ) -> None:
     """Replay a trace with its own arrival times and print the client's exact latency quantiles."""
     extras.need("replay", "tuner")
-    from tuner.replay.replay import METRICS, run_replay
+    from tuner.replay.replay import run_replay
     from tuner.workload import generate, rescale
     from tuner.workload.corpus import engine_tokenizer, read_tokens
     from tuner.workload.prompt import prompts
@@ -55,7 +56,7 @@ def replay(
         result = run_replay(workload, prompts(workload, corpus, salt=seed), target, model=model)
     except TailwrightError as error:
         fail(error.message, 1)
-    quantiles = {metric: {f"{q:g}": result.quantile(metric, q) for q in QUANTILES} for metric in METRICS}
+    quantiles = {metric: {f"{q:g}": result.quantile(metric, q) for q in QUANTILES} for metric in REPLAYED}
     if as_json:
         counts = {"requests": len(result.timings), "failed": len(result.errors), "duration_s": result.duration_s}
         print_json({**counts, "quantiles": quantiles})

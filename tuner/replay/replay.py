@@ -16,15 +16,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from controlplane.contract.bodies.knob_schema import REPLAYED
+from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.bodies.studies import Measurement
 from controlplane.contract.bodies.workload import Workload
-from controlplane.contract.metrics import E2E, ITL, TPOT, TTFT
 from tuner.replay.completion import RequestTiming, pool_samples, request_body
+from tuner.replay.goodput import is_good
 from tuner.replay.http_stream import Answer, Target
 from tuner.replay.lost_cause import Bound, lost_cause
 
 QUANTILES = (0.5, 0.9, 0.95, 0.99)
-METRICS = (TTFT.short, TPOT.short, ITL.short, E2E.short)
 _STOP_POLL_S = 0.1
 _LOOK_S = 0.5
 """How often is looked whether a bound can still be kept: it takes the time of the requests' own loop."""
@@ -62,9 +63,18 @@ class ReplayResult:
         values = self.samples.get(metric)
         return float(np.quantile(values, q)) if values else None
 
-    def measurement(self, extra: Sequence[tuple[str, float]] = ()) -> Measurement:
-        """The contract's form, with the usual quantiles and those in `extra`."""
-        wanted = {(metric, q) for metric in METRICS for q in QUANTILES} | set(extra)
+    @property
+    def span_s(self) -> float:
+        """From the first request's time to the last one's; of requests that came at once how long it all took."""
+        return max((timing.scheduled_s for timing in self.timings), default=0.0) or self.duration_s
+
+    def good(self, limits: Sequence[Limit]) -> int:
+        """Requests that kept each of `limits`."""
+        return sum(is_good(timing, limits) for timing in self.timings)
+
+    def measurement(self, extra: Sequence[tuple[str, float]] = (), good_by: Sequence[Limit] = ()) -> Measurement:
+        """The contract's form, with the usual quantiles and those in `extra`. good_by: what makes a request good."""
+        wanted = {(metric, q) for metric in REPLAYED for q in QUANTILES} | set(extra)
         quantiles = {
             key(metric, q): value for metric, q in sorted(wanted) if (value := self.quantile(metric, q)) is not None
         }
@@ -75,6 +85,8 @@ class ReplayResult:
             duration_s=self.duration_s,
             quantiles=quantiles,
             output_tokens_per_s=tokens / self.duration_s if self.duration_s > 0 else 0.0,
+            good=self.good(good_by) if good_by else None,
+            span_s=self.span_s,
         )
 
 

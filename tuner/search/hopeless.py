@@ -13,9 +13,7 @@ BROKEN = 2.0
 def bounds_of(spec: StudyCreate, incumbent: Outcome | None) -> list[Bound]:
     """A trial that will be above one of them has told all that is wanted of it. incumbent: the best so far; it counts
     where it keeps the limits, for without such a one what is slow and keeps them is the best."""
-    found = [
-        Bound(limit.metric, limit.q, BROKEN * limit.limit_s) for limit in spec.constraints if limit.metric in WATCHED
-    ]
+    found = [Bound(limit.metric, limit.q, BROKEN * limit.limit_s) for limit in spec.held if limit.metric in WATCHED]
     best = None if incumbent is None else incumbent.assessment
     if best is not None and best.feasible and best.objective_s is not None and spec.objective in WATCHED:
         found.append(Bound(spec.objective, spec.objective_q, SLOWER * best.objective_s))

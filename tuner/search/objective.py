@@ -9,6 +9,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from controlplane.contract.bodies.knob_schema import GOODPUT
+from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.bodies.studies import Measurement, StudyCreate
 from tuner.replay.replay import key
 
@@ -39,13 +41,19 @@ class Assessment:
 
 def needed_quantiles(spec: StudyCreate) -> list[tuple[str, float]]:
     """What a measurement must hold for this study."""
-    return [(spec.objective, spec.objective_q), *((limit.metric, limit.q) for limit in spec.constraints)]
+    own = [] if spec.objective == GOODPUT else [(spec.objective, spec.objective_q)]
+    return [*own, *((limit.metric, limit.q) for limit in spec.constraints)]
+
+
+def good_by(spec: StudyCreate) -> list[Limit]:
+    """What a request must keep to be a good one, where the study asks how many are."""
+    return spec.constraints if spec.objective == GOODPUT else []
 
 
 def violations(measurement: Measurement, spec: StudyCreate) -> dict[str, float]:
     """Relative excess of each limit. A quantile that could not be measured is a crash-sized violation."""
     found = {ERRORS: measurement.errors / max(1, measurement.requests) / spec.max_lost_share - 1.0}
-    for limit in spec.constraints:
+    for limit in spec.held:
         name = key(limit.metric, limit.q)
         value = measurement.quantiles.get(name)
         excess = CRASH_VIOLATION if value is None else value / limit.limit_s - 1.0
@@ -55,7 +63,10 @@ def violations(measurement: Measurement, spec: StudyCreate) -> dict[str, float]:
 
 def assess(measurement: Measurement, spec: StudyCreate, quality: Mapping[str, float] | None = None) -> Assessment:
     """`quality`: violations of the quality gate, which count as any other constraint."""
-    objective = measurement.quantiles.get(key(spec.objective, spec.objective_q))
+    if spec.objective == GOODPUT:
+        objective = measurement.good_s
+    else:
+        objective = measurement.quantiles.get(key(spec.objective, spec.objective_q))
     return Assessment(objective, violations(measurement, spec) | dict(quality or {}))
 
 

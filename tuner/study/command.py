@@ -31,12 +31,15 @@ app = subcommand()
 def tune(
     client: Client,
     pool: Annotated[str | None, typer.Option(help="Ask for a study of this pool; without, be a worker.")] = None,
-    objective: Annotated[str, typer.Option(help="METRIC:QUANTILE to minimise.")] = "e2e:0.95",
+    objective: Annotated[
+        str, typer.Option(help="METRIC:QUANTILE to minimise, or goodput: what keeps the limits.")
+    ] = "e2e:0.95",
     constraint: Annotated[list[str], typer.Option(help="METRIC:QUANTILE<=SECONDS; repeatable.")] = [],  # noqa: B006
     slo: Annotated[
         UseCase | None, typer.Option(help="Limits of a use case; --constraint goes before the one that it names.")
     ] = None,
     trials: Annotated[int, typer.Option(help="Most trials.", min=3)] = 12,
+    load: Annotated[float, typer.Option(help="Times the rate at which the traffic came.", min=0.1, max=20)] = 1.0,
     name: Annotated[str | None, typer.Option(help="Name of the worker.")] = None,
     engine_allow: Annotated[
         str,
@@ -69,7 +72,7 @@ def tune(
             fail(problem)
         work(client, name or f"tuner-{socket.gethostname()}-{getpid()}", networks, storage)
         return
-    wanted = study_wanted(pool, objective, constraint, trials, slo)
+    wanted = study_wanted(pool, objective, constraint, trials, slo, load)
     follow_study(client, client.create_study(wanted).id, as_json=as_json)
 
 

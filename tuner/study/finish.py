@@ -97,7 +97,7 @@ class Finish:
         """`finalists`: at least one, the likeliest first. Raises NotMeasured."""
         winner = self._chosen(self._near(finalists))
         pairs, design, runs_in_order, about = self._planned(winner, default)
-        limits = [key(limit.metric, limit.q) for limit in self._spec.constraints]
+        limits = [key(limit.metric, limit.q) for limit in self._spec.held]
         race = Race(pairs, design, limits)
         winners: list[Measured] = []
         excess: dict[str, float] = {}
@@ -107,7 +107,7 @@ class Finish:
             measured = self._run(winner.knobs if arm == WINNER else default, place)
             if measured.assessment.objective_s is None:
                 raise NotMeasured(f"the re-measurement of the {arm} failed: {measured.error or 'nothing was measured'}")
-            race.add(arm, measured.assessment)
+            race.add(arm, measured.assessment, measured.measurement)
             if arm == WINNER:
                 winners.append(measured)
                 excess |= measured.assessment.violations

@@ -147,7 +147,7 @@ class Measuring:
     def _report(self, trial: Trial, measured: Measured, change_s: float, took_s: float) -> None:
         gated = measured.measurement is None and not measured.error
         assessment = measured.assessment
-        limited = {limit.metric for limit in self._spec.constraints} if trial.order.arm == WINNER else set()
+        limited = {limit.metric for limit in self._spec.held} if trial.order.arm == WINNER else set()
         self._log.report(
             TrialReport(
                 number=trial.number,

@@ -45,6 +45,8 @@ BOUNDS: dict[int, tuple[float, float]] = {
     20: (math.inf, 2.359),
 }
 """Pairs to the bound of |t| where more pairs follow, and where none do: `benchmarks/tuner_measures/race_bounds.py`."""
+Counts = tuple[int, int, int]
+"""Good requests, all requests, and in how many runs."""
 _FARTHEST = 50.0
 """Nothing is more than exp(50) times slower; beyond that the exponential would overflow."""
 
@@ -69,16 +71,25 @@ def log_ratios(default: Sequence[float], candidate: Sequence[float]) -> list[flo
     return [math.log(other / one) for one, other in zip(default, candidate, strict=True)]
 
 
-def look(ratios: Sequence[float], last: int) -> Improvement:
-    """After so many pairs of `last` at most (`FEWEST_PAIRS` to `MOST_PAIRS`). Without a look, all is possible yet."""
+def look(ratios: Sequence[float], last: int, least_sd: float = 0.0) -> Improvement:
+    """After so many pairs of `last` at most (`FEWEST_PAIRS` to `MOST_PAIRS`). Without a look, all is possible yet.
+
+    least_sd: a pair's log ratio scatters at least by so much, however equal a few of them look, as ratios of counts do.
+    """
     pairs = len(ratios)
     early, final = BOUNDS.get(pairs, (math.inf, math.inf))
-    return _improvement(ratios, final if pairs == last else early)
+    return _improvement(ratios, final if pairs == last else early, least_sd)
 
 
-def look_once(ratios: Sequence[float]) -> Improvement:
+def look_once(ratios: Sequence[float], least_sd: float = 0.0) -> Improvement:
     """At pairs that were not looked at before."""
-    return _improvement(ratios, float(stats.t.ppf(1.0 - ALPHA, len(ratios) - 1)))
+    return _improvement(ratios, float(stats.t.ppf(1.0 - ALPHA, len(ratios) - 1)), least_sd)
+
+
+def counts_sd(default: Counts, candidate: Counts) -> float:
+    """Standard deviation of the log ratio of the good of one run each, as of independent requests (delta method). Both
+    runs of a pair replay the same requests, which can only make it less."""
+    return math.sqrt(sum(_log_variance(good, of, runs) for good, of, runs in (default, candidate)))
 
 
 def is_hopeless(ratios: Sequence[float]) -> bool:
@@ -92,8 +103,14 @@ def upper_mean(values: Sequence[float], confidence: float) -> float:
     return mean + (float(stats.t.ppf(confidence, len(values) - 1)) * error if error < math.inf else math.inf)
 
 
-def _improvement(ratios: Sequence[float], bound: float) -> Improvement:
+def _log_variance(good: int, of: int, runs: int) -> float:
+    share = (good + 0.5) / (of + 1.0)  # Of few that were all good, the next need not be.
+    return (1.0 - share) / share * runs / max(of, 1)
+
+
+def _improvement(ratios: Sequence[float], bound: float, least_sd: float = 0.0) -> Improvement:
     mean, error = _mean_error(ratios)
+    error = max(error, least_sd / math.sqrt(len(ratios)))
     half = math.inf if math.inf in (bound, error) else bound * error
     low = 1.0 - math.exp(min(mean + half, _FARTHEST))
     return Improvement(

@@ -15,12 +15,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from controlplane.contract.bodies.studies import StudyVerdict
+from controlplane.contract.bodies.studies import Measurement, StudyVerdict
 from tuner.search.objective import Assessment, constraint_value, mean_assessment
 from tuner.study.paired_test import (
     FEWEST_PAIRS,
     MOST_PAIRS,
+    Counts,
     Improvement,
+    counts_sd,
     is_hopeless,
     log_ratios,
     look,
@@ -119,10 +121,15 @@ class Race:
     objective: dict[str, list[float]] = field(default_factory=lambda: {DEFAULT: [], WINNER: []})
     excess: list[Mapping[str, float]] = field(default_factory=list)
     """The winner's violations, run by run."""
+    counts: dict[str, Counts] = field(default_factory=dict)
+    """By arm, where the objective counts good requests."""
 
-    def add(self, arm: str, assessment: Assessment) -> None:
+    def add(self, arm: str, assessment: Assessment, measurement: Measurement | None = None) -> None:
         assert assessment.objective_s is not None
         self.objective[arm].append(assessment.objective_s)
+        if measurement is not None and measurement.good is not None:
+            good, of, runs = self.counts.get(arm, (0, 0, 0))
+            self.counts[arm] = (good + measurement.good, of + measurement.requests, runs + 1)
         if arm == WINNER:
             self.excess.append(assessment.violations)
 
@@ -135,7 +142,8 @@ class Race:
     def found(self) -> Improvement:
         """After the whole pairs, at least one."""
         ratios = self._ratios()
-        return look_once(ratios) if self.design == BLOCKS else look(ratios, self.last)
+        least_sd = counts_sd(self.counts[DEFAULT], self.counts[WINNER]) if self.counts else 0.0
+        return look_once(ratios, least_sd) if self.design == BLOCKS else look(ratios, self.last, least_sd)
 
     @property
     def unsure(self) -> list[str]:

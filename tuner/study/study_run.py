@@ -25,15 +25,15 @@ from controlplane.contract.bodies.nodes import NodeView, TrialConfig
 from controlplane.contract.bodies.studies import FINALIST, RandomSearch, Study, StudyResult, StudyState, StudyVerdict
 from controlplane.contract.bodies.workload import Workload
 from controlplane.contract.engine_address import Network
-from controlplane.contract.errors import BadRequest, BadSettings, Conflict, NotFound, TailwrightError
+from controlplane.contract.errors import BadSettings, Conflict, NotFound, TailwrightError
 from controlplane.contract.knobs import QUANTIZATION, Quantization
 from controlplane.contract.planning.trial_leases import NodeWanted, StudyPlan
 from controlplane.contract.share_text import share_text
-from tuner.replay.replay import METRICS, Stopped, key
+from tuner.replay.replay import Stopped, key
 from tuner.search import quality_gate
 from tuner.search.charge import allowance_s, dear_s
 from tuner.search.kept_trials import KeptTrials
-from tuner.search.objective import ERRORS, needed_quantiles
+from tuner.search.objective import ERRORS
 from tuner.search.search import Outcome, Search
 from tuner.search.space import Space, build_space
 from tuner.search.space_told import space_told
@@ -88,7 +88,6 @@ class StudyRun:
 
     def run(self, now: datetime) -> StudyResult:
         """Capture, search, re-measure. Raises what made the study impossible; Stopped when it was cancelled."""
-        _check(self._study)
         spec = self._spec
         default = self._default()
         plan = self._kept_plan()
@@ -142,8 +141,11 @@ class StudyRun:
         """Two slices of what was captured, of fewer requests where the service could not keep so many."""
         requests, span_s, engine = self._spec.trial_requests, self._time.span_s, engine_of(view)
         while True:
-            seen = slice_for_node(captured, span_s=span_s, requests=requests, max_total=max_total)
-            fresh = slice_for_node(captured, span_s=span_s, requests=requests, max_total=max_total, apart_from=seen)
+            cut = partial(
+                slice_for_node, captured, span_s=span_s, requests=requests, max_total=max_total, load=self._spec.load
+            )
+            seen = cut()
+            fresh = cut(apart_from=seen)
             found = remembered(self._earlier(), self._study, engine, seen.summary)
             plan = plan_of(default, seen, fresh, engine, serving=captured.nodes, remembered=found)
             if plan is not None:
@@ -244,7 +246,7 @@ class StudyRun:
         search = Search(
             space,
             default,
-            constraints=[*(key(limit.metric, limit.q) for limit in spec.constraints), ERRORS, quality_gate.TOP1],
+            constraints=[*(key(limit.metric, limit.q) for limit in spec.held), ERRORS, quality_gate.TOP1],
             seed=spec.seed,
             max_trials=spec.max_trials,
             suggested=[default | knobs for knobs in spec.suggested],
@@ -368,10 +370,3 @@ class StudyRun:
             self._client.set_trial_config(node, TrialConfig(knobs=default))
         except (TailwrightError, httpx.HTTPError) as error:
             logger.warning("trial node %s was not put back: %r", node, error)
-
-
-def _check(study: Study) -> None:
-    """A client sees no stages, so only end-to-end metrics can be an objective or a constraint."""
-    for metric, _ in needed_quantiles(study.spec):
-        if metric not in METRICS:
-            raise BadRequest(f"a replay measures {', '.join(METRICS)} from outside, not {metric!r}", field="objective")

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from controlplane.contract.bodies.knob_schema import GOODPUT
 from controlplane.contract.bodies.studies import StudyCreate, StudyVerdict
 from controlplane.contract.knobs import difference
 from tuner.study.paired_test import Improvement
@@ -30,13 +31,21 @@ def summary_of(
     payback_s: float | None = None,
 ) -> str:
     """The verdict with its evidence, in a sentence or two."""
-    name = f"{spec.objective} p{spec.objective_q * 100:g}"
+    is_goodput = spec.objective == GOODPUT
+    gain = _more_a_second if is_goodput else float
     pairs = f"{found.repeats} {_pairs(design)} on traffic that the search did not see"
-    interval = pairs if found.low == -math.inf else f"{_percent(found.low)} to {_percent(found.high)}, 95 %, {pairs}"
+    interval = (
+        pairs
+        if found.low == -math.inf
+        else f"{_percent(gain(found.low))} to {_percent(gain(found.high))}, 95 %, {pairs}"
+    )
     change = changes(winner, default)
     if decided is StudyVerdict.BETTER:
         repaid = "" if payback_s is None else f"; repaid after {_duration(payback_s)} of serving"
-        return f"{name} falls by {_percent(found.estimate)} ({interval}) with {change}; every limit held{repaid}."
+        done, held = (
+            ("goodput rises", "few enough were lost") if is_goodput else (f"{spec.aim} falls", "every limit held")
+        )
+        return f"{done} by {_percent(gain(found.estimate))} ({interval}) with {change}; {held}{repaid}."
     broken = [f"{name_} by {_percent(value)}" for name_, value in excess.items() if value > 0]
     if broken:
         reason = f"it exceeded {', '.join(broken)}"
@@ -44,10 +53,16 @@ def summary_of(
         reason = f"it may exceed {', '.join(unsure)}"
     else:
         reason = "the interval does not exclude zero"
+    does = "raises goodput" if is_goodput else f"lowers {spec.aim}"
     return (
-        f"Keep what runs now: the best candidate ({change}) lowers {name} by {_percent(found.estimate)} ({interval}), "
+        f"Keep what runs now: the best candidate ({change}) {does} by {_percent(gain(found.estimate))} ({interval}), "
         f"and {reason}."
     )
+
+
+def _more_a_second(less_time: float) -> float:
+    """By how much a rate rises where the time per piece falls by so much."""
+    return math.inf if less_time >= 1.0 else less_time / (1.0 - less_time)
 
 
 def _pairs(design: str) -> str:

@@ -18,7 +18,7 @@ from controlplane.contract.knobs import QUANTIZATION, Quantization
 from tuner.replay.lost_cause import Bound
 from tuner.replay.replay import ReplayResult
 from tuner.search import quality_gate
-from tuner.search.objective import Assessment, assess, crashed, needed_quantiles
+from tuner.search.objective import Assessment, assess, crashed, good_by, needed_quantiles
 from tuner.study.trial_node import TrialNode
 from tuner.workload.capture import Slice
 from tuner.workload.prompt import PromptMaker
@@ -97,7 +97,7 @@ class Bench:
         span_s = workload.requests[-1].timestamp / 1000.0
         result = node.run(workload, maker.prompts(workload), deadline_s=2.0 * span_s + 5.0, bounds=bounds)
         node.drain()
-        measurement = result.measurement(needed_quantiles(self._spec))
+        measurement = result.measurement(needed_quantiles(self._spec), good_by(self._spec))
         if measurement.errors == measurement.requests:
             raise BadRequest(f"every request failed, the first with: {result.errors[0].error}")
         early = "" if result.lost is None else early_text(result.lost, measurement.requests, len(workload.requests))

@@ -18,9 +18,11 @@ import httpx
 
 from controlplane.client import Client
 from controlplane.contract.bodies.configs import RevisionCreate
+from controlplane.contract.bodies.knob_schema import GOODPUT
 from controlplane.contract.bodies.rollouts import RolloutCreate
 from controlplane.contract.bodies.studies import (
     Study,
+    StudyCreate,
     StudyFinish,
     StudyResult,
     StudyState,
@@ -148,10 +150,7 @@ class Worker:
         wanted: dict[str, Any] = {
             "start": spec.auto_start_rollout and not moved,
             "reason": f"study {study.id}: {result.summary}"[:500],
-            # What the study has optimised and held to is what its winner is judged by.
-            "objective": spec.objective,
-            "objective_q": spec.objective_q,
-            "limits": [limit.model_dump() for limit in spec.constraints],
+            **judged_by(spec),
             **spec.rollout,
             "pool": spec.pool,
             "revision": revision.number,
@@ -183,3 +182,19 @@ class Worker:
         with contextlib.suppress(Conflict):
             tried_again(lambda: self._client.finish_study(study.id, outcome), self.stop)
         logger.info("study %d: %s", study.id, outcome.error or (outcome.result and outcome.result.summary))
+
+
+def judged_by(spec: StudyCreate) -> dict[str, Any]:
+    """What a study has optimised and held to is what its winner's rollout is judged by. What makes requests good is
+    judged where its limits are: none of it may get worse, though at the pool's own load little of it may get better."""
+    limits = [limit.model_dump() for limit in spec.constraints]
+    if spec.objective != GOODPUT:
+        return {"objective": spec.objective, "objective_q": spec.objective_q, "limits": limits}
+    levels: dict[str, set[float]] = {}
+    for limit in spec.constraints:
+        levels.setdefault(limit.metric, set()).add(limit.q)
+    return {
+        "metrics": list(levels),
+        "levels": {metric: sorted(qs) for metric, qs in levels.items()},
+        "limits": limits,
+    }

@@ -113,15 +113,25 @@ def busy_slice(
 
 
 def slice_for_node(
-    workload: Workload, *, span_s: float, requests: int, max_total: int | None = None, apart_from: Slice | None = None
+    workload: Workload,
+    *,
+    span_s: float,
+    requests: int,
+    max_total: int | None = None,
+    apart_from: Slice | None = None,
+    load: float = 1.0,
 ) -> Slice:
-    """One node's share, cut to `requests` and to about `span_s`, and to `max_total` tokens per request.
+    """One node's share, at `load` times its rate, cut to `requests` and to about `span_s`, and to `max_total` tokens
+    per request.
 
     `apart_from`: a slice that this one shall share no request with; `apart` in the summary says whether that could be.
     """
     share = node_share(workload)
     if len(share.requests) < LEAST_REQUESTS:
         share = workload
+    told = {"captured": describe(workload), "nodes": workload.nodes, "share": describe(share), "load": load}
+    if load != 1.0:
+        share = scale_rate(share, load)
     taken = None if apart_from is None else apart_from.place
     first, last = busy_slice(share, span_s=span_s, requests=requests, apart_from=taken)
     chosen = cut(share, first, last)
@@ -135,11 +145,9 @@ def slice_for_node(
         chosen = workload_of(fitting, pool=share.pool, start=share.start, block_size=share.block_size)
     prime = priming(share.requests[:first], chosen)
     summary = {
-        "captured": describe(workload),
-        "nodes": workload.nodes,
-        "share": describe(share),
+        **told,
         "slice": describe(chosen),
-        "slice_start_s": round(share.requests[first].timestamp / 1000.0, 3),
+        "slice_start_s": round(load * share.requests[first].timestamp / 1000.0, 3),
         "primed": describe_prime(prime),
         "compressed": round(factor, 3),
         "shortened": shortened,

@@ -50,7 +50,7 @@ def limits_held(spec: StudyCreate, result: StudyResult | None, trials: Sequence[
     own = [trial for trial in paired if winner is not None and trial.knobs == winner]
     default = [trial for trial in paired if result is not None and trial.knobs == result.default]
     found = []
-    for limit in spec.constraints:
+    for limit in spec.held:
         key = f"{limit.metric}:{limit.q:g}"
         name = f"{metric_name(limit.metric)} p{100 * limit.q:g}"
         found.append(_held(name, key, f"≤ {seconds(limit.limit_s)}", seconds, _quantile(key), default, own))

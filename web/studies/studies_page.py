@@ -9,6 +9,7 @@ from controlplane.contract.knobs import KNOBS
 from web.access.viewer import may_operate
 from web.drawing.parallel_trials import Configuration, parallel_trials
 from web.drawing.trial_history import Tried, trial_history
+from web.frame.format import metric_name
 from web.frame.page import Context, Page, Part, number
 from web.frame.selection import Selection
 from web.studies.paired_runs import overall, pair_rows, pairs_sentence
@@ -32,7 +33,7 @@ def findings(found: Study, trials: Sequence[Trial]) -> Context:
     """What the study's page and its report are drawn from."""
     trials = sorted(trials, key=lambda trial: trial.number)
     search = [trial for trial in trials if trial.kind != FINALIST]
-    name = f"{found.spec.objective.upper()} p{100 * found.spec.objective_q:g}"
+    name = " ".join(map(metric_name, found.spec.aim.split(" ")))
     pairs = pair_rows(trials)
     winner = found.result.winner if found.result and found.result.repeats else None
     importances = found.result.importances if found.result else {}

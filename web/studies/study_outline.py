@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from controlplane.contract.bodies.knob_schema import GOODPUT
 from controlplane.contract.bodies.nodes import FleetColumns, NodeRole, NodeState
 from controlplane.contract.bodies.rollouts import Rollout
 from controlplane.contract.bodies.slo import Limit
@@ -19,16 +20,16 @@ Bound = tuple[str, str]
 
 def does(study: StudyCreate) -> list[str]:
     """In the order in which it is done."""
-    objective = f"{metric_name(study.objective)} {written(Shape.QUANTILE, study.objective_q)}"
+    rate = "" if study.load == 1 else f" at {study.load:g} times the rate at which it came"
     first = len(study.suggested)
     again = "on traffic that the search never saw"
     heats = f"Runs heats of {study.finalists} finalists {again}, then pairs of one of them and what the pool runs"
     pairs = heats if study.finalists > 1 else f"Runs pairs of the best and what the pool runs {again}"
     said = [
-        f"Replays the newest {length_words(study.workload_s)} of pool {study.pool}'s traffic to a trial node, "
+        f"Replays the newest {length_words(study.workload_s)} of pool {study.pool}'s traffic{rate} to a trial node, "
         f"at most {study.trial_requests} requests a trial",
         f"Tries at most {study.max_trials} configurations in at most {length_words(study.max_duration_s)}, "
-        f"for a lower {objective}",
+        f"for {_objective(study)}",
         f"Searches {_space(study.space)}",
         f"Measures {first} of your own first" if first else "",
         f"{pairs}: time is kept for {study.finalist_repeats} pairs",
@@ -39,7 +40,7 @@ def does(study: StudyCreate) -> list[str]:
 def keeps(study: StudyCreate) -> list[str]:
     """What its winner must hold."""
     return [
-        *(_limit(limit) for limit in study.constraints),
+        *(_limit(limit) for limit in study.held),
         f"at most {percent_words(study.max_lost_share)} of its requests lost",
         f"where it is quantized, {percent_words(study.least_agreement)} of next tokens as without",
     ]
@@ -82,6 +83,15 @@ def trial_nodes(pool: str, fleet: FleetColumns) -> list[str]:
         for name, _, role, state, model in nodes
         if role is NodeRole.TRIAL and state not in away and (not models or model in models)
     ]
+
+
+def _objective(study: StudyCreate) -> str:
+    if study.objective != GOODPUT:
+        return f"a lower {metric_name(study.objective)} {written(Shape.QUANTILE, study.objective_q)}"
+    kept = ", and its ".join(
+        f"{metric_name(one.metric)} at most {length_words(one.limit_s)}" for one in study.constraints
+    )
+    return f"more requests a second of which each keeps its {kept}"
 
 
 def _limit(limit: Limit) -> str:

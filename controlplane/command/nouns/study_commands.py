@@ -33,7 +33,7 @@ Number = Annotated[int, typer.Argument(help="Its id, as the list shows it.")]
 COLUMNS: Columns[Study] = {
     "id": lambda study: str(study.id),
     "pool": lambda study: study.spec.pool,
-    "objective": lambda study: f"{study.spec.objective} p{100 * study.spec.objective_q:.6g}",
+    "objective": lambda study: study.spec.aim,
     "state": lambda study: study.state.value,
     "trials": lambda study: f"{study.trials_done}/{study.spec.max_trials}",
     "made": lambda study: moment_text(study.created_at),
@@ -96,12 +96,15 @@ def trials(client: Client, number: Number, as_json: Json = False) -> None:
 def start(
     client: Client,
     pool: Annotated[str | None, typer.Option(help="Pool whose traffic is replayed.")] = None,
-    objective: Annotated[str, typer.Option(help="METRIC:QUANTILE to minimise.")] = "e2e:0.95",
+    objective: Annotated[
+        str, typer.Option(help="METRIC:QUANTILE to minimise, or goodput: what keeps the limits.")
+    ] = "e2e:0.95",
     constraint: Annotated[list[str], typer.Option(help="METRIC:QUANTILE<=SECONDS; repeatable.")] = [],  # noqa: B006
     slo: Annotated[
         UseCase | None, typer.Option(help="Limits of a use case; --constraint goes before the one that it names.")
     ] = None,
     trials: Annotated[int, typer.Option(help="Most trials.", min=3)] = 12,
+    load: Annotated[float, typer.Option(help="Times the rate at which the traffic came.", min=0.1, max=20)] = 1.0,
     file: Annotated[
         Path | None,
         typer.Option(help="Instead: a TOML (.toml) or JSON file of all that a study can be told; - is stdin."),
@@ -112,7 +115,9 @@ def start(
     """Ask for a study; a tuner worker (`tailwright tune`, or the one of `tailwright up`) takes it."""
     if (pool is None) == (file is None):
         fail("say which pool: --pool POOL, or --file FILE")
-    wanted = read_document(file) if file is not None else study_wanted(str(pool), objective, constraint, trials, slo)
+    wanted = (
+        read_document(file) if file is not None else study_wanted(str(pool), objective, constraint, trials, slo, load)
+    )
     study = client.create_study(wanted)
     if wait:
         follow_study(client, study.id, as_json=as_json)

@@ -3,9 +3,14 @@
 from typing import Any
 
 from controlplane.contract.knobs import KNOBS, NUM_SPECULATIVE_TOKENS, Knob
-from controlplane.contract.metrics import METRICS, MetricKind
+from controlplane.contract.metrics import E2E, ITL, METRICS, TPOT, TTFT, MetricKind
 
 HISTOGRAMS = [metric.short for metric in METRICS if metric.kind is MetricKind.HISTOGRAM]
+REPLAYED = (TTFT.short, TPOT.short, ITL.short, E2E.short)
+"""What a replay's client sees from outside; it sees no stages."""
+GOODPUT = "goodput"
+"""A study's objective that is no histogram: the time per request that keeps all limits."""
+ONE_OBJECTIVE: dict[str, Any] = {"enum": [*REPLAYED, GOODPUT]}
 ONE_HISTOGRAM: dict[str, Any] = {"enum": HISTOGRAMS}
 ONE_HISTOGRAM_OR_NULL: dict[str, Any] = {"enum": [*HISTOGRAMS, None]}
 SOME_HISTOGRAMS: dict[str, Any] = {

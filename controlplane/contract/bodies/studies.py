@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from controlplane.contract.bodies.knob_schema import NAMES, ONE_HISTOGRAM
+from controlplane.contract.bodies.knob_schema import GOODPUT, NAMES, ONE_OBJECTIVE
 from controlplane.contract.bodies.slo import Limit
 
 
@@ -50,6 +50,9 @@ _ONE_FORM: dict[str, Any] = {
 """What `KnobRange._one_form` checks, as JSON Schema."""
 
 
+TIME_PER_GOOD = "time per good request"
+
+
 class KnobRange(BaseModel):
     """The values a study may try for one knob: either bounds (log: on a logarithmic scale) or choices."""
 
@@ -69,17 +72,26 @@ class KnobRange(BaseModel):
 
 
 class StudyCreate(BaseModel):
-    """A wanted study. Objective: minimise `objective.metric` at `objective.q`; `constraints` are SLO limits.
+    """A wanted study. Objective: minimise `objective` at `objective_q`, where `constraints` must hold; or `goodput`,
+    the requests a second that keep each of `constraints`, which the winner shall then serve more of. A request keeps a
+    limit where its own value does (of `itl`, which has many values, their quantile `q`); one that is lost keeps none.
 
     The workload is what the pool served in the last `workload_s` seconds (captured when the study is claimed).
     """
 
     pool: str = Field(description="the pool whose traffic is replayed")
     objective: str = Field(
-        default="e2e", json_schema_extra=ONE_HISTOGRAM, description="the histogram to make faster, by its short name"
+        default="e2e",
+        json_schema_extra=ONE_OBJECTIVE,
+        description="the histogram to make faster, by its short name, as a replay's client sees it; or `goodput`",
     )
-    objective_q: float = Field(default=0.95, gt=0, lt=1, description="the quantile of it, within 0 and 1")
-    constraints: list[Limit] = Field(default=[], description="limits that a winner must hold")
+    objective_q: float = Field(
+        default=0.95, gt=0, lt=1, description="the quantile of it, within 0 and 1; `goodput` has none"
+    )
+    constraints: list[Limit] = Field(
+        default=[],
+        description="limits that a winner must hold; with `goodput` those that make a request good, one at least",
+    )
     max_lost_share: float = Field(
         default=0.02, gt=0, lt=1, description="share of requests that a winner may lose: refused, failed or cut short"
     )
@@ -99,6 +111,12 @@ class StudyCreate(BaseModel):
     )
     workload_s: float = Field(
         default=300, ge=10, le=86400, description="seconds of the pool's newest traffic to replay"
+    )
+    load: float = Field(
+        default=1.0,
+        ge=0.1,
+        le=20,
+        description="times the rate at which that traffic came: a winner for a busier day is sought above 1",
     )
     max_trials: int = Field(default=12, ge=3, le=1000, description="configurations to try at most")
     max_duration_s: float = Field(
@@ -122,6 +140,16 @@ class StudyCreate(BaseModel):
     )
     reason: str = Field(default="", description="why, for people")
 
+    @property
+    def aim(self) -> str:
+        """What it makes less, in words: "e2e p95"; all objectives are seconds."""
+        return TIME_PER_GOOD if self.objective == GOODPUT else f"{self.objective} p{100 * self.objective_q:.6g}"
+
+    @property
+    def held(self) -> list[Limit]:
+        """The constraints that are limits of quantiles."""
+        return [] if self.objective == GOODPUT else self.constraints
+
 
 class Measurement(BaseModel):
     """One replay under one configuration. Quantiles in seconds, keyed "metric:q" as in "ttft:0.95"."""
@@ -131,6 +159,21 @@ class Measurement(BaseModel):
     duration_s: float = Field(description="seconds it took")
     quantiles: dict[str, float] = Field(description="seconds by `metric:q`, as in `ttft:0.95`")
     output_tokens_per_s: float = Field(description="tokens generated in a second")
+    good: int | None = Field(
+        default=None, description="requests that kept every constraint; null where none says what is good"
+    )
+
+    span_s: float | None = Field(
+        default=None, description="seconds from the first request's time to the last one's; null where nobody kept it"
+    )
+
+    @property
+    def good_s(self) -> float | None:
+        """Seconds per good request: one over goodput. Of the time in which requests came, so that it is the same for
+        all configurations that keep up; without a good one as if half of one were, for the search to have a figure."""
+        if self.good is None or not self.span_s:
+            return None
+        return self.span_s / max(self.good, 0.5)
 
 
 class RunOrder(BaseModel):

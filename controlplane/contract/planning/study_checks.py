@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from controlplane.contract.bodies.knob_schema import HISTOGRAMS
+from controlplane.contract.bodies.knob_schema import GOODPUT, REPLAYED
 from controlplane.contract.bodies.rollouts import RolloutCreate
 from controlplane.contract.bodies.studies import KnobRange, StudyCreate
 from controlplane.contract.errors import BadRequest, KnobOutOfRange, nearest
@@ -19,9 +19,15 @@ from controlplane.contract.knobs import KNOBS, parse_knob
 def check_spec(spec: StudyCreate) -> None:
     """Raises `BadRequest`, `UnknownKnob` or `KnobOutOfRange` for the first wrong field."""
     check_finite(spec, "")
-    check_metric(spec.objective, "objective")
+    check_replayed(spec.objective, "objective", (*REPLAYED, GOODPUT))
     for place, limit in enumerate(spec.constraints):
-        check_metric(limit.metric, f"constraints[{place}].metric")
+        check_replayed(limit.metric, f"constraints[{place}].metric")
+    if spec.objective == GOODPUT and not spec.constraints:
+        raise BadRequest(
+            "constraints: goodput counts requests that keep limits, and none is given; say one, such as ttft at 0.95 "
+            "of at most 1 s",
+            field="constraints",
+        )
     for place, knobs in enumerate(spec.suggested):
         for name, value in knobs.items():
             parse_knob(name, value, prefix=f"suggested[{place}].")
@@ -44,9 +50,13 @@ def check_finite(value: Any, field: str) -> None:
             check_finite(inner, f"{field}[{place}]")
 
 
-def check_metric(short: str, field: str) -> None:
-    if short not in HISTOGRAMS:
-        raise BadRequest(f"{field}: no quantiles of {short!r}, {nearest(short, HISTOGRAMS)}", field=field)
+def check_replayed(short: str, field: str, known: tuple[str, ...] = REPLAYED) -> None:
+    """A replay's client sees no stages."""
+    if short not in known:
+        seen = ", ".join(REPLAYED)
+        raise BadRequest(
+            f"{field}: a replay measures {seen} from outside, not {short!r}, {nearest(short, list(known))}", field=field
+        )
 
 
 def check_range(name: str, wanted: KnobRange) -> None:

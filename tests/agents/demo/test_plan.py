@@ -39,12 +39,12 @@ def test_the_bad_change_is_live_and_within_what_vllm_was_started_with() -> None:
     assert VLLM.vllm.capacity_seqs * longest * 6 * 2 * 64 * 2 * 4 <= 2 * VLLM.kv_cache_mib * 2**20
 
 
-def test_beside_others_vllm_gets_less_traffic_and_as_many_requests_for_its_baseline() -> None:
+def test_beside_others_there_is_less_traffic_and_as_many_requests_for_the_baseline() -> None:
     busy = VLLM.beside_others(1.0)
-    assert (VLLM.rate, busy.rate) == (5.0, 4.0) and VLLM.beside_others(1.8) == VLLM
-    for plan in (Plan(), VLLM, busy):
+    assert (VLLM.rate, busy.rate) == (6.0, 4.0) and VLLM.beside_others(1.8) == VLLM
+    assert (Plan().rate, Plan().beside_others(0.5).rate) == (9.0, 6.0)
+    for plan in (Plan(), Plan().beside_others(1.0), VLLM, busy):
         assert plan.rate * (plan.baseline_s - 40.0) >= 200.0
-    assert Plan().beside_others(0.5) == Plan()
     assert replace(VLLM, rate=1.0).beside_others(1.0).rate == 1.0
 
 

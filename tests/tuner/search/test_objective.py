@@ -13,6 +13,7 @@ from tuner.search.objective import (
     assess,
     constraint_value,
     crashed,
+    good_by,
     mean_assessment,
     needed_quantiles,
     score,
@@ -115,3 +116,13 @@ def test_limits_are_felt_by_ratio_and_nothing_is_infinitely_good() -> None:
     assert constraint_value(-0.93) == pytest.approx(math.log(0.07))
     assert constraint_value(-1.0) == constraint_value(-0.99) == pytest.approx(math.log(0.05))
     assert Assessment(1.0, {}).worst == 0.0 and Assessment(1.0, {"a": -0.5, "b": -0.2}).worst == -0.2
+
+
+def test_goodput_is_the_time_per_good_request_and_its_limits_bind_no_quantile() -> None:
+    spec = StudyCreate(pool="p", objective="goodput", constraints=[Limit(metric="ttft", q=0.95, limit_s=0.5)])
+    busy = _measured(1, 3).model_copy(update={"good": 60, "span_s": 30.0, "duration_s": 90.0})
+    assert assess(busy, spec) == Assessment(0.5, {"errors": -1.0}), "by when requests came, not by the last answer"
+    assert good_by(spec) == spec.constraints and not good_by(_spec(1))
+    assert needed_quantiles(spec) == [("ttft", 0.95)]
+    none, one = (assess(busy.model_copy(update={"good": good}), spec).objective_s for good in (0, 1))
+    assert none == 2 * (one or 0), "bad, and yet a figure"

@@ -2,8 +2,11 @@
 
 from typing import Any
 
+from controlplane.contract.bodies.slo import Limit
+from controlplane.contract.bodies.studies import StudyCreate, StudyVerdict
 from controlplane.contract.knobs import EngineConfig
-from tuner.study.study_text import changes
+from tuner.study.paired_test import Improvement
+from tuner.study.study_text import changes, summary_of
 
 SCHEDULE = ((1, 4), (8, 0))
 
@@ -19,3 +22,13 @@ def test_only_what_differs_is_told_in_the_order_of_the_knobs() -> None:
 def test_a_schedule_as_it_came_over_the_wire_is_the_same_schedule() -> None:
     ours: dict[str, Any] = {"num_speculative_tokens": SCHEDULE, "quantization": "none"}
     assert changes(ours | {"num_speculative_tokens": [list(pair) for pair in SCHEDULE]}, ours) == "nothing"
+
+
+def test_goodput_is_told_as_the_rate_that_it_is() -> None:
+    spec = StudyCreate(pool="p", objective="goodput", constraints=[Limit(metric="ttft", q=0.95, limit_s=1)])
+    default, winner = EngineConfig().knobs(), EngineConfig(max_num_seqs=8).knobs()
+    found = Improvement(0.2, 0.1, 0.5, 5)
+    told = summary_of(spec, StudyVerdict.BETTER, winner, default, found, {}, payback_s=60)
+    assert told.startswith("goodput rises by 25.0 % (11.1 % to 100.0 %, 95 %, 5 interleaved pairs")
+    kept = summary_of(spec, StudyVerdict.NOT_BETTER, winner, default, Improvement(-0.25, -1, 0.5, 5), {})
+    assert "raises goodput by -20.0 %" in kept and "does not exclude zero" in kept

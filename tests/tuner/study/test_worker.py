@@ -198,10 +198,34 @@ def test_without_a_trial_node_the_study_fails_with_the_mend(service: StudyServic
     assert "no trial node for pool p" in service.study.error and "role trial" in service.study.error
 
 
-@pytest.mark.parametrize("service", [{"objective": "queue"}], indirect=True)
-def test_an_objective_that_no_client_sees_is_refused(service: StudyService) -> None:
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize(
+    "service",
+    [
+        {
+            "objective": "goodput",
+            "constraints": [Limit(metric="ttft", q=0.95, limit_s=0.05)],
+            "load": 2,
+            "trial_requests": 40,
+        }
+    ],
+    indirect=True,
+)
+def test_what_serves_more_good_requests_at_twice_the_load_is_found(service: StudyService) -> None:
     _work(service)
-    assert "queue" in service.study.error
+    result = service.study.result
+    assert result is not None and result.verdict is StudyVerdict.BETTER, service.study.error
+    assert result.summary.startswith("goodput rises by")
+    default, *others = [trial.measurement for trial in service.trials if trial.measurement is not None]
+    best = max(others, key=lambda one: one.good or 0)
+    assert default.good is not None and best.good == best.requests > default.good
+    assert service.trials[0].objective_s == pytest.approx((default.span_s or 0) / default.good)
+    assert service.trials[0].feasible, "what makes a request good is no limit of a quantile"
+    told = service.study.workload_summary
+    assert told["load"] == 2 and told["slice"]["rate_per_s"] > 1.5 * told["share"]["rate_per_s"]
+    (proposed,) = service.rollouts
+    assert (proposed["metrics"], proposed["levels"]) == (["ttft"], {"ttft": [0.95]})
+    assert proposed["objective"] is None and proposed["limits"][0]["limit_s"] == 0.05
 
 
 def test_a_cancelled_study_stops_at_once_and_the_loop_lives_on(service: StudyService) -> None:

@@ -80,10 +80,10 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
 @pytest.mark.parametrize(
     ("said", "problem"),
     [
-        ({"constraints": "speed p95 1s"}, "no quantiles of 'speed'"),
+        ({"constraints": "speed p95 1s"}, "not 'speed'"),
         ({"constraints": "ttft p95 0s"}, "limit_s: Input should be greater than 0"),
         ({"constraints": "ttft under a second"}, "wants metric, quantile, limit"),
-        ({"objective": "speed"}, "no quantiles of 'speed'"),
+        ({"objective": "speed"}, "not 'speed'"),
         ({"suggested": "max_num_seqs=64\nquantization int8"}, "line 2: 'quantization int8' wants to be knob=value"),
         ({"suggested": "max_num_seqs=99999"}, "line 1: max_num_seqs: 99999 is outside 1 to 4096"),
         ({"suggested": "\n".join(["max_num_seqs=64"] * 33)}, "at most 32 items"),
@@ -92,6 +92,12 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
 def test_what_is_wrong_stands_at_its_field(said: dict[str, str], problem: str) -> None:
     found = wanted_study({**SAID, **said}).problems
     assert list(found) == list(said) and problem in next(iter(found.values()))
+
+
+def test_goodput_wants_limits() -> None:
+    assert "none is given" in wanted_study({**SAID, "objective": "goodput"}).problems["constraints"]
+    found = wanted_study({**SAID, "objective": "goodput", "profile": "chat", "load": "2"}).study
+    assert found is not None and (found.objective, found.load, len(found.constraints)) == ("goodput", 2.0, 2)
 
 
 @pytest.mark.parametrize(
