@@ -128,7 +128,7 @@ class Plan:
             study_limit_s=400.0,
             study_s=190.0,
             objective=("ttft", 0.5),
-            # Of the evening peak, for which somebody meant to prepare: waits differ more there, and a run takes half as long.
+            # Of the evening peak that somebody meant to prepare for: waits differ more there, a run takes half as long.
             study_load=2.0,
             max_trials=4,
             itl_limit_s=0.6,
