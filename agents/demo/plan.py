@@ -131,6 +131,7 @@ class Plan:
             # Of the evening peak that somebody meant to prepare for: waits differ more there, a run takes half as long.
             study_load=2.0,
             max_trials=4,
+            trial_requests=14,
             itl_limit_s=0.6,
             rollout_limit_s=240.0,
             whole_limit_s=1200.0,
@@ -157,7 +158,7 @@ class Plan:
     def study(self) -> StudyCreate:
         """What the alert's remedy asks for."""
         rollout = RolloutCreate(
-            pool=POOL, revision=0, canary_share=0.5, tolerance=0.2, min_judge_s=20, max_judge_s=150, apply_timeout_s=30
+            pool=POOL, revision=0, canary_share=0.5, tolerance=0.2, min_judge_s=15, max_judge_s=150, apply_timeout_s=30
         )
         wanted = {"canary_share", "tolerance", "min_judge_s", "max_judge_s", "apply_timeout_s"}
         return StudyCreate(
