@@ -80,9 +80,11 @@ FIGURES: dict[str, Callable[[Mapping[str, Any]], str]] = {
 def _notes(summary: Mapping[str, Any]) -> list[str]:
     said = []
     nodes, compressed, shortened = (summary.get(name) for name in ("nodes", "compressed", "shortened"))
-    fresh = summary.get("fresh_slice")
+    fresh, load = summary.get("fresh_slice"), summary.get("load")
     if isinstance(nodes, int):
         said.append(f"It is the traffic of {nodes} serving node{'s' if nodes != 1 else ''}; whole conversations each.")
+    if isinstance(load, int | float) and load != 1:
+        said.append(f"It was wanted at {load:g} times the rate at which it came.")
     if isinstance(compressed, int | float) and compressed > 1:
         said.append(f"The slice was replayed {compressed:g} times as fast as it arrived.")
     if isinstance(shortened, int) and shortened:

@@ -28,6 +28,8 @@ def test_each_slice_is_a_column_and_what_was_done_a_sentence() -> None:
         "2 of its requests were shortened to what the engine takes.",
         "The fresh slice shares no request with the one that the search replayed.",
     ]
+    busier = replayed_traffic({**SUMMARY, "load": 2.0})
+    assert busier is not None and busier.notes[1] == "It was wanted at 2 times the rate at which it came."
 
 
 def test_a_worker_that_told_nothing_has_told_nothing() -> None:

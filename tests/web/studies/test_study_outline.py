@@ -36,6 +36,17 @@ def test_what_it_does_is_told_in_order() -> None:
     assert "Searches the tuner's own knobs" in does(StudyCreate(pool="chat"))
 
 
+def test_goodput_is_what_keeps_every_limit_at_the_load_that_was_asked_for() -> None:
+    limits = [Limit(metric="ttft", q=0.95, limit_s=1), Limit(metric="itl", q=0.99, limit_s=0.2)]
+    study = StudyCreate(pool="chat", objective="goodput", constraints=limits, load=2)
+    said = does(study)
+    assert "of pool chat's traffic at 2 times the rate at which it came to a trial node" in said[0]
+    assert said[1].endswith(
+        "for more requests a second of which each keeps its TTFT at most 1s, and its ITL at most 200ms"
+    )
+    assert keeps(study)[0] == "at most 2 % of its requests lost"
+
+
 def test_what_a_winner_must_hold() -> None:
     study = StudyCreate(pool="chat", constraints=[Limit(metric="itl", q=0.99, limit_s=0.2)])
     assert keeps(study)[:2] == ["ITL p99 at most 200ms", "at most 2 % of its requests lost"]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from controlplane.contract.bodies.access import Scope
+from controlplane.contract.bodies.slo import Limit
 from controlplane.contract.bodies.studies import (
     RandomSearch,
     Study,
@@ -53,16 +54,19 @@ AGAIN = [(DEFAULT, 0.72), (WINNER, 0.140), (WINNER, 0.150), (DEFAULT, 0.74), (DE
 FINALISTS = [trial(3 + place, "finalist", knobs, value) for place, (knobs, value) in enumerate(AGAIN)]
 
 
+SPEC = StudyCreate(pool="chat", max_trials=6)
+
+
 class OneStudy:
     """The calls that the page makes."""
 
-    def __init__(self, trials: Sequence[Trial], result: StudyResult | None) -> None:
+    def __init__(self, trials: Sequence[Trial], result: StudyResult | None, spec: StudyCreate = SPEC) -> None:
         finalists = sum(trial.kind == "finalist" for trial in trials)
         self._trials = trials
         self._study = Study(
             id=1,
             state=StudyState.RUNNING if result is None else StudyState.FINISHED,
-            spec=StudyCreate(pool="chat", max_trials=6),
+            spec=spec,
             created_by="ann",
             created_at=NOW,
             trials_done=len(trials) - finalists,
@@ -88,8 +92,8 @@ class OneStudy:
         return list(reversed(self._trials))
 
 
-def rendered(name: str, trials: Sequence[Trial], result: StudyResult | None = RESULT) -> str:
-    return " ".join(part_html(PAGE_OF[name], name, OneStudy(trials, result), study="1").split())
+def rendered(name: str, trials: Sequence[Trial], result: StudyResult | None = RESULT, spec: StudyCreate = SPEC) -> str:
+    return " ".join(part_html(PAGE_OF[name], name, OneStudy(trials, result, spec), study="1").split())
 
 
 def test_the_remeasured_winner_is_highlighted_and_no_search_measurement_is() -> None:
@@ -110,6 +114,19 @@ def test_the_gain_is_held_against_what_chance_would_have_found() -> None:
     shown = rendered("study", SEARCH, RESULT.model_copy(update={"random_search": chance}))
     assert "Random search would have measured 7 configurations in the same time, and found 12.0 % on average" in shown
     assert "(0.0 % to 31.0 % in eight of ten cases)" in shown
+
+
+def test_goodput_is_told_as_a_rate_beside_the_time_that_was_compared() -> None:
+    limits = [Limit(metric="ttft", q=0.95, limit_s=0.8)]
+    spec = StudyCreate(pool="chat", objective="goodput", constraints=limits, load=2.5)
+    shown = rendered("study", [*SEARCH, *FINALISTS], spec=spec)
+    assert "minimise time per good request · ttft ≤ 800 ms · at 2.5 times the rate" in shown
+    default, winner = (f"{1 / value:.3g}" for value in (RESULT.default_objective_s, RESULT.winner_objective_s) if value)
+    assert f"{default} good requests a second by default, {winner} with the winner" in shown
+    assert "<dt>Less time per good request</dt>" in shown and "<dt>Improvement</dt>" not in shown
+    assert "time per good request, mean" in shown
+    assert "time per good request" in rendered("studies", SEARCH, spec=spec)
+    assert "Goodput" not in rendered("study", SEARCH)
 
 
 def test_before_the_result_nothing_has_won() -> None:
