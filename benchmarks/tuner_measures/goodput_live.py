@@ -1,0 +1,120 @@
+"""Goodput, live: what a study finds for a busier day than the pool has, on real engines.
+
+    python -m benchmarks.tuner_measures.goodput_live --load 8 --runs 3
+    python -m benchmarks.tuner_measures.goodput_live --load 4 --engine vllm
+
+Each run is a fleet of its own, as `make run` starts it (service, two serving nodes, a trial node, agents, steady
+traffic), and one study of it with `objective: "goodput"`. A row a run: good requests a second by default and with the
+winner, both measured again in pairs on traffic that the search did not see, the gain with its interval, what won.
+"""
+
+import argparse
+import platform
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+
+from agents.backends.vllm.doctor.installation import default_executable
+from agents.demo.demo_fleet import Fleet
+from agents.demo.plan import POOL, Plan
+from controlplane.contract.bodies.slo import Limit
+from controlplane.contract.bodies.studies import Study, StudyCreate, StudyResult, StudyState
+from controlplane.terminal.study_request import parse_limit
+from tests.processes import free_ports, wait_for
+from tuner.study.study_text import changes
+
+ENDED = {StudyState.FINISHED, StudyState.FAILED, StudyState.CANCELLED}
+
+
+def measure(plan: Plan, limits: list[Limit], load: float, history_s: float, study_s: float) -> Study:
+    """One fleet, one study. Raises AssertionError where the fleet does not come up."""
+    fleet = Fleet(plan)
+    fleet.clear()
+    try:
+        fleet.start_service()
+        wait_for("the service is ready", lambda: httpx.get(f"{fleet.url}/readyz").status_code == 200, 180)
+        fleet.start_nodes()
+        with fleet.client() as client:
+            wanted = len(plan.engine_ports) + 1
+            wait_for(
+                "every node is healthy",
+                lambda: sum(node.healthy for node in client.nodes()) == wanted,
+                plan.start_limit_s,
+            )
+            fleet.start_traffic()
+            time.sleep(history_s)
+            study = client.create_study(
+                StudyCreate(
+                    pool=POOL,
+                    objective="goodput",
+                    constraints=limits,
+                    load=load,
+                    workload_s=history_s,
+                    max_trials=10,
+                    max_duration_s=study_s,
+                    trial_requests=120,
+                    finalist_repeats=6,
+                    seed=plan.seed,
+                    propose_rollout=False,
+                )
+            )
+            wait_for("the study ends", lambda: client.study(study.id).state in ENDED, study_s + 120)
+            return client.study(study.id)
+    finally:
+        fleet.stop()
+
+
+def row(number: int, study: Study) -> str:
+    result = study.result
+    if result is None:
+        return f"| {number} | {study.state}: {study.error} | | | | |"
+    default, winner = (rate(value) for value in (result.default_objective_s, result.winner_objective_s))
+    changed = "-" if result.winner is None else changes(result.winner, result.default)
+    return f"| {number} | {result.verdict} | {default} | {winner} | {gain(result)} | {changed} |"
+
+
+def rate(seconds_per_good: float | None) -> str:
+    return "-" if not seconds_per_good else f"{1.0 / seconds_per_good:.2f}"
+
+
+def gain(result: StudyResult) -> str:
+    """Of the rate, with its interval, in percent."""
+    if result.improvement is None or result.interval is None:
+        return "-"
+    estimate, low, high = (f"{100 * less / (1 - less):.0f}" for less in (result.improvement, *result.interval))
+    return f"{estimate} % ({low} to {high}), {result.repeats} pairs"
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--runs", type=int, default=1)
+    options.add_argument("--engine", choices=("embedded", "vllm"), default="embedded")
+    options.add_argument("--load", type=float, default=4.0, help="times the pool's traffic")
+    options.add_argument("--limit", action="append", default=[], help="METRIC:QUANTILE<=SECONDS; repeatable")
+    options.add_argument("--history", type=float, default=120.0, help="seconds of traffic that are captured")
+    options.add_argument("--study", type=float, default=300.0, help="seconds that the study may take")
+    options.add_argument("--seed", type=int, default=1)
+    wanted = options.parse_args()
+    limits = [parse_limit(text) for text in wanted.limit or ["ttft:0.95<=0.2", "e2e:0.95<=0.5"]]
+    told = ", ".join(f"{limit.metric} at most {limit.limit_s:g} s" for limit in limits)
+    versions = f"seeds from {wanted.seed}, python {platform.python_version()}"
+    print(f"{wanted.engine}, load {wanted.load:g}, good: {told}; {versions}")
+    print(
+        "| run | verdict | good a second by default | with the winner | more | what changes |\n|---|---|---|---|---|---|",
+        flush=True,
+    )
+    for number in range(wanted.runs):
+        service, first, second, trial = free_ports(4)
+        with tempfile.TemporaryDirectory() as folder:
+            usual = Plan() if wanted.engine == "embedded" else Plan.on_vllm(default_executable().absolute())
+            usual = replace(usual, port=service, engine_ports=(first, second), trial_port=trial)
+            plan = replace(usual, data_dir=Path(folder) / "data", seed=wanted.seed + number)
+            study = measure(plan, limits, wanted.load, wanted.history, wanted.study)
+        print(row(number + 1, study), flush=True)
+
+
+if __name__ == "__main__":
+    main()
