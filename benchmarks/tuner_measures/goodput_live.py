@@ -103,7 +103,7 @@ def main() -> None:
     versions = f"seeds from {wanted.seed}, python {platform.python_version()}"
     print(f"{wanted.engine}, load {wanted.load:g}, good: {told}; {versions}")
     print(
-        "| run | verdict | good a second by default | with the winner | more | what changes |\n|---|---|---|---|---|---|",
+        "| run | verdict | good a second by default | with the winner | more | what changes |\n" + 6 * "|---" + "|",
         flush=True,
     )
     for number in range(wanted.runs):
