@@ -1,14 +1,20 @@
 """The quality gate: how often a quantized model still says the same next token as the unquantized one.
 
-Guarantee: prompts are held-out text that no replay uses; the reference is the same engine without quantization; a
-share of agreement below `bound` makes a configuration infeasible, however fast it is.
+Guarantee: prompts are held-out text that no replay uses; the reference is the same engine without quantization; what
+may disagree more often than permitted, by the bound of what was seen and not by its figure alone, makes a configuration
+infeasible, however fast it is.
+
+It is looked at after `LOOKS` positions, and no more are asked once the bound lies on one side; that holds over all
+looks together (Bonferroni). What is undecided at the last look is not let through.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from random import Random
 from typing import Any
 
 import httpx
@@ -19,10 +25,17 @@ from controlplane.contract.errors import Unavailable
 TOP1 = "top1_agreement"
 BOUND = 0.9
 """Least share of agreement. Weight-only int8 keeps about 95 %, per-tensor W8A8 and round-to-nearest int4 about 75 %."""
+LOOKS = (80, 160, 320, 480)
+"""After so many positions it is looked at; fewer where there is less text."""
+_Z = 2.241
+"""Of the normal: each look errs with 1.25 % on one side, all four with 5 %."""
+PASSAGES, POSITIONS, STEP = 120, 4, 24
+TOKENS = PASSAGES * POSITIONS * STEP
+"""Of held-out text that all looks want."""
 
 
 def held_out_prompts(
-    tokens: Sequence[int], *, passages: int = 20, positions: int = 4, step: int = 24
+    tokens: Sequence[int], *, passages: int = PASSAGES, positions: int = POSITIONS, step: int = STEP
 ) -> list[list[int]]:
     """`passages` pieces of text, each asked at `positions` lengths: `step`, 2 * `step`, ... tokens."""
     length = positions * step
@@ -70,14 +83,61 @@ def agreement(reference: Sequence[str], other: Sequence[str]) -> float:
     return sum(a == b for a, b in zip(reference, other, strict=True)) / len(reference)
 
 
-def report(share: float, samples: int) -> dict[str, float]:
-    """What a trial reports: the share, its Wilson 95 % bounds, and the number of positions."""
-    z = 1.96
-    centre = (share + z * z / (2 * samples)) / (1 + z * z / samples)
-    half = z * math.sqrt(share * (1 - share) / samples + z * z / (4 * samples * samples)) / (1 + z * z / samples)
-    return {TOP1: share, f"{TOP1}_low": centre - half, f"{TOP1}_high": centre + half, "samples": float(samples)}
+def dealt(prompts: Sequence[list[int]], positions: int = POSITIONS) -> list[list[int]]:
+    """The same prompts, passages in another order: the first look is at text from everywhere."""
+    passages = [list(prompts[start : start + positions]) for start in range(0, len(prompts), positions)]
+    Random(0).shuffle(passages)
+    return [prompt for passage in passages for prompt in passage]
 
 
-def violation(share: float, bound: float = BOUND) -> float:
-    """Excess of disagreement over what the bound permits, relative: 1.0 when it disagrees twice as often."""
-    return (1.0 - share) / (1.0 - bound) - 1.0
+@dataclass(frozen=True)
+class Agreement:
+    """Of `samples` positions the share that agreed, with its Wilson bounds, which hold over all looks."""
+
+    share: float
+    samples: int
+
+    @property
+    def low(self) -> float:
+        return self._centre - self._half
+
+    @property
+    def high(self) -> float:
+        return self._centre + self._half
+
+    @property
+    def told(self) -> dict[str, float]:
+        """As a trial reports it."""
+        return {TOP1: self.share, f"{TOP1}_low": self.low, f"{TOP1}_high": self.high, "samples": float(self.samples)}
+
+    def violation(self, least: float = BOUND) -> float:
+        """By how much more than permitted it may disagree, relative: 1.0 is twice as often."""
+        return (1.0 - self.low) / (1.0 - least) - 1.0
+
+    def decides(self, least: float) -> bool:
+        """Whether the bounds lie on one side of what is wanted."""
+        return self.low >= least or self.high < least
+
+    @property
+    def _centre(self) -> float:
+        return (self.share + _Z * _Z / (2 * self.samples)) / (1 + _Z * _Z / self.samples)
+
+    @property
+    def _half(self) -> float:
+        spread = self.share * (1 - self.share) / self.samples + _Z * _Z / (4 * self.samples * self.samples)
+        return _Z * math.sqrt(spread) / (1 + _Z * _Z / self.samples)
+
+
+def compared(reference: Sequence[str], ask: Callable[[int, int], Sequence[str]], least: float) -> Agreement:
+    """Look after look until it is decided. ask: the other's answers to the prompts from the first number up to the
+    second (excluded), which come as they are wanted. At least one in `reference`."""
+    answers: list[str] = []
+    looks = [look for look in LOOKS if look < len(reference)] + [min(len(reference), LOOKS[-1])]
+    found = None
+    for look in looks:
+        answers.extend(ask(len(answers), look))
+        found = Agreement(agreement(reference[:look], answers), look)
+        if found.decides(least):
+            return found
+    assert found is not None
+    return found

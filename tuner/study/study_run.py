@@ -54,7 +54,7 @@ from tuner.workload.corpus import engine_tokenizer, read_tokens
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
-CORPUS_TOKENS, HELD_OUT_TOKENS = 60_000, 4_000
+CORPUS_TOKENS = 60_000
 EARLIER = 200
 """So many studies are looked through for what was found before."""
 NODE_POLL_S = 1.0
@@ -241,7 +241,7 @@ class StudyRun:
             spec,
             *slices_of(plan),
             read_tokens(tokenize, CORPUS_TOKENS),
-            held_out=read_tokens(tokenize, HELD_OUT_TOKENS, held_out=True) if gated else (),
+            held_out=read_tokens(tokenize, quality_gate.TOKENS, held_out=True) if gated else (),
         )
         search = Search(
             space,

@@ -69,9 +69,9 @@ class Bench:
     ) -> None:
         """`seen`: the slice of the traffic that the search replays; `fresh`: the one that finalists alone do."""
         self.node, self._spec, self._seen, self._fresh, self._corpus = node, spec, seen, fresh, corpus
-        self._probing = quality_gate.held_out_prompts(held_out)
+        self._probing = quality_gate.dealt(quality_gate.held_out_prompts(held_out))
         self._reference: list[str] = []
-        self._shares: dict[str, float] = {}
+        self._shares: dict[str, quality_gate.Agreement] = {}
         self._runs = 0
 
     def measure(self, knobs: Mapping[str, Any], *, heat: int | None = None, bounds: Sequence[Bound] = ()) -> Measured:
@@ -119,17 +119,19 @@ class Bench:
                 self._reference = self._answers()
             return {}, {}
         if format_ not in self._shares:
-            self._shares[format_] = quality_gate.agreement(self._reference, self._answers())
-        share = self._shares[format_]
-        return quality_gate.report(share, len(self._probing)), {
-            quality_gate.TOP1: quality_gate.violation(share, self._spec.least_agreement)
-        }
+            # Blocks that another weight format left in the cache would answer for it.
+            self.node.reset_cache()
+            self._shares[format_] = quality_gate.compared(self._reference, self._asked, self._spec.least_agreement)
+        found = self._shares[format_]
+        return found.told, {quality_gate.TOP1: found.violation(self._spec.least_agreement)}
 
     def _answers(self) -> list[str]:
-        # Blocks that another weight format left in the cache would answer for it.
         self.node.reset_cache()
+        return self._asked(0, len(self._probing))
+
+    def _asked(self, first: int, last: int) -> list[str]:
         return quality_gate.next_tokens(
-            self.node.url, self.node.model, self._probing, token_ids=self.node.gives_token_ids
+            self.node.url, self.node.model, self._probing[first:last], token_ids=self.node.gives_token_ids
         )
 
 

@@ -99,7 +99,8 @@ class StudyCreate(BaseModel):
         default=0.9,
         gt=0,
         lt=1,
-        description="share of next tokens that a quantized model must have in common with the unquantized one",
+        description="share of next tokens that a quantized model must have in common with the unquantized one, by the "
+        "lower bound of what was seen",
     )
     suggested: list[dict[str, Any]] = Field(
         default=[],
