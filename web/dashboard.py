@@ -16,6 +16,7 @@ from controlplane.serving.joint_lookup import JointLookup
 from web.access import sessions
 from web.access.sessions import Api, ScopesOf, client_of, signed_client_of, viewer_of
 from web.access.threads import on_own_threads
+from web.advice import advice_page
 from web.alerting import alerting_page, rule_forms
 from web.drawing import made_up
 from web.explore import explore_page
@@ -76,6 +77,7 @@ PAGES = Pages.of(
     new_study_page.PAGE,
     studies_page.PAGE,
     whatif_page.PAGE,
+    advice_page.PAGE,
     ledger_page.PAGE,
     settings_page.PAGE,
 )

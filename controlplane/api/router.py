@@ -2,6 +2,7 @@
 
 from fastapi import APIRouter
 
+from controlplane.advice import endpoints as advice
 from controlplane.alerts import endpoints as alerts
 from controlplane.api import ledger_endpoints, onboarding_endpoints, probes, service_endpoints
 from controlplane.auth import endpoints as tokens
@@ -40,6 +41,7 @@ def all_routers() -> list[APIRouter]:
         studies.router,
         lease_endpoints.router,
         whatif.router,
+        advice.router,
         onboarding_endpoints.router,
         ledger_endpoints.router,
         tokens.router,

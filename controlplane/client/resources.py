@@ -1,6 +1,7 @@
 """What the service keeps: tokens, nodes, configurations, rollouts, studies, alerts, and the ledger of it all."""
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import Any
 
 from controlplane.client.connection import Connection, segment
@@ -82,6 +83,7 @@ from controlplane.contract.on_call.rollout_policies import (
     RolloutPolicy,
     RolloutPolicyCreate,
 )
+from controlplane.contract.planning.advice import Advice
 from controlplane.contract.planning.trial_leases import NodeWanted, StudyPlan, TrialLease, TrialWanted
 from controlplane.contract.planning.whatif import WhatIf, WhatIfCreate
 
@@ -381,6 +383,19 @@ class ResourceCalls(Connection):
     def what_if(self, asked: WhatIfCreate | Mapping[str, Any]) -> WhatIf:
         """The twin's forecast, which takes its seconds."""
         return self._one(WhatIf, "POST", "/api/v1/whatif", body=asked, timeout_s=WHAT_IF_TIMEOUT_S)
+
+    def advice(
+        self,
+        pool: str,
+        *,
+        window: str | None = None,
+        start: datetime | None = None,
+        end: datetime | None = None,
+        peak: float | None = None,
+    ) -> Advice:
+        """What binds a pool, what it carries, and what each technique could touch; peak: times the busiest step."""
+        given = {"pool": pool, "window": window, "start": start, "end": end, "peak": peak}
+        return self._one(Advice, "GET", "/api/v1/advice", params=given)
 
     # Alerts: rules, what fired, where it is told, and what is kept quiet.
 

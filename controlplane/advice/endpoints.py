@@ -1,0 +1,45 @@
+"""Advice over HTTP: read from telemetry, nothing is kept, nothing changes."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from controlplane.advice.pool_advice import advice_of
+from controlplane.advice.pool_reading import PoolFiguresReader
+from controlplane.auth import Reader
+from controlplane.contract.bodies.nodes import NodeRole
+from controlplane.contract.error_answer import answers
+from controlplane.contract.errors import BadRequest, NotFound, Overloaded, TooLarge
+from controlplane.contract.planning.advice import Advice
+from controlplane.db import SessionDep
+from controlplane.fleet import store as fleet
+from controlplane.telemetry.http.telemetry_parts import Telemetry
+from controlplane.telemetry.queries.parameters import PoolName, SpanOf
+
+router = APIRouter(prefix="/api/v1", tags=["studies"])
+
+
+@router.get("/advice", responses=answers(NotFound, TooLarge, Overloaded))
+def advice(
+    principal: Reader,
+    session: SessionDep,
+    service: Telemetry,
+    span: SpanOf,
+    pool: PoolName = None,
+    peak: Annotated[
+        float, Query(ge=1, le=100, allow_inf_nan=False, description="so many times the busiest step, for `at_peak`")
+    ] = 2.0,
+) -> Advice:
+    """What binds a pool, what it carries, and which techniques could touch its latency, by its own figures.
+
+    No effect is promised: each technique has the trial that would prove it. A week at most; the newest data ends it.
+    """
+    if not pool:
+        raise BadRequest("pool: is missing; say which pool to advise on", field="pool")
+    serving = fleet.nodes(session, pool=pool, role=NodeRole.SERVING)
+    if not serving:
+        raise NotFound(f"pool: no pool {pool[:80]!r} has serving nodes", field="pool")
+    number = fleet.pool_revision(session, pool)
+    config = None if number is None else fleet.revision(session, number).knobs
+    with service.desk.query(principal.holder) as budget:
+        return advice_of(PoolFiguresReader(service.telemetry, pool, budget).read(span, config, serving), peak)

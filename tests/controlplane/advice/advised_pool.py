@@ -1,0 +1,58 @@
+"""A pool that is busy and queues, as figures: two nodes, ten minutes, ten requests a second."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from controlplane.advice.pool_figures import PoolFigures, Readings, Step
+from controlplane.contract.bodies.nodes import EffectiveConfig, NodeRole, NodeView
+from controlplane.contract.knobs import ChangeClass, EngineConfig
+from controlplane.contract.step_limits import StepLimit
+
+START = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
+
+
+def node(name: str = "gpu-1", backend: str = "embedded", **effective: Any) -> NodeView:
+    told: dict[str, Any] = {"revision": 1, "knobs": {}, "formats": ["none", "int8", "int4"], **effective}
+    of = EffectiveConfig.model_validate(told)
+    return NodeView(
+        node=name, pool="chat", role=NodeRole.SERVING, backend=backend, connected=True, healthy=True, effective=of
+    )
+
+
+BUSY = PoolFigures(
+    pool="chat",
+    start=START,
+    end=START + timedelta(minutes=10),
+    measured_s=600.0,
+    step_s=60.0,
+    requests=6000,
+    steps=[Step(600.0 + 30 * place, 60_000.0, 30_000.0, 2) for place in range(-5, 5)],
+    nodes=2,
+    seconds={"queue": 600.0, "prefill": 900.0, "decode": 1400.0, "e2e": 3000.0},
+    prompt_tokens=600_000.0,
+    output_tokens=300_000.0,
+    ttft_p95_s=0.8,
+    ttft_p99_s=1.4,
+    stalls=0.25,
+    by_prompt={"<=128": 5000.0, "<=2k": 1000.0},
+    queries=600_000.0,
+    hits=150_000.0,
+    findable=0.5,
+    preempted=60.0,
+    limits={StepLimit.MAX_NUM_SEQS: 300.0, StepLimit.TOKEN_BUDGET: 100.0, StepLimit.NO_WORK: 600.0},
+    step_parts={"step_forward": 700.0, "step_sample": 100.0, "step_schedule": 40.0},
+    waiting=Readings(240, 96, 14.0, 5.0),
+    running=Readings(240, 180, 32.0, 5.0),
+    kv=Readings(240, 0, 0.83, 5.0),
+    config=EngineConfig(),
+    serving=[node("gpu-1"), node("gpu-2")],
+)
+
+
+def figures(**changed: Any) -> PoolFigures:
+    return replace(BUSY, **changed)
+
+
+COSTS = {ChangeClass.RESTART: {"count": 2, "last_s": 90.0, "mean_s": 80.0, "warm_up_s": 10.0}}
+"""What restarts have cost on a node."""

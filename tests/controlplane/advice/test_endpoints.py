@@ -1,0 +1,162 @@
+"""`GET /api/v1/advice` of a whole service in process, from what nodes reported over HTTP."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+from fastapi.testclient import TestClient
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+
+from controlplane.app.service import create_app
+from controlplane.app.settings import ServiceSettings
+from controlplane.contract import metrics
+from controlplane.contract.bodies.configs import RevisionCreate
+from controlplane.contract.knobs import EngineConfig
+from controlplane.contract.step_limits import StepLimit
+from controlplane.fleet import store as fleet
+from tests.controlplane.telemetry.conftest import START, Report, request_spans
+from web.studies.wanted_study import wanted_study
+
+NOW = START + timedelta(minutes=10)
+SPAN = {"start": START.isoformat(), "end": NOW.isoformat()}
+PROTOBUF = {"Content-Type": "application/x-protobuf"}
+WINDOWS = 120
+
+
+def window(node: str, place: int, pool: str = "chat", **labels: str) -> Report:
+    """Ten requests in five seconds, which queued a fifth of their time; the steps ran as many as may, half of them."""
+    report = Report(node, pool, start=START + timedelta(seconds=5 * place))
+    for metric, seconds in ((metrics.QUEUE, 0.2), (metrics.PREFILL, 0.3), (metrics.DECODE, 0.5), (metrics.E2E, 1.0)):
+        report.histogram([seconds] * 10, metric.name, prompt_bucket="<=128", **labels)
+    report.histogram([0.5] * 9 + [0.9], metrics.TTFT.name, prompt_bucket="<=128", **labels)
+    report.histogram([0.01] * 90 + [0.1] * 10, metrics.ITL.name, prompt_bucket="<=128", **labels)
+    report.histogram([0.04] * 100, metrics.STEP_FORWARD.name, **labels)
+    report.histogram([0.005] * 100, metrics.STEP_SAMPLE.name, **labels)
+    for metric, amount in (
+        (metrics.PROMPT_TOKENS, 1000),
+        (metrics.OUTPUT_TOKENS, 500),
+        (metrics.PREFIX_QUERIES, 1000),
+        (metrics.PREFIX_HITS, 250),
+    ):
+        report.number(metric.name, amount, **labels)
+    for limit, steps in ((StepLimit.MAX_NUM_SEQS, 50), (StepLimit.NO_WORK, 50)):
+        report.number(metrics.STEP_LIMIT.name, steps, limit=limit.value, **labels)
+    for metric, value in ((metrics.WAITING, float(place % 2)), (metrics.RUNNING, 8.0), (metrics.KV_USAGE, 0.4)):
+        report.number(metric.name, value, kind="gauge", **labels)
+    return report
+
+
+@pytest.fixture(scope="module")
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    folder: Path = tmp_path_factory.mktemp("advice")
+    app = create_app(ServiceSettings(data_dir=folder, log_level="error"), lambda: NOW)
+    service = app.state.service
+    with service.database.session() as session:
+        for node, pool in (("gpu-1", "chat"), ("gpu-2", "chat"), ("idle-1", "quiet"), ("new-1", "young")):
+            fleet.place(session, node, pool=pool, role="serving", backend="embedded", now=START)
+        fleet.place(session, "try-1", pool="chat-trial", role="trial", backend="embedded", now=START)
+        revision = fleet.create_revision(session, RevisionCreate(knobs=EngineConfig().knobs()), "somebody", START)
+        fleet.set_pool_revision(session, "chat", revision.number, START)
+    service.telemetry.start()
+    headers = {"Authorization": f"Bearer {(folder / 'admin-token').read_text().strip()}"}
+    client = TestClient(app, headers=headers)
+    sent = ExportMetricsServiceRequest()
+    for place in range(WINDOWS):
+        for node in ("gpu-1", "gpu-2"):
+            sent.resource_metrics.extend(window(node, place).request.resource_metrics)
+        sent.resource_metrics.extend(window("try-1", place, role="trial").request.resource_metrics)
+    for place in range(3):
+        sent.resource_metrics.extend(window("new-1", place, "young").request.resource_metrics)
+    assert client.post("/v1/metrics", content=sent.SerializeToString(), headers=PROTOBUF).status_code == 200
+    alike = [
+        {"id": f"r{place}", "arrival": START + timedelta(seconds=place), "prompt": 64, "hashes": [1, 2, 100 + place]}
+        for place in range(300)
+    ]
+    spans = request_spans("gpu-1", alike).SerializeToString()
+    assert client.post("/v1/traces", content=spans, headers=PROTOBUF).status_code == 200
+    yield client
+    service.telemetry.close()
+    service.database.close()
+
+
+def ask(api: TestClient, status: int = 200, **params: Any) -> Any:
+    answer = api.get("/api/v1/advice", params={"pool": "chat", **SPAN, **params})
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+def test_what_bound_the_steps_and_who_waited(api: TestClient) -> None:
+    found = ask(api)["binds"]
+    assert {one["limit"]: one["share"] for one in found["shares"]} == {"max_num_seqs": 0.5, "no_work": 0.5}
+    assert found["queued"] and found["waiting_share"] == pytest.approx(0.5)
+    assert found["busy_share"] == pytest.approx(0.9, rel=0.01)
+    assert found["host_share"] == pytest.approx(1 / 9, rel=0.01)
+    assert "50.0 % of the steps were bound, most by max_num_seqs" in found["sentence"] and found["missing"] == []
+
+
+def test_the_worksheet_is_of_what_serving_nodes_told(api: TestClient) -> None:
+    """What a trial node replays is no traffic."""
+    sheet = ask(api, peak=3)["worksheet"]
+    assert (sheet["requests"], sheet["nodes"], sheet["measured_s"]) == (2 * 10 * WINDOWS, 2, 600.0)
+    assert sheet["requests_per_s"] == {"mean": 4.0, "peak": 4.0}
+    assert sheet["prompt_tokens_per_s"]["mean"] == 400.0 and sheet["output_tokens_per_s"]["peak"] == 200.0
+    assert sheet["cached_share"] == 0.25 and sheet["output_tokens_per_node_s"] == 100.0
+    assert sheet["node_hours"] == pytest.approx(1 / 3)
+    assert sheet["node_hours_per_million"] == pytest.approx(1e6 / 120_000 / 3)
+    assert sheet["ttft_p95_s"] == pytest.approx(0.9, rel=0.03)
+    assert sheet["at_peak"]["nodes"] == 6 and sheet["at_peak"]["requests_per_s"] == 12.0
+    assert sheet["at_peak"]["in_flight"] == pytest.approx(12.0, rel=0.01)
+    assert sheet["at_peak"]["buffer_nodes"] is None, "nobody has measured a restart"
+
+
+def test_techniques_are_ranked_by_what_they_could_touch(api: TestClient) -> None:
+    answer = ask(api)
+    found = {one["technique"]: one for one in answer["techniques"]}
+    assert answer["state"] == "advised" and set(found) == {
+        *("replica", "max_num_seqs", "kv_memory", "step_budget"),
+        *("prefix_caching", "speculation", "quantization"),
+    }
+    assert answer["techniques"][0]["technique"] == "replica"
+    assert found["replica"]["touches"] == pytest.approx(1.0, rel=0.01)
+    assert found["max_num_seqs"]["touches"] == pytest.approx(0.2, rel=0.01), "all that waited, waited for a seat"
+    assert found["kv_memory"]["fits"] == "nothing"
+    assert found["speculation"]["touches"] == pytest.approx(0.5 * 8 / 9, rel=0.01)
+    # Of 64 tokens 32 are a beginning that all but the first share; a quarter was found.
+    share = (32 * 299 / (64 * 300) - 0.25) / 0.75
+    assert found["prefix_caching"]["touches"] == pytest.approx(0.3 * share, rel=0.01)
+    assert found["replica"]["forecast"] == "/whatif?pool=chat&replicas=3&ask=1"
+
+
+def test_a_study_that_proves_one_is_a_form_without_problems(api: TestClient) -> None:
+    addresses = [one["study"] for one in ask(api)["techniques"] if one["study"]]
+    assert len(addresses) >= 2
+    for address in addresses:
+        read = wanted_study(dict(parse_qsl(urlsplit(address).query, strict_parsing=True)))
+        assert read.problems == {} and read.study is not None and read.study.pool == "chat"
+
+
+def test_an_idle_and_a_barely_measured_pool_are_not_advised_on(api: TestClient) -> None:
+    idle, young = ask(api, pool="quiet"), ask(api, pool="young")
+    assert idle["state"] == "idle" and idle["techniques"] == [] and "Nothing binds" in idle["binds"]["sentence"]
+    assert young["state"] == "too_little" and young["techniques"] == [] and "Only 30 requests" in young["because"]
+
+
+@pytest.mark.parametrize(
+    ("params", "status", "field"),
+    [
+        ({"pool": ""}, 400, "pool"),
+        ({"pool": "nobody"}, 404, "pool"),
+        ({"pool": "chat-trial"}, 404, "pool"),
+        ({"start": "2026-01-01T00:00:00Z"}, 400, "window"),
+        ({"peak": "0.5"}, 400, "query.peak"),
+        ({"queue": "1"}, 400, "queue"),
+    ],
+    ids=["no pool", "unknown pool", "trial nodes alone", "over a week", "a peak below one", "no such parameter"],
+)
+def test_what_cannot_be_answered_names_the_parameter(
+    api: TestClient, params: dict[str, str], status: int, field: str
+) -> None:
+    assert ask(api, status, **params)["error"]["detail"]["field"] == field
