@@ -1,0 +1,98 @@
+"""The page of advice: what the API says, its links, and what is refused."""
+
+from collections.abc import Iterator
+from html import unescape
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from controlplane.advice.pool_advice import advice_of
+from controlplane.contract.errors import BadRequest
+from controlplane.contract.planning.advice import Advice
+from tests.controlplane.advice.advised_pool import BUSY, figures
+from tests.web.conftest import checked, signed_in
+from tests.web.part_html import part_html
+from web.advice import advice_page
+
+
+class Api:
+    """What the page asks of the API."""
+
+    def __init__(self, answer: Advice | None = None) -> None:
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+        self._answer = answer or advice_of(BUSY, 2)
+
+    def advice(self, pool: str, **asked: Any) -> Advice:
+        self.asked.append((pool, asked))
+        return self._answer
+
+
+def drawn(api: Api, **params: str) -> str:
+    return unescape(part_html(advice_page.PAGE, "advice", api, **params))
+
+
+def test_it_is_asked_for_the_bar_s_pool_and_time() -> None:
+    api = Api()
+    drawn(api, pool="chat", peak="3", **{"from": "now-1h"})
+    assert api.asked == [("chat", {"peak": 3.0, "window": "3600s"})]
+
+
+def test_without_a_pool_nothing_is_asked() -> None:
+    api = Api()
+    assert "No pool serves yet" in drawn(api) and not api.asked
+
+
+@pytest.mark.parametrize("peak", ["0", "4", "much"])
+def test_a_peak_that_is_not_offered_is_refused(peak: str) -> None:
+    with pytest.raises(BadRequest, match="peak: wants one of"):
+        drawn(Api(), pool="chat", peak=peak)
+
+
+def test_each_technique_has_its_bound_and_its_proof() -> None:
+    html = drawn(Api(), pool="chat")
+    answer = advice_of(BUSY, 2)
+    for one in answer.techniques:
+        assert one.title in html and one.says in html
+        assert not one.study or f'href="{one.study}"' in html
+        assert not one.forecast or f'href="{one.forecast}"' in html
+    assert html.index("Another replica") < html.index("Speculative decoding") < html.index("More KV memory")
+    assert "at most 77.5 %" in html and "40.0 % of the steps were bound" in html
+    assert 'data-limit="max_num_seqs"' in html and "Not known" not in html
+
+
+def test_what_nobody_tells_is_a_dash_with_what_would_bring_it() -> None:
+    html = drawn(Api(advice_of(figures(limits={}, output_tokens=None, steps=[]), 2)), pool="chat")
+    assert "--scheduler-cls" in html and "No whole step with a request was measured" in html and "–" in html
+
+
+def test_a_pool_that_is_idle_is_told_so_and_nothing_else() -> None:
+    html = drawn(Api(advice_of(figures(requests=0), 2)), pool="chat")
+    assert "Nothing binds" in html and "data-technique" not in html
+
+
+@pytest.fixture
+def operator(browser: Browser, stack: Any) -> Iterator[Page]:
+    """Who may start studies."""
+    context = signed_in(browser, stack.url, stack.fleet.token("admin-token"))
+    yield from checked(context)
+    context.close()
+
+
+@pytest.mark.browser
+def test_from_the_page_to_the_filled_in_form(operator: Page, stack: Any) -> None:
+    """Of a real pool under real requests: what it says, another peak by its link, and a form that is in order."""
+    for number in range(102):
+        assert stack.complete(f"def advised_{number}(left, right):\n    return", 8).status_code == 200
+    operator.goto("/studies?pool=demo")
+    operator.get_by_role("link", name="Advice").click()
+    expect(operator.locator("h1")).to_have_text("Advice")
+    techniques = operator.locator("[data-technique]")
+    expect(techniques).to_have_count(7, timeout=60_000)
+    expect(operator.locator("#part-advice")).to_contain_text("What binds")
+    operator.get_by_role("link", name="5 x").click()
+    expect(operator.get_by_role("heading", name="At 5 times the busiest step")).to_be_visible()
+    operator.locator("[data-technique=speculation]").get_by_role("link", name="Prove it by a study").click()
+    expect(operator.locator("h1")).to_have_text("A new study")
+    expect(operator.get_by_label("num_speculative_tokens")).to_have_value("0 to 8")
+    expect(operator.locator("main")).to_contain_text("It can be started")
