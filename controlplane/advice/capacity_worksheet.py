@@ -14,6 +14,8 @@ from controlplane.contract.planning.advice import AtPeak, Rate, Worksheet
 
 MILLION = 1e6
 HOUR_S = 3600.0
+WIDTHS = {60.0: "minute", 300.0: "five minutes"}
+"""Of steps, in words."""
 
 
 def worksheet(figures: PoolFigures, times: float) -> Worksheet:
@@ -100,7 +102,7 @@ def _buffer_nodes(figures: PoolFigures, busiest: Step, times: float) -> int | No
 
 
 def _assumes(figures: PoolFigures, busiest: Step, e2e_s: float | None, buffer: int | None) -> Sequence[str]:
-    width = duration_text(figures.step_s)
+    width = WIDTHS.get(figures.step_s, duration_text(figures.step_s))
     found = [
         "lengths of prompts and answers, and the share of prompts found in the cache, stay as they were",
         f"a node carries what each of {busiest.nodes} did in the busiest {width}; whether it carries more was not seen",

@@ -18,6 +18,7 @@ FITS = {
     Fits.NOT_HERE: "not on these nodes",
     Fits.UNKNOWN: "not known",
 }
+STEPS = {60.0: "minute", 300.0: "five minutes"}
 Line = tuple[str, str]
 """What a figure is, and the figure."""
 
@@ -47,7 +48,7 @@ def advice(client: Client, selection: Selection) -> Context:
 
 def served(sheet: Worksheet) -> Sequence[Line]:
     """What the pool carried, a line a figure; what nobody tells is an en dash."""
-    step = seconds(sheet.step_s)
+    step = STEPS.get(sheet.step_s, seconds(sheet.step_s))
     return [
         ("Requests", f"{sheet.requests:,} in {seconds(sheet.measured_s)}"),
         (f"Requests a second: mean, busiest {step}", _rate(sheet.requests_per_s)),

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controlplane.advice.compute_techniques import LONGEST_DRAFT, acceptance_of
 from controlplane.advice.pool_figures import PoolFigures, Readings
-from controlplane.advice.techniques import LEAST, LONGEST_DRAFT, acceptance_of, techniques
+from controlplane.advice.techniques import LEAST, techniques
 from controlplane.contract.knobs import ChangeClass, EngineConfig, parse_config
 from controlplane.contract.planning.advice import Fits, Technique, TechniqueAdvice
 from controlplane.contract.step_limits import StepLimit
@@ -125,6 +126,11 @@ def test_a_step_budget_goes_the_way_that_touches_more() -> None:
         limits={StepLimit.CHUNK: 9.0, StepLimit.NO_WORK: 1.0}, config=parse_config({"prefill_chunk_size": 64})
     )
     assert of(Technique.STEP_BUDGET, cut).knob == "prefill_chunk_size"
+
+
+def test_who_decodes_alone_is_held_up_by_no_prompt() -> None:
+    alone = figures(running=Readings(240, 12, 2.0, 5.0), limits={StepLimit.NO_WORK: 9.0})
+    assert of(Technique.STEP_BUDGET, alone).touches == pytest.approx(D * 0.05)
 
 
 def test_a_prompt_is_longer_than_the_budget_where_its_whole_bucket_is() -> None:
